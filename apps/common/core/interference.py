@@ -1,0 +1,20 @@
+"""The ten shared resources in which jobs interfere, in the one order used everywhere.
+
+Source: Paragon §2.2 and Tarcil §3.2 (iBench's sources of interference, SoI).
+"""
+
+from typing import Final
+
+SOURCES: Final = (
+    "memory_capacity",
+    "memory_bandwidth",
+    "llc_capacity",
+    "llc_bandwidth",
+    "l1i",
+    "l1d",
+    "tlb",
+    "core",
+    "network_bandwidth",
+    "storage_bandwidth",
+)
+N_SOURCES: Final = len(SOURCES)

@@ -1,0 +1,73 @@
+"""The cluster as arrays: what a policy sees when it decides.
+
+U units, S servers, P platforms, N = 10 sources of interference. A snapshot is frozen and its arrays are
+read-only; agents build one from their local copy in O(1) (views) before each batch.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Shorts = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """What changes rarely: servers, units, platforms, racks. Units of one server are contiguous.
+
+    Attributes
+    ----------
+    unit_id : (U,) database ids, ascending
+    unit_server : (U,) int32 index into the server arrays, non-decreasing
+    unit_core : (U,) int32 core number inside its server, 0..M-1
+    server_id : (S,) database ids
+    server_name : S names
+    server_first_unit : (S,) int32 index of the server's first unit
+    server_units : (S,) int32 units of the server, M >= 1
+    server_platform : (S,) int32 index into ``platform_name``
+    server_rack : (S,) int32 index into ``rack_name``
+    server_capacity : (S, 3) memory bytes, network bits/s, storage bytes
+    server_labels : S sets of "key=value"
+    platform_name, rack_name : names
+    """
+
+    unit_id: Ints
+    unit_server: Shorts
+    unit_core: Shorts
+    server_id: Ints
+    server_name: tuple[str, ...]
+    server_first_unit: Shorts
+    server_units: Shorts
+    server_platform: Shorts
+    server_rack: Shorts
+    server_capacity: Floats
+    server_labels: tuple[frozenset[str], ...]
+    platform_name: tuple[str, ...]
+    rack_name: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Cluster state at one version.
+
+    Attributes
+    ----------
+    sequence : change-log number of the last change seen
+    topology : what changes rarely
+    unit_free : (U,) True where no allocation holds the unit (whatever the server's state)
+    server_open : (S,) True where the server takes new work (active, not drained, heartbeat fresh)
+    server_caused : (S, N) float32, sum over the server's busy units of the score their job causes, 0-100 each
+    server_free : (S, 3) float64 memory bytes, network bits/s, storage bytes not allocated
+    """
+
+    sequence: int
+    topology: Topology
+    unit_free: Bools
+    server_open: Bools
+    server_caused: Singles
+    server_free: Floats

@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class WorkloadsConfig(AppConfig):
+    name = "apps.workloads"
+    label = "workloads"
+    default_auto_field = "django.db.models.BigAutoField"
