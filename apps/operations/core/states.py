@@ -1,0 +1,30 @@
+"""States of a long-running operation and the topics of the event stream."""
+
+from enum import StrEnum
+from typing import Final
+
+
+class OperationStatus(StrEnum):
+    """Where a long-running operation stands."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+TERMINAL: Final = frozenset(
+    {OperationStatus.SUCCEEDED, OperationStatus.FAILED, OperationStatus.CANCELLED}
+)
+
+
+class Topic(StrEnum):
+    """What an event is about; clients subscribe to topics."""
+
+    JOBS = "jobs"
+    DECISIONS = "decisions"
+    SERVERS = "servers"
+    APPLICATIONS = "applications"
+    OPERATIONS = "operations"
+    CLUSTER = "cluster"
