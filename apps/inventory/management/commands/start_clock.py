@@ -1,0 +1,21 @@
+"""``manage.py start_clock --speed 60``"""
+
+import argparse
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from apps.inventory import services
+
+
+class Command(BaseCommand):
+    """Let cluster time run."""
+
+    help = "Let cluster time run on from where it stopped."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--speed", type=float, default=60.0, help="cluster seconds per second")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        row = services.start_clock(speed=options["speed"])
+        self.stdout.write(f"cluster time {row.cluster_anchor_s:.0f} s, running at {row.speed:g}x")

@@ -1,0 +1,17 @@
+"""``manage.py stop_clock``"""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from apps.inventory import services
+
+
+class Command(BaseCommand):
+    """Let cluster time stand still."""
+
+    help = "Let cluster time stand still."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        row = services.stop_clock()
+        self.stdout.write(f"cluster time stands at {row.cluster_anchor_s:.0f} s")

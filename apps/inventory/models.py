@@ -1,0 +1,250 @@
+"""Platforms, racks, servers, resource units and the change log that agents follow."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import F, Q
+
+from apps.common.core.interference import N_SOURCES
+
+
+def no_pressure() -> list[float]:
+    """The contention vector of an idle server."""
+    return [0.0] * N_SOURCES
+
+
+class ServerState(models.TextChoices):
+    """Whether a server takes new work."""
+
+    ACTIVE = "active"
+    CORDONED = "cordoned", "cordoned (keeps its jobs, takes no new ones)"
+    DRAINING = "draining", "draining (waits for its jobs to end)"
+    DOWN = "down", "down (silent or switched off)"
+
+
+class Cluster(models.Model):
+    """The one cluster this installation governs, and its clock (a single row, id 1)."""
+
+    id = models.SmallIntegerField(primary_key=True, default=1)
+    name = models.CharField(max_length=63, default="north-quay")
+    seed = models.BigIntegerField(default=2011, help_text="Root of every emulated draw.")
+    wall_anchor_s = models.FloatField(default=0.0)
+    cluster_anchor_s = models.FloatField(default=0.0)
+    speed = models.FloatField(
+        default=0.0, help_text="Cluster seconds per wall second; 0 = stopped."
+    )
+    seen_cluster_s = models.FloatField(
+        default=0.0, help_text="Last cluster time a running process saw; where a crash resumes."
+    )
+    policy = models.CharField(max_length=63, default="tarcil")
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="cluster_is_single")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Platform(models.Model):
+    """A server configuration (SC): what all servers bought alike have in common."""
+
+    name = models.CharField(max_length=63, unique=True)
+    cores = models.PositiveIntegerField()
+    memory_bytes = models.BigIntegerField()
+    network_bps = models.BigIntegerField()
+    storage_bytes = models.BigIntegerField()
+    idle_watts = models.FloatField()
+    peak_watts = models.FloatField()
+    rank = models.PositiveIntegerField(
+        unique=True, help_text="0 = the highest-end platform, where profiling starts."
+    )
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(cores__gte=1), name="platform_has_cores"),
+            models.CheckConstraint(
+                condition=Q(peak_watts__gte=F("idle_watts"), idle_watts__gte=0),
+                name="platform_watts_in_order",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Rack(models.Model):
+    """Servers behind one switch."""
+
+    name = models.CharField(max_length=63, unique=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Server(models.Model):
+    """One machine with a capacity vector; the ``used_*`` columns are the live sum of its allocations."""
+
+    name = models.CharField(max_length=63, unique=True)
+    platform = models.ForeignKey(Platform, on_delete=models.PROTECT, related_name="servers")
+    rack = models.ForeignKey(Rack, on_delete=models.PROTECT, related_name="servers")
+    state = models.CharField(
+        max_length=10, choices=ServerState.choices, default=ServerState.ACTIVE
+    )
+    labels = models.JSONField(default=dict, blank=True)
+    cores = models.PositiveIntegerField()
+    memory_bytes = models.BigIntegerField()
+    network_bps = models.BigIntegerField()
+    storage_bytes = models.BigIntegerField()
+    idle_watts = models.FloatField()
+    peak_watts = models.FloatField()
+    oversubscription = models.FloatField(
+        default=1.0, help_text="Allowed sum of allocations over capacity, per resource."
+    )
+    used_cores = models.PositiveIntegerField(default=0)
+    used_memory_bytes = models.BigIntegerField(default=0)
+    used_network_bps = models.BigIntegerField(default=0)
+    used_storage_bytes = models.BigIntegerField(default=0)
+    caused = ArrayField(
+        models.FloatField(),
+        default=no_pressure,
+        help_text="sum over busy units of the score their job causes, per source",
+    )
+    generation = models.PositiveIntegerField(default=1)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(used_cores__gte=0)
+                & Q(used_cores__lte=F("cores") * F("oversubscription")),
+                name="server_cores_within_capacity",
+            ),
+            models.CheckConstraint(
+                condition=Q(used_memory_bytes__gte=0)
+                & Q(used_memory_bytes__lte=F("memory_bytes") * F("oversubscription")),
+                name="server_memory_within_capacity",
+            ),
+            models.CheckConstraint(
+                condition=Q(used_network_bps__gte=0)
+                & Q(used_network_bps__lte=F("network_bps") * F("oversubscription")),
+                name="server_network_within_capacity",
+            ),
+            models.CheckConstraint(
+                condition=Q(used_storage_bytes__gte=0)
+                & Q(used_storage_bytes__lte=F("storage_bytes") * F("oversubscription")),
+                name="server_storage_within_capacity",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ResourceUnit(models.Model):
+    """One core with an equal share of its server; held by at most one live allocation.
+
+    ``allocation_id`` names a row of ``scheduling.Allocation`` (a higher app, hence no foreign key). One column,
+    so a unit cannot be held twice whatever any process believes.
+    """
+
+    server = models.ForeignKey(Server, on_delete=models.CASCADE, related_name="units")
+    core = models.PositiveIntegerField()
+    allocation_id = models.BigIntegerField(null=True)
+    version = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["server", "core"], name="unit_is_one_core"),
+        ]
+        indexes = [
+            # release: the units an allocation holds
+            models.Index(
+                fields=["allocation_id"],
+                name="unit_by_allocation",
+                condition=Q(allocation_id__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.server_id}/{self.core}"
+
+
+class ChangeKind(models.TextChoices):
+    """What a change-log entry did to the shared state."""
+
+    CLAIM = "claim"
+    RELEASE = "release"
+    OPEN = "open", "server takes new work"
+    CLOSE = "close", "server takes no new work"
+    TOPOLOGY = "topology", "servers were added or removed: read everything again"
+
+
+class Change(models.Model):
+    """One entry of the change log of the shared cluster state.
+
+    ``seq`` is drawn under an advisory lock held until commit (``common.db.lock_sequence``), so whoever has read up to
+    n has seen every entry up to n.
+    """
+
+    seq = models.BigIntegerField(primary_key=True)
+    kind = models.CharField(max_length=10, choices=ChangeKind.choices)
+    at = models.DateTimeField()
+    cluster_s = models.FloatField()
+    server_id = models.BigIntegerField()
+    allocation_id = models.BigIntegerField(null=True)
+    unit_ids = ArrayField(models.BigIntegerField(), default=list)
+    vector = ArrayField(
+        models.FloatField(), default=list, help_text="memory bytes, network bits/s, storage bytes"
+    )
+    caused = ArrayField(
+        models.FloatField(),
+        default=list,
+        help_text="score per source one of the units adds, 0-100",
+    )
+
+    def __str__(self) -> str:
+        return f"{self.seq} {self.kind}"
+
+
+class ServerReading(models.Model):
+    """The latest report of one server (heartbeat and use); kept narrow so that updates stay on the page."""
+
+    server = models.OneToOneField(
+        Server, on_delete=models.CASCADE, primary_key=True, related_name="reading"
+    )
+    at = models.DateTimeField()
+    cluster_s = models.FloatField()
+    cpu_share = models.FloatField(help_text="share of the server's cores in use, 0-1")
+    memory_share = models.FloatField(default=0.0)
+    network_share = models.FloatField(default=0.0)
+    storage_share = models.FloatField(default=0.0)
+    watts = models.FloatField()
+    backend = models.CharField(max_length=31)
+
+    def __str__(self) -> str:
+        return f"{self.server_id} {self.cpu_share:.2f}"
+
+
+class ClusterFrame(models.Model):
+    """The whole cluster at one moment of cluster time, one row per interval: the pages' history.
+
+    The two byte arrays hold one uint8 per server in order of ``Server.id``: 0-200 = half percents, 255 = not known.
+    """
+
+    at = models.DateTimeField()
+    cluster_s = models.FloatField(unique=True)
+    server_cpu = models.BinaryField()
+    server_allocated = models.BinaryField()
+    servers = models.PositiveIntegerField()
+    units = models.PositiveIntegerField()
+    units_allocated = models.PositiveIntegerField()
+    cpu_share = models.FloatField()
+    memory_share = models.FloatField()
+    watts = models.FloatField()
+    servers_on = models.PositiveIntegerField()
+    facts = models.JSONField(
+        default=dict,
+        help_text="jobs by state, targets met, decision latency: see execution.services",
+    )
+
+    def __str__(self) -> str:
+        return f"frame at {self.cluster_s:.0f} s"

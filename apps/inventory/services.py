@@ -1,0 +1,237 @@
+"""Writes of the inventory: servers, their state, the clock, readings and the change log."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from apps.common.core.errors import ConflictError, NotFoundError
+from apps.common.db import Log, copy_rows, lock_sequence
+from apps.inventory import selectors
+from apps.inventory.core.cluster_file import ClusterSpec
+from apps.inventory.models import (
+    Change,
+    ChangeKind,
+    Cluster,
+    Platform,
+    Rack,
+    ResourceUnit,
+    Server,
+    ServerState,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewChange:
+    """A change about to be numbered."""
+
+    kind: ChangeKind
+    server_id: int
+    allocation_id: int | None = None
+    unit_ids: Sequence[int] = field(default_factory=list)
+    vector: Sequence[float] = field(default_factory=list)
+    caused: Sequence[float] = field(default_factory=list)
+
+
+def append_changes(changes: Sequence[NewChange], *, at: datetime, cluster_s: float) -> range:
+    """Number and insert changes; inside the caller's transaction, after all its row locks."""
+    if not changes:
+        return range(0)
+    numbers = lock_sequence(Log.CHANGES, len(changes))
+    Change.objects.bulk_create(
+        Change(
+            seq=seq, kind=c.kind, at=at, cluster_s=cluster_s, server_id=c.server_id,
+            allocation_id=c.allocation_id, unit_ids=list(c.unit_ids), vector=list(c.vector),
+            caused=list(c.caused),
+        )
+        for seq, c in zip(numbers, changes, strict=True)
+    )  # fmt: skip
+    return numbers
+
+
+def start_clock(*, speed: float) -> Cluster:
+    """Let cluster time run on from where it was last seen.
+
+    After a crash that is the last moment a running process saw; so time stands still while nothing runs.
+    """
+    if not 0 < speed <= 100_000:
+        msg = f"speed must be above 0 and at most 100,000 cluster seconds per second, got {speed!r}"
+        raise ValueError(msg)
+    with transaction.atomic():
+        selectors.cluster()
+        row = Cluster.objects.select_for_update().get(id=1)
+        row.cluster_anchor_s = max(row.seen_cluster_s, row.cluster_anchor_s)
+        row.seen_cluster_s = row.cluster_anchor_s
+        row.wall_anchor_s = timezone.now().timestamp()
+        row.speed = speed
+        row.save()
+    return row
+
+
+def stop_clock() -> Cluster:
+    """Let cluster time stand still."""
+    with transaction.atomic():
+        selectors.cluster()
+        row = Cluster.objects.select_for_update().get(id=1)
+        now_s = timezone.now().timestamp()
+        row.cluster_anchor_s = selectors.cluster_clock().at(now_s)
+        row.seen_cluster_s = row.cluster_anchor_s
+        row.wall_anchor_s, row.speed = now_s, 0.0
+        row.save()
+    return row
+
+
+def touch_clock(*, cluster_s: float) -> None:
+    """Remember that cluster time has reached ``cluster_s``, for a restart after a crash."""
+    Cluster.objects.filter(id=1, seen_cluster_s__lt=cluster_s).update(seen_cluster_s=cluster_s)
+
+
+def import_cluster(spec: ClusterSpec) -> int:
+    """Add the platforms, racks, servers and units of a cluster file; returns the number of servers added.
+
+    Servers that exist by name are left as they are, so importing twice is harmless. All or nothing.
+    """
+    with transaction.atomic():
+        selectors.cluster()
+        Cluster.objects.select_for_update().filter(id=1).update(name=spec.name)
+        _add_platforms(spec)
+        racks = sorted({server.rack for server in spec.servers})
+        Rack.objects.bulk_create([Rack(name=name) for name in racks], ignore_conflicts=True)
+        platforms = {p.name: p for p in Platform.objects.all()}
+        rack_ids = dict(Rack.objects.values_list("name", "id"))
+        known = set(Server.objects.values_list("name", flat=True))
+        servers = [
+            _server(platforms[s.platform], rack_ids[s.rack], s.name, dict(s.labels))
+            for s in spec.servers
+            if s.name not in known
+        ]
+        Server.objects.bulk_create(servers, batch_size=2000)
+        copy_rows(
+            ResourceUnit._meta.db_table,
+            ["server_id", "core", "version"],
+            ((server.id, core, 0) for server in servers for core in range(server.cores)),
+        )
+        if servers:
+            now = timezone.now()
+            append_changes(
+                [NewChange(ChangeKind.TOPOLOGY, servers[0].id)],
+                at=now,
+                cluster_s=selectors.cluster_clock().at(now.timestamp()),
+            )
+    return len(servers)
+
+
+def _add_platforms(spec: ClusterSpec) -> None:
+    known = set(Platform.objects.values_list("name", flat=True))
+    first = Platform.objects.count()
+    new = [platform for platform in spec.platforms if platform.name not in known]
+    Platform.objects.bulk_create(
+        Platform(
+            name=p.name, cores=p.cores, memory_bytes=p.memory_bytes, network_bps=p.network_bps,
+            storage_bytes=p.storage_bytes, idle_watts=p.idle_watts, peak_watts=p.peak_watts,
+            rank=first + i,
+        )
+        for i, p in enumerate(new)
+    )  # fmt: skip
+
+
+def _server(platform: Platform, rack_id: int, name: str, labels: dict[str, str]) -> Server:
+    return Server(
+        name=name, platform=platform, rack_id=rack_id, labels=labels, cores=platform.cores,
+        memory_bytes=platform.memory_bytes, network_bps=platform.network_bps,
+        storage_bytes=platform.storage_bytes, idle_watts=platform.idle_watts,
+        peak_watts=platform.peak_watts,
+    )  # fmt: skip
+
+
+def set_server_state(*, server_id: int, state: ServerState, expected_generation: int | None = None) -> Server:
+    """Open, cordon or drain a server; agents learn it from the change log.
+
+    Raises
+    ------
+    NotFoundError : no such server.
+    ConflictError : somebody changed it since ``expected_generation``.
+    """
+    with transaction.atomic():
+        server = Server.objects.select_for_update().filter(id=server_id).first()
+        if server is None:
+            msg = f"there is no server {server_id}"
+            raise NotFoundError(msg)
+        if expected_generation is not None and server.generation != expected_generation:
+            msg = f"server {server.name} is at generation {server.generation}, not {expected_generation}"
+            raise ConflictError(msg)
+        if server.state == state:
+            return server
+        server.state = state
+        server.generation += 1
+        server.save(update_fields=["state", "generation", "updated_at"])
+        now = timezone.now()
+        kind = ChangeKind.OPEN if state == ServerState.ACTIVE else ChangeKind.CLOSE
+        append_changes(
+            [NewChange(kind, server.id)],
+            at=now,
+            cluster_s=selectors.cluster_clock().at(now.timestamp()),
+        )
+    return server
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One server's report: shares 0-1, power in watts."""
+
+    server_id: int
+    cpu_share: float
+    memory_share: float
+    network_share: float
+    storage_share: float
+    watts: float
+
+
+_UPSERT_READINGS = """
+INSERT INTO inventory_serverreading
+    (server_id, at, cluster_s, cpu_share, memory_share, network_share, storage_share, watts, backend)
+SELECT s, %s, %s, c, m, n, st, w, %s
+FROM unnest(%s::bigint[], %s::float8[], %s::float8[], %s::float8[], %s::float8[], %s::float8[])
+     AS t(s, c, m, n, st, w)
+ON CONFLICT (server_id) DO UPDATE SET at = excluded.at, cluster_s = excluded.cluster_s,
+    cpu_share = excluded.cpu_share, memory_share = excluded.memory_share,
+    network_share = excluded.network_share, storage_share = excluded.storage_share,
+    watts = excluded.watts, backend = excluded.backend
+"""
+
+
+def record_readings(
+    readings: Iterable[Reading], *, backend: str, at: datetime, cluster_s: float
+) -> None:
+    """Store the latest report of many servers in one statement; each is also a heartbeat."""
+    rows = sorted(readings, key=lambda reading: reading.server_id)
+    columns = [
+        [getattr(row, name) for row in rows]
+        for name in ("server_id", "cpu_share", "memory_share", "network_share", "storage_share", "watts")
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(_UPSERT_READINGS, [at, cluster_s, backend, *columns])
+
+
+def revive_and_bury(*, silent_before: datetime) -> tuple[int, int]:
+    """Close servers that have been silent too long, reopen those that speak again.
+
+    Returns (buried, revived). A server that never spoke is left alone: its backend may be starting.
+    """
+    buried = list(
+        Server.objects.filter(state=ServerState.ACTIVE, reading__at__lt=silent_before).values_list(
+            "id", flat=True
+        )
+    )
+    revived = list(
+        Server.objects.filter(state=ServerState.DOWN, reading__at__gte=silent_before).values_list(
+            "id", flat=True
+        )
+    )
+    for server_id in buried:
+        set_server_state(server_id=server_id, state=ServerState.DOWN)
+    for server_id in revived:
+        set_server_state(server_id=server_id, state=ServerState.ACTIVE)
+    return len(buried), len(revived)
