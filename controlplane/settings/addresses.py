@@ -1,0 +1,74 @@
+"""Turn the two addresses in the environment into what Django, redis-py and Celery want."""
+
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
+
+POSTGRES_SCHEMES = frozenset({"postgresql", "postgres"})
+SOCKET_SCHEMES = frozenset({"unix", "redis+socket"})
+TCP_SCHEMES = frozenset({"redis", "rediss"})
+
+
+def database_from_url(url: str, *, conn_max_age_s: int) -> dict[str, Any]:
+    """Return Django's database settings for `postgresql://user:password@host:port/name?option=value`.
+
+    `?host=/directory` names a socket directory; every other option goes to libpq unchanged.
+
+    Raises
+    ------
+    ValueError : the scheme is not PostgreSQL's or the database has no name.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in POSTGRES_SCHEMES:
+        raise ValueError(f"DATABASE_URL must start with postgresql://, not {parts.scheme!r}")
+    name = unquote(parts.path.removeprefix("/"))
+    if not name:
+        raise ValueError("DATABASE_URL must name a database")
+    options = dict(parse_qsl(parts.query))
+    host = options.pop("host", parts.hostname or "")
+    port = options.pop("port", str(parts.port or ""))
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": name,
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": host,
+        "PORT": port,
+        "CONN_MAX_AGE": conn_max_age_s,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": options,
+    }
+
+
+def client_url(url: str) -> str:
+    """Spell the address as redis-py does: `redis://`, `rediss://` or `unix:///path?db=N`."""
+    parts, options = _redis_parts(url)
+    if parts.scheme in TCP_SCHEMES:
+        return url
+    return _socket_url("unix", parts, {"db": _database(options)})
+
+
+def broker_url(url: str) -> str:
+    """Spell the address as Celery does: `redis://`, `rediss://` or `redis+socket:///path?...`."""
+    parts, options = _redis_parts(url)
+    if parts.scheme in TCP_SCHEMES:
+        return url
+    return _socket_url("redis+socket", parts, {"virtual_host": _database(options)})
+
+
+def _redis_parts(url: str) -> tuple[SplitResult, dict[str, str]]:
+    parts = urlsplit(url)
+    if parts.scheme not in SOCKET_SCHEMES | TCP_SCHEMES:
+        raise ValueError(
+            "REDIS_URL must start with redis://, rediss://, unix:// or redis+socket://, "
+            f"not {parts.scheme!r}"
+        )
+    return parts, dict(parse_qsl(parts.query))
+
+
+def _database(options: dict[str, str]) -> str:
+    return options.get("db", options.get("virtual_host", "0"))
+
+
+def _socket_url(scheme: str, parts: SplitResult, options: dict[str, str]) -> str:
+    password = f":{quote(unquote(parts.password))}@" if parts.password else ""
+    return f"{scheme}://{password}{parts.path}?{urlencode(options)}"

@@ -1,0 +1,139 @@
+"""Settings shared by every way of running Berth. Values come from the environment."""
+
+import os
+from pathlib import Path
+
+from controlplane.settings.addresses import broker_url, client_url, database_from_url
+from controlplane.settings.rest import REST_FRAMEWORK, SPECTACULAR_SETTINGS
+
+__all__ = ["REST_FRAMEWORK", "SPECTACULAR_SETTINGS"]
+
+BASE_DIR = Path(__file__).resolve().parent.parent.parent
+
+DEBUG = False
+SECRET_KEY = os.environ.get("BERTH_SECRET_KEY", "")
+ALLOWED_HOSTS = os.environ.get("BERTH_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
+CSRF_TRUSTED_ORIGINS = [
+    origin for origin in os.environ.get("BERTH_TRUSTED_ORIGINS", "").split(",") if origin
+]
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "apps.common",
+    "apps.accounts",
+    "apps.operations",
+    "apps.inventory",
+    "apps.workloads",
+    "apps.profiling",
+    "apps.classification",
+    "apps.emulation",
+    "apps.scheduling",
+    "apps.execution",
+    "apps.testbed",
+    "apps.dashboard",
+]
+
+MIDDLEWARE = [
+    "apps.common.middleware.RequestIdMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "apps.common.middleware.SecurityHeadersMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "controlplane.urls"
+WSGI_APPLICATION = "controlplane.wsgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+DATABASE_URL = os.environ.get("DATABASE_URL", "postgresql:///berth")
+DATABASES = {
+    "default": database_from_url(
+        DATABASE_URL, conn_max_age_s=int(os.environ.get("BERTH_CONN_MAX_AGE", "60"))
+    )
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = client_url(os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0"))
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "berth",
+    }
+}
+
+# Results live in our own tables. acks_late gives back the message of a worker that died;
+# services claim their rows conditionally, so running a task twice is harmless.
+CELERY_BROKER_URL = broker_url(os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0"))
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 300}
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TIMEZONE = "UTC"
+
+AUTH_USER_MODEL = "accounts.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 10},
+    },
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login/"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+STATIC_URL = "/static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"},
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": os.environ.get("BERTH_LOG_LEVEL", "INFO")},
+}

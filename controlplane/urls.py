@@ -1,0 +1,11 @@
+"""Where every address begins."""
+
+from django.urls import include, path
+
+from controlplane.health import healthz
+
+urlpatterns = [
+    path("healthz", healthz, name="healthz"),
+    path("api/v1/", include("controlplane.api_urls")),
+    path("", include("apps.dashboard.urls")),
+]
