@@ -5,8 +5,14 @@ from pathlib import Path
 
 from controlplane.settings.addresses import broker_url, client_url, database_from_url
 from controlplane.settings.rest import REST_FRAMEWORK, SPECTACULAR_SETTINGS
+from controlplane.settings.schedule import CELERY_BEAT_SCHEDULE, CELERY_TASK_ROUTES
 
-__all__ = ["REST_FRAMEWORK", "SPECTACULAR_SETTINGS"]
+__all__ = [
+    "CELERY_BEAT_SCHEDULE",
+    "CELERY_TASK_ROUTES",
+    "REST_FRAMEWORK",
+    "SPECTACULAR_SETTINGS",
+]
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
