@@ -1,7 +1,7 @@
 """What a policy is asked and what it answers.
 
-N = 10 sources of interference, P platforms, m units wanted, k units placed. Arrays inside these values are
-read-only by agreement: whoever builds one hands it over.
+N = 10 sources of interference, P platforms, m units wanted, k units placed. Arrays inside these
+values are read-only by agreement: whoever builds one hands it over.
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,7 @@ class RefusalReason(StrEnum):
     """Why a job was not placed; CamelCase codes are those of the API."""
 
     INVALID = "Invalid"  # no cluster could serve the request as written
-    NO_MATCHING_SERVER = (
-        "NoMatchingServer"  # no server satisfies platforms, labels or shape, however idle
-    )
+    NO_MATCHING_SERVER = "NoMatchingServer"  # platforms, labels or shape: however idle
     UNCLASSIFIABLE = "Unclassifiable"
     INFEASIBLE_TARGET = "InfeasibleTarget"
     SERVERS_CLOSED = "ServersClosed"  # the servers that match are drained or silent
@@ -48,8 +46,9 @@ class RefusalReason(StrEnum):
     def tier(self) -> int:
         """Precedence of the reason, 1 outranks all.
 
-        Source: product.md §1.4: Invalid 1, Held 2, Unclassifiable 3, InfeasibleTarget 4, QuotaExceeded 5,
-        QualityShort 6, WaitingForBucket 7, CommitConflict 8, Starting 9. Our waiting reasons share tier 7.
+        The tiers: Invalid 1, Held 2, Unclassifiable 3, InfeasibleTarget 4, QuotaExceeded 5,
+        QualityShort 6, WaitingForBucket 7, CommitConflict 8, Starting 9. What waits for free
+        units shares tier 7.
         """
         return _TIER[self]
 
@@ -87,7 +86,8 @@ class Request:
     tolerated : (N,) interference it tolerates, 0-100
     platform_speed : (P,) speed relative to the highest-end platform, > 0, in the order of the
         topology's platforms; None = no preference known
-    unit_memory_bytes, unit_network_bps, unit_storage_bytes : wanted per unit; 0 = the unit's equal share
+    unit_memory_bytes, unit_network_bps, unit_storage_bytes : wanted per unit;
+        0 = the unit's equal share
     gang : all m units or none; otherwise as many as there are, at least one
     platforms : names of the platforms allowed; None = all
     labels : "key=value" labels a server must carry, all of them
@@ -154,13 +154,14 @@ class Placed:
     ----------
     job : the request's job
     units : (k,) int32 indices into the snapshot's units, best first, 1 <= k <= m
-    candidates : the units examined, best first, at most MAX_CANDIDATES (the chosen always among the first)
+    candidates : the units examined, best first, at most MAX_CANDIDATES
     examined : how many units were scored
     eligible : how many units of the snapshot could have been chosen
     dropped : units taken out by each filter; every unit is counted at the first that took it out
     rank_threshold : x of the guarantee below
     probability : chance that a chosen unit lies outside the best 1 - x of the eligible units
-    seed : 63-bit number from which this decision drew; with the snapshot and the request it repeats exactly
+    seed : 63-bit number from which this decision drew; with the snapshot and the request it
+        repeats the decision exactly
     sequence : change-log number of the snapshot seen
     """
 
@@ -207,5 +208,5 @@ class Policy(Protocol):
     def place(
         self, snapshot: Snapshot, requests: Sequence[Request], rng: np.random.Generator
     ) -> list[Placed | Refused]:
-        """One outcome per request, in order; later ones see the units and the pressure of earlier ones."""
+        """One outcome per request, in order; later ones see the units and pressure of earlier ones."""
         ...

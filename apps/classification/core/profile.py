@@ -1,0 +1,128 @@
+"""What the control plane believes about one application.
+
+N = 10 sources of interference, P platforms, K = 6 points of a scaling curve. Speeds are relative to the
+highest-end platform, efficiencies to linear scaling, scores run from 0 to 100.
+"""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from apps.inventory.core.snapshot import Bools, Floats
+
+SCALE_POINTS: Final = (1, 2, 4, 8, 16, 32)
+HALF_WIDTH_90: Final = 1.6448536269514722  # standard deviations of a two-sided 90 % interval
+_POINTS: Final = np.log2(np.array(SCALE_POINTS, dtype=np.float64))
+
+
+class Estimate(NamedTuple):
+    """A value and its 90 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """Dense estimates of one application at one revision of the library, with 90 % intervals.
+
+    Attributes
+    ----------
+    application, kind : name and kind (analytics, latency_critical, single_node, batch)
+    revision : of the library it was estimated from
+    platforms : P names, the order of ``platform_speed``
+    base_rate : work per second of one unit on the highest-end platform, > 0: bytes/s, queries/s or
+        instructions/s, by kind
+    base_rate_se : standard error of its logarithm (relative), >= 0
+    platform_speed, platform_low, platform_high : (P,) speed relative to the highest-end platform
+    scale_up, scale_up_low, scale_up_high : (K,) speed-up of 1, 2, 4 ... 32 units of one server over one unit
+    scale_out, scale_out_low, scale_out_high : (K,) efficiency of 1, 2, 4 ... 32 servers relative to linear
+    tolerated, tolerated_low, tolerated_high : (N,) interference tolerated, 0-100
+    caused, caused_low, caused_high : (N,) interference one unit causes, 0-100
+    platform_measured (P,), scale_up_measured (K,), scale_out_measured (K,), tolerated_measured (N,),
+    caused_measured (N,) : True where a cell was measured, not inferred
+    """
+
+    application: str
+    kind: str
+    revision: int
+    platforms: tuple[str, ...]
+    base_rate: float
+    base_rate_se: float
+    platform_speed: Floats
+    platform_low: Floats
+    platform_high: Floats
+    scale_up: Floats
+    scale_up_low: Floats
+    scale_up_high: Floats
+    scale_out: Floats
+    scale_out_low: Floats
+    scale_out_high: Floats
+    tolerated: Floats
+    tolerated_low: Floats
+    tolerated_high: Floats
+    caused: Floats
+    caused_low: Floats
+    caused_high: Floats
+    platform_measured: Bools
+    scale_up_measured: Bools
+    scale_out_measured: Bools
+    tolerated_measured: Bools
+    caused_measured: Bools
+
+    def rate(self, units: int, *, servers: int = 1, platform: str | None = None) -> Estimate:
+        """Work per second of ``units`` spread evenly over ``servers`` of one platform, undisturbed.
+
+        rate = base · up(units / servers) · servers · out(servers) · speed(platform); the curves are
+        interpolated in log-log. The factors' errors are taken as independent, so the half widths of their
+        logarithms add in squares.
+
+        Parameters
+        ----------
+        units : >= 1
+        servers : 1 <= servers <= units
+        platform : a name of ``platforms``; None = the highest-end platform
+
+        Raises
+        ------
+        ValueError : more servers than units, or an unknown platform.
+        """
+        if not 1 <= servers <= units:
+            raise ValueError(f"servers must lie between 1 and units={units}, got {servers}")
+        up = _on_curve(units / servers, self.scale_up, self.scale_up_low, self.scale_up_high)
+        out = _on_curve(float(servers), self.scale_out, self.scale_out_low, self.scale_out_high)
+        speed = self.speed(platform)
+        value = self.base_rate * up.value * servers * out.value * speed.value
+        wide = HALF_WIDTH_90 * self.base_rate_se
+        factors = (up, out, speed)
+        above = np.exp(np.sqrt(wide**2 + sum(np.log(f.high / f.value) ** 2 for f in factors)))
+        below = np.exp(np.sqrt(wide**2 + sum(np.log(f.value / f.low) ** 2 for f in factors)))
+        return Estimate(value, value / float(below), value * float(above))
+
+    def speed(self, platform: str | None = None) -> Estimate:
+        """Speed on a platform relative to the highest-end one; exactly 1 when None."""
+        if platform is None:
+            return Estimate(1.0, 1.0, 1.0)
+        if platform not in self.platforms:
+            raise ValueError(f"platform must be one of {self.platforms}, got {platform!r}")
+        i = self.platforms.index(platform)
+        return Estimate(
+            float(self.platform_speed[i]),
+            float(self.platform_low[i]),
+            float(self.platform_high[i]),
+        )
+
+
+def _on_curve(at: float, value: Floats, low: Floats, high: Floats) -> Estimate:
+    """A scaling curve at a point between or beyond the measured ones; beyond, the last slope goes on."""
+    x = float(np.log2(at))
+    return Estimate(*(float(2.0 ** _line(x, np.log2(curve))) for curve in (value, low, high)))
+
+
+def _line(x: float, logs: Floats) -> float:
+    if x <= _POINTS[-1]:
+        return float(np.interp(x, _POINTS, logs))
+    slope = (logs[-1] - logs[-2]) / (_POINTS[-1] - _POINTS[-2])
+    return float(logs[-1] + slope * (x - _POINTS[-1]))
