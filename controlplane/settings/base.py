@@ -4,15 +4,10 @@ import os
 from pathlib import Path
 
 from controlplane.settings.addresses import broker_url, client_url, database_from_url
-from controlplane.settings.rest import REST_FRAMEWORK, SPECTACULAR_SETTINGS
-from controlplane.settings.schedule import CELERY_BEAT_SCHEDULE, CELERY_TASK_ROUTES
 
-__all__ = [
-    "CELERY_BEAT_SCHEDULE",
-    "CELERY_TASK_ROUTES",
-    "REST_FRAMEWORK",
-    "SPECTACULAR_SETTINGS",
-]
+# Settings kept in files of their own: names in capitals are picked up from here.
+from controlplane.settings.rest import *  # noqa: F403
+from controlplane.settings.schedule import *  # noqa: F403
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
