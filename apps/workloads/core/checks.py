@@ -1,0 +1,208 @@
+"""Checks of single JSON values; each appends what is wrong to a list and returns None then.
+
+They run for every field of every job of a bulk request, so they allocate nothing when the value is right.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from apps.common.core.errors import FieldProblem
+
+Problems = list[FieldProblem]
+Check = Callable[[object, str, Problems], Any]  # Any: each check returns its own type
+
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/+-]*[A-Za-z0-9])?")
+_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # PostgreSQL's jsonb cannot hold it
+MAX_LABELS: Final = 64
+MAX_LABEL_KEY: Final = 63
+MAX_LABEL_VALUE: Final = 255
+MAX_ANNOTATIONS_BYTES: Final = 16_384
+
+
+def problem(pointer: str, code: str, detail: str) -> FieldProblem:
+    """One thing wrong with one field."""
+    return FieldProblem(pointer=pointer, code=code, detail=detail)
+
+
+def escape(name: str) -> str:
+    """One key as a JSON Pointer token (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def check_number(
+    value: object, pointer: str, problems: Problems, low: float, high: float
+) -> float | None:
+    """Return a finite number within [low, high] as a float."""
+    if type(value) is not float and type(value) is not int:  # bool is an int to isinstance
+        problems.append(problem(pointer, "wrong_type", f"must be a number, not {value!r:.60}"))
+        return None
+    if low <= value <= high:
+        return float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        problems.append(problem(pointer, "not_finite", "must be a finite number"))
+    else:
+        code, word, limit = (
+            ("too_low", "at least", low) if value < low else ("too_high", "at most", high)
+        )
+        problems.append(problem(pointer, code, f"must be {word} {limit:g}, not {value!r:.60}"))
+    return None
+
+
+def number(low: float, high: float) -> Check:
+    """A check for a number within [low, high]; null counts as not given."""
+
+    def check(value: object, pointer: str, problems: Problems) -> float | None:
+        return None if value is None else check_number(value, pointer, problems, low, high)
+
+    return check
+
+
+def integer(low: int, high: int, *, null: bool = False) -> Check:
+    """A check for a whole number within [low, high]."""
+
+    def check(value: object, pointer: str, problems: Problems) -> int | None:
+        if type(value) is int:
+            if low <= value <= high:
+                return value
+            code, word, limit = (
+                ("too_low", "at least", low) if value < low else ("too_high", "at most", high)
+            )
+            problems.append(
+                problem(pointer, code, f"must be {word} {limit}, not {str(value)[:60]}")
+            )
+        elif value is not None or not null:
+            problems.append(
+                problem(pointer, "wrong_type", f"must be a whole number, not {value!r:.60}")
+            )
+        return None
+
+    return check
+
+
+def flag(value: object, pointer: str, problems: Problems) -> bool | None:
+    """Check for true or false."""
+    if value is True or value is False:
+        return value
+    problems.append(problem(pointer, "wrong_type", f"must be true or false, not {value!r:.60}"))
+    return None
+
+
+def one_of(*allowed: str) -> Check:
+    """A check for one of some words; null counts as not given."""
+    known = frozenset(allowed)
+
+    def check(value: object, pointer: str, problems: Problems) -> str | None:
+        if value is None:
+            return None
+        if isinstance(value, str) and value in known:
+            return value
+        problems.append(
+            problem(
+                pointer,
+                "unknown_value",
+                f"must be one of {', '.join(allowed)} or null, not {value!r:.60}",
+            )
+        )
+        return None
+
+    return check
+
+
+def name_of(what: str, longest: int, *, null: bool = False) -> Check:
+    """A check for a name: letters, digits and ``._:/+-`` inside."""
+
+    def check(value: object, pointer: str, problems: Problems) -> str | None:
+        if value is None and null:
+            return None
+        if not isinstance(value, str):
+            problems.append(
+                problem(pointer, "wrong_type", f"must be the {what} as a string, not {value!r:.60}")
+            )
+        elif len(value) > longest:
+            problems.append(problem(pointer, "too_long", f"must have at most {longest} characters"))
+        elif _NAME.fullmatch(value) is None:
+            problems.append(
+                problem(
+                    pointer,
+                    "bad_characters",
+                    f"may hold letters, digits and . _ : / + - inside, not {value!r:.60}",
+                )
+            )
+        else:
+            return value
+        return None
+
+    return check
+
+
+def names(what: str, most: int) -> Check:
+    """A check for a list of distinct names."""
+    check_one = name_of(what, 127)
+
+    def check(value: object, pointer: str, problems: Problems) -> tuple[str, ...] | None:
+        if not isinstance(value, list | tuple):
+            problems.append(problem(pointer, "wrong_type", f"must be a list of {what} names"))
+            return None
+        if len(value) > most:
+            problems.append(problem(pointer, "too_many", f"must have at most {most} entries"))
+            return None
+        return tuple(
+            dict.fromkeys(check_one(v, f"{pointer}/{i}", problems) for i, v in enumerate(value))
+        )
+
+    return check
+
+
+def labels(value: object, pointer: str, problems: Problems) -> dict[str, str] | None:
+    """Check for labels: short strings by name."""
+    if not isinstance(value, Mapping):
+        problems.append(problem(pointer, "wrong_type", "must be an object of strings"))
+        return None
+    if len(value) > MAX_LABELS:
+        problems.append(problem(pointer, "too_many", f"must have at most {MAX_LABELS} entries"))
+        return None
+    for key, text in value.items():
+        _check_label(key, text, f"{pointer}/{escape(key)}", problems)
+    return dict(value)
+
+
+def _check_label(key: str, text: object, pointer: str, problems: Problems) -> None:
+    if len(key) > MAX_LABEL_KEY or _NAME.fullmatch(key) is None:
+        problems.append(
+            problem(pointer, "bad_characters", "a label's name has at most 63 characters: letters,"
+                    " digits and . _ : / + - inside")
+        )
+    if not isinstance(text, str):
+        problems.append(problem(pointer, "wrong_type", f"must be a string, not {text!r:.60}"))
+    elif len(text) > MAX_LABEL_VALUE:
+        problems.append(
+            problem(pointer, "too_long", f"must have at most {MAX_LABEL_VALUE} characters")
+        )
+    elif not text.isprintable():
+        problems.append(problem(pointer, "bad_characters", "must be printable text"))
+
+
+def annotations(value: object, pointer: str, problems: Problems) -> dict[str, Any] | None:
+    """Check for annotations: any JSON object of at most 16 KiB that PostgreSQL can store."""
+    if not isinstance(value, Mapping):
+        problems.append(problem(pointer, "wrong_type", "must be an object"))
+        return None
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):  # NaN, infinity, a lone surrogate, absurd nesting
+        problems.append(
+            problem(pointer, "bad_characters", "must be plain JSON: finite numbers, valid text")
+        )
+        return None
+    if len(text) > MAX_ANNOTATIONS_BYTES:
+        problems.append(
+            problem(pointer, "too_long", f"must take at most {MAX_ANNOTATIONS_BYTES} bytes")
+        )
+    elif b"\\u0000" in text and _NUL.search(text.decode()):
+        problems.append(problem(pointer, "bad_characters", "must not hold the character U+0000"))
+    else:
+        return dict(value)
+    return None

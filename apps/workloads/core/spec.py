@@ -1,0 +1,249 @@
+"""A job as submitted: read from JSON, checked field by field, frozen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Final
+
+from apps.common.core.errors import FieldProblem, InvalidInputError
+from apps.workloads.core.checks import (
+    Check,
+    Problems,
+    annotations,
+    escape,
+    flag,
+    integer,
+    labels,
+    name_of,
+    names,
+    number,
+    one_of,
+    problem,
+)
+from apps.workloads.core.targets import Target, TargetKind, check_target
+
+KIND_BY_TARGET: Final = {
+    TargetKind.COMPLETION_TIME: "analytics",
+    TargetKind.THROUGHPUT_LATENCY: "latency_critical",
+    TargetKind.IPS: "single_node",
+    TargetKind.BEST_EFFORT: "batch",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """Where a job may run.
+
+    Attributes
+    ----------
+    platforms : allowed platforms; empty = any
+    labels : labels a server must carry
+    locality : all units on one "server" or in one "rack"; None = anywhere
+    spread : no two units on one "server" or in one "rack"; None = no matter
+    """
+
+    platforms: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    locality: str | None = None
+    spread: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON form, always with all four keys."""
+        return {
+            "platforms": list(self.platforms),
+            "labels": dict(self.labels),
+            "locality": self.locality,
+            "spread": self.spread,
+        }
+
+
+_ANYWHERE: Final = Constraints()
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One submission.
+
+    Attributes
+    ----------
+    application : name of what is run
+    target : what must be achieved
+    name : of the job; None = made from the application's name
+    project : name of the project; None = the submitter's own
+    application_kind : kind of an application not seen before; None = by the target's kind
+    input_bytes, tasks : work to do, in tasks
+    units : fixed number of resource units; None = as many as the target needs
+    duration_s : cluster seconds a service runs; None = until cancelled
+    priority : -100 to 100, higher is more urgent
+    gang : True = start only when all units are there
+    held : True = wait for release before anything happens
+    unit_* : what one unit needs of its server; 0 = the unit's equal share suffices
+    client_id : the submitter's own name for one item of a batch
+    """
+
+    application: str
+    target: Target
+    name: str | None = None
+    project: str | None = None
+    application_kind: str | None = None
+    input_bytes: int = 0
+    tasks: int = 1
+    units: int | None = None
+    duration_s: float | None = None
+    priority: int = 0
+    gang: bool = True
+    held: bool = False
+    constraints: Constraints = _ANYWHERE
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+    unit_memory_bytes: int = 0
+    unit_network_bps: int = 0
+    unit_storage_bytes: int = 0
+    client_id: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """Application kind to create an unknown application with."""
+        return self.application_kind or KIND_BY_TARGET[self.target.kind]
+
+
+def _check_constraints(value: object, pointer: str, problems: Problems) -> Constraints | None:
+    if value is None:
+        return _ANYWHERE
+    if not isinstance(value, Mapping):
+        problems.append(problem(pointer, "wrong_type", "must be an object"))
+        return None
+    found = len(problems)
+    read = _read_fields(value, _CONSTRAINT_FIELDS, pointer, problems)
+    if read.get("locality") == "server" and read.get("spread") is not None:
+        problems.append(
+            problem(f"{pointer}/spread", "contradiction", "cannot spread within one server")
+        )
+    return Constraints(**read) if len(problems) == found else None
+
+
+_BIG: Final = 2**62
+_CONSTRAINT_FIELDS: Final[dict[str, tuple[str, Check]]] = {
+    "platforms": ("platforms", names("platform", 200)),
+    "labels": ("labels", labels),
+    "locality": ("locality", one_of("server", "rack")),
+    "spread": ("spread", one_of("server", "rack")),
+}
+_SPEC_FIELDS: Final[dict[str, tuple[str, Check]]] = {
+    # JSON name: (attribute, check)
+    "application": ("application", name_of("application", 127)),
+    "application_kind": (
+        "application_kind",
+        one_of("analytics", "latency_critical", "single_node", "batch"),
+    ),
+    "target": ("target", check_target),
+    "input_bytes": ("input_bytes", integer(0, _BIG)),
+    "tasks": ("tasks", integer(1, 1_000_000)),
+    "units": ("units", integer(1, 100_000, null=True)),
+    "duration_seconds": ("duration_s", number(1e-3, 1e9)),
+    "priority": ("priority", integer(-100, 100)),
+    "gang": ("gang", flag),
+    "held": ("held", flag),
+    "constraints": ("constraints", _check_constraints),
+    "unit_memory_bytes": ("unit_memory_bytes", integer(0, _BIG)),
+    "unit_network_bps": ("unit_network_bps", integer(0, _BIG)),
+    "unit_storage_bytes": ("unit_storage_bytes", integer(0, _BIG)),
+}
+_METADATA_FIELDS: Final[dict[str, tuple[str, Check]]] = {
+    "name": ("name", name_of("job", 127, null=True)),
+    "project": ("project", name_of("project", 63, null=True)),
+    "labels": ("labels", labels),
+    "annotations": ("annotations", annotations),
+    "client_id": ("client_id", name_of("client id", 127, null=True)),
+}
+_FLAT_FIELDS: Final = _SPEC_FIELDS | _METADATA_FIELDS
+_DOCUMENT_FIELDS: Final = frozenset({"metadata", "spec", "client_id"})
+
+
+def parse_job(data: object, *, at: str = "") -> JobSpec:
+    """Read one job from JSON.
+
+    Both forms are understood: ``{"metadata": {...}, "spec": {...}}`` as the API returns it, and the short form with all
+    fields side by side. Costs about 10 µs.
+
+    Parameters
+    ----------
+    data : decoded JSON
+    at : JSON Pointer of the job inside a larger document, e.g. "/items/3"
+
+    Raises
+    ------
+    InvalidInputError : with every problem found, each with its JSON Pointer.
+    """
+    problems: list[FieldProblem] = []
+    if not isinstance(data, Mapping):
+        raise InvalidInputError([problem(at, "wrong_type", "a job must be an object")])
+    if "spec" in data:
+        values, spec_at = _read_document(data, at, problems), f"{at}/spec"
+    else:
+        values, spec_at = _read_fields(data, _FLAT_FIELDS, at, problems), at
+    for name in ("application", "target"):
+        if name not in values:
+            problems.append(problem(f"{spec_at}/{name}", "required", f"a job needs its {name}"))
+    if problems:
+        raise InvalidInputError(problems)
+    return JobSpec(**values)
+
+
+def parse_changes(data: object) -> dict[str, Any]:
+    """Read a partial job (PATCH) into the attributes of `JobSpec` that change.
+
+    Raises
+    ------
+    InvalidInputError : with every problem found.
+    """
+    problems: list[FieldProblem] = []
+    if not isinstance(data, Mapping):
+        raise InvalidInputError([problem("", "wrong_type", "a change must be an object")])
+    if "spec" in data or "metadata" in data:
+        values = _read_document(data, "", problems)
+    else:
+        values = _read_fields(data, _FLAT_FIELDS, "", problems)
+    if problems:
+        raise InvalidInputError(problems)
+    return values
+
+
+def _read_document(data: Mapping[str, Any], at: str, problems: Problems) -> dict[str, Any]:
+    for name in data.keys() - _DOCUMENT_FIELDS:
+        problems.append(
+            problem(f"{at}/{escape(name)}", "unknown_field", "a job has metadata and spec")
+        )
+    values: dict[str, Any] = {}
+    for part, fields in (("metadata", _METADATA_FIELDS), ("spec", _SPEC_FIELDS)):
+        section = data.get(part, {})
+        if isinstance(section, Mapping):
+            values |= _read_fields(section, fields, f"{at}/{part}", problems)
+        else:
+            problems.append(problem(f"{at}/{part}", "wrong_type", "must be an object"))
+    if "client_id" in data:
+        check = _METADATA_FIELDS["client_id"][1]
+        values["client_id"] = check(data["client_id"], f"{at}/client_id", problems)
+    return values
+
+
+def _read_fields(
+    data: Mapping[str, Any],
+    fields: Mapping[str, tuple[str, Check]],
+    at: str,
+    problems: Problems,
+) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in data.items():
+        known = fields.get(name)
+        if known is None:
+            problems.append(_unknown(name, fields, at))
+        else:
+            values[known[0]] = known[1](value, f"{at}/{name}", problems)
+    return values
+
+
+def _unknown(name: str, fields: Mapping[str, tuple[str, Check]], at: str) -> FieldProblem:
+    near = get_close_matches(name, fields, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(fields))}"
+    return problem(f"{at}/{escape(name)}", "unknown_field", f"there is no such field; {hint}")
