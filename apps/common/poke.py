@@ -43,7 +43,7 @@ _CLIENTS: dict[str, redis.Redis] = {}
 
 
 def _client() -> redis.Redis:
-    url = settings.REDIS_CACHE_URL
+    url = settings.REDIS_URL
     if url not in _CLIENTS:
         _CLIENTS[url] = redis.Redis.from_url(url, socket_timeout=2.0, socket_connect_timeout=2.0)
     return _CLIENTS[url]

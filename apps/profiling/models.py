@@ -1,0 +1,95 @@
+"""Profiling runs and the measurements they bring."""
+
+from django.db import models
+from django.db.models import Q
+
+from apps.common.core.ids import uuid7
+from apps.workloads.models import Application
+
+
+class RunState(models.TextChoices):
+    """Life of a profiling run."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class ProfilingRun(models.Model):
+    """A few short runs of one application, measured beside microbenchmarks (Quasar §3.4, Q8)."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    application = models.ForeignKey(
+        Application, on_delete=models.CASCADE, related_name="profiling_runs"
+    )
+    state = models.CharField(max_length=8, choices=RunState.choices, default=RunState.QUEUED)
+    plan = models.JSONField(help_text="what to run: see profiling.core.plan")
+    seed = models.BigIntegerField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    requested_s = models.FloatField()
+    started_s = models.FloatField(null=True)
+    finished_s = models.FloatField(null=True)
+    claimed_by = models.CharField(max_length=63, blank=True)
+    claimed_until = models.DateTimeField(null=True)
+    attempts = models.PositiveIntegerField(default=0)
+    message = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        constraints = [
+            # jobs of one unknown application share one run
+            models.UniqueConstraint(
+                fields=["application"],
+                name="one_open_profiling_run",
+                condition=Q(state__in=["queued", "running"]),
+            ),
+        ]
+        indexes = [
+            # backends: what to run next, and whose lease ran out
+            models.Index(
+                fields=["created_at"],
+                name="profiling_run_open",
+                condition=Q(state__in=["queued", "running"]),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.application_id} {self.state}"
+
+
+class Matrix(models.TextChoices):
+    """Which utility matrix a measurement belongs to (Paragon P1, Quasar Q2)."""
+
+    BASE_RATE = "base_rate", "rate of one unit on the highest-end platform"
+    HETEROGENEITY = "heterogeneity"
+    SCALE_UP = "scale_up"
+    SCALE_OUT = "scale_out"
+    TOLERATED = "tolerated"
+    CAUSED = "caused"
+
+
+class Measurement(models.Model):
+    """One measured cell of one matrix."""
+
+    application = models.ForeignKey(
+        Application, on_delete=models.CASCADE, related_name="measurements"
+    )
+    run = models.ForeignKey(
+        ProfilingRun, on_delete=models.CASCADE, null=True, related_name="measurements"
+    )
+    matrix = models.CharField(max_length=16, choices=Matrix.choices)
+    column = models.CharField(max_length=63)
+    value = models.FloatField()
+    standard_error = models.FloatField()
+    samples = models.PositiveIntegerField(default=1)
+    cluster_s = models.FloatField()
+    source = models.CharField(max_length=16, default="profiling")
+
+    class Meta:
+        indexes = [
+            # classification: all cells of an application, newest last
+            models.Index(fields=["application", "matrix", "id"], name="measurement_by_row"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.matrix}[{self.column}] = {self.value:.4g}"

@@ -1,0 +1,120 @@
+"""Decisions and allocations."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+
+from apps.common.core.ids import uuid7
+from apps.workloads.models import Job
+
+
+class Outcome(models.TextChoices):
+    """How a decision ended."""
+
+    PLACED = "placed"
+    REFUSED = "refused"
+    CONFLICT = "conflict", "another agent was faster on every try"
+
+
+class Decision(models.Model):
+    """What an agent decided about one job, and all it knew when it did (``design.md`` rule 3).
+
+    Never changed after it is written; explanations read it and nothing else.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="decisions")
+    at = models.DateTimeField()
+    cluster_s = models.FloatField()
+    agent = models.CharField(max_length=63)
+    policy = models.CharField(max_length=63)
+    policy_version = models.PositiveIntegerField()
+    code_version = models.CharField(max_length=31)
+    seed = models.BigIntegerField()
+    snapshot = models.BigIntegerField(help_text="change-log sequence of the agent's copy")
+    profile_id = models.UUIDField(null=True)
+    outcome = models.CharField(max_length=8, choices=Outcome.choices)
+    reason_code = models.CharField(max_length=40)
+    units = models.PositiveIntegerField()
+    units_won = models.PositiveIntegerField(default=0)
+    sample_size = models.PositiveIntegerField(help_text="R, candidates per unit")
+    examined = models.PositiveIntegerField()
+    eligible = models.PositiveIntegerField()
+    servers_total = models.PositiveIntegerField()
+    dropped = models.JSONField(default=dict, help_text="units each filter dropped")
+    candidates = models.JSONField(default=list, help_text="examined units, best first")
+    rank_threshold = models.FloatField(default=0.8)
+    probability = models.FloatField(help_text="chance that the best is below the threshold")
+    rank = models.FloatField(
+        null=True, help_text="D of the chosen unit; only one in some is measured"
+    )
+    predicted = models.JSONField(default=dict)
+    commit_retries = models.PositiveIntegerField(default=0)
+    elapsed_s = models.FloatField(help_text="in the agent, from request to value")
+    waited_s = models.FloatField(null=True, help_text="wall seconds from submission to commit")
+
+    class Meta:
+        indexes = [
+            # a job's decisions, newest first
+            models.Index(fields=["job", "-at"], name="decision_by_job"),
+            # the log and latency figures
+            models.Index(fields=["-at", "-id"], name="decision_by_age"),
+            # the measured ranks of the last thousand decisions
+            models.Index(
+                fields=["sample_size", "-at"],
+                name="decision_ranked",
+                condition=Q(rank__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job_id} {self.outcome}"
+
+
+class Allocation(models.Model):
+    """Units of one server held by one job, from commit to release.
+
+    ``acquired_seq`` and ``released_seq`` are change-log numbers: a total order, so that "never held twice" can be
+    checked from history.
+    """
+
+    id = models.BigIntegerField(primary_key=True)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="allocations")
+    decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="allocations")
+    server_id = models.BigIntegerField()
+    unit_ids = ArrayField(models.BigIntegerField())
+    cores = models.PositiveIntegerField()
+    memory_bytes = models.BigIntegerField(default=0)
+    network_bps = models.BigIntegerField(default=0)
+    storage_bytes = models.BigIntegerField(default=0)
+    caused = ArrayField(models.FloatField())
+    acquired_seq = models.BigIntegerField()
+    released_seq = models.BigIntegerField(null=True)
+    acquired_at = models.DateTimeField()
+    released_at = models.DateTimeField(null=True)
+    acquired_s = models.FloatField()
+    released_s = models.FloatField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(released_seq__isnull=True)
+                | Q(released_seq__gt=models.F("acquired_seq")),
+                name="allocation_released_after_acquired",
+            ),
+        ]
+        indexes = [
+            # what a job holds
+            models.Index(fields=["job"], name="allocation_by_job"),
+            # what a server holds now
+            models.Index(
+                fields=["server_id"],
+                name="allocation_live_by_server",
+                condition=Q(released_seq__isnull=True),
+            ),
+            # a server's history
+            models.Index(fields=["server_id", "-acquired_seq"], name="allocation_by_server"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.id} of {self.job_id}"
