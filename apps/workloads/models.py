@@ -115,13 +115,13 @@ class Job(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(state__in=[state.value for state in JobState]), name="job_state_known"
+                condition=Q(state__in=[state.value for state in sorted(JobState)]), name="job_state_known"
             ),
             models.CheckConstraint(
                 condition=Q(progress__gte=0, progress__lte=1), name="job_progress_is_share"
             ),
             models.CheckConstraint(
-                condition=~Q(state__in=[state.value for state in TERMINAL_STATES])
+                condition=~Q(state__in=[state.value for state in sorted(TERMINAL_STATES)])
                 | Q(finished_s__isnull=False),
                 name="job_terminal_has_end",
             ),
