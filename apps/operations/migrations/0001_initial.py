@@ -7,7 +7,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
@@ -16,64 +15,150 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='Event',
+            name="Event",
             fields=[
-                ('seq', models.BigAutoField(primary_key=True, serialize=False)),
-                ('at', models.DateTimeField()),
-                ('topic', models.CharField(choices=[('jobs', 'jobs'), ('decisions', 'decisions'), ('servers', 'servers'), ('applications', 'applications'), ('operations', 'operations'), ('cluster', 'cluster')], max_length=16)),
-                ('kind', models.CharField(max_length=48)),
-                ('subject', models.CharField(max_length=64)),
-                ('project_id', models.UUIDField(null=True)),
-                ('request_id', models.CharField(blank=True, max_length=64)),
-                ('data', models.JSONField(default=dict)),
+                ("seq", models.BigAutoField(primary_key=True, serialize=False)),
+                ("at", models.DateTimeField()),
+                (
+                    "topic",
+                    models.CharField(
+                        choices=[
+                            ("jobs", "jobs"),
+                            ("decisions", "decisions"),
+                            ("servers", "servers"),
+                            ("applications", "applications"),
+                            ("operations", "operations"),
+                            ("cluster", "cluster"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                ("kind", models.CharField(max_length=48)),
+                ("subject", models.CharField(max_length=64)),
+                ("project_id", models.UUIDField(null=True)),
+                ("request_id", models.CharField(blank=True, max_length=64)),
+                ("data", models.JSONField(default=dict)),
             ],
             options={
-                'indexes': [models.Index(fields=['subject', 'seq'], name='operations__subject_6f7c12_idx'), models.Index(fields=['at'], name='operations__at_0faa13_idx')],
+                "indexes": [
+                    models.Index(fields=["subject", "seq"], name="operations__subject_6f7c12_idx"),
+                    models.Index(fields=["at"], name="operations__at_0faa13_idx"),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='IdempotencyKey',
+            name="IdempotencyKey",
             fields=[
-                ('id', models.UUIDField(default=apps.common.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('route', models.CharField(max_length=100)),
-                ('key', models.CharField(max_length=200)),
-                ('body_digest', models.BinaryField(max_length=32)),
-                ('status', models.PositiveSmallIntegerField()),
-                ('location', models.CharField(blank=True, max_length=200)),
-                ('response', models.JSONField()),
-                ('created_at', models.DateTimeField()),
-                ('principal', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=apps.common.core.ids.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("route", models.CharField(max_length=100)),
+                ("key", models.CharField(max_length=200)),
+                ("body_digest", models.BinaryField(max_length=32)),
+                ("status", models.PositiveSmallIntegerField()),
+                ("location", models.CharField(blank=True, max_length=200)),
+                ("response", models.JSONField()),
+                ("created_at", models.DateTimeField()),
+                (
+                    "principal",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(fields=['created_at'], name='operations__created_81d4f2_idx')],
-                'constraints': [models.UniqueConstraint(fields=('principal', 'route', 'key'), name='operations_idempotency_once')],
+                "indexes": [
+                    models.Index(fields=["created_at"], name="operations__created_81d4f2_idx")
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("principal", "route", "key"), name="operations_idempotency_once"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Operation',
+            name="Operation",
             fields=[
-                ('id', models.UUIDField(default=apps.common.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('kind', models.CharField(max_length=48)),
-                ('status', models.CharField(choices=[('pending', 'pending'), ('running', 'running'), ('succeeded', 'succeeded'), ('failed', 'failed'), ('cancelled', 'cancelled')], default='pending', max_length=16)),
-                ('progress', models.PositiveIntegerField(default=0)),
-                ('total', models.PositiveIntegerField(null=True)),
-                ('message', models.TextField(blank=True)),
-                ('arguments', models.JSONField(default=dict)),
-                ('result', models.JSONField(null=True)),
-                ('problem', models.JSONField(null=True)),
-                ('cancel_requested', models.BooleanField(default=False)),
-                ('lease_until', models.DateTimeField(null=True)),
-                ('generation', models.PositiveIntegerField(default=1)),
-                ('request_id', models.CharField(blank=True, max_length=64)),
-                ('project_id', models.UUIDField(null=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('updated_at', models.DateTimeField(auto_now=True)),
-                ('finished_at', models.DateTimeField(null=True)),
-                ('created_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=apps.common.core.ids.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("kind", models.CharField(max_length=48)),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("pending", "pending"),
+                            ("running", "running"),
+                            ("succeeded", "succeeded"),
+                            ("failed", "failed"),
+                            ("cancelled", "cancelled"),
+                        ],
+                        default="pending",
+                        max_length=16,
+                    ),
+                ),
+                ("progress", models.PositiveIntegerField(default=0)),
+                ("total", models.PositiveIntegerField(null=True)),
+                ("message", models.TextField(blank=True)),
+                ("arguments", models.JSONField(default=dict)),
+                ("result", models.JSONField(null=True)),
+                ("problem", models.JSONField(null=True)),
+                ("cancel_requested", models.BooleanField(default=False)),
+                ("lease_until", models.DateTimeField(null=True)),
+                ("generation", models.PositiveIntegerField(default=1)),
+                ("request_id", models.CharField(blank=True, max_length=64)),
+                ("project_id", models.UUIDField(null=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                ("finished_at", models.DateTimeField(null=True)),
+                (
+                    "created_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(fields=['-created_at', '-id'], name='operations__created_78f2e4_idx'), models.Index(condition=models.Q(('status', 'running')), fields=['lease_until'], name='operations_leased')],
-                'constraints': [models.CheckConstraint(condition=models.Q(('status__in', ['pending', 'running', 'succeeded', 'failed', 'cancelled'])), name='operations_operation_status_known')],
+                "indexes": [
+                    models.Index(
+                        fields=["-created_at", "-id"], name="operations__created_78f2e4_idx"
+                    ),
+                    models.Index(
+                        condition=models.Q(("status", "running")),
+                        fields=["lease_until"],
+                        name="operations_leased",
+                    ),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "status__in",
+                                ["pending", "running", "succeeded", "failed", "cancelled"],
+                            )
+                        ),
+                        name="operations_operation_status_known",
+                    )
+                ],
             },
         ),
     ]
