@@ -1,0 +1,84 @@
+"""Recognise a trace by its content and parse it, line by line, into arrays.
+
+Sources: SWIM (Chen et al., MASCOTS 2011; `workloadSuite/README`): six tab-separated columns, no
+header in the original. Google clusterdata-2011-2 (format document of Reiss, Wilkes, Hellerstein):
+task events, thirteen comma-separated columns, no header in the original.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+
+from apps.testbed.core.cells import Line, number_in, rows_after_header, shorten
+from apps.testbed.core.google import GOOGLE_COLUMNS, parse_google
+from apps.testbed.core.traces import SwimTrace, Trace, TraceError
+
+SWIM_COLUMNS: Final = (
+    "job_id",
+    "submit_time_s",
+    "inter_job_submit_gap_s",
+    "map_input_bytes",
+    "shuffle_bytes",
+    "reduce_output_bytes",
+)
+EXPECTED: Final = (
+    "expected SWIM (6 tab-separated columns: job, submit s, gap s, input, shuffle, output bytes)"
+    " or Google 2011 task events (13 comma-separated columns)"
+)
+LONGEST_LINE: Final = 65_536  # characters; a longer one means that this is no text table
+
+
+def parse_trace(lines: Iterable[str], *, path: str, name: str) -> Trace:
+    """Read the trace in a text file, whichever of the known formats it has.
+
+    Parameters
+    ----------
+    lines : the file's lines, decoded, with or without line ends
+    path : named in errors
+    name : label of the trace
+
+    Raises
+    ------
+    TraceError : empty, of no known format, or malformed; names the line and what would be right.
+    """
+    numbered = _non_empty(lines, path)
+    first = next(numbered, None)
+    if first is None:
+        raise TraceError(path, 0, f"the file is empty; {EXPECTED}")
+    number, text = first
+    if "\t" in text:
+        return _parse_swim(first, numbered, path, name)
+    if text.count(",") + 1 == len(GOOGLE_COLUMNS):
+        return parse_google(first, numbered, path, name)
+    raise TraceError(path, number, f"starts with {shorten(text)}; {EXPECTED}")
+
+
+def _non_empty(lines: Iterable[str], path: str) -> Iterator[Line]:
+    for number, line in enumerate(lines, start=1):
+        if len(line) > LONGEST_LINE:
+            raise TraceError(path, number, f"a line of {len(line):,} characters; {EXPECTED}")
+        text = line.rstrip("\r\n").removeprefix("\ufeff")
+        if text.strip():
+            yield number, text
+
+
+def _parse_swim(first: Line, rest: Iterator[Line], path: str, name: str) -> SwimTrace:
+    columns = tuple(array("d") for _ in range(4))
+    for number, text in rows_after_header(first, rest, header="job_id", separator="\t"):
+        cells = text.split("\t")
+        # FB-2010 "withInputPaths" files carry a seventh column, the path; it is not needed.
+        if len(cells) not in (6, 7):
+            raise TraceError(
+                path, number, f"{len(cells)} columns; expected 6: {', '.join(SWIM_COLUMNS)}"
+            )
+        for values, index in zip(columns, (1, 3, 4, 5), strict=True):
+            values.append(number_in(cells[index], SWIM_COLUMNS[index], path, number))
+    if not columns[0]:
+        raise TraceError(path, 0, "only a header, no jobs; expected one line for each job")
+    submit, read, moved, written = (np.array(values) for values in columns)
+    order = np.argsort(submit, kind="stable")
+    late = int(np.count_nonzero(np.diff(submit) < 0))
+    notes = (f"{late} jobs stood before an earlier one; sorted by submit time.",) if late else ()
+    return SwimTrace(name, submit[order], read[order], moved[order], written[order], notes)

@@ -1,0 +1,131 @@
+"""Task events of the Google 2011 trace, folded into jobs.
+
+Source: clusterdata-2011-2 format document (Reiss, Wilkes, Hellerstein); the job model is the
+testbed's (Khaneja 2015 §3.1: arrival, cpu, memory, duration per task), K1.
+"""
+
+from array import array
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.testbed.core.cells import Line, number_in, rows_after_header
+from apps.testbed.core.traces import Bools, Floats, GoogleTrace, Ints, TraceError
+
+GOOGLE_COLUMNS: Final = (
+    "time_us",
+    "missing_info",
+    "job_id",
+    "task_index",
+    "machine_id",
+    "event_type",
+    "user",
+    "scheduling_class",
+    "priority",
+    "cpu_request",
+    "memory_request",
+    "disk_request",
+    "different_machines",
+)
+NEEDED: Final = (0, 2, 3, 5, 7, 8, 9, 10)
+MAY_BE_EMPTY: Final = frozenset({"cpu_request", "memory_request"})
+SUBMIT, SCHEDULE, FINISH = 0, 1, 4
+LAST_EVENT_TYPE: Final = 8
+TRACE_START_US: Final = 600e6  # the source's clock shows 600 s when recording begins
+LAST_TIME_US: Final = 2.0**63 - 1  # the source's mark for "after the trace ended"
+
+
+def parse_google(first: Line, rest: Iterator[Line], path: str, name: str) -> GoogleTrace:
+    """Read the jobs submitted during the trace; those from before it (time 0) become a note.
+
+    Raises
+    ------
+    TraceError : a malformed row, or no job submitted after time 0.
+    """
+    columns = tuple(array("d") for _ in NEEDED)
+    for number, text in rows_after_header(first, rest, header="time_us", separator=","):
+        cells = text.split(",")
+        if len(cells) != len(GOOGLE_COLUMNS):
+            raise TraceError(
+                path,
+                number,
+                f"{len(cells)} columns; expected 13: {', '.join(GOOGLE_COLUMNS)}",
+            )
+        for values, index in zip(columns, NEEDED, strict=True):
+            values.append(_cell(cells[index], GOOGLE_COLUMNS[index], path, number))
+    return _fold(np.array(columns).reshape(len(NEEDED), -1), path, name)
+
+
+def _cell(text: str, column: str, path: str, line: int) -> float:
+    if not text and column in MAY_BE_EMPTY:
+        return float("nan")
+    value = number_in(text, column, path, line)
+    if column == "event_type" and value not in range(LAST_EVENT_TYPE + 1):
+        raise TraceError(path, line, f"event_type is {text!r}; expected 0 (SUBMIT) to 8")
+    return value
+
+
+def _fold(events: Floats, path: str, name: str) -> GoogleTrace:
+    """Jobs from (8, n) event columns in the order of ``NEEDED``."""
+    late = int(np.count_nonzero(np.diff(events[0]) < 0))
+    events = events[:, np.argsort(events[0], kind="stable")]
+    time_us, job, task, kind = events[0], events[1], events[2], events[3]
+    before = np.unique(job[time_us == 0])
+    fresh = ~np.isin(job, before)
+    submits = np.flatnonzero(fresh & (kind == SUBMIT))
+    if not submits.size:
+        raise TraceError(path, 0, "no job is submitted after time 0; expected SUBMIT events")
+    jobs, first = np.unique(job[submits], return_index=True)
+    at = submits[first]
+    submit_s = np.maximum(0.0, (time_us[at] - TRACE_START_US) / 1e6)
+    order = np.argsort(submit_s, kind="stable")
+    return GoogleTrace(
+        name=name,
+        job_id=jobs[order].astype(np.int64),
+        submit_s=submit_s[order],
+        tasks=_tasks(job[submits], task[submits], jobs)[order],
+        cpu_request=_mean(job[submits], events[6][submits], jobs)[order],
+        memory_request=_mean(job[submits], events[7][submits], jobs)[order],
+        task_seconds=_task_seconds(events[:4, fresh], jobs)[order],
+        scheduling_class=events[4][at][order].astype(np.int64),
+        priority=events[5][at][order].astype(np.int64),
+        notes=_notes(late, before.size),
+    )
+
+
+def _notes(late: int, before: int) -> tuple[str, ...]:
+    notes = []
+    if late:
+        notes.append(f"{late} events stood before an earlier one; sorted by time.")
+    if before:
+        notes.append(f"{before} jobs existed before the trace (time 0) and are left out.")
+    return tuple(notes)
+
+
+def _tasks(job: Floats, task: Floats, jobs: Floats) -> Ints:
+    """(n,) different task indices submitted by each job; a task submitted again counts once."""
+    once = np.unique(np.stack([job, task]), axis=1)
+    return np.bincount(np.searchsorted(jobs, once[0]), minlength=jobs.size).astype(np.int64)
+
+
+def _mean(job: Floats, values: Floats, jobs: Floats) -> Floats:
+    """(n,) mean of the known values of each job; NaN where none is known."""
+    known = ~np.isnan(values)
+    index = np.searchsorted(jobs, job[known])
+    count = np.bincount(index, minlength=jobs.size).astype(np.float64)
+    total = np.bincount(index, weights=values[known], minlength=jobs.size)
+    return np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
+
+
+def _task_seconds(events: Floats, jobs: Floats) -> Floats:
+    """(n,) mean seconds from a task's last SCHEDULE to its FINISH."""
+    relevant = events[:, np.isin(events[3], (SCHEDULE, FINISH))]
+    time_us, job, task, kind = relevant[:, np.lexsort((relevant[0], relevant[2], relevant[1]))]
+    ends: Bools = _same(job, task) & (kind[1:] == FINISH) & (kind[:-1] == SCHEDULE)
+    return _mean(job[1:][ends], (np.diff(time_us) / 1e6)[ends], jobs)
+
+
+def _same(job: Floats, task: Floats) -> NDArray[np.bool_]:
+    return (job[1:] == job[:-1]) & (task[1:] == task[:-1])
