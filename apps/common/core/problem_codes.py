@@ -1,0 +1,167 @@
+"""The catalogue of errors the API answers with (RFC 9457); codes are stable, words are not."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class ProblemCode(StrEnum):
+    """Machine-readable code of a problem."""
+
+    MALFORMED_REQUEST = "malformed_request"
+    MALFORMED_JSON = "malformed_json"
+    UNKNOWN_PARAMETER = "unknown_parameter"
+    INVALID_PARAMETER = "invalid_parameter"
+    INVALID_CURSOR = "invalid_cursor"
+    KEY_REQUIRED = "key_required"
+    NOT_AUTHENTICATED = "not_authenticated"
+    CSRF_FAILED = "csrf_failed"
+    PERMISSION_DENIED = "permission_denied"
+    NOT_FOUND = "not_found"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    NOT_ACCEPTABLE = "not_acceptable"
+    STATE_CONFLICT = "state_conflict"
+    COUNT_DIFFERS = "count_differs"
+    KEY_IN_FLIGHT = "key_in_flight"
+    STREAM_POSITION_GONE = "stream_position_gone"
+    PRECONDITION_FAILED = "precondition_failed"
+    BODY_TOO_LARGE = "body_too_large"
+    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
+    INVALID_INPUT = "invalid_input"
+    KEY_REUSED = "key_reused"
+    INFEASIBLE_TARGET = "infeasible_target"
+    TOO_MANY_REQUESTS = "too_many_requests"
+    INTERNAL_ERROR = "internal_error"
+    SERVICE_UNAVAILABLE = "service_unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemKind:
+    """What is the same for all problems of one code.
+
+    Attributes
+    ----------
+    status : HTTP status
+    title : one short sentence
+    advice : what the caller can do
+    retryable : True where the very same request may succeed later
+    """
+
+    status: int
+    title: str
+    advice: str
+    retryable: bool = False
+
+
+CATALOGUE: Final[dict[ProblemCode, ProblemKind]] = {
+    ProblemCode.MALFORMED_REQUEST: ProblemKind(
+        400, "The request cannot be understood", "Compare it with the schema at /api/v1/schema/."
+    ),
+    ProblemCode.MALFORMED_JSON: ProblemKind(
+        400, "The body is not valid JSON", "Correct the body; the detail names line and column."
+    ),
+    ProblemCode.UNKNOWN_PARAMETER: ProblemKind(
+        400,
+        "There is no such query parameter",
+        "Use one of the parameters the detail names; none is ever ignored silently.",
+    ),
+    ProblemCode.INVALID_PARAMETER: ProblemKind(
+        400, "A query parameter has an impossible value", "Correct the value the detail names."
+    ),
+    ProblemCode.INVALID_CURSOR: ProblemKind(
+        400,
+        "The cursor was not made by this list",
+        "Follow the next and previous links unchanged, or start without a cursor.",
+    ),
+    ProblemCode.KEY_REQUIRED: ProblemKind(
+        400,
+        "The project asks for an Idempotency-Key",
+        "Send an Idempotency-Key header, a fresh one for each new job.",
+    ),
+    ProblemCode.NOT_AUTHENTICATED: ProblemKind(
+        401,
+        "You are not signed in",
+        "Send 'Authorization: Bearer TOKEN' with a token that is neither expired nor revoked.",
+    ),
+    ProblemCode.CSRF_FAILED: ProblemKind(
+        403,
+        "The request did not prove that it comes from this site",
+        "Send the CSRF token of the session in X-CSRFToken, or use a bearer token.",
+    ),
+    ProblemCode.PERMISSION_DENIED: ProblemKind(
+        403, "Your role does not allow this", "Ask an admin for the role the detail names."
+    ),
+    ProblemCode.NOT_FOUND: ProblemKind(
+        404,
+        "There is no such object",
+        "Check the address; objects of projects you are not in are not shown either.",
+    ),
+    ProblemCode.METHOD_NOT_ALLOWED: ProblemKind(
+        405, "The address does not take this method", "Use one of the methods in the Allow header."
+    ),
+    ProblemCode.NOT_ACCEPTABLE: ProblemKind(
+        406, "The asked format is not offered", "Ask for application/json."
+    ),
+    ProblemCode.STATE_CONFLICT: ProblemKind(
+        409, "The object's state does not allow this", "Read the object again and decide anew."
+    ),
+    ProblemCode.COUNT_DIFFERS: ProblemKind(
+        409,
+        "The filter matches another number of objects than expected",
+        "List the matches again and repeat with their present number.",
+    ),
+    ProblemCode.KEY_IN_FLIGHT: ProblemKind(
+        409,
+        "A request with the same Idempotency-Key is still running",
+        "Repeat the request after the time in Retry-After.",
+        retryable=True,
+    ),
+    ProblemCode.STREAM_POSITION_GONE: ProblemKind(
+        410,
+        "The stream no longer holds that position",
+        "List the objects again and follow from the sequence number in the body.",
+    ),
+    ProblemCode.PRECONDITION_FAILED: ProblemKind(
+        412,
+        "Somebody changed the object in between",
+        "Read it again, merge the changes, and send the new ETag in If-Match.",
+    ),
+    ProblemCode.BODY_TOO_LARGE: ProblemKind(
+        413, "The body is too large", "Split it; a batch takes 10,000 jobs and 32 MiB."
+    ),
+    ProblemCode.UNSUPPORTED_MEDIA_TYPE: ProblemKind(
+        415,
+        "The body's media type is not understood",
+        "Send application/json (batches also take application/x-ndjson).",
+    ),
+    ProblemCode.INVALID_INPUT: ProblemKind(
+        422, "The input breaks a rule", "Correct every field listed in errors."
+    ),
+    ProblemCode.KEY_REUSED: ProblemKind(
+        422,
+        "The Idempotency-Key was used before with another body",
+        "Use a fresh key for each new request.",
+    ),
+    ProblemCode.INFEASIBLE_TARGET: ProblemKind(
+        422,
+        "The target cannot be met on any platform",
+        "Relax the target to what the detail calls feasible, or allow more platforms.",
+    ),
+    ProblemCode.TOO_MANY_REQUESTS: ProblemKind(
+        429,
+        "Too many requests of this kind",
+        "Wait for the time in Retry-After; submit many jobs as one batch.",
+        retryable=True,
+    ),
+    ProblemCode.INTERNAL_ERROR: ProblemKind(
+        500,
+        "Something broke on our side",
+        "Report the request id; the log holds the rest.",
+    ),
+    ProblemCode.SERVICE_UNAVAILABLE: ProblemKind(
+        503,
+        "A part we need is away",
+        "Repeat the request after the time in Retry-After.",
+        retryable=True,
+    ),
+}

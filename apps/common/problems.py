@@ -1,0 +1,169 @@
+"""Every error of the API as a problem (RFC 9457), made in one place."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, JsonResponse
+from rest_framework import exceptions
+from rest_framework.response import Response
+
+from apps.common.core.errors import (
+    ConflictError,
+    ControlPlaneError,
+    FieldProblem,
+    InvalidInputError,
+    NotFoundError,
+    TransientError,
+)
+from apps.common.core.problem_codes import CATALOGUE, ProblemCode
+
+MEDIA_TYPE: Final = "application/problem+json"
+RETRY_AFTER_S: Final = 2
+_logger = logging.getLogger(__name__)
+
+
+class ProblemError(ControlPlaneError):
+    """A problem to answer with, raised by an entry point."""
+
+    def __init__(
+        self,
+        code: ProblemCode,
+        detail: str,
+        *,
+        errors: Sequence[FieldProblem] = (),
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.errors = errors
+        self.headers = dict(headers or {})
+        self.extra = dict(extra or {})
+
+
+def problem_body(error: ProblemError, *, instance: str, request_id: str) -> dict[str, Any]:
+    """Return the JSON body of a problem."""
+    kind = CATALOGUE[error.code]
+    return {
+        "type": f"/api/v1/errors/#{error.code}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": error.detail,
+        "instance": instance,
+        "code": error.code.value,
+        "request_id": request_id,
+        "errors": [
+            {"pointer": p.pointer, "code": p.code, "detail": p.detail} for p in error.errors
+        ],
+        "advice": kind.advice,
+        "retryable": kind.retryable,
+        **error.extra,
+    }
+
+
+def as_problem(error: Exception) -> ProblemError | None:
+    """Translate an exception; None where it is a bug (answered with 500, logged with its trace)."""
+    match error:
+        case ProblemError():
+            return error
+        case InvalidInputError():
+            many = f"{len(error.problems)} fields are wrong" if len(error.problems) > 1 else ""
+            detail = many or str(error)
+            return ProblemError(ProblemCode.INVALID_INPUT, detail, errors=error.problems)
+        case NotFoundError() | Http404():
+            return ProblemError(ProblemCode.NOT_FOUND, str(error) or "There is no such object.")
+        case ConflictError():
+            return ProblemError(ProblemCode.STATE_CONFLICT, str(error))
+        case TransientError():
+            return _unavailable(str(error))
+        case OperationalError() | InterfaceError():
+            _logger.warning("database unavailable: %s", error)
+            return _unavailable("The database does not answer.")
+        case PermissionDenied():
+            return ProblemError(ProblemCode.PERMISSION_DENIED, str(error) or "Not allowed.")
+        case RequestDataTooBig():
+            return ProblemError(ProblemCode.BODY_TOO_LARGE, str(error))
+        case SuspiciousOperation():
+            return ProblemError(ProblemCode.MALFORMED_REQUEST, "The request looks tampered with.")
+        case exceptions.APIException():
+            return _from_rest_framework(error)
+        case _:
+            return None
+
+
+def _unavailable(detail: str) -> ProblemError:
+    return ProblemError(
+        ProblemCode.SERVICE_UNAVAILABLE, detail, headers={"Retry-After": str(RETRY_AFTER_S)}
+    )
+
+
+_BY_EXCEPTION: Final[tuple[tuple[type[exceptions.APIException], ProblemCode], ...]] = (
+    (exceptions.NotAuthenticated, ProblemCode.NOT_AUTHENTICATED),
+    (exceptions.AuthenticationFailed, ProblemCode.NOT_AUTHENTICATED),
+    (exceptions.NotFound, ProblemCode.NOT_FOUND),
+    (exceptions.MethodNotAllowed, ProblemCode.METHOD_NOT_ALLOWED),
+    (exceptions.NotAcceptable, ProblemCode.NOT_ACCEPTABLE),
+    (exceptions.UnsupportedMediaType, ProblemCode.UNSUPPORTED_MEDIA_TYPE),
+    (exceptions.ParseError, ProblemCode.MALFORMED_JSON),
+    (exceptions.Throttled, ProblemCode.TOO_MANY_REQUESTS),
+)
+
+
+def _from_rest_framework(error: exceptions.APIException) -> ProblemError:
+    detail = str(error.detail)
+    if isinstance(error, exceptions.PermissionDenied):
+        csrf = detail.startswith("CSRF Failed")
+        code = ProblemCode.CSRF_FAILED if csrf else ProblemCode.PERMISSION_DENIED
+        return ProblemError(code, detail)
+    for kind, code in _BY_EXCEPTION:
+        if isinstance(error, kind):
+            return ProblemError(code, detail, headers=_headers(error))
+    return ProblemError(ProblemCode.MALFORMED_REQUEST, detail)
+
+
+def _headers(error: exceptions.APIException) -> dict[str, str]:
+    headers = {}
+    challenge = getattr(error, "auth_header", None)  # set by rest_framework's handler
+    if challenge:
+        headers["WWW-Authenticate"] = challenge
+    wait_s = getattr(error, "wait", None)
+    if wait_s is not None:
+        headers["Retry-After"] = str(max(1, int(wait_s + 0.999)))
+    return headers
+
+
+def handle_exception(error: Exception, context: dict[str, Any]) -> Response:
+    """Answer any exception of an API view (REST_FRAMEWORK's EXCEPTION_HANDLER)."""
+    request = context["request"]
+    problem = as_problem(error)
+    if problem is None:
+        _logger.exception("unexpected error at %s %s", request.method, request.path)
+        problem = ProblemError(
+            ProblemCode.INTERNAL_ERROR, "The request could not be served; it has been logged."
+        )
+    body = problem_body(problem, instance=request.path, request_id=_request_id(request))
+    return Response(
+        body,
+        status=CATALOGUE[problem.code].status,
+        headers=problem.headers,
+        content_type=MEDIA_TYPE,
+    )
+
+
+def problem_json(request: HttpRequest, problem: ProblemError) -> JsonResponse:
+    """Answer outside of rest_framework: unknown addresses, failed CSRF checks, dead databases."""
+    body = problem_body(problem, instance=request.path, request_id=_request_id(request))
+    return JsonResponse(
+        body,
+        status=CATALOGUE[problem.code].status,
+        headers=problem.headers,
+        content_type=MEDIA_TYPE,
+    )
+
+
+def _request_id(request: Any) -> str:
+    return str(request.META.get("BERTH_REQUEST_ID", ""))

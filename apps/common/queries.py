@@ -1,0 +1,303 @@
+"""Query parameters of a list: filters, paging, and which fields to show. None is ever ignored."""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import Q
+from django.http import QueryDict
+
+from apps.common.core.problem_codes import ProblemCode
+from apps.common.paging import DEFAULT_LIMIT, MAX_LIMIT
+from apps.common.problems import ProblemError
+
+Make = Callable[[str], Q]  # raises ValueError, with a sentence, for an impossible value
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One query parameter that narrows a list.
+
+    Attributes
+    ----------
+    make : turns the value given into a condition
+    description : what it keeps, for the schema
+    schema : OpenAPI type of the value
+    repeatable : may be given more than once; all must hold then
+    """
+
+    make: Make
+    description: str
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+    repeatable: bool = False
+
+
+def exact(lookup: str, description: str) -> Filter:
+    """Equal to a text."""
+    return Filter(lambda value: Q(**{lookup: _text(value)}), description)
+
+
+def choice(lookup: str, allowed: Iterable[str], description: str) -> Filter:
+    """Equal to one of some words."""
+    words = list(allowed)
+    return Filter(
+        lambda value: Q(**{lookup: _word(value, words)}),
+        description,
+        {"type": "string", "enum": words},
+    )
+
+
+def choices(lookup: str, allowed: Iterable[str], description: str) -> Filter:
+    """Any of some words, separated by commas."""
+    words = list(allowed)
+    return Filter(
+        lambda value: Q(**{f"{lookup}__in": [_word(v, words) for v in value.split(",")]}),
+        f"{description} (comma separated: {', '.join(words)})",
+    )
+
+
+def any_of(lookup: str, description: str) -> Filter:
+    """Any of some texts, separated by commas."""
+    return Filter(
+        lambda value: Q(**{f"{lookup}__in": [_text(v) for v in value.split(",")]}),
+        f"{description} (comma separated)",
+    )
+
+
+def moment(lookup: str, description: str) -> Filter:
+    """Compared with a time."""
+    return Filter(
+        lambda value: Q(**{lookup: read_time(value)}),
+        description,
+        {"type": "string", "format": "date-time"},
+    )
+
+
+def number(lookup: str, description: str) -> Filter:
+    """Compared with a number."""
+    return Filter(lambda value: Q(**{lookup: _float(value)}), description, {"type": "number"})
+
+
+def whole(lookup: str, description: str) -> Filter:
+    """Compared with a whole number."""
+    return Filter(lambda value: Q(**{lookup: read_int(value)}), description, {"type": "integer"})
+
+
+def flag(lookup: str, description: str) -> Filter:
+    """True or false."""
+    return Filter(lambda value: Q(**{lookup: read_flag(value)}), description, {"type": "boolean"})
+
+
+def uid(lookup: str, description: str) -> Filter:
+    """Equal to an id."""
+    return Filter(
+        lambda value: Q(**{lookup: read_uuid(value)}),
+        description,
+        {"type": "string", "format": "uuid"},
+    )
+
+
+def label(lookup: str, description: str) -> Filter:
+    """Carrying a label, given as ``name:value``; repeatable."""
+
+    def make(value: str) -> Q:
+        name, colon, text = _text(value).partition(":")
+        if not colon or not name:
+            raise ValueError("must be name:value")
+        return Q(**{f"{lookup}__contains": {name: text}})
+
+    return Filter(make, description, repeatable=True)
+
+
+def read_time(value: str) -> datetime:
+    """Read an RFC 3339 time; one without an offset is UTC."""
+    try:
+        read = datetime.fromisoformat(value.replace(" ", "+"))
+    except ValueError:
+        raise ValueError("must be an RFC 3339 time such as 2026-01-31T08:00:00Z") from None
+    return read if read.tzinfo else read.replace(tzinfo=UTC)
+
+
+def read_flag(value: str) -> bool:
+    """Read true or false."""
+    if value not in {"true", "false", "1", "0"}:
+        raise ValueError("must be true or false")
+    return value in {"true", "1"}
+
+
+def read_uuid(value: str) -> UUID:
+    """Read an id."""
+    try:
+        return UUID(value)
+    except ValueError:
+        raise ValueError("must be an id (a UUID)") from None
+
+
+def read_int(value: str, *, low: int = -(2**63), high: int = 2**63 - 1) -> int:
+    """Read a whole number within [low, high]."""
+    if not value.lstrip("-").isascii() or not value.lstrip("-").isdigit() or len(value) > 20:
+        raise ValueError("must be a whole number")
+    if not low <= int(value) <= high:
+        raise ValueError(f"must be within {low} and {high}")
+    return int(value)
+
+
+def _float(value: str) -> float:
+    try:
+        read = float(value)
+    except ValueError:
+        raise ValueError("must be a number") from None
+    if read != read or read in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN differs from itself
+        raise ValueError("must be a finite number")
+    return read
+
+
+def _text(value: str) -> str:
+    if "\x00" in value or len(value) > 200:
+        raise ValueError("must be text of at most 200 characters")
+    return value
+
+
+def _word(value: str, words: Collection[str]) -> str:
+    if value not in words:
+        raise ValueError(f"must be one of {', '.join(words)}")
+    return value
+
+
+LIST_PARAMETERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "limit": ("Rows per page.", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT}),
+    "cursor": ("Where the page starts; follow the next and previous links.", {"type": "string"}),
+    "count": ("Also count all matches.", {"type": "string", "enum": ["exact", "estimate"]}),
+    "ordering": ("Order of the rows.", {"type": "string"}),
+}
+SHAPE_PARAMETERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "fields": ("Only these fields, comma separated, dots reach inside.", {"type": "string"}),
+    "omit": ("All but these fields, comma separated.", {"type": "string"}),
+    "brief": ("Only what identifies the object.", {"type": "boolean"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """What a list request asks for."""
+
+    where: Q
+    limit: int
+    cursor: str | None
+    count: str | None
+    ordering: str | None
+    given: frozenset[str]
+
+
+def read_list_query(
+    params: QueryDict, filters: Mapping[str, Filter], *, more: Collection[str] = ()
+) -> ListQuery:
+    """Read the parameters of a list request.
+
+    Parameters
+    ----------
+    more : further parameters the view reads itself
+
+    Raises
+    ------
+    ProblemError : a parameter is unknown, repeated or impossible.
+    """
+    refuse_unknown(params, {*filters, *LIST_PARAMETERS, *SHAPE_PARAMETERS, *more})
+    where = Q()
+    for name in params:
+        if name not in filters:
+            continue
+        values = params.getlist(name)
+        if len(values) > 1 and not filters[name].repeatable:
+            raise ProblemError(ProblemCode.INVALID_PARAMETER, f"{name} was given more than once.")
+        for value in values:
+            where &= read(name, value, filters[name].make)
+    limit = params.get("limit")
+    count = params.get("count")
+    if count is not None:
+        read("count", count, lambda value: _word(value, ("exact", "estimate")))
+    return ListQuery(
+        where=where,
+        limit=DEFAULT_LIMIT
+        if limit is None
+        else read("limit", limit, lambda value: read_int(value, low=1, high=MAX_LIMIT)),
+        cursor=params.get("cursor"),
+        count=count,
+        ordering=params.get("ordering"),
+        given=frozenset(params),
+    )
+
+
+def read(name: str, value: str, parse: Callable[[str], Any]) -> Any:
+    """Return ``parse(value)``, its ValueError turned into a problem that names the parameter."""
+    try:
+        return parse(value)
+    except ValueError as error:
+        raise ProblemError(ProblemCode.INVALID_PARAMETER, f"{name} {error}.") from error
+
+
+def refuse_unknown(params: QueryDict, known: Collection[str]) -> None:
+    """Raise a problem that names the known parameters when any other is given."""
+    unknown = sorted(set(params) - set(known))
+    if unknown:
+        raise ProblemError(
+            ProblemCode.UNKNOWN_PARAMETER,
+            f"{', '.join(unknown)} is not a parameter here; known are {', '.join(sorted(known))}.",
+        )
+
+
+def shape(params: QueryDict) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
+    """Return what cuts a representation down to ``fields`` or ``omit``; None where all is wanted."""
+    fields, omit = params.get("fields"), params.get("omit")
+    if fields and omit:
+        raise ProblemError(
+            ProblemCode.INVALID_PARAMETER, "fields and omit exclude each other; give one."
+        )
+    if fields:
+        paths = [name.split(".") for name in fields.split(",")]
+        return lambda body: _keep(body, paths)
+    if omit:
+        paths = [name.split(".") for name in omit.split(",")]
+        return lambda body: _drop(body, paths)
+    return None
+
+
+def _keep(body: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for path in paths:
+        source, goal = body, kept
+        for name in path[:-1]:
+            source = _inside(source, name, path)
+            goal = goal.setdefault(name, {})
+        goal[path[-1]] = _value(source, path[-1], path)
+    return kept
+
+
+def _drop(body: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:
+    copy = json.loads(json.dumps(body))  # plain JSON already; nested objects may be shared
+    for path in paths:
+        source = copy
+        for name in path[:-1]:
+            source = _inside(source, name, path)
+        _value(source, path[-1], path)
+        del source[path[-1]]
+    return copy
+
+
+def _inside(source: dict[str, Any], name: str, path: list[str]) -> dict[str, Any]:
+    found = _value(source, name, path)
+    if not isinstance(found, dict):
+        raise ProblemError(ProblemCode.INVALID_PARAMETER, f"{'.'.join(path)} is not a field.")
+    return found
+
+
+def _value(source: dict[str, Any], name: str, path: list[str]) -> Any:
+    if name not in source:
+        raise ProblemError(
+            ProblemCode.INVALID_PARAMETER,
+            f"{'.'.join(path)} is not a field; known here are {', '.join(source)}.",
+        )
+    return source[name]

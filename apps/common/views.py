@@ -1,0 +1,195 @@
+"""What every API view shares: headers, conditional reads, and lists."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from django.db import OperationalError, connection, transaction
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.common.core.problem_codes import ProblemCode
+from apps.common.etags import entity_tag, is_unchanged
+from apps.common.paging import Order, Page, keyset_page
+from apps.common.problems import ProblemError
+from apps.common.queries import (
+    SHAPE_PARAMETERS,
+    Filter,
+    ListQuery,
+    read,
+    read_flag,
+    read_list_query,
+    refuse_unknown,
+    shape,
+)
+
+Body = dict[str, Any]
+COUNT_TIMEOUT_MS = 1000
+
+
+class PlainJSONRenderer(BaseRenderer):
+    """JSON of values that are plain already: representations hold no objects left to encode."""
+
+    media_type = "application/json"
+    format = "json"
+    charset = None
+
+    def render(
+        self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None
+    ) -> bytes:
+        """Return the body; empty where there is none."""
+        return b"" if data is None else encode(data)
+
+
+def encode(data: Any) -> bytes:
+    """JSON bytes, compact, NaN refused."""
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+class ApiView(APIView):
+    """Base of all API views: knows its query parameters and sends the rate headers."""
+
+    query_parameters: ClassVar[frozenset[str]] = frozenset()
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Check the caller, then the query parameters; lists read theirs themselves."""
+        super().initial(request, *args, **kwargs)
+        if not isinstance(self, ListView):
+            known = set(self.query_parameters)
+            if request.method in {"GET", "HEAD"}:
+                known |= SHAPE_PARAMETERS.keys()
+            refuse_unknown(request.query_params, known)
+
+    def finalize_response(
+        self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        """Add the rate headers."""
+        response = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[assignment]  # stubs: Response only
+        rate = request.META.get("BERTH_RATE")
+        if rate is not None:
+            for name, value in rate.headers().items():
+                response[name] = value
+        return response
+
+
+def answer(
+    request: Request,
+    body: Body,
+    *,
+    generation: int | None = None,
+    is_whole: bool = True,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Answer with one object, its tag, and 304 where the caller has it already.
+
+    Parameters
+    ----------
+    generation : number of edits of the object; None where nobody edits it
+    is_whole : True where something besides edits changes the representation, so that the tag needs a digest
+    """
+    cut = shape(request.query_params)
+    if cut is not None:
+        body = cut(body)
+    content = encode(body) if is_whole or cut is not None else None
+    tag = entity_tag(generation, content)
+    if request.method in {"GET", "HEAD"} and is_unchanged(request._request, tag):
+        return Response(status=304, headers={"ETag": tag})
+    return Response(body, status=status, headers={"ETag": tag, **(headers or {})})
+
+
+class ListView(ApiView):
+    """A list: filters, keyset pages, counts, shapes. Subclasses say what rows and how they look."""
+
+    filters: ClassVar[Mapping[str, Filter]] = {}
+    orders: ClassVar[Mapping[str, Order]] = {"id": Order(("id",))}
+    more_parameters: ClassVar[frozenset[str]] = frozenset()
+
+    def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Any]:
+        """Return the rows the caller may see, filtered by what the parameters cannot say alone."""
+        raise NotImplementedError
+
+    def represent(self, row: Any) -> Body:
+        """Return the JSON of a row."""
+        raise NotImplementedError
+
+    def represent_briefly(self, row: Any) -> Body:
+        """Return what identifies a row."""
+        body = self.represent(row)
+        return {name: body[name] for name in ("id", "name") if name in body}
+
+    def prepare(self, rows: list[Any]) -> None:
+        """Fetch what the representation of one page needs beyond its rows."""
+
+    def get(self, request: Request, **kwargs: Any) -> Response:
+        """Return one page."""
+        query = read_list_query(request.query_params, self.filters, more=self.more_parameters)
+        queryset = self.rows(request, query, **kwargs).filter(query.where)
+        page = keyset_page(
+            queryset, self._order(query), limit=query.limit, cursor=query.cursor
+        )
+        self.prepare(list(page.rows))
+        links = page_links(request._request, page)
+        body = {"results": self._results(request, page), **links}
+        if query.count is not None:
+            body["count"] = count_rows(queryset, query.count)
+        tag = entity_tag(None, encode(body))
+        headers = {"ETag": tag, **link_header(links)}
+        if is_unchanged(request._request, tag):
+            return Response(status=304, headers=headers)
+        return Response(body, headers=headers)
+
+    def _order(self, query: ListQuery) -> Order:
+        name = query.ordering or next(iter(self.orders))
+        if name not in self.orders:
+            raise ProblemError(
+                ProblemCode.INVALID_PARAMETER,
+                f"ordering must be one of {', '.join(self.orders)}, not {name}.",
+            )
+        return self.orders[name]
+
+    def _results(self, request: Request, page: Page[Any]) -> list[Body]:
+        brief = request.query_params.get("brief")
+        is_brief = brief is not None and read("brief", brief, read_flag)
+        make: Callable[[Any], Body] = self.represent_briefly if is_brief else self.represent
+        cut = shape(request.query_params)
+        return [cut(make(row)) if cut else make(row) for row in page.rows]
+
+
+def page_links(request: HttpRequest, page: Page[Any]) -> dict[str, str | None]:
+    """Return the addresses of the neighbouring pages, all other parameters kept."""
+
+    def link(cursor: str | None) -> str | None:
+        if cursor is None:
+            return None
+        params = request.GET.copy()
+        params["cursor"] = cursor
+        return request.build_absolute_uri(f"{request.path}?{params.urlencode()}")
+
+    return {"next": link(page.next), "previous": link(page.previous)}
+
+
+def link_header(links: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the Link header (RFC 8288) of a page; empty where it has no neighbours."""
+    relations = {"next": "next", "previous": "prev"}
+    parts = [f'<{url}>; rel="{relations[name]}"' for name, url in links.items() if url]
+    return {"Link": ", ".join(parts)} if parts else {}
+
+
+def count_rows(queryset: QuerySet[Model], how: str) -> Body:
+    """Count all matches: exactly within a second, else by the planner's estimate."""
+    if how == "exact":
+        try:
+            with transaction.atomic():
+                with connection.cursor() as cursor:
+                    cursor.execute(f"SET LOCAL statement_timeout = {COUNT_TIMEOUT_MS}")
+                return {"value": queryset.order_by().count(), "is_exact": True}
+        except OperationalError as error:
+            if getattr(error.__cause__, "sqlstate", None) != "57014":  # query cancelled: too long
+                raise
+    plan = json.loads(queryset.order_by().explain(format="json"))
+    return {"value": int(plan[0]["Plan"]["Plan Rows"]), "is_exact": False}

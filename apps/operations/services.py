@@ -1,0 +1,269 @@
+"""Writes of events, idempotency keys and long-running operations."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+
+from apps.common.core.errors import ConflictError, NotFoundError
+from apps.common.core.ids import uuid7
+from apps.common.request_id import current_request_id
+from apps.operations.core.states import TERMINAL, OperationStatus, Topic
+from apps.operations.models import Event, IdempotencyKey, Operation
+
+_EVENT_LOCK: Final = 7102  # advisory lock of the event log; common.db.Log holds 7101
+LEASE: Final = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """Something that just happened.
+
+    Attributes
+    ----------
+    kind : e.g. "job.updated"
+    subject : id of the object it is about
+    data : what changed, compact, plain JSON
+    project_id : whose it is; None = every signed-in user may see it
+    request_id : the correlation id; empty = that of the request being served
+    """
+
+    topic: Topic
+    kind: str
+    subject: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    project_id: UUID | None = None
+    request_id: str = ""
+
+
+# The lock is taken before the first number is drawn and held until commit, so numbers become visible in order.
+_INSERT_EVENTS = f"""
+WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock({_EVENT_LOCK}))
+INSERT INTO operations_event (at, topic, kind, subject, project_id, request_id, data)
+SELECT %s, topic, kind, subject, project_id, request_id, data::jsonb
+FROM turn, unnest(%s::text[], %s::text[], %s::text[], %s::uuid[], %s::text[], %s::text[])
+     WITH ORDINALITY AS new(topic, kind, subject, project_id, request_id, data, place)
+ORDER BY place
+"""
+
+
+def record_events(events: Sequence[NewEvent], *, at: datetime | None = None) -> None:
+    """Append events in one statement; call it inside the transaction of the change, as its last step.
+
+    The event log's lock is held from here to commit: whatever comes after this call delays every other writer.
+    """
+    if not events:
+        return
+    request_id = current_request_id()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _INSERT_EVENTS,
+            [
+                at or timezone.now(),
+                [event.topic.value for event in events],
+                [event.kind for event in events],
+                [event.subject for event in events],
+                [event.project_id for event in events],
+                [event.request_id or request_id for event in events],
+                [json.dumps(event.data, separators=(",", ":")) for event in events],
+            ],
+        )
+
+
+def prune_events(*, before: datetime) -> int:
+    """Delete events of finished history; returns how many."""
+    return Event.objects.filter(at__lt=before).delete()[0]
+
+
+def prune_keys(*, before: datetime) -> int:
+    """Forget answers to keyed requests; returns how many."""
+    return IdempotencyKey.objects.filter(created_at__lt=before).delete()[0]
+
+
+def prune() -> tuple[int, int]:
+    """Delete what is older than the settings keep; returns (events, keys)."""
+    now = timezone.now()
+    return (
+        prune_events(before=now - timedelta(days=settings.BERTH_EVENT_DAYS)),
+        prune_keys(before=now - timedelta(hours=settings.BERTH_IDEMPOTENCY_HOURS)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRequest:
+    """What identifies a request that may be repeated."""
+
+    principal_id: UUID
+    route: str
+    key: str
+    body_digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedAnswer:
+    """What was answered, to be given again."""
+
+    status: int
+    location: str
+    response: Any  # decoded JSON
+
+
+_INSERT_KEY = """
+INSERT INTO operations_idempotencykey
+    (id, principal_id, route, key, body_digest, status, location, response, created_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s::jsonb, now())
+ON CONFLICT (principal_id, route, key) DO NOTHING
+"""
+
+
+def keep_answer(request: KeyedRequest, answer: KeyedAnswer) -> bool:
+    """Store the answer in the transaction that made its object; False where another request was first.
+
+    Waits for a concurrent transaction with the same key to end. On False the caller must roll back and give the
+    stored answer instead.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _INSERT_KEY,
+            [
+                uuid7(),
+                request.principal_id,
+                request.route,
+                request.key,
+                request.body_digest,
+                answer.status,
+                answer.location,
+                json.dumps(answer.response),
+            ],
+        )
+        return cursor.rowcount == 1
+
+
+def begin_operation(
+    *,
+    kind: str,
+    created_by: UUID | None,
+    project_id: UUID | None = None,
+    total: int | None = None,
+    arguments: Mapping[str, Any] | None = None,
+) -> Operation:
+    """Write down long work that somebody is about to do."""
+    with transaction.atomic():
+        operation = Operation.objects.create(
+            kind=kind,
+            created_by_id=created_by,
+            project_id=project_id,
+            total=total,
+            arguments=dict(arguments or {}),
+            request_id=current_request_id(),
+        )
+        record_events([_event(operation, "operation.created")])
+    return operation
+
+
+def claim_operation(operation_id: UUID) -> Operation | None:
+    """Start working on an operation; None where somebody else does or it has ended."""
+    claimed = Operation.objects.filter(
+        pk=operation_id, status=OperationStatus.PENDING
+    ).update(
+        status=OperationStatus.RUNNING, lease_until=timezone.now() + LEASE, updated_at=timezone.now()
+    )
+    return Operation.objects.get(pk=operation_id) if claimed else None
+
+
+def advance_operation(operation_id: UUID, *, progress: int, message: str = "") -> bool:
+    """Report progress and prolong the lease; False where the work must stop (cancelled or taken away)."""
+    with transaction.atomic():
+        operation = Operation.objects.select_for_update().filter(pk=operation_id).first()
+        if operation is None or operation.status != OperationStatus.RUNNING:
+            return False
+        operation.progress, operation.message = progress, message
+        operation.lease_until = timezone.now() + LEASE
+        operation.save(update_fields=["progress", "message", "lease_until", "updated_at"])
+        record_events([_event(operation, "operation.progress")])
+    return not operation.cancel_requested
+
+
+def finish_operation(
+    operation_id: UUID,
+    *,
+    status: OperationStatus,
+    result: Mapping[str, Any] | None = None,
+    problem: Mapping[str, Any] | None = None,
+) -> Operation:
+    """End an operation.
+
+    Raises
+    ------
+    ConflictError : it has ended already, or ``status`` is not an end.
+    """
+    if status not in TERMINAL:
+        raise ConflictError(f"{status} does not end an operation")
+    with transaction.atomic():
+        operation = Operation.objects.select_for_update().get(pk=operation_id)
+        if operation.status in TERMINAL:
+            raise ConflictError(f"the operation is {operation.status} already")
+        operation.status = status
+        operation.result = dict(result) if result is not None else None
+        operation.problem = dict(problem) if problem is not None else None
+        operation.lease_until = None
+        operation.finished_at = timezone.now()
+        operation.generation += 1
+        if status is OperationStatus.SUCCEEDED and operation.total is not None:
+            operation.progress = operation.total
+        operation.save()
+        record_events([_event(operation, "operation.finished")])
+    return operation
+
+
+def cancel_operation(operation_id: UUID) -> Operation:
+    """Ask an operation to stop; one that nobody has started ends at once.
+
+    Raises
+    ------
+    NotFoundError : no such operation.
+    ConflictError : it has ended.
+    """
+    with transaction.atomic():
+        operation = Operation.objects.select_for_update().filter(pk=operation_id).first()
+        if operation is None:
+            raise NotFoundError(f"There is no operation {operation_id}.")
+        if operation.status in TERMINAL:
+            raise ConflictError(f"The operation is {operation.status} already.")
+        operation.cancel_requested = True
+        operation.generation += 1
+        if operation.status == OperationStatus.PENDING:
+            operation.status = OperationStatus.CANCELLED
+            operation.finished_at = timezone.now()
+        operation.save()
+        record_events([_event(operation, "operation.updated")])
+    return operation
+
+
+def release_expired_operations() -> int:
+    """Give back operations whose worker went silent; returns how many."""
+    return Operation.objects.filter(
+        status=OperationStatus.RUNNING, lease_until__lt=timezone.now()
+    ).update(status=OperationStatus.PENDING, lease_until=None)
+
+
+def _event(operation: Operation, kind: str) -> NewEvent:
+    return NewEvent(
+        topic=Topic.OPERATIONS,
+        kind=kind,
+        subject=str(operation.pk),
+        project_id=operation.project_id,
+        data={
+            "kind": operation.kind,
+            "status": operation.status,
+            "progress": operation.progress,
+            "total": operation.total,
+            "message": operation.message,
+        },
+    )
