@@ -102,6 +102,11 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
 
+# Port of the event streams when pages reach them past any proxy; 0: same address as the pages.
+STREAM_PORT = int(os.environ.get("BERTH_STREAM_PORT", "0"))
+# Placement policy of jobs that name none.
+DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "tarcil")
+
 AUTH_USER_MODEL = "accounts.User"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},

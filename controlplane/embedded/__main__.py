@@ -1,0 +1,52 @@
+"""`python -m controlplane.embedded run|test|bench|manage|berth ...`, called by `./dev`."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from controlplane.embedded import launcher
+from controlplane.embedded.instance import PROJECT
+from controlplane.embedded.processes import LauncherError
+
+
+def main(command: str, arguments: Sequence[str]) -> int:
+    """Run one command; a failure we foresaw is one sentence on stderr."""
+    try:
+        return _dispatch(command, list(arguments))
+    except LauncherError as error:
+        sys.stderr.write(f"berth: {error}\n")
+        return 1
+
+
+def _dispatch(command: str, arguments: list[str]) -> int:
+    match command:
+        case "run":
+            return launcher.run(arguments)
+        case "test":
+            return launcher.run_with_servers([sys.executable, "-m", "pytest", *arguments])
+        case "bench":
+            return _bench(arguments)
+        case "manage":
+            return _with_instance([str(PROJECT / "manage.py"), *arguments])
+        case "berth":
+            return _with_instance(["-m", "controlplane.cli.main", *arguments])
+    raise LauncherError(f"There is no command {command!r}.")
+
+
+def _bench(arguments: list[str]) -> int:
+    known = sorted(path.stem for path in (PROJECT / "benchmarks").glob("[a-z]*.py"))
+    if not arguments or arguments[0] not in known:
+        raise LauncherError(f"Name a benchmark: {', '.join(known) or 'there is none yet'}.")
+    name, *rest = arguments
+    return launcher.run_with_servers([sys.executable, "-m", f"benchmarks.{name}", *rest])
+
+
+def _with_instance(arguments: list[str]) -> int:
+    environment = launcher.running_environment()
+    return subprocess.run(  # noqa: S603  (our own command)
+        [sys.executable, *arguments], env=environment, check=False
+    ).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

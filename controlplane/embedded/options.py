@@ -1,0 +1,77 @@
+"""What `./dev run` can be told."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_SERVERS = 600
+DEFAULT_SPEED = 60.0
+DEFAULT_POLICY = "tarcil"
+DEFAULT_PORT = 8000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of one start. `None`: what the instance used before, otherwise the default."""
+
+    trace: Path | None
+    servers: int | None
+    speed: float | None
+    policy: str | None
+    port: int
+    is_fresh: bool
+    is_empty: bool
+    has_replay: bool
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """Read the command line of `./dev run`; argparse answers wrong ones with one sentence."""
+    parser = argparse.ArgumentParser(
+        prog="./dev run", description="Start Berth on this machine; Ctrl-C stops all of it."
+    )
+    add = parser.add_argument
+    add("--trace", type=Path, metavar="FILE", help="replay this trace instead of a generated day")
+    add("--servers", type=_positive_int, help=f"servers of the demo cluster ({DEFAULT_SERVERS})")
+    add(
+        "--speed",
+        type=_positive_float,
+        help=f"seconds of cluster time a second of wall time ({DEFAULT_SPEED:.0f})",
+    )
+    add("--policy", help=f"placement policy ({DEFAULT_POLICY})")
+    add("--port", type=_port, default=DEFAULT_PORT, help=f"port of the pages ({DEFAULT_PORT})")
+    add("--fresh", action="store_true", help="drop the data of earlier runs first")
+    add("--empty", action="store_true", help="no demo cluster and no replay")
+    add("--no-replay", action="store_true", help="the demo cluster, but nothing submitted to it")
+    given = parser.parse_args(arguments)
+    return Options(
+        trace=given.trace,
+        servers=given.servers,
+        speed=given.speed,
+        policy=given.policy,
+        port=given.port,
+        is_fresh=given.fresh,
+        is_empty=given.empty,
+        has_replay=not (given.empty or given.no_replay),
+    )
+
+
+def _positive_int(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
+    return value
+
+
+def _positive_float(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 100_000:
+        raise argparse.ArgumentTypeError(f"must be above 0 and at most 100000, not {text}")
+    return value
+
+
+def _port(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 65534:
+        raise argparse.ArgumentTypeError(f"must be between 1 and 65534, not {value}")
+    return value
