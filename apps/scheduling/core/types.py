@@ -95,6 +95,7 @@ class Request:
     spread : every unit on another server, or in another rack
     sample_size : R candidates per unit for sampling policies; None = the policy's default
     excluded : indices of servers not to use (conflicts, failed launches)
+    measure_rank : also find the rank D of the chosen units, which scans all eligible ones (T3)
     """
 
     job: str
@@ -112,6 +113,7 @@ class Request:
     spread: Within | None = None
     sample_size: int | None = None
     excluded: frozenset[int] = frozenset()
+    measure_rank: bool = False
 
     def __post_init__(self) -> None:
         if self.units < 1:
@@ -163,6 +165,7 @@ class Placed:
     seed : 63-bit number from which this decision drew; with the snapshot and the request it
         repeats the decision exactly
     sequence : change-log number of the snapshot seen
+    ranks : (k,) rank D of each chosen unit among the eligible ones, 1 = the best; empty unless asked for
     """
 
     job: str
@@ -175,6 +178,7 @@ class Placed:
     probability: float
     seed: int
     sequence: int
+    ranks: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

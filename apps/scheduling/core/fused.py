@@ -1,0 +1,84 @@
+"""Tarcil with its filter, sample and score in machine code."""
+
+import numpy as np
+
+from apps.inventory.core.snapshot import Floats, Ints
+from apps.scheduling.core import policies, scorers
+from apps.scheduling.core.board import Board, fixed
+from apps.scheduling.core.capacity import wanted
+from apps.scheduling.core.filters import FILTERS, Eligibility
+from apps.scheduling.core.scorers import Scores
+from apps.scheduling.core.types import Request, Within
+
+NOWHERE = fixed(np.empty(0, dtype=np.int64), np.int64)
+
+
+class FusedTarcil(policies.Assembled):
+    """The policy of ``policies.tarcil``, decision by decision the same, fifteen times faster.
+
+    Jobs that want their units near each other go the assembled way.
+    """
+
+    def __init__(self, name: str = "tarcil", *, as_printed: bool = False) -> None:
+        slow = policies.tarcil(name, as_printed=as_printed)
+        super().__init__(name, slow.version, sample=slow.sample, near=slow.near, score=slow.score)
+        self._as_printed = as_printed
+
+    def _filter(self, board: Board, request: Request) -> Eligibility:
+        if request.locality == Within.RACK:
+            return super()._filter(board, request)
+        # numba is for processes that decide; the web process only reads the registry
+        from apps.scheduling.core import kernels  # noqa: PLC0415
+
+        facts = board.facts
+        mask, room, counts = kernels.sift(
+            board.free_count,
+            board.server_open,
+            facts.labelled(request.labels),
+            _indices(request.excluded, facts.everywhere.size),
+            facts.allowed(request.platforms),
+            facts.server_platform,
+            facts.share,
+            wanted(request),
+            board.server_free,
+            request.units,
+            request.locality == Within.SERVER,
+        )
+        *by_filter, units = counts.tolist()
+        by_filter[0] = board.busy
+        dropped = {name: n for name, n in zip(FILTERS, by_filter, strict=True) if n}
+        return Eligibility(mask, room, units, dropped)
+
+    def _look(self, board: Board, request: Request, eligibility: Eligibility, seed: int) -> Scores:
+        if request.locality:
+            return super()._look(board, request, eligibility, seed)
+        from apps.scheduling.core import kernels  # noqa: PLC0415
+
+        facts = board.facts
+        units, servers, key, quality, target, close, headroom = kernels.look(
+            board.unit_free,
+            eligibility.servers,
+            eligibility.units,
+            facts.unit_server,
+            facts.server_units,
+            facts.server_platform,
+            board.server_caused,
+            _vector(request.caused),
+            _vector(request.tolerated),
+            scorers.speed_steps(request, len(facts.topology.platform_name)),
+            policies.sample_count(request, eligibility),
+            seed,
+            self._as_printed,
+        )
+        return Scores(units, servers, key, quality, target, close, headroom)
+
+
+def _indices(servers: frozenset[int], size: int) -> Ints:
+    if not servers:
+        return NOWHERE
+    inside = [server for server in sorted(servers) if 0 <= server < size]
+    return fixed(np.array(inside, dtype=np.int64), np.int64)
+
+
+def _vector(scores: Floats) -> Floats:
+    return fixed(scores, np.float64)

@@ -1,0 +1,318 @@
+"""Tarcil fused into machine code: filter, draw, score and order in two calls.
+
+Imported by processes that decide, never by the web process (numba costs a second and 100 MB). The
+assembled form in ``policies.py`` is its oracle: the same request and seed give the same units and keys.
+
+Notation: s a server, u a unit, h and l the high and low word of a code (``encoding.py``), B = 10^10.
+Arrays come in read-only (``board.fixed``), so that each kernel is compiled once.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+from apps.common.core.interference import N_SOURCES
+from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Singles
+from apps.scheduling.core import chance, encoding, samplers
+from apps.scheduling.core.capacity import SLACK
+
+N = N_SOURCES
+HALF = encoding.HALF
+B = encoding.BASE
+DENSE, CROWDED = samplers.DENSE, samplers.CROWDED
+_GAMMA, _MIX_1, _MIX_2 = (np.uint64(c) for c in (chance.GAMMA, chance.MIX_1, chance.MIX_2))
+_COIN = np.uint64(chance.COIN)
+_1, _27, _30, _31, _32 = (np.uint64(n) for n in (1, 27, 30, 31, 32))
+_INSERTION = 64  # below, insertion sort beats merging
+_KEEP = 1.0 - SLACK
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+# numba's decorator is untyped; cached on disk so that a worker starts without compiling
+_jit = cast(Callable[[_F], _F], numba.njit(cache=True, nogil=True))
+
+
+@_jit
+def sift(
+    free_count: Shorts,
+    is_open: Bools,
+    labelled: Bools,
+    excluded: Ints,
+    allowed: Bools,
+    platform: Shorts,
+    share: Floats,
+    asked: Floats,
+    left: Floats,
+    units: int,
+    together: bool,
+) -> tuple[Bools, Shorts, Ints]:
+    """Servers that may serve a job, the room on each, and units dropped by each filter.
+
+    Returns (S,) mask, (S,) room and (8,) counts: those of ``filters.FILTERS``, then the eligible. O(S).
+    """
+    size = free_count.size
+    mask = np.zeros(size, dtype=np.bool_)
+    room = np.zeros(size, dtype=np.int32)
+    out = np.zeros(size, dtype=np.bool_)
+    counts = np.zeros(8, dtype=np.int64)
+    least = units if together else 1
+    for s in excluded:
+        out[s] = True
+    for s in range(size):
+        free = free_count[s]
+        if free == 0:
+            continue
+        room[s] = min(free, _fitting(asked, share[s], left[s], units))
+        if not is_open[s]:
+            counts[1] += free
+        elif not allowed[platform[s]]:
+            counts[2] += free
+        elif not labelled[s]:
+            counts[3] += free
+        elif out[s]:
+            counts[4] += free
+        elif room[s] == 0:
+            counts[5] += free
+        elif room[s] < least:
+            counts[6] += free
+        else:
+            counts[7] += free
+            mask[s] = True
+    return mask, room, counts
+
+
+@_jit
+def _fitting(asked: Floats, share: Floats, left: Floats, units: int) -> int:
+    """Units whose memory, network and storage fit, at most ``units``."""
+    most = units
+    for i in range(3):
+        vector = (asked[i] if asked[i] > 0 else share[i]) * _KEEP
+        if vector > 0 and left[i] < vector * most:
+            most = max(0, int(np.floor(left[i] / vector)))
+    return most
+
+
+@_jit
+def look(
+    unit_free: Bools,
+    mask: Bools,
+    eligible: int,
+    unit_server: Shorts,
+    server_units: Shorts,
+    platform: Shorts,
+    server_caused: Singles,
+    caused: Floats,
+    tolerated: Floats,
+    speed: Ints,
+    count: int,
+    seed: int,
+    as_printed: bool,
+) -> tuple[Ints, Shorts, Ints, Floats, float, Floats, Floats]:
+    """Draw ``count`` eligible units, score them exactly and order them, best first.
+
+    Returns units (n,), servers (n,), key (n, 4), U (n,), T, Q (n,), headroom (n, N).
+    """
+    drawn = _draw(unit_free, mask, eligible, unit_server, count, np.uint64(seed))
+    n = drawn.size
+    order, target_h, target_l = _demand(caused)
+    key = np.empty((n, 4), dtype=np.int64)
+    quality = np.empty(n)
+    headroom = np.empty((n, N))
+    salt = np.uint64(seed) ^ _COIN
+    for i in range(n):
+        u = drawn[i]
+        s = unit_server[u]
+        h, low = _quality(server_caused[s], server_units[s], order, tolerated, headroom[i])
+        quality[i] = (h + low / B) / B
+        key[i, 0], key[i, 1] = _closeness(h, low, target_h, target_l, as_printed)
+        key[i, 2] = speed[platform[s]]
+        key[i, 3] = np.int64(_word(salt, np.uint64(u)) >> _1)
+    best = _ordered(key)
+    units, servers = np.empty(n, np.int64), np.empty(n, np.int32)
+    keys, shown, close, room = np.empty_like(key), np.empty(n), np.empty(n), np.empty((n, N))
+    for i in range(n):
+        j = best[i]
+        units[i], servers[i] = drawn[j], unit_server[drawn[j]]
+        keys[i], shown[i], room[i] = key[j], quality[j], headroom[j]
+        close[i] = (key[j, 0] + key[j, 1] / B) / B
+    return units, servers, keys, shown, (target_h + target_l / B) / B, close, room
+
+
+@_jit
+def _word(seed: np.uint64, i: np.uint64) -> np.uint64:
+    """``chance.word``."""
+    z = seed + (i + _1) * _GAMMA
+    z = (z ^ (z >> _30)) * _MIX_1
+    z = (z ^ (z >> _27)) * _MIX_2
+    return z ^ (z >> _31)
+
+
+@_jit
+def _below(word: np.uint64, n: int) -> np.int64:
+    return np.int64(((word >> _32) * np.uint64(n)) >> _32)
+
+
+@_jit
+def _draw(
+    unit_free: Bools,
+    mask: Bools,
+    eligible: int,
+    unit_server: Shorts,
+    count: int,
+    seed: np.uint64,
+) -> Ints:
+    """``samplers.uniform``."""
+    size = unit_free.size
+    if eligible * DENSE < size or count * CROWDED > eligible:
+        return _shuffled(unit_free, mask, eligible, unit_server, count, seed)
+    chosen = np.empty(count, dtype=np.int64)
+    slots = 4
+    while slots < 4 * count:
+        slots *= 2
+    seen = np.full(slots, -1, dtype=np.int64)
+    found, draw = 0, np.uint64(0)
+    while found < count:
+        u = _below(_word(seed, draw), size)
+        draw += _1
+        if unit_free[u] and mask[unit_server[u]] and _is_new(seen, u):
+            chosen[found] = u
+            found += 1
+    return chosen
+
+
+@_jit
+def _is_new(seen: Ints, u: int) -> bool:
+    """Enter u into an open-addressed set; False when it was there."""
+    last = seen.size - 1
+    at = (u * 40503) & last
+    while seen[at] >= 0:
+        if seen[at] == u:
+            return False
+        at = (at + 1) & last
+    seen[at] = u
+    return True
+
+
+@_jit
+def _shuffled(
+    unit_free: Bools,
+    mask: Bools,
+    eligible: int,
+    unit_server: Shorts,
+    count: int,
+    seed: np.uint64,
+) -> Ints:
+    every = np.empty(eligible, dtype=np.int64)
+    found = 0
+    for u in range(unit_free.size):
+        if unit_free[u] and mask[unit_server[u]]:
+            every[found] = u
+            found += 1
+    for i in range(min(count, eligible)):
+        j = i + _below(_word(seed, np.uint64(i)), eligible - i)
+        every[i], every[j] = every[j], every[i]
+    return every[:count].copy()
+
+
+@_jit
+def _demand(caused: Floats) -> tuple[Ints, np.int64, np.int64]:
+    """``encoding.demand``: order of the sources and the two words of T_W."""
+    order = np.arange(N)
+    for i in range(1, N):
+        k, j = order[i], i
+        while j > 0 and caused[order[j - 1]] < caused[k]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = k
+    h = low = np.int64(0)
+    for i in range(HALF):
+        h = h * 100 + _pair(caused[order[i]])
+        low = low * 100 + _pair(caused[order[HALF + i]])
+    return order, h, low
+
+
+@_jit
+def _pair(score: float) -> np.int64:
+    return np.int64(min(99.0, max(0.0, np.floor(score + 0.5))))
+
+
+@_jit
+def _quality(
+    caused: Singles, units: int, order: Ints, tolerated: Floats, headroom: Floats
+) -> tuple[np.int64, np.int64]:
+    """Words of U_H; fills the headroom on the way. Source: Tarcil Eq. 3 and 4."""
+    h = low = np.int64(0)
+    for i in range(N):
+        k = order[i]
+        pressure = np.float64(caused[k]) / (units - 1) if units > 1 else 0.0
+        headroom[k] = tolerated[k] - pressure
+        pair = 99 - _pair(pressure)
+        if i < HALF:
+            h = h * 100 + pair
+        else:
+            low = low * 100 + pair
+    return h, low
+
+
+@_jit
+def _closeness(
+    h: np.int64, low: np.int64, target_h: np.int64, target_l: np.int64, as_printed: bool
+) -> tuple[np.int64, np.int64]:
+    """Words of Q. Source: Tarcil Eq. 5; see ``encoding.closeness``."""
+    if h > target_h or (h == target_h and low >= target_l):
+        over_h, over_l = _minus(h, low, target_h, target_l)
+        return B - 1 - over_h, B - 1 - over_l
+    if as_printed:
+        return _minus(target_h, target_l, h, low)
+    return h, low
+
+
+@_jit
+def _minus(
+    a_h: np.int64, a_l: np.int64, b_h: np.int64, b_l: np.int64
+) -> tuple[np.int64, np.int64]:
+    if a_l < b_l:
+        return a_h - b_h - 1, a_l - b_l + B
+    return a_h - b_h, a_l - b_l
+
+
+@_jit
+def _is_above(key: Ints, a: int, b: int) -> bool:
+    for i in range(4):
+        if key[a, i] != key[b, i]:
+            return key[a, i] > key[b, i]
+    return False
+
+
+@_jit
+def _ordered(key: Ints) -> Ints:
+    """Positions by decreasing key: insertion sort of short runs, then merging. O(n log n)."""
+    n = key.shape[0]
+    order = np.arange(n)
+    for start in range(0, n, _INSERTION):
+        for i in range(start + 1, min(start + _INSERTION, n)):
+            k, j = order[i], i
+            while j > start and _is_above(key, k, order[j - 1]):
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = k
+    width, other = _INSERTION, np.empty_like(order)
+    while width < n:
+        for start in range(0, n, 2 * width):
+            _merge(key, order, other, start, min(start + width, n), min(start + 2 * width, n))
+        order, other = other, order
+        width *= 2
+    return order
+
+
+@_jit
+def _merge(key: Ints, order: Ints, out: Ints, start: int, middle: int, end: int) -> None:
+    i, j = start, middle
+    for k in range(start, end):
+        if i < middle and (j >= end or not _is_above(key, order[j], order[i])):
+            out[k] = order[i]
+            i += 1
+        else:
+            out[k] = order[j]
+            j += 1

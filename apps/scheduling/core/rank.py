@@ -1,0 +1,28 @@
+"""The rank D of chosen units among all they could have been (T3)."""
+
+import numpy as np
+
+from apps.inventory.core.snapshot import Floats, Ints
+from apps.scheduling.core.scorers import Scores
+
+
+def ranks(everything: Scores, units: Ints) -> Floats:
+    """(k,) D of each unit: i / (N - 1) for the i-th from below of the N eligible units.
+
+    Ties in quality are broken by the decision's coin, the same that broke them in the choice, so D
+    is uniform for a unit drawn at random, whatever the ties. 1 when only one unit was eligible.
+
+    Parameters
+    ----------
+    everything : scores of every eligible unit, in any order
+    units : (k,) indices among them
+
+    Source: Tarcil §3.3. O(N log N).
+    """
+    order = np.lexsort(everything.key.T[::-1])
+    if order.size == 1:
+        return np.ones(units.size)
+    place = np.empty(order.size, dtype=np.float64)
+    place[order] = np.arange(order.size) / (order.size - 1)
+    at = np.searchsorted(everything.units, units, sorter=np.argsort(everything.units))
+    return place[np.argsort(everything.units)[at]]

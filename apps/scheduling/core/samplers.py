@@ -1,0 +1,104 @@
+"""Which eligible units a policy looks at.
+
+Every sampler takes (board, request, eligibility, count, seed) and returns indices of units, (n,) int64.
+"""
+
+import numpy as np
+
+from apps.inventory.core.snapshot import Bools, Ints
+from apps.scheduling.core import chance
+from apps.scheduling.core.board import Board
+from apps.scheduling.core.filters import Eligibility
+from apps.scheduling.core.types import MAX_CANDIDATES, Request, Within
+
+DENSE = 32  # below one eligible unit in 32, listing them is cheaper than missing 31 draws
+CROWDED = 4  # drawing more than a quarter of them, too
+
+
+def uniform(
+    board: Board, request: Request, eligibility: Eligibility, count: int, seed: int
+) -> Ints:
+    """``count`` eligible units (all, when there are fewer), uniformly and without replacement.
+
+    In the order drawn. Draws units of the whole cluster and throws back what is not eligible or was
+    drawn before; lists the eligible ones first where that is cheaper. O(count · U / eligible) or O(U).
+    """
+    topology = board.snapshot.topology
+    size = topology.unit_id.size
+    if eligibility.units * DENSE < size or count * CROWDED > eligibility.units:
+        return _shuffled(everything(board, request, eligibility, count, seed), count, seed)
+    chosen: dict[int, None] = {}
+    draw = 0
+    while len(chosen) < count:
+        unit = chance.below(chance.word(seed, draw), size)
+        draw += 1
+        if board.unit_free[unit] and eligibility.servers[topology.unit_server[unit]]:
+            chosen.setdefault(unit)
+    return np.fromiter(chosen, dtype=np.int64, count=count)
+
+
+def everything(
+    board: Board, request: Request, eligibility: Eligibility, count: int, seed: int
+) -> Ints:
+    """All eligible units, in the order of the snapshot."""
+    return np.flatnonzero(_mask(board, eligibility))
+
+
+def uniform_once(
+    board: Board, request: Request, eligibility: Eligibility, count: int, seed: int
+) -> Ints:
+    """As many units as the job wants, uniformly: for a policy that does not compare."""
+    return uniform(board, request, eligibility, min(request.units, eligibility.units), seed)
+
+
+def emptiest(
+    board: Board, request: Request, eligibility: Eligibility, count: int, seed: int
+) -> Ints:
+    """The free units of the servers that have the largest share of their cores free, then of memory.
+
+    As many servers as the job wants units (32 at least, to show): each of the m least loaded units
+    is on one of the m servers whose first free unit is least loaded, so nothing better is missed.
+    """
+    topology = board.snapshot.topology
+    servers = np.flatnonzero(eligibility.servers)
+    left = board.free_count[servers] / topology.server_units[servers]
+    memory = board.server_free[servers, 0] / topology.server_capacity[servers, 0]
+    coins = chance.coins(seed, servers)
+    order = np.lexsort((coins, -memory, -left + 1.0 / topology.server_units[servers]))
+    near = np.zeros(topology.server_id.size, dtype=np.bool_)
+    near[servers[order[: max(request.units, MAX_CANDIDATES)]]] = True
+    return np.flatnonzero(_mask(board, eligibility) & near[topology.unit_server])
+
+
+def neighbourhoods(
+    board: Board, request: Request, eligibility: Eligibility, count: int, seed: int
+) -> Ints:
+    """The eligible units on the servers (or in the racks) of R units drawn uniformly.
+
+    Source: Tarcil §3.3 and Fig. 5b: for each sampled unit its neighbouring resources are examined (T5).
+    The filters left only places with room for the whole job.
+    """
+    topology = board.snapshot.topology
+    place = topology.server_rack if request.locality == Within.RACK else None
+    drawn = topology.unit_server[uniform(board, request, eligibility, count, seed)]
+    near = np.zeros(topology.server_id.size, dtype=np.bool_)
+    if place is None:
+        near[drawn] = True
+    else:
+        near = np.isin(place, place[drawn])
+    return np.flatnonzero(_mask(board, eligibility) & near[topology.unit_server])
+
+
+def _mask(board: Board, eligibility: Eligibility) -> Bools:
+    mask: Bools = board.unit_free & eligibility.servers[board.snapshot.topology.unit_server]
+    return mask
+
+
+def _shuffled(units: Ints, count: int, seed: int) -> Ints:
+    """The first ``count`` of a random order (Fisher and Yates)."""
+    order = units.copy()
+    count = min(count, order.size)
+    for i in range(count):
+        j = i + chance.below(chance.word(seed, i), order.size - i)
+        order[i], order[j] = order[j], order[i]
+    return order[:count]
