@@ -1,0 +1,184 @@
+"""The documented distributions an application's truth is drawn from. See docs/emulation.md.
+
+They were fixed before any classifier was tuned. Few latent factors (four bottlenecks, six families) explain most
+of each row, so that rows resemble each other as they do in Paragon's and Quasar's data.
+"""
+
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from apps.common.core.interference import N_SOURCES
+from apps.emulation.core.platforms import Catalogue
+from apps.emulation.core.seeds import generator
+from apps.emulation.core.truth import (
+    BLOCK_BYTES,
+    Demand,
+    Phases,
+    Traffic,
+    Truth,
+    UniversalScaling,
+)
+from apps.inventory.core.snapshot import Floats
+
+ANALYTICS: Final = "analytics"
+LATENCY_CRITICAL: Final = "latency_critical"
+SINGLE_NODE: Final = "single_node"
+BATCH: Final = "batch"
+KINDS: Final = (ANALYTICS, LATENCY_CRITICAL, SINGLE_NODE, BATCH)
+
+# Caused scores of six families; columns in the order of SOURCES: memory capacity, memory bandwidth, LLC capacity,
+# LLC bandwidth, L1i, L1d, TLB, core, network, storage.
+FAMILIES: Final = MappingProxyType(
+    {
+        "compute": (20, 35, 35, 35, 25, 60, 30, 88, 5, 5),
+        "memory": (62, 88, 75, 70, 15, 45, 62, 48, 10, 8),
+        "cache": (32, 50, 86, 76, 35, 62, 42, 58, 10, 5),
+        "disk": (45, 48, 30, 25, 15, 25, 25, 35, 28, 86),
+        "shuffle": (42, 40, 30, 25, 20, 25, 25, 35, 86, 42),
+        "code": (28, 25, 45, 42, 82, 50, 66, 60, 58, 10),
+    }
+)
+# Dirichlet weights: how much of each family, and of each bottleneck (compute, memory, storage, network).
+FAMILY_WEIGHTS: Final = MappingProxyType(
+    {
+        ANALYTICS: (0.25, 0.30, 0.15, 0.80, 0.80, 0.10),
+        LATENCY_CRITICAL: (0.15, 0.40, 0.60, 0.05, 0.30, 0.80),
+        SINGLE_NODE: (0.80, 0.60, 0.60, 0.10, 0.02, 0.25),
+        BATCH: (0.60, 0.40, 0.30, 0.40, 0.20, 0.20),
+    }
+)
+BOTTLENECK_WEIGHTS: Final = MappingProxyType(
+    {
+        ANALYTICS: (0.9, 0.6, 0.8, 0.5),
+        LATENCY_CRITICAL: (1.0, 0.9, 0.1, 0.6),
+        SINGLE_NODE: (1.4, 1.0, 0.1, 0.05),
+        BATCH: (1.0, 0.7, 0.6, 0.2),
+    }
+)
+SCORE_NOISE: Final = 4.0
+TOLERANCE_NOISE: Final = 6.0
+PHASED_SHARE: Final = MappingProxyType(
+    {ANALYTICS: 0.35, LATENCY_CRITICAL: 0.25, SINGLE_NODE: 0.25, BATCH: 0.25}
+)
+_GIGA: Final = 1e9
+
+
+def application_truth(seed: int, name: str, kind: str, platforms: Catalogue) -> Truth:
+    """The hidden truth of one application; the same for the same seed, name and kind in every process.
+
+    Parameters
+    ----------
+    seed : the cluster's seed
+    kind : one of KINDS
+    platforms : the cluster's platforms; adding one does not change the rest of the truth
+
+    Raises
+    ------
+    ValueError : unknown kind.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    rng = generator(seed, "application", kind, name)
+    bottlenecks = rng.dirichlet(BOTTLENECK_WEIGHTS[kind])
+    caused, tolerated = _scores(kind, rng)
+    bytes_per_s = BLOCK_BYTES / _log_uniform(rng, 30.0, 150.0)
+    traffic = _traffic(rng)
+    demand = _demand(kind, bottlenecks, rng)
+    scale_up, scale_out = _scaling(kind, bottlenecks, rng)
+    instructions = _log_uniform(rng, 0.5 * _GIGA, 3.5 * _GIGA)
+    metric = {LATENCY_CRITICAL: 1.0 / traffic.service_s, SINGLE_NODE: instructions}
+    return Truth(
+        name=name,
+        kind=kind,
+        catalogue=platforms,
+        platform_speed=_platform_speed(bottlenecks, platforms),
+        bytes_per_s=bytes_per_s,
+        metric_per_s=metric.get(kind, bytes_per_s),
+        scale_up=scale_up,
+        scale_out=scale_out,
+        tolerated=tolerated,
+        caused=caused,
+        phases=_phases(kind, tolerated, caused, rng),
+        demand=demand,
+        traffic=traffic,
+    )
+
+
+def _platform_speed(bottlenecks: Floats, platforms: Catalogue) -> Floats:
+    """(P,) roofline: time is the sum over bottlenecks of demand over capacity."""
+    speed = 1.0 / (1.0 / platforms.capacity @ bottlenecks)
+    return _frozen(speed / speed[platforms.reference])
+
+
+def _scores(kind: str, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """(N,) caused: a mixture of families times an overall strength; (N,) tolerated: 99 - caused, plus noise."""
+    mixture = rng.dirichlet(FAMILY_WEIGHTS[kind])
+    strength = 0.35 + 0.75 * rng.beta(3.0, 2.0)
+    families = np.array(list(FAMILIES.values()), dtype=float)
+    noise = rng.normal(0.0, SCORE_NOISE, N_SOURCES)
+    caused = np.clip(strength * (mixture @ families) + noise, 0.0, 100.0)
+    tolerated = 99.0 - caused + rng.normal(0.0, TOLERANCE_NOISE, N_SOURCES)
+    return _frozen(caused), _frozen(np.clip(tolerated, 1.0, 100.0))
+
+
+def _scaling(
+    kind: str, bottlenecks: Floats, rng: np.random.Generator
+) -> tuple[UniversalScaling, UniversalScaling]:
+    """Contention grows with the share of the bottleneck that units of one server (or servers) share."""
+    _, memory, storage, network = bottlenecks
+    up = UniversalScaling(
+        contention=0.003 + 0.02 * rng.beta(1.5, 4.0) + 0.03 * memory + 0.02 * storage,
+        coherency=_log_uniform(rng, 1e-5, 4e-4),
+    )
+    serial = {LATENCY_CRITICAL: 0.3, SINGLE_NODE: 4.0, BATCH: 2.0}.get(kind, 1.0)
+    out = UniversalScaling(
+        contention=serial * (0.001 + 0.01 * rng.beta(1.5, 4.0) + 0.02 * network),
+        coherency=_log_uniform(rng, 1e-6, 6e-5),
+    )
+    return up, out
+
+
+def _demand(kind: str, bottlenecks: Floats, rng: np.random.Generator) -> Demand:
+    compute, memory, storage, network = bottlenecks
+    waiting = rng.uniform(0.75, 1.0) if kind == LATENCY_CRITICAL else 1.0
+    cpu = 0.30 + 0.65 * (compute + memory) * rng.uniform(0.85, 1.0)
+    return Demand(
+        cpu_share=float(np.clip(cpu * waiting, 0.05, 1.0)),
+        memory_bytes=rng.lognormal(np.log(1.1e9), 0.5),
+        network_bps=_log_uniform(rng, 1e6, 8e6) + 120e6 * network,
+        storage_bytes=rng.lognormal(np.log(2e9), 0.6) * (0.5 + 2.0 * storage),
+    )
+
+
+def _traffic(rng: np.random.Generator) -> Traffic:
+    return Traffic(
+        service_s=_log_uniform(rng, 0.4e-3, 4e-3),
+        swing=rng.uniform(0.1, 0.5),
+        peak_s=rng.uniform(0.0, 86_400.0),
+    )
+
+
+def _phases(kind: str, tolerated: Floats, caused: Floats, rng: np.random.Generator) -> Phases:
+    """Most applications have one phase; the rest two or three that differ in speed and in scores."""
+    count = int(rng.integers(2, 4)) if rng.random() < PHASED_SHARE[kind] else 1
+    starts = np.concatenate(([0.0], np.sort(rng.uniform(0.2, 0.85, count - 1))))
+    rate = np.concatenate(([1.0], rng.uniform(0.7, 1.3, count - 1)))
+    shift = np.vstack([np.zeros(N_SOURCES), rng.normal(0.0, 15.0, (count - 1, N_SOURCES))])
+    return Phases(
+        starts=_frozen(starts),
+        rate=_frozen(rate),
+        tolerated=_frozen(np.clip(tolerated - shift, 1.0, 100.0)),
+        caused=_frozen(np.clip(caused + shift, 0.0, 100.0)),
+        period_s=_log_uniform(rng, 1_800.0, 14_400.0),
+    )
+
+
+def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+
+def _frozen(array: Floats) -> Floats:
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,293 @@
+"""The event engine: how jobs progress on emulated servers, in cluster time.
+
+A job's speed is the sum over its parts of platform speed x scale-up x interference, times scale-out efficiency, times
+the share of its units its tasks keep busy, times its phase. Speeds change only where something changed: on the
+servers where a job started, ended or entered a phase. Events lie on a heap as (time, priority, serial, slot); an entry
+whose serial is no longer the slot's is stale, one whose job was slowed since is pushed back.
+"""
+
+import heapq
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from apps.emulation.core.events import (
+    Event,
+    EventKind,
+    JobReadings,
+    Machines,
+    Order,
+    ServerReadings,
+)
+from apps.emulation.core.kernels import settle
+from apps.emulation.core.readings import JobFacts, job_readings, server_readings
+from apps.emulation.core.tables import (
+    attach,
+    detach,
+    grown_jobs,
+    grown_parts,
+    job_table,
+    part_table,
+    server_table,
+)
+from apps.emulation.core.truth import wave_efficiency
+from apps.inventory.core.snapshot import Ints
+
+_FIRST_SLOTS: Final = 1024
+_FINISH: Final = 0
+_PHASE: Final = 1
+
+
+@dataclass(slots=True)
+class _Run:
+    """What the engine must know of one running job beside its arrays."""
+
+    order: Order
+    base_factor: float
+    started_s: float
+    end_s: float
+    phase: int = 0
+    cycle: int = 0
+
+
+class Engine:
+    """Emulated servers and the jobs on them; all times in cluster seconds, never going back.
+
+    Raises
+    ------
+    ValueError : from any method, for an order that does not fit or a time before the last one.
+    """
+
+    def __init__(self, machines: Machines, rng: np.random.Generator) -> None:
+        self.machines = machines
+        self.now = 0.0
+        self._rng = rng
+        self._servers = server_table(machines)
+        self._jobs = job_table(_FIRST_SLOTS)
+        self._parts = part_table(_FIRST_SLOTS)
+        self._facts = JobFacts.empty(_FIRST_SLOTS)
+        self._marked = np.zeros(_FIRST_SLOTS, dtype=np.bool_)
+        self._changed = np.zeros(_FIRST_SLOTS, dtype=np.int64)
+        self._entry_s = np.full(_FIRST_SLOTS, np.inf)
+        self._entry_serial = np.full(_FIRST_SLOTS, -1, dtype=np.int64)
+        self._free_jobs = list(range(_FIRST_SLOTS - 1, -1, -1))
+        self._free_parts = list(range(_FIRST_SLOTS - 1, -1, -1))
+        self._used_units = np.zeros(len(machines.units), dtype=np.int64)
+        self._slots: dict[Hashable, int] = {}
+        self._runs: dict[int, _Run] = {}
+        self._heap: list[tuple[float, int, int, int]] = []
+        self._serial = 0
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._slots
+
+    @property
+    def used_units(self) -> Ints:
+        """(S,) units held on each server; a copy."""
+        return self._used_units.copy()
+
+    @property
+    def next_event_s(self) -> float:
+        """When the next event is due if nothing is started or cancelled; infinite when nothing is."""
+        while self._heap:
+            at, _, serial, slot = self._heap[0]
+            if self._entry_serial[slot] == serial and self._jobs.next_s[slot] <= at:
+                return at
+            heapq.heappop(self._heap)
+            if self._entry_serial[slot] == serial:
+                self._push(slot)
+        return float("inf")
+
+    def start(self, orders: Iterable[Order], now: float) -> None:
+        """Start jobs at `now`. O(parts + neighbours of the touched servers)."""
+        self._advance_clock(now)
+        touched: set[int] = set()
+        for order in orders:
+            self._check(order)
+            touched.update(self._place(order, now))
+        self._settle(touched, now)
+
+    def cancel(self, key: Hashable, now: float) -> float:
+        """Stop a job and return the share of it that was done.
+
+        Raises
+        ------
+        KeyError : no such job runs.
+        """
+        self._advance_clock(now)
+        slot = self._slots[key]
+        touched = self._remove(slot)
+        self._settle(touched, now)
+        return self._facts.progress(self._jobs, np.array([slot]), now).item()
+
+    def advance(self, to: float) -> list[Event]:
+        """Let time pass up to `to` and tell what happened, in order."""
+        events: list[Event] = []
+        while self.next_event_s <= to:
+            at, _, _, slot = heapq.heappop(self._heap)
+            self._entry_s[slot] = np.inf
+            events.append(self._fire(slot, at))
+        self._advance_clock(to)
+        return events
+
+    def servers(self) -> ServerReadings:
+        """What the servers' monitors read now, with noise. O(servers + parts)."""
+        return server_readings(
+            self.machines, self._jobs, self._parts, self._facts, self._rng, self.now
+        )
+
+    def jobs(self, keys: Sequence[Hashable] | None = None) -> JobReadings:
+        """What the monitors read of these jobs (of all, if None) now, with noise. O(jobs)."""
+        chosen = list(self._slots) if keys is None else list(keys)
+        slots = np.array([self._slots[key] for key in chosen], dtype=np.int64)
+        return job_readings(chosen, slots, self._jobs, self._facts, self._rng, self.now)
+
+    def speed(self, key: Hashable) -> float:
+        """Work per second of one job now: the truth, without noise."""
+        return float(self._jobs.speed[self._slots[key]])
+
+    def _check(self, order: Order) -> None:
+        servers = [server for server, _ in order.parts]
+        if order.key in self._slots:
+            raise ValueError(f"job {order.key} is running already")
+        if not servers or len(set(servers)) != len(servers):
+            raise ValueError(f"parts of {order.key} must name at least one server, each once")
+        for server, units in order.parts:
+            free = int(self.machines.units[server] - self._used_units[server])
+            if not 1 <= units <= free:
+                raise ValueError(f"server {server} has {free} free units, not {units}")
+        if not order.work_s > 0.0 or not 0.0 <= order.done_share <= 1.0:
+            raise ValueError(f"work_s must be > 0 and done_share in [0, 1], got {order}")
+
+    def _place(self, order: Order, now: float) -> list[int]:
+        """Fill the slots of one order; the servers it touches."""
+        slot = self._take_job_slot()
+        units = sum(count for _, count in order.parts)
+        busy = 1.0 if order.tasks is None else wave_efficiency(order.tasks, units)
+        factor = busy * order.truth.scale_out.efficiency(len(order.parts))
+        left = 1.0 - order.done_share if np.isinf(order.work_s) else 1.0
+        end_s = np.inf if order.duration_s is None else now + order.duration_s * left
+        run = _Run(order=order, base_factor=factor, started_s=now, end_s=end_s)
+        self._slots[order.key] = slot
+        self._runs[slot] = run
+        jobs = self._jobs
+        jobs.done[slot] = 0.0 if np.isinf(order.work_s) else order.done_share * order.work_s
+        jobs.seen_s[slot], jobs.speed[slot], jobs.next_s[slot] = now, 0.0, np.inf
+        jobs.first_part[slot] = -1
+        self._facts.fill(slot, order, units=units, busy=busy, now=now, end_s=end_s)
+        for server, count in order.parts:
+            self._place_part(slot, server, count)
+        if np.isfinite(order.work_s):
+            starts = order.truth.phases.starts
+            run.phase = int(np.searchsorted(starts, order.done_share, side="right")) - 1
+        self._enter_phase(slot, run)
+        return [server for server, _ in order.parts]
+
+    def _place_part(self, slot: int, server: int, units: int) -> None:
+        if not self._free_parts:
+            size = len(self._parts.job)
+            self._parts = grown_parts(self._parts)
+            self._free_parts = list(range(2 * size - 1, size - 1, -1))
+        part = self._free_parts.pop()
+        truth, parts = self._runs[slot].order.truth, self._parts
+        speed = truth.platform_speed[self.machines.platform[server]]
+        parts.job[part], parts.server[part], parts.units[part] = slot, server, units
+        parts.speed[part] = speed * truth.scale_up.speed_up(units)
+        parts.effect[part] = 1.0
+        parts.next_part[part] = self._jobs.first_part[slot]
+        self._jobs.first_part[slot] = part
+        attach(self._servers, parts, part)
+        self._used_units[server] += units
+
+    def _take_job_slot(self) -> int:
+        if not self._free_jobs:
+            size = len(self._jobs.done)
+            self._jobs = grown_jobs(self._jobs)
+            self._facts = self._facts.grown()
+            self._marked = np.zeros(2 * size, dtype=np.bool_)
+            self._changed = np.zeros(2 * size, dtype=np.int64)
+            self._entry_s = np.concatenate((self._entry_s, np.full(size, np.inf)))
+            self._entry_serial = np.concatenate((self._entry_serial, np.full(size, -1)))
+            self._free_jobs = list(range(2 * size - 1, size - 1, -1))
+        return self._free_jobs.pop()
+
+    def _enter_phase(self, slot: int, run: _Run) -> None:
+        """Set scores, factor and the next goal for the run's present phase."""
+        jobs, phases = self._jobs, run.order.truth.phases
+        jobs.tolerated[slot] = phases.tolerated[run.phase]
+        jobs.caused[slot] = phases.caused[run.phase]
+        jobs.factor[slot] = run.base_factor * phases.rate[run.phase]
+        last = run.phase + 1 == len(phases.starts)
+        if np.isfinite(run.order.work_s):
+            share = 1.0 if last else phases.starts[run.phase + 1]
+            jobs.goal[slot], jobs.due_s[slot] = share * run.order.work_s, run.end_s
+            return
+        next_start = run.cycle + (1.0 if last else phases.starts[run.phase + 1])
+        turn = np.inf if len(phases.starts) == 1 else run.started_s + next_start * phases.period_s
+        jobs.goal[slot], jobs.due_s[slot] = np.inf, min(run.end_s, turn)
+
+    def _fire(self, slot: int, at: float) -> Event:
+        """The event due for a slot: the end of the job, or its next phase."""
+        run, jobs = self._runs[slot], self._jobs
+        if self._ends_next(slot):
+            touched = self._remove(slot)
+            self._advance_clock(at)
+            self._settle(touched, at)
+            return Event(at, EventKind.FINISHED, run.order.key)
+        if np.isfinite(jobs.goal[slot]):
+            # exactly on the boundary, so that rounding cannot leave a sliver of the old phase
+            jobs.done[slot], jobs.seen_s[slot] = jobs.goal[slot], at
+        run.phase = (run.phase + 1) % len(run.order.truth.phases.starts)
+        run.cycle += run.phase == 0
+        self._enter_phase(slot, run)
+        self._advance_clock(at)
+        self._settle([server for server, _ in run.order.parts], at)
+        return Event(at, EventKind.PHASE, run.order.key, run.phase)
+
+    def _ends_next(self, slot: int) -> bool:
+        run, jobs = self._runs[slot], self._jobs
+        work_ends = jobs.goal[slot] == run.order.work_s and np.isfinite(run.order.work_s)
+        return bool(jobs.next_s[slot] >= run.end_s or work_ends)
+
+    def _remove(self, slot: int) -> list[int]:
+        """Free the slots of a job; the servers it leaves."""
+        order = self._runs.pop(slot).order
+        del self._slots[order.key]
+        part = int(self._jobs.first_part[slot])
+        while part >= 0:
+            self._used_units[self._parts.server[part]] -= self._parts.units[part]
+            detach(self._servers, self._parts, part)
+            self._free_parts.append(part)
+            part = int(self._parts.next_part[part])
+        self._jobs.first_part[slot] = -1
+        self._entry_serial[slot], self._entry_s[slot] = -1, np.inf
+        self._free_jobs.append(slot)
+        return [server for server, _ in order.parts]
+
+    def _settle(self, touched: Iterable[int], now: float) -> None:
+        servers = np.fromiter(touched, dtype=np.int64)
+        count = settle(
+            self._servers, self._jobs, self._parts, servers, now, self._marked, self._changed
+        )
+        changed = self._changed[:count]
+        sooner = changed[self._jobs.next_s[changed] < self._entry_s[changed]]
+        for slot in sooner.tolist():
+            self._push(slot)
+
+    def _push(self, slot: int) -> None:
+        at = float(self._jobs.next_s[slot])
+        self._serial += 1
+        self._entry_s[slot], self._entry_serial[slot] = at, self._serial
+        if at < np.inf:
+            priority = _FINISH if self._ends_next(slot) else _PHASE
+            heapq.heappush(self._heap, (at, priority, self._serial, slot))
+
+    def _advance_clock(self, to: float) -> None:
+        if to < self.now:
+            raise ValueError(f"time goes back from {self.now} to {to}")
+        self.now = to

@@ -1,0 +1,107 @@
+"""What the engine is asked and what it tells."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from apps.emulation.core.platforms import Catalogue
+from apps.emulation.core.truth import Truth
+from apps.inventory.core.snapshot import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Machines:
+    """The emulated servers.
+
+    Attributes
+    ----------
+    platforms : what they are really worth
+    platform : (S,) index into `platforms`
+    units : (S,) resource units (cores) of each
+    memory_bytes, network_bps, storage_bytes : (S,) capacities, > 0
+    idle_watts, peak_watts : (S,)
+    """
+
+    platforms: Catalogue
+    platform: Ints
+    units: Ints
+    memory_bytes: Floats
+    network_bps: Floats
+    storage_bytes: Floats
+    idle_watts: Floats
+    peak_watts: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One job to run.
+
+    Attributes
+    ----------
+    key : names the run in every answer
+    parts : (server, units) pairs, each server once
+    work_s : unit-seconds of the highest-end platform; infinite for a service
+    tasks : equal tasks the work consists of, or None where it divides freely
+    duration_s : ends after this long whatever the work, cluster seconds; None = never
+    load : queries/s at the peak, for services
+    done_share : where it resumes, share of the work (of `duration_s` if the work is infinite), 0-1
+    """
+
+    key: Hashable
+    truth: Truth
+    parts: Sequence[tuple[int, int]]
+    work_s: float
+    tasks: int | None = None
+    duration_s: float | None = None
+    load: float = 0.0
+    done_share: float = 0.0
+
+
+class EventKind(StrEnum):
+    """What happened to a run."""
+
+    FINISHED = "finished"
+    PHASE = "phase"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened at `at_s` of cluster time; `phase` is the phase a PHASE event begins."""
+
+    at_s: float
+    kind: EventKind
+    key: Hashable
+    phase: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServerReadings:
+    """Use of every server as its monitor would report it; shares in [0, 1], all (S,)."""
+
+    cpu_share: Floats
+    memory_share: Floats
+    network_share: Floats
+    storage_share: Floats
+    watts: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobReadings:
+    """What the monitors report of L runs.
+
+    Attributes
+    ----------
+    keys : L keys
+    progress : (L,) share done, in the sense of `Order.done_share`; NaN for what never ends
+    metric : (L,) bytes/s, queries/s or instructions/s, with noise
+    latency_s : (L,) 99th percentile of services, NaN for others
+    left_s : (L,) cluster seconds to the end at the present speed, infinite for what never ends
+    cpu_share : (L,) of the cores held
+    """
+
+    keys: list[Hashable]
+    progress: Floats
+    metric: Floats
+    latency_s: Floats
+    left_s: Floats
+    cpu_share: Floats

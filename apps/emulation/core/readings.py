@@ -1,0 +1,169 @@
+"""What monitors read of the emulated servers and jobs: the state, with measurement noise.
+
+Noise is multiplicative and normal: 3 % on a server's CPU, 1 % on its other resources, 2 % on a job's metric and CPU.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+
+from apps.emulation.core.draws import LATENCY_CRITICAL
+from apps.emulation.core.events import JobReadings, Machines, Order, ServerReadings
+from apps.emulation.core.kernels import JobTable, PartTable
+from apps.emulation.core.queueing import latency_percentile
+from apps.inventory.core.snapshot import Bools, Floats, Ints
+
+CPU_NOISE: Final = 0.03
+RESOURCE_NOISE: Final = 0.01
+METRIC_NOISE: Final = 0.02
+IDLE_CPU: Final = 0.01  # what an idle server's own services use
+PERCENTILE: Final = 0.99
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobFacts:
+    """What does not change while a job runs, by job slot; all (J,).
+
+    work_s : unit-seconds; start_s, end_s : when it began and will end whatever its work, else infinite
+    resumed : `Order.done_share`; units : held; busy : share of them its tasks keep busy
+    cpu_share, memory_bytes, network_bps, storage_bytes : of one unit
+    metric : metric per unit of work speed; load, swing, peak_s : of services, whose load is > 0
+    is_service : whether the metric is bounded by a load
+    """
+
+    work_s: Floats
+    start_s: Floats
+    end_s: Floats
+    resumed: Floats
+    units: Floats
+    busy: Floats
+    cpu_share: Floats
+    memory_bytes: Floats
+    network_bps: Floats
+    storage_bytes: Floats
+    metric: Floats
+    load: Floats
+    swing: Floats
+    peak_s: Floats
+    is_service: Bools
+
+    @classmethod
+    def empty(cls, slots: int) -> "JobFacts":
+        """Facts of no jobs."""
+        columns = {field.name: np.zeros(slots) for field in fields(cls)}
+        return cls(**(columns | {"is_service": np.zeros(slots, dtype=np.bool_)}))
+
+    def grown(self) -> "JobFacts":
+        """The same facts in twice the slots."""
+        new = JobFacts.empty(2 * len(self.units))
+        for field in fields(self):
+            before = getattr(self, field.name)
+            getattr(new, field.name)[: len(before)] = before
+        return new
+
+    def fill(
+        self, slot: int, order: Order, *, units: int, busy: float, now: float, end_s: float
+    ) -> None:
+        """Write the facts of one order into a slot."""
+        truth, demand = order.truth, order.truth.demand
+        self.work_s[slot], self.start_s[slot], self.end_s[slot] = order.work_s, now, end_s
+        self.resumed[slot], self.units[slot], self.busy[slot] = order.done_share, units, busy
+        self.cpu_share[slot], self.memory_bytes[slot] = demand.cpu_share, demand.memory_bytes
+        self.network_bps[slot], self.storage_bytes[slot] = demand.network_bps, demand.storage_bytes
+        self.metric[slot], self.load[slot] = truth.metric_per_s, order.load
+        self.swing[slot], self.peak_s[slot] = truth.traffic.swing, truth.traffic.peak_s
+        self.is_service[slot] = truth.kind == LATENCY_CRITICAL and order.load > 0.0
+
+    def progress(self, jobs: JobTable, slots: Ints, now: float) -> Floats:
+        """(L,) share done: of the work, else of the time; NaN for what never ends."""
+        done = (jobs.done[slots] + jobs.speed[slots] * (now - jobs.seen_s[slots])) / self.work_s[
+            slots
+        ]
+        span = self.end_s[slots] - self.start_s[slots]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            passed = np.where(span > 0.0, (now - self.start_s[slots]) / span, 1.0)
+        resumed = self.resumed[slots]
+        by_time = np.where(np.isfinite(span), resumed + (1.0 - resumed) * passed, np.nan)
+        return np.clip(np.where(np.isfinite(self.work_s[slots]), done, by_time), 0.0, 1.0)
+
+    def load_now(self, slots: Ints, now: float) -> Floats:
+        """(L,) queries/s offered now; the daily swing of `truth.Traffic`."""
+        swing = self.swing[slots]
+        wave = np.cos(2.0 * np.pi * (now - self.peak_s[slots]) / 86_400.0)
+        return self.load[slots] * (1.0 + swing * wave) / (1.0 + swing)
+
+    def utilisation(self, jobs: JobTable, slots: Ints, now: float) -> Floats:
+        """(L,) share of a job's units at work: its waves, and for services load over capacity."""
+        capacity = np.maximum(jobs.speed[slots] * self.metric[slots], 1e-9)
+        served = np.minimum(self.load_now(slots, now) / capacity, 1.0)
+        return self.busy[slots] * np.where(self.is_service[slots], served, 1.0)
+
+
+def server_readings(  # noqa: PLR0913 - the engine's tables, each once
+    machines: Machines,
+    jobs: JobTable,
+    parts: PartTable,
+    facts: JobFacts,
+    rng: np.random.Generator,
+    now: float,
+) -> ServerReadings:
+    """Sum what the parts use on each server. O(servers + part slots)."""
+    active = np.flatnonzero(parts.job >= 0)
+    job, server = parts.job[active], parts.server[active]
+    units, size = parts.units[active].astype(float), len(machines.units)
+    at_work = units * facts.utilisation(jobs, job, now)
+
+    def summed(values: Floats) -> Floats:
+        return np.bincount(server, weights=values, minlength=size)
+
+    cpu = IDLE_CPU + summed(at_work * facts.cpu_share[job]) / machines.units
+    network = summed(at_work * facts.network_bps[job] * parts.effect[active])
+    cpu_share = np.clip(cpu * rng.normal(1.0, CPU_NOISE, size), 0.0, 1.0)
+    return ServerReadings(
+        cpu_share=cpu_share,
+        memory_share=_share(summed(units * facts.memory_bytes[job]), machines.memory_bytes, rng),
+        network_share=_share(network, machines.network_bps, rng),
+        storage_share=_share(
+            summed(units * facts.storage_bytes[job]), machines.storage_bytes, rng
+        ),
+        watts=machines.idle_watts + (machines.peak_watts - machines.idle_watts) * cpu_share,
+    )
+
+
+def job_readings(  # noqa: PLR0913 - the engine's tables, each once
+    keys: list[Hashable],
+    slots: Ints,
+    jobs: JobTable,
+    facts: JobFacts,
+    rng: np.random.Generator,
+    now: float,
+) -> JobReadings:
+    """Progress and performance of the jobs in these slots. O(jobs x largest service)."""
+    size = len(slots)
+    capacity = jobs.speed[slots] * facts.metric[slots]
+    service = facts.is_service[slots]
+    load = facts.load_now(slots, now)
+    noise = np.maximum(rng.normal(1.0, METRIC_NOISE, size), 0.0)
+    latency = np.full(size, np.nan)
+    latency[service] = latency_percentile(
+        facts.units[slots][service].astype(np.int64), capacity[service], load[service], PERCENTILE
+    )
+    done = jobs.done[slots] + jobs.speed[slots] * (now - jobs.seen_s[slots])
+    by_work = np.maximum(facts.work_s[slots] - done, 0.0) / jobs.speed[slots]
+    utilisation = facts.utilisation(jobs, slots, now)
+    cpu = facts.cpu_share[slots] * utilisation * rng.normal(1.0, METRIC_NOISE, size)
+    return JobReadings(
+        keys=keys,
+        progress=facts.progress(jobs, slots, now),
+        metric=np.where(service, np.minimum(load, capacity), capacity) * noise,
+        latency_s=latency * noise,
+        left_s=np.minimum(by_work, np.maximum(facts.end_s[slots] - now, 0.0)),
+        cpu_share=np.clip(cpu, 0.0, 1.0),
+    )
+
+
+def _share(used: Floats, capacity: Floats, rng: np.random.Generator) -> Floats:
+    noise = rng.normal(1.0, RESOURCE_NOISE, len(used))
+    return np.clip(used / capacity * noise, 0.0, 1.0)

@@ -1,0 +1,17 @@
+"""Random streams named by what they are for, so that one draw never shifts another."""
+
+from hashlib import sha256
+
+import numpy as np
+
+
+def stable_words(text: str) -> tuple[int, ...]:
+    """Four 32-bit words that depend on the text alone (Python's own hash changes per process)."""
+    digest = sha256(text.encode()).digest()
+    return tuple(int.from_bytes(digest[i : i + 4], "big") for i in range(0, 16, 4))
+
+
+def generator(seed: int, *names: str) -> np.random.Generator:
+    """The generator of one named stream under a root seed, e.g. ``generator(7, "application", "sort")``."""
+    words = [word for name in names for word in stable_words(name)]
+    return np.random.default_rng(np.random.SeedSequence([abs(seed), *words]))

@@ -1,0 +1,92 @@
+"""Slots of the engine's arrays: jobs and parts come and go, the arrays double when full."""
+
+import numpy as np
+
+from apps.common.core.interference import N_SOURCES
+from apps.emulation.core.events import Machines
+from apps.emulation.core.kernels import JobTable, PartTable, ServerTable
+
+
+def server_table(machines: Machines) -> ServerTable:
+    """Empty servers; a server never has more parts than units."""
+    servers, width = len(machines.units), int(machines.units.max(initial=1))
+    return ServerTable(
+        units=machines.units.astype(np.int64),
+        parts=np.full((servers, width), -1, dtype=np.int64),
+        count=np.zeros(servers, dtype=np.int64),
+    )
+
+
+def job_table(slots: int) -> JobTable:
+    """Free job slots."""
+
+    def column() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return np.zeros(slots)
+
+    return JobTable(
+        tolerated=np.zeros((slots, N_SOURCES)),
+        caused=np.zeros((slots, N_SOURCES)),
+        factor=column(),
+        speed=column(),
+        done=column(),
+        seen_s=column(),
+        goal=np.full(slots, np.inf),
+        due_s=np.full(slots, np.inf),
+        next_s=np.full(slots, np.inf),
+        first_part=np.full(slots, -1, dtype=np.int64),
+    )
+
+
+def part_table(slots: int) -> PartTable:
+    """Free part slots."""
+
+    def free() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.full(slots, -1, dtype=np.int64)
+
+    return PartTable(
+        job=free(),
+        server=free(),
+        units=np.zeros(slots, dtype=np.int64),
+        position=free(),
+        next_part=free(),
+        speed=np.zeros(slots),
+        effect=np.ones(slots),
+    )
+
+
+def grown_jobs(old: JobTable) -> JobTable:
+    """The same jobs in twice the slots."""
+    new = job_table(2 * len(old.done))
+    for before, after in zip(old, new, strict=True):
+        after[: len(before)] = before
+    return new
+
+
+def grown_parts(old: PartTable) -> PartTable:
+    """The same parts in twice the slots."""
+    new = part_table(2 * len(old.job))
+    for before, after in zip(old, new, strict=True):
+        after[: len(before)] = before
+    return new
+
+
+def attach(servers: ServerTable, parts: PartTable, part: int) -> None:
+    """Put a filled part slot on its server."""
+    server = int(parts.server[part])
+    position = int(servers.count[server])
+    servers.parts[server, position] = part
+    parts.position[part] = position
+    servers.count[server] = position + 1
+
+
+def detach(servers: ServerTable, parts: PartTable, part: int) -> None:
+    """Take a part off its server; the server's last part moves into the gap."""
+    server, position = int(parts.server[part]), int(parts.position[part])
+    last = int(servers.count[server]) - 1
+    moved = int(servers.parts[server, last])
+    servers.parts[server, position] = moved
+    parts.position[moved] = position
+    servers.parts[server, last] = -1
+    servers.count[server] = last
+    parts.job[part] = -1
+    parts.units[part] = 0
