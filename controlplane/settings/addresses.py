@@ -70,5 +70,6 @@ def _database(options: dict[str, str]) -> str:
 
 
 def _socket_url(scheme: str, parts: SplitResult, options: dict[str, str]) -> str:
-    password = f":{quote(unquote(parts.password))}@" if parts.password else ""
-    return f"{scheme}://{password}{parts.path}?{urlencode(options)}"
+    password = quote(unquote(parts.password or ""), safe="")
+    login = f":{password}@" if password else ""
+    return f"{scheme}://{login}{parts.path}?{urlencode(options)}"

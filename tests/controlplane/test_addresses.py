@@ -1,0 +1,62 @@
+from collections.abc import Callable
+
+import pytest
+
+from controlplane.settings.addresses import broker_url, client_url, database_from_url
+
+
+def test_a_database_url_gives_every_part_of_the_address() -> None:
+    database = database_from_url("postgresql://ann:s%40crt@db:5433/berth", conn_max_age_s=7)
+    assert database == {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": "berth",
+        "USER": "ann",
+        "PASSWORD": "s@crt",
+        "HOST": "db",
+        "PORT": "5433",
+        "CONN_MAX_AGE": 7,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {},
+    }
+
+
+def test_a_socket_directory_becomes_the_host_and_other_options_stay() -> None:
+    url = "postgres://ann@/berth?host=/run/pg&port=6000&sslmode=disable"
+    database = database_from_url(url, conn_max_age_s=0)
+    assert (database["HOST"], database["PORT"]) == ("/run/pg", "6000")
+    assert database["OPTIONS"] == {"sslmode": "disable"}
+
+
+@pytest.mark.parametrize("url", ["sqlite:///file", "mysql://a/b", "", "postgresql://host"])
+def test_another_database_or_none_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="DATABASE_URL must"):
+        database_from_url(url, conn_max_age_s=0)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "unix:///run/v.sock?db=3",
+        "redis+socket:///run/v.sock?virtual_host=3",
+    ],
+)
+def test_both_spellings_of_a_socket_serve_client_and_broker(url: str) -> None:
+    assert client_url(url) == "unix:///run/v.sock?db=3"
+    assert broker_url(url) == "redis+socket:///run/v.sock?virtual_host=3"
+
+
+def test_a_password_survives_both_spellings() -> None:
+    url = "unix://:p%2Fw@/run/v.sock"
+    assert client_url(url) == "unix://:p%2Fw@/run/v.sock?db=0"
+    assert broker_url(url) == "redis+socket://:p%2Fw@/run/v.sock?virtual_host=0"
+
+
+@pytest.mark.parametrize("url", ["redis://host:6379/2", "rediss://:pw@host/0"])
+def test_a_tcp_address_is_left_alone(url: str) -> None:
+    assert (client_url(url), broker_url(url)) == (url, url)
+
+
+@pytest.mark.parametrize("address", [client_url, broker_url])
+def test_another_broker_is_refused(address: Callable[[str], str]) -> None:
+    with pytest.raises(ValueError, match="not 'amqp'"):
+        address("amqp://host")
