@@ -144,6 +144,8 @@ def _run(options: Options, progress: Progress) -> None:
             _forget_everything(instance, cluster)
         stale = instance.recall("run").get("socket_dir")
         with socket_directory(stale) as sockets:
+            # So that the next start finds them should this process be killed.
+            instance.remember("run", {"socket_dir": str(sockets)})
             progress.begin("Starting PostgreSQL and Valkey")
             with running_servers(cluster, sockets, instance.fresh_log, is_durable=True) as up:
                 progress.end()

@@ -61,8 +61,15 @@ def servers(home: Path) -> Iterator[Servers]:
 
 
 @pytest.fixture
-def holder(home: Path) -> Iterator["subprocess.Popen[str]"]:
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+def short_directory() -> Iterator[Path]:
+    """Hold the sockets a killed process leaves behind: pytest's own paths are too long for them."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield Path(directory)
+
+
+@pytest.fixture
+def holder(home: Path, short_directory: Path) -> Iterator["subprocess.Popen[str]"]:
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "TMPDIR": str(short_directory)}
     with subprocess.Popen(  # noqa: S603  (our own program)
         [sys.executable, "-c", HOLDER, str(home)],
         stdout=subprocess.PIPE,

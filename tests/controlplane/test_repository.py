@@ -41,7 +41,7 @@ def lines_matching(path: Path, pattern: re.Pattern[str]) -> list[str]:
 
 def pins(name: str) -> set[str]:
     text = (REQUIREMENTS / name).read_text()
-    return set(re.findall(r"^\S+==.*?(?= \\$)", text, flags=re.MULTILINE))
+    return set(re.findall(r"^\S+==\S+", text, flags=re.MULTILINE))
 
 
 @pytest.mark.parametrize(
