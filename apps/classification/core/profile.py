@@ -1,7 +1,7 @@
 """What the control plane believes about one application.
 
-N = 10 sources of interference, P platforms, K = 6 points of a scaling curve. Speeds are relative to the
-highest-end platform, efficiencies to linear scaling, scores run from 0 to 100.
+N = 10 sources of interference, P platforms, K = 6 points of a scaling curve. Speeds are relative
+to the highest-end platform, efficiencies to linear scaling, scores run from 0 to 100.
 """
 
 from dataclasses import dataclass
@@ -36,12 +36,17 @@ class Profile:
     base_rate : work per second of one unit on the highest-end platform, > 0: bytes/s, queries/s or
         instructions/s, by kind
     base_rate_se : standard error of its logarithm (relative), >= 0
+    bytes_rate, bytes_rate_se : the same for input bytes per second, which is what completes a job
+        with input
     platform_speed, platform_low, platform_high : (P,) speed relative to the highest-end platform
-    scale_up, scale_up_low, scale_up_high : (K,) speed-up of 1, 2, 4 ... 32 units of one server over one unit
-    scale_out, scale_out_low, scale_out_high : (K,) efficiency of 1, 2, 4 ... 32 servers relative to linear
+    scale_up, scale_up_low, scale_up_high : (K,) speed-up of 1, 2, 4 ... 32 units of one server
+        over one unit
+    scale_out, scale_out_low, scale_out_high : (K,) efficiency of 1, 2, 4 ... 32 servers relative
+        to linear
     tolerated, tolerated_low, tolerated_high : (N,) interference tolerated, 0-100
     caused, caused_low, caused_high : (N,) interference one unit causes, 0-100
-    platform_measured (P,), scale_up_measured (K,), scale_out_measured (K,), tolerated_measured (N,),
+    platform_measured (P,), scale_up_measured (K,), scale_out_measured (K,), tolerated_measured
+    (N,),
     caused_measured (N,) : True where a cell was measured, not inferred
     """
 
@@ -51,6 +56,8 @@ class Profile:
     platforms: tuple[str, ...]
     base_rate: float
     base_rate_se: float
+    bytes_rate: float
+    bytes_rate_se: float
     platform_speed: Floats
     platform_low: Floats
     platform_high: Floats
@@ -72,18 +79,26 @@ class Profile:
     tolerated_measured: Bools
     caused_measured: Bools
 
-    def rate(self, units: int, *, servers: int = 1, platform: str | None = None) -> Estimate:
+    def rate(
+        self,
+        units: int,
+        *,
+        servers: int = 1,
+        platform: str | None = None,
+        in_bytes: bool = False,
+    ) -> Estimate:
         """Work per second of ``units`` spread evenly over ``servers`` of one platform, undisturbed.
 
-        rate = base · up(units / servers) · servers · out(servers) · speed(platform); the curves are
-        interpolated in log-log. The factors' errors are taken as independent, so the half widths of their
-        logarithms add in squares.
+        rate = base · up(units / servers) · servers · out(servers) · speed(platform); the curves
+        are interpolated in log-log. The factors' errors are taken as independent, so the half
+        widths of their logarithms add in squares.
 
         Parameters
         ----------
         units : >= 1
         servers : 1 <= servers <= units
         platform : a name of ``platforms``; None = the highest-end platform
+        in_bytes : input bytes per second instead of the kind's own metric
 
         Raises
         ------
@@ -91,15 +106,16 @@ class Profile:
         """
         if not 1 <= servers <= units:
             raise ValueError(f"servers must lie between 1 and units={units}, got {servers}")
-        up = _on_curve(units / servers, self.scale_up, self.scale_up_low, self.scale_up_high)
-        out = _on_curve(float(servers), self.scale_out, self.scale_out_low, self.scale_out_high)
-        speed = self.speed(platform)
-        value = self.base_rate * up.value * servers * out.value * speed.value
-        wide = HALF_WIDTH_90 * self.base_rate_se
-        factors = (up, out, speed)
-        above = np.exp(np.sqrt(wide**2 + sum(np.log(f.high / f.value) ** 2 for f in factors)))
-        below = np.exp(np.sqrt(wide**2 + sum(np.log(f.value / f.low) ** 2 for f in factors)))
-        return Estimate(value, value / float(below), value * float(above))
+        base = self.bytes_rate if in_bytes else self.base_rate
+        error = self.bytes_rate_se if in_bytes else self.base_rate_se
+        wide = float(np.exp(HALF_WIDTH_90 * error))
+        return _product(
+            Estimate(base, base / wide, base * wide),
+            _on_curve(units / servers, self.scale_up, self.scale_up_low, self.scale_up_high),
+            Estimate(servers, servers, servers),
+            _on_curve(servers, self.scale_out, self.scale_out_low, self.scale_out_high),
+            self.speed(platform),
+        )
 
     def speed(self, platform: str | None = None) -> Estimate:
         """Speed on a platform relative to the highest-end one; exactly 1 when None."""
@@ -113,6 +129,14 @@ class Profile:
             float(self.platform_low[i]),
             float(self.platform_high[i]),
         )
+
+
+def _product(*factors: Estimate) -> Estimate:
+    """Product of independent positive estimates: half widths of the logarithms add in squares."""
+    value = float(np.prod([f.value for f in factors]))
+    above = np.sqrt(sum(np.log(f.high / f.value) ** 2 for f in factors))
+    below = np.sqrt(sum(np.log(f.value / f.low) ** 2 for f in factors))
+    return Estimate(value, value * float(np.exp(-below)), value * float(np.exp(above)))
 
 
 def _on_curve(at: float, value: Floats, low: Floats, high: Floats) -> Estimate:

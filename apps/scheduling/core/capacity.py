@@ -1,8 +1,8 @@
 """What one unit takes from its server besides the core: memory, network, storage.
 
-A request of 0 means the unit's equal share, capacity / M (Tarcil §3.2). The equal share is taken from
-the server like any other amount: otherwise one job asking for all the memory and fifteen asking for
-nothing would overfill it.
+A request of 0 means the unit's equal share, capacity / M (Tarcil §3.2). The equal share is taken
+from the server like any other amount: otherwise one job asking for all the memory and fifteen
+asking for nothing would overfill it.
 """
 
 from typing import Final

@@ -1,8 +1,9 @@
 """Numbers that a decision draws from its one seed.
 
 A decision takes 63 bits from the caller's generator; everything random in it is a function of them
-(SplitMix64 read as a counter, so the i-th number needs no state). That makes a decision repeatable from
-what its row stores, and lets the fused kernel and the assembled policy draw the very same units.
+(SplitMix64 read as a counter, so the i-th number needs no state). That makes a decision repeatable
+from what its row stores, and lets the fused kernel and the assembled policy draw the very same
+units.
 
 Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 """
@@ -52,7 +53,7 @@ def below(value: int, n: int) -> int:
 def coins(seed: int, units: Ints) -> Ints:
     """(n,) the fair coin of each unit in this decision, 63 bits: a random order of all units.
 
-    Ties in quality are broken by it (Tarcil §3.3), in the choice and in the rank D alike: a coin tossed
-    anew for the rank would put the best of R tied units in their middle.
+    Ties in quality are broken by it (Tarcil §3.3), in the choice and in the rank D alike: a coin
+    tossed anew for the rank would put the best of R tied units in their middle.
     """
     return (words(seed ^ COIN, units) >> np.uint64(1)).astype(np.int64)

@@ -1,10 +1,11 @@
 """Tarcil's order-preserving encoding, exact (T1, T2).
 
-N = 10 sources, two decimal digits each: twenty digits. They exceed float64 and 64-bit integers, so a code
-is two words of five pairs, in base B = 10^10; words compare and subtract like digits by hand.
+N = 10 sources, two decimal digits each: twenty digits. They exceed float64 and 64-bit integers, so
+a code is two words of five pairs, in base B = 10^10; words compare and subtract like digits by
+hand.
 
-V_W code of the job, T_W = V_W / (10^20 - 1); V_H code of a unit's pressure in the job's order of sources,
-U_H = 1 - V_H / (10^20 - 1), whose code is V_H with every pair complemented to 99.
+V_W code of the job, T_W = V_W / (10^20 - 1); V_H code of a unit's pressure in the job's order of
+sources, U_H = 1 - V_H / (10^20 - 1), whose code is V_H with every pair complemented to 99.
 """
 
 from typing import Final, NamedTuple
@@ -85,8 +86,9 @@ def minus(a: Codes, b: Codes) -> Codes:
 def closeness(units: Codes, target: Codes, *, as_printed: bool) -> Codes:
     """Codes of Q, how well a unit's quality U matches the target T.
 
-    Q = 1 - (U - T) where U >= T. Below, Eq. 5 as printed has Q = T - U, which ranks a far miss above
-    a near one; otherwise Q = U there, so that the nearest miss comes first and every miss after every hit.
+    Q = 1 - (U - T) where U >= T. Below, Eq. 5 as printed has Q = T - U, which ranks a far miss
+    above a near one; otherwise Q = U there, so that the nearest miss comes first and every miss
+    after every hit.
 
     Source: Tarcil Eq. 5 (T2).
     """

@@ -1,7 +1,7 @@
 """Which units could run a job at all, and what took the others out.
 
-A uniform draw must be uniform among the eligible units (T3), so filters come before the sample here; they
-ask about servers, not units: S questions, not U.
+A uniform draw must be uniform among the eligible units (T3), so filters come before the sample
+here; they ask about servers, not units: S questions, not U.
 """
 
 from dataclasses import dataclass

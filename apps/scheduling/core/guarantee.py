@@ -12,10 +12,11 @@ from apps.scheduling.core.types import DEFAULT_SAMPLE, MAX_SAMPLE
 def sample_size(x: float, p: float, *, top_free_share: float = 1.0, cap: int = MAX_SAMPLE) -> int:
     """Candidates per unit so that Pr[D < x] <= p, at most ``cap``: R = ceil(ln p / ln x').
 
-    At load only ``top_free_share`` of the best 1 - x are free, so the best free units are fewer and x
-    moves to x' = 1 - (1 - x) · top_free_share.
+    At load only ``top_free_share`` of the best 1 - x are free, so the best free units are fewer
+    and x moves to x' = 1 - (1 - x) · top_free_share.
 
-    Source: Tarcil Eq. 6 and §3.3 (T4). The paper prints 32 and 82 where the formula gives 31 and 83.
+    Source: Tarcil Eq. 6 and §3.3 (T4). The paper prints 32 and 82 where the formula gives 31 and
+    83.
     """
     if not (0.0 < x < 1.0 and 0.0 < p < 1.0):
         raise ValueError(f"x and p must lie strictly between 0 and 1, got {x} and {p}")
@@ -32,9 +33,9 @@ def sample_size(x: float, p: float, *, top_free_share: float = 1.0, cap: int = M
 def miss_probability(x: float, examined: int, units: int = 1) -> float:
     """Chance that the worst of the ``units`` best of ``examined`` candidates has D < x.
 
-    x^R for one unit of R candidates (Tarcil Eq. 6); for m units of R·m candidates, fewer than m fall
-    into the best 1 - x: Σ_{i<m} C(n, i) (1-x)^i x^(n-i). Independent draws are assumed; drawing without
-    replacement does slightly better.
+    x^R for one unit of R candidates (Tarcil Eq. 6); for m units of R·m candidates, fewer than m
+    fall into the best 1 - x: Σ_{i<m} C(n, i) (1-x)^i x^(n-i). Independent draws are assumed;
+    drawing without replacement does slightly better.
     """
     units = min(units, examined)
     return math.fsum(

@@ -1,10 +1,11 @@
 """Tarcil fused into machine code: filter, draw, score and order in two calls.
 
 Imported by processes that decide, never by the web process (numba costs a second and 100 MB). The
-assembled form in ``policies.py`` is its oracle: the same request and seed give the same units and keys.
+assembled form in ``policies.py`` is its oracle: the same request and seed give the same units and
+keys.
 
-Notation: s a server, u a unit, h and l the high and low word of a code (``encoding.py``), B = 10^10.
-Arrays come in read-only (``board.fixed``), so that each kernel is compiled once.
+Notation: s a server, u a unit, h and l the high and low word of a code (``encoding.py``), B =
+10^10. Arrays come in read-only (``board.fixed``), so that each kernel is compiled once.
 """
 
 from collections.abc import Callable
@@ -49,7 +50,8 @@ def sift(
 ) -> tuple[Bools, Shorts, Ints]:
     """Servers that may serve a job, the room on each, and units dropped by each filter.
 
-    Returns (S,) mask, (S,) room and (8,) counts: those of ``filters.FILTERS``, then the eligible. O(S).
+    Returns (S,) mask, (S,) room and (8,) counts: those of ``filters.FILTERS``, then the eligible.
+    O(S).
     """
     size = free_count.size
     mask = np.zeros(size, dtype=np.bool_)
@@ -182,7 +184,7 @@ def _draw(
 
 
 @_jit
-def _is_new(seen: Ints, u: int) -> bool:
+def _is_new(seen: Ints, u: np.int64) -> bool:
     """Enter u into an open-addressed set; False when it was there."""
     last = seen.size - 1
     at = (u * 40503) & last

@@ -1,7 +1,7 @@
 """An agent's own copy of the cluster, kept up to date from the change log.
 
-U units, S servers, N = 10 sources. The copy remembers for each unit which change it saw last, so the
-log may be read twice, overlap with the agent's own commits, and still end in the same state.
+U units, S servers, N = 10 sources. The copy remembers for each unit which change it saw last, so
+the log may be read twice, overlap with the agent's own commits, and still end in the same state.
 """
 
 from collections.abc import Iterable, Sequence
@@ -96,7 +96,8 @@ class LocalCopy:
     def expect(self, placed: Placed, request: Request, *, sequence: int | None = None) -> None:
         """Take the units of an own commit at once, before the log tells of it.
 
-        ``sequence`` is the number the commit got; older entries about these units are then ignored.
+        ``sequence`` is the number the commit got; older entries about these units are then
+        ignored.
         """
         servers = self.topology.unit_server[placed.units]
         vectors = unit_vectors(self.topology, servers, request)

@@ -1,7 +1,8 @@
 """The commit port in memory: the testbed's and the tests' master copy of the cluster.
 
-Its rules are those of the PostgreSQL commit: a unit has at most one allocation, a server never gives
-more than its capacity times the allowed oversubscription, gangs win whole, others keep what they won.
+Its rules are those of the PostgreSQL commit: a unit has at most one allocation, a server never
+gives more than its capacity times the allowed oversubscription, gangs win whole, others keep what
+they won.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Which of the scored units a job gets.
 
-Every picker takes (board, request, eligibility, scores best first) and returns positions in the scores,
-best first; fewer than the job wants when it could not find more.
+Every picker takes (board, request, eligibility, scores best first) and returns positions in the
+scores, best first; fewer than the job wants when it could not find more.
 """
 
 import numpy as np
@@ -28,8 +28,8 @@ def apart(board: Board, request: Request, eligibility: Eligibility, scores: Scor
 def together(board: Board, request: Request, eligibility: Eligibility, scores: Scores) -> Ints:
     """The m best of the server (or rack) where these m are best on the whole.
 
-    The aggregate quality of a place is the sum of Q over its m best units (Tarcil §3.3, Fig. 5b; T5);
-    then the sum of their speeds, then the coin of its best unit.
+    The aggregate quality of a place is the sum of Q over its m best units (Tarcil §3.3, Fig. 5b;
+    T5); then the sum of their speeds, then the coin of its best unit.
     """
     places = _places(board, request.locality, scores.servers)
     order = np.argsort(places, kind="stable")

@@ -1,8 +1,8 @@
 """Policies assembled from their four parts: filter, sample, score, pick.
 
-A decision: which units could run the job (filter), which of them to look at (sample), how good each is
-(score), which to take (pick). When the sample was too narrow for what the job wants (servers apart,
-memory beside the core), everything eligible is looked at instead.
+A decision: which units could run the job (filter), which of them to look at (sample), how good
+each is (score), which to take (pick). When the sample was too narrow for what the job wants
+(servers apart, memory beside the core), everything eligible is looked at instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -97,8 +97,8 @@ class Assembled:
     def replay(self, snapshot: Snapshot, request: Request, *, seed: int) -> Placed | Refused:
         """A decision again, from the snapshot it saw and the seed it stored.
 
-        Only the first decision of a batch saw the snapshot itself; later ones saw it with the units
-        of the earlier ones taken.
+        Only the first decision of a batch saw the snapshot itself; later ones saw it with the
+        units of the earlier ones taken.
         """
         board = Board.of(snapshot, self._facts(snapshot.topology), writable=False)
         return self._decide(board, request, seed)

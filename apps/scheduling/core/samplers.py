@@ -1,6 +1,7 @@
 """Which eligible units a policy looks at.
 
-Every sampler takes (board, request, eligibility, count, seed) and returns indices of units, (n,) int64.
+Every sampler takes (board, request, eligibility, count, seed) and returns indices of units, (n,)
+int64.
 """
 
 import numpy as np
@@ -20,8 +21,9 @@ def uniform(
 ) -> Ints:
     """``count`` eligible units (all, when there are fewer), uniformly and without replacement.
 
-    In the order drawn. Draws units of the whole cluster and throws back what is not eligible or was
-    drawn before; lists the eligible ones first where that is cheaper. O(count · U / eligible) or O(U).
+    In the order drawn. Draws units of the whole cluster and throws back what is not eligible or
+    was drawn before; lists the eligible ones first where that is cheaper. O(count · U / eligible)
+    or O(U).
     """
     topology = board.snapshot.topology
     size = topology.unit_id.size
@@ -75,8 +77,8 @@ def neighbourhoods(
 ) -> Ints:
     """The eligible units on the servers (or in the racks) of R units drawn uniformly.
 
-    Source: Tarcil §3.3 and Fig. 5b: for each sampled unit its neighbouring resources are examined (T5).
-    The filters left only places with room for the whole job.
+    Source: Tarcil §3.3 and Fig. 5b: for each sampled unit its neighbouring resources are examined
+    (T5). The filters left only places with room for the whole job.
     """
     topology = board.snapshot.topology
     place = topology.server_rack if request.locality == Within.RACK else None

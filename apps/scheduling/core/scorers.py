@@ -1,7 +1,7 @@
 """How good each unit is for a job.
 
-Every scorer takes (board, request, units, seed) and returns ``Scores``. The keys decide, exactly: four
-integers compared in turn, the last a fair coin. The floats are shown.
+Every scorer takes (board, request, units, seed) and returns ``Scores``. The keys decide, exactly:
+four integers compared in turn, the last a fair coin. The floats are shown.
 """
 
 from dataclasses import dataclass
@@ -72,8 +72,9 @@ def tarcil(
 def load(board: Board, request: Request, units: Ints, seed: int) -> Scores:
     """Share of cores left once the unit and those before it on its server are taken, then of memory.
 
-    ``units`` must be ascending: the j-th free unit of a server with b of M busy is worth 1 - (b + j) / M, so
-    that a job of many units fills the cluster evenly. Source: Paragon §4 "least-loaded" (P13).
+    ``units`` must be ascending: the j-th free unit of a server with b of M busy is worth 1 - (b +
+    j) / M, so that a job of many units fills the cluster evenly. Source: Paragon §4 "least-loaded"
+    (P13).
     """
     topology = board.snapshot.topology
     servers = topology.unit_server[units]

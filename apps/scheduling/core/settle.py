@@ -1,6 +1,7 @@
 """Who wins when several placements want the same units: the rule of every commit.
 
-Pure, so that the PostgreSQL commit (after it locked the rows) and the one in memory cannot disagree.
+Pure, so that the PostgreSQL commit (after it locked the rows) and the one in memory cannot
+disagree.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,17 +39,18 @@ def settle(
 ) -> list[tuple[int, ...]]:
     """Positions of the units that each claim wins, in its own order; empty = it lost.
 
-    Claims are served in the order given, so the caller sorts by priority first. A claim that must be
-    whole and lacks one unit takes nothing, and what it let go is there for the next claim.
+    Claims are served in the order given, so the caller sorts by priority first. A claim that must
+    be whole and lacks one unit takes nothing, and what it let go is there for the next claim.
 
     Parameters
     ----------
     claims : wishes, earlier ones first
-    unit_owner : unit id -> who holds it now, None = free; a unit that is absent cannot be won (its server
-        is gone or closed)
+    unit_owner : unit id -> who holds it now, None = free; a unit that is absent cannot be won (its
+        server is gone or closed)
     server_free : server id -> what is free there, oversubscription included
 
-    Source: optimistic concurrency with incremental transactions, Tarcil §5.1, T8 and T9. O(units claimed).
+    Source: optimistic concurrency with incremental transactions, Tarcil §5.1, T8 and T9. O(units
+    claimed).
     """
     taken: set[int] = set()
     left: dict[int, Vector] = {}

@@ -165,7 +165,8 @@ class Placed:
     seed : 63-bit number from which this decision drew; with the snapshot and the request it
         repeats the decision exactly
     sequence : change-log number of the snapshot seen
-    ranks : (k,) rank D of each chosen unit among the eligible ones, 1 = the best; empty unless asked for
+    ranks : (k,) rank D of each chosen unit among the eligible ones, 1 = the best; empty unless
+        asked for
     """
 
     job: str

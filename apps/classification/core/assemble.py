@@ -1,0 +1,100 @@
+"""From a few measurements and the library to a dense profile."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from apps.classification.core.estimators import DEFAULT, ESTIMATORS, Estimator, Fold
+from apps.classification.core.matrix import Cell, Matrix, MatrixName, columns_of, observed
+from apps.classification.core.profile import HALF_WIDTH_90, Profile
+from apps.inventory.core.snapshot import Bools
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The dense rows every profile starts from, at one revision: all six matrices."""
+
+    revision: int
+    matrices: Mapping[MatrixName, Matrix]
+
+
+class _Row(NamedTuple):
+    fold: Fold
+    measured: Bools
+
+
+def assemble(
+    application: str,
+    kind: str,
+    cells: Sequence[Cell],
+    library: Library,
+    *,
+    platforms: tuple[str, ...],
+    estimator: str = DEFAULT,
+) -> Profile:
+    """The profile of an application from its measured cells; without any, the library's average, wide.
+
+    Raises
+    ------
+    EmptyLibraryError : a matrix of the library has no row known at all columns of this cluster.
+    ValueError : unknown estimator, or a rate that is not positive.
+    """
+    if estimator not in ESTIMATORS:
+        raise ValueError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {estimator!r}")
+    rows = {
+        name: _complete(name, cells, library, platforms, ESTIMATORS[estimator])
+        for name in MatrixName
+    }
+    rate = rows[MatrixName.BASE_RATE].fold
+    errors = np.log(rate.high / rate.low) / (2.0 * HALF_WIDTH_90)
+    speed, platform_measured = rows[MatrixName.HETEROGENEITY]
+    up, up_measured = rows[MatrixName.SCALE_UP]
+    out, out_measured = rows[MatrixName.SCALE_OUT]
+    tolerated, tolerated_measured = rows[MatrixName.TOLERATED]
+    caused, caused_measured = rows[MatrixName.CAUSED]
+    return Profile(
+        application=application,
+        kind=kind,
+        revision=library.revision,
+        platforms=platforms,
+        base_rate=float(rate.value[0]),
+        base_rate_se=float(errors[0]),
+        bytes_rate=float(rate.value[1]),
+        bytes_rate_se=float(errors[1]),
+        platform_speed=speed.value,
+        platform_low=speed.low,
+        platform_high=speed.high,
+        scale_up=up.value,
+        scale_up_low=up.low,
+        scale_up_high=up.high,
+        scale_out=out.value,
+        scale_out_low=out.low,
+        scale_out_high=out.high,
+        tolerated=tolerated.value,
+        tolerated_low=tolerated.low,
+        tolerated_high=tolerated.high,
+        caused=caused.value,
+        caused_low=caused.low,
+        caused_high=caused.high,
+        platform_measured=platform_measured,
+        scale_up_measured=up_measured,
+        scale_out_measured=out_measured,
+        tolerated_measured=tolerated_measured,
+        caused_measured=caused_measured,
+    )
+
+
+def _complete(
+    name: MatrixName,
+    cells: Sequence[Cell],
+    library: Library,
+    platforms: tuple[str, ...],
+    fold_in: Estimator,
+) -> _Row:
+    columns = columns_of(name, platforms)
+    values, errors = observed(name, columns, cells)
+    known = ~np.isnan(values)
+    dense = library.matrices[name].dense(columns)
+    return _Row(fold_in(values, known, dense, error=errors, scale=name.scale), known)

@@ -1,0 +1,135 @@
+"""Utility matrices: applications x what may be known of them (Paragon P1, Quasar Q2)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from apps.common.core.interference import SOURCES
+from apps.inventory.core.snapshot import Bools, Floats
+
+
+class Scale(StrEnum):
+    """In which space cells are compared and combined."""
+
+    LOG = "log"  # rates and speed-ups: errors are relative
+    SCORE = "score"  # 0-100: errors are points
+
+
+class MatrixName(StrEnum):
+    """The matrices; ``base_rate`` has the two columns ``metric`` and ``bytes``."""
+
+    BASE_RATE = "base_rate"
+    HETEROGENEITY = "heterogeneity"
+    SCALE_UP = "scale_up"
+    SCALE_OUT = "scale_out"
+    TOLERATED = "tolerated"
+    CAUSED = "caused"
+
+    @property
+    def scale(self) -> Scale:
+        """The space its cells are compared in."""
+        scores = (MatrixName.TOLERATED, MatrixName.CAUSED)
+        return Scale.SCORE if self in scores else Scale.LOG
+
+
+RATE_COLUMNS: Final = ("metric", "bytes")
+CURVE_COLUMNS: Final = ("1", "2", "4", "8", "16", "32")
+
+
+def columns_of(name: MatrixName, platforms: tuple[str, ...]) -> tuple[str, ...]:
+    """Column labels of a matrix on a cluster of these platforms."""
+    match name:
+        case MatrixName.BASE_RATE:
+            return RATE_COLUMNS
+        case MatrixName.HETEROGENEITY:
+            return platforms
+        case MatrixName.SCALE_UP | MatrixName.SCALE_OUT:
+            return CURVE_COLUMNS
+        case MatrixName.TOLERATED | MatrixName.CAUSED:
+            return SOURCES
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One measured cell. ``standard_error`` is in the unit of ``value``, >= 0."""
+
+    matrix: MatrixName
+    column: str
+    value: float
+    standard_error: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matrix:
+    """One matrix at one revision.
+
+    Attributes
+    ----------
+    name : which matrix, and by it the scale
+    rows : n application names
+    columns : m labels
+    values : (n, m) NaN where not known
+    """
+
+    name: MatrixName
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: Floats
+
+    def __post_init__(self) -> None:
+        if self.values.shape != (len(self.rows), len(self.columns)):
+            raise ValueError(
+                f"values must be {len(self.rows)} x {len(self.columns)}, got {self.values.shape}"
+            )
+
+    @property
+    def known(self) -> Bools:
+        """(n, m) True where a value is known."""
+        return ~np.isnan(self.values)
+
+    def dense(self, columns: tuple[str, ...]) -> Floats:
+        """(k, len(columns)) the rows known at all these columns, in the order of these columns.
+
+        Raises
+        ------
+        ValueError : the matrix lacks one of the columns.
+        """
+        missing = [column for column in columns if column not in self.columns]
+        if missing:
+            raise ValueError(f"{self.name} has no column {', '.join(missing)}")
+        picked = self.values[:, [self.columns.index(column) for column in columns]]
+        return picked[~np.isnan(picked).any(axis=1)]
+
+
+def from_cells(
+    name: MatrixName, columns: tuple[str, ...], cells: Mapping[str, Iterable[Cell]]
+) -> Matrix:
+    """A matrix from the measured cells of each application; repeated cells are combined."""
+    rows = tuple(cells)
+    values = np.full((len(rows), len(columns)), np.nan)
+    for i, row in enumerate(rows):
+        values[i] = observed(name, columns, cells[row])[0]
+    return Matrix(name, rows, columns, values)
+
+
+def observed(
+    name: MatrixName, columns: tuple[str, ...], cells: Iterable[Cell]
+) -> tuple[Floats, Floats]:
+    """(m,) values, NaN where not measured, and their (m,) standard errors, of one row.
+
+    A cell measured more than once is the mean weighted by 1 / error². Cells of other matrices and
+    of columns that the cluster no longer has are left out.
+    """
+    weight, total = np.zeros(len(columns)), np.zeros(len(columns))
+    for cell in cells:
+        if cell.matrix == name and cell.column in columns:
+            at = columns.index(cell.column)
+            # an error of exactly 0 (ratios that are 1 by definition) must not divide by zero
+            precision = 1.0 / max(cell.standard_error, 1e-9 * max(abs(cell.value), 1e-9)) ** 2
+            weight[at] += precision
+            total[at] += precision * cell.value
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return total / weight, np.where(weight > 0, 1.0 / np.sqrt(weight), np.nan)
