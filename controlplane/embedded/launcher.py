@@ -182,8 +182,7 @@ def _announce(session: Session, password: str | None) -> None:
     say("")
     say(f"  Berth is at {session.url}")
     if password is not None:
-        user = session.instance.recall("credentials").get("user", "admin")
-        say(f"  Log in as {user} with the one-time password {password}")
+        say(f"  Log in as admin with the one-time password {password}")
         say(f"  API token   {session.environment['BERTH_TOKEN']}")
     say(f"  Logs        {session.instance.logs}")
     say("  Ctrl-C stops everything and keeps the data.")
@@ -226,8 +225,8 @@ def _forget_everything(instance: Instance, cluster: Cluster | None) -> None:
         )
     end_orphans(cluster.data)
     drop_data(cluster)
-    for name in ("state", "credentials"):
-        instance.forget(name)
+    for name in ("state.json", "token", "secret_key"):
+        (instance.home / name).unlink(missing_ok=True)
 
 
 def _in_foreground(command: Sequence[str], environment: Mapping[str, str]) -> int:

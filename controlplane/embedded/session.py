@@ -135,15 +135,13 @@ class Session:
         return state if state.get("database") == database else {"database": database}
 
     def _create_administrator(self) -> str | None:
-        credentials = self.instance.recall("credentials")
-        password: str | None = None
-        if not credentials:
-            answer = self._manage("Creating the administrator", "create_admin", "--print-json")
-            made = json.loads(answer)
-            password = made.pop("password")
-            credentials = made
-            self.instance.remember("credentials", credentials)
-        self.environment["BERTH_TOKEN"] = credentials["token"]
+        """Make sure that we hold a token; return the password when the account is new."""
+        token, password = self.instance.home / "token", None
+        if not token.exists():
+            label, options = "Creating the administrator", ("--print-json", "--token-file")
+            answer = self._manage(label, "create_admin", *options, str(token))
+            password = json.loads(answer.splitlines()[-1])["password"]
+        self.environment["BERTH_TOKEN"] = token.read_text().strip()
         return password
 
     def _launch(self, member: fleet.Member) -> None:

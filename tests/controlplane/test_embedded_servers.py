@@ -62,7 +62,7 @@ def servers(home: Path) -> Iterator[Servers]:
 
 @pytest.fixture
 def short_directory() -> Iterator[Path]:
-    """Hold the sockets a killed process leaves behind: pytest's own paths are too long for them."""
+    """Hold what a killed process leaves behind: pytest's own paths are too long for sockets."""
     with tempfile.TemporaryDirectory() as directory:
         yield Path(directory)
 
