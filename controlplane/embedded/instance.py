@@ -75,6 +75,12 @@ class Instance:
         """Drop what is remembered under a name."""
         (self.home / f"{name}.json").unlink(missing_ok=True)
 
+    def forget_everything(self) -> None:
+        """Drop every file of the instance but its lock and its logs; the database is not here."""
+        for path in self.home.iterdir():
+            if path.is_file() and path.name != "lock":
+                path.unlink()
+
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the instance; the kernel gives it back whatever way this process ends.

@@ -140,9 +140,9 @@ def _run(options: Options, progress: Progress) -> None:
         check_port(options.port + 1)
         require_space(instance.home, SPACE_TO_START_BYTES)
         cluster = None if os.environ.get("DATABASE_URL") else plan_cluster(instance.home)
-        if options.is_fresh:
-            _forget_everything(instance, cluster)
         stale = instance.recall("run").get("socket_dir")
+        if options.is_fresh:
+            _drop_everything(instance, cluster)
         with socket_directory(stale) as sockets:
             # So that the next start finds them should this process be killed.
             instance.remember("run", {"socket_dir": str(sockets)})
@@ -217,7 +217,7 @@ def _shared(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _forget_everything(instance: Instance, cluster: Cluster | None) -> None:
+def _drop_everything(instance: Instance, cluster: Cluster | None) -> None:
     if cluster is None:
         raise LauncherError(
             "--fresh drops only the embedded database, and DATABASE_URL names another one: "
@@ -225,8 +225,7 @@ def _forget_everything(instance: Instance, cluster: Cluster | None) -> None:
         )
     end_orphans(cluster.data)
     drop_data(cluster)
-    for name in ("state.json", "token", "secret_key"):
-        (instance.home / name).unlink(missing_ok=True)
+    instance.forget_everything()
 
 
 def _in_foreground(command: Sequence[str], environment: Mapping[str, str]) -> int:

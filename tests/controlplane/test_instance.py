@@ -104,3 +104,14 @@ def test_a_trace_that_cannot_be_read_is_refused(
     [trace.write_bytes(part) for part in [content] if part is not None]
     with pytest.raises(LauncherError, match=sentence):
         check_trace(trace)
+
+
+def test_a_fresh_start_forgets_all_but_lock_and_logs(tmp_path: Path) -> None:
+    instance = Instance(tmp_path)
+    log = instance.fresh_log("web")
+    instance.remember("state", {"servers": 6})
+    with instance.lock():
+        instance.forget_everything()
+        assert (tmp_path / "lock").exists()
+    assert log.exists()
+    assert instance.recall("state") == {}
