@@ -1,7 +1,8 @@
 """The documented distributions an application's truth is drawn from. See docs/emulation.md.
 
-They were fixed before any classifier was tuned. Few latent factors (four bottlenecks, six families) explain most
-of each row, so that rows resemble each other as they do in Paragon's and Quasar's data.
+They were fixed before any classifier was tuned. Few latent factors (four bottlenecks, six
+families) explain most of each row, so that rows resemble each other as they do in Paragon's and
+Quasar's data.
 """
 
 from types import MappingProxyType
@@ -28,8 +29,8 @@ SINGLE_NODE: Final = "single_node"
 BATCH: Final = "batch"
 KINDS: Final = (ANALYTICS, LATENCY_CRITICAL, SINGLE_NODE, BATCH)
 
-# Caused scores of six families; columns in the order of SOURCES: memory capacity, memory bandwidth, LLC capacity,
-# LLC bandwidth, L1i, L1d, TLB, core, network, storage.
+# Caused scores of six families; columns in the order of SOURCES: memory capacity, memory
+# bandwidth, LLC capacity, LLC bandwidth, L1i, L1d, TLB, core, network, storage.
 FAMILIES: Final = MappingProxyType(
     {
         "compute": (20, 35, 35, 35, 25, 60, 30, 88, 5, 5),
@@ -40,7 +41,8 @@ FAMILIES: Final = MappingProxyType(
         "code": (28, 25, 45, 42, 82, 50, 66, 60, 58, 10),
     }
 )
-# Dirichlet weights: how much of each family, and of each bottleneck (compute, memory, storage, network).
+# Dirichlet weights: how much of each family, and of each bottleneck (compute, memory, storage,
+# network).
 FAMILY_WEIGHTS: Final = MappingProxyType(
     {
         ANALYTICS: (0.25, 0.30, 0.15, 0.80, 0.80, 0.10),
@@ -66,7 +68,9 @@ _GIGA: Final = 1e9
 
 
 def application_truth(seed: int, name: str, kind: str, platforms: Catalogue) -> Truth:
-    """The hidden truth of one application; the same for the same seed, name and kind in every process.
+    """Draw the hidden truth of one application.
+
+    The same seed, name and kind give the same truth in every process.
 
     Parameters
     ----------
@@ -113,7 +117,7 @@ def _platform_speed(bottlenecks: Floats, platforms: Catalogue) -> Floats:
 
 
 def _scores(kind: str, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """(N,) caused: a mixture of families times an overall strength; (N,) tolerated: 99 - caused, plus noise."""
+    """(N,) caused: a mixture of families times a strength; (N,) tolerated: 99 - c, and noise."""
     mixture = rng.dirichlet(FAMILY_WEIGHTS[kind])
     strength = 0.35 + 0.75 * rng.beta(3.0, 2.0)
     families = np.array(list(FAMILIES.values()), dtype=float)
@@ -126,7 +130,7 @@ def _scores(kind: str, rng: np.random.Generator) -> tuple[Floats, Floats]:
 def _scaling(
     kind: str, bottlenecks: Floats, rng: np.random.Generator
 ) -> tuple[UniversalScaling, UniversalScaling]:
-    """Contention grows with the share of the bottleneck that units of one server (or servers) share."""
+    """Contention grows with the share of the bottlenecks that units, or servers, share."""
     _, memory, storage, network = bottlenecks
     up = UniversalScaling(
         contention=0.003 + 0.02 * rng.beta(1.5, 4.0) + 0.03 * memory + 0.02 * storage,
@@ -161,7 +165,7 @@ def _traffic(rng: np.random.Generator) -> Traffic:
 
 
 def _phases(kind: str, tolerated: Floats, caused: Floats, rng: np.random.Generator) -> Phases:
-    """Most applications have one phase; the rest two or three that differ in speed and in scores."""
+    """One phase for most applications; two or three of other speed and scores for the rest."""
     count = int(rng.integers(2, 4)) if rng.random() < PHASED_SHARE[kind] else 1
     starts = np.concatenate(([0.0], np.sort(rng.uniform(0.2, 0.85, count - 1))))
     rate = np.concatenate(([1.0], rng.uniform(0.7, 1.3, count - 1)))

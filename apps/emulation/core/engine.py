@@ -1,12 +1,14 @@
 """The event engine: how jobs progress on emulated servers, in cluster time.
 
-A job's speed is the sum over its parts of platform speed x scale-up x interference, times scale-out efficiency, times
-the share of its units its tasks keep busy, times its phase. Speeds change only where something changed: on the
-servers where a job started, ended or entered a phase. Events lie on a heap as (time, priority, serial, slot); an entry
-whose serial is no longer the slot's is stale, one whose job was slowed since is pushed back.
+A job's speed is the sum over its parts of platform speed x scale-up x interference, times
+scale-out efficiency, times the share of its units its tasks keep busy, times its phase. Speeds
+change only where something changed: on the servers where a job started, ended or entered a phase.
+Events lie on a heap as (time, priority, serial, slot); an entry whose serial is no longer the
+slot's is stale, one whose job was slowed since is pushed back.
 """
 
 import heapq
+import sys
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -93,7 +95,7 @@ class Engine:
 
     @property
     def next_event_s(self) -> float:
-        """When the next event is due if nothing is started or cancelled; infinite when nothing is."""
+        """When the next event is due if nothing changes; infinite when nothing is due."""
         while self._heap:
             at, _, serial, slot = self._heap[0]
             if self._entry_serial[slot] == serial and self._jobs.next_s[slot] <= at:
@@ -128,7 +130,7 @@ class Engine:
     def advance(self, to: float) -> list[Event]:
         """Let time pass up to `to` and tell what happened, in order."""
         events: list[Event] = []
-        while self.next_event_s <= to:
+        while self.next_event_s <= min(to, sys.float_info.max):
             at, _, _, slot = heapq.heappop(self._heap)
             self._entry_s[slot] = np.inf
             events.append(self._fire(slot, at))
@@ -136,13 +138,13 @@ class Engine:
         return events
 
     def servers(self) -> ServerReadings:
-        """What the servers' monitors read now, with noise. O(servers + parts)."""
+        """Read the servers' monitors now, with noise. O(servers + parts)."""
         return server_readings(
             self.machines, self._jobs, self._parts, self._facts, self._rng, self.now
         )
 
     def jobs(self, keys: Sequence[Hashable] | None = None) -> JobReadings:
-        """What the monitors read of these jobs (of all, if None) now, with noise. O(jobs)."""
+        """Read the monitors of these jobs (of all, if None) now, with noise. O(jobs)."""
         chosen = list(self._slots) if keys is None else list(keys)
         slots = np.array([self._slots[key] for key in chosen], dtype=np.int64)
         return job_readings(chosen, slots, self._jobs, self._facts, self._rng, self.now)
@@ -232,7 +234,7 @@ class Engine:
         jobs.goal[slot], jobs.due_s[slot] = np.inf, min(run.end_s, turn)
 
     def _fire(self, slot: int, at: float) -> Event:
-        """The event due for a slot: the end of the job, or its next phase."""
+        """Make the event due for a slot happen: the end of the job, or its next phase."""
         run, jobs = self._runs[slot], self._jobs
         if self._ends_next(slot):
             touched = self._remove(slot)
@@ -288,6 +290,6 @@ class Engine:
             heapq.heappush(self._heap, (at, priority, self._serial, slot))
 
     def _advance_clock(self, to: float) -> None:
-        if to < self.now:
-            raise ValueError(f"time goes back from {self.now} to {to}")
+        if not self.now <= to < np.inf:
+            raise ValueError(f"time goes back, or nowhere, from {self.now} to {to}")
         self.now = to

@@ -66,7 +66,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened at `at_s` of cluster time; `phase` is the phase a PHASE event begins."""
+    """Something that happened at `at_s` of cluster time; a PHASE event begins `phase`."""
 
     at_s: float
     kind: EventKind

@@ -1,7 +1,8 @@
 """The engine's inner loop, compiled by numba.
 
-Imported by the emulator and the testbed only, never by the web process. Tests hold `settle` equal to the plain
-numpy formulas of `truth`. S servers, W parts per server at most, J job slots, N sources, Q part slots.
+Imported by the emulator and the testbed only, never by the web process. Tests hold `settle` equal
+to the plain numpy formulas of `truth`. S servers, W parts per server at most, J job slots, N
+sources, Q part slots.
 """
 
 import math
@@ -21,13 +22,13 @@ class ServerTable(NamedTuple):
     """Parts running on each server.
 
     units : (S,) M, resource units of the server
-    parts : (S, W) part slots, the first `count` of a row are in use
-    count : (S,)
+    parts : (S, W) part slots, the first `filled` of a row are in use
+    filled : (S,)
     """
 
     units: Ints
     parts: Ints
-    count: Ints
+    filled: Ints
 
 
 class JobTable(NamedTuple):
@@ -94,12 +95,12 @@ def _press(
     """Recompute the interference factor of every part of one server. O(parts x N)."""
     total[:] = 0.0
     sources = total.shape[0]
-    for x in range(servers.count[server]):
+    for x in range(servers.filled[server]):
         part = servers.parts[server, x]
         for i in range(sources):
             total[i] += parts.units[part] * jobs.caused[parts.job[part], i]
     others = servers.units[server] - 1
-    for x in range(servers.count[server]):
+    for x in range(servers.filled[server]):
         part = servers.parts[server, x]
         job = parts.job[part]
         product = 1.0
@@ -130,7 +131,7 @@ def _rate(jobs: JobTable, parts: PartTable, job: int, now: float) -> None:
 _rate_compiled = numba.njit(cache=True)(_rate)
 
 
-def _settle(
+def _settle(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects that hold them
     servers: ServerTable,
     jobs: JobTable,
     parts: PartTable,
@@ -155,7 +156,7 @@ def _settle(
     count = 0
     for server in touched:
         _press_compiled(servers, jobs, parts, server, total)
-        for x in range(servers.count[server]):
+        for x in range(servers.filled[server]):
             job = parts.job[servers.parts[server, x]]
             if not marked[job]:
                 marked[job] = True

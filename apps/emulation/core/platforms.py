@@ -1,8 +1,9 @@
 """What emulated hardware is really worth: the hidden capacities behind the platforms' data sheets.
 
-B = 4 bottlenecks: compute, memory, storage, network. A capacity is per resource unit and relative to cr1.8xlarge.
-The table was set by hand from the generation, clock, caches, disks and links of each instance type. Its spread is that
-of log-normal factors with sigma 0.30 between platforms and 0.20 between the bottlenecks of one platform.
+B = 4 bottlenecks: compute, memory, storage, network. A capacity is per resource unit and relative
+to cr1.8xlarge. The table was set by hand from the generation, clock, caches, disks and links of
+each instance type. Its spread is that of log-normal factors with sigma 0.30 between platforms and
+0.20 between the bottlenecks of one platform.
 """
 
 from collections.abc import Sequence
@@ -57,8 +58,9 @@ class Catalogue:
 def catalogue(names: Sequence[str], *, seed: int, reference: int = 0) -> Catalogue:
     """Hidden capacities of the named platforms.
 
-    A platform outside the table draws its own from its name: log-normal around 0.7 (sigma 0.30), each bottleneck
-    around that (sigma 0.20), so the same name is the same hardware in every cluster of one seed.
+    A platform outside the table draws its own from its name: log-normal around 0.7 (sigma 0.30),
+    each bottleneck around that (sigma 0.20), so the same name is the same hardware in every
+    cluster of one seed.
 
     Raises
     ------

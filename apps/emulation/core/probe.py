@@ -1,7 +1,7 @@
 """Profiling runs on emulated servers: what a sandboxed copy of an application shows in a minute.
 
-Source: Paragon §3.3 and P3 (microbenchmarks), Quasar §3.2-3.4 (which runs). Every number comes out of noisy
-samples, never straight from the truth.
+Source: Paragon §3.3 and P3 (microbenchmarks), Quasar §3.2-3.4 (which runs). Every number comes
+out of noisy samples, never straight from the truth.
 """
 
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """Mean of the samples of one run, relative to one unit of the highest-end platform, and its error."""
+    """Mean speed of one run, 1 = one unit of the highest-end platform, and its error."""
 
     value: float
     error: float
@@ -85,8 +85,8 @@ def probe(truth: Truth, runs: Sequence[ProbeRun], rng: np.random.Generator) -> P
 
     Parameters
     ----------
-    runs : one of them one unit of one server of the highest-end platform, to which the others are compared;
-        a run on another platform or on several servers is compared to the run of the same units, else to that one
+    runs : among them one unit of the highest-end platform, to which other sizes are compared; a
+        run on another platform or on several servers is compared to the one of as many units
 
     Raises
     ------
@@ -182,7 +182,7 @@ def _scaling_cells(run: ProbeRun, rate: _Rate, to: _Compared) -> list[Measured]:
 
 
 def _interference_cells(truth: Truth, source: int, rng: np.random.Generator) -> list[Measured]:
-    """Both scores of one source: the job's own loss under the microbenchmark, and the microbenchmark's."""
+    """Both scores of one source: where the job loses 5 %, and where the microbenchmark does."""
     name = SOURCES[source]
     tolerated, t_error = _ramp(float(truth.tolerated[source]), rng)
     intensity, c_error = _ramp(100.0 - float(truth.caused[source]), rng)
@@ -194,7 +194,7 @@ def _interference_cells(truth: Truth, source: int, rng: np.random.Generator) -> 
 
 
 def _ramp(tolerated: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Intensity at which performance is first seen below 95 % of isolation, and its standard error.
+    """Intensity at which performance is first seen below 95 % of isolation, and its error.
 
     Steps of 5 points, linear between the last step above and the first below; 100 if never.
     """

@@ -1,6 +1,7 @@
 """Response times of a service with c equal units and Poisson queries (M/M/c).
 
-Source: Erlang (1917); Gross and Harris, Fundamentals of Queueing Theory, §2.3. a = lambda/mu is the offered load in units.
+Source: Erlang (1917); Gross and Harris, Fundamentals of Queueing Theory, §2.3.
+a = lambda/mu is the offered load in units.
 """
 
 from typing import Final
@@ -14,7 +15,10 @@ _HALVINGS: Final = 50
 
 
 def waiting_share(units: Ints, offered: Floats) -> Floats:
-    """(n,) probability that a query waits (Erlang C); 1 where `offered` >= `units`. O(n x max units)."""
+    """(n,) probability that a query waits (Erlang C); 1 where `offered` >= `units`.
+
+    O(n x most units).
+    """
     blocked = np.ones_like(offered)
     result = np.ones_like(offered)
     stable = offered < units

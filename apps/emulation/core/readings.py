@@ -1,11 +1,12 @@
 """What monitors read of the emulated servers and jobs: the state, with measurement noise.
 
-Noise is multiplicative and normal: 3 % on a server's CPU, 1 % on its other resources, 2 % on a job's metric and CPU.
+Noise is multiplicative and normal: 3 % on a server's CPU, 1 % on its other resources, 2 % on a
+job's metric and CPU.
 """
 
 from collections.abc import Hashable
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,8 +27,10 @@ PERCENTILE: Final = 0.99
 class JobFacts:
     """What does not change while a job runs, by job slot; all (J,).
 
-    work_s : unit-seconds; start_s, end_s : when it began and will end whatever its work, else infinite
-    resumed : `Order.done_share`; units : held; busy : share of them its tasks keep busy
+    work_s : unit-seconds
+    start_s, end_s : when it began, and will end whatever its work (else infinite)
+    resumed : `Order.done_share`
+    units, busy : units held, and the share of them its tasks keep busy
     cpu_share, memory_bytes, network_bps, storage_bytes : of one unit
     metric : metric per unit of work speed; load, swing, peak_s : of services, whose load is > 0
     is_service : whether the metric is bounded by a load
@@ -52,11 +55,11 @@ class JobFacts:
     @classmethod
     def empty(cls, slots: int) -> "JobFacts":
         """Facts of no jobs."""
-        columns = {field.name: np.zeros(slots) for field in fields(cls)}
+        columns: dict[str, Any] = {field.name: np.zeros(slots) for field in fields(cls)}
         return cls(**(columns | {"is_service": np.zeros(slots, dtype=np.bool_)}))
 
     def grown(self) -> "JobFacts":
-        """The same facts in twice the slots."""
+        """Copy the facts into twice the slots."""
         new = JobFacts.empty(2 * len(self.units))
         for field in fields(self):
             before = getattr(self, field.name)
@@ -101,7 +104,7 @@ class JobFacts:
         return self.busy[slots] * np.where(self.is_service[slots], served, 1.0)
 
 
-def server_readings(  # noqa: PLR0913 - the engine's tables, each once
+def server_readings(
     machines: Machines,
     jobs: JobTable,
     parts: PartTable,
@@ -116,7 +119,7 @@ def server_readings(  # noqa: PLR0913 - the engine's tables, each once
     at_work = units * facts.utilisation(jobs, job, now)
 
     def summed(values: Floats) -> Floats:
-        return np.bincount(server, weights=values, minlength=size)
+        return np.bincount(server, weights=values, minlength=size).astype(np.float64)
 
     cpu = IDLE_CPU + summed(at_work * facts.cpu_share[job]) / machines.units
     network = summed(at_work * facts.network_bps[job] * parts.effect[active])
@@ -132,7 +135,7 @@ def server_readings(  # noqa: PLR0913 - the engine's tables, each once
     )
 
 
-def job_readings(  # noqa: PLR0913 - the engine's tables, each once
+def job_readings(
     keys: list[Hashable],
     slots: Ints,
     jobs: JobTable,

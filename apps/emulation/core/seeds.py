@@ -12,6 +12,6 @@ def stable_words(text: str) -> tuple[int, ...]:
 
 
 def generator(seed: int, *names: str) -> np.random.Generator:
-    """The generator of one named stream under a root seed, e.g. ``generator(7, "application", "sort")``."""
+    """Random stream of one name under a root seed: ``generator(7, "application", "sort")``."""
     words = [word for name in names for word in stable_words(name)]
     return np.random.default_rng(np.random.SeedSequence([abs(seed), *words]))

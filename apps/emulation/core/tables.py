@@ -13,7 +13,7 @@ def server_table(machines: Machines) -> ServerTable:
     return ServerTable(
         units=machines.units.astype(np.int64),
         parts=np.full((servers, width), -1, dtype=np.int64),
-        count=np.zeros(servers, dtype=np.int64),
+        filled=np.zeros(servers, dtype=np.int64),
     )
 
 
@@ -55,7 +55,7 @@ def part_table(slots: int) -> PartTable:
 
 
 def grown_jobs(old: JobTable) -> JobTable:
-    """The same jobs in twice the slots."""
+    """Copy the jobs into twice the slots."""
     new = job_table(2 * len(old.done))
     for before, after in zip(old, new, strict=True):
         after[: len(before)] = before
@@ -63,7 +63,7 @@ def grown_jobs(old: JobTable) -> JobTable:
 
 
 def grown_parts(old: PartTable) -> PartTable:
-    """The same parts in twice the slots."""
+    """Copy the parts into twice the slots."""
     new = part_table(2 * len(old.job))
     for before, after in zip(old, new, strict=True):
         after[: len(before)] = before
@@ -73,20 +73,20 @@ def grown_parts(old: PartTable) -> PartTable:
 def attach(servers: ServerTable, parts: PartTable, part: int) -> None:
     """Put a filled part slot on its server."""
     server = int(parts.server[part])
-    position = int(servers.count[server])
+    position = int(servers.filled[server])
     servers.parts[server, position] = part
     parts.position[part] = position
-    servers.count[server] = position + 1
+    servers.filled[server] = position + 1
 
 
 def detach(servers: ServerTable, parts: PartTable, part: int) -> None:
     """Take a part off its server; the server's last part moves into the gap."""
     server, position = int(parts.server[part]), int(parts.position[part])
-    last = int(servers.count[server]) - 1
+    last = int(servers.filled[server]) - 1
     moved = int(servers.parts[server, last])
     servers.parts[server, position] = moved
     parts.position[moved] = position
     servers.parts[server, last] = -1
-    servers.count[server] = last
+    servers.filled[server] = last
     parts.job[part] = -1
     parts.units[part] = 0

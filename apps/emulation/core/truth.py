@@ -1,6 +1,9 @@
-"""How an emulated application really behaves. Hidden: only the emulator and the testbed's scorer read it.
+"""How an emulated application really behaves.
 
-Work is counted in unit-seconds: what one resource unit of the highest-end platform does alone in one second.
+Hidden: only the emulator and the testbed's scorer read it.
+
+Work is counted in unit-seconds: what one resource unit of the highest-end platform does alone in
+one second.
 N = 10 sources of interference, P platforms, K phases.
 """
 
@@ -21,9 +24,10 @@ BLOCK_BYTES: Final = 128 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class UniversalScaling:
-    """Gunther's universal scalability law: speed-up n / (1 + contention (n-1) + coherency n (n-1)).
+    """Gunther's universal scalability law: n / (1 + contention (n-1) + coherency n (n-1)).
 
-    Source: Gunther, Guerrilla Capacity Planning (2007), Eq. 4.31. With no coherency it is Amdahl's law.
+    Source: Gunther, Guerrilla Capacity Planning (2007), Eq. 4.31. With no coherency it is
+    Amdahl's law.
     """
 
     contention: float
@@ -44,7 +48,7 @@ class Phases:
 
     Attributes
     ----------
-    starts : (K,) share of the work (or of `period_s`, for services) at which each begins; the first is 0
+    starts : (K,) share of the work (or of `period_s`, for services) at which each begins; first 0
     rate : (K,) factor on the rate; the first is 1
     tolerated, caused : (K, N) scores 0-100 in each phase
     period_s : services repeat their phases with this period of cluster time
@@ -125,17 +129,19 @@ class Truth:
 
 
 def interference_factor(pressure: Floats, tolerated: Floats) -> Floats:
-    """Performance under pressure relative to isolation.
+    """Share of its performance in isolation that a job keeps under pressure.
 
     Parameters
     ----------
-    pressure : (..., N) score 0-100 each source feels from the other units of the server (Tarcil Eq. 3)
+    pressure : (..., N) score 0-100 each source feels from the other units of the server (Tarcil
+        Eq. 3)
     tolerated : (..., N) score at which that source alone brings performance to exactly 0.95
 
     Returns
     -------
-    (...) product over the sources, at least 0.15. Below the tolerated score t a source costs 5 % times (p/t)^4,
-    above it performance falls by e every 60 points. Ours: the papers give the 95 % point only.
+    (...) product over the sources, at least 0.15. Below the tolerated score t a source costs 5 %
+    times (p/t)^4, above it performance falls by e every 60 points. Ours: the papers give the 95 %
+    point only.
     """
     t = np.maximum(tolerated, 1e-9)
     below = 1.0 - (1.0 - QOS) * np.minimum(pressure / t, 1.0) ** KNEE_POWER

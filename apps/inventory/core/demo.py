@@ -1,9 +1,10 @@
-"""The demo cluster: the fourteen server configurations of Paragon's EC2 experiment, as public facts.
+"""The demo cluster: the fourteen server configurations of Paragon's EC2 experiment.
 
-Source: Paragon (TOCS 2013) Table VI for virtual cores, memory and counts of 1,000 servers (the rows add up to
-7,355 cores; the caption says 7,339). Network and storage follow Amazon's instance pages of those years; where
-Amazon says only "low" or "moderate" the figure is ours. Watts are ours too: the share of a two-socket host that
-the cores stand for, older generations drawing more for less.
+Source: Paragon (TOCS 2013) Table VI for virtual cores, memory and counts of 1,000 servers (the
+rows add up to 7,355 cores; the caption says 7,339). Network and storage follow Amazon's instance
+pages of those years; where Amazon says only "low" or "moderate" the figure is ours. Watts are
+ours too: the share of a two-socket host that the cores stand for, older generations drawing more
+for less.
 """
 
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ class PlatformFacts:
     count: int
 
 
-def _row(  # noqa: PLR0913 - one line of a table
+def _row(  # noqa: PLR0913, PLR0917 - one line of a table
     name: str,
     cores: int,
     memory_gb: float,
@@ -77,7 +78,9 @@ PLATFORMS: Final[tuple[PlatformFacts, ...]] = (
 
 
 def platform_counts(servers: int, platforms: Sequence[PlatformFacts] = PLATFORMS) -> list[int]:
-    """How many servers of each platform a cluster of `servers` has: the table's shares, largest remainders first.
+    """How many servers of each platform a cluster of `servers` has.
+
+    The table's shares, rounded by largest remainder.
 
     Raises
     ------

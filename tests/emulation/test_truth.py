@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+
+from apps.common.core.interference import N_SOURCES
+from apps.emulation.core.draws import KINDS, application_truth
+from apps.emulation.core.platforms import catalogue
+from apps.emulation.core.truth import (
+    BLOCK_BYTES,
+    FLOOR,
+    UniversalScaling,
+    interference_factor,
+    unit_pressure,
+    wave_efficiency,
+)
+from apps.inventory.core.demo import PLATFORMS, platform_counts
+from tests.emulation.worlds import all_platforms
+
+
+def test_same_seed_name_and_kind_give_the_same_truth() -> None:
+    one = application_truth(7, "sort", "analytics", all_platforms())
+    two = application_truth(7, "sort", "analytics", all_platforms())
+    assert np.array_equal(one.platform_speed, two.platform_speed)
+    assert np.array_equal(one.caused, two.caused)
+    assert (one.bytes_per_s, one.scale_up, one.demand) == (
+        two.bytes_per_s,
+        two.scale_up,
+        two.demand,
+    )
+
+
+@pytest.mark.parametrize(
+    ("seed", "name", "kind"),
+    [(8, "sort", "analytics"), (7, "grep", "analytics"), (7, "sort", "batch")],
+)
+def test_another_seed_name_or_kind_gives_another_truth(seed: int, name: str, kind: str) -> None:
+    one = application_truth(7, "sort", "analytics", all_platforms())
+    two = application_truth(seed, name, kind, all_platforms())
+    assert not np.array_equal(one.caused, two.caused)
+
+
+def test_a_truth_is_known_by_its_numbers_in_every_process() -> None:
+    sort = application_truth(2011, "sort", "analytics", all_platforms())
+    assert sort.caused[0] == pytest.approx(48.07185016268026, abs=1e-9)
+
+
+def test_adding_a_platform_changes_nothing_else() -> None:
+    few = application_truth(7, "sort", "analytics", catalogue(["cr1.8xlarge"], seed=7))
+    more = application_truth(7, "sort", "analytics", catalogue(["cr1.8xlarge", "new"], seed=7))
+    assert few.bytes_per_s == more.bytes_per_s
+    assert np.array_equal(few.tolerated, more.tolerated)
+    assert more.platform_speed[0] == few.platform_speed[0] == 1.0
+
+
+def test_refuses_an_unknown_kind() -> None:
+    with pytest.raises(ValueError, match="analytics, latency_critical"):
+        application_truth(7, "sort", "hadoop", all_platforms())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_draw_is_in_its_documented_range(kind: str) -> None:
+    drawn = [application_truth(3, f"app-{i}", kind, all_platforms()) for i in range(200)]
+    caused = np.array([t.caused for t in drawn])
+    tolerated = np.array([t.tolerated for t in drawn])
+    block_s = BLOCK_BYTES / np.array([t.bytes_per_s for t in drawn])
+    assert caused.min() >= 0.0
+    assert caused.max() <= 100.0
+    assert tolerated.min() >= 1.0
+    assert tolerated.max() <= 100.0
+    assert block_s.min() >= 30.0
+    assert block_s.max() <= 150.0
+    assert np.corrcoef(caused.ravel(), tolerated.ravel())[0, 1] < -0.85
+
+
+def test_few_factors_explain_most_of_the_platform_speeds() -> None:
+    drawn = [application_truth(3, f"app-{i}", "batch", all_platforms()) for i in range(200)]
+    logs = np.log([t.platform_speed for t in drawn])
+    values = np.linalg.svd(logs - logs.mean(axis=0), compute_uv=False) ** 2
+    assert values[:3].sum() / values.sum() > 0.98
+
+
+def test_performance_is_exactly_95_percent_at_the_tolerated_pressure() -> None:
+    pressure, tolerated = np.zeros(N_SOURCES), np.full(N_SOURCES, 100.0)
+    pressure[3], tolerated[3] = 42.0, 42.0
+    assert interference_factor(pressure, tolerated) == pytest.approx(0.95, abs=1e-12)
+
+
+def test_performance_never_rises_with_pressure_and_stops_at_the_floor() -> None:
+    pressure = np.linspace(0.0, 100.0, 201)[:, None] * np.ones(N_SOURCES)
+    factor = interference_factor(pressure, np.full(N_SOURCES, 30.0))
+    assert np.all(np.diff(factor) <= 0.0)
+    assert factor[0] == 1.0
+    assert factor[-1] == FLOOR
+
+
+def test_a_score_of_100_never_costs_more_than_5_percent() -> None:
+    pressure = np.zeros(N_SOURCES)
+    pressure[0] = 100.0
+    assert interference_factor(pressure, np.full(N_SOURCES, 100.0)) >= 0.95 - 1e-12
+
+
+def test_pressure_is_the_mean_over_the_other_units() -> None:
+    total, own = np.full(N_SOURCES, 90.0), np.full(N_SOURCES, 30.0)
+    assert unit_pressure(total, own, 4) == pytest.approx(np.full(N_SOURCES, 20.0))
+    assert np.array_equal(unit_pressure(total, own, 1), np.zeros(N_SOURCES))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "units", "share"), [(1, 1, 1.0), (10, 5, 1.0), (11, 5, 11 / 15), (3, 10, 0.3)]
+)
+def test_waves_keep_this_share_of_the_units_busy(tasks: int, units: int, share: float) -> None:
+    assert wave_efficiency(tasks, units) == pytest.approx(share)
+
+
+def test_scaling_without_coherency_is_amdahl() -> None:
+    serial = 0.1
+    law = UniversalScaling(contention=serial, coherency=0.0)
+    assert law.speed_up(8) == pytest.approx(1.0 / (serial + (1.0 - serial) / 8.0))
+    assert law.speed_up(1) == 1.0
+
+
+def test_unknown_platforms_are_the_same_hardware_in_every_cluster() -> None:
+    one = catalogue(["cr1.8xlarge", "mine"], seed=5)
+    two = catalogue(["mine", "cr1.8xlarge"], seed=5, reference=1)
+    assert np.array_equal(one.capacity[1], two.capacity[0])
+
+
+@pytest.mark.parametrize("servers", [1, 13, 14, 600, 1000, 6000])
+def test_platform_counts_add_up(servers: int) -> None:
+    assert sum(platform_counts(servers)) == servers
+
+
+def test_a_thousand_servers_are_the_table_itself() -> None:
+    assert platform_counts(1000) == [facts.count for facts in PLATFORMS]
+    assert sum(facts.count * facts.cores for facts in PLATFORMS) == 7355
