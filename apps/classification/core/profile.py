@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Bools, Floats
+from apps.inventory.core.snapshot import Bools, Floats, Ints
 
 SCALE_POINTS: Final = (1, 2, 4, 8, 16, 32)
 HALF_WIDTH_90: Final = 1.6448536269514722  # standard deviations of a two-sided 90 % interval
@@ -129,6 +129,33 @@ class Profile:
             float(self.platform_low[i]),
             float(self.platform_high[i]),
         )
+
+
+def scale_factors(
+    profile: Profile, sizes: Ints, *, together: bool, in_bytes: bool
+) -> tuple[Floats, Floats, Floats]:
+    """Rate, low and high end, (m, P) each: many sizes on all platforms at once.
+
+    ``Profile.rate`` for (m,) sizes, all units on one server when ``together``, else each on its
+    own. O(m·P).
+    """
+    points = np.log2(sizes)
+    if together:
+        curves = (profile.scale_up, profile.scale_up_low, profile.scale_up_high)
+    else:
+        curves = (profile.scale_out, profile.scale_out_low, profile.scale_out_high)
+    mid, low, high = (np.array([_line(x, np.log2(c)) for x in points]) for c in curves)
+    speed = np.log2(profile.platform_speed)
+    below = speed - np.log2(profile.platform_low)
+    above = np.log2(profile.platform_high) - speed
+    base = profile.bytes_rate if in_bytes else profile.base_rate
+    error = profile.bytes_rate_se if in_bytes else profile.base_rate_se
+    wide = HALF_WIDTH_90 * error / np.log(2.0)
+    linear = 0.0 if together else points
+    centre = (np.log2(base) + mid + linear)[:, None] + speed[None, :]
+    down = np.sqrt(wide**2 + (mid - low)[:, None] ** 2 + below[None, :] ** 2)
+    up = np.sqrt(wide**2 + (high - mid)[:, None] ** 2 + above[None, :] ** 2)
+    return 2.0**centre, 2.0 ** (centre - down), 2.0 ** (centre + up)
 
 
 def _product(*factors: Estimate) -> Estimate:

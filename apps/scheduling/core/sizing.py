@@ -1,0 +1,340 @@
+"""How many units a job needs: the least that keeps its promise (design.md "Sizes", Quasar §3.3, Q4).
+
+m units 1..64, P platforms. For every platform and every m the profile predicts performance with an
+interval; a platform's size is the least m whose pessimistic end meets the target. Policies then
+place m units on any platform where m is enough, so m is the least that is enough on a fair part of
+the cluster.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from apps.classification.core.profile import HALF_WIDTH_90, Profile, scale_factors
+from apps.inventory.core.snapshot import Floats, Ints
+from apps.scheduling.core.types import MAX_UNITS, Within
+from apps.scheduling.core.waiting import late_share, latency_percentile
+from apps.workloads.core.targets import (
+    BestEffort,
+    CompletionTime,
+    InstructionRate,
+    Target,
+    ThroughputLatency,
+)
+
+# a placement at the pressure the job just tolerates costs 5 % (Paragon §2.2): planned for, not
+# hoped away
+INTERFERENCE_ALLOWANCE: Final = 0.95
+COVERAGE: Final = 0.5  # of the open units must lie on platforms where the size is enough
+BEST_EFFORT_WAVES: Final = 16
+ON_ONE_SERVER: Final = frozenset({"single_node", "batch"})  # kinds that do not spread over servers
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What sizing must know of the cluster.
+
+    Attributes
+    ----------
+    platforms : P names, those of the profile
+    units : open units of each platform, whatever runs on them
+    server_units : units of the largest server of each platform
+    """
+
+    platforms: tuple[str, ...]
+    units: tuple[int, ...]
+    server_units: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a job brings and is bound to.
+
+    Attributes
+    ----------
+    input_bytes : 0 = none
+    tasks : equal tasks that run in waves; None = the work divides freely
+    elapsed_s : cluster seconds since submission, with what is still to pass before it starts
+    platforms : allowed, None = all
+    locality : asked for by the job
+    """
+
+    input_bytes: float = 0.0
+    tasks: int | None = None
+    elapsed_s: float = 0.0
+    platforms: frozenset[str] | None = None
+    locality: Within | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A size that keeps the promise.
+
+    Attributes
+    ----------
+    units : m
+    platforms : where m is enough; None = no promise, any will do
+    locality : whether the units must share a server
+    predicted, low, high : performance in the target's unit with its 90 % interval: seconds to
+        completion since submission, seconds of latency at the percentile, or rate; on the slowest
+        platform of ``platforms``
+    probability : that the target is met there
+    """
+
+    units: int
+    platforms: frozenset[str] | None
+    locality: Within | None
+    predicted: float
+    low: float
+    high: float
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Infeasible:
+    """No size keeps the promise.
+
+    Attributes
+    ----------
+    units, platform : of the best that could be done
+    best : performance there in the target's unit; infinite where it could not run at all
+    suggestion : one sentence that names what would help
+    """
+
+    units: int
+    platform: str | None
+    best: float
+    suggestion: str
+
+
+class _Grid(NamedTuple):
+    """Predictions for every size and platform.
+
+    units : (m, 1)
+    rate, low, high : (m, P) work per second; NaN where a platform cannot hold the size or is not
+        allowed
+    """
+
+    units: Ints
+    rate: Floats
+    low: Floats
+    high: Floats
+
+
+def size(
+    profile: Profile,
+    target: Target,
+    work: Work,
+    facts: ClusterFacts,
+    *,
+    coverage: float = COVERAGE,
+) -> Sized | Infeasible:
+    """Least units that meet the target even at the pessimistic end of the profile's interval.
+
+    If nothing meets it so surely, what is likeliest to, as long as the prediction itself does.
+
+    Parameters
+    ----------
+    coverage : share of the cluster's units that the size must be enough on, 0-1; 0 takes the least
+        units on the fastest platforms, which are few and busy
+    """
+    locality = _locality(profile, work)
+    grid = _grid(profile, target, work, facts, locality)
+    if not np.isfinite(grid.rate).any():
+        return Infeasible(0, None, math.inf, "allow a platform the cluster has")
+    if isinstance(target, BestEffort):
+        return _best_effort(grid, work, locality)
+    surely, likely = _met(target, work, grid, grid.low), _met(target, work, grid, grid.rate)
+    if not likely.any():
+        return _infeasible(target, work, grid, facts)
+    if surely.any():
+        units, platforms = _least(surely, facts, coverage)
+    else:
+        units, platforms = _likeliest(target, work, grid, likely)
+    return _sized(target, work, grid, _Choice(units, platforms, facts, locality))
+
+
+class _Choice(NamedTuple):
+    units: int
+    platforms: Sequence[int]  # indices
+    facts: ClusterFacts
+    locality: Within | None
+
+
+def _locality(profile: Profile, work: Work) -> Within | None:
+    if work.locality is None and profile.kind in ON_ONE_SERVER:
+        return Within.SERVER
+    return work.locality
+
+
+def _grid(
+    profile: Profile, target: Target, work: Work, facts: ClusterFacts, locality: Within | None
+) -> _Grid:
+    """Rates of every size on every platform: scaled up on one server, else out, one unit on each.
+
+    The spread layout is what sampling among thousands of servers gives; units that happen to share
+    a server differ by the few percent between the two curves.
+    """
+    in_bytes = isinstance(target, CompletionTime | BestEffort)
+    sizes = np.arange(1, _most_units(target, work) + 1)
+    together = locality == Within.SERVER
+    rate, low, high = scale_factors(profile, sizes, together=together, in_bytes=in_bytes)
+    allowed = np.array([work.platforms is None or p in work.platforms for p in facts.platforms])
+    allowed &= np.array(facts.units) > 0
+    room = np.array(facts.server_units if together else facts.units)
+    possible = allowed[None, :] & (sizes[:, None] <= room[None, :])
+    busy = _wave_share(sizes, work.tasks)[:, None] * INTERFERENCE_ALLOWANCE
+    return _Grid(
+        sizes[:, None],
+        *(np.where(possible, busy * array, np.nan) for array in (rate, low, high)),
+    )
+
+
+def _most_units(target: Target, work: Work) -> int:
+    """Parallelism is capped by the tasks of work that comes in tasks, and by 64."""
+    if work.tasks is None or isinstance(target, InstructionRate | ThroughputLatency):
+        return MAX_UNITS
+    return max(1, min(MAX_UNITS, work.tasks))
+
+
+def _wave_share(sizes: Ints, tasks: int | None) -> Floats:
+    """Share of the units that equal tasks in waves keep busy: T / (m · ceil(T / m))."""
+    if tasks is None:
+        return np.ones(sizes.size)
+    return np.minimum(1.0, tasks / (sizes * np.ceil(tasks / sizes)))
+
+
+def _met(target: Target, work: Work, grid: _Grid, rate: Floats) -> np.ndarray:
+    """(m, P) where the target is met at these rates."""
+    match target:
+        case CompletionTime():
+            return work.elapsed_s + work.input_bytes / rate <= target.seconds
+        case ThroughputLatency():
+            late = late_share(grid.units, rate, target.qps, target.latency_seconds)
+            return late <= 1.0 - target.percentile / 100.0
+        case InstructionRate():
+            return rate >= target.ips
+        case BestEffort():
+            return np.isfinite(rate)
+
+
+def _least(met: np.ndarray, facts: ClusterFacts, coverage: float) -> tuple[int, Sequence[int]]:
+    """Least size enough on platforms with ``coverage`` of the units, or on as many as can ever be."""
+    units = np.array(facts.units)
+    covered = (met * units[None, :]).sum(axis=1)
+    enough = min(coverage * units.sum(), covered.max())
+    first = int(np.argmax(covered >= max(enough, 1)))
+    return first + 1, np.flatnonzero(met[first]).tolist()
+
+
+def _likeliest(
+    target: Target, work: Work, grid: _Grid, likely: np.ndarray
+) -> tuple[int, Sequence[int]]:
+    """Where the pessimistic rate is best among sizes whose prediction meets the target."""
+    low = np.where(likely, grid.low, -np.inf)
+    row, column = np.unravel_index(int(np.argmax(low)), low.shape)
+    return int(row) + 1, [int(column)]
+
+
+def _sized(target: Target, work: Work, grid: _Grid, choice: _Choice) -> Sized:
+    row = choice.units - 1
+    slowest = min(choice.platforms, key=lambda p: grid.low[row, p])
+    rates = [float(array[row, slowest]) for array in (grid.rate, grid.low, grid.high)]
+    shown = [_performance(target, work, choice.units, rate) for rate in rates]
+    return Sized(
+        units=choice.units,
+        platforms=frozenset(choice.facts.platforms[p] for p in choice.platforms),
+        locality=choice.locality,
+        predicted=shown[0],
+        low=min(shown[1:]),
+        high=max(shown[1:]),
+        probability=_probability(target, work, choice.units, rates),
+    )
+
+
+def _performance(target: Target, work: Work, units: int, rate: float) -> float:
+    """Performance in the target's unit at a rate."""
+    match target:
+        case CompletionTime():
+            return work.elapsed_s + work.input_bytes / rate
+        case ThroughputLatency():
+            share = target.percentile / 100.0
+            return latency_percentile(units, rate, target.qps, share)
+        case InstructionRate() | BestEffort():
+            return rate
+
+
+def _probability(target: Target, work: Work, units: int, rates: list[float]) -> float:
+    """Chance that the rate is the one needed or more, its logarithm being normal."""
+    rate, low, high = rates
+    deviation = math.log(high / low) / (2.0 * HALF_WIDTH_90)
+    margin = math.log(rate / _needed(target, work, units, rate))
+    if deviation == 0.0:
+        return float(margin >= 0.0)
+    return 0.5 * math.erfc(-margin / deviation / math.sqrt(2.0))
+
+
+def _needed(target: Target, work: Work, units: int, rate: float) -> float:
+    """Rate at which the target is just met."""
+    match target:
+        case CompletionTime():
+            left = target.seconds - work.elapsed_s
+            return work.input_bytes / left if left > 0 and work.input_bytes > 0 else 1e-300
+        case ThroughputLatency():
+            return _needed_capacity(target, units, rate)
+        case InstructionRate():
+            return target.ips
+        case BestEffort():
+            return rate
+
+
+def _needed_capacity(target: ThroughputLatency, units: int, rate: float) -> float:
+    """Capacity at which the latency is just kept, by bisection in the logarithm."""
+    low, high = target.qps, max(rate, target.qps) * 1e3
+    for _ in range(40):
+        middle = math.sqrt(low * high)
+        late = late_share(
+            np.array([[units]]), np.array([[middle]]), target.qps, target.latency_seconds
+        ).item()
+        if late > 1.0 - target.percentile / 100.0:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _best_effort(grid: _Grid, work: Work, locality: Within | None) -> Sized:
+    """As many units as run the tasks in sixteen waves, one when the work has no tasks.
+
+    Best effort fills what others leave, so it gets few units, but a job of ten thousand tasks on
+    one unit would never end.
+    """
+    wanted = math.ceil((work.tasks or 1) / BEST_EFFORT_WAVES)
+    possible = np.flatnonzero(np.isfinite(grid.rate).any(axis=1)) + 1
+    units = int(min(wanted, possible.max()))
+    rate, low, high = (float(np.nanmin(a[units - 1])) for a in (grid.rate, grid.low, grid.high))
+    return Sized(units, None, locality, rate, low, high, probability=1.0)
+
+
+def _infeasible(target: Target, work: Work, grid: _Grid, facts: ClusterFacts) -> Infeasible:
+    row, column = np.unravel_index(int(np.nanargmax(grid.rate)), grid.rate.shape)
+    units, platform = int(row) + 1, facts.platforms[int(column)]
+    best = _performance(target, work, units, float(grid.rate[row, column]))
+    return Infeasible(units, platform, best, _suggestion(target, work, best))
+
+
+def _suggestion(target: Target, work: Work, best: float) -> str:
+    match target:
+        case CompletionTime() if work.elapsed_s >= target.seconds:
+            return f"the {target.seconds:.0f} s have passed; ask for at least {best:.0f} s"
+        case CompletionTime():
+            return f"ask for at least {best * 1.05:.0f} s, or split the input"
+        case ThroughputLatency() if math.isinf(best):
+            return f"no size answers {target.qps:.0f} queries/s; ask for fewer per job"
+        case ThroughputLatency():
+            return f"ask for a latency of at least {best * 1.05:.4g} s, or fewer queries/s"
+        case _:
+            return f"ask for at most {best * 0.95:.4g} per second, or split the job"
