@@ -32,20 +32,27 @@ def create_token(
     user: User,
     name: str,
     role: Role | None = None,
+    limit: Role | None = None,
     expires_at: datetime | None = None,
 ) -> NewToken:
     """Make a token for a user.
 
+    Parameters
+    ----------
+    role : the most the token may do; None = all the user may do
+    limit : limit of the token that asks for this one, which the new one must not exceed
+
     Raises
     ------
-    InvalidInputError : the expiry is past, or the role is above the user's own.
+    InvalidInputError : the expiry is past, or the role is above the limit.
     """
+    role = role or limit
     problems = []
     if expires_at is not None and expires_at <= timezone.now():
         problems.append(FieldProblem("/expires_at", "in_the_past", "must be in the future"))
-    if role is not None and RANK[role] > RANK[Role(user.role)]:
+    if role is not None and limit is not None and RANK[role] > RANK[limit]:
         problems.append(
-            FieldProblem("/role", "too_high", f"must not be above your own role, {user.role}")
+            FieldProblem("/role", "too_high", f"must not be above that of this token, {limit}")
         )
     if problems:
         raise InvalidInputError(problems)

@@ -58,25 +58,3 @@ def expected_generation(request: HttpRequest) -> int | None:
             f'If-Match takes one strong tag such as "g17", not {given[:60]}.',
         )
     return int(match.group(1))
-
-
-def require_generation(request: HttpRequest, generation: int) -> None:
-    """Check If-Match against the object as it is now.
-
-    Raises
-    ------
-    ProblemError : the object is at another generation.
-    """
-    expected = expected_generation(request)
-    if expected is not None and expected != generation:
-        raise changed_meanwhile(expected=expected, generation=generation)
-
-
-def changed_meanwhile(*, expected: int, generation: int) -> ProblemError:
-    """Return the problem of a failed If-Match, naming the present tag."""
-    return ProblemError(
-        ProblemCode.PRECONDITION_FAILED,
-        f"The object is at generation {generation}, not {expected}.",
-        headers={"ETag": entity_tag(generation)},
-        extra={"current_etag": entity_tag(generation), "current_generation": generation},
-    )

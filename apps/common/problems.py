@@ -18,6 +18,7 @@ from apps.common.core.errors import (
     NotFoundError,
     TransientError,
 )
+from apps.common.core.preconditions import ChangedMeanwhileError
 from apps.common.core.problem_codes import CATALOGUE, ProblemCode
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -76,6 +77,8 @@ def as_problem(error: Exception) -> ProblemError | None:
             return ProblemError(ProblemCode.INVALID_INPUT, detail, errors=error.problems)
         case NotFoundError() | Http404():
             return ProblemError(ProblemCode.NOT_FOUND, str(error) or "There is no such object.")
+        case ChangedMeanwhileError():
+            return _changed_meanwhile(error)
         case ConflictError():
             return ProblemError(ProblemCode.STATE_CONFLICT, str(error))
         case TransientError():
@@ -93,6 +96,16 @@ def as_problem(error: Exception) -> ProblemError | None:
             return _from_rest_framework(error)
         case _:
             return None
+
+
+def _changed_meanwhile(error: ChangedMeanwhileError) -> ProblemError:
+    tag = f'"g{error.generation}"'
+    return ProblemError(
+        ProblemCode.PRECONDITION_FAILED,
+        str(error),
+        headers={"ETag": tag},
+        extra={"current_etag": tag, "current_generation": error.generation},
+    )
 
 
 def _unavailable(detail: str) -> ProblemError:

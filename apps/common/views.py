@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 from django.db import OperationalError, connection, transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
-from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -26,28 +25,10 @@ from apps.common.queries import (
     refuse_unknown,
     shape,
 )
+from apps.common.renderers import encode
 
 Body = dict[str, Any]
 COUNT_TIMEOUT_MS = 1000
-
-
-class PlainJSONRenderer(BaseRenderer):
-    """JSON of values that are plain already: representations hold no objects left to encode."""
-
-    media_type = "application/json"
-    format = "json"
-    charset = None
-
-    def render(
-        self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None
-    ) -> bytes:
-        """Return the body; empty where there is none."""
-        return b"" if data is None else encode(data)
-
-
-def encode(data: Any) -> bytes:
-    """JSON bytes, compact, NaN refused."""
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 class ApiView(APIView):

@@ -14,6 +14,7 @@ from django.utils import timezone
 from apps.common.core.errors import ConflictError, NotFoundError
 from apps.common.core.ids import uuid7
 from apps.common.request_id import current_request_id
+from apps.operations.core.keys import KeyedAnswer, KeyedRequest
 from apps.operations.core.states import TERMINAL, OperationStatus, Topic
 from apps.operations.models import Event, IdempotencyKey, Operation
 
@@ -27,6 +28,7 @@ class NewEvent:
 
     Attributes
     ----------
+    topic : one of `Topic`
     kind : e.g. "job.updated"
     subject : id of the object it is about
     data : what changed, compact, plain JSON
@@ -34,7 +36,7 @@ class NewEvent:
     request_id : the correlation id; empty = that of the request being served
     """
 
-    topic: Topic
+    topic: str
     kind: str
     subject: str
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -66,7 +68,7 @@ def record_events(events: Sequence[NewEvent], *, at: datetime | None = None) -> 
             _INSERT_EVENTS,
             [
                 at or timezone.now(),
-                [event.topic.value for event in events],
+                [str(event.topic) for event in events],
                 [event.kind for event in events],
                 [event.subject for event in events],
                 [event.project_id for event in events],
@@ -93,25 +95,6 @@ def prune() -> tuple[int, int]:
         prune_events(before=now - timedelta(days=settings.BERTH_EVENT_DAYS)),
         prune_keys(before=now - timedelta(hours=settings.BERTH_IDEMPOTENCY_HOURS)),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class KeyedRequest:
-    """What identifies a request that may be repeated."""
-
-    principal_id: UUID
-    route: str
-    key: str
-    body_digest: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class KeyedAnswer:
-    """What was answered, to be given again."""
-
-    status: int
-    location: str
-    response: Any  # decoded JSON
 
 
 _INSERT_KEY = """
@@ -143,6 +126,37 @@ def keep_answer(request: KeyedRequest, answer: KeyedAnswer) -> bool:
             ],
         )
         return cursor.rowcount == 1
+
+
+_INSERT_KEYS = """
+INSERT INTO operations_idempotencykey
+    (id, principal_id, route, key, body_digest, status, location, response, created_at)
+SELECT *, now() FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[], %s::bytea[], %s::int[],
+                            %s::text[], %s::jsonb[])
+ON CONFLICT (principal_id, route, key) DO NOTHING
+"""
+
+
+def keep_answers(answers: Sequence[tuple[KeyedRequest, KeyedAnswer]]) -> int:
+    """Store many answers, in order of their keys; returns how many were new (see `keep_answer`)."""
+    if not answers:
+        return 0
+    rows = sorted(answers, key=lambda pair: pair[0].key)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _INSERT_KEYS,
+            [
+                [uuid7() for _ in rows],
+                [request.principal_id for request, _ in rows],
+                [request.route for request, _ in rows],
+                [request.key for request, _ in rows],
+                [request.body_digest for request, _ in rows],
+                [answer.status for _, answer in rows],
+                [answer.location for _, answer in rows],
+                [json.dumps(answer.response) for _, answer in rows],
+            ],
+        )
+        return cursor.rowcount
 
 
 def begin_operation(

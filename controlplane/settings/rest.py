@@ -23,7 +23,7 @@ REST_FRAMEWORK: dict[str, Any] = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["apps.accounts.api.permissions.HasRole"],
     "DEFAULT_THROTTLE_CLASSES": ["apps.accounts.api.throttling.ClassThrottle"],
-    "DEFAULT_RENDERER_CLASSES": ["apps.common.views.PlainJSONRenderer"],
+    "DEFAULT_RENDERER_CLASSES": ["apps.common.renderers.PlainJSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["apps.common.parsers.PlainJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "apps.common.schema.BerthSchema",
     "EXCEPTION_HANDLER": "apps.common.problems.handle_exception",

@@ -16,6 +16,7 @@ class Principal:
     role : the caller's role everywhere, not above the token's
     projects : project id to (name, role there), the stronger of membership and ``role``, not above the token's
     token_id : None for a browser session
+    limit : the token's own limit; None = all the user may do
     """
 
     user_id: UUID
@@ -24,6 +25,7 @@ class Principal:
     projects: Mapping[UUID, tuple[str, Role]]
     is_service: bool = False
     token_id: UUID | None = None
+    limit: Role | None = None
 
     def sees_everything(self) -> bool:
         """True for operators and admins, who look after all projects."""
@@ -71,4 +73,5 @@ def make_principal(
         },
         is_service=is_service,
         token_id=token[0] if token else None,
+        limit=Role(token[1]) if token and token[1] else None,
     )

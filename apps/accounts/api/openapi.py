@@ -1,0 +1,27 @@
+"""How the schema names the two ways to authenticate."""
+
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+
+
+class BearerScheme(OpenApiAuthenticationExtension):
+    """Tokens."""
+
+    target_class = "apps.accounts.api.authentication.TokenAuthentication"
+    name = "bearer"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
+        """Return the scheme."""
+        return {"type": "http", "scheme": "bearer"}
+
+
+class SessionScheme(OpenApiAuthenticationExtension):
+    """Browser sessions."""
+
+    target_class = "apps.accounts.api.authentication.BrowserAuthentication"
+    name = "session"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
+        """Return the scheme."""
+        return {"type": "apiKey", "in": "cookie", "name": "sessionid"}

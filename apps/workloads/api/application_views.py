@@ -1,0 +1,97 @@
+"""Applications: what is run, remembered across runs."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.core.roles import Role
+from apps.common.core.errors import NotFoundError
+from apps.common.etags import expected_generation
+from apps.common.inputs import validated
+from apps.common.paging import Order
+from apps.common.queries import ListQuery, choice, exact, label
+from apps.common.views import ApiView, ListView, answer
+from apps.workloads import selectors
+from apps.workloads.api.serializers import (
+    ApplicationPatchSerializer,
+    ApplicationRequestSerializer,
+    ApplicationSerializer,
+    represent_application,
+)
+from apps.workloads.models import Application, ApplicationKind
+from apps.workloads.services import create_application, update_application
+
+
+class ApplicationList(ListView):
+    """Applications: list all, add one before its first job."""
+
+    row_serializer = ApplicationSerializer
+    orders = {  # noqa: RUF012
+        "name": Order(("name",)),
+        "-created_at": Order(("created_at", "id"), descending=True),
+    }
+    filters = {  # noqa: RUF012
+        "name": exact("name", "With exactly this name."),
+        "q": exact("name__icontains", "With this in its name."),
+        "kind": choice("kind", ApplicationKind.values, "Of this kind."),
+        "label": label("labels", "With this label, name:value; repeatable."),
+    }
+
+    def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Application]:
+        """Return all applications."""
+        return selectors.applications()
+
+    def represent(self, row: Application) -> dict[str, Any]:
+        """JSON of an application."""
+        return represent_application(row)
+
+    @extend_schema(request=ApplicationRequestSerializer, responses={201: ApplicationSerializer})
+    def post(self, request: Request) -> Response:
+        """Add an application."""
+        made = create_application(**validated(ApplicationRequestSerializer, request.data))
+        return answer(
+            request,
+            represent_application(made),
+            generation=made.generation,
+            status=201,
+            headers={"Location": f"/api/v1/applications/{made.pk}/"},
+        )
+
+
+def named_application(key: str) -> Application:
+    """Return an application by id or name.
+
+    Raises
+    ------
+    NotFoundError : there is none.
+    """
+    found = selectors.application_by(key)
+    if found is None:
+        raise NotFoundError(f"There is no application {key}.")
+    return found
+
+
+class ApplicationDetail(ApiView):
+    """One application, addressed by id or by name."""
+
+    write_role = Role.SUBMITTER
+
+    @extend_schema(responses=ApplicationSerializer)
+    def get(self, request: Request, key: str) -> Response:
+        """Return an application."""
+        found = named_application(key)
+        return answer(request, represent_application(found), generation=found.generation)
+
+    @extend_schema(request=ApplicationPatchSerializer, responses=ApplicationSerializer)
+    def patch(self, request: Request, key: str) -> Response:
+        """Change an application's description or labels."""
+        found = named_application(key)
+        changed = update_application(
+            found.pk,
+            validated(ApplicationPatchSerializer, request.data),
+            expected=expected_generation(request._request),
+        )
+        return answer(request, represent_application(changed), generation=changed.generation)

@@ -1,0 +1,147 @@
+"""A batch as one transaction: jobs, items, keys of items, and the operation that says it is done."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.core.principal import Principal
+from apps.accounts.models import Project
+from apps.common.core.errors import FieldProblem, TransientError
+from apps.common.request_id import current_request_id
+from apps.operations.core.keys import KeyedAnswer, KeyedRequest, body_digest
+from apps.operations.core.states import OperationStatus
+from apps.operations.selectors import kept_answers
+from apps.operations.services import begin_operation, finish_operation, keep_answers
+from apps.workloads.api.serializers import represent_batch
+from apps.workloads.api.submission import Parsed, caller_as_user, job_url
+from apps.workloads.models import Batch, Job
+from apps.workloads.services import submit_jobs
+
+ITEM_ROUTE: Final = "POST /api/v1/jobs/#item"
+_TRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """A batch request, read and checked."""
+
+    principal: Principal
+    project: Project
+    mode: str
+    total: int
+    parsed: Parsed
+    items: Sequence[Any]
+
+
+class _KeyTaken(Exception):  # noqa: N818 - control flow: rolls the attempt back
+    pass
+
+
+def submit_batch(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
+    """Insert the jobs of a batch; returns the answer's body and the operation's id.
+
+    An item whose client_id was used before is not submitted again: its first job is named instead. When another request
+    takes one of the keys in between, the attempt is rolled back and made again.
+    """
+    for _ in range(_TRIES):
+        try:
+            with transaction.atomic():
+                return _attempt(bulk)
+        except _KeyTaken:
+            continue
+    raise TransientError("Other requests kept using the same client_ids; try again.")
+
+
+def _attempt(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
+    keyed = _keyed_items(bulk)
+    known = kept_answers(bulk.principal.user_id, ITEM_ROUTE, [k.key for k in keyed.values()])
+    replayed, reused = {}, {}
+    for i, key in keyed.items():
+        if key.key in known:
+            first, digest = known[key.key]
+            (replayed if digest == key.body_digest else reused)[i] = first
+    fresh = [i for i in bulk.parsed.specs if i not in replayed and i not in reused]
+    batch = Batch(
+        project=bulk.project,
+        created_by=caller_as_user(bulk.principal),
+        mode=bulk.mode,
+        total=bulk.total,
+        accepted=len(fresh) + len(replayed),
+    )
+    batch.save(force_insert=True)
+    made = submit_jobs(
+        [bulk.parsed.specs[i] for i in fresh],
+        project=bulk.project,
+        user=batch.created_by,
+        correlation_id=current_request_id(),
+        batch=batch,
+    )
+    jobs = dict(zip(fresh, made, strict=True))
+    Batch.objects.filter(pk=batch.pk).update(items=_items(bulk, jobs, replayed, reused))
+    answers = [(keyed[i], _kept(job)) for i, job in jobs.items() if i in keyed]
+    if keep_answers(answers) != len(answers):
+        raise _KeyTaken
+    body = represent_batch(batch) | {"replayed": len(replayed)}
+    return _finished(bulk, body)
+
+
+def _finished(bulk: Bulk, body: dict[str, Any]) -> tuple[dict[str, Any], UUID]:
+    operation = begin_operation(
+        kind="batch.submit",
+        created_by=bulk.principal.user_id,
+        project_id=bulk.project.pk,
+        total=bulk.total,
+    )
+    result = {"batch": body["id"], "accepted": body["accepted"], "rejected": body["rejected"]}
+    finish_operation(operation.pk, status=OperationStatus.SUCCEEDED, result=result)
+    return body | {"operation": str(operation.pk)}, operation.pk
+
+
+def _keyed_items(bulk: Bulk) -> dict[int, KeyedRequest]:
+    return {
+        i: KeyedRequest(
+            principal_id=bulk.principal.user_id,
+            route=ITEM_ROUTE,
+            key=spec.client_id,
+            body_digest=body_digest(bulk.items[i]),
+        )
+        for i, spec in bulk.parsed.specs.items()
+        if spec.client_id is not None
+    }
+
+
+def _kept(job: Job) -> KeyedAnswer:
+    return KeyedAnswer(status=201, location=job_url(job.pk), response={"job": str(job.pk)})
+
+
+def _items(
+    bulk: Bulk,
+    jobs: Mapping[int, Job],
+    replayed: Mapping[int, Any],
+    reused: Mapping[int, Any],
+) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    for i in range(bulk.total):
+        spec = bulk.parsed.specs.get(i)
+        item: dict[str, Any] = {"client_id": spec.client_id} if spec and spec.client_id else {}
+        if i in jobs:
+            item |= {"status": "accepted", "job": str(jobs[i].pk)}
+        elif i in replayed:
+            item |= {"status": "replayed", "job": replayed[i]["job"]}
+        else:
+            problems = _KEY_REUSED if i in reused else bulk.parsed.problems[i]
+            item |= {"status": "rejected", "problems": [_problem(p) for p in problems]}
+        items.append(item)
+    return items
+
+
+_KEY_REUSED: Final = (
+    FieldProblem("/client_id", "key_reused", "this client_id was used for another job"),
+)
+
+
+def _problem(problem: FieldProblem) -> dict[str, str]:
+    return {"pointer": problem.pointer, "code": problem.code, "detail": problem.detail}

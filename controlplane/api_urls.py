@@ -1,0 +1,17 @@
+"""Addresses under /api/v1/: every app's own, then what describes the whole."""
+
+from django.urls import include, path, re_path
+
+from apps.accounts.api import openapi as _openapi  # noqa: F401 - registers the schema's security
+from apps.common.routes import route
+from controlplane import api_views
+
+urlpatterns = [
+    path("", include("apps.accounts.api.urls")),
+    path("", include("apps.operations.api.urls")),
+    path("", include("apps.workloads.api.urls")),
+    *route("version/", api_views.VersionView.as_view(), "api-version"),
+    *route("errors/", api_views.ErrorsView.as_view(), "api-errors"),
+    *route("schema/", api_views.SchemaView.as_view(), "api-schema"),
+    re_path(r"", api_views.UnknownView.as_view(), name="api-unknown"),
+]

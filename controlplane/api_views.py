@@ -1,0 +1,106 @@
+"""What describes the interface as a whole: version, errors, schema, docs, health, metrics."""
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import django
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+from drf_spectacular.utils import extend_schema
+from drf_spectacular.views import SpectacularAPIView
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.common.core.errors import NotFoundError
+from apps.common.middleware import API_VERSION
+from apps.common.schema import catalogue
+from apps.common.views import ApiView, answer
+
+
+class VersionSerializer(serializers.Serializer[Any]):
+    """Versions of what answers."""
+
+    berth = serializers.CharField()
+    api = serializers.CharField()
+    django = serializers.CharField()
+
+
+class ErrorKindSerializer(serializers.Serializer[Any]):
+    """One problem code."""
+
+    code = serializers.CharField()
+    status = serializers.IntegerField()
+    title = serializers.CharField()
+    advice = serializers.CharField()
+    retryable = serializers.BooleanField()
+
+
+class ErrorCatalogueSerializer(serializers.Serializer[Any]):
+    """Every problem code."""
+
+    results = ErrorKindSerializer(many=True)
+
+
+class OpenView(ApiView):
+    """For everybody, signed in or not."""
+
+    authentication_classes = ()
+    permission_classes = ()
+    rate_class = "open"
+
+
+class VersionView(OpenView):
+    """Versions of what answers."""
+
+    @extend_schema(responses=VersionSerializer)
+    def get(self, request: Request) -> Response:
+        """Return the versions of Berth and of the interface."""
+        body = {"berth": code_version(), "api": API_VERSION, "django": django.get_version()}
+        return answer(request, body)
+
+
+class ErrorsView(OpenView):
+    """The catalogue of problem codes."""
+
+    @extend_schema(responses=ErrorCatalogueSerializer)
+    def get(self, request: Request) -> Response:
+        """Return every problem code and what to do about it."""
+        return answer(request, {"results": catalogue()})
+
+
+class SchemaView(SpectacularAPIView):
+    """The OpenAPI document of this interface."""
+
+    authentication_classes = ()
+    permission_classes = ()
+    throttle_classes = ()
+
+
+class UnknownView(OpenView):
+    """Whatever no other address matches."""
+
+    schema = None
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Answer 404 whatever the method."""
+        raise NotFoundError(f"There is nothing at {request.path}.")
+
+    def get(self, request: Request) -> Response:
+        """Never reached: `initial` answers."""
+        raise NotFoundError(request.path)
+
+
+def code_version() -> str:
+    """Return the version of the installed package."""
+    try:
+        return version("berth")
+    except PackageNotFoundError:
+        return "0.0.0+source"
+
+
+@require_GET
+def docs(request: HttpRequest) -> HttpResponse:
+    """Return the interactive documentation; all its parts are our own files."""
+    return render(request, "api/docs.html")

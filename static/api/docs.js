@@ -1,0 +1,18 @@
+"use strict";
+
+const cookie = (name) =>
+  document.cookie.split("; ").find((part) => part.startsWith(`${name}=`))?.slice(name.length + 1) ?? "";
+
+const element = document.getElementById("api");
+
+window.SwaggerUIBundle({
+  domNode: element,
+  url: element.dataset.schema,
+  deepLinking: true,
+  docExpansion: "none",
+  validatorUrl: null,
+  requestInterceptor: (request) => {
+    request.headers["X-CSRFToken"] = cookie("csrftoken");
+    return request;
+  },
+});
