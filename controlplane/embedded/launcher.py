@@ -156,7 +156,7 @@ def _run(options: Options, progress: Progress) -> None:
 def _serve(session: Session) -> None:
     environment = session.environment
     environment["BERTH_URL"] = session.url
-    environment["BERTH_STREAM_PORT"] = str(session.options.port + 1)
+    environment["BERTH_STREAM_ORIGIN"] = f"http://127.0.0.1:{session.options.port + 1}"
     try:
         password = session.prepare()
         session.instance.remember(
@@ -182,7 +182,7 @@ def _announce(session: Session, password: str | None) -> None:
     say("")
     say(f"  Berth is at {session.url}")
     if password is not None:
-        say(f"  Log in as admin with the one-time password {password}")
+        say(f"  Log in      as admin with the one-time password {password}")
         say(f"  API token   {session.environment['BERTH_TOKEN']}")
     say(f"  Logs        {session.instance.logs}")
     say("  Ctrl-C stops everything and keeps the data.")

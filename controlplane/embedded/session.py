@@ -141,6 +141,8 @@ class Session:
             label, options = "Creating the administrator", ("--print-json", "--token-file")
             answer = self._manage(label, "create_admin", *options, str(token))
             password = json.loads(answer.splitlines()[-1])["password"]
+            # At once: should the rest of the start fail, nobody could ever learn it.
+            self.progress.say(f"Log in as admin with the one-time password {password}")
         self.environment["BERTH_TOKEN"] = token.read_text().strip()
         return password
 

@@ -103,8 +103,9 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
 
-# Port of the event streams when pages reach them past any proxy; 0: same address as the pages.
-STREAM_PORT = int(os.environ.get("BERTH_STREAM_PORT", "0"))
+# Where pages follow events; empty when no stream process is configured.
+_stream_origin = os.environ.get("BERTH_STREAM_ORIGIN", "")
+BERTH_STREAM_URL = f"{_stream_origin}/api/v1/stream/" if _stream_origin else ""
 # Placement policy of jobs that name none.
 DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "tarcil")
 
