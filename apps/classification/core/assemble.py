@@ -34,7 +34,7 @@ def assemble(
     platforms: tuple[str, ...],
     estimator: str = DEFAULT,
 ) -> Profile:
-    """The profile of an application from its measured cells; without any, the library's average, wide.
+    """Complete an application's measured cells to its profile; without any, the library's average.
 
     Raises
     ------

@@ -69,7 +69,7 @@ class _Spread:
 
 
 def kde(observed: Floats, known: Bools, library: Floats, *, error: Floats, scale: Scale) -> Fold:
-    """Conditional kernel density: each dense row is a Gaussian component, the known cells weigh them.
+    """Conditional kernel density: dense rows are Gaussian components, the known cells weigh them.
 
     p(z) = 1/n Σ_r N(z; z_r, h²C), C the Ledoit-Wolf covariance of the library. Given z_o,
     component r has weight ∝ N(z_o; z_r,o, h²C_oo + E) and mean z_r,u + h²C_uo (h²C_oo + E)⁻¹ (z_o
@@ -97,10 +97,10 @@ def kde(observed: Floats, known: Bools, library: Floats, *, error: Floats, scale
 def column_mean(
     observed: Floats, known: Bools, library: Floats, *, error: Floats, scale: Scale
 ) -> Fold:
-    """Column means, moved by how far the known cells lie from theirs (times a factor on the log scale).
+    """Column means, moved by the mean distance of the known cells from theirs.
 
-    The plain baseline: it knows that some columns are high and some rows are high, and nothing
-    else.
+    On the log scale the move is a factor. The plain baseline: it knows that some columns are high
+    and some rows are high, and nothing else.
     """
     z, e = _to_space(observed, known, error, scale)
     rows = _rows(library, scale)
@@ -141,7 +141,10 @@ def shrunk_covariance(rows: Floats) -> Floats:
 def _kernel(
     queries: Floats, rows: Floats, known: Bools, bent: Floats, error: Floats, *, same: bool
 ) -> _Spread:
-    """Mixture means and deviations of the unknown cells of (q, m) queries; ``same`` leaves out the row itself."""
+    """Mixture means and deviations of the unknown cells of (q, m) queries.
+
+    ``same`` : the queries are the rows, and each is left out of its own mixture.
+    """
     seen = bent[np.ix_(known, known)] + np.diag(error[known] ** 2)
     across = bent[np.ix_(~known, known)]
     gain = np.linalg.solve(seen, across.T).T

@@ -107,7 +107,7 @@ class Matrix:
 def from_cells(
     name: MatrixName, columns: tuple[str, ...], cells: Mapping[str, Iterable[Cell]]
 ) -> Matrix:
-    """A matrix from the measured cells of each application; repeated cells are combined."""
+    """Build a matrix from the measured cells of each application; repeated ones are combined."""
     rows = tuple(cells)
     values = np.full((len(rows), len(columns)), np.nan)
     for i, row in enumerate(rows):

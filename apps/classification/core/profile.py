@@ -87,7 +87,7 @@ class Profile:
         platform: str | None = None,
         in_bytes: bool = False,
     ) -> Estimate:
-        """Work per second of ``units`` spread evenly over ``servers`` of one platform, undisturbed.
+        """Work per second of ``units`` spread evenly over ``servers`` of a platform, undisturbed.
 
         rate = base · up(units / servers) · servers · out(servers) · speed(platform); the curves
         are interpolated in log-log. The factors' errors are taken as independent, so the half
@@ -167,7 +167,7 @@ def _product(*factors: Estimate) -> Estimate:
 
 
 def _on_curve(at: float, value: Floats, low: Floats, high: Floats) -> Estimate:
-    """A scaling curve at a point between or beyond the measured ones; beyond, the last slope goes on."""
+    """Read a scaling curve anywhere; beyond the last point its slope goes on."""
     x = float(np.log2(at))
     return Estimate(*(float(2.0 ** _line(x, np.log2(curve))) for curve in (value, low, high)))
 

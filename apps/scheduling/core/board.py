@@ -1,4 +1,4 @@
-"""The state that one batch of decisions works on: a snapshot plus what the batch has taken so far."""
+"""What one batch of decisions works on: a snapshot and what the batch has taken so far."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from apps.inventory.core.snapshot import Bools, Floats, Shorts, Singles, Snapshot, Topology
 from apps.scheduling.core.capacity import equal_share, unit_vectors
 from apps.scheduling.core.types import Request
-
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 
@@ -90,7 +89,7 @@ class Board:
 
     @classmethod
     def of(cls, snapshot: Snapshot, facts: Facts, *, writable: bool) -> "Board":
-        """A board for one batch."""
+        """Make the board of one batch."""
         own = None
         free, caused, left = snapshot.unit_free, snapshot.server_caused, snapshot.server_free
         if writable:
@@ -129,7 +128,7 @@ class Board:
 
 
 def fixed(array: NDArray[Any], kind: type[_Kind]) -> NDArray[_Kind]:
-    """The array as contiguous, read-only and of one type: a kernel is compiled once per combination."""
+    """Make an array contiguous, read-only and of one type: kernels are compiled for each."""
     same = np.ascontiguousarray(array, dtype=kind)
     if same.flags.writeable:
         same = same.view()

@@ -25,7 +25,7 @@ _MASK: Final = (1 << 64) - 1
 
 
 def word(seed: int, i: int) -> int:
-    """The i-th 64-bit number of a seed, i >= 0."""
+    """Draw the i-th 64-bit number of a seed, i >= 0."""
     z = (seed + (i + 1) * GAMMA) & _MASK
     z = (z ^ z >> 30) * MIX_1 & _MASK
     z = (z ^ z >> 27) * MIX_2 & _MASK
@@ -33,7 +33,7 @@ def word(seed: int, i: int) -> int:
 
 
 def words(seed: int, at: Ints) -> Words:
-    """The numbers of a seed at many places: (n,) uint64."""
+    """Draw the numbers of a seed at many places: (n,) uint64."""
     with np.errstate(over="ignore"):
         z = np.uint64(seed) + (at.astype(np.uint64) + np.uint64(1)) * np.uint64(GAMMA)
         z = (z ^ z >> np.uint64(30)) * np.uint64(MIX_1)
@@ -42,7 +42,7 @@ def words(seed: int, at: Ints) -> Words:
 
 
 def below(value: int, n: int) -> int:
-    """A number in 0..n-1 from a 64-bit one, n < 2^31.
+    """Scale a 64-bit number to 0..n-1, n < 2^31.
 
     Its upper 32 bits are scaled; no value is off its share 1/n by more than n / 2^32 of it, a
     hundred-thousandth for 50,000 units.

@@ -59,7 +59,7 @@ def demand(caused: Floats) -> Demand:
 
 
 def pressure(server_caused: Floats | Singles, server_units: Shorts) -> Floats:
-    """(n, N) interference on a free unit of each server, 0-100: Σ others' c / (M - 1), 0 for M = 1.
+    """(n, N) interference on a free unit, 0-100: Σ others' c / (M - 1), 0 for M = 1.
 
     Source: Tarcil Eq. 3. A free unit causes nothing, so the others' sum is the server's.
     """
@@ -68,7 +68,7 @@ def pressure(server_caused: Floats | Singles, server_units: Shorts) -> Floats:
 
 
 def quality(pressures: Floats, order: Ints) -> Codes:
-    """Codes of U_H for pressures (n, N), in the job's order of sources. Source: Tarcil Eq. 4 (T2)."""
+    """Codes of U_H for pressures (n, N), in the job's order of sources. Source: Tarcil Eq. 4."""
     return encode(99 - digits(pressures[:, order]))
 
 
@@ -78,7 +78,7 @@ def is_at_least(a: Codes, b: Codes) -> Bools:
 
 
 def minus(a: Codes, b: Codes) -> Codes:
-    """a - b, exactly; only where a >= b."""
+    """Subtract exactly; right only where a >= b."""
     borrow = a.low < b.low
     return Codes(a.high - b.high - borrow, a.low - b.low + borrow * BASE)
 

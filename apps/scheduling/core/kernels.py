@@ -31,11 +31,11 @@ _KEEP = 1.0 - SLACK
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 # numba's decorator is untyped; cached on disk so that a worker starts without compiling
-_jit = cast(Callable[[_F], _F], numba.njit(cache=True, nogil=True))
+_jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
 
 
 @_jit
-def sift(
+def sift(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     free_count: Shorts,
     is_open: Bools,
     labelled: Bools,
@@ -96,7 +96,7 @@ def _fitting(asked: Floats, share: Floats, left: Floats, units: int) -> int:
 
 
 @_jit
-def look(
+def look(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     unit_free: Bools,
     mask: Bools,
     eligible: int,

@@ -7,18 +7,16 @@ the log may be read twice, overlap with the agent's own commits, and still end i
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot, Topology
 from apps.scheduling.core.capacity import unit_vectors
 from apps.scheduling.core.types import Placed, Request
 
-
-_Array = TypeVar("_Array", bound="NDArray[np.generic]")
+_Array = TypeVar("_Array", bound=np.ndarray[Any, Any])
 
 
 class ChangeKind(StrEnum):
@@ -105,11 +103,11 @@ class LocalCopy:
         self._claim(placed.units.astype(np.int64), np.asarray(request.caused), vectors, at)
 
     def snapshot(self) -> Snapshot:
-        """The state now, as read-only views in O(1): valid until the next change to the copy."""
+        """Show the state as read-only views in O(1): valid until the next change to the copy."""
         return self._snapshot(copy=False)
 
     def frozen(self) -> Snapshot:
-        """The state now, copied: it stays as it is. O(U + S·N)."""
+        """Copy the state now: it stays as it is. O(U + S·N)."""
         return self._snapshot(copy=True)
 
     def _snapshot(self, *, copy: bool) -> Snapshot:

@@ -63,11 +63,11 @@ class MemoryCluster:
         return self._state.topology
 
     def snapshot(self) -> Snapshot:
-        """The state now, copied; later commits leave it as it is."""
+        """Copy the state now; later commits leave it as it is."""
         return self._state.frozen()
 
     def view(self) -> Snapshot:
-        """The state now without copying: valid until the next commit or release."""
+        """Show the state without copying: valid until the next commit or release."""
         return self._state.snapshot()
 
     def commit(self, placed: Placed, request: Request) -> Committed | Conflict:
@@ -108,7 +108,7 @@ class MemoryCluster:
         self._note(kind, servers=self.topology.server_id[list(servers)].tolist())
 
     def owner(self, unit: int) -> int | None:
-        """The allocation that holds a unit (an index), None when free."""
+        """Allocation that holds a unit (an index), None when free."""
         return self._owner[unit]
 
     def _claim(self, placed: Placed, request: Request) -> Claim:

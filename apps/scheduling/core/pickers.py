@@ -15,18 +15,18 @@ from apps.scheduling.core.types import Request, Within
 
 
 def best(board: Board, request: Request, eligibility: Eligibility, scores: Scores) -> Ints:
-    """The m best, none where the server's memory, network or storage is used up by better ones."""
+    """Take the m best, none where better ones use up the server's memory, network or storage."""
     return _walk(scores.servers, eligibility.room, request.units)
 
 
 def apart(board: Board, request: Request, eligibility: Eligibility, scores: Scores) -> Ints:
-    """The m best on different servers, or in different racks (T5)."""
+    """Take the m best on different servers, or in different racks (T5)."""
     places = _places(board, request.spread, scores.servers)
     return np.sort(np.unique(places, return_index=True)[1])[: request.units]
 
 
 def together(board: Board, request: Request, eligibility: Eligibility, scores: Scores) -> Ints:
-    """The m best of the server (or rack) where these m are best on the whole.
+    """Take the m best of the server (or rack) where these m are best on the whole.
 
     The aggregate quality of a place is the sum of Q over its m best units (Tarcil §3.3, Fig. 5b;
     T5); then the sum of their speeds, then the coin of its best unit.

@@ -95,7 +95,7 @@ class Assembled:
         return outcomes
 
     def replay(self, snapshot: Snapshot, request: Request, *, seed: int) -> Placed | Refused:
-        """A decision again, from the snapshot it saw and the seed it stored.
+        """Repeat a decision from the snapshot it saw and the seed it stored.
 
         Only the first decision of a batch saw the snapshot itself; later ones saw it with the
         units of the earlier ones taken.
@@ -167,7 +167,7 @@ def tarcil(name: str = "tarcil", *, as_printed: bool = False) -> Assembled:
 
 
 def least_loaded() -> Assembled:
-    """The emptiest servers first, by cores and then memory, blind to interference and platforms (P13)."""
+    """Emptiest servers first, by cores, then memory; blind to interference and platforms (P13)."""
     return Assembled(
         "least_loaded",
         1,
@@ -230,7 +230,7 @@ def _placed(
 
 
 def _candidates(scores: Scores, picked: list[int]) -> tuple[Candidate, ...]:
-    """The best few as values, the chosen marked; lists first, since a numpy scalar costs ten times more."""
+    """Best few as values, the chosen marked; by lists, as numpy scalars cost ten times more."""
     few = slice(0, MAX_CANDIDATES)
     chosen, last = set(picked), max(picked)
     target = scores.target

@@ -11,7 +11,7 @@ WHAT_TO_DO = {
     RefusalReason.NO_MATCHING_SERVER: "no server has the platform, labels and size asked for",
     RefusalReason.SERVERS_CLOSED: "every server that matches is drained, cordoned or silent",
     RefusalReason.NO_FREE_UNIT: "every unit of the servers that match is busy",
-    RefusalReason.CAPACITY_SHORT: "units are free, but not the memory, network or storage beside them",
+    RefusalReason.CAPACITY_SHORT: "units are free, but no memory, network or storage with them",
     RefusalReason.LOCALITY_SHORT: "no single server or rack has room for all units",
     RefusalReason.SPREAD_SHORT: "too few different servers or racks have a free unit",
     RefusalReason.NOT_ENOUGH_FREE_UNITS: "the job takes all its units at once, and fewer are free",
@@ -21,7 +21,7 @@ WHAT_TO_DO = {
 def refused(
     board: Board, request: Request, eligibility: Eligibility, *, examined: int, seed: int
 ) -> Refused:
-    """The answer for a request that got nothing. O(S)."""
+    """Answer a request that got nothing. O(S)."""
     reason = _reason(board, request, eligibility)
     return Refused(
         job=request.job,

@@ -23,7 +23,7 @@ class UnknownPolicyError(ValueError):
 
 
 def make(name: str) -> Policy:
-    """A policy of the registry.
+    """Make a policy of the registry.
 
     Raises
     ------

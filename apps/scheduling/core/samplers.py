@@ -56,7 +56,7 @@ def uniform_once(
 def emptiest(
     board: Board, request: Request, eligibility: Eligibility, count: int, seed: int
 ) -> Ints:
-    """The free units of the servers that have the largest share of their cores free, then of memory.
+    """Free units of the servers with the largest share of cores free, then of memory.
 
     As many servers as the job wants units (32 at least, to show): each of the m least loaded units
     is on one of the m servers whose first free unit is least loaded, so nothing better is missed.
@@ -75,7 +75,7 @@ def emptiest(
 def neighbourhoods(
     board: Board, request: Request, eligibility: Eligibility, count: int, seed: int
 ) -> Ints:
-    """The eligible units on the servers (or in the racks) of R units drawn uniformly.
+    """Eligible units on the servers (or in the racks) of R units drawn uniformly.
 
     Source: Tarcil §3.3 and Fig. 5b: for each sampled unit its neighbouring resources are examined
     (T5). The filters left only places with room for the whole job.
@@ -97,7 +97,7 @@ def _mask(board: Board, eligibility: Eligibility) -> Bools:
 
 
 def _shuffled(units: Ints, count: int, seed: int) -> Ints:
-    """The first ``count`` of a random order (Fisher and Yates)."""
+    """Shuffle and take the first ``count`` (Fisher and Yates)."""
     order = units.copy()
     count = min(count, order.size)
     for i in range(count):

@@ -70,7 +70,7 @@ def tarcil(
 
 
 def load(board: Board, request: Request, units: Ints, seed: int) -> Scores:
-    """Share of cores left once the unit and those before it on its server are taken, then of memory.
+    """Share of cores left once the unit and those before it there are taken, then of memory.
 
     ``units`` must be ascending: the j-th free unit of a server with b of M busy is worth 1 - (b +
     j) / M, so that a job of many units fills the cluster evenly. Source: Paragon §4 "least-loaded"
@@ -104,7 +104,7 @@ def speed_steps(request: Request, platforms: int) -> Ints:
 
 
 def ranked(scores: Scores, keep: int | None = None) -> Scores:
-    """The scores, best first; only the best ``keep`` when given."""
+    """Order scores, best first; only the best ``keep`` when given."""
     order = np.lexsort(-scores.key.T[::-1])[:keep]
     return Scores(
         units=scores.units[order],

@@ -1,4 +1,4 @@
-"""How many units a job needs: the least that keeps its promise (design.md "Sizes", Quasar §3.3, Q4).
+"""How many units a job needs: the least that keeps its promise (Quasar §3.3, Q4).
 
 m units 1..64, P platforms. For every platform and every m the profile predicts performance with an
 interval; a platform's size is the least m whose pessimistic end meets the target. Policies then
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from apps.classification.core.profile import HALF_WIDTH_90, Profile, scale_factors
-from apps.inventory.core.snapshot import Floats, Ints
+from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core.types import MAX_UNITS, Within
 from apps.scheduling.core.waiting import late_share, latency_percentile
 from apps.workloads.core.targets import (
@@ -28,7 +28,7 @@ from apps.workloads.core.targets import (
 # a placement at the pressure the job just tolerates costs 5 % (Paragon §2.2): planned for, not
 # hoped away
 INTERFERENCE_ALLOWANCE: Final = 0.95
-COVERAGE: Final = 0.5  # of the open units must lie on platforms where the size is enough
+COVERAGE: Final = 0.5  # of the units where any size meets the target, this size must too
 BEST_EFFORT_WAVES: Final = 16
 ON_ONE_SERVER: Final = frozenset({"single_node", "batch"})  # kinds that do not spread over servers
 
@@ -138,15 +138,15 @@ def size(
 
     Parameters
     ----------
-    coverage : share of the cluster's units that the size must be enough on, 0-1; 0 takes the least
-        units on the fastest platforms, which are few and busy
+    coverage : share of the units (of platforms where any size meets the target) where this size
+        must, 0-1; 0 takes the least units on the fastest platforms, which are few and busy
     """
     locality = _locality(profile, work)
     grid = _grid(profile, target, work, facts, locality)
     if not np.isfinite(grid.rate).any():
         return Infeasible(0, None, math.inf, "allow a platform the cluster has")
     if isinstance(target, BestEffort):
-        return _best_effort(grid, work, locality)
+        return _best_effort(grid, work, facts, locality)
     surely, likely = _met(target, work, grid, grid.low), _met(target, work, grid, grid.rate)
     if not likely.any():
         return _infeasible(target, work, grid, facts)
@@ -207,7 +207,7 @@ def _wave_share(sizes: Ints, tasks: int | None) -> Floats:
     return np.minimum(1.0, tasks / (sizes * np.ceil(tasks / sizes)))
 
 
-def _met(target: Target, work: Work, grid: _Grid, rate: Floats) -> np.ndarray:
+def _met(target: Target, work: Work, grid: _Grid, rate: Floats) -> Bools:
     """(m, P) where the target is met at these rates."""
     match target:
         case CompletionTime():
@@ -221,17 +221,15 @@ def _met(target: Target, work: Work, grid: _Grid, rate: Floats) -> np.ndarray:
             return np.isfinite(rate)
 
 
-def _least(met: np.ndarray, facts: ClusterFacts, coverage: float) -> tuple[int, Sequence[int]]:
-    """Least size enough on platforms with ``coverage`` of the units, or on as many as can ever be."""
-    units = np.array(facts.units)
-    covered = (met * units[None, :]).sum(axis=1)
-    enough = min(coverage * units.sum(), covered.max())
-    first = int(np.argmax(covered >= max(enough, 1)))
+def _least(met: Bools, facts: ClusterFacts, coverage: float) -> tuple[int, Sequence[int]]:
+    """Least size that is enough on ``coverage`` of the units where any size is."""
+    covered = met @ np.array(facts.units)
+    first = int(np.argmax(covered >= max(coverage * covered.max(), 1)))
     return first + 1, np.flatnonzero(met[first]).tolist()
 
 
 def _likeliest(
-    target: Target, work: Work, grid: _Grid, likely: np.ndarray
+    target: Target, work: Work, grid: _Grid, likely: Bools
 ) -> tuple[int, Sequence[int]]:
     """Where the pessimistic rate is best among sizes whose prediction meets the target."""
     low = np.where(likely, grid.low, -np.inf)
@@ -242,8 +240,8 @@ def _likeliest(
 def _sized(target: Target, work: Work, grid: _Grid, choice: _Choice) -> Sized:
     row = choice.units - 1
     slowest = min(choice.platforms, key=lambda p: grid.low[row, p])
-    rates = [float(array[row, slowest]) for array in (grid.rate, grid.low, grid.high)]
-    shown = [_performance(target, work, choice.units, rate) for rate in rates]
+    rates = np.array([array[row, slowest] for array in (grid.rate, grid.low, grid.high)])
+    shown = _performance(target, work, choice.units, rates).tolist()
     return Sized(
         units=choice.units,
         platforms=frozenset(choice.facts.platforms[p] for p in choice.platforms),
@@ -255,8 +253,8 @@ def _sized(target: Target, work: Work, grid: _Grid, choice: _Choice) -> Sized:
     )
 
 
-def _performance(target: Target, work: Work, units: int, rate: float) -> float:
-    """Performance in the target's unit at a rate."""
+def _performance(target: Target, work: Work, units: int, rate: Floats) -> Floats:
+    """(n,) performance in the target's unit at (n,) rates."""
     match target:
         case CompletionTime():
             return work.elapsed_s + work.input_bytes / rate
@@ -267,9 +265,9 @@ def _performance(target: Target, work: Work, units: int, rate: float) -> float:
             return rate
 
 
-def _probability(target: Target, work: Work, units: int, rates: list[float]) -> float:
+def _probability(target: Target, work: Work, units: int, rates: Floats) -> float:
     """Chance that the rate is the one needed or more, its logarithm being normal."""
-    rate, low, high = rates
+    rate, low, high = rates.tolist()
     deviation = math.log(high / low) / (2.0 * HALF_WIDTH_90)
     margin = math.log(rate / _needed(target, work, units, rate))
     if deviation == 0.0:
@@ -306,15 +304,15 @@ def _needed_capacity(target: ThroughputLatency, units: int, rate: float) -> floa
     return high
 
 
-def _best_effort(grid: _Grid, work: Work, locality: Within | None) -> Sized:
+def _best_effort(grid: _Grid, work: Work, facts: ClusterFacts, locality: Within | None) -> Sized:
     """As many units as run the tasks in sixteen waves, one when the work has no tasks.
 
     Best effort fills what others leave, so it gets few units, but a job of ten thousand tasks on
     one unit would never end.
     """
     wanted = math.ceil((work.tasks or 1) / BEST_EFFORT_WAVES)
-    possible = np.flatnonzero(np.isfinite(grid.rate).any(axis=1)) + 1
-    units = int(min(wanted, possible.max()))
+    covered = np.isfinite(grid.rate) @ np.array(facts.units)
+    units = min(wanted, int(np.flatnonzero(covered >= COVERAGE * covered.max())[-1]) + 1)
     rate, low, high = (float(np.nanmin(a[units - 1])) for a in (grid.rate, grid.low, grid.high))
     return Sized(units, None, locality, rate, low, high, probability=1.0)
 
@@ -322,7 +320,7 @@ def _best_effort(grid: _Grid, work: Work, locality: Within | None) -> Sized:
 def _infeasible(target: Target, work: Work, grid: _Grid, facts: ClusterFacts) -> Infeasible:
     row, column = np.unravel_index(int(np.nanargmax(grid.rate)), grid.rate.shape)
     units, platform = int(row) + 1, facts.platforms[int(column)]
-    best = _performance(target, work, units, float(grid.rate[row, column]))
+    best = float(_performance(target, work, units, grid.rate[row, column, None])[0])
     return Infeasible(units, platform, best, _suggestion(target, work, best))
 
 

@@ -213,5 +213,5 @@ class Policy(Protocol):
     def place(
         self, snapshot: Snapshot, requests: Sequence[Request], rng: np.random.Generator
     ) -> list[Placed | Refused]:
-        """One outcome per request, in order; later ones see the units and pressure of earlier ones."""
+        """One outcome per request, in order; later ones see what earlier ones took and cause."""
         ...
