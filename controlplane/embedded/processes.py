@@ -58,17 +58,14 @@ class Child:
             return  # the group is empty
 
     def describe_end(self) -> str:
-        """Say how it ended, with the last line it wrote."""
+        """Say how it ended, and, unless it was killed, the last line it wrote."""
         code = self.process.poll()
         if code is None:
             return f"{self.name} is still running"
-        how = (
-            f"was killed by {signal.Signals(-code).name}"
-            if code < 0
-            else f"ended with code {code}"
-        )
+        if code < 0:
+            return f"{self.name} was killed by {signal.Signals(-code).name}"
         last = last_line(self.log)
-        return f"{self.name} {how}" + (f": {last}" if last else "")
+        return f"{self.name} ended with code {code}" + (f": {last}" if last else "")
 
 
 def start(

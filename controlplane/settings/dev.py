@@ -9,5 +9,6 @@ SECRET_KEY = os.environ.get("BERTH_SECRET_KEY") or "not-a-secret-used-only-on-th
 DEBUG = os.environ.get("BERTH_DEBUG") == "1"
 
 # No collectstatic step: files are found in static/ and in the apps when the server starts.
+STATIC_ROOT = None
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
