@@ -63,4 +63,4 @@ def bar(text: str) -> str:
     done, total = (int(group.replace(",", "")) for group in match.groups())
     share = min(1.0, done / total) if total else 1.0
     filled = round(share * BAR_CELLS)
-    return f"[{'█' * filled}{'·' * (BAR_CELLS - filled)}] {share:4.0%}  {text}"
+    return f"[{'#' * filled}{'.' * (BAR_CELLS - filled)}] {share:4.0%}  {text}"

@@ -165,7 +165,7 @@ class Session:
             )
         child = Child(name=arguments[0], process=process, log=log)
         try:
-            printed = self._read_output(process)
+            printed = self._read_output(process, is_secret="--print-json" in arguments)
         finally:
             stop_all([child], patience_s=1.0)
         if child.exit_code != 0:
@@ -173,12 +173,13 @@ class Session:
         self.progress.end()
         return printed
 
-    def _read_output(self, process: "subprocess.Popen[bytes]") -> str:
+    def _read_output(self, process: "subprocess.Popen[bytes]", *, is_secret: bool) -> str:
         assert process.stdout is not None  # noqa: S101  (we asked for a pipe)
         lines: list[str] = []
         for line in process.stdout:
             lines.append(line.decode(errors="replace"))
-            self.progress.update(lines[-1].strip())
+            if not is_secret:
+                self.progress.update(lines[-1].strip())
         process.wait()
         return "".join(lines)
 
