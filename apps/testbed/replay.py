@@ -16,7 +16,7 @@ from apps.testbed.core.progress import (
     TOGETHER_S,
     ReplayState,
     due_jobs,
-    job_key,
+    job_body,
     request_key,
 )
 from apps.testbed.replay_state import save_state
@@ -110,10 +110,7 @@ class Replay:
         first = self.state.next
         self._keep(replace(self.state, sending=count))
         key = request_key(self.state, first, count)
-        items = [
-            {"client_id": job_key(self.state, job), **job.spec}
-            for job in self.plan[first : first + count]
-        ]
+        items = [job_body(self.state, job) for job in self.plan[first : first + count]]
         if count == 1:
             accepted = self._accepted_alone(self.api.post(JOBS, items[0], key=key))
         else:

@@ -85,6 +85,11 @@ def request_key(state: ReplayState, first: int, count: int) -> str:
     return f"replay-{state.identity}-{first}-{count}"
 
 
-def job_key(state: ReplayState, job: ReplayJob) -> str:
-    """Name one job, the same on every try."""
-    return f"{state.identity}-{job.key}"
+def job_body(state: ReplayState, job: ReplayJob) -> dict[str, Any]:
+    """Make what is sent for one job, the same on every try: its spec, and whose it is."""
+    marks = {"replay": state.identity, "replay_key": job.key}
+    return {
+        **job.spec,
+        "client_id": f"{state.identity}-{job.key}",
+        "annotations": {**job.spec.get("annotations", {}), **marks},
+    }

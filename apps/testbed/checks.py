@@ -1,0 +1,174 @@
+"""What must hold after any replay, as queries that find what breaks it.
+
+Each query gives one row of text for each violation. They use neither the agents' copies nor the
+emulator: only what PostgreSQL holds, and where the same thing is recorded twice, both records.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One property of the database.
+
+    Attributes
+    ----------
+    name : short, for the report
+    sql : finds violations; its parameter ``grace_s`` is how long an expired lease may stay
+    """
+
+    name: str
+    sql: str
+
+
+# Every interval in which an allocation held a unit, compared with all earlier ones of that unit.
+_HELD_TWICE: Final = """
+    WITH held AS (
+        SELECT unnest(unit_ids) AS unit, id, acquired_seq,
+               coalesce(released_seq, 9223372036854775807) AS released_seq
+        FROM scheduling_allocation
+    ), earlier AS (
+        SELECT unit, id, acquired_seq,
+               max(released_seq) OVER (
+                   PARTITION BY unit ORDER BY acquired_seq, id
+                   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS busy_until
+        FROM held
+    )
+    SELECT 'unit ' || unit || ' was given to allocation ' || id || ' at ' || acquired_seq
+           || ' while another held it'
+    FROM earlier WHERE busy_until > acquired_seq
+"""
+
+# The change log says the same independently: claims and releases of one unit take turns.
+_CLAIMED_TWICE: Final = """
+    WITH steps AS (
+        SELECT unit, kind, seq, lag(kind) OVER (PARTITION BY unit ORDER BY seq) AS before
+        FROM inventory_change, unnest(unit_ids) AS unit
+        WHERE kind IN ('claim', 'release')
+    )
+    SELECT 'unit ' || unit || ': two entries "' || kind || '" in a row, the second at ' || seq
+    FROM steps WHERE kind = before
+"""
+
+_COLUMN_AGAINST_ALLOCATIONS: Final = """
+    WITH live AS (
+        SELECT unnest(unit_ids) AS unit, id FROM scheduling_allocation WHERE released_seq IS NULL
+    )
+    SELECT 'unit ' || coalesce(live.unit, held.id) || ' is held by '
+           || coalesce(held.allocation_id::text, 'nobody') || ', the allocations say '
+           || coalesce(live.id::text, 'nobody')
+    FROM live FULL JOIN
+         (SELECT id, allocation_id FROM inventory_resourceunit
+          WHERE allocation_id IS NOT NULL) AS held ON held.id = live.unit
+    WHERE held.allocation_id IS DISTINCT FROM live.id
+"""
+
+_SERVER_SUMS: Final = """
+    SELECT 'server ' || s.name || ' counts ' || s.used_cores || ' cores in use, its units say '
+           || count(u.allocation_id)
+    FROM inventory_server s JOIN inventory_resourceunit u ON u.server_id = s.id
+    GROUP BY s.id HAVING s.used_cores <> count(u.allocation_id)
+"""
+
+_HELD_BY_ENDED: Final = """
+    SELECT 'job ' || j.name || ' (' || j.state || ') still holds allocation ' || a.id
+    FROM scheduling_allocation a JOIN workloads_job j ON j.id = a.job_id
+    WHERE a.released_seq IS NULL AND j.state NOT IN ('starting', 'running')
+"""
+
+_ACTIVE_WITHOUT_UNITS: Final = """
+    SELECT 'job ' || name || ' is ' || state || ' but holds no units'
+    FROM workloads_job j
+    WHERE state IN ('starting', 'running') AND NOT EXISTS (
+        SELECT FROM scheduling_allocation a WHERE a.job_id = j.id AND a.released_seq IS NULL)
+"""
+
+_ACTIVE_WITHOUT_LAUNCH: Final = """
+    SELECT 'job ' || name || ' is ' || state || ' but nothing runs it'
+    FROM workloads_job j
+    WHERE state IN ('starting', 'running') AND NOT EXISTS (
+        SELECT FROM execution_launch l
+        WHERE l.job_id = j.id AND l.state IN ('requested', 'running'))
+"""
+
+_LAUNCH_OF_ENDED: Final = """
+    SELECT 'launch ' || l.id || ' is ' || l.state || ', its job ' || j.name || ' is ' || j.state
+    FROM execution_launch l JOIN workloads_job j ON j.id = l.job_id
+    WHERE l.state IN ('requested', 'running') AND j.state NOT IN ('starting', 'running')
+"""
+
+_PROFILING_WITHOUT_RUN: Final = """
+    SELECT 'job ' || j.name || ' waits for a profile that nobody measures'
+    FROM workloads_job j
+    WHERE j.state = 'profiling' AND NOT EXISTS (
+        SELECT FROM profiling_profilingrun r
+        WHERE r.application_id = j.application_id AND r.state IN ('queued', 'running'))
+"""
+
+_EXPIRED: Final = """
+    SELECT what || ': its lease ran out ' || round(extract(epoch FROM now() - until)) || ' s ago'
+    FROM (
+        SELECT 'job ' || name AS what, claimed_until AS until FROM workloads_job
+        WHERE state IN ('submitted', 'queued') AND claimed_by <> '' AND NOT held
+        UNION ALL
+        SELECT 'launch ' || id, claimed_until FROM execution_launch WHERE state = 'running'
+        UNION ALL
+        SELECT 'profiling run ' || id, claimed_until FROM profiling_profilingrun
+        WHERE state = 'running'
+    ) AS leased
+    WHERE until < now() - make_interval(secs => %(grace_s)s)
+"""
+
+_ENDED_TWICE: Final = """
+    SELECT 'job ' || subject || ' ended ' || count(*) || ' times'
+    FROM operations_event WHERE kind IN ('job.succeeded', 'job.failed', 'job.cancelled')
+    GROUP BY subject HAVING count(*) > 1
+"""
+
+# Only where the log still reaches back to the job's submission.
+_STATE_AGAINST_EVENTS: Final = """
+    WITH told AS (
+        SELECT subject,
+               bool_or(kind = 'job.submitted') AS from_the_start,
+               max(substr(kind, 5)) FILTER (
+                   WHERE kind IN ('job.succeeded', 'job.failed', 'job.cancelled')) AS ended
+        FROM operations_event WHERE kind LIKE 'job.%%' GROUP BY subject
+    )
+    SELECT 'job ' || j.name || ' is ' || j.state || ', its events say '
+           || coalesce(told.ended, 'not ended')
+    FROM workloads_job j JOIN told ON told.subject = j.id::text
+    WHERE told.from_the_start AND coalesce(told.ended, '') <>
+          CASE WHEN j.state IN ('succeeded', 'failed', 'cancelled') THEN j.state ELSE '' END
+"""
+
+_SUBMITTED_TWICE: Final = """
+    SELECT 'job ' || (annotations->>'replay_key') || ' of replay '
+           || (annotations->>'replay') || ' is there ' || count(*) || ' times'
+    FROM workloads_job WHERE annotations ? 'replay_key'
+    GROUP BY annotations->>'replay', annotations->>'replay_key' HAVING count(*) > 1
+"""
+
+_DECISIONS_AGAINST_ALLOCATIONS: Final = """
+    SELECT 'decision ' || d.id || ' won ' || d.units_won || ' units, its allocations hold '
+           || coalesce(sum(cardinality(a.unit_ids)), 0)
+    FROM scheduling_decision d LEFT JOIN scheduling_allocation a ON a.decision_id = d.id
+    GROUP BY d.id HAVING d.units_won <> coalesce(sum(cardinality(a.unit_ids)), 0)
+"""
+
+CHECKS: Final = (
+    Check("no unit was held twice at once (allocations)", _HELD_TWICE),
+    Check("no unit was claimed twice in a row (change log)", _CLAIMED_TWICE),
+    Check("units and allocations name the same holders", _COLUMN_AGAINST_ALLOCATIONS),
+    Check("servers count the cores their units show", _SERVER_SUMS),
+    Check("no job that does not run holds units", _HELD_BY_ENDED),
+    Check("every running job holds units", _ACTIVE_WITHOUT_UNITS),
+    Check("every running job has a launch", _ACTIVE_WITHOUT_LAUNCH),
+    Check("no launch outlives its job", _LAUNCH_OF_ENDED),
+    Check("every job that waits for a profile has a run", _PROFILING_WITHOUT_RUN),
+    Check("no lease ran out unnoticed", _EXPIRED),
+    Check("no job ended twice", _ENDED_TWICE),
+    Check("states of jobs and their events agree", _STATE_AGAINST_EVENTS),
+    Check("no replayed job was submitted twice", _SUBMITTED_TWICE),
+    Check("decisions and allocations count the same units", _DECISIONS_AGAINST_ALLOCATIONS),
+)
