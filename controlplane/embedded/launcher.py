@@ -129,11 +129,28 @@ def check_trace(trace: Path) -> None:
         raise LauncherError(f"The trace {trace} is empty.")
 
 
+def check_policy(name: str) -> None:
+    """Refuse a policy nobody knows.
+
+    Raises
+    ------
+    LauncherError : names those there are.
+    """
+    # Only when somebody asks for one: it brings numba, and a start has little time.
+    from apps.scheduling.core import registry  # noqa: PLC0415
+
+    if name not in registry.POLICIES:
+        known = ", ".join(sorted(registry.POLICIES))
+        raise LauncherError(f"There is no policy {name!r}: choose one of {known}.")
+
+
 def _run(options: Options, progress: Progress) -> None:
     if options.trace is not None:
         trace = options.trace.resolve()
         check_trace(trace)
         options = replace(options, trace=trace)
+    if options.policy is not None:
+        check_policy(options.policy)
     instance = Instance.here()
     with instance.lock():
         check_port(options.port)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.embedded.instance import Instance, require_space, socket_directory
-from controlplane.embedded.launcher import check_port, check_trace
+from controlplane.embedded.launcher import check_policy, check_port, check_trace
 from controlplane.embedded.processes import LauncherError
 
 
@@ -115,3 +115,8 @@ def test_a_fresh_start_forgets_all_but_lock_and_logs(tmp_path: Path) -> None:
         assert (tmp_path / "lock").exists()
     assert log.exists()
     assert instance.recall("state") == {}
+
+
+def test_an_unknown_policy_is_refused_with_those_there_are() -> None:
+    with pytest.raises(LauncherError, match=r"no policy 'best': choose one of .*tarcil"):
+        check_policy("best")
