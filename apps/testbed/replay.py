@@ -13,6 +13,7 @@ from typing import Any, Final
 from apps.testbed.api_client import ApiClient, ApiError, Reply
 from apps.testbed.core.jobs import ReplayJob
 from apps.testbed.core.progress import (
+    BATCH_SIZE,
     TOGETHER_S,
     ReplayState,
     due_jobs,
@@ -139,8 +140,15 @@ class Replay:
             return 0
         accepted = int(reply.body["accepted"])
         if accepted < count:
-            self.on_rejected(f"{count - accepted} of {count} jobs of batch {reply.body['id']}")
+            reason = self._first_rejection(str(reply.body["id"]))
+            self.on_rejected(f"{count - accepted} of {count} jobs of a batch; {reason}")
         return accepted
+
+    def _first_rejection(self, batch: str) -> str:
+        reply = self.api.get(f"{BATCHES}{batch}/items/?limit={BATCH_SIZE}")
+        items = reply.body["results"] if reply.is_good else []
+        rejected = [item for item in items if item["status"] == "rejected"]
+        return f"the first: {rejected[0]['problem']}" if rejected else reply.problem
 
     def _keep(self, state: ReplayState) -> None:
         save_state(self.path, state)

@@ -58,6 +58,8 @@ class World:
             return 200, {"now_s": self.now_s(), "speed": self.speed}
         if path.startswith("/api/v1/platforms/"):
             return 200, {"results": [{"status": {"units": 60}}, {"status": {"units": 40}}]}
+        if path.startswith("/api/v1/batches/b1/items/"):
+            return 200, {"results": [{"status": "rejected", "problem": {"detail": "bad"}}]}
         if path.startswith("/api/v1/jobs/"):
             return 200, {"count": len(self.jobs) if "state=succeeded" in path else 0}
         return 404, {"title": "Not found"}

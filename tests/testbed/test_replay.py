@@ -176,7 +176,7 @@ def test_a_state_is_continued_only_by_its_own_replay(
     digest: str, now_s: float, expected: bool
 ) -> None:
     state = replace(STATE, anchor_s=1000.0, sent_s=4000.0)
-    assert continues(state, digest=digest, now_s=now_s) is expected
+    assert continues(state, digest=digest, now_s=now_s, speed=60.0) is expected
 
 
 def test_the_state_survives_its_file(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from apps.testbed.core.jobs import ReplayJob
 
 BATCH_SIZE: Final = 200  # most jobs sent in one request
-CLOCK_SLACK_S: Final = 1800.0  # a crash may set the cluster's clock back by this much at most
+CLOCK_SLACK_WALL_S: Final = 30.0  # a crash sets the cluster's clock back by less than this
 TOGETHER_S: Final = 0.25  # wall seconds: jobs due within it travel together
 
 
@@ -61,13 +61,14 @@ class ReplayState:
         return cls(**{name: data[name] for name in names})
 
 
-def continues(state: ReplayState, *, digest: str, now_s: float) -> bool:
+def continues(state: ReplayState, *, digest: str, now_s: float, speed: float) -> bool:
     """Whether a replay of that digest goes on from the state.
 
     Not when the cluster's clock shows much less than when the last job was sent: then the state
     belongs to a database that is gone.
     """
-    return state.digest == digest and now_s >= state.anchor_s + state.sent_s - CLOCK_SLACK_S
+    slack_s = CLOCK_SLACK_WALL_S * max(speed, 1.0)
+    return state.digest == digest and now_s >= state.anchor_s + state.sent_s - slack_s
 
 
 def due_jobs(

@@ -133,7 +133,7 @@ class Command(BaseCommand):
         digest = source.digest(services=options["services"])
         before = None if options["again"] else load_state(state_path())
         now_s = clock.now()
-        if before is not None and continues(before, digest=digest, now_s=now_s):
+        if before is not None and continues(before, digest=digest, now_s=now_s, speed=clock.speed):
             self.stdout.write(f"Going on after {before.next:,} jobs of {before.trace}.")
             return before
         state = ReplayState(
