@@ -9,7 +9,13 @@ from controlplane import api_views
 urlpatterns = [
     path("", include("apps.accounts.api.urls")),
     path("", include("apps.operations.api.urls")),
+    path("", include("apps.inventory.api.urls")),
+    # before workloads, whose application names may hold slashes
+    path("", include("apps.profiling.api.urls")),
+    path("", include("apps.classification.api.urls")),
     path("", include("apps.workloads.api.urls")),
+    path("", include("apps.scheduling.api.urls")),
+    path("", include("apps.execution.api.urls")),
     *route("version/", api_views.VersionView.as_view(), "api-version"),
     *route("errors/", api_views.ErrorsView.as_view(), "api-errors"),
     *route("schema/", api_views.SchemaView.as_view(), "api-schema"),

@@ -1,5 +1,6 @@
 """OpenAPI from the views: parameters of lists, envelopes of pages, problems of every operation."""
 
+from functools import cache
 from typing import Any
 
 from drf_spectacular.openapi import AutoSchema
@@ -43,11 +44,19 @@ class ProblemSerializer(serializers.Serializer[Any]):
     retryable = serializers.BooleanField()
 
 
-class CountSerializer(serializers.Serializer[Any]):
-    """Number of all matches of a list."""
-
-    value = serializers.IntegerField()
-    is_exact = serializers.BooleanField()
+@cache
+def page_of(row: type[serializers.Serializer[Any]]) -> serializers.Serializer[Any]:
+    """Return the envelope of a page of such rows; the same one each time, so that it is one component."""
+    return inline_serializer(
+        name=row.__name__.removesuffix("Serializer") + "Page",
+        fields={
+            "results": row(many=True),
+            "next": serializers.URLField(allow_null=True),
+            "previous": serializers.URLField(allow_null=True),
+            "count": serializers.IntegerField(required=False),
+            "count_is_exact": serializers.BooleanField(required=False),
+        },
+    )
 
 
 class BerthSchema(AutoSchema):
@@ -59,6 +68,8 @@ class BerthSchema(AutoSchema):
             word.replace("-", "_") for word in self.path.split("/") if word and "{" not in word
         ]
         action = "list" if self._is_list_view() else ACTIONS[self.method]
+        if words[-1] in {"cancel"} and "{" not in self.path:
+            action = "matching"
         return "_".join([*words[2:], action])
 
     def get_tags(self) -> list[str]:
@@ -105,15 +116,7 @@ class BerthSchema(AutoSchema):
         if not self._is_list_view():
             return super().get_response_serializers()
         row = self.view.row_serializer
-        return inline_serializer(
-            name=row.__name__.removesuffix("Serializer") + "Page",
-            fields={
-                "results": row(many=True),
-                "next": serializers.URLField(allow_null=True),
-                "previous": serializers.URLField(allow_null=True),
-                "count": CountSerializer(required=False),
-            },
-        )
+        return page_of(row)
 
     def _get_response_bodies(self, direction: str = "response") -> dict[str, Any]:
         bodies = super()._get_response_bodies(direction)

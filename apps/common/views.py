@@ -117,7 +117,7 @@ class ListView(ApiView):
         links = page_links(request._request, page)
         body = {"results": self._results(request, page), **links}
         if query.count is not None:
-            body["count"] = count_rows(queryset, query.count)
+            body["count"], body["count_is_exact"] = count_rows(queryset, query.count)
         tag = entity_tag(None, encode(body))
         headers = {"ETag": tag, **link_header(links)}
         if is_unchanged(request._request, tag):
@@ -161,16 +161,16 @@ def link_header(links: Mapping[str, str | None]) -> dict[str, str]:
     return {"Link": ", ".join(parts)} if parts else {}
 
 
-def count_rows(queryset: QuerySet[Model], how: str) -> Body:
-    """Count all matches: exactly within a second, else by the planner's estimate."""
+def count_rows(queryset: QuerySet[Model], how: str) -> tuple[int, bool]:
+    """Count all matches, exactly if within a second, else by the planner's estimate: (n, is exact)."""
     if how == "exact":
         try:
             with transaction.atomic():
                 with connection.cursor() as cursor:
                     cursor.execute(f"SET LOCAL statement_timeout = {COUNT_TIMEOUT_MS}")
-                return {"value": queryset.order_by().count(), "is_exact": True}
+                return queryset.order_by().count(), True
         except OperationalError as error:
             if getattr(error.__cause__, "sqlstate", None) != "57014":  # query cancelled: too long
                 raise
     plan = json.loads(queryset.order_by().explain(format="json"))
-    return {"value": int(plan[0]["Plan"]["Plan Rows"]), "is_exact": False}
+    return int(plan[0]["Plan"]["Plan Rows"]), False

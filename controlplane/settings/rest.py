@@ -40,5 +40,12 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SCHEMA_PATH_PREFIX": r"/api/v1",
     "PREPROCESSING_HOOKS": ["apps.common.routes.canonical_only"],
     "COMPONENT_SPLIT_REQUEST": True,
-    "ENUM_NAME_OVERRIDES": {},
+    "ENUM_NAME_OVERRIDES": {
+        "Scope": "apps.workloads.api.serializers.SCOPES",
+        "TargetKind": "apps.workloads.api.serializers.TARGET_KINDS",
+        "ApplicationKind": "apps.workloads.api.serializers.APPLICATION_KINDS",
+        "JobState": "apps.workloads.api.serializers.STATES",
+        "ReasonCode": "apps.workloads.api.serializers.REASONS",
+        "Role": "apps.accounts.api.serializers.ROLES",
+    },
 }

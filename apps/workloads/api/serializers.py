@@ -18,6 +18,7 @@ from apps.workloads.models import Application, Batch, Job
 STATES = [(state.value, state.value) for state in JobState]
 TARGET_KINDS = [(kind.value, kind.value) for kind in KIND_BY_TARGET]
 APPLICATION_KINDS = [(kind, kind) for kind in KIND_BY_TARGET.values()]
+SCOPES = [("server", "server"), ("rack", "rack")]
 REASONS = [(reason.value, reason.value) for reason in Reason]
 
 
@@ -42,9 +43,9 @@ class ConstraintsSerializer(serializers.Serializer[Any]):
     platforms = serializers.ListField(child=serializers.CharField(), required=False)
     labels = serializers.DictField(child=serializers.CharField(), required=False)
     locality = serializers.ChoiceField(
-        choices=["server", "rack"], allow_null=True, required=False
+        choices=SCOPES, allow_null=True, required=False
     )
-    spread = serializers.ChoiceField(choices=["server", "rack"], allow_null=True, required=False)
+    spread = serializers.ChoiceField(choices=SCOPES, allow_null=True, required=False)
 
 
 class JobSpecSerializer(serializers.Serializer[Any]):

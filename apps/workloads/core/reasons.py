@@ -22,6 +22,11 @@ class Reason(StrEnum):
     QUOTA_EXCEEDED = "QuotaExceeded"
     QUALITY_SHORT = "QualityShort"
     CAPACITY_SHORT = "CapacityShort"
+    SERVERS_CLOSED = "ServersClosed"
+    LOCALITY_SHORT = "LocalityShort"
+    SPREAD_SHORT = "SpreadShort"
+    NOT_ENOUGH_FREE_UNITS = "NotEnoughFreeUnits"
+    NO_FREE_UNIT = "NoFreeUnit"
     WAITING_FOR_BUCKET = "WaitingForBucket"
     WAITING_FOR_PROFILE = "WaitingForProfile"
     WAITING_FOR_AGENT = "WaitingForAgent"
@@ -98,9 +103,34 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
         "Wait for a better unit, relax the target, or allow more platforms.",
     ),
     Reason.CAPACITY_SHORT: Meaning(
-        6,
-        "Fewer units than the job needs are free on the servers it may use.",
+        7,
+        "Units are free, but without the memory, network or storage the job asks for beside them.",
+        "Wait for jobs to end, or ask for less memory, network or storage per unit.",
+    ),
+    Reason.SERVERS_CLOSED: Meaning(
+        7,
+        "The servers that match the job are drained, cordoned or silent.",
+        "Reopen them on the servers page, or allow other platforms.",
+    ),
+    Reason.LOCALITY_SHORT: Meaning(
+        7,
+        "Enough units are free, but not near enough to each other.",
+        "Wait for jobs to end, or relax the locality.",
+    ),
+    Reason.SPREAD_SHORT: Meaning(
+        7,
+        "Enough units are free, but not far enough apart.",
+        "Wait for jobs to end, or relax the spread.",
+    ),
+    Reason.NOT_ENOUGH_FREE_UNITS: Meaning(
+        7,
+        "Fewer units than the job needs are free, and it starts only with all of them.",
         "Wait for jobs to end, ask for fewer units, or let the job start incrementally.",
+    ),
+    Reason.NO_FREE_UNIT: Meaning(
+        7,
+        "Every unit the job may use is busy.",
+        "Wait for jobs to end, or allow more platforms.",
     ),
     Reason.WAITING_FOR_BUCKET: Meaning(
         7,

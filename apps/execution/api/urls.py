@@ -1,0 +1,9 @@
+"""Addresses of what running jobs report."""
+
+from apps.common.routes import route
+from apps.execution.api import views
+
+urlpatterns = [
+    *route("jobs/<uuid:job_id>/metrics/", views.JobMetrics.as_view(), "api-job-metrics"),
+    *route("jobs/<uuid:job_id>/tasks/", views.JobTasks.as_view(), "api-job-tasks"),
+]

@@ -1,0 +1,292 @@
+"""Platforms, servers, units and the cluster as a whole."""
+
+from base64 import b64encode
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.core.roles import Role
+from apps.common.core.errors import NotFoundError
+from apps.common.core.interference import SOURCES
+from apps.common.core.preconditions import require_generation
+from apps.common.core.problem_codes import ProblemCode
+from apps.common.etags import expected_generation
+from apps.common.paging import Order
+from apps.common.problems import ProblemError
+from apps.common.queries import ListQuery, any_of, choice, choices, exact, flag, label, whole
+from apps.common.views import ApiView, ListView, answer
+from apps.inventory import selectors
+from apps.inventory.api.serializers import (
+    ClockSerializer,
+    ClusterSerializer,
+    MapSerializer,
+    PlatformSerializer,
+    ServerSerializer,
+    SourcesSerializer,
+    UnitSerializer,
+    represent_clock,
+    represent_platform,
+    represent_server,
+    represent_unit,
+)
+from apps.inventory.models import Platform, ResourceUnit, Server, ServerState
+from apps.inventory.services import set_server_state
+
+
+def brief(body: dict[str, Any]) -> dict[str, Any]:
+    """Return id and name."""
+    return {name: body["metadata"][name] for name in ("id", "name")}
+
+
+class PlatformList(ListView):
+    """Server configurations, the highest-end first."""
+
+    row_serializer = PlatformSerializer
+    orders = {"rank": Order(("rank",)), "name": Order(("name",))}  # noqa: RUF012
+    filters = {"name": exact("name", "With exactly this name.")}  # noqa: RUF012
+
+    def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Platform]:
+        """Return all platforms."""
+        return selectors.platforms()
+
+    def represent(self, row: Platform) -> dict[str, Any]:
+        """JSON of a platform."""
+        return represent_platform(row)
+
+    def represent_briefly(self, row: Platform) -> dict[str, Any]:
+        """Return id and name."""
+        return brief(self.represent(row))
+
+
+class PlatformDetail(ApiView):
+    """One platform."""
+
+    @extend_schema(responses=PlatformSerializer)
+    def get(self, request: Request, platform_id: int) -> Response:
+        """Return a platform."""
+        found = selectors.platforms().filter(pk=platform_id).first()
+        if found is None:
+            raise NotFoundError(f"There is no platform {platform_id}.")
+        return answer(request, represent_platform(found))
+
+
+class SourceList(ApiView):
+    """The ten shared resources in which jobs interfere."""
+
+    @extend_schema(responses=SourcesSerializer)
+    def get(self, request: Request) -> Response:
+        """Return the sources of interference in the order of every vector."""
+        return answer(request, {"results": [{"id": i, "name": n} for i, n in enumerate(SOURCES)]})
+
+
+class ServerList(ListView):
+    """Servers with their last reading."""
+
+    row_serializer = ServerSerializer
+    orders = {"id": Order(("id",)), "name": Order(("name",))}  # noqa: RUF012
+    filters = {  # noqa: RUF012
+        "name": exact("name", "With exactly this name."),
+        "q": exact("name__icontains", "With this in its name."),
+        "state": choice("state", ServerState.values, "In this state."),
+        "state__in": choices("state", ServerState.values, "In any of these states."),
+        "platform": exact("platform__name", "Of this platform."),
+        "platform__in": any_of("platform__name", "Of any of these platforms."),
+        "rack": exact("rack__name", "In this rack."),
+        "label": label("labels", "With this label, name:value; repeatable."),
+        "used_cores__gte": whole("used_cores__gte", "At least so many cores allocated."),
+        "used_cores__lt": whole("used_cores__lt", "Fewer cores allocated."),
+    }
+
+    def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Server]:
+        """Return all servers."""
+        return selectors.servers()
+
+    def represent(self, row: Server) -> dict[str, Any]:
+        """JSON of a server."""
+        return represent_server(row)
+
+    def represent_briefly(self, row: Server) -> dict[str, Any]:
+        """Return id and name."""
+        return {"id": row.pk, "name": row.name}
+
+
+def named_server(key: str) -> Server:
+    """Return a server by id or name.
+
+    Raises
+    ------
+    NotFoundError : there is none.
+    """
+    found = selectors.server_by(key)
+    if found is None:
+        raise NotFoundError(f"There is no server {key}.")
+    return found
+
+
+class ServerDetail(ApiView):
+    """One server, addressed by id or by name."""
+
+    @extend_schema(responses=ServerSerializer)
+    def get(self, request: Request, key: str) -> Response:
+        """Return a server."""
+        found = named_server(key)
+        return answer(request, represent_server(found), generation=found.generation)
+
+
+class ServerUnits(ListView):
+    """The units of one server."""
+
+    row_serializer = UnitSerializer
+    orders = {"core": Order(("core",))}  # noqa: RUF012
+
+    def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[ResourceUnit]:
+        """Return the server's units."""
+        return selectors.units().filter(server_id=named_server(kwargs["key"]).pk)
+
+    def represent(self, row: ResourceUnit) -> dict[str, Any]:
+        """JSON of a unit."""
+        return represent_unit(row)
+
+
+class UnitList(ListView):
+    """Resource units: one core each with an equal share of its server."""
+
+    row_serializer = UnitSerializer
+    filters = {  # noqa: RUF012
+        "server": exact("server__name", "Of the server with this name."),
+        "platform": exact("server__platform__name", "Of this platform."),
+        "free": flag("allocation_id__isnull", "Held by no allocation."),
+        "allocation": whole("allocation_id", "Held by this allocation."),
+    }
+
+    def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[ResourceUnit]:
+        """Return all units."""
+        return selectors.units()
+
+    def represent(self, row: ResourceUnit) -> dict[str, Any]:
+        """JSON of a unit."""
+        return represent_unit(row)
+
+
+class ServerAction(ApiView):
+    """Changing whether a server takes work."""
+
+    write_role = Role.OPERATOR
+    state: ServerState
+
+    def change(self, request: Request, key: str) -> Response:
+        """Put the server into the view's state, provided that If-Match holds."""
+        found = named_server(key)
+        expected = expected_generation(request._request)
+        with transaction.atomic():
+            if expected is not None:
+                # lock first: between a check and a later write somebody else could come
+                locked = Server.objects.select_for_update().get(pk=found.pk)
+                require_generation(expected, locked.generation)
+            set_server_state(server_id=found.pk, state=self.state)
+        after = named_server(key)
+        return answer(request, represent_server(after), generation=after.generation)
+
+
+class ServerDrain(ServerAction):
+    """Draining a server."""
+
+    state = ServerState.DRAINING
+
+    @extend_schema(request=None, responses=ServerSerializer)
+    def post(self, request: Request, key: str) -> Response:
+        """Let the server's jobs end and give it no new ones."""
+        return self.change(request, key)
+
+
+class ServerCordon(ServerAction):
+    """Cordoning a server."""
+
+    state = ServerState.CORDONED
+
+    @extend_schema(request=None, responses=ServerSerializer)
+    def post(self, request: Request, key: str) -> Response:
+        """Keep the server's jobs and give it no new ones."""
+        return self.change(request, key)
+
+
+class ServerUndrain(ServerAction):
+    """Reopening a server."""
+
+    state = ServerState.ACTIVE
+
+    @extend_schema(request=None, responses=ServerSerializer)
+    def post(self, request: Request, key: str) -> Response:
+        """Let the server take work again."""
+        return self.change(request, key)
+
+
+class ClockView(ApiView):
+    """Cluster time."""
+
+    @extend_schema(responses=ClockSerializer)
+    def get(self, request: Request) -> Response:
+        """Return cluster time now and how fast it passes."""
+        return answer(request, _clock())
+
+
+class ClusterView(ApiView):
+    """The cluster as a whole."""
+
+    @extend_schema(responses=ClusterSerializer)
+    def get(self, request: Request) -> Response:
+        """Return the cluster in a few numbers."""
+        row, totals = selectors.cluster(), selectors.cluster_totals()
+        body = {
+            "name": row.name,
+            "policy": row.policy,
+            "clock": _clock(),
+            "servers": totals.servers_by_state,
+            "units": totals.units,
+            "units_allocated": totals.units_allocated,
+            "cpu_share": totals.cpu_share,
+            "power_watts": totals.watts,
+        }
+        return answer(request, body)
+
+
+def _clock() -> dict[str, Any]:
+    clock, wall = selectors.cluster_clock(), timezone.now()
+    return represent_clock(clock.at(wall.timestamp()), clock.speed, wall)
+
+
+class MapView(ApiView):
+    """The cluster map: one byte per server."""
+
+    query_parameters = frozenset({"layer"})
+
+    @extend_schema(
+        responses=MapSerializer,
+        parameters=[OpenApiParameter("layer", enum=selectors.LAYERS, description="What to show.")],
+    )
+    def get(self, request: Request) -> Response:
+        """Return one layer of the map as a packed array in the order of the server ids."""
+        name = request.query_params.get("layer", "cpu")
+        if name not in selectors.LAYERS:
+            raise ProblemError(
+                ProblemCode.INVALID_PARAMETER,
+                f"layer must be one of {', '.join(selectors.LAYERS)}, not {name}.",
+            )
+        layer = selectors.map_layer(name)
+        body = {
+            "layer": name,
+            "description": layer.description,
+            "encoding": "base64:uint8",
+            "scale": layer.scale,
+            "servers": len(layer.ids),
+            "ids": list(layer.ids),
+            "values": b64encode(layer.values).decode(),
+        }
+        return answer(request, body)
+
+

@@ -1,0 +1,50 @@
+"""Rows behind the decisions API."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from apps.accounts.core.principal import Principal
+from apps.inventory.models import Server
+from apps.scheduling.models import Allocation, Decision
+from apps.workloads.models import Job
+
+
+def visible_decisions(principal: Principal) -> QuerySet[Decision]:
+    """Return the decisions a caller may see, without their candidates."""
+    decisions = Decision.objects.select_related("job").defer("candidates")
+    if principal.sees_everything():
+        return decisions
+    return decisions.filter(job__project_id__in=list(principal.projects))
+
+
+def last_decision(job: Job) -> Decision | None:
+    """Return a job's last decision."""
+    return job.decisions.order_by("-at", "-id").first()
+
+
+def allocations_of(job: Job) -> QuerySet[Allocation]:
+    """Return what a job holds and held."""
+    return Allocation.objects.filter(job=job)
+
+
+def jobs_on(server_id: int) -> Q:
+    """Return the condition that a job holds units of a server now."""
+    live = Allocation.objects.filter(server_id=server_id, released_seq__isnull=True)
+    return Q(pk__in=live.values("job_id"))
+
+
+def decisions_at(server_id: int) -> Q:
+    """Return the condition that a decision placed units on a server."""
+    return Q(pk__in=Allocation.objects.filter(server_id=server_id).values("decision_id"))
+
+
+def server_names(ids: Iterable[int]) -> dict[int, str]:
+    """Return names by id; servers removed since are missing."""
+    return dict(Server.objects.filter(pk__in=set(ids)).values_list("id", "name"))
+
+
+def decision(principal: Principal, decision_id: UUID) -> Decision | None:
+    """Return one decision, None where there is none the caller may see."""
+    return visible_decisions(principal).filter(pk=decision_id).first()

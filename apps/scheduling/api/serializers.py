@@ -1,0 +1,210 @@
+"""Decisions, explanations and placements as the API shows them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.common.representations import time
+from apps.scheduling.core.explain import Told, statement, summary
+from apps.scheduling.models import Allocation, Decision, Outcome
+from apps.workloads.api.serializers import ReasonSerializer, represent_reason
+from apps.workloads.core.reasons import MEANINGS, Reason
+from apps.workloads.models import Job
+
+OUTCOMES = [(outcome.value, outcome.value) for outcome in Outcome]
+
+
+class SampledSerializer(serializers.Serializer[Any]):
+    """What was looked at."""
+
+    size = serializers.IntegerField(help_text="R, candidates per unit.")
+    units_examined = serializers.IntegerField()
+    units_eligible = serializers.IntegerField()
+    servers_total = serializers.IntegerField()
+    commit_retries = serializers.IntegerField()
+    elapsed_seconds = serializers.FloatField()
+
+
+class GuaranteeSerializer(serializers.Serializer[Any]):
+    """How good the best of the sample is, if sampling is uniform."""
+
+    statement = serializers.CharField()
+    rank_threshold = serializers.FloatField()
+    probability = serializers.FloatField()
+    assumption = serializers.CharField()
+
+
+class DecisionSerializer(serializers.Serializer[Any]):
+    """What an agent decided about one job, and all it knew when it did. Never changes."""
+
+    id = serializers.UUIDField()
+    job = serializers.UUIDField()
+    job_name = serializers.CharField()
+    at = serializers.DateTimeField()
+    cluster_seconds = serializers.FloatField()
+    outcome = serializers.ChoiceField(choices=OUTCOMES)
+    reason = serializers.CharField()
+    agent = serializers.CharField()
+    policy = serializers.CharField()
+    policy_version = serializers.CharField()
+    code_version = serializers.CharField()
+    seed = serializers.IntegerField()
+    snapshot = serializers.IntegerField(help_text="Change-log position of the agent's copy.")
+    profile = serializers.UUIDField(allow_null=True)
+    units = serializers.IntegerField()
+    units_won = serializers.IntegerField()
+    sample = SampledSerializer()
+    dropped = serializers.DictField(child=serializers.IntegerField())
+    guarantee = GuaranteeSerializer()
+    rank = serializers.FloatField(allow_null=True)
+    predicted = serializers.DictField()
+    waited_seconds = serializers.FloatField(allow_null=True, help_text="Wall time.")
+    candidates_url = serializers.CharField()
+
+
+class CandidatesSerializer(serializers.Serializer[Any]):
+    """The units examined, best first; every row has every column."""
+
+    columns = serializers.ListField(child=serializers.CharField())
+    results = serializers.ListField(child=serializers.DictField())
+
+
+class ExplanationSerializer(serializers.Serializer[Any]):
+    """Why a job is where it is."""
+
+    job = serializers.UUIDField()
+    state = serializers.CharField()
+    summary = serializers.CharField()
+    reason = ReasonSerializer(allow_null=True)
+    decision = DecisionSerializer(allow_null=True)
+
+
+class PlacementSerializer(serializers.Serializer[Any]):
+    """Units of one server that a job holds or held."""
+
+    id = serializers.IntegerField()
+    server = serializers.CharField(allow_null=True, help_text="None = removed since.")
+    server_id = serializers.IntegerField()
+    decision = serializers.UUIDField()
+    units = serializers.ListField(child=serializers.IntegerField())
+    cores = serializers.IntegerField()
+    memory_bytes = serializers.IntegerField()
+    network_bps = serializers.IntegerField()
+    storage_bytes = serializers.IntegerField()
+    acquired_at = serializers.DateTimeField()
+    released_at = serializers.DateTimeField(allow_null=True)
+    acquired_seconds = serializers.FloatField()
+    released_seconds = serializers.FloatField(allow_null=True)
+
+
+def represent_decision(decision: Decision) -> dict[str, Any]:
+    """JSON of a decision whose job is loaded."""
+    return {
+        "id": str(decision.pk),
+        "job": str(decision.job_id),
+        "job_name": decision.job.name,
+        "at": time(decision.at),
+        "cluster_seconds": decision.cluster_s,
+        "outcome": str(decision.outcome),
+        "reason": decision.reason_code,
+        "agent": decision.agent,
+        "policy": decision.policy,
+        "policy_version": decision.policy_version,
+        "code_version": decision.code_version,
+        "seed": decision.seed,
+        "snapshot": decision.snapshot,
+        "profile": str(decision.profile_id) if decision.profile_id else None,
+        "units": decision.units,
+        "units_won": decision.units_won,
+        "sample": {
+            "size": decision.sample_size,
+            "units_examined": decision.examined,
+            "units_eligible": decision.eligible,
+            "servers_total": decision.servers_total,
+            "commit_retries": decision.commit_retries,
+            "elapsed_seconds": decision.elapsed_s,
+        },
+        "dropped": decision.dropped,
+        "guarantee": {
+            "statement": statement(
+                decision.examined, decision.rank_threshold, decision.probability
+            ),
+            "rank_threshold": decision.rank_threshold,
+            "probability": decision.probability,
+            "assumption": "uniform, independent sampling",
+        },
+        "rank": decision.rank,
+        "predicted": decision.predicted,
+        "waited_seconds": decision.waited_s,
+        "candidates_url": f"/api/v1/decisions/{decision.pk}/candidates/",
+    }
+
+
+def represent_candidates(decision: Decision, names: Mapping[int, str]) -> dict[str, Any]:
+    """JSON of the candidate table: the union of the columns, in one fixed order."""
+    rows = list(decision.candidates)
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    if any("server_id" in row for row in rows) and "server" not in columns:
+        columns.insert(0, "server")
+    table = [
+        {column: row.get(column, names.get(row.get("server_id")) if column == "server" else None)
+         for column in columns}
+        for row in rows
+    ]  # fmt: skip
+    return {"columns": columns, "results": table}
+
+
+def represent_explanation(
+    job: Job, decision: Decision | None, servers: list[str]
+) -> dict[str, Any]:
+    """JSON of why a job is where it is."""
+    return {
+        "job": str(job.pk),
+        "state": str(job.state),
+        "summary": _summary(job, decision, servers),
+        "reason": represent_reason(job),
+        "decision": represent_decision(decision) if decision else None,
+    }
+
+
+def _summary(job: Job, decision: Decision | None, servers: list[str]) -> str:
+    known = job.reason_code in set(Reason)
+    sentence = MEANINGS[Reason(job.reason_code)].sentence if known else ""
+    if decision is None:
+        return " ".join(part for part in (sentence, job.reason_message) if part)
+    meant = decision.reason_code in set(Reason)
+    return summary(
+        Told(
+            outcome=decision.outcome,
+            policy=decision.policy,
+            sentence=MEANINGS[Reason(decision.reason_code)].sentence if meant else sentence,
+            units=decision.units,
+            units_won=decision.units_won,
+            servers=servers,
+            examined=decision.examined,
+            eligible=decision.eligible,
+            servers_total=decision.servers_total,
+            dropped=decision.dropped,
+            commit_retries=decision.commit_retries,
+        )
+    )
+
+
+def represent_placement(allocation: Allocation, names: Mapping[int, str]) -> dict[str, Any]:
+    """JSON of an allocation."""
+    return {
+        "id": allocation.pk,
+        "server": names.get(allocation.server_id),
+        "server_id": allocation.server_id,
+        "decision": str(allocation.decision_id),
+        "units": list(allocation.unit_ids),
+        "cores": allocation.cores,
+        "memory_bytes": allocation.memory_bytes,
+        "network_bps": allocation.network_bps,
+        "storage_bytes": allocation.storage_bytes,
+        "acquired_at": time(allocation.acquired_at),
+        "released_at": time(allocation.released_at),
+        "acquired_seconds": allocation.acquired_s,
+        "released_seconds": allocation.released_s,
+    }

@@ -1,0 +1,22 @@
+"""Addresses of decisions, and of what they say about jobs and servers."""
+
+from apps.common.routes import route
+from apps.scheduling.api import views
+
+urlpatterns = [
+    *route("decisions/", views.DecisionList.as_view(), "api-decisions"),
+    *route("decisions/<uuid:decision_id>/", views.DecisionDetail.as_view(), "api-decision"),
+    *route(
+        "decisions/<uuid:decision_id>/candidates/",
+        views.DecisionCandidates.as_view(),
+        "api-decision-candidates",
+    ),
+    *route(
+        "jobs/<uuid:job_id>/explanation/", views.JobExplanation.as_view(), "api-job-explanation"
+    ),
+    *route("jobs/<uuid:job_id>/placements/", views.JobPlacements.as_view(), "api-job-placements"),
+    *route("jobs/<uuid:job_id>/decisions/", views.JobDecisions.as_view(), "api-job-decisions"),
+    *route("jobs/<uuid:job_id>/events/", views.JobEvents.as_view(), "api-job-events"),
+    *route("servers/<str:key>/jobs/", views.ServerJobs.as_view(), "api-server-jobs"),
+    *route("servers/<str:key>/decisions/", views.ServerDecisions.as_view(), "api-server-decisions"),
+]

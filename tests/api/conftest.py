@@ -1,0 +1,66 @@
+"""Callers of every role, and clients that speak as they do."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from rest_framework.test import APIClient
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import Project, User
+from apps.accounts.services import create_token, create_user, ensure_project, join_project
+
+Client = Callable[..., APIClient]
+
+
+@pytest.fixture(autouse=True)
+def no_rates(settings: object) -> None:
+    """Counting requests is tested where it is the point."""
+    settings.BERTH_RATES = {}  # type: ignore[attr-defined]  # pytest-django's settings wrapper
+
+
+@pytest.fixture
+def project(db: None) -> Project:
+    return ensure_project("default")
+
+
+@pytest.fixture
+def submitter(project: Project) -> User:
+    return create_user(username="sue", password=None, role=Role.SUBMITTER)
+
+
+@pytest.fixture
+def viewer(project: Project) -> User:
+    return create_user(username="vic", password=None, role=Role.VIEWER)
+
+
+@pytest.fixture
+def operator(project: Project) -> User:
+    return create_user(username="olga", password=None, role=Role.OPERATOR)
+
+
+@pytest.fixture
+def stranger(db: None) -> User:
+    """A submitter of another project."""
+    user = User.objects.create(username="ned", role=Role.VIEWER.value)
+    join_project(user=user, project=ensure_project("elsewhere"), role=Role.SUBMITTER)
+    return user
+
+
+@pytest.fixture
+def as_user() -> Iterator[Client]:
+    """Return a client that speaks with a token of the given user."""
+
+    def client(user: User, role: Role | None = None) -> APIClient:
+        speaking = APIClient()
+        secret = create_token(user=user, name="test", role=role).secret
+        speaking.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+        speaking.get("/api/v1/me/")  # the first use of a token writes when; later ones do not
+        return speaking
+
+    yield client
+
+
+@pytest.fixture
+def api(submitter: User, as_user: Client) -> APIClient:
+    """A submitter's client."""
+    return as_user(submitter)
