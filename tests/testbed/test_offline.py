@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+
+from apps.emulation.core.queueing import waiting_share
+from apps.inventory.core.snapshot import Floats
+from apps.scheduling.core.registry import make
+from apps.scheduling.core.types import Request
+from apps.testbed.core.offline import Arrival, Settings, run_offline
+from apps.testbed.core.worlds import World, _topology, demo_world, request_of
+from tests.emulation.worlds import all_platforms, machines, truth
+
+
+def plain_world(*units: int) -> World:
+    """Servers of the highest-end platform with these units."""
+    count = np.array(units, dtype=np.int64)
+    facts = machines(*units, platforms=all_platforms())
+    capacity = np.column_stack((facts.memory_bytes, facts.network_bps, facts.storage_bytes))
+    return World(_topology(np.zeros(len(units), np.int64), count, capacity), facts, seed=1)
+
+
+def one(at_s: float, job: str, work_s: float, units: int = 1) -> Arrival:
+    app = truth()
+    request = Request(job, units, app.caused, app.tolerated, gang=True)
+    return Arrival(at_s, request, app, work_s)
+
+
+def test_jobs_run_wait_in_line_and_end() -> None:
+    arrivals = [one(0.0, "a", 20.0, units=2), one(1.0, "b", 20.0, units=2), one(2.0, "c", 5.0)]
+    report = run_offline(plain_world(2), arrivals, make("random"), seed=1)
+    arrived, started, ended = report.times()
+    assert arrived.tolist() == [0.0, 1.0, 2.0]
+    assert started == pytest.approx([0.0, 10.0, 20.0])
+    assert ended == pytest.approx([10.0, 20.0, 25.0])
+
+
+def test_every_decision_is_remembered() -> None:
+    report = run_offline(plain_world(2), [one(0.0, "a", 1.0)], make("tarcil"), seed=1)
+    assert [(d.placed.job, d.is_committed, d.used_share) for d in report.decisions] == [
+        ("a", True, 0.0)
+    ]
+
+
+def demo_arrivals(world: World, jobs: int) -> list[Arrival]:
+    rng = np.random.default_rng(3)
+    app = truth(tolerated=40.0, caused=60.0)
+    at = np.cumsum(rng.exponential(0.5, jobs))
+    work = rng.exponential(60.0, jobs)
+    return [
+        Arrival(float(at[i]), request_of(app, str(i)), app, float(work[i])) for i in range(jobs)
+    ]
+
+
+def times(seed: int, settings: Settings) -> tuple[Floats, ...]:
+    world = plain_world(8, 8, 4, 16, 32)
+    arrivals = demo_arrivals(world, 300)
+    return run_offline(world, arrivals, make("tarcil"), seed=seed, settings=settings).times()
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    settings = Settings(agents=3, sync_s=5.0)
+    assert np.array_equal(times(7, settings), times(7, settings))
+
+
+def test_another_seed_gives_another_run() -> None:
+    assert not np.array_equal(times(7, Settings()), times(8, Settings()))
+
+
+def test_stale_agents_lose_commits_and_still_place_every_job() -> None:
+    world = plain_world(8, 8, 4, 16, 32)
+    settings = Settings(agents=4, sync_s=60.0)
+    arrivals = demo_arrivals(world, 300)
+    report = run_offline(world, arrivals, make("tarcil"), seed=7, settings=settings)
+    assert sum(job.conflicts for job in report.jobs) > 0
+    assert not np.isnan(report.times()[2]).any()
+
+
+def test_an_agent_that_reads_before_every_decision_never_loses() -> None:
+    world = plain_world(8, 8, 4, 16, 32)
+    settings = Settings(agents=4, sync_s=0.0)
+    arrivals = demo_arrivals(world, 300)
+    report = run_offline(world, arrivals, make("tarcil"), seed=7, settings=settings)
+    assert sum(job.conflicts for job in report.jobs) == 0
+
+
+def test_mean_wait_is_that_of_m_m_c() -> None:
+    units, utilisation, runs, jobs = 4, 0.75, 12, 1_500
+    offered = units * utilisation
+    expected = float(waiting_share(np.array([units]), np.array([offered]))[0]) / (units - offered)
+    means = np.zeros(runs)
+    for run, seed in enumerate(np.random.SeedSequence(5).spawn(runs)):
+        rng = np.random.default_rng(seed)
+        at = np.cumsum(rng.exponential(1.0 / offered, jobs))
+        work = rng.exponential(1.0, jobs)
+        arrivals = [one(float(at[i]), str(i), float(work[i])) for i in range(jobs)]
+        report = run_offline(plain_world(2, 2), arrivals, make("random"), seed=run)
+        arrived, started, _ = report.times()
+        means[run] = (started - arrived)[200:].mean()
+    # four standard errors of the mean of 12 independent runs, which the runs themselves tell
+    assert means.mean() == pytest.approx(expected, abs=4.0 * means.std(ddof=1) / np.sqrt(runs))
+
+
+def test_a_demo_world_is_the_same_cluster_to_scheduler_and_engine() -> None:
+    world = demo_world(100, seed=4)
+    assert np.array_equal(world.topology.server_units, world.machines.units)
+    assert np.array_equal(world.topology.server_platform, world.machines.platform)
+    assert np.array_equal(world.topology.server_capacity[:, 0], world.machines.memory_bytes)
+    assert world.topology.platform_name == world.machines.platforms.names
