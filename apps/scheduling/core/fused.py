@@ -72,6 +72,27 @@ class FusedTarcil(policies.Assembled):
         )
         return Scores(units, servers, key, quality, target, close, headroom)
 
+    def _ranks(self, board: Board, request: Request, seen: policies.Seen, seed: int) -> Floats:
+        from apps.scheduling.core import kernels  # noqa: PLC0415
+
+        if seen.eligibility.units == 1:
+            return np.ones(1)
+        facts = board.facts
+        below = kernels.outranked(
+            board.unit_free,
+            fixed(seen.eligibility.servers, np.bool_),
+            facts.first_unit,
+            facts.server_units,
+            facts.server_platform,
+            board.server_caused,
+            _vector(request.caused),
+            scorers.speed_steps(request, len(facts.topology.platform_name)),
+            seed,
+            self._as_printed,
+            np.ascontiguousarray(seen.scores.key[seen.picked]),
+        )
+        return below / (seen.eligibility.units - 1)
+
 
 def _indices(servers: frozenset[int], size: int) -> Ints:
     if not servers:

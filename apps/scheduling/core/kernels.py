@@ -142,6 +142,43 @@ def look(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
 
 
 @_jit
+def outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
+    unit_free: Bools,
+    mask: Bools,
+    first_unit: Shorts,
+    server_units: Shorts,
+    platform: Shorts,
+    server_caused: Singles,
+    caused: Floats,
+    speed: Ints,
+    seed: int,
+    as_printed: bool,
+    chosen: Ints,
+) -> Ints:
+    """Count the eligible units below each chosen key: (k,) from keys (k, 4). O(S·(N + k)).
+
+    All free units of a server share a key but for the coin, so servers are compared first.
+    """
+    order, target_h, target_l = _demand(caused)
+    below = np.zeros(chosen.shape[0], dtype=np.int64)
+    key, unused = np.empty((2, 4), dtype=np.int64), np.empty(N)
+    salt = np.uint64(seed) ^ _COIN
+    for s in range(mask.size):
+        if not mask[s]:
+            continue
+        h, low = _quality(server_caused[s], server_units[s], order, caused, unused)
+        key[0, 0], key[0, 1] = _closeness(h, low, target_h, target_l, as_printed)
+        key[0, 2] = speed[platform[s]]
+        for i in range(chosen.shape[0]):
+            key[1] = chosen[i]
+            for u in range(first_unit[s], first_unit[s] + server_units[s]):
+                if unit_free[u]:
+                    key[0, 3] = np.int64(_word(salt, np.uint64(u)) >> _1)
+                    below[i] += _is_above(key, 1, 0)
+    return below
+
+
+@_jit
 def _word(seed: np.uint64, i: np.uint64) -> np.uint64:
     """``chance.word``."""
     z = seed + (i + _1) * _GAMMA

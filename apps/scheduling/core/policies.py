@@ -121,8 +121,10 @@ class Assembled:
         if picked.size < _least(request):
             examined = scores.units.size
             return refused(board, request, eligibility, examined=examined, seed=seed)
-        measured = self._ranks(board, request, eligibility, scores.units[picked], seed)
         seen = Seen(eligibility, scores, picked)
+        measured = np.empty(0)
+        if request.measure_rank:
+            measured = self._ranks(board, request, seen, seed)
         return _placed(board, request, seen, seed=seed, measured=measured, is_full=self._is_full)
 
     def _filter(self, board: Board, request: Request) -> Eligibility:
@@ -140,11 +142,9 @@ class Assembled:
         units = samplers.everything(board, request, eligibility, eligibility.units, seed)
         return scorers.ranked(self.score(board, request, units, seed))
 
-    def _ranks(
-        self, board: Board, request: Request, eligibility: Eligibility, units: Ints, seed: int
-    ) -> Floats:
-        if not request.measure_rank:
-            return np.empty(0)
+    def _ranks(self, board: Board, request: Request, seen: Seen, seed: int) -> Floats:
+        """(k,) rank D of each picked unit among the eligible ones."""
+        eligibility, units = seen.eligibility, seen.scores.units[seen.picked]
         every = samplers.everything(board, request, eligibility, eligibility.units, seed)
         return ranks(self.score(board, request, every, seed), units)
 

@@ -1,0 +1,71 @@
+"""The kernel against its oracle, the assembled policy."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.scheduling.core import policies
+from apps.scheduling.core.fused import FusedTarcil
+from apps.scheduling.core.types import Placed, Request, Within
+from tests.scheduling.core.clusters import loaded, request, topology
+
+asks = st.fixed_dictionaries(
+    {
+        "units": st.integers(1, 12),
+        "gang": st.booleans(),
+        "unit_memory_bytes": st.sampled_from([0.0, 1e9, 6e9]),
+        "platforms": st.sampled_from([None, frozenset({"A"}), frozenset({"Z"})]),
+        "labels": st.sampled_from([frozenset[str](), frozenset({"ssd=yes"})]),
+        "spread": st.sampled_from([None, Within.SERVER, Within.RACK]),
+        "sample_size": st.sampled_from([None, 1, 40]),
+        "excluded": st.sampled_from([frozenset[int](), frozenset({0, 3, 999})]),
+        "platform_speed": st.sampled_from([None, np.array([1.0, 0.6])]),
+        "caused": st.lists(st.floats(0, 100), min_size=10, max_size=10).map(np.array),
+        "measure_rank": st.just(True),
+    }
+)
+
+
+def told(outcome: object) -> tuple[Any, ...]:
+    """Everything an outcome says, comparable."""
+    if isinstance(outcome, Placed):
+        candidates = [(*c[:7], c.headroom.tolist()) for c in outcome.candidates]
+        rest = replace(outcome, units=(), candidates=(), ranks=())  # type: ignore[arg-type]
+        plain = {name: getattr(rest, name) for name in rest.__slots__}
+        return outcome.units.tolist(), candidates, outcome.ranks.tolist(), plain
+    return tuple(getattr(outcome, name) for name in outcome.__slots__)  # type: ignore[attr-defined]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(asks, min_size=1, max_size=4), st.integers(0, 2**32), st.booleans())
+def test_the_kernel_decides_as_the_assembled_policy(
+    wishes: list[dict[str, Any]], seed: int, as_printed: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    marked = tuple(frozenset({"ssd=yes"} if i % 3 else ()) for i in range(40))
+    cluster = topology(tuple(rng.integers(1, 17, 40).tolist()), racks=5, labels=marked)
+    snapshot = loaded(cluster, rng.uniform(0, 1), rng)
+    requests = [request(job=f"job-{i}", **wish) for i, wish in enumerate(wishes)]
+    slow = policies.tarcil(as_printed=as_printed).place(
+        snapshot, requests, np.random.default_rng(seed)
+    )
+    fast = FusedTarcil(as_printed=as_printed).place(
+        snapshot, requests, np.random.default_rng(seed)
+    )
+    assert [told(outcome) for outcome in fast] == [told(outcome) for outcome in slow]
+
+
+@pytest.mark.parametrize("count", [1, 8, 63, 64, 65, 300, 1000])
+def test_long_samples_are_ordered_alike(count: int) -> None:
+    rng = np.random.default_rng(count)
+    snapshot = loaded(topology((16,) * 100), 0.2, rng)
+    asked: Request = request(64, sample_size=count)
+    outcomes = [
+        policy.place(snapshot, [asked], np.random.default_rng(1))[0]
+        for policy in (FusedTarcil(), policies.tarcil())
+    ]
+    assert told(outcomes[0]) == told(outcomes[1])
