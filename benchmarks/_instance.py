@@ -1,0 +1,154 @@
+"""A whole instance of Berth in a directory of its own, started and stopped as a person would."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+PROJECT: Final = Path(__file__).resolve().parent.parent
+START_TIMEOUT_S: Final = 120.0
+STOP_TIMEOUT_S: Final = 15.0
+OURS: Final = ("DATABASE_URL", "REDIS_URL", "BERTH_")
+
+
+class InstanceError(Exception):
+    """The instance did not start, or ended by itself."""
+
+
+@dataclass(slots=True)
+class RunningInstance:
+    """``./dev run`` as a child process.
+
+    Attributes
+    ----------
+    options : given to every start
+    home : its directory; made fresh, removed by ``discard``
+    """
+
+    options: tuple[str, ...] = ()
+    home: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="bi-")))
+    port: int = field(default_factory=lambda: free_ports())
+    process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def url(self) -> str:
+        """Address of the pages and the API, without a slash at the end."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """What all starts printed."""
+        return self.home / "run.log"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Make our environment without what names another instance, and with its directory."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
+        return {**kept, "BERTH_HOME": str(self.home), "PYTHONPATH": str(PROJECT)}
+
+    def start(self, *more: str) -> None:
+        """Start it and wait until its pages answer.
+
+        Raises
+        ------
+        InstanceError : it ended, or did not answer in time.
+        """
+        self.process = self._spawn("run", "--port", str(self.port), *self.options, *more)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not (self.run_facts().get("url") and self._answers()):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise InstanceError(f"no start: {self.log.read_text()[-2000:]}")
+            time.sleep(0.1)
+
+    def run_facts(self) -> dict[str, Any]:
+        """Read what the launcher tells about itself: pid, url, environment; empty when not running."""
+        try:
+            facts: dict[str, Any] = json.loads((self.home / "run.json").read_text())
+        except (FileNotFoundError, json.JSONDecodeError):
+            return {}
+        return facts
+
+    def variable(self, name: str) -> str:
+        """Look up one variable of the environment its processes have."""
+        return str(self.run_facts()["environment"][name])
+
+    def manage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run a management command in its environment."""
+        return subprocess.run(  # noqa: S603 - our own program
+            [sys.executable, "-m", "controlplane.embedded", "manage", *arguments],
+            cwd=PROJECT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def stop(self) -> int:
+        """Press Ctrl-C and wait; its exit code."""
+        if self.process is None:
+            return 0
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        return self.await_end()
+
+    def await_end(self) -> int:
+        """Wait until it has ended; its exit code.
+
+        Raises
+        ------
+        InstanceError : it is still there after fifteen seconds.
+        """
+        assert self.process is not None  # noqa: S101 - started before
+        try:
+            return self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            self.process.kill()
+            raise InstanceError("it did not end within 15 s") from error
+
+    def discard(self) -> None:
+        """Stop it and remove its directory."""
+        try:
+            self.stop()
+        finally:
+            shutil.rmtree(self.home, ignore_errors=True)
+
+    def _spawn(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        with self.log.open("ab") as log:
+            return subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-m", "controlplane.embedded", *arguments],
+                cwd=PROJECT,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/healthz", timeout=2.0) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+
+def free_ports() -> int:
+    """Find a port that is free, and the one after it too."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port

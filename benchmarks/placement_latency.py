@@ -1,0 +1,154 @@
+"""From submission to placement: p99 at 200 jobs/s on 6,000 servers.
+
+Starts a whole instance of its own (web, agents, emulator, PostgreSQL, Valkey: all on this machine), warms it with
+the applications it will use, then submits one-unit jobs over REST at a steady rate and reads from the decisions how
+long each waited: wall seconds from the submitting transaction to the commit of its units. The client's own view
+(from before the request to the commit) is printed beside it.
+
+    ./dev bench placement_latency --rate 200 --seconds 30 --servers 6000
+"""
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+
+from apps.testbed.api_client import ApiClient
+from benchmarks._calibration import calibrate, calibration_line
+from benchmarks._instance import RunningInstance
+
+TARGET_MS: Final = 250.0
+WARM_TIMEOUT_S: Final = 120.0
+DRAIN_TIMEOUT_S: Final = 60.0
+BLOCK_BYTES: Final = 128 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is submitted: ``rate`` jobs a second for ``seconds``, ``batch`` of them a request."""
+
+    rate: float
+    seconds: float
+    batch: int
+
+
+def main() -> int:
+    """Run it; 0 when the target is met."""
+    options = _options()
+    load = Load(options.rate, options.seconds, options.batch)
+    before_ms = calibrate()
+    instance = RunningInstance(
+        ("--servers", str(options.servers), "--speed", str(options.speed), "--no-replay")
+    )
+    try:
+        instance.start()
+        with ApiClient(instance.url, instance.variable("BERTH_TOKEN")) as api:
+            _warm(api)
+            sent = _submit(api, load)
+        waits_ms, seen_ms = _measured(instance.variable("DATABASE_URL"), sent)
+    finally:
+        instance.discard()
+    after_ms = calibrate()
+    _say(f"{options.servers:,} servers, {load.rate:g} jobs/s for {load.seconds:g} s")
+    _say(f"{len(sent):,} jobs submitted, {waits_ms.size:,} placed")
+    _say(_quantiles("submit to placed", waits_ms))
+    _say(_quantiles("as the client sees it", seen_ms))
+    _say(calibration_line(before_ms, after_ms))
+    is_met = waits_ms.size == len(sent) and float(np.percentile(waits_ms, 99)) <= TARGET_MS
+    _say(f"target p99 {TARGET_MS:.0f} ms: {'met' if is_met else 'MISSED'}")
+    return 0 if is_met else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rate", type=float, default=200.0, help="jobs a second")
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--batch", type=int, default=4, help="jobs of one request")
+    parser.add_argument("--servers", type=int, default=6000)
+    parser.add_argument("--speed", type=float, default=60.0)
+    return parser.parse_args()
+
+
+def _spec(number: int) -> dict[str, Any]:
+    return {
+        "application": f"bench-{number % 4}",
+        "application_kind": "batch",
+        "target": {"kind": "best_effort"},
+        "input_bytes": BLOCK_BYTES,
+        "tasks": 1,
+        "units": 1,
+        "labels": {"bench": "placement"},
+    }
+
+
+def _warm(api: ApiClient) -> None:
+    """Have every application profiled, so that no measured job waits for that."""
+    for number in range(4):
+        reply = api.post("/api/v1/jobs/", _spec(number), key=f"warm-{number}")
+        if not reply.is_good:
+            raise SystemExit(f"the warming job was refused: {reply.problem}")
+    deadline = time.monotonic() + WARM_TIMEOUT_S
+    waiting = "/api/v1/jobs/?state__in=submitted,profiling,queued&limit=1&count=exact"
+    while api.get(waiting).body["count"]:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"the applications were not profiled within {WARM_TIMEOUT_S:.0f} s")
+        time.sleep(0.2)
+
+
+def _submit(api: ApiClient, load: Load) -> dict[str, float]:
+    """Submit at the rate; wall time before the request by client id."""
+    sent: dict[str, float] = {}
+    began = time.time()
+    for first in range(0, int(load.rate * load.seconds), load.batch):
+        time.sleep(max(0.0, began + first / load.rate - time.time()))
+        items = [
+            {**_spec(number), "annotations": {"bench_id": f"b{number}"}}
+            for number in range(first, first + load.batch)
+        ]
+        now = time.time()
+        reply = api.post("/api/v1/batches/", {"items": items}, key=f"batch-{first}")
+        if not reply.is_good:
+            raise SystemExit(f"a batch was refused: {reply.problem}")
+        sent |= {f"b{number}": now for number in range(first, first + load.batch)}
+    return sent
+
+
+def _measured(
+    database_url: str, sent: dict[str, float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Milliseconds each placed job waited, by the decisions and by the client's clock."""
+    query = (
+        "SELECT j.annotations->>'bench_id', min(d.waited_s), extract(epoch FROM min(d.at))"
+        " FROM scheduling_decision d JOIN workloads_job j ON j.id = d.job_id"
+        " WHERE d.outcome = 'placed' AND j.annotations ? 'bench_id' GROUP BY j.id"
+    )
+    deadline = time.monotonic() + DRAIN_TIMEOUT_S
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        while True:
+            rows = connection.execute(query).fetchall()
+            if len(rows) >= len(sent) or time.monotonic() > deadline:
+                break
+            time.sleep(0.5)
+    waits = np.array([float(row[1]) for row in rows]) * 1e3
+    seen = np.array([float(row[2]) - sent[row[0]] for row in rows]) * 1e3
+    return waits, seen
+
+
+def _quantiles(label: str, values_ms: NDArray[np.float64]) -> str:
+    if not values_ms.size:
+        return f"{label}: nothing was placed"
+    p50, p95, p99 = np.percentile(values_ms, (50, 95, 99))
+    return f"{label}: p50 {p50:.0f} ms, p95 {p95:.0f} ms, p99 {p99:.0f} ms"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
