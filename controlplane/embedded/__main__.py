@@ -1,5 +1,6 @@
 """`python -m controlplane.embedded run|test|bench|manage|berth ...`, called by `./dev`."""
 
+import errno
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,7 +16,11 @@ def main(command: str, arguments: Sequence[str]) -> int:
         return _dispatch(command, list(arguments))
     except LauncherError as error:
         sys.stderr.write(f"berth: {error}\n")
-        return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        sys.stderr.write("berth: The disk is full: free some space and start again.\n")
+    return 1
 
 
 def _dispatch(command: str, arguments: list[str]) -> int:

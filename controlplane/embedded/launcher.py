@@ -152,10 +152,10 @@ def _run(options: Options, progress: Progress) -> None:
     if options.policy is not None:
         check_policy(options.policy)
     instance = Instance.here()
+    require_space(instance.home, SPACE_TO_START_BYTES)
     with instance.lock():
         check_port(options.port)
         check_port(options.port + 1)
-        require_space(instance.home, SPACE_TO_START_BYTES)
         cluster = None if os.environ.get("DATABASE_URL") else plan_cluster(instance.home)
         stale = instance.recall("run").get("socket_dir")
         if options.is_fresh:

@@ -201,6 +201,7 @@ class Session:
         code = child.exit_code
         if code is None:
             return
+        require_space(self.instance.home, LEAST_SPACE_BYTES)  # the likelier reason, when it is one
         if child.name != REPLAY:
             raise LauncherError(
                 f"Berth stopped because {child.describe_end()} (log: {child.log}); "
