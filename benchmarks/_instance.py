@@ -25,6 +25,19 @@ class InstanceError(Exception):
     """The instance did not start, or ended by itself."""
 
 
+def free_ports() -> int:
+    """Find a port that is free, and the one after it too."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+
+
 @dataclass(slots=True)
 class RunningInstance:
     """``./dev run`` as a child process.
@@ -37,7 +50,7 @@ class RunningInstance:
 
     options: tuple[str, ...] = ()
     home: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="bi-")))
-    port: int = field(default_factory=lambda: free_ports())
+    port: int = field(default_factory=free_ports)
     process: "subprocess.Popen[bytes] | None" = None
 
     @property
@@ -67,11 +80,15 @@ class RunningInstance:
         deadline = time.monotonic() + START_TIMEOUT_S
         while not (self.run_facts().get("url") and self._answers()):
             if self.process.poll() is not None or time.monotonic() > deadline:
-                raise InstanceError(f"no start: {self.log.read_text()[-2000:]}")
+                raise InstanceError(f"no start: {self.said()[-2000:]}")
             time.sleep(0.1)
 
+    def said(self) -> str:
+        """Read what all starts printed."""
+        return self.log.read_text()
+
     def run_facts(self) -> dict[str, Any]:
-        """Read what the launcher tells about itself: pid, url, environment; empty when not running."""
+        """Read what the launcher tells: pid, url, environment; empty when not running."""
         try:
             facts: dict[str, Any] = json.loads((self.home / "run.json").read_text())
         except (FileNotFoundError, json.JSONDecodeError):
@@ -135,20 +152,9 @@ class RunningInstance:
 
     def _answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.url}/healthz", timeout=2.0) as answer:
+            with urllib.request.urlopen(  # noqa: S310 - http, this machine
+                f"{self.url}/healthz", timeout=2.0
+            ) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
-
-
-def free_ports() -> int:
-    """Find a port that is free, and the one after it too."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port

@@ -1,9 +1,10 @@
 """From submission to placement: p99 at 200 jobs/s on 6,000 servers.
 
-Starts a whole instance of its own (web, agents, emulator, PostgreSQL, Valkey: all on this machine), warms it with
-the applications it will use, then submits one-unit jobs over REST at a steady rate and reads from the decisions how
-long each waited: wall seconds from the submitting transaction to the commit of its units. The client's own view
-(from before the request to the commit) is printed beside it.
+Starts a whole instance of its own (web, agents, emulator, PostgreSQL, Valkey: all on this
+machine), warms it with the applications it will use, then submits one-unit jobs over REST at a
+steady rate and reads from the decisions how long each waited: wall seconds from the submitting
+transaction to the commit of its units. The client's own view (from before the request to the
+commit) is printed beside it.
 
     ./dev bench placement_latency --rate 200 --seconds 30 --servers 6000
 """
