@@ -135,6 +135,28 @@ def test_a_service_reports_its_load_and_its_latency() -> None:
     assert 0.3 < seen.latency_s[0] < 2.0
 
 
+def test_a_service_with_too_few_units_answers_its_share_of_the_queries() -> None:
+    one = engine(2)
+    app = truth(kind="latency_critical", metric_per_s=10.0)
+    one.start([Order("a", app, [(0, 2)], np.inf, load=40.0)], 0.0)
+    assert one.jobs().metric == pytest.approx([20.0], rel=0.1)
+
+
+def test_a_stricter_percentile_is_a_longer_latency() -> None:
+    app = truth(kind="latency_critical", metric_per_s=10.0)
+    one = engine(2)
+    one.start([Order("a", app, [(0, 1)], np.inf, load=5.0, percentile=90.0)], 0.0)
+    one.start([Order("b", app, [(0, 1)], np.inf, load=5.0, percentile=99.0)], 0.0)
+    seen = one.jobs()
+    assert seen.latency_s[1] == pytest.approx(2.0 * seen.latency_s[0], rel=0.2)
+
+
+def test_speed_is_told_as_progress_per_second() -> None:
+    one = engine(2)
+    one.start([Order("a", truth(), [(0, 2)], work_s=100.0)], 0.0)
+    assert one.jobs().progress_per_s == pytest.approx([0.02], rel=0.1)
+
+
 def test_ties_end_in_the_order_they_were_started() -> None:
     one = engine(4)
     one.start([Order(key, truth(), [(0, 1)], 10.0) for key in "cab"], 0.0)

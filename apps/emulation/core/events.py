@@ -44,6 +44,7 @@ class Order:
     tasks : equal tasks the work consists of, or None where it divides freely
     duration_s : ends after this long whatever the work, cluster seconds; None = never
     load : queries/s at the peak, for services
+    percentile : of the latency a service reports, 0-100
     done_share : where it resumes, share of the work (of `duration_s` if the work is infinite), 0-1
     """
 
@@ -54,6 +55,7 @@ class Order:
     tasks: int | None = None
     duration_s: float | None = None
     load: float = 0.0
+    percentile: float = 99.0
     done_share: float = 0.0
 
 
@@ -93,14 +95,17 @@ class JobReadings:
     ----------
     keys : L keys
     progress : (L,) share done, in the sense of `Order.done_share`; NaN for what never ends
-    metric : (L,) bytes/s, queries/s or instructions/s, with noise
-    latency_s : (L,) 99th percentile of services, NaN for others
+    progress_per_s : (L,) share of the work done per second at present; 0 for what never ends
+    metric : (L,) bytes/s or instructions/s; for services the queries/s of `Order.load` times the
+        share of the queries of the moment that are answered
+    latency_s : (L,) of services at `Order.percentile`, NaN for others
     left_s : (L,) cluster seconds to the end at the present speed, infinite for what never ends
     cpu_share : (L,) of the cores held
     """
 
     keys: list[Hashable]
     progress: Floats
+    progress_per_s: Floats
     metric: Floats
     latency_s: Floats
     left_s: Floats

@@ -29,7 +29,9 @@ def waiting_share(units: Ints, offered: Floats) -> Floats:
     return result
 
 
-def latency_percentile(units: Ints, capacity: Floats, load: Floats, share: float) -> Floats:
+def latency_percentile(
+    units: Ints, capacity: Floats, load: Floats, share: Floats | float
+) -> Floats:
     """Response time that `share` of the queries stay within, in seconds.
 
     Parameters
@@ -37,7 +39,7 @@ def latency_percentile(units: Ints, capacity: Floats, load: Floats, share: float
     units : (n,) c >= 1
     capacity : (n,) queries/s the units can serve together, > 0
     load : (n,) queries/s offered
-    share : 0.99 for the 99th percentile
+    share : (n,) or one; 0.99 for the 99th percentile
 
     Returns
     -------

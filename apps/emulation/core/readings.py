@@ -20,7 +20,6 @@ CPU_NOISE: Final = 0.03
 RESOURCE_NOISE: Final = 0.01
 METRIC_NOISE: Final = 0.02
 IDLE_CPU: Final = 0.01  # what an idle server's own services use
-PERCENTILE: Final = 0.99
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +31,8 @@ class JobFacts:
     resumed : `Order.done_share`
     units, busy : units held, and the share of them its tasks keep busy
     cpu_share, memory_bytes, network_bps, storage_bytes : of one unit
-    metric : metric per unit of work speed; load, swing, peak_s : of services, whose load is > 0
+    metric : metric per unit of work speed
+    load, swing, peak_s, percentile : of services, whose load is > 0
     is_service : whether the metric is bounded by a load
     """
 
@@ -50,6 +50,7 @@ class JobFacts:
     load: Floats
     swing: Floats
     peak_s: Floats
+    percentile: Floats
     is_service: Bools
 
     @classmethod
@@ -77,6 +78,7 @@ class JobFacts:
         self.network_bps[slot], self.storage_bytes[slot] = demand.network_bps, demand.storage_bytes
         self.metric[slot], self.load[slot] = truth.metric_per_s, order.load
         self.swing[slot], self.peak_s[slot] = truth.traffic.swing, truth.traffic.peak_s
+        self.percentile[slot] = order.percentile
         self.is_service[slot] = truth.kind == LATENCY_CRITICAL and order.load > 0.0
 
     def progress(self, jobs: JobTable, slots: Ints, now: float) -> Floats:
@@ -151,20 +153,33 @@ def job_readings(
     noise = np.maximum(rng.normal(1.0, METRIC_NOISE, size), 0.0)
     latency = np.full(size, np.nan)
     latency[service] = latency_percentile(
-        facts.units[slots][service].astype(np.int64), capacity[service], load[service], PERCENTILE
+        facts.units[slots][service].astype(np.int64),
+        capacity[service],
+        load[service],
+        facts.percentile[slots][service] / 100.0,
     )
     done = jobs.done[slots] + jobs.speed[slots] * (now - jobs.seen_s[slots])
+    answered = facts.load[slots] * np.minimum(capacity / np.maximum(load, 1e-9), 1.0)
     by_work = np.maximum(facts.work_s[slots] - done, 0.0) / jobs.speed[slots]
     utilisation = facts.utilisation(jobs, slots, now)
     cpu = facts.cpu_share[slots] * utilisation * rng.normal(1.0, METRIC_NOISE, size)
     return JobReadings(
         keys=keys,
         progress=facts.progress(jobs, slots, now),
-        metric=np.where(service, np.minimum(load, capacity), capacity) * noise,
+        progress_per_s=_progress_per_s(facts, jobs, slots) * noise,
+        metric=np.where(service, answered, capacity) * noise,
         latency_s=latency * noise,
         left_s=np.minimum(by_work, np.maximum(facts.end_s[slots] - now, 0.0)),
         cpu_share=np.clip(cpu, 0.0, 1.0),
     )
+
+
+def _progress_per_s(facts: JobFacts, jobs: JobTable, slots: Ints) -> Floats:
+    """(L,) of the work, else of the time, which passes evenly; 0 for what never ends."""
+    by_work = jobs.speed[slots] / facts.work_s[slots]
+    span = facts.end_s[slots] - facts.start_s[slots]
+    by_time = (1.0 - facts.resumed[slots]) / np.maximum(span, 1e-9)
+    return np.where(np.isfinite(facts.work_s[slots]), by_work, by_time)
 
 
 def _share(used: Floats, capacity: Floats, rng: np.random.Generator) -> Floats:
