@@ -22,7 +22,12 @@ from controlplane.embedded.instance import (
 )
 from controlplane.embedded.options import Options, parse
 from controlplane.embedded.postgres import Cluster, drop_data, end_orphans, plan_cluster
-from controlplane.embedded.processes import LauncherError, StopRequestedError, tethered
+from controlplane.embedded.processes import (
+    LauncherError,
+    StopRequestedError,
+    alive,
+    tethered,
+)
 from controlplane.embedded.progress import Progress
 from controlplane.embedded.servers import Servers, running_servers
 from controlplane.embedded.session import Session
@@ -66,8 +71,9 @@ def run_with_servers(command: Sequence[str]) -> int:
 
 def running_environment() -> dict[str, str]:
     """Return the environment of the running instance, or ours when none runs."""
-    found = Instance.here().recall("run").get("environment", {})
-    return {**os.environ, **found}
+    run = Instance.here().recall("run")
+    is_running = "pid" in run and alive(run["pid"])
+    return {**os.environ, **(run["environment"] if is_running else {})}
 
 
 @contextmanager

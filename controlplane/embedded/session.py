@@ -42,6 +42,7 @@ WATCH_INTERVAL_S = 0.2
 DISK_INTERVAL_S = 5.0
 LEAST_SPACE_BYTES = 64 * MEBIBYTE
 REPLAY = "replay"
+REPLAY_DONE = (0, 3)  # 3: to its end, but the server refused some jobs
 
 
 @dataclass(slots=True)
@@ -207,10 +208,10 @@ class Session:
                 f"Berth stopped because {child.describe_end()} (log: {child.log}); "
                 "its data is kept, ./dev run goes on from there."
             )
-        if code != 0:
+        if code not in REPLAY_DONE:
             raise LauncherError(last_line(child.log) or child.describe_end())
         self.children.remove(child)
-        self.progress.say("The replay has submitted its last job.")
+        self.progress.say(f"The replay has ended: {last_line(child.log)}")
 
     def _follow_replay(self) -> None:
         replay = next((child for child in self.children if child.name == REPLAY), None)

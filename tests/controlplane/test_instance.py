@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from controlplane.embedded.instance import Instance, require_space, socket_directory
-from controlplane.embedded.launcher import check_policy, check_port, check_trace
+from controlplane.embedded.launcher import (
+    check_policy,
+    check_port,
+    check_trace,
+    running_environment,
+)
 from controlplane.embedded.processes import LauncherError
 
 
@@ -120,3 +125,15 @@ def test_a_fresh_start_forgets_all_but_lock_and_logs(tmp_path: Path) -> None:
 def test_an_unknown_policy_is_refused_with_those_there_are() -> None:
     with pytest.raises(LauncherError, match=r"no policy 'best': choose one of .*tarcil"):
         check_policy("best")
+
+
+def test_commands_join_a_running_instance_and_ignore_a_dead_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTH_HOME", str(tmp_path))
+    monkeypatch.setenv("REDIS_URL", "redis://ours/0")
+    theirs = {"REDIS_URL": "redis://theirs/0"}
+    Instance(tmp_path).remember("run", {"pid": os.getpid(), "environment": theirs})
+    assert running_environment()["REDIS_URL"] == "redis://theirs/0"
+    Instance(tmp_path).remember("run", {"pid": 2**22 + 1, "environment": theirs})
+    assert running_environment()["REDIS_URL"] == "redis://ours/0"

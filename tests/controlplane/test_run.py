@@ -1,0 +1,148 @@
+"""`./dev run`, whole: started, asked for a page, and ended in every way there is."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from controlplane.embedded.instance import PROJECT
+
+pytestmark = pytest.mark.service
+
+START_TIMEOUT_S = 90.0
+LAST_STARTED = " beat "
+
+
+@dataclass(frozen=True)
+class Place:
+    """A directory for an instance and its sockets, and two ports beside each other."""
+
+    home: Path
+    temporary: Path
+    port: int
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Place]:
+    with tempfile.TemporaryDirectory() as directory:
+        temporary = Path(directory) / "tmp"
+        temporary.mkdir()
+        yield Place(home=Path(directory) / "home", temporary=temporary, port=two_free_ports())
+
+
+@pytest.fixture
+def run(place: Place) -> Iterator["subprocess.Popen[str]"]:
+    """Start an empty instance, with the data of the test before, and wait for all of it."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if "_URL" not in name},
+        "BERTH_HOME": str(place.home),
+        "TMPDIR": str(place.temporary),
+        "PYTHONPATH": str(PROJECT),
+    }
+    arguments = ["run", "--empty", "--port", str(place.port)]
+    with subprocess.Popen(  # noqa: S603  (our own program)
+        [sys.executable, "-m", "controlplane.embedded", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        wait_until(lambda: page_answers(place.port) and members(process, LAST_STARTED))
+        yield process
+        process.kill()
+
+
+def two_free_ports() -> int:
+    """Return a port that is free and whose next is free."""
+    with socket.create_server(("127.0.0.1", 0)) as first:
+        port = int(first.getsockname()[1])
+        with socket.create_server(("127.0.0.1", port + 1)):
+            return port
+
+
+def page_answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except urllib.error.URLError:
+        return False
+
+
+def wait_until(condition: Callable[[], bool], *, within_s: float = START_TIMEOUT_S) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.1)
+
+
+def family(process: "subprocess.Popen[str]") -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def members(process: "subprocess.Popen[str]", words: str) -> list[psutil.Process]:
+    return [child for child in family(process) if words in command_line(child)]
+
+
+def command_line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return ""  # it ended while we looked
+
+
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    return [process for process in processes if process.is_running()]
+
+
+def left_behind(place: Place) -> list[str]:
+    names = {path.name for path in place.temporary.iterdir()}
+    names |= {path.name for path in place.home.iterdir() if path.name in {"lock", "run.json"}}
+    return sorted(names)
+
+
+def test_ctrl_c_ends_everything_within_five_seconds(
+    run: "subprocess.Popen[str]", place: Place
+) -> None:
+    children = family(run)
+    began_s = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    code = run.wait(timeout=30)
+    assert (code, alive(children), left_behind(place)) == (0, [], [])
+    assert time.monotonic() - began_s < 5.0
+
+
+def test_a_killed_child_is_one_sentence_and_everything_stops(
+    run: "subprocess.Popen[str]", place: Place
+) -> None:
+    children = family(run)
+    members(run, "run_emulator")[0].kill()
+    _output, errors = run.communicate(timeout=30)
+    assert errors.startswith("berth: Berth stopped because emulator was killed by SIGKILL")
+    assert errors.count("\n") == 1
+    assert (run.returncode, alive(children), left_behind(place)) == (1, [], [])
+
+
+def test_killing_the_launcher_ends_everything(run: "subprocess.Popen[str]") -> None:
+    children = family(run)
+    run.kill()
+    wait_until(lambda: not alive(children), within_s=10)
+
+
+def test_a_start_after_a_killed_launcher_cleans_up_after_it(
+    run: "subprocess.Popen[str]", place: Place
+) -> None:
+    assert len([name for name in left_behind(place) if name.startswith("berth-")]) == 1
+    run.send_signal(signal.SIGTERM)
+    assert run.wait(timeout=30) == 0
+    assert left_behind(place) == []
