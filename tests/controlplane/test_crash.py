@@ -1,7 +1,7 @@
 """kill -9 of any process at any point of a replay: nothing is lost, doubled or stuck.
 
-A whole instance, started as a person would, on a small cluster and a short trace. The moments of the
-kills are drawn from a seed; what must hold afterwards does not depend on them.
+A whole instance, started as a person would, on a small cluster and a short trace. The moments of
+the kills are drawn from a seed; what must hold afterwards does not depend on them.
 """
 
 import os

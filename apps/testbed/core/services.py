@@ -21,7 +21,7 @@ GAP_S: Final = 120.0  # mean pause before a place is taken over by the next serv
 
 LATENCY_CRITICAL, SINGLE_NODE = "latency_critical", "single_node"
 # Nominal load of one unit; what it really takes is for profiling and sizing to find out.
-QPS_PER_UNIT: Final = 250.0
+QPS_PER_UNIT: Final = 350.0
 IPS_PER_UNIT: Final = 0.9e9
 
 
