@@ -203,7 +203,7 @@ def _serve(session: Session) -> None:
 def _announce(session: Session, password: str | None) -> None:
     say = session.progress.say
     say("")
-    say(f"  Berth is at {session.url}")
+    say(f"  Berth is at {session.url}/")
     if password is not None:
         say(f"  Log in      as admin with the one-time password {password}")
         say(f"  API token   {session.environment['BERTH_TOKEN']}")

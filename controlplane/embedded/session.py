@@ -60,8 +60,8 @@ class Session:
 
     @property
     def url(self) -> str:
-        """Address of the pages."""
-        return f"http://127.0.0.1:{self.options.port}/"
+        """Address of pages and REST, without a slash at its end."""
+        return f"http://127.0.0.1:{self.options.port}"
 
     def prepare(self) -> str | None:
         """Bring schema, administrator and cluster up; return the one-time password, if new."""
@@ -191,7 +191,7 @@ class Session:
 
     def _await_first_page(self) -> None:
         deadline = time.monotonic() + FIRST_PAGE_TIMEOUT_S
-        while not _answers(self.url + "healthz"):
+        while not _answers(self.url + "/healthz"):
             for child in (*self.servers.children, *self.children):
                 self._check(child)
             if time.monotonic() > deadline:
