@@ -58,7 +58,7 @@ def run(place: Place) -> Iterator["subprocess.Popen[str]"]:
         text=True,
         env=environment,
     ) as process:
-        wait_until(lambda: page_answers(place.port) and members(process, LAST_STARTED))
+        wait_until(lambda: page_answers(place.port) and bool(members(process, LAST_STARTED)))
         yield process
         process.kill()
 
