@@ -1,0 +1,28 @@
+"""The time range a page shows, in cluster time."""
+
+from dataclasses import dataclass
+from typing import Final
+
+RANGES_S: Final = {"1h": 3600.0, "6h": 21_600.0, "24h": 86_400.0, "7d": 604_800.0}
+LABELS: Final = {"1h": "1 h", "6h": "6 h", "24h": "24 h", "7d": "7 d"}
+DEFAULT: Final = "24h"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """A span of cluster time that ends now."""
+
+    name: str
+    first_s: float
+    last_s: float
+
+    @property
+    def label(self) -> str:
+        """The range in words."""
+        return LABELS[self.name]
+
+
+def time_range(name: str | None, *, now_s: float) -> TimeRange:
+    """The named range up to now; the default where the name is unknown. Never before the cluster's start."""
+    known = name if name in RANGES_S else DEFAULT
+    return TimeRange(known, max(0.0, now_s - RANGES_S[known]), now_s)

@@ -1,0 +1,198 @@
+"""Numbers, times and states as people read them: unit after a space, minus as "−", thousands with a comma."""
+
+import math
+from typing import Final
+
+DAY_S: Final = 86_400
+
+REASONS: Final = {  # short, for lists; the full sentences are in workloads.core.reasons
+    "Invalid": "specification breaks a rule",
+    "Held": "held by a person",
+    "Unclassifiable": "could not be classified",
+    "ProfilingFailed": "profiling failed",
+    "InfeasibleTarget": "no platform meets the target",
+    "NoMatchingServer": "no server matches",
+    "QuotaExceeded": "quota used up",
+    "ServersClosed": "matching servers are closed",
+    "LocalityShort": "free units too far apart",
+    "SpreadShort": "free units too close together",
+    "QualityShort": "free units too noisy",
+    "CapacityShort": "not enough free capacity",
+    "NotEnoughFreeUnits": "not enough free units",
+    "NoFreeUnit": "no free unit",
+    "WaitingForBucket": "waiting for its class",
+    "WaitingForProfile": "being profiled",
+    "WaitingForAgent": "waiting for an agent",
+    "CommitConflict": "lost a race for units",
+    "BackendLost": "its backend went silent",
+    "Preempted": "gave way to a more urgent job",
+    "Starting": "being launched",
+    "PlacedBestOfSample": "best of the sample",
+    "PlacedLeastLoaded": "on the least loaded server",
+    "PlacedAtRandom": "on a random server",
+    "MeetsTarget": "meets its target",
+    "BelowTarget": "below its target",
+    "Succeeded": "all work done",
+    "JobFailed": "ended with an error",
+    "TooManyAttempts": "launched too often",
+    "Cancelled": "cancelled",
+}
+
+SOURCE_NAMES: Final = {
+    "memory_capacity": "Memory capacity",
+    "memory_bandwidth": "Memory bandwidth",
+    "llc_capacity": "LLC capacity",
+    "llc_bandwidth": "LLC bandwidth",
+    "l1i": "L1 instructions",
+    "l1d": "L1 data",
+    "tlb": "TLB",
+    "core": "Core",
+    "network_bandwidth": "Network",
+    "storage_bandwidth": "Storage",
+}
+
+TARGET_KINDS: Final = {
+    "completion_time": "completion time",
+    "throughput_latency": "queries/s within latency",
+    "ips": "instructions/s",
+    "best_effort": "best effort",
+}
+
+
+def thousands(value: float, digits: int = 0) -> str:
+    """A number with commas, e.g. "13,056"; a dash where it is not known."""
+    if math.isnan(value):
+        return "–"
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A number with that many significant digits and no exponent, e.g. "61.2", "0.042"."""
+    if math.isnan(value):
+        return "–"
+    if value == 0 or math.isinf(value):
+        return "0" if value == 0 else "∞"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return thousands(value, min(places, 6))
+
+
+def trimmed(value: float, digits: int = 3) -> str:
+    """As `significant`, without zeros at the end of a fraction, e.g. "20", "1.2"."""
+    text = significant(value, digits)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def signed(value: float, digits: int = 0) -> str:
+    """A number with its sign, e.g. "+14", "−7", "0"."""
+    if math.isnan(value):
+        return "–"
+    text = f"{abs(value):,.{digits}f}"
+    if float(text.replace(",", "")) == 0:
+        return text
+    return ("+" if value > 0 else "−") + text
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share in [0, 1] as "95.6 %"."""
+    if math.isnan(share):
+        return "–"
+    return f"{thousands(100 * share, digits)} %"
+
+
+def duration(seconds: float) -> str:
+    """A span of time in the two largest units, e.g. "2 min 41 s", "1 h 23 min", "12.4 s", "18 ms"."""
+    if math.isnan(seconds):
+        return "–"
+    if math.isinf(seconds):
+        return "never"
+    if seconds < 0:
+        return "−" + duration(-seconds)
+    if 0 < seconds < 0.9995:
+        if seconds < 0.0009995:
+            return f"{trimmed(1e6 * seconds)} µs"
+        return f"{trimmed(1000 * seconds)} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    whole = round(seconds)
+    for size, name, next_size, next_name in (
+        (DAY_S, "d", 3600, "h"),
+        (3600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if whole >= size:
+            count, rest = divmod(whole, size)
+            small = rest // next_size
+            return f"{count} {name} {small} {next_name}" if small else f"{count} {name}"
+    return f"{whole} s"
+
+
+def cluster_time(cluster_s: float, *, seconds: bool = False) -> str:
+    """Cluster time as the time of its day, e.g. "14:32"; the first day starts at 0."""
+    if math.isnan(cluster_s):
+        return "–"
+    rest = int(cluster_s) % DAY_S
+    text = f"{rest // 3600:02d}:{rest % 3600 // 60:02d}"
+    return f"{text}:{rest % 60:02d}" if seconds else text
+
+
+def cluster_day(cluster_s: float) -> str:
+    """Cluster time with its day, e.g. "day 2, 14:32"."""
+    if math.isnan(cluster_s):
+        return "–"
+    return f"day {int(cluster_s) // DAY_S + 1}, {cluster_time(cluster_s)}"
+
+
+def byte_size(size: float) -> str:
+    """Bytes in the largest binary-free unit, e.g. "128 MB", "1.5 TB"."""
+    for factor, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(size) >= factor:
+            return f"{trimmed(size / factor)} {unit}"
+    return f"{thousands(size)} B"
+
+
+def quantity(value: float, unit: str) -> str:
+    """A large number with a prefix of its unit, e.g. "20 k" "queries/s", "1.2 G" "instr./s"."""
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= factor:
+            scale = 1e3 if prefix == "k" else factor
+            joined = f"{prefix}{unit}" if len(unit) == 1 else f"{prefix} {unit}"
+            return f"{trimmed(value / scale)} {joined}".rstrip()
+    return f"{trimmed(value)} {unit}".rstrip()
+
+
+def target_text(target: dict[str, object]) -> str:
+    """A job's target in words, e.g. "done within 10 min", "20 k queries/s, p99 ≤ 10 ms"."""
+    kind = target.get("kind")
+    if kind == "completion_time":
+        return f"done within {duration(_number(target, 'seconds'))}"
+    if kind == "throughput_latency":
+        load = quantity(_number(target, "qps"), "queries/s")
+        latency = duration(_number(target, "latency_seconds"))
+        return f"{load}, p{_number(target, 'percentile', 99):g} ≤ {latency}"
+    if kind == "ips":
+        return quantity(_number(target, "ips"), "instr./s")
+    return "best effort"
+
+
+def performance_text(target_kind: str, value: float) -> str:
+    """A measured or predicted performance in its target's unit."""
+    if target_kind in {"completion_time", "throughput_latency"}:
+        return duration(value)
+    if target_kind == "ips":
+        return quantity(value, "instr./s")
+    return f"{significant(3600 * value)} of the work per hour"
+
+
+def reason_text(code: str) -> str:
+    """A reason code in words; the code itself where it is new."""
+    return REASONS.get(code, code) or "no reason given"
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """"1 job", "46 jobs"."""
+    return f"{thousands(count)} {one if count == 1 else many or one + 's'}"
+
+
+def _number(target: dict[str, object], name: str, default: float = math.nan) -> float:
+    value = target.get(name, default)
+    return float(value) if isinstance(value, int | float) else default

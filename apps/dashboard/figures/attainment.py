@@ -1,0 +1,148 @@
+"""Performance over target, one line per kind of target, as an empirical distribution."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from apps.dashboard.core import words
+from apps.dashboard.figures import theme
+from apps.dashboard.figures.theme import Table
+
+HEIGHT = 216
+LOW, HIGH = 0.5, 2.0
+NAMES = {
+    "throughput_latency": "queries/s",
+    "completion_time": "completion",
+    "ips": "instr./s",
+}
+COLOURS = dict(zip(NAMES, theme.CATEGORICAL, strict=False))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KindAttainment:
+    """Jobs of one kind of target.
+
+    Attributes
+    ----------
+    kind : target kind
+    ratios : (n,) performance over target, ascending, >= 0; 1 or more = met
+    """
+
+    kind: str
+    ratios: NDArray[np.float64]
+
+    @property
+    def missed(self) -> int:
+        """Jobs below their target."""
+        return int(np.searchsorted(self.ratios, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Attainment:
+    """How well the running jobs do against what they were promised."""
+
+    kinds: tuple[KindAttainment, ...]
+    scope: str  # which jobs, to follow their number
+
+    @property
+    def jobs(self) -> int:
+        """Jobs with a target and a measurement."""
+        return sum(kind.ratios.size for kind in self.kinds)
+
+    @property
+    def missed(self) -> int:
+        """Jobs below their target."""
+        return sum(kind.missed for kind in self.kinds)
+
+
+def title(data: Attainment) -> str:
+    """The share that meets its target and where the misses are."""
+    if not data.jobs:
+        return "No job with a target has been measured yet"
+    met = words.percent(1 - data.missed / data.jobs)
+    if not data.missed:
+        return f"All {words.thousands(data.jobs)} meet their target"
+    worst = max(data.kinds, key=lambda kind: kind.missed)
+    if worst.missed * 2 > data.missed and len(data.kinds) > 1:
+        return f"{met} meet their target; the misses are mostly {NAMES[worst.kind]}"
+    return f"{met} meet their target, {words.thousands(data.missed)} do not"
+
+
+def sub(data: Attainment) -> str:
+    """What is measured, over what, how many."""
+    return f"Performance ÷ target, n = {words.thousands(data.jobs)} {data.scope}"
+
+
+def table(data: Attainment) -> Table:
+    """Counts and the median by kind."""
+    return Table(
+        ("Target kind", "Jobs", "Missed", "Median"),
+        tuple(
+            (
+                NAMES[kind.kind],
+                words.thousands(kind.ratios.size),
+                words.thousands(kind.missed),
+                words.significant(float(np.median(kind.ratios))) if kind.ratios.size else "–",
+            )
+            for kind in data.kinds
+        ),
+    )
+
+
+def figure(data: Attainment) -> go.Figure:
+    """Steps on a logarithmic axis; what lies left of 1 has missed."""
+    ticks = [0.5, 0.7, 1, 1.4, 2]
+    x_axis = {
+        "type": "log",
+        "range": [np.log10(LOW), np.log10(HIGH)],
+        "tickvals": ticks,
+        "ticktext": [f"{tick:g}" for tick in ticks],
+        "title": {"text": "performance ÷ target (log)"},
+        "fixedrange": True,
+    }
+    y_axis = {
+        "range": [0, 1],
+        "tickvals": [0, 0.25, 0.5, 0.75, 1],
+        "ticktext": ["0", "25", "50", "75", "100 %"],
+        "fixedrange": True,
+    }
+    if not data.jobs:
+        return theme.empty(HEIGHT, "No measurement yet", x=x_axis, y=y_axis)
+    chart = go.Figure(layout=theme.layout(HEIGHT, xaxis=x_axis, yaxis=y_axis, showlegend=True))
+    chart.update_layout(
+        margin={"l": 40, "r": 12, "t": 20, "b": 40},
+        legend={"x": 0.03, "y": 0.97, "yanchor": "top", "orientation": "v", "itemsizing": "trace", "itemwidth": 30},
+    )
+    chart.add_shape(
+        type="rect", x0=LOW, x1=1, y0=0, y1=1, layer="below", line={"width": 0}, fillcolor=theme.TRACK
+    )
+    chart.add_shape(
+        type="line", x0=1, x1=1, y0=0, y1=1, line={"color": theme.TEXT_2, "width": 1, "dash": "dot"}
+    )
+    for text, anchor, shift in (("missed", "right", -6), ("met", "left", 6)):
+        chart.add_annotation(
+            theme.note(
+                text, x=0, y=1, yref="paper", xanchor=anchor, yanchor="bottom", xshift=shift, yshift=2
+            )
+        )
+    for kind in data.kinds:
+        _add_steps(chart, kind)
+    return chart
+
+
+def _add_steps(chart: go.Figure, kind: KindAttainment) -> None:
+    shares = np.arange(1, kind.ratios.size + 1) / max(1, kind.ratios.size)
+    if kind.ratios.size > 400:  # more points than pixels
+        keep = np.unique(np.linspace(0, kind.ratios.size - 1, 400).astype(int))
+    else:
+        keep = np.arange(kind.ratios.size)
+    chart.add_scatter(
+        x=np.round(np.clip(kind.ratios[keep], LOW / 2, HIGH * 2), 4),
+        y=np.round(shares[keep], 4),
+        mode="lines",
+        line={"shape": "hv", "color": COLOURS[kind.kind], "width": 1.5},
+        name=NAMES[kind.kind],
+        hovertemplate=f"%{{y:.0%}} of {kind.ratios.size} at or below %{{x:.2f}}<extra></extra>",
+    )

@@ -1,0 +1,238 @@
+"""Performance of one job over time against its target, with what was predicted."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from apps.dashboard.core import words
+from apps.dashboard.figures import theme
+from apps.dashboard.figures.theme import Table
+
+HEIGHT = 280
+RIGHT = 96
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happened to the job."""
+
+    cluster_s: float
+    word: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Performance:
+    """Reports of one job.
+
+    Attributes
+    ----------
+    times_s : (T,) cluster seconds
+    attainment : (T,) performance over target, 1 or more = met; NaN = no target
+    progress : (T,) share of the work done
+    cpu : (T,) share of its cores in use
+    performance : (T,) in the target's unit
+    target_kind : kind of target
+    predicted, predicted_low, predicted_high : performance over target as predicted when placed; NaN = none
+    moments : launches, moves, the end
+    """
+
+    times_s: Floats
+    attainment: Floats
+    progress: Floats
+    cpu: Floats
+    performance: Floats
+    target_kind: str
+    predicted: float
+    predicted_low: float
+    predicted_high: float
+    moments: tuple[Moment, ...]
+
+    @property
+    def has_target(self) -> bool:
+        """Whether there is a target to be measured against."""
+        return bool(self.attainment.size) and not bool(np.isnan(self.attainment).all())
+
+
+def title(data: Performance) -> str:
+    """How much of the time the target was met, or how far the work is."""
+    if not data.times_s.size:
+        return "No report yet"
+    if data.has_target:
+        known = data.attainment[~np.isnan(data.attainment)]
+        met = int((known >= 1).sum())
+        return (
+            f"{words.significant(float(known[-1]), 2)} × its target at the last report; "
+            f"met in {met} of {words.plural(known.size, 'report')}"
+        )
+    return f"{words.percent(float(data.progress[-1]), 0)} of the work is done"
+
+
+def sub(data: Performance) -> str:
+    """What is measured."""
+    if data.has_target:
+        return "Performance ÷ target over cluster time; share of its cores in use below"
+    return "Share of the work done over cluster time; share of its cores in use below"
+
+
+def table(data: Performance) -> Table:
+    """Every report, newest first, at most two hundred."""
+    order = range(len(data.times_s) - 1, max(-1, len(data.times_s) - 201), -1)
+    return Table(
+        ("Cluster time", "Performance", "÷ target", "Progress", "CPU"),
+        tuple(
+            (
+                words.cluster_time(float(data.times_s[i]), seconds=True),
+                words.performance_text(data.target_kind, float(data.performance[i])),
+                words.significant(float(data.attainment[i])),
+                words.percent(float(data.progress[i]), 0),
+                words.percent(float(data.cpu[i]), 0),
+            )
+            for i in order
+        ),
+    )
+
+
+def figure(data: Performance) -> go.Figure:
+    """Attainment (or progress) above, processors below, moments as dotted verticals."""
+    if not data.times_s.size:
+        return theme.empty(
+            HEIGHT,
+            "No report yet. Reports come every few seconds once the job runs.",
+            x={"range": [0, 1], "showticklabels": False},
+            y={"range": [0, 2]},
+        )
+    main = data.attainment if data.has_target else data.progress
+    first = float(min([data.times_s[0], *(m.cluster_s for m in data.moments)]))
+    last = float(data.times_s[-1])
+    known = main[~np.isnan(main)]
+    highest = max(1.2, float(known.max()) * 1.1) if data.has_target else 1.05
+    chart = go.Figure(
+        layout=theme.layout(
+            HEIGHT,
+            margin={"l": 44, "r": RIGHT, "t": 24, "b": 24},
+            xaxis={**theme.time_axis(first, last, ticks=6), "anchor": "y2"},
+            yaxis={"domain": [0.3, 1], "range": [0, highest], "fixedrange": True},
+            yaxis2={
+                "domain": [0, 0.2],
+                "range": [0, 1.05],
+                "tickvals": [0, 1],
+                "ticktext": ["0", "100 %"],
+                "fixedrange": True,
+            },
+            hovermode="x",
+        )
+    )
+    chart.add_annotation(
+        theme.axis_name("performance ÷ target" if data.has_target else "work done", xshift=-40)
+    )
+    labels = _add_main(chart, data, main)
+    chart.add_scatter(
+        x=data.times_s,
+        y=np.round(data.cpu, 4),
+        yaxis="y2",
+        mode="lines",
+        line={"color": theme.MUTED, "width": 1.5},
+        hovertemplate="%{y:.0%} of its cores in use<extra></extra>",
+    )
+    for label in theme.end_labels(
+        labels, x=last, pixels_per_unit=(HEIGHT - 48) * 0.7 / highest
+    ):
+        chart.add_annotation(label)
+    chart.add_annotation(
+        theme.note(
+            f"CPU {words.percent(float(data.cpu[-1]), 0)}",
+            x=last,
+            y=float(data.cpu[-1]),
+            yref="y2",
+            xanchor="left",
+            xshift=5,
+        )
+    )
+    for moment in data.moments:
+        _add_moment(chart, moment)
+    return chart
+
+
+def _add_main(
+    chart: go.Figure, data: Performance, main: Floats
+) -> list[tuple[str, float, str, bool]]:
+    labels: list[tuple[str, float, str, bool]] = []
+    if data.has_target:
+        chart.add_shape(
+            type="line",
+            xref="paper",
+            x0=0,
+            x1=1,
+            y0=1,
+            y1=1,
+            line={"color": theme.TEXT_2, "width": 1, "dash": "dot"},
+        )
+        labels.append(("target", 1.0, theme.TEXT_2, False))
+        if not np.isnan(data.predicted):
+            _add_prediction(chart, data)
+            labels.append(
+                (f"predicted {words.significant(data.predicted)}", data.predicted, theme.MUTED, False)
+            )
+    chart.add_scatter(
+        x=data.times_s,
+        y=np.round(main, 4),
+        mode="lines",
+        line={"color": theme.ACCENT, "width": 2},
+        hovertemplate="%{y:.3g}<extra></extra>",
+    )
+    known = main[~np.isnan(main)]
+    final = float(known[-1])
+    text = f"now {words.significant(final)}" if data.has_target else words.percent(final, 0)
+    labels.append((text, final, theme.TEXT, True))
+    return labels
+
+
+def _add_prediction(chart: go.Figure, data: Performance) -> None:
+    if not np.isnan(data.predicted_low) and not np.isnan(data.predicted_high):
+        chart.add_shape(
+            type="rect",
+            xref="paper",
+            x0=0,
+            x1=1,
+            y0=data.predicted_low,
+            y1=data.predicted_high,
+            layer="below",
+            line={"width": 0},
+            fillcolor=theme.faded(theme.MUTED),
+        )
+    chart.add_shape(
+        type="line",
+        xref="paper",
+        x0=0,
+        x1=1,
+        y0=data.predicted,
+        y1=data.predicted,
+        line={"color": theme.MUTED, "width": 1, "dash": "dash"},
+    )
+
+
+def _add_moment(chart: go.Figure, moment: Moment) -> None:
+    chart.add_shape(
+        type="line",
+        x0=moment.cluster_s,
+        x1=moment.cluster_s,
+        yref="paper",
+        y0=0,
+        y1=1,
+        line={"color": theme.TEXT_2, "width": 1, "dash": "dot"},
+    )
+    chart.add_annotation(
+        theme.note(
+            f"▲ {moment.word}",
+            x=moment.cluster_s,
+            yref="paper",
+            y=0.22,
+            yanchor="bottom",
+            xanchor="left",
+            xshift=2,
+            font={"color": theme.TEXT_2},
+        )
+    )

@@ -1,0 +1,116 @@
+"""One server over time: cores in use and cores allocated."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from apps.dashboard.core import words
+from apps.dashboard.figures import theme
+from apps.dashboard.figures.theme import Table
+
+HEIGHT = 200
+RIGHT = 96
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServerHistory:
+    """Use of one server.
+
+    Attributes
+    ----------
+    server : name
+    times_s : (T,) cluster seconds
+    used, allocated : (T,) shares of its cores; NaN = not reported
+    """
+
+    server: str
+    times_s: Floats
+    used: Floats
+    allocated: Floats
+
+
+def title(data: ServerHistory) -> str:
+    """What it does now against what it gave away."""
+    if not data.times_s.size or np.isnan(data.used).all():
+        return f"{data.server} has not reported yet"
+    used = data.used[~np.isnan(data.used)]
+    return (
+        f"{words.percent(float(used[-1]), 0)} of its cores are in use, "
+        f"{words.percent(float(used.mean()), 0)} on average over the range"
+    )
+
+
+def sub(data: ServerHistory) -> str:
+    """What is measured."""
+    return f"Share of cores used and allocated, n = {words.thousands(data.times_s.size)} frames"
+
+
+def table(data: ServerHistory) -> Table:
+    """Every frame, newest first, at most two hundred."""
+    order = range(len(data.times_s) - 1, max(-1, len(data.times_s) - 201), -1)
+    return Table(
+        ("Cluster time", "Used", "Allocated"),
+        tuple(
+            (
+                words.cluster_day(float(data.times_s[i])),
+                words.percent(float(data.used[i]), 0),
+                words.percent(float(data.allocated[i]), 0),
+            )
+            for i in order
+        ),
+    )
+
+
+def figure(data: ServerHistory) -> go.Figure:
+    """Two lines with their names at the right end."""
+    y_axis = {
+        "range": [0, 1.02],
+        "tickvals": [0, 0.25, 0.5, 0.75, 1],
+        "ticktext": ["0", "25", "50", "75", "100 %"],
+        "fixedrange": True,
+    }
+    if not data.times_s.size or np.isnan(data.used).all():
+        return theme.empty(
+            HEIGHT, "No frame yet", x={"range": [0, 1], "showticklabels": False}, y=y_axis
+        )
+    last = float(data.times_s[-1])
+    chart = go.Figure(
+        layout=theme.layout(
+            HEIGHT,
+            margin={"l": 44, "r": RIGHT, "t": 10, "b": 24},
+            xaxis=theme.time_axis(float(data.times_s[0]), last, ticks=6),
+            yaxis=y_axis,
+            hovermode="x",
+        )
+    )
+    labels = []
+    for name, series, colour, strong in (
+        ("allocated", data.allocated, theme.MUTED, False),
+        ("used", data.used, theme.ACCENT, True),
+    ):
+        chart.add_scatter(
+            x=data.times_s,
+            y=np.round(series, 4),
+            mode="lines",
+            connectgaps=False,
+            line={"color": colour, "width": 2 if strong else 1.5, "shape": "hv"},
+            fill="tozeroy" if strong else None,
+            fillcolor=theme.faded(colour),
+            hovertemplate=f"%{{y:.0%}} {name}<extra></extra>",
+        )
+        known = series[~np.isnan(series)]
+        if known.size:
+            labels.append(
+                (
+                    f"{name} {words.percent(float(known[-1]), 0)}",
+                    float(known[-1]),
+                    theme.TEXT if strong else theme.TEXT_2,
+                    strong,
+                )
+            )
+    for label in theme.end_labels(labels, x=last, pixels_per_unit=166):
+        chart.add_annotation(label)
+    return chart

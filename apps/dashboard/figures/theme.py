@@ -1,0 +1,152 @@
+"""Colours, axes and labels of every figure.
+
+A figure names colours by token, ``var(--cat-1)`` or, with an opacity, ``var(--cat-1/0.14)``; the page puts the
+values of the theme in force in their place, so one figure serves light and dark. Everything general (fonts, margins,
+grid, hover labels) is in ``static/berth/theme.json``, which the page adds as the figure's template.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import plotly.graph_objects as go
+
+ACCENT: Final = "var(--cat-1)"
+CATEGORICAL: Final = tuple(f"var(--cat-{i})" for i in range(1, 9))
+SEQUENTIAL: Final = tuple((i / 8, f"var(--seq-{i})") for i in range(9))
+TEXT: Final = "var(--text)"
+TEXT_2: Final = "var(--text-2)"
+MUTED: Final = "var(--text-3)"
+GROUND: Final = "var(--bg)"
+TRACK: Final = "var(--bg-hover)"
+RULE: Final = "var(--rule-strong)"
+MET: Final = "var(--div-7)"
+MISSED: Final = "var(--div-1)"
+BAND_OPACITY: Final = "band"  # the page's: 0.14 in light, 0.20 in dark
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The twin of a figure: the same numbers as rows, first column a name."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def faded(token: str, opacity: float | str = BAND_OPACITY) -> str:
+    """The same colour with an opacity."""
+    return f"{token[:-1]}/{opacity})"
+
+
+def layout(height: int, **changes: Any) -> dict[str, Any]:
+    """Layout of a figure that many pixels high; the rest comes from the page's template."""
+    return {
+        "height": height,
+        "uirevision": "keep",
+        "margin": {"l": 40, "r": 12, "t": 20, "b": 34},
+        "template": "none",
+        **changes,
+    }
+
+
+def note(text: str, **where: Any) -> dict[str, Any]:
+    """A word inside the plot, without an arrow."""
+    return {"text": text, "showarrow": False, **where}
+
+
+def axis_name(text: str, **where: Any) -> dict[str, Any]:
+    """The name of the y axis: horizontal, above its upper end."""
+    return note(
+        text,
+        xref="paper",
+        x=0,
+        yref="paper",
+        y=1,
+        yanchor="bottom",
+        yshift=7,
+        xanchor="left",
+        xshift=where.pop("xshift", -36),
+        font={"color": MUTED},
+        **where,
+    )
+
+
+def end_labels(
+    labels: Sequence[tuple[str, float, str, bool]], *, x: float, pixels_per_unit: float, gap: int = 13
+) -> list[dict[str, Any]]:
+    """Words at the right end of lines, moved apart where they would touch.
+
+    Parameters
+    ----------
+    labels : (text, y of the last point, colour, is strong), in any order
+    x : where the lines end
+    pixels_per_unit : pixels of one unit of y, to know when two labels touch
+    gap : least distance of two labels in pixels
+    """
+    placed: list[dict[str, Any]] = []
+    lowest = float("-inf")
+    for text, y, colour, strong in sorted(labels, key=lambda label: label[1]):
+        wanted = y * pixels_per_unit
+        shown = max(wanted, lowest + gap)
+        lowest = shown
+        placed.append(
+            note(
+                text,
+                x=x,
+                y=y,
+                xanchor="left",
+                yanchor="middle",
+                xshift=5,
+                yshift=round(shown - wanted),
+                font={"color": colour, "weight": 600 if strong else 400},
+            )
+        )
+    return placed
+
+
+def empty(height: int, sentence: str, *, x: dict[str, Any], y: dict[str, Any]) -> go.Figure:
+    """Axes and one sentence, for when there is nothing to draw."""
+    figure = go.Figure(layout=layout(height, xaxis=x, yaxis=y))
+    figure.add_annotation(
+        note(
+            sentence,
+            xref="paper",
+            yref="paper",
+            x=0.5,
+            y=0.5,
+            xanchor="center",
+            font={"color": TEXT_2, "size": 12},
+        )
+    )
+    return figure
+
+
+def time_axis(first_s: float, last_s: float, *, ticks: int = 5) -> dict[str, Any]:
+    """A cluster-time axis with round ticks: seconds inside, the time of day shown."""
+    step = _step((last_s - first_s) / max(1, ticks))
+    start = -(-first_s // step) * step
+    values = []
+    while start <= last_s:
+        values.append(start)
+        start += step
+    return {
+        "range": [first_s, max(last_s, first_s + 1)],
+        "tickvals": values,
+        "ticktext": [_clock(value, step) for value in values],
+        "fixedrange": False,
+    }
+
+
+def _step(wanted_s: float) -> float:
+    for step in (1, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600, 43200):
+        if step >= wanted_s:
+            return float(step)
+    return 86400.0 * max(1, round(wanted_s / 86400))
+
+
+def _clock(cluster_s: float, step: float) -> str:
+    rest = int(cluster_s) % 86400
+    if step >= 86400:
+        return f"day {int(cluster_s) // 86400 + 1}"
+    text = f"{rest // 3600:02d}:{rest % 3600 // 60:02d}"
+    return text if step >= 60 else f"{text}:{rest % 60:02d}"

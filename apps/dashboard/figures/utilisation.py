@@ -1,0 +1,286 @@
+"""Server by time: how much of each server's processors was in use, grouped by platform."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from apps.dashboard.core import words
+from apps.dashboard.figures import theme
+from apps.dashboard.figures.theme import Table
+
+HEIGHT = 344
+RIGHT = 104
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformRows:
+    """The consecutive rows of one platform and what they say together."""
+
+    name: str
+    servers: int
+    rows: int
+    now: float  # share, NaN = not known
+    mean: float
+    peak: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Utilisation:
+    """Use of the cluster over a range of cluster time.
+
+    Attributes
+    ----------
+    times_s : (T,) cluster seconds, the middle of each column
+    used : (R, T) share of the cores in use, mean of the row's servers; NaN = not reported
+    platforms : in the order of the rows
+    cluster_used, cluster_allocated : (T,) shares of the whole cluster
+    servers : servers in the picture
+    servers_per_row : of the largest platform
+    column_s : width of a column in cluster seconds
+    row_names : R names, "srv-0001 to srv-0004"
+    """
+
+    times_s: Floats
+    used: Floats
+    platforms: tuple[PlatformRows, ...]
+    cluster_used: Floats
+    cluster_allocated: Floats
+    servers: int
+    servers_per_row: int
+    column_s: float
+    row_names: tuple[str, ...]
+
+
+def title(data: Utilisation) -> str:
+    """The finding: the busiest platform now, or how much the cluster uses of what it gave away."""
+    if not data.times_s.size:
+        return "No server has reported yet"
+    busy = max(data.platforms, key=lambda p: -1.0 if np.isnan(p.now) else p.now)
+    used, given = data.cluster_used[-1], data.cluster_allocated[-1]
+    if busy.now > 0.85:
+        return (
+            f"Platform {busy.name} runs at {words.percent(busy.now, 0)}; "
+            f"the cluster uses {words.percent(used, 0)} of its processors"
+        )
+    return (
+        f"{words.percent(used, 0)} of the processors are in use, {words.percent(given, 0)} "
+        f"allocated; platform {busy.name} is busiest at {words.percent(busy.now, 0)}"
+    )
+
+
+def sub(data: Utilisation) -> str:
+    """What is measured, over what, how many."""
+    rows = "one row each" if data.servers_per_row == 1 else f"up to {data.servers_per_row} to a row"
+    return (
+        f"CPU used, {words.thousands(data.servers)} servers, {rows}, "
+        f"{words.duration(data.column_s)} of cluster time per column"
+    )
+
+
+def table(data: Utilisation) -> Table:
+    """Use by platform."""
+    return Table(
+        ("Platform", "Servers", "Now", "Mean", "Highest"),
+        tuple(
+            (
+                p.name,
+                words.thousands(p.servers),
+                words.percent(p.now, 0),
+                words.percent(p.mean, 0),
+                words.percent(p.peak, 0),
+            )
+            for p in data.platforms
+        ),
+    )
+
+
+def figure(data: Utilisation) -> go.Figure:
+    """Two lines above, the heatmap below, on one time axis."""
+    if not data.times_s.size:
+        return theme.empty(
+            HEIGHT,
+            "No server has reported yet. Rows appear with the first frame.",
+            x={"range": [0, 1], "showticklabels": False},
+            y={"range": [0, 1], "showticklabels": False},
+        )
+    half = data.column_s / 2
+    first, last = float(data.times_s[0] - half), float(data.times_s[-1] + half)
+    chart = go.Figure(
+        layout=theme.layout(
+            HEIGHT,
+            margin={"l": 84, "r": RIGHT, "t": 6, "b": 22},
+            hovermode="closest",
+            xaxis={**theme.time_axis(first, last, ticks=6), "anchor": "y2", "showspikes": True},
+            yaxis={
+                "domain": [0.84, 1],
+                "range": [0, 1.02],
+                "tickvals": [0, 0.5, 1],
+                "ticktext": ["0", "50", "100 %"],
+                "fixedrange": True,
+            },
+            yaxis2=_row_axis(data),
+        )
+    )
+    _add_lines(chart, data)
+    _add_heat(chart, data)
+    _add_missing(chart, data)
+    _add_borders(chart, data, first, last)
+    _add_notes(chart, data, last)
+    _add_key(chart)
+    return chart
+
+
+def _row_axis(data: Utilisation) -> dict[str, object]:
+    middles, names, at = [], [], 0
+    least = max(1.0, 0.034 * data.used.shape[0])  # rows that one line of text covers
+    for platform in data.platforms:
+        if platform.rows >= least:
+            middles.append(at + platform.rows / 2)
+            names.append(platform.name)
+        at += platform.rows
+    return {
+        "domain": [0, 0.81],
+        "range": [at, 0],
+        "tickvals": middles,
+        "ticktext": names,
+        "tickfont": {"color": theme.TEXT, "weight": 600},
+        "showgrid": False,
+        "fixedrange": True,
+    }
+
+
+def _add_lines(chart: go.Figure, data: Utilisation) -> None:
+    chart.add_scatter(
+        x=data.times_s,
+        y=data.cluster_used,
+        line={"color": theme.ACCENT, "width": 1.5},
+        fill="tozeroy",
+        fillcolor=theme.faded(theme.ACCENT),
+        name="used",
+        hovertemplate="%{y:.1%} of the processors used<extra></extra>",
+    )
+    chart.add_scatter(
+        x=data.times_s,
+        y=data.cluster_allocated,
+        line={"color": theme.MUTED, "width": 1.5},
+        name="allocated",
+        hovertemplate="%{y:.1%} of the units allocated<extra></extra>",
+    )
+
+
+def missing_boxes(data: Utilisation) -> list[tuple[float, float, int, int]]:
+    """Rectangles (from s, to s, first row, row after the last) that cover what was not reported."""
+    boxes: list[tuple[float, float, int, int]] = []
+    half = data.column_s / 2
+    missing = np.isnan(data.used)
+    for row in range(missing.shape[0]):
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], missing[row], [False]))))
+        for start, end in edges.reshape(-1, 2):
+            x0, x1 = float(data.times_s[start] - half), float(data.times_s[end - 1] + half)
+            if boxes and boxes[-1][:2] == (x0, x1) and boxes[-1][3] == row:
+                boxes[-1] = (x0, x1, boxes[-1][2], row + 1)
+            else:
+                boxes.append((x0, x1, row, row + 1))
+    return boxes
+
+
+def _add_missing(chart: go.Figure, data: Utilisation) -> None:
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for x0, x1, top, bottom in missing_boxes(data):
+        xs += [x0, x1, x1, x0, x0, None]
+        ys += [top, top, bottom, bottom, top, None]
+    if xs:
+        chart.add_scatter(
+            x=xs,
+            y=ys,
+            fill="toself",
+            mode="none",
+            fillcolor=theme.GROUND,
+            fillpattern={"shape": "/", "size": 5, "solidity": 0.3, "fgcolor": theme.MUTED},
+            hoveron="fills",
+            text="not reported",
+            hoverinfo="text",
+            yaxis="y2",
+        )
+
+
+def _add_heat(chart: go.Figure, data: Utilisation) -> None:
+    rows = data.used.shape[0]
+    chart.add_heatmap(
+        x=data.times_s,
+        y=np.arange(rows) + 0.5,
+        z=np.round(data.used, 3),
+        zmin=0,
+        zmax=1,
+        colorscale=theme.SEQUENTIAL,
+        # a gap too thin to see keeps plotly.js from a shortcut that sets an inline style
+        xgap=1e-6,
+        customdata=np.repeat(np.array(data.row_names)[:, None], data.times_s.size, axis=1),
+        hovertemplate="%{z:.0%} CPU used<br>%{customdata}<extra></extra>",
+        hoverongaps=False,
+        yaxis="y2",
+        showscale=False,  # plotly.js draws its colour bar with inline styles, which our pages forbid
+    )
+
+
+def _add_key(chart: go.Figure) -> None:
+    """Nine steps of the colour scale at the upper right, from 0 to 100 %."""
+    left, top, width, height = 10, 78, 8, 8
+    where = {"xref": "paper", "yref": "paper", "xsizemode": "pixel", "ysizemode": "pixel"}
+    for i, (_, colour) in enumerate(theme.SEQUENTIAL):
+        chart.add_shape(
+            type="rect",
+            xanchor=1,
+            yanchor=1,
+            x0=left + i * width,
+            x1=left + (i + 1) * width,
+            y0=-top,
+            y1=-top - height,
+            fillcolor=colour,
+            line={"width": 0},
+            **where,
+        )
+    corner = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "yanchor": "top"}
+    end = left + len(theme.SEQUENTIAL) * width
+    for text, x, y, anchor in (
+        ("CPU used", left, top - 17, "left"),
+        ("0", left, top + 9, "left"),
+        ("100 %", end, top + 9, "right"),
+    ):
+        chart.add_annotation(
+            theme.note(
+                text, xshift=x, yshift=-y, xanchor=anchor, font={"color": theme.MUTED}, **corner
+            )
+        )
+
+
+def _add_borders(chart: go.Figure, data: Utilisation, first: float, last: float) -> None:
+    at = 0
+    for platform in data.platforms[:-1]:
+        at += platform.rows
+        chart.add_shape(
+            type="line",
+            x0=first,
+            x1=last,
+            y0=at,
+            y1=at,
+            yref="y2",
+            line={"color": theme.GROUND, "width": 2, "dash": "solid"},
+        )
+
+
+def _add_notes(chart: go.Figure, data: Utilisation, last: float) -> None:
+    used, given = float(data.cluster_used[-1]), float(data.cluster_allocated[-1])
+    for label in theme.end_labels(
+        [
+            (f"allocated {words.percent(given, 0)}", given, theme.TEXT_2, False),
+            (f"used {words.percent(used, 0)}", used, theme.TEXT, True),
+        ],
+        x=last,
+        pixels_per_unit=48,
+    ):
+        chart.add_annotation({**label, "xref": "x", "yref": "y"})

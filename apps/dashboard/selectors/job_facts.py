@@ -1,0 +1,316 @@
+"""A job's facts as its pages word them."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count
+
+from apps.dashboard.core import words
+from apps.dashboard.core.job_query import JobQuery
+from apps.dashboard.selectors.jobs import allocations, matching
+from apps.inventory.models import Server
+from apps.scheduling.models import Allocation
+from apps.workloads.core.lifecycle import ACTIVE_STATES, TERMINAL_STATES, WAITING_STATES, JobState
+from apps.workloads.core.reasons import MEANINGS, Meaning, Reason
+from apps.workloads.models import Job
+
+CANCEL_MOST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One line of the list."""
+
+    job: Job
+    target: str
+    attainment: float | None
+    tone: str  # "ok", "bad" or ""
+    why: str
+    time: str
+    on: str
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Jobs by what they are doing."""
+
+    all: int
+    running: int
+    waiting: int
+    ended: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What stands under a job's title."""
+
+    target: str
+    performance: str
+    predicted: str
+    predicted_interval: str
+    attainment: float | None
+    meets: bool | None
+    servers: tuple[str, ...]
+    platforms: tuple[str, ...]
+    units: int
+    title: str
+    gauge: float  # share of the track from 0 to twice the target
+    gauge_predicted: float | None
+    has_target: bool
+    waited: float  # cluster seconds since submission, or until the end
+    to_start: float | None
+    parts: tuple[tuple[str, float], ...]  # what the time before the start was spent on
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationRow:
+    """One allocation with its server's name."""
+
+    allocation: Allocation
+    server: str
+    platform: str
+    cores: str
+
+
+def job_rows(jobs: Sequence[Job], *, now_s: float) -> tuple[JobRow, ...]:
+    """Lines of the list; one statement for the servers of all of them."""
+    places = _places([job for job in jobs if job.state in ACTIVE_STATES])
+    return tuple(
+        JobRow(
+            job=job,
+            target=words.target_text(job.target),
+            attainment=job.attainment,
+            tone=_tone(job),
+            why=_why(job),
+            time=_time(job, now_s),
+            on=places.get(job.id, ""),
+        )
+        for job in jobs
+    )
+
+
+def _tone(job: Job) -> str:
+    if job.attainment is None:
+        return ""
+    return "ok" if job.attainment >= 1 else "bad"
+
+
+def _why(job: Job) -> str:
+    if job.held:
+        return words.reason_text("Held")
+    return words.reason_text(job.reason_code) if job.reason_code else ""
+
+
+def _time(job: Job, now_s: float) -> str:
+    if job.state in TERMINAL_STATES and job.finished_s is not None:
+        return f"took {words.duration(max(0.0, job.finished_s - job.submitted_s))}"
+    if job.state == JobState.RUNNING and job.started_s is not None:
+        return f"runs {words.duration(max(0.0, now_s - job.started_s))}"
+    return f"waits {words.duration(max(0.0, now_s - job.submitted_s))}"
+
+
+def _places(jobs: Sequence[Job]) -> dict[Any, str]:
+    """Where each job runs: "srv-0212" or "srv-0212 + 3"."""
+    live = list(
+        Allocation.objects.filter(job__in=jobs, released_seq__isnull=True)
+        .order_by("id")
+        .values_list("job_id", "server_id")
+    )
+    names = dict(
+        Server.objects.filter(id__in={server for _, server in live}).values_list("id", "name")
+    )
+    by_job: dict[Any, list[str]] = {}
+    for job, server in live:
+        by_job.setdefault(job, []).append(names.get(server, str(server)))
+    return {
+        job: places[0] if len(set(places)) == 1 else f"{places[0]} + {len(set(places)) - 1}"
+        for job, places in by_job.items()
+    }
+
+
+def totals() -> Totals:
+    """Counts by group of states, one statement."""
+    by_state = dict(Job.objects.order_by().values_list("state").annotate(n=Count("id")))
+    return Totals(
+        all=sum(by_state.values()),
+        running=sum(by_state.get(state, 0) for state in ACTIVE_STATES),
+        waiting=sum(by_state.get(state, 0) for state in WAITING_STATES),
+        ended=sum(by_state.get(state, 0) for state in TERMINAL_STATES),
+    )
+
+
+def cancel_preview(query: JobQuery) -> dict[str, Any]:
+    """Counts by state of what a cancel would touch, and the ids of the newest of them."""
+    open_jobs = matching(query).exclude(state__in=TERMINAL_STATES)
+    by_state = dict(open_jobs.order_by().values_list("state").annotate(n=Count("id")))
+    ids = open_jobs.order_by("-created_at", "-id").values_list("id", flat=True)[:CANCEL_MOST]
+    return {
+        "count": sum(by_state.values()),
+        "by_state": by_state,
+        "ids": [str(pk) for pk in ids],
+        "most": CANCEL_MOST,
+    }
+
+
+def job_facts(job: Job, *, now_s: float) -> JobFacts:
+    """The facts under a job's title."""
+    rows = list(
+        Allocation.objects.filter(job=job, released_seq__isnull=True).values_list(
+            "server_id", "cores"
+        )
+    )
+    if not rows and job.state in TERMINAL_STATES:
+        last = job.allocations.order_by("-acquired_seq").values_list("decision_id", flat=True)
+        rows = list(
+            job.allocations.filter(decision_id=last.first()).values_list("server_id", "cores")
+        )
+    servers = dict(
+        Server.objects.filter(id__in=[server for server, _ in rows]).values_list(
+            "name", "platform__name"
+        )
+    )
+    kind = job.target_kind
+    value, low, high = (_number(job.predicted, name) for name in ("value", "low", "high"))
+    ratio = job.attainment
+    predicted_ratio = _predicted_ratio(job, value)
+    return JobFacts(
+        target=words.target_text(job.target),
+        performance="" if job.performance is None else words.performance_text(kind, job.performance),
+        predicted="" if value != value else words.performance_text(kind, value),
+        predicted_interval=""
+        if low != low or high != high
+        else f"{words.performance_text(kind, low)}, {words.performance_text(kind, high)}",
+        attainment=ratio,
+        meets=None if ratio is None else ratio >= 1,
+        servers=tuple(servers),
+        platforms=tuple(dict.fromkeys(servers.values())),
+        units=sum(cores for _, cores in rows),
+        title=_gauge_title(job),
+        gauge=min(1.0, (ratio or 0.0) / 2),
+        gauge_predicted=None if predicted_ratio is None else min(1.0, predicted_ratio / 2),
+        has_target=kind != "best_effort",
+        waited=max(0.0, (now_s if job.finished_s is None else job.finished_s) - job.submitted_s),
+        to_start=None if job.started_s is None else max(0.0, job.started_s - job.submitted_s),
+        parts=_parts(job),
+    )
+
+
+def _parts(job: Job) -> tuple[tuple[str, float], ...]:
+    """What the time from submission to start was spent on; empty before the start."""
+    if job.started_s is None:
+        return ()
+    marks = [
+        ("profiling", job.profiled_s),
+        ("queue", job.placed_s),
+        ("start", job.started_s),
+    ]
+    parts, before = [], job.submitted_s
+    for name, at in marks:
+        if at is not None:
+            parts.append((name, max(0.0, at - before)))
+            before = max(before, at)
+    return tuple(parts)
+
+
+def _predicted_ratio(job: Job, value: float) -> float | None:
+    field = {
+        "completion_time": "seconds",
+        "throughput_latency": "latency_seconds",
+        "ips": "ips",
+    }.get(job.target_kind)
+    wanted = _number(job.target, field) if field else float("nan")
+    if value != value or wanted != wanted or value <= 0 or wanted <= 0:
+        return None
+    return value / wanted if field == "ips" else wanted / value
+
+
+def _gauge_title(job: Job) -> str:
+    target = words.target_text(job.target)
+    if job.target_kind == "best_effort":
+        return f"Best effort: {words.percent(job.progress, 0)} of the work is done"
+    if job.attainment is None or job.performance is None:
+        return f"Not measured yet against its target: {target}"
+    reached = words.performance_text(job.target_kind, job.performance)
+    if job.target_kind == "completion_time":
+        verb = "Took" if job.state in TERMINAL_STATES else "Expected to take"
+        return f"{verb} {reached}; target: {target}"
+    return f"{reached} against a target of {target}"
+
+
+def waiting_reason(job: Job) -> Meaning | None:
+    """What a waiting job waits for, in full."""
+    code = "Held" if job.held else job.reason_code
+    return MEANINGS[Reason(code)] if code in set(Reason) else None
+
+
+def allocation_rows(job: Job) -> tuple[AllocationRow, ...]:
+    """Every allocation of a job with names instead of ids."""
+    rows = allocations(job)
+    servers = {
+        pk: (name, platform)
+        for pk, name, platform in Server.objects.filter(
+            id__in={row.server_id for row in rows}
+        ).values_list("id", "name", "platform__name")
+    }
+    return tuple(
+        AllocationRow(
+            row,
+            *servers.get(row.server_id, (f"server {row.server_id}", "–")),
+            words.plural(row.cores, "core"),
+        )
+        for row in rows
+    )
+
+
+def spec_of(job: Job) -> dict[str, Any]:
+    """The specification as it would be posted again."""
+    spec: dict[str, Any] = {"application": job.application.name, "target": job.target}
+    if job.input_bytes:
+        spec["input_bytes"] = job.input_bytes
+    if job.tasks_total != 1:
+        spec["tasks"] = job.tasks_total
+    if job.duration_s is not None:
+        spec["duration_s"] = job.duration_s
+    if job.units_requested is not None:
+        spec["units"] = job.units_requested
+    if job.priority:
+        spec["priority"] = job.priority
+    spec["gang"] = job.gang
+    for name in ("constraints", "labels", "annotations"):
+        if getattr(job, name):
+            spec[name] = getattr(job, name)
+    return spec
+
+
+def api_calls(job: Job, spec: dict[str, Any], *, host: str) -> tuple[tuple[str, str], ...]:
+    """The REST, CLI and Python calls that give what the page shows."""
+    body = json.dumps({"name": job.name, "spec": spec})
+    return (
+        ("This job", f"curl -H \"Authorization: Bearer $BERTH_TOKEN\" {host}/api/v1/jobs/{job.id}/"),
+        (
+            "Why it is where it is",
+            f'curl -H "Authorization: Bearer $BERTH_TOKEN" {host}/api/v1/jobs/{job.id}/explanation/',
+        ),
+        (
+            "The same job once more",
+            'curl -X POST -H "Authorization: Bearer $BERTH_TOKEN" -H "Content-Type: application/json" \\\n'
+            f'  -H "Idempotency-Key: $(uuidgen)" {host}/api/v1/jobs/ \\\n  -d {shlex.quote(body)}',
+        ),
+        ("Command line", f"berth get {job.id}\nberth why {job.id}\nberth watch {job.id}"),
+        (
+            "Python",
+            "import os, httpx\n\n"
+            f'client = httpx.Client(base_url="{host}", '
+            'headers={"Authorization": f"Bearer {os.environ[\'BERTH_TOKEN\']}"})\n'
+            f'job = client.get("/api/v1/jobs/{job.id}/").raise_for_status().json()\n'
+            'print(job["status"])',
+        ),
+    )
+
+
+def _number(values: dict[str, Any], name: str | None) -> float:
+    value = values.get(name) if name else None
+    return float(value) if isinstance(value, int | float) else float("nan")

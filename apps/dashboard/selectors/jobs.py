@@ -1,0 +1,302 @@
+"""What the Jobs list and a job's page show."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from django.core.cache import cache
+from django.db.models import Count, Q, QuerySet
+from django.http import Http404
+
+from apps.common.paging import Order, Page, keyset_page
+from apps.dashboard.core.job_query import STATES, JobQuery, with_part
+from apps.dashboard.core.words import TARGET_KINDS, reason_text
+from apps.dashboard.figures.performance import Moment, Performance
+from apps.execution.models import JobSample, Launch
+from apps.operations.models import Event
+from apps.scheduling.models import Allocation
+from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState
+from apps.workloads.models import Job
+
+ORDER = Order(columns=("created_at", "id"), descending=True)
+PAGE_ROWS = 50
+FACETS_KEPT_S = 3
+EVENTS_SHOWN = 200
+SAMPLES_SHOWN = 2_000
+
+
+def jobs_page(query: JobQuery, *, cursor: str | None, limit: int = PAGE_ROWS) -> Page[Job]:
+    """One page of the jobs that match, newest first."""
+    rows = matching(query).select_related("application", "project", "created_by")
+    return keyset_page(rows, ORDER, limit=limit, cursor=cursor or None)
+
+
+def matching(query: JobQuery) -> QuerySet[Job]:
+    """The jobs that match a query."""
+    jobs = Job.objects.all()
+    if query.states:
+        jobs = jobs.filter(state__in=query.states)
+    if query.app:
+        jobs = jobs.filter(application__name=query.app)
+    if query.target:
+        jobs = jobs.filter(target_kind=query.target)
+    if query.reason:
+        jobs = jobs.filter(reason_code=query.reason)
+    if query.project:
+        jobs = jobs.filter(project__name=query.project)
+    if query.priority is not None:
+        jobs = jobs.filter(priority=query.priority)
+    if "held" in query.flags:
+        jobs = jobs.filter(held=True)
+    if "below" in query.flags:
+        jobs = jobs.filter(attainment__lt=1.0)
+    if "met" in query.flags:
+        jobs = jobs.filter(attainment__gte=1.0)
+    for name, value in query.labels:
+        jobs = jobs.filter(**{"labels__contains": {name: value}})
+    for word in query.words:
+        jobs = jobs.filter(name__icontains=word)
+    return jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One value of a facet: how many jobs have it and the query that lists them."""
+
+    name: str
+    count: int
+    text: str
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """One column to filter by."""
+
+    name: str
+    choices: tuple[Choice, ...]
+
+
+def facets(text: str, query: JobQuery) -> tuple[Facet, ...]:
+    """Counts over all jobs; each choice is a link that sets or clears it in the query text."""
+    counts = _facet_counts()
+    return (
+        Facet(
+            "State",
+            tuple(
+                _choice(text, "state", state, state, counts["state"][state], state in query.states)
+                for state in STATES
+                if counts["state"].get(state)
+            ),
+        ),
+        Facet(
+            "Target",
+            tuple(
+                _choice(text, "target", kind, TARGET_KINDS.get(kind, kind), n, kind == query.target)
+                for kind, n in counts["target"].items()
+            ),
+        ),
+        Facet(
+            "Waits for",
+            tuple(
+                _choice(text, "reason", code, reason_text(code), n, code == query.reason)
+                for code, n in counts["reason"].items()
+            ),
+        ),
+        Facet(
+            "Application",
+            tuple(
+                _choice(text, "app", name, name, n, name == query.app)
+                for name, n in counts["app"].items()
+            ),
+        ),
+    )
+
+
+def _choice(text: str, key: str, value: str, name: str, count: int, current: bool) -> Choice:
+    return Choice(name, count, with_part(text, key, "" if current else value), current)
+
+
+def _facet_counts() -> dict[str, dict[str, int]]:
+    counts: dict[str, dict[str, int]] | None = cache.get("dashboard.facets")
+    if counts is None:
+        waiting = Job.objects.filter(state__in=WAITING_STATES).exclude(reason_code="")
+        counts = {
+            "state": _counted(Job.objects.all(), "state"),
+            "target": _counted(Job.objects.all(), "target_kind"),
+            "reason": _counted(waiting, "reason_code", most=5),
+            "app": _counted(Job.objects.all(), "application__name", most=6),
+        }
+        cache.set("dashboard.facets", counts, FACETS_KEPT_S)
+    return counts
+
+
+def _counted(jobs: QuerySet[Job], column: str, *, most: int = 10) -> dict[str, int]:
+    rows = jobs.order_by().values_list(column).annotate(n=Count("id")).order_by("-n", column)
+    return dict(rows[:most])
+
+
+def job(job_id: str | UUID) -> Job:
+    """One job with what its page names beside it.
+
+    Raises
+    ------
+    Http404 : there is no such job.
+    """
+    try:
+        found = (
+            Job.objects.select_related("application", "project", "created_by")
+            .filter(id=UUID(str(job_id)))
+            .first()
+        )
+    except ValueError:
+        found = None
+    if found is None:
+        raise Http404(f"there is no job {job_id}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of a job's way."""
+
+    name: str
+    icon: str
+    mark: str  # "", "now" or "todo"
+    took_s: float | None
+    at_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The stages of a job with their durations, and the shares before its start."""
+
+    stages: tuple[Stage, ...]
+    title: str
+    waited_s: float | None
+
+
+def way(found: Job, *, now_s: float) -> tuple[Stage, ...]:
+    """Submitted, profiled, queued, started, running or how it ended."""
+    ended = found.state in TERMINAL_STATES
+    end_s = found.finished_s if ended else None
+    marks = [
+        ("Submitted", found.submitted_s),
+        ("Profiled", found.profiled_s),
+        ("Queued", found.queued_s),
+        ("Placed", found.placed_s),
+        ("Running", found.started_s),
+    ]
+    reached = [(name, at) for name, at in marks if at is not None]
+    if found.profiled_s is None:  # a known application is not profiled again
+        marks = [mark for mark in marks if mark[0] != "Profiled" or found.state == JobState.PROFILING]
+    if ended:
+        marks = [mark for mark in marks if mark[1] is not None]
+        marks.append((str(found.state).capitalize(), end_s))
+        reached.append((str(found.state).capitalize(), end_s))
+    following = {name: after for (name, _), (_, after) in zip(reached, reached[1:], strict=False)}
+    latest = reached[-1][0]
+    return tuple(
+        _stage(found, name, at, following.get(name), latest=name == latest, ended=ended, now_s=now_s)
+        for name, at in marks
+    )
+
+
+def _stage(
+    found: Job,
+    name: str,
+    at: float | None,
+    after: float | None,
+    *,
+    latest: bool,
+    ended: bool,
+    now_s: float,
+) -> Stage:
+    if at is None:
+        now = name == "Profiled" and found.state == JobState.PROFILING
+        return Stage(name, "st-profiling" if now else "st-submitted", "now" if now else "todo", None, None)
+    if latest and ended:
+        icons = {"succeeded": "st-done", "failed": "st-failed", "cancelled": "st-cancelled"}
+        return Stage(name, icons[found.state], "", None, at)
+    if latest:
+        icon = "st-running" if found.state == JobState.RUNNING else "st-queued"
+        return Stage(name, icon, "now", max(0.0, now_s - at), at)
+    return Stage(name, "st-done", "", None if after is None else max(0.0, after - at), at)
+
+
+def allocations(found: Job) -> Sequence[Allocation]:
+    """Every allocation of a job, the live ones first, newest first."""
+    rows = found.allocations.order_by("-acquired_seq").select_related("decision")[:100]
+    return sorted(rows, key=lambda row: row.released_seq is not None)
+
+
+def events(found: Job) -> Sequence[Event]:
+    """The job's events, newest first."""
+    return list(Event.objects.filter(subject=str(found.id)).order_by("-seq")[:EVENTS_SHOWN])
+
+
+def launches(found: Job) -> Sequence[Launch]:
+    """Every launch of a job, newest first."""
+    return list(found.launches.order_by("-attempt"))
+
+
+def performance(job_id: str) -> Performance:
+    """The reports of one job against its target."""
+    found = job(job_id)
+    rows = list(
+        JobSample.objects.filter(job=found)
+        .order_by("-cluster_s")
+        .values_list("cluster_s", "attainment", "progress", "cpu_share", "performance")[:SAMPLES_SHOWN]
+    )[::-1]
+    table = np.array(
+        [[np.nan if value is None else value for value in row] for row in rows], dtype=float
+    ).reshape(-1, 5)
+    predicted, low, high = predicted_attainment(found)
+    return Performance(
+        times_s=table[:, 0],
+        attainment=table[:, 1],
+        progress=table[:, 2],
+        cpu=table[:, 3],
+        performance=table[:, 4],
+        target_kind=found.target_kind,
+        predicted=predicted,
+        predicted_low=low,
+        predicted_high=high,
+        moments=tuple(
+            Moment(launch.started_s, "started" if launch.attempt <= 1 else f"start {launch.attempt}")
+            for launch in reversed(launches(found))
+            if launch.started_s is not None
+        ),
+    )
+
+
+def predicted_attainment(found: Job) -> tuple[float, float, float]:
+    """The prediction as performance over target: value, low, high; NaN where there is none."""
+    values = [_number(found.predicted, name) for name in ("value", "low", "high")]
+    if found.target_kind in {"completion_time", "throughput_latency"}:
+        field = "seconds" if found.target_kind == "completion_time" else "latency_seconds"
+        wanted = _number(found.target, field)
+        value, high, low = (wanted / v if v > 0 else float("nan") for v in values)
+        return value, low, high
+    if found.target_kind == "ips":
+        wanted = _number(found.target, "ips")
+        value, low, high = (v / wanted if wanted > 0 else float("nan") for v in values)
+        return value, low, high
+    return float("nan"), float("nan"), float("nan")
+
+
+def search(text: str, *, most: int = 6) -> Sequence[Job]:
+    """Jobs whose id or name begins with or holds the text, newest first."""
+    wanted = Q(name__icontains=text)
+    try:
+        wanted |= Q(id=UUID(text))
+    except ValueError:
+        pass
+    return list(Job.objects.filter(wanted).order_by("-created_at", "-id")[:most])
+
+
+def _number(values: dict[str, Any], name: str) -> float:
+    value = values.get(name)
+    return float(value) if isinstance(value, int | float) else float("nan")

@@ -1,0 +1,279 @@
+"""What the cluster map and a server's page show."""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from django.db import connection
+from django.http import Http404
+from numpy.typing import NDArray
+
+from apps.common.core.interference import N_SOURCES, SOURCES
+from apps.classification.models import Profile
+from apps.dashboard.core import words
+from apps.dashboard.core.ranges import TimeRange
+from apps.dashboard.core.why import VERDICTS
+from apps.dashboard.figures.pressure import Pressure
+from apps.dashboard.figures.server_history import ServerHistory
+from apps.dashboard.selectors.frames import server_shares
+from apps.inventory.models import Platform, Rack, ResourceUnit, Server, ServerState
+from apps.scheduling.models import Allocation
+from apps.workloads.models import Job
+
+STATES = (ServerState.ACTIVE, ServerState.CORDONED, ServerState.DRAINING, ServerState.DOWN)
+UNKNOWN = 255
+CONSIDERED = 400
+Floats = NDArray[np.float64]
+
+
+def map_layout() -> dict[str, Any]:
+    """What rarely changes of the map: names, platforms, racks, cores; one entry per server in order of id."""
+    platforms = list(Platform.objects.order_by("rank").values_list("id", "name"))
+    racks = list(Rack.objects.order_by("id").values_list("id", "name"))
+    platform_at = {pk: i for i, (pk, _) in enumerate(platforms)}
+    rack_at = {pk: i for i, (pk, _) in enumerate(racks)}
+    rows = list(
+        Server.objects.order_by("id").values_list("id", "name", "platform_id", "rack_id", "cores")
+    )
+    return {
+        "ids": [row[0] for row in rows],
+        "names": [row[1] for row in rows],
+        "platform": [platform_at[row[2]] for row in rows],
+        "rack": [rack_at[row[3]] for row in rows],
+        "cores": [row[4] for row in rows],
+        "platforms": [name for _, name in platforms],
+        "racks": [name for _, name in racks],
+        "sources": [{"key": key, "name": words.SOURCE_NAMES[key]} for key in SOURCES],
+        "states": [str(state.value) for state in STATES],
+    }
+
+
+_MAP = """
+SELECT r.cpu_share, s.used_cores::float / s.cores, extract(epoch FROM %s - r.at), s.state, s.cores, s.id
+FROM inventory_server s LEFT JOIN inventory_serverreading r ON r.server_id = s.id ORDER BY s.id
+"""
+
+
+def map_state(*, now: datetime) -> dict[str, Any]:
+    """What moves: one byte per server and layer, base64; 0-200 = half percents or points, 255 = not known.
+
+    ``age`` counts seconds since the heartbeat, at most 250; ``state`` is an index; ``pressure`` has ten layers.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_MAP, [now])
+        rows = cursor.fetchall()
+    cpu = _bytes([None if r[0] is None else 200 * r[0] for r in rows], most=200)
+    allocated = _bytes([200 * r[1] for r in rows], most=200)
+    age = _bytes([None if r[2] is None else float(r[2]) for r in rows], most=250)
+    order = {str(state.value): i for i, state in enumerate(STATES)}
+    state = bytes(order[r[3]] for r in rows)
+    units = np.array([r[4] for r in rows], dtype=float)[:, None]
+    caused = _caused_by_server([r[5] for r in rows])
+    pressure = np.clip(2 * caused / np.maximum(units - 1, 1), 0, 200).astype(np.uint8)
+    return {
+        "cpu": _text(cpu),
+        "allocated": _text(allocated),
+        "age": _text(age),
+        "state": _text(state),
+        "pressure": [_text(np.ascontiguousarray(pressure[:, i]).tobytes()) for i in range(N_SOURCES)],
+    }
+
+
+def _caused_by_server(ids: Sequence[int]) -> Floats:
+    """(S, 10) sum over the busy units of each server of the score their job causes."""
+    rows = list(
+        Allocation.objects.filter(released_seq__isnull=True).values_list(
+            "server_id", "cores", "caused"
+        )
+    )
+    total = np.zeros((len(ids), N_SOURCES))
+    if not rows:
+        return total
+    places = np.searchsorted(np.array(ids), np.array([row[0] for row in rows]))
+    scores = np.array([row[2] for row in rows], dtype=float).reshape(-1, N_SOURCES)
+    cores = np.array([row[1] for row in rows], dtype=float)[:, None]
+    np.add.at(total, np.minimum(places, len(ids) - 1), scores * cores)
+    return total
+
+
+def _bytes(values: Sequence[float | None], *, most: int) -> bytes:
+    numbers = np.array([np.nan if v is None else v for v in values], dtype=float)
+    known = np.clip(np.nan_to_num(numbers), 0, most).round()
+    return bytes(np.where(np.isnan(numbers), UNKNOWN, known).astype(np.uint8).tobytes())
+
+
+def _text(raw: bytes) -> str:
+    return base64.b64encode(raw).decode("ascii")
+
+
+def server(name: str) -> Server:
+    """One server with its platform, rack and last reading.
+
+    Raises
+    ------
+    Http404 : there is no such server.
+    """
+    found = (
+        Server.objects.select_related("platform", "rack", "reading").filter(name=name).first()
+    )
+    if found is None:
+        raise Http404(f"there is no server called {name!r}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """One job on a server."""
+
+    job: Job
+    cores: tuple[int, ...]
+    colour: int  # of the chart palette; 0 = grey
+    since_s: float
+    caused: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """One resource unit of a server."""
+
+    number: int
+    tenant: Tenant | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tenancy:
+    """Who holds which core of a server."""
+
+    cores: tuple[Core, ...]
+    tenants: tuple[Tenant, ...]
+
+
+PALETTE = (1, 3, 4, 5)
+
+
+def tenancy(found: Server) -> Tenancy:
+    """Cores with their tenants; three statements whatever the server's size."""
+    units = list(
+        ResourceUnit.objects.filter(server=found)
+        .order_by("core")
+        .values_list("core", "allocation_id")
+    )
+    held = {allocation for _, allocation in units if allocation is not None}
+    rows = Allocation.objects.filter(id__in=held).select_related("job", "job__application")
+    tenants: dict[int, Tenant] = {}
+    for i, row in enumerate(rows.order_by("acquired_seq")):
+        tenants[row.id] = Tenant(
+            job=row.job,
+            cores=tuple(core for core, allocation in units if allocation == row.id),
+            colour=PALETTE[i] if i < len(PALETTE) else 0,
+            since_s=row.acquired_s,
+            caused=tuple(row.caused),
+        )
+    return Tenancy(
+        cores=tuple(Core(core, tenants.get(allocation or -1)) for core, allocation in units),
+        tenants=tuple(tenants.values()),
+    )
+
+
+def pressure(name: str) -> Pressure:
+    """Caused and tolerated scores of the ten sources on one server."""
+    found = server(name)
+    here = tenancy(found)
+    total = sum(
+        (len(tenant.cores) * np.array(tenant.caused, dtype=float) for tenant in here.tenants),
+        np.zeros(N_SOURCES),
+    )
+    mean = total / max(1, found.cores - 1)
+    tolerated, picky = _tolerated(here)
+    return Pressure(
+        caused=np.clip(mean, 0, 100),
+        tolerated=tolerated,
+        picky=picky,
+        server=found.name,
+        tenants=len(here.tenants),
+    )
+
+
+def _tolerated(here: Tenancy) -> tuple[Floats, tuple[str, ...]]:
+    """Least tolerated score per source over the tenants, and whose it is."""
+    wanted = {tenant.job.application_id for tenant in here.tenants}
+    cells = dict(
+        Profile.objects.filter(application_id__in=wanted, is_current=True).values_list(
+            "application_id", "cells"
+        )
+    )
+    least = np.full(N_SOURCES, np.nan)
+    whose = [""] * N_SOURCES
+    for tenant in here.tenants:
+        scores = _scores(cells.get(tenant.job.application_id))
+        for i, score in enumerate(scores):
+            if np.isnan(least[i]) or score < least[i]:
+                least[i], whose[i] = score, tenant.job.name
+    return least, tuple(whose)
+
+
+def _scores(cells: dict[str, Any] | None) -> list[float]:
+    row = (cells or {}).get("tolerated") or {}
+    values = row.get("value") or []
+    return [float(v) for v in values] if len(values) == N_SOURCES else []
+
+
+def history(name: str, span: TimeRange) -> ServerHistory:
+    """Use of one server over a range of cluster time."""
+    found = server(name)
+    at = Server.objects.filter(id__lt=found.id).count()
+    times_s, used = server_shares(span, "server_cpu", most=240)
+    _, given = server_shares(span, "server_allocated", most=240)
+    nothing = np.full(times_s.size, np.nan)
+    return ServerHistory(
+        server=found.name,
+        times_s=times_s,
+        used=used[:, at] if at < used.shape[1] else nothing,
+        allocated=given[:, at] if at < given.shape[1] else nothing,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """How the latest decisions looked at a server."""
+
+    looked: int
+    examined: int
+    chosen: int
+    main_rejection: str
+
+
+_CONSIDERED = """
+SELECT count(*), count(*) FILTER (WHERE c->>'verdict' = 'chosen'),
+       mode() WITHIN GROUP (ORDER BY c->>'verdict') FILTER (WHERE c->>'verdict' <> 'chosen')
+FROM (SELECT candidates FROM scheduling_decision ORDER BY at DESC, id DESC LIMIT %s) latest,
+     jsonb_array_elements(latest.candidates) c
+WHERE c->>'server' = %s OR c->>'server_id' = %s
+"""
+
+
+def considered(found: Server) -> Considered:
+    """Among the latest decisions: how often a unit of the server was examined, chosen, and why not."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CONSIDERED, [CONSIDERED, found.name, str(found.id)])
+        examined, chosen, verdict = cursor.fetchone()
+    return Considered(CONSIDERED, examined, chosen, VERDICTS.get(verdict or "", verdict or ""))
+
+
+def search(text: str, *, most: int = 4) -> Sequence[Server]:
+    """Servers whose name holds the text."""
+    return list(
+        Server.objects.filter(name__icontains=text).select_related("platform").order_by("name")[:most]
+    )
+
+
+def decisions_about(found: Server, *, most: int = 12) -> Sequence[Allocation]:
+    """The latest allocations made on a server, each with its decision and job, newest first."""
+    return list(
+        Allocation.objects.filter(server_id=found.id)
+        .select_related("job", "decision")
+        .order_by("-acquired_seq")[:most]
+    )

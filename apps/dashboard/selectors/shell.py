@@ -1,0 +1,85 @@
+"""What stands around every page: the rail with its counts, the cluster's name, where live data comes from."""
+
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.core.cache import cache
+from django.http import HttpRequest
+
+from apps.inventory.models import Cluster
+from apps.workloads.core.lifecycle import JobState
+from apps.workloads.models import Job
+
+WAITING = (JobState.SUBMITTED, JobState.PROFILING, JobState.QUEUED)
+COUNT_KEPT_S = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RailItem:
+    """One entry of the rail; ``pages`` are the names of the pages that belong to it."""
+
+    url: str
+    label: str
+    icon: str
+    pages: tuple[str, ...] = ()
+    phone: bool = False
+    current: bool = False
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """The frame of a page."""
+
+    cluster_name: str
+    stream_url: str
+    rail: tuple[tuple[RailItem, ...], ...]
+
+
+RAIL = (
+    (
+        RailItem("overview", "Overview", "overview", phone=True),
+        RailItem("submit", "Submit", "submit", phone=True),
+        RailItem("jobs", "Jobs", "jobs", pages=("job",), phone=True),
+        RailItem("map", "Cluster map", "map", pages=("server",), phone=True),
+    ),
+    (
+        RailItem("decisions", "Decisions", "decisions", pages=("decision",), phone=True),
+        RailItem("sampling", "Sampling", "sampling"),
+    ),
+)
+
+
+def shell_of(request: HttpRequest) -> Shell:
+    """The frame around one page, for the person who asked for it."""
+    match = request.resolver_match
+    page = match.url_name if match is not None else ""
+    signed_in = request.user.is_authenticated
+    name, waiting = _facts() if signed_in else ("", 0)
+    return Shell(
+        cluster_name=name,
+        stream_url=str(getattr(settings, "BERTH_STREAM_URL", "")) if signed_in else "",
+        rail=tuple(tuple(_shown(item, page or "", waiting) for item in group) for group in RAIL),
+    )
+
+
+def _shown(item: RailItem, page: str, waiting: int) -> RailItem:
+    return RailItem(
+        item.url,
+        item.label,
+        item.icon,
+        pages=item.pages,
+        phone=item.phone,
+        current=page == item.url or page in item.pages,
+        count=waiting if item.url == "jobs" else 0,
+    )
+
+
+def _facts() -> tuple[str, int]:
+    """The cluster's name and how many jobs wait; asked of the database once in two seconds."""
+    facts: tuple[str, int] | None = cache.get("dashboard.shell")
+    if facts is None:
+        name = Cluster.objects.filter(id=1).values_list("name", flat=True).first()
+        facts = (name or "no cluster", Job.objects.filter(state__in=WAITING).count())
+        cache.set("dashboard.shell", facts, COUNT_KEPT_S)
+    return facts

@@ -1,0 +1,196 @@
+"""What the templates need beyond Django's own: numbers as people read them, icons, states, small pictures."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from apps.dashboard.core import words
+from apps.dashboard.selectors.shell import Shell, shell_of
+
+register = template.Library()
+
+register.filter("thousands", lambda value, digits=0: words.thousands(_float(value), digits))
+register.filter("significant", lambda value, digits=3: words.significant(_float(value), digits))
+register.filter("signed", lambda value, digits=0: words.signed(_float(value), digits))
+register.filter("percent", lambda value, digits=1: words.percent(_float(value), digits))
+register.filter("duration", lambda value: words.duration(_float(value)))
+register.filter("cluster_time", lambda value: words.cluster_time(_float(value), seconds=True))
+register.filter("cluster_day", lambda value: words.cluster_day(_float(value)))
+register.filter("byte_size", lambda value: words.byte_size(_float(value)))
+register.filter("reason_text", words.reason_text)
+register.filter("target_text", words.target_text)
+register.filter("short_id", lambda value: str(value)[:13])
+
+STATE_ICONS = {
+    "submitted": "st-submitted",
+    "profiling": "st-profiling",
+    "queued": "st-queued",
+    "starting": "st-starting",
+    "running": "st-running",
+    "succeeded": "st-done",
+    "failed": "st-failed",
+    "cancelled": "st-cancelled",
+    "held": "st-held",
+    "active": "st-running",
+    "cordoned": "st-held",
+    "draining": "st-queued",
+    "down": "st-failed",
+}
+
+
+@register.simple_tag(takes_context=True)
+def shell(context: template.Context) -> Shell:
+    """What every page shows around its own content."""
+    return shell_of(context["request"])
+
+
+@register.simple_tag
+def icon(name: str, cls: str = "ic") -> SafeString:
+    """One picture of the sprite, hidden from screen readers: a word always stands beside it."""
+    return format_html('<svg class="{}" aria-hidden="true"><use href="#i-{}"/></svg>', cls, name)
+
+
+@register.simple_tag
+def state(value: str, held: bool = False) -> SafeString:
+    """A state as shape and word."""
+    shown = "held" if held and value in {"submitted", "profiling", "queued"} else value
+    return format_html(
+        '<span class="state" data-s="{}">{}{}</span>',
+        shown,
+        icon(STATE_ICONS.get(shown, "circ")),
+        shown.capitalize(),
+    )
+
+
+@register.simple_tag
+def spark(values: Sequence[float]) -> SafeString:
+    """A line of 72 by 32 px without axes, its last point marked; nothing where fewer than two values are known."""
+    known = [(i, v) for i, v in enumerate(values) if not math.isnan(v)]
+    if len(known) < 2:
+        return mark_safe("")
+    low, high = min(v for _, v in known), max(v for _, v in known)
+    span = high - low or 1.0
+    points = [
+        (i / (len(values) - 1) * 68, 28 - (v - low) / span * 24 if high > low else 16.0)
+        for i, v in known
+    ]
+    path = "L".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return format_html(
+        '<svg viewBox="0 0 72 32" class="spark plot" aria-hidden="true"><path d="M{}" class="ln sn"/>'
+        '<circle cx="{}" cy="{}" r="2" class="fa"/></svg>',
+        path,
+        f"{points[-1][0]:.1f}",
+        f"{points[-1][1]:.1f}",
+    )
+
+
+@register.simple_tag
+def headroom_bar(points: float) -> SafeString:
+    """Tolerated minus caused on a track of -50 to +50 points: blue to the right is room, brown to the left is none."""
+    known = 0.0 if math.isnan(points) else max(-50.0, min(50.0, points))
+    width = abs(known) / 50 * 22
+    return format_html(
+        '<svg class="cellbar" viewBox="0 0 44 8" aria-hidden="true"><rect width="44" height="8" class="fq"/>'
+        '<rect x="{}" width="{}" height="8" class="{}"/><path d="M22 -1v10" class="st"/></svg>',
+        f"{22 if known >= 0 else 22 - width:.1f}",
+        f"{width:.1f}",
+        "fp" if known >= 0 else "fm",
+    )
+
+
+@register.simple_tag
+def share_bar(share: float, cls: str = "fa") -> SafeString:
+    """A share in [0, 1] on a track of 44 px."""
+    known = 0.0 if math.isnan(share) else max(0.0, min(1.0, share))
+    return format_html(
+        '<svg class="cellbar" viewBox="0 0 44 8" aria-hidden="true"><rect width="44" height="8" class="fq"/>'
+        '<rect width="{}" height="8" class="{}"/></svg>',
+        f"{44 * known:.1f}",
+        cls,
+    )
+
+
+@register.simple_tag(takes_context=True)
+def query(context: template.Context, **changes: Any) -> str:
+    """The page's own query string with some values changed; an empty value removes its key."""
+    values = context["request"].GET.copy()
+    for name, value in changes.items():
+        if value in ("", None):
+            values.pop(name, None)
+        else:
+            values[name] = str(value)
+    return f"?{values.urlencode()}" if values else "?"
+
+
+@register.filter
+def item(mapping: dict[str, Any], key: str) -> Any:
+    """A value of a mapping by a key the template computed."""
+    return mapping.get(key)
+
+
+def _float(value: Any) -> float:
+    return math.nan if value is None or value == "" else float(value)
+
+
+@register.simple_tag
+def stage_bar(parts: Sequence[tuple[str, float]]) -> SafeString:
+    """The time before a start to scale, each part with its name."""
+    total = sum(seconds for _, seconds in parts) or 1.0
+    shades = {"profiling": "fn", "queue": "fa", "start": "ft"}
+    at, bars, names = 0.0, [], []
+    for name, seconds in parts:
+        width = max(0.4, 100 * seconds / total)
+        bars.append(
+            format_html(
+                '<rect x="{}" width="{}" height="8" class="{}"/>',
+                f"{min(at, 99.6):.2f}",
+                f"{width:.2f}",
+                shades[name],
+            )
+        )
+        names.append(format_html("<span>{} {}</span>", name, words.duration(seconds)))
+        at += 100 * seconds / total
+    return format_html(
+        '<svg class="stagebar plot" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">{}</svg>'
+        '<p class="stage-names">{}</p>',
+        mark_safe("".join(bars)),  # noqa: S308 - parts are escaped by format_html
+        mark_safe("".join(names)),  # noqa: S308 - parts are escaped by format_html
+    )
+
+
+@register.simple_tag
+def gauge(share: float, predicted: float | None, has_target: bool, ratio: float | None) -> SafeString:
+    """Performance over target on a track from 0 to 2 with the target in the middle; blank without a target."""
+    if not has_target:
+        return mark_safe("")
+    x = 8 + share * 384
+    bar = (
+        format_html('<rect x="8" y="34" width="{}" height="8" class="fa"/>', f"{x - 8:.1f}")
+        if ratio is not None
+        else ""
+    )
+    mark = (
+        format_html(
+            '<path d="M{} 58h8l-4,-7z" class="fn"/><text x="{}" y="72" class="mid dim">predicted</text>',
+            f"{4 + predicted * 384:.1f}",
+            f"{min(360.0, max(30.0, 8 + predicted * 384)):.1f}",
+        )
+        if predicted is not None
+        else ""
+    )
+    words_now = "" if ratio is None else f"{words.significant(ratio)} × target"
+    return format_html(
+        '<svg class="gaugebar plot" viewBox="0 0 400 78" role="img" aria-label="{}">'
+        '<rect x="8" y="30" width="192" height="16" class="fbad" opacity=".16"/>'
+        '<rect x="200" y="30" width="192" height="16" class="fq"/>{}'
+        '<rect x="199" y="24" width="2" height="28" class="ft"/>'
+        '<text x="200" y="16" class="mid strong">target</text>{}'
+        '<text x="8" y="72">0</text><text x="392" y="72" class="end">2 ×</text></svg>',
+        words_now or "not measured yet",
+        bar,
+        mark,
+    )

@@ -1,0 +1,50 @@
+"""The decision log, one decision, and how good the samples are."""
+
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from apps.common.problems import ProblemError
+from apps.dashboard.selectors import decisions as read
+from apps.dashboard.views.access import page
+from apps.scheduling.models import Outcome
+
+OUTCOMES = [(str(value), str(value)) for value in Outcome.values]
+
+
+@page
+def decisions(request: HttpRequest) -> HttpResponse:
+    """One page of the log."""
+    outcome = request.GET.get("outcome", "")
+    outcome = outcome if outcome in Outcome.values else ""
+    try:
+        rows = read.decisions_page(cursor=request.GET.get("cursor"), outcome=outcome)
+    except ProblemError:
+        rows = read.decisions_page(cursor=None, outcome=outcome)
+    return render(
+        request,
+        "dashboard/decisions.html",
+        {"page": rows, "outcome": outcome, "outcomes": OUTCOMES, "summary": read.log_summary()},
+    )
+
+
+@page
+def decision(request: HttpRequest, decision_id: UUID) -> HttpResponse:
+    """One decision with all it knew."""
+    found = read.decision(decision_id)
+    return render(
+        request,
+        "dashboard/decision.html",
+        {"decision": found, "job": found.job, "why": read.explanation(found)},
+    )
+
+
+@page
+def sampling(request: HttpRequest) -> HttpResponse:
+    """Measured rank against the promise, for three sample sizes, offline and live."""
+    return render(
+        request,
+        "dashboard/sampling.html",
+        {"sizes": read.SAMPLE_SIZES, "summary": read.sampling_summary()},
+    )

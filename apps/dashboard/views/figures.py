@@ -1,0 +1,117 @@
+"""Figures as JSON: the picture, its title, its table twin."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from django.core.cache import cache
+from django.http import Http404, HttpRequest, HttpResponse
+
+from apps.dashboard.core import words
+from apps.dashboard.figures import (
+    attainment,
+    decision_latency,
+    performance,
+    power,
+    pressure,
+    quality_cdf,
+    queue,
+    server_history,
+)
+from apps.dashboard.figures import utilisation as utilisation_figure
+from apps.dashboard.selectors import decisions, jobs, overview, servers, utilisation
+from apps.dashboard.views.access import asked_range, page
+from apps.inventory.selectors import cluster_now
+
+KEPT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a figure's numbers come from and which module draws them."""
+
+    read: Callable[[HttpRequest], Any]  # each figure has its own type of data
+    draw: ModuleType
+    api: str  # the REST call that gives the same facts
+    kept_s: float = KEPT_S
+
+
+SOURCES: dict[str, Source] = {
+    "utilisation": Source(
+        lambda request: utilisation.utilisation(asked_range(request)),
+        utilisation_figure,
+        "/api/v1/servers/",
+        kept_s=5.0,
+    ),
+    "attainment": Source(
+        lambda request: overview.attainment(asked_range(request)),
+        attainment,
+        "/api/v1/jobs/?state=running",
+    ),
+    "queue": Source(
+        lambda request: overview.queue_by_reason(asked_range(request)),
+        queue,
+        "/api/v1/jobs/?state__in=submitted,profiling,queued",
+    ),
+    "decision-latency": Source(
+        lambda request: overview.decision_latency(asked_range(request)),
+        decision_latency,
+        "/api/v1/decisions/",
+    ),
+    "power": Source(
+        lambda request: overview.power(asked_range(request)), power, "/api/v1/servers/"
+    ),
+    "performance": Source(
+        lambda request: jobs.performance(request.GET.get("job", "")), performance, "/api/v1/jobs/"
+    ),
+    "guarantee": Source(
+        lambda request: decisions.guarantee(request.GET.get("decision", "")),
+        quality_cdf,
+        "/api/v1/decisions/",
+    ),
+    "quality": Source(
+        lambda request: decisions.quality(request.GET.get("r", ""), request.GET.get("source", "")),
+        quality_cdf,
+        "/api/v1/decisions/",
+        kept_s=5.0,
+    ),
+    "pressure": Source(
+        lambda request: servers.pressure(request.GET.get("server", "")),
+        pressure,
+        "/api/v1/servers/",
+    ),
+    "server-history": Source(
+        lambda request: servers.history(request.GET.get("server", ""), asked_range(request)),
+        server_history,
+        "/api/v1/servers/",
+    ),
+}
+
+
+@page
+def figure(request: HttpRequest, name: str) -> HttpResponse:
+    """One figure; the same answer for everybody who asks within a moment."""
+    source = SOURCES.get(name)
+    if source is None:
+        raise Http404(f"there is no figure {name!r}")
+    key = f"dashboard.figure.{name}?{request.GET.urlencode()}"
+    body = cache.get(key)
+    if body is None:
+        body = figure_json(source, source.read(request))
+        cache.set(key, body, source.kept_s)
+    return HttpResponse(body, content_type="application/json")
+
+
+def figure_json(source: Source, data: object) -> str:
+    """Title, subtitle, table and figure; the figure in Plotly's own JSON, whose arrays are typed blocks."""
+    table = source.draw.table(data)
+    about = {
+        "title": source.draw.title(data),
+        "sub": source.draw.sub(data),
+        "as_of": words.cluster_day(cluster_now()),
+        "api": source.api,
+        "table": {"head": table.head, "rows": table.rows},
+    }
+    return f'{json.dumps(about)[:-1]}, "figure": {source.draw.figure(data).to_json()}}}'

@@ -1,0 +1,37 @@
+/* Calls of /api/v1/ with the session and its CSRF token; a refusal becomes an ApiError with the problem document. */
+export class ApiError extends Error {
+  constructor(status, problem) {
+    super(problem.detail || problem.title || `HTTP ${status}`);
+    this.status = status;
+    this.problem = problem;
+  }
+}
+
+function csrf() {
+  return document.cookie.split("; ").find((part) => part.startsWith("csrftoken="))?.slice(10)
+    ?? document.querySelector("[name=csrfmiddlewaretoken]")?.value ?? "";
+}
+
+export async function call(method, path, body = null, headers = {}) {
+  const response = await fetch(path, {
+    method,
+    credentials: "same-origin",
+    headers: {
+      Accept: "application/json",
+      ...(body === null ? {} : { "Content-Type": "application/json" }),
+      ...(method === "GET" ? {} : { "X-CSRFToken": csrf() }),
+      ...headers,
+    },
+    body: body === null ? null : JSON.stringify(body),
+  });
+  const text = await response.text();
+  let value = null;
+  try { value = text ? JSON.parse(text) : null; } catch { value = { title: text.slice(0, 200) }; }
+  if (!response.ok) {
+    const problem = value && typeof value === "object" ? value : {};
+    problem.request_id ??= response.headers.get("X-Request-ID") ?? "";
+    problem.title ??= `The server answered ${response.status}`;
+    throw new ApiError(response.status, problem);
+  }
+  return { value, headers: response.headers, status: response.status };
+}

@@ -1,0 +1,87 @@
+/* Live data: one event stream per tab, coalesced to one refresh a second; polling where there is no stream.
+
+   Rests while the tab is hidden. A refresh that takes long makes the next one wait five times as long, so that a busy
+   server is not asked faster than it answers. */
+const POLL_MS = 5000;
+const STALE_MS = 20000;
+const EVENTS = ["job.submitted", "job.updated", "job.finished", "decision.created", "server.updated", "server.pressure",
+  "cluster.frame", "cluster.updated", "application.updated", "operation.progress", "operation.updated", "gap", "hello"];
+
+const conn = document.getElementById("conn");
+const word = document.getElementById("conn-word");
+const age = document.getElementById("conn-age");
+let refresh = async () => {};
+let paused = false;
+let waiting = 0;
+let dirty = false;
+let running = false;
+let notBefore = 0;
+let last = Date.now();
+let mode = "polling";
+let source = null;
+
+export function startLive(callback) {
+  if (!conn) return;
+  refresh = callback;
+  const url = document.querySelector("meta[name=berth-stream]").content;
+  if (url && "EventSource" in window) connect(url);
+  setInterval(tick, 1000);
+  setInterval(() => { if (mode !== "live" && !paused) mark(0); }, POLL_MS);
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) mark(0); });
+  window.addEventListener("pagehide", () => source?.close());
+  show();
+}
+
+export function togglePause() {
+  if (!conn) return;
+  paused = !paused;
+  const button = document.querySelector("[data-act=pause]");
+  button.setAttribute("aria-pressed", String(paused));
+  button.querySelector("span").textContent = paused ? "Resume" : "Pause";
+  button.querySelector("use").setAttribute("href", paused ? "#i-play" : "#i-pause");
+  if (!paused) { waiting = 0; dirty = true; tick(); }
+  show();
+}
+
+function connect(url) {
+  source = new EventSource(url, { withCredentials: true });
+  source.onopen = () => { mode = "live"; show(); };
+  source.onerror = () => { mode = source.readyState === EventSource.CLOSED ? "polling" : "reconnecting"; show(); };
+  source.onmessage = () => mark(1);
+  for (const name of EVENTS) source.addEventListener(name, () => mark(1));
+}
+
+function mark(count) {
+  waiting += count;
+  dirty = true;
+}
+
+async function tick() {
+  show();
+  if (!dirty || paused || running || document.hidden || Date.now() < notBefore) return;
+  dirty = false;
+  waiting = 0;
+  running = true;
+  const began = performance.now();
+  try {
+    await refresh();
+    last = Date.now();
+  } catch { dirty = true; } finally {
+    running = false;
+    const took = performance.now() - began;
+    notBefore = Date.now() + Math.min(15000, Math.max(900, took * 5));
+    show();
+  }
+}
+
+function show() {
+  const old = Date.now() - last;
+  const clock = new Date(last).toLocaleTimeString("en-GB", { hour12: false });
+  const state = paused ? "polling" : old > STALE_MS && !document.hidden ? "stale" : mode;
+  const words = { live: "Live", reconnecting: "Reconnecting", polling: "Polling", stale: "Stale" };
+  const said = paused ? (waiting ? `Paused, ${waiting} waiting` : "Paused") : words[state];
+  if (conn.dataset.state !== state) conn.dataset.state = state;
+  if (word.textContent !== said) word.textContent = said;
+  const text = `data as of ${clock}`;
+  if (age.textContent !== text) age.textContent = text;
+}

@@ -1,0 +1,237 @@
+/* Submit: a form and its JSON side by side, a server-side check, then the submission with its key. */
+import { ApiError, call } from "../api.js";
+import { icon, toast } from "../notices.js";
+
+const form = document.getElementById("submit-form");
+const raw = document.getElementById("raw");
+const result = document.getElementById("p-check");
+const note = document.getElementById("submit-note");
+const keyHost = document.getElementById("key");
+let typed = null; // the JSON when it was edited by hand after the form
+
+export function start() {
+  const wanted = new URLSearchParams(location.search).get("application");
+  if (wanted) form.application.value = wanted;
+  form.addEventListener("input", (event) => { if (event.target !== raw) { typed = null; fill(); } });
+  form.addEventListener("change", () => { kinds(); if (!typed) fill(); });
+  raw.addEventListener("input", () => { typed = raw.value; programs(); });
+  form.addEventListener("submit", (event) => { event.preventDefault(); check(); });
+  document.getElementById("submit-btn").addEventListener("click", submit);
+  tabs();
+  kinds();
+  fill();
+}
+
+function kinds() {
+  for (const field of form.querySelectorAll("[data-kind]")) field.hidden = !field.dataset.kind.split(" ").includes(form.kind.value);
+}
+
+function number(name, scale = 1) {
+  const text = form[name].value.trim();
+  if (!text) return undefined;
+  const value = Number(text);
+  return Number.isNaN(value) ? text : value * scale;
+}
+
+function target() {
+  const kind = form.kind.value;
+  if (kind === "completion_time") return { kind, seconds: number("seconds") };
+  if (kind === "throughput_latency") return { kind, qps: number("qps"), latency_seconds: number("latency_ms", 0.001), percentile: number("percentile") };
+  if (kind === "ips") return { kind, ips: number("ips") };
+  return { kind };
+}
+
+function pick(object) { return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined && value !== "")); }
+
+function document_() {
+  if (typed !== null) return JSON.parse(typed);
+  const labels = Object.fromEntries(form.labels.value.split(/\s+/).filter(Boolean).map((part) => part.split("=", 2)).map(([k, v]) => [k, v ?? ""]));
+  const platforms = [...form.platforms.selectedOptions].map((option) => option.value);
+  const constraints = pick({ platforms: platforms.length ? platforms : undefined, locality: form.locality.value, spread: form.spread.value });
+  const runs = ["throughput_latency", "ips"].includes(form.kind.value);
+  const input = number("input_gb", 1e9);
+  return {
+    metadata: pick({ name: form.elements.name.value.trim(), project: form.project.value, labels: Object.keys(labels).length ? labels : undefined }),
+    spec: pick({
+      application: form.application.value.trim(),
+      target: pick(target()),
+      input_bytes: typeof input === "number" ? Math.round(input) : input,
+      tasks: number("tasks"),
+      duration_seconds: runs ? number("duration_seconds") : undefined,
+      units: number("units"),
+      priority: number("priority") || undefined,
+      gang: form.gang.checked,
+      held: form.held.checked || undefined,
+      constraints: Object.keys(constraints).length ? constraints : undefined,
+    }),
+  };
+}
+
+function fill() {
+  raw.value = JSON.stringify(document_(), null, 2);
+  programs();
+}
+
+function quoted(text) { return `'${text.replaceAll("'", "'\\''")}'`; }
+
+function programs() {
+  let body;
+  try { body = document_(); } catch { return; }
+  const { host } = form.dataset;
+  const key = keyHost.textContent;
+  const json = JSON.stringify(body);
+  document.getElementById("code-curl").textContent = `curl -X POST ${host}/api/v1/jobs/ \\\n  -H "Authorization: Bearer $BERTH_TOKEN" \\\n  -H "Content-Type: application/json" \\\n  -H "Idempotency-Key: ${key}" \\\n  -d ${quoted(json)}`;
+  document.getElementById("code-cli").textContent = `cat > job.json <<'EOF'\n${JSON.stringify(body, null, 2)}\nEOF\nberth submit -f job.json --key ${key}`;
+  document.getElementById("code-python").textContent = `import os\n\nimport httpx\n\njob = ${JSON.stringify(body, null, 4).replaceAll("true", "True").replaceAll("false", "False").replaceAll("null", "None")}\nresponse = httpx.post(\n    "${host}/api/v1/jobs/",\n    json=job,\n    headers={\n        "Authorization": f"Bearer {os.environ['BERTH_TOKEN']}",\n        "Idempotency-Key": "${key}",\n    },\n)\nresponse.raise_for_status()\nprint(response.json()["metadata"]["id"])`;
+}
+
+function clear() {
+  for (const input of form.querySelectorAll("[aria-invalid=true]")) {
+    input.removeAttribute("aria-invalid");
+    document.getElementById(`${input.id}-error`)?.remove();
+  }
+}
+
+/* Problems go to their fields; those without one stay in the banner. */
+function point(errors) {
+  const rest = [];
+  for (const error of errors ?? []) {
+    const input = [...form.querySelectorAll("[data-pointer]")].find((field) => error.pointer === field.dataset.pointer || error.pointer.startsWith(`${field.dataset.pointer}/`));
+    if (!input) { rest.push(error); continue; }
+    input.closest("details")?.setAttribute("open", "");
+    input.setAttribute("aria-invalid", "true");
+    const line = document.createElement("span");
+    line.className = "error";
+    line.id = `${input.id}-error`;
+    line.textContent = error.suggestion === undefined ? error.detail : `${error.detail} Nearest: ${error.suggestion}.`;
+    if (!document.getElementById(line.id)) input.closest(".field").append(line);
+    input.setAttribute("aria-describedby", line.id);
+  }
+  form.querySelector("[aria-invalid=true]")?.focus();
+  return rest;
+}
+
+function element(tag, text = "", cls = "") {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  if (cls) made.className = cls;
+  return made;
+}
+
+function banner(tone, title, lines, id = "") {
+  const box = element("div", "", `banner ${tone}`);
+  box.setAttribute("role", "alert");
+  const words = element("div");
+  words.append(element("b", title), ...lines.map((line) => element("p", line)));
+  if (id) { const p = element("p", "Request "); p.append(element("code", id)); words.append(p); }
+  box.append(icon(tone === "bad" ? "trib" : "tri", ""), words);
+  return box;
+}
+
+async function check() {
+  clear();
+  select("t-check");
+  let body;
+  try { body = document_(); } catch (error) { result.replaceChildren(banner("bad", "The JSON cannot be read", [error.message])); return; }
+  result.setAttribute("aria-busy", "true");
+  try {
+    const { value } = await call("POST", "/api/v1/checks/", body);
+    draw(value);
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    refuse(error);
+  } finally { result.removeAttribute("aria-busy"); }
+}
+
+function refuse(error) {
+  const rest = point(error.problem.errors);
+  const lines = rest.map((one) => `${one.pointer}: ${one.detail}`);
+  if (error.problem.detail && !lines.length) lines.push(error.problem.detail);
+  result.replaceChildren(banner("bad", error.problem.title ?? "Refused", lines, error.problem.request_id));
+}
+
+function fact(dl, name, value) { if (value !== undefined && value !== null && value !== "") dl.append(element("dt", name), element("dd", String(value))); }
+
+function draw(found) {
+  const feasible = found.feasible ?? found.outcome !== "refused";
+  const parts = [];
+  if (!feasible) parts.push(banner("warn", found.summary ?? found.reason?.message ?? "It could not start now", [found.next_action ?? found.reason?.next_action ?? ""].filter(Boolean)));
+  else parts.push(element("h2", found.summary ?? "This job can be placed", "check-title"));
+  if (found.known === false || found.profile?.known === false) parts.push(banner("warn", "Unknown application", ["It will be profiled first; the estimate is from n = 0 profile entries."]));
+  const dl = element("dl", "", "kv check-facts");
+  for (const [name, value] of Object.entries(found)) {
+    if (["summary", "next_action", "candidates", "suggestions", "platforms"].includes(name)) continue;
+    fact(dl, name.replaceAll("_", " "), shown(value));
+  }
+  parts.push(dl);
+  if (found.suggestions?.length) {
+    const chips = element("div", "", "chips");
+    for (const suggestion of found.suggestions) {
+      const chip = element("button", suggestion.text ?? JSON.stringify(suggestion.target ?? suggestion), "btn small");
+      chip.type = "button";
+      chip.addEventListener("click", () => use(suggestion.target ?? suggestion));
+      chips.append(chip);
+    }
+    parts.push(element("h3", "Nearest feasible targets"), chips);
+  }
+  result.replaceChildren(...parts);
+}
+
+function shown(value) {
+  if (value === null || value === undefined) return "";
+  if (typeof value === "number") return value.toLocaleString("en-GB", { maximumSignificantDigits: 4 });
+  if (typeof value !== "object") return String(value);
+  if (Array.isArray(value)) return value.map(shown).join(", ");
+  return Object.entries(value).map(([name, inner]) => `${name.replaceAll("_", " ")} ${shown(inner)}`).join(", ");
+}
+
+function use(wanted) {
+  const fields = { seconds: ["seconds", 1], qps: ["qps", 1], latency_seconds: ["latency_ms", 1000], percentile: ["percentile", 1], ips: ["ips", 1] };
+  for (const [name, value] of Object.entries(wanted)) if (fields[name]) form[fields[name][0]].value = String(value * fields[name][1]);
+  typed = null;
+  fill();
+  check();
+}
+
+async function submit() {
+  clear();
+  const button = document.getElementById("submit-btn");
+  let body;
+  try { body = document_(); } catch (error) { select("t-check"); result.replaceChildren(banner("bad", "The JSON cannot be read", [error.message])); return; }
+  button.disabled = true;
+  note.textContent = "Submitting…";
+  try {
+    const { value, headers } = await call("POST", "/api/v1/jobs/", body, { "Idempotency-Key": keyHost.textContent });
+    const url = `/jobs/${value.metadata.id}/`;
+    if (headers.get("Idempotency-Replayed") === "true") {
+      note.textContent = "";
+      toast(`This key was used before: it is the job ${value.metadata.name}. Nothing new was submitted.`, { tone: "warn", link: { href: url, text: "Open it" }, stays: true });
+    } else location.href = url;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    select("t-check");
+    refuse(error);
+    note.textContent = "Not submitted.";
+  } finally { button.disabled = false; }
+}
+
+function tabs() {
+  const list = [...document.querySelectorAll("[role=tab]")];
+  for (const tab of list) tab.addEventListener("click", () => select(tab.id));
+  document.querySelector("[role=tablist]").addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const next = list[(list.indexOf(document.activeElement) + step + list.length) % list.length];
+    select(next.id);
+    next.focus();
+  });
+}
+
+function select(id) {
+  for (const tab of document.querySelectorAll("[role=tab]")) {
+    const on = tab.id === id;
+    tab.setAttribute("aria-selected", String(on));
+    tab.tabIndex = on ? 0 : -1;
+    document.getElementById(tab.getAttribute("aria-controls")).hidden = !on;
+  }
+}

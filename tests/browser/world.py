@@ -1,0 +1,390 @@
+"""A cluster in the middle of a day: what the browser tests and the pictures look at.
+
+One seed, so the same world each time; a few hundred rows, so that it stands in a second or two.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+from django.utils import timezone
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import User
+from apps.common.core.interference import N_SOURCES
+from apps.common.core.ids import uuid7
+from apps.execution.models import JobSample, Launch
+from apps.inventory.core.demo import PLATFORMS, platform_counts
+from apps.inventory.models import (
+    Cluster,
+    ClusterFrame,
+    Platform,
+    Rack,
+    ResourceUnit,
+    Server,
+    ServerReading,
+    ServerState,
+)
+from apps.operations.models import Event
+from apps.scheduling.models import Allocation, Decision
+from apps.testbed.models import SamplingCheck
+from apps.workloads.models import Application, Job
+from tests import factories
+
+NOW_S = 52_200.0  # 14:30 of the first day
+FRAME_S = 300.0
+SERVERS = 120
+APPLICATIONS = (
+    ("wordcount", "analytics"),
+    ("terasort", "analytics"),
+    ("recommend-als", "analytics"),
+    ("memcached-carts", "latency_critical"),
+    ("web-leaf", "latency_critical"),
+    ("spec-mcf", "single_node"),
+    ("parsec-ferret", "single_node"),
+    ("nightly-index", "batch"),
+)
+TARGETS = {
+    "analytics": {"kind": "completion_time", "seconds": 1800.0},
+    "latency_critical": {
+        "kind": "throughput_latency",
+        "qps": 20_000.0,
+        "latency_seconds": 0.01,
+        "percentile": 99.0,
+    },
+    "single_node": {"kind": "ips", "ips": 1.2e9},
+    "batch": {"kind": "best_effort"},
+}
+PASSWORD = "north-quay-11"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Handles of the things tests open."""
+
+    operator: User
+    viewer: User
+    running: Job
+    waiting: Job
+    server: Server
+
+
+def build(*, servers: int = SERVERS, seed: int = 11) -> World:
+    """Fill an empty database."""
+    rng = np.random.default_rng(seed)
+    now = timezone.now()
+    Cluster.objects.update_or_create(
+        id=1,
+        defaults={
+            "name": "north-quay",
+            "cluster_anchor_s": NOW_S,
+            "seen_cluster_s": NOW_S,
+            "wall_anchor_s": now.timestamp(),
+            "speed": 0.0,
+        },
+    )
+    operator = factories.user("ops-admin", role=Role.OPERATOR, password=PASSWORD)
+    viewer = factories.user("looker", role=Role.VIEWER, password=PASSWORD)
+    project = factories.project("web-store")
+    machines = _servers(servers)
+    apps = [Application.objects.create(name=name, kind=kind) for name, kind in APPLICATIONS]
+    jobs = _jobs(apps, project, operator, rng)
+    decisions = _place(jobs, machines, rng)
+    _measure(jobs, rng)
+    _frames(machines, rng)
+    _readings(machines, now, rng)
+    _events(jobs)
+    _checks(rng)
+    running = next(job for job in jobs if job.state == "running" and job.id in decisions)
+    waiting = next(job for job in jobs if job.state == "queued")
+    first = Allocation.objects.filter(job=running).first()
+    assert first is not None
+    return World(operator, viewer, running, waiting, Server.objects.get(id=first.server_id))
+
+
+def _servers(count: int) -> list[Server]:
+    made: list[Server] = []
+    for rank, (facts, many) in enumerate(zip(PLATFORMS, platform_counts(count), strict=True)):
+        platform = Platform.objects.create(
+            name=facts.name, cores=facts.cores, memory_bytes=facts.memory_bytes,
+            network_bps=facts.network_bps, storage_bytes=facts.storage_bytes,
+            idle_watts=facts.idle_watts, peak_watts=facts.peak_watts, rank=rank,
+        )  # fmt: skip
+        for _ in range(many):
+            at = len(made)
+            made.append(
+                Server(
+                    name=f"srv-{at + 1:04d}", platform=platform, cores=facts.cores,
+                    rack=Rack.objects.get_or_create(name=f"rack-{at // 40 + 1}")[0],
+                    memory_bytes=facts.memory_bytes, network_bps=facts.network_bps,
+                    storage_bytes=facts.storage_bytes, idle_watts=facts.idle_watts,
+                    peak_watts=facts.peak_watts,
+                )  # fmt: skip
+            )
+    Server.objects.bulk_create(made)
+    ResourceUnit.objects.bulk_create(
+        ResourceUnit(server=server, core=core) for server in made for core in range(server.cores)
+    )
+    return made
+
+
+def _jobs(apps: list[Application], project: object, by: User, rng: np.random.Generator) -> list[Job]:
+    states = (["succeeded"] * 60 + ["failed"] * 2 + ["cancelled"] * 3 + ["running"] * 70
+              + ["starting"] * 3 + ["queued"] * 14 + ["profiling"] * 3 + ["submitted"] * 4)  # fmt: skip
+    jobs: list[Job] = []
+    for i, state in enumerate(states):
+        app = apps[i % len(apps)]
+        submitted = float(rng.uniform(NOW_S - 20_000, NOW_S - 60)) if state != "submitted" else NOW_S - 2
+        job = Job(
+            name=f"{app.name}-{i + 1:03d}", project=project, application=app, created_by=by,
+            correlation_id=str(uuid7()), target=TARGETS[app.kind], target_kind=TARGETS[app.kind]["kind"],
+            input_bytes=int(rng.lognormal(23, 1)), tasks_total=int(rng.integers(1, 64)),
+            state=state, submitted_s=submitted, units=int(rng.choice([1, 1, 2, 4])),
+            labels={"team": "web" if i % 3 else "ml"},
+        )  # fmt: skip
+        _age(job, state, rng)
+        jobs.append(job)
+    Job.objects.bulk_create(jobs)
+    return jobs
+
+
+def _age(job: Job, state: str, rng: np.random.Generator) -> None:
+    at = job.submitted_s
+    if state in {"profiling", "submitted"}:
+        job.reason_code = "WaitingForProfile" if state == "profiling" else "WaitingForAgent"
+        return
+    job.profiled_s = at + float(rng.uniform(8, 16))
+    job.queued_s = job.profiled_s
+    if state == "queued":
+        job.reason_code = str(rng.choice(["QualityShort", "CapacityShort", "CapacityShort"]))
+        job.held = job.name.endswith("7")
+        return
+    if state == "cancelled":
+        job.finished_s, job.finished_at, job.reason_code = at + 30, timezone.now(), "Cancelled"
+        return
+    job.placed_s = job.queued_s + float(rng.exponential(20))
+    job.placed_at = timezone.now()
+    job.attempts = 1
+    if state == "starting":
+        job.reason_code = "Starting"
+        return
+    job.started_s = job.placed_s + 0.8
+    if state in {"succeeded", "failed"}:
+        job.finished_s = min(NOW_S - 1, job.started_s + float(rng.uniform(200, 1500)))
+        job.finished_at = timezone.now() - timedelta(minutes=5)
+        job.progress = 1.0 if state == "succeeded" else 0.4
+        job.reason_code = "Succeeded" if state == "succeeded" else "JobFailed"
+    else:
+        job.progress = float(rng.uniform(0.05, 0.95))
+
+
+def _performance(job: Job, ratio: float) -> float:
+    target = job.target
+    return {
+        "completion_time": target.get("seconds", 1.0) / ratio,
+        "throughput_latency": target.get("latency_seconds", 1.0) / ratio,
+        "ips": target.get("ips", 1.0) * ratio,
+        "best_effort": 0.0002,
+    }[job.target_kind]
+
+
+def _measure(jobs: list[Job], rng: np.random.Generator) -> None:
+    samples: list[JobSample] = []
+    for i, job in enumerate(jobs):
+        if job.state not in {"running", "succeeded"}:
+            continue
+        ratio = float(rng.lognormal(0.12, 0.07)) if i % 17 else float(rng.uniform(0.75, 0.97))
+        job.predicted = {
+            "value": _performance(job, ratio * 1.02),
+            "low": _performance(job, ratio * 0.9),
+            "high": _performance(job, ratio * 1.1),
+        }
+        job.performance = _performance(job, ratio)
+        if job.target_kind != "best_effort":
+            job.attainment = ratio
+            if job.state == "running":
+                job.reason_code = "MeetsTarget" if ratio >= 1 else "BelowTarget"
+        if job.state == "running":
+            start = job.started_s or NOW_S
+            for at in np.linspace(start + 5, NOW_S, 40):
+                wave = ratio * (1 + 0.04 * float(rng.normal()))
+                samples.append(
+                    JobSample(
+                        job=job, cluster_s=float(at), performance=_performance(job, wave),
+                        progress=job.progress * (at - start) / max(1.0, NOW_S - start),
+                        attainment=None if job.attainment is None else wave,
+                        cpu_share=float(np.clip(0.8 + 0.08 * rng.normal(), 0, 1)),
+                    )  # fmt: skip
+                )
+    Job.objects.bulk_update(
+        jobs, ["predicted", "performance", "attainment", "reason_code"], batch_size=500
+    )
+    JobSample.objects.bulk_create(samples)
+
+
+def _place(jobs: list[Job], machines: list[Server], rng: np.random.Generator) -> set[object]:
+    units = {s.id: list(ResourceUnit.objects.filter(server=s).order_by("core")) for s in machines}
+    free = {s.id: list(units[s.id]) for s in machines}
+    decisions: list[Decision] = []
+    allocations: list[Allocation] = []
+    launches: list[Launch] = []
+    for i, job in enumerate(jobs):
+        if job.placed_s is None and job.state != "queued":
+            continue
+        decision = _decision(job, machines, i, rng)
+        decisions.append(decision)
+        if decision.outcome != "placed":
+            continue
+        live = job.state in {"running", "starting"}
+        on = next(s for s in machines if s.id == decision.candidates[0]["server_id"])
+        wanted = min(job.units or 1, on.cores)
+        if live and len(free[on.id]) < wanted:
+            on = next(s for s in machines if len(free[s.id]) >= wanted)
+            decision.candidates[0]["server_id"] = on.id
+        held = [free[on.id].pop(0) for _ in range(wanted)] if live else units[on.id][:wanted]
+        caused = [float(v) for v in rng.uniform(2, 40, N_SOURCES)]
+        allocations.append(
+            Allocation(
+                id=len(allocations) + 1, job=job, decision=decision, server_id=on.id,
+                unit_ids=[u.id for u in held], cores=wanted,
+                memory_bytes=wanted * on.memory_bytes // on.cores, caused=caused,
+                acquired_seq=2 * i + 1, released_seq=None if live else 2 * i + 2,
+                acquired_at=decision.at, acquired_s=job.placed_s,
+                released_s=job.finished_s, released_at=None if live else decision.at,
+            )  # fmt: skip
+        )
+        if live:
+            for unit in held:
+                unit.allocation_id = len(allocations)
+            on.used_cores += wanted
+            on.used_memory_bytes += allocations[-1].memory_bytes
+        launches.append(
+            Launch(
+                job=job, attempt=1, backend="emulated", order={}, started_s=job.started_s,
+                state="running" if live else "ended", ended_s=job.finished_s,
+                outcome="" if live else str(job.state),
+            )  # fmt: skip
+        )
+    Decision.objects.bulk_create(decisions)
+    Allocation.objects.bulk_create(allocations)
+    Launch.objects.bulk_create(launches)
+    Server.objects.bulk_update(machines, ["used_cores", "used_memory_bytes"])
+    ResourceUnit.objects.bulk_update(
+        [u for rows in units.values() for u in rows if u.allocation_id], ["allocation_id"]
+    )
+    return {d.job_id for d in decisions if d.outcome == "placed"}
+
+
+def _decision(job: Job, machines: list[Server], i: int, rng: np.random.Generator) -> Decision:
+    placed = job.state != "queued"
+    at = timezone.now() - timedelta(seconds=(NOW_S - (job.placed_s or NOW_S)) / 60)
+    rank = float(rng.uniform() ** (1 / 8))
+    rows = []
+    target = float(rng.uniform(0.55, 0.75))
+    if placed:
+        picked = rng.choice(len(machines), 8, replace=False)
+        qualities = np.sort(rng.uniform(target - 0.12, 0.99, 8))
+        order = [q for q in qualities if q >= target] + [q for q in qualities[::-1] if q < target]
+        for k, (server, quality) in enumerate(zip(picked, order, strict=True)):
+            noisy = quality < target
+            room = rng.uniform(8, 45, N_SOURCES) + 10 * k * (not noisy)
+            if noisy:
+                room[int(rng.integers(N_SOURCES))] = -float(rng.uniform(3, 22))
+            rows.append(
+                {
+                    "server_id": machines[int(server)].id,
+                    "core": int(rng.integers(machines[int(server)].cores)),
+                    "quality": float(quality),
+                    "target": target,
+                    "closeness": float(quality if noisy else 1 - (quality - target)),
+                    "verdict": "chosen" if k == 0 else "too_noisy" if noisy else "outranked",
+                    "headroom": [round(float(v), 1) for v in room],
+                }
+            )
+    return Decision(
+        job=job, at=at, cluster_s=job.placed_s or NOW_S - 5, agent=f"agent-{i % 2 + 1}",
+        policy="tarcil", policy_version="1", code_version="0.1.0", seed=8_812_734 + i,
+        snapshot=88_412 + i, outcome="placed" if placed else "refused",
+        reason_code="PlacedBestOfSample" if placed else job.reason_code,
+        units=job.units or 1, units_won=(job.units or 1) if placed else 0, sample_size=8,
+        examined=8 if placed else 0, eligible=612 - 3 * i if placed else 0,
+        servers_total=len(machines), dropped={"busy": 291 + i, "capacity": 14, "closed": 8},
+        candidates=rows, probability=0.8**8, rank=rank if placed else None,
+        commit_retries=int(i % 19 == 0), elapsed_s=float(rng.lognormal(-9.5, 0.35)),
+        waited_s=float(rng.lognormal(-2.6, 0.4)) if placed else None,
+    )  # fmt: skip
+
+
+def _frames(machines: list[Server], rng: np.random.Generator) -> None:
+    count = int(NOW_S // FRAME_S)
+    base = {p.name: 0.35 + 0.3 * k / len(PLATFORMS) for k, p in enumerate(PLATFORMS)}
+    level = np.array([base[s.platform.name] for s in machines])
+    drift = np.zeros(len(machines))
+    frames = []
+    for i in range(count):
+        at = (i + 1) * FRAME_S
+        drift = 0.9 * drift + 0.05 * rng.normal(size=len(machines))
+        day = 0.18 * np.sin((at / 3600 - 8.5) / 24 * 2 * np.pi)
+        used = np.clip(level + day + drift, 0.02, 1)
+        packed = np.round(200 * used).astype(np.uint8)
+        if i > count - 40:
+            packed[60:64] = 255
+        frames.append(
+            ClusterFrame(
+                at=timezone.now() - timedelta(seconds=(NOW_S - at) / 60), cluster_s=at,
+                server_cpu=packed.tobytes(), server_allocated=np.minimum(200, packed + 20).astype(np.uint8).tobytes(),
+                servers=len(machines), units=sum(s.cores for s in machines),
+                units_allocated=int(sum(s.cores for s in machines) * min(0.95, used.mean() + 0.16)),
+                cpu_share=float(used.mean()), memory_share=0.4,
+                watts=float(sum(s.idle_watts + (s.peak_watts - s.idle_watts) * u for s, u in zip(machines, used, strict=True))),
+                servers_on=len(machines) - (4 if i > count - 40 else 0),
+                facts={
+                    "jobs": {"running": 60 + int(10 * np.sin(i / 9)), "queued": 12 + i % 7, "submitted": 2, "profiling": 1},
+                    "targets": {"met": 55 + i % 4, "measured": 60},
+                    "waiting": {"CapacityShort": 8 + i % 6, "QualityShort": 3 + i % 3, "WaitingForProfile": i % 4, "WaitingForAgent": i % 2},
+                },
+            )  # fmt: skip
+        )
+    ClusterFrame.objects.bulk_create(frames)
+
+
+def _readings(machines: list[Server], now: object, rng: np.random.Generator) -> None:
+    rows = []
+    for i, server in enumerate(machines):
+        if i == 75:
+            continue
+        late = timedelta(seconds=190 if i == 30 else float(rng.uniform(0, 4)))
+        share = float(np.clip(server.used_cores / server.cores * 0.8 + 0.02, 0, 1))
+        rows.append(
+            ServerReading(
+                server=server, at=now - late, cluster_s=NOW_S, cpu_share=share,
+                watts=server.idle_watts + (server.peak_watts - server.idle_watts) * share, backend="emulated",
+            )  # fmt: skip
+        )
+    ServerReading.objects.bulk_create(rows)
+    Server.objects.filter(id__in=[s.id for s in machines[60:64]]).update(state=ServerState.DRAINING)
+    Server.objects.filter(id=machines[40].id).update(state=ServerState.CORDONED)
+    Server.objects.filter(id=machines[75].id).update(state=ServerState.DOWN)
+
+
+def _events(jobs: list[Job]) -> None:
+    Event.objects.bulk_create(
+        Event(
+            seq=1 + i, at=timezone.now(), topic="jobs", kind=kind, subject=str(job.id),
+            request_id=job.correlation_id, data={"state": str(job.state), "name": job.name},
+        )
+        for i, (job, kind) in enumerate(
+            (job, kind) for job in jobs for kind in ("job.submitted", "job.updated")
+        )
+    )  # fmt: skip
+
+
+def _checks(rng: np.random.Generator) -> None:
+    for size in (8, 16, 32):
+        ranks = np.sort(rng.uniform(size=(2_400, size)).max(axis=1))
+        xs = np.linspace(0, 1, 201)
+        cdf = np.searchsorted(ranks, xs, side="right") / ranks.size
+        SamplingCheck.objects.create(
+            size=size, decisions=2_400, ks_distance=float(np.abs(cdf - xs**size).max()),
+            ks_discrete=0.012, xs=xs.round(4).tolist(), cdf=cdf.round(5).tolist(), load=0.72,
+        )  # fmt: skip

@@ -1,0 +1,238 @@
+"""Rows for tests: each function saves one thing with plausible values; name what the test is about, the rest follows."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import Project, User
+from apps.common.core.interference import N_SOURCES
+from apps.execution.models import JobSample, Launch
+from apps.inventory.models import (
+    Change,
+    ChangeKind,
+    Cluster,
+    ClusterFrame,
+    Platform,
+    Rack,
+    ResourceUnit,
+    Server,
+    ServerReading,
+)
+from apps.scheduling.models import Allocation, Decision
+from apps.workloads.models import Application, Job
+
+MOMENT = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+_numbers = count(1)
+
+
+def number() -> int:
+    """A number never given before in this process."""
+    return next(_numbers)
+
+
+def cluster(*, seen_cluster_s: float = 7200.0, **values: Any) -> Cluster:
+    """The one cluster, its clock stopped at ``seen_cluster_s``."""
+    defaults = {"cluster_anchor_s": seen_cluster_s, "seen_cluster_s": seen_cluster_s, "speed": 0.0}
+    row, _ = Cluster.objects.update_or_create(id=1, defaults={**defaults, **values})
+    return row
+
+
+def user(username: str = "", *, role: Role = Role.OPERATOR, password: str = "", **values: Any) -> User:
+    """Somebody with a role; signs in with ``password`` where one is given."""
+    row = User(username=username or f"user-{number()}", role=role.value, **values)
+    if password:
+        row.set_password(password)
+    else:
+        row.set_unusable_password()
+    row.save()
+    return row
+
+
+def project(name: str = "default") -> Project:
+    """A project by name."""
+    row, _ = Project.objects.get_or_create(name=name)
+    return row
+
+
+def platform(name: str = "", *, cores: int = 4, rank: int | None = None, **values: Any) -> Platform:
+    """A server configuration."""
+    made = number()
+    defaults = {
+        "memory_bytes": cores * 4 * 10**9,
+        "network_bps": 10**9,
+        "storage_bytes": 10**12,
+        "idle_watts": 40.0,
+        "peak_watts": 120.0,
+    }
+    return Platform.objects.create(
+        name=name or f"p{made}",
+        cores=cores,
+        rank=Platform.objects.count() if rank is None else rank,
+        **{**defaults, **values},
+    )
+
+
+def server(name: str = "", *, of: Platform | None = None, rack: str = "rack-1", **values: Any) -> Server:
+    """A server with its resource units."""
+    kind = of or platform()
+    defaults = {
+        "cores": kind.cores,
+        "memory_bytes": kind.memory_bytes,
+        "network_bps": kind.network_bps,
+        "storage_bytes": kind.storage_bytes,
+        "idle_watts": kind.idle_watts,
+        "peak_watts": kind.peak_watts,
+    }
+    row = Server.objects.create(
+        name=name or f"srv-{number():04d}",
+        platform=kind,
+        rack=Rack.objects.get_or_create(name=rack)[0],
+        **{**defaults, **values},
+    )
+    ResourceUnit.objects.bulk_create(ResourceUnit(server=row, core=core) for core in range(row.cores))
+    return row
+
+
+def reading(of: Server, *, cpu_share: float = 0.5, at: datetime = MOMENT, **values: Any) -> ServerReading:
+    """The latest report of a server."""
+    defaults = {"cluster_s": 7200.0, "watts": of.idle_watts, "backend": "emulated"}
+    return ServerReading.objects.create(
+        server=of, cpu_share=cpu_share, at=at, **{**defaults, **values}
+    )
+
+
+def frame(cluster_s: float, cpu: list[float | None], **values: Any) -> ClusterFrame:
+    """The cluster at one moment; ``cpu`` holds one share per server, None = not known."""
+    packed = bytes(255 if share is None else round(200 * share) for share in cpu)
+    known = [share for share in cpu if share is not None]
+    defaults = {
+        "at": MOMENT + timedelta(seconds=cluster_s / 60),
+        "server_allocated": packed,
+        "servers": len(cpu),
+        "units": 4 * len(cpu),
+        "units_allocated": 2 * len(cpu),
+        "cpu_share": sum(known) / len(known) if known else 0.0,
+        "memory_share": 0.3,
+        "watts": 80.0 * len(cpu),
+        "servers_on": len(known),
+    }
+    return ClusterFrame.objects.create(
+        cluster_s=cluster_s, server_cpu=packed, **{**defaults, **values}
+    )
+
+
+def application(name: str = "", *, kind: str = "analytics", **values: Any) -> Application:
+    """Something that is run."""
+    return Application.objects.create(name=name or f"app-{number()}", kind=kind, **values)
+
+
+def job(name: str = "", *, state: str = "queued", **values: Any) -> Job:
+    """A job in any state; a terminal one has ended at 3,600 s."""
+    defaults: dict[str, Any] = {
+        "target": {"kind": "completion_time", "seconds": 600.0},
+        "submitted_s": 3000.0,
+        "correlation_id": "test",
+    }
+    if state in {"succeeded", "failed", "cancelled"}:
+        defaults |= {"finished_s": 3600.0, "finished_at": MOMENT}
+    chosen = {**defaults, **values}
+    chosen.setdefault("target_kind", chosen["target"]["kind"])
+    chosen.setdefault("project", None)
+    chosen["project"] = chosen["project"] or project()
+    chosen["application"] = chosen.get("application") or application()
+    chosen["created_by"] = chosen.get("created_by") or user(role=Role.SUBMITTER)
+    return Job.objects.create(name=name or f"job-{number()}", state=state, **chosen)
+
+
+def candidate(of: Server, *, verdict: str = "outranked", **values: Any) -> dict[str, Any]:
+    """One examined unit as a decision keeps it."""
+    return {
+        "server_id": of.id,
+        "core": 0,
+        "quality": 0.8,
+        "target": 0.7,
+        "closeness": 0.9,
+        "verdict": verdict,
+        "headroom": [20.0] * N_SOURCES,
+        **values,
+    }
+
+
+def decision(about: Job, *, outcome: str = "placed", **values: Any) -> Decision:
+    """A decision about a job, with R = 8."""
+    placed = outcome == "placed"
+    defaults: dict[str, Any] = {
+        "at": MOMENT + timedelta(seconds=number()),
+        "cluster_s": 3010.0,
+        "agent": "agent-1",
+        "policy": "tarcil",
+        "policy_version": "1",
+        "code_version": "0.1.0",
+        "seed": 7,
+        "snapshot": 100,
+        "reason_code": "PlacedBestOfSample" if placed else "CapacityShort",
+        "units": 1,
+        "units_won": 1 if placed else 0,
+        "sample_size": 8,
+        "examined": 8 if placed else 0,
+        "eligible": 100 if placed else 0,
+        "servers_total": 10,
+        "probability": 0.8**8,
+        "elapsed_s": 0.0001,
+        "waited_s": 0.05 if placed else None,
+    }
+    return Decision.objects.create(job=about, outcome=outcome, **{**defaults, **values})
+
+
+def allocation(about: Job, on: Server, *, cores: int = 1, by: Decision | None = None, **values: Any) -> Allocation:
+    """Free units of a server given to a job, in the unit rows and the server's sums too."""
+    units = list(
+        ResourceUnit.objects.filter(server=on, allocation_id=None).order_by("core")[:cores]
+    )
+    made = number()
+    released = values.get("released_seq") is not None
+    defaults: dict[str, Any] = {
+        "memory_bytes": cores * (on.memory_bytes // on.cores),
+        "caused": [10.0] * N_SOURCES,
+        "acquired_seq": made,
+        "acquired_at": MOMENT,
+        "acquired_s": 3010.0,
+    }
+    row = Allocation.objects.create(
+        id=made,
+        job=about,
+        decision=by or decision(about),
+        server_id=on.id,
+        unit_ids=[unit.id for unit in units],
+        cores=cores,
+        **{**defaults, **values},
+    )
+    if not released:
+        ResourceUnit.objects.filter(id__in=row.unit_ids).update(allocation_id=row.id)
+        Server.objects.filter(id=on.id).update(
+            used_cores=on.used_cores + cores,
+            used_memory_bytes=on.used_memory_bytes + row.memory_bytes,
+        )
+        on.refresh_from_db()
+    return row
+
+
+def change(seq: int, *, kind: ChangeKind = ChangeKind.TOPOLOGY, **values: Any) -> Change:
+    """An entry of the change log."""
+    defaults = {"at": MOMENT, "cluster_s": 0.0, "server_id": 0}
+    return Change.objects.create(seq=seq, kind=kind, **{**defaults, **values})
+
+
+def launch(of: Job, *, attempt: int = 1, state: str = "running", **values: Any) -> Launch:
+    """A start of a job."""
+    defaults = {"backend": "emulated", "order": {}, "started_s": 3020.0}
+    return Launch.objects.create(job=of, attempt=attempt, state=state, **{**defaults, **values})
+
+
+def sample(of: Job, cluster_s: float, *, attainment: float | None = 1.1, **values: Any) -> JobSample:
+    """A report of a running job."""
+    defaults = {"progress": 0.5, "performance": 540.0, "cpu_share": 0.8}
+    return JobSample.objects.create(
+        job=of, cluster_s=cluster_s, attainment=attainment, **{**defaults, **values}
+    )
