@@ -1,0 +1,69 @@
+"""Where the berth command finds the server and the token."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from controlplane.cli.errors import CliError, Exit
+
+DEFAULT_URL: Final = "http://127.0.0.1:8000"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Address of the server and the token to send; no token = not signed in."""
+
+    url: str
+    token: str | None
+
+
+def config_path(environ: Mapping[str, str]) -> Path:
+    """Return where the configuration file is."""
+    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".config")
+    return Path(base) / "berth" / "config.json"
+
+
+def load_config(environ: Mapping[str, str], url: str | None = None) -> Config:
+    """Return the configuration: options first, then BERTH_URL and BERTH_TOKEN, then the file.
+
+    A token from the file is only sent to the address it was stored for.
+
+    Raises
+    ------
+    CliError : the file cannot be read.
+    """
+    kept = _read(config_path(environ))
+    address = (url or environ.get("BERTH_URL") or kept.get("url") or DEFAULT_URL).rstrip("/")
+    token = environ.get("BERTH_TOKEN")
+    if not token and kept.get("url", DEFAULT_URL).rstrip("/") == address:
+        token = kept.get("token")
+    if not address.startswith(("http://", "https://")):
+        raise CliError(f"the address must start with http:// or https://, not {address!r}",
+                       code=Exit.USAGE)
+    return Config(address, token or None)
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        kept = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise CliError(f"cannot read {path}: {error}", next_command="berth login") from error
+    return kept if isinstance(kept, dict) else {}
+
+
+def save_config(environ: Mapping[str, str], config: Config) -> Path:
+    """Keep the configuration in a file that only its owner can read."""
+    path = config_path(environ)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = path.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump({"url": config.url, "token": config.token}, file)
+    fresh.replace(path)
+    return path

@@ -1,0 +1,97 @@
+"""How the berth command fails: one exit code and one readable text per kind of failure."""
+
+from enum import IntEnum
+from typing import Any, Final
+
+
+class Exit(IntEnum):
+    """Exit codes."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    INFEASIBLE = 4
+    CONFLICT = 5
+    TIMEOUT = 6
+    AUTH = 7
+
+
+_BY_CODE: Final = {"infeasible_target": Exit.INFEASIBLE}
+_BY_STATUS: Final = {
+    401: Exit.AUTH,
+    403: Exit.AUTH,
+    404: Exit.NOT_FOUND,
+    409: Exit.CONFLICT,
+    412: Exit.CONFLICT,
+    428: Exit.CONFLICT,
+    408: Exit.TIMEOUT,
+    504: Exit.TIMEOUT,
+}
+_NEXT: Final = {
+    Exit.AUTH: "berth login",
+    Exit.NOT_FOUND: "berth list",
+    Exit.INFEASIBLE: "berth check -f FILE",
+    Exit.CONFLICT: "berth get JOB",
+    Exit.TIMEOUT: "berth watch JOB",
+}
+
+
+class CliError(Exception):
+    """A failure to tell the user about.
+
+    Attributes
+    ----------
+    title : what failed, in one line
+    detail : with the numbers, may be empty
+    errors : one line per wrong field
+    request_id : to find it in the server's log
+    next_command : what to try next
+    """
+
+    def __init__(
+        self,
+        title: str,
+        *,
+        code: Exit = Exit.FAILED,
+        detail: str = "",
+        errors: tuple[str, ...] = (),
+        request_id: str = "",
+        next_command: str = "",
+    ) -> None:
+        super().__init__(title)
+        self.title = title
+        self.code = code
+        self.detail = detail
+        self.errors = errors
+        self.request_id = request_id
+        self.next_command = next_command or _NEXT.get(code, "")
+
+    def text(self) -> str:
+        """Return what to print: title, detail, request id, next command."""
+        lines = [f"berth: {self.title}"]
+        if self.detail and self.detail != self.title:
+            lines.append(f"  {self.detail}")
+        lines += [f"  {error}" for error in self.errors]
+        if self.request_id:
+            lines.append(f"  request id: {self.request_id}")
+        if self.next_command:
+            lines.append(f"  try: {self.next_command}")
+        return "\n".join(lines)
+
+
+def from_problem(status: int, problem: dict[str, Any], request_id: str) -> CliError:
+    """Return the error of a problem answer (RFC 9457)."""
+    code = _BY_CODE.get(str(problem.get("code")), _BY_STATUS.get(status, Exit.FAILED))
+    errors = tuple(
+        f"{error.get('pointer') or '/'}: {error.get('detail', '')}"
+        for error in problem.get("errors", ())
+        if isinstance(error, dict)
+    )
+    return CliError(
+        str(problem.get("title") or f"the server answered {status}"),
+        code=code,
+        detail=str(problem.get("detail", "")),
+        errors=errors,
+        request_id=str(problem.get("request_id") or request_id),
+    )

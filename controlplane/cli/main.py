@@ -1,0 +1,127 @@
+"""The berth command: submit jobs, watch them, ask why."""
+
+import os
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from controlplane.cli import commands
+from controlplane.cli.errors import CliError, Exit
+from controlplane.cli.jobfile import seconds, size
+from controlplane.cli.output import FORMATS
+
+EPILOG = """exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 infeasible, 5 conflict, 6 time-out, 7 not allowed
+environment: BERTH_URL, BERTH_TOKEN"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb; returns the exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        return int(args.run(commands.client_of(args), args))
+    except CliError as error:
+        sys.stderr.write(error.text() + "\n")
+        return int(error.code)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader (a pager, head) has gone; closing stdout again at exit must not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(Exit.OK)
+
+
+def _typed(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Turn a reader's ValueError into argparse's own usage error."""
+
+    def convert(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise ArgumentTypeError(f"{text!r}: {error}") from error
+
+    return convert
+
+
+def _parser() -> ArgumentParser:
+    common = ArgumentParser(add_help=False)
+    common.add_argument("-o", "--output", choices=FORMATS, default="table")
+    common.add_argument("--url", help="address of the server; BERTH_URL otherwise")
+    parser = ArgumentParser(prog="berth", description=__doc__, epilog=EPILOG)
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+
+    def verb(name: str, run: commands.Verb) -> ArgumentParser:
+        doc = (run.__doc__ or "").strip().rstrip(".")
+        made = verbs.add_parser(name, parents=[common], help=doc, description=doc)
+        made.set_defaults(run=run)
+        return made
+
+    _add_job_options(verb("check", commands.check))
+    _add_submit_options(verb("submit", commands.submit))
+    verb("get", commands.get).add_argument("job", help="id or name")
+    _add_list_options(verb("list", commands.list_jobs))
+    watch = verb("watch", commands.watch)
+    watch.add_argument("job", help="id or name")
+    watch.add_argument("--timeout", type=_typed(seconds), help="give up after this (wall time)")
+    verb("cancel", commands.cancel).add_argument("jobs", nargs="+", metavar="JOB")
+    why = verb("why", commands.why)
+    why.add_argument("job", help="id or name")
+    why.add_argument("--candidates", action="store_true", help="also the units examined")
+    _add_server_options(verb("servers", commands.servers))
+    verb("login", commands.login).add_argument("--token", help="asked for when left out")
+    verb("whoami", commands.whoami)
+    verb("version", commands.version)
+    _add_api_options(verb("api", commands.api))
+    return parser
+
+
+def _add_job_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-f", "--file", help="JSON or YAML file with the job; - reads standard input")
+    add("--app", help="application")
+    add("--name", help="of the job")
+    add("--project")
+    add("--label", action="append", metavar="NAME=VALUE")
+    add("--tasks", type=int)
+    add("--units", type=int, help="fixed number of resource units")
+    add("--priority", type=int)
+    add("--input", type=_typed(size), help="bytes to work on, e.g. 64Gi")
+    add("--within", type=_typed(seconds), help="target: completion time, e.g. 10min")
+    add("--qps", type=float, help="target: queries per second, with --p99")
+    add("--p99", type=_typed(seconds), help="target: 99th percentile of latency, e.g. 10ms")
+    add("--ips", type=float, help="target: instructions per second")
+    add("--best-effort", action="store_true", help="no target")
+
+
+def _add_submit_options(parser: ArgumentParser) -> None:
+    _add_job_options(parser)
+    parser.add_argument("--key", help="Idempotency-Key: repeats with it make no second job")
+    parser.add_argument("--wait", choices=list(commands.WAIT_FOR), help="until the job is there")
+    parser.add_argument("--timeout", type=_typed(seconds), help="of --wait (wall time)")
+
+
+def _add_list_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--state", action="append", help="repeatable")
+    parser.add_argument("--app")
+    parser.add_argument("--project")
+    parser.add_argument("--label", metavar="NAME:VALUE")
+    parser.add_argument("-q", "--query", help="part of the name")
+    parser.add_argument("--limit", type=int, default=50)
+
+
+def _add_server_options(parser: ArgumentParser) -> None:
+    parser.add_argument("server", nargs="?", help="id or name; all when left out")
+    parser.add_argument("--state")
+    parser.add_argument("--platform")
+    parser.add_argument("--rack")
+    parser.add_argument("--limit", type=int, default=100)
+
+
+def _add_api_options(parser: ArgumentParser) -> None:
+    parser.add_argument("path", help="e.g. jobs/ or /api/v1/jobs/")
+    parser.add_argument("-X", "--method")
+    parser.add_argument("-d", "--data", help="JSON body; - reads standard input")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
