@@ -23,14 +23,16 @@ def late_share(units: Ints, capacity: Floats, load: float, latency_s: Floats | f
     load : λ > 0
     """
     rate = capacity / units
-    offered = load / rate
+    is_stable = load < capacity
+    # an unstable queue has no tail to compute; half the load stands in so that nothing overflows
+    offered = np.where(is_stable, load / rate, 0.5 * units)
     waits = _erlang_c(units, offered)
     x = rate * latency_s
     slack = units - 1.0 - offered
     slack = np.where(np.abs(slack) < 1e-9, 1e-9, slack)
     # written as a difference: slack may be negative
     late = np.exp(-x) + waits * (np.exp(-x) - np.exp(-x * (1.0 + slack))) / slack
-    return np.where(offered < units, np.clip(late, 0.0, 1.0), 1.0)
+    return np.where(is_stable, np.clip(late, 0.0, 1.0), 1.0)
 
 
 def latency_percentile(units: int, capacity: Floats, load: float, share: float) -> Floats:
@@ -56,12 +58,11 @@ def _is_late(units: Ints, capacity: Floats, load: float, at: Floats, share: floa
 
 
 def _erlang_c(units: Ints, offered: Floats) -> Floats:
-    """Probability that a query waits; 1 where unstable.
+    """Probability that a query waits, for an offered load below ``units``.
 
     Erlang B is the Poisson probability of c over that of at most c, and the latter a regularised
     gamma function.
     """
-    stable = offered < units
-    a = np.where(stable, offered, units * 0.5)
+    a = offered
     blocked = np.exp(units * np.log(a) - a - gammaln(units + 1.0)) / gammaincc(units + 1.0, a)
-    return np.where(stable, blocked / (1.0 - a / units * (1.0 - blocked)), 1.0)
+    return blocked / (1.0 - a / units * (1.0 - blocked))

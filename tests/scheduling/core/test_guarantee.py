@@ -36,7 +36,9 @@ def test_impossible_promises_are_named(x: float, p: float, share: float) -> None
 
 
 @given(st.floats(0.01, 0.99), st.floats(1e-6, 0.99), st.floats(0.01, 1.0))
-def test_the_size_keeps_the_promise_and_one_less_does_not(x: float, p: float, share: float) -> None:
+def test_the_size_keeps_the_promise_and_one_less_does_not(
+    x: float, p: float, share: float
+) -> None:
     r = sample_size(x, p, top_free_share=share, cap=10**9)
     moved = 1.0 - (1.0 - x) * share
     assert moved**r <= p * (1 + 1e-6)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -23,9 +25,14 @@ def release(sequence: int, *cores: int) -> Change:
     return Change(sequence, ChangeKind.RELEASE, units=CLUSTER.unit_id[list(cores)].tolist())
 
 
-def state(copy: LocalCopy) -> list[list[float]]:
+def state(copy: LocalCopy) -> list[Any]:
     snapshot = copy.frozen()
-    arrays = (snapshot.unit_free, snapshot.server_open, snapshot.server_caused, snapshot.server_free)
+    arrays = (
+        snapshot.unit_free,
+        snapshot.server_open,
+        snapshot.server_caused,
+        snapshot.server_free,
+    )
     return [array.ravel().tolist() for array in arrays]
 
 

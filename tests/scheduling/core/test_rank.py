@@ -29,7 +29,8 @@ def largest_distance(ranks: np.ndarray, sample: int) -> float:
 
 
 def test_the_best_of_eight_has_rank_distribution_x_to_the_eighth() -> None:
-    # Kolmogorov: Pr[distance > 1.95 / sqrt(n)] = 0.001; 2,000 decisions give 0.044, within the 0.05 of Tarcil Fig. 4
+    # Kolmogorov: Pr[distance > 1.95 / sqrt(n)] = 0.001; 2,000 decisions give 0.044, within the
+    # 0.05 of Tarcil Fig. 4
     assert largest_distance(measured(8, 2000), 8) < 0.044
 
 

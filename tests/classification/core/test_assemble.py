@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+
+from apps.classification.core.assemble import Library, assemble
+from apps.classification.core.estimators import EmptyLibraryError
+from apps.classification.core.matrix import Cell, MatrixName, columns_of, from_cells
+from apps.classification.core.profile import HALF_WIDTH_90
+
+PLATFORMS = ("J", "A", "C")
+
+
+def dense(name: MatrixName, rng: np.random.Generator) -> list[Cell]:
+    """One fully measured row: everything hangs on one latent number."""
+    latent = rng.normal()
+    columns = columns_of(name, PLATFORMS)
+    steps = np.arange(len(columns))
+    values = {
+        MatrixName.BASE_RATE: np.exp(16.0 + latent + 0.0 * steps),
+        MatrixName.HETEROGENEITY: np.exp(-(0.5 + 0.1 * latent) * steps),
+        MatrixName.SCALE_UP: 2.0 ** (steps * (0.9 + 0.02 * latent)),
+        MatrixName.SCALE_OUT: np.exp(-0.05 * steps * (1 + 0.2 * latent)),
+        MatrixName.TOLERATED: np.clip(50.0 + 15 * latent + steps, 0, 100),
+        MatrixName.CAUSED: np.clip(50.0 - 15 * latent + steps, 0, 100),
+    }[name]
+    return [Cell(name, c, float(v), 0.001) for c, v in zip(columns, values, strict=True)]
+
+
+def library(rows: int = 24) -> Library:
+    rng = np.random.default_rng(6)
+    matrices = {
+        name: from_cells(
+            name, columns_of(name, PLATFORMS), {f"lib-{i}": dense(name, rng) for i in range(rows)}
+        )
+        for name in MatrixName
+    }
+    return Library(revision=4, matrices=matrices)
+
+
+CELLS = [
+    Cell(MatrixName.BASE_RATE, "metric", 5e6, 1e5),
+    Cell(MatrixName.BASE_RATE, "bytes", 5e6, 1e5),
+    Cell(MatrixName.HETEROGENEITY, "J", 1.0, 0.0),
+    Cell(MatrixName.HETEROGENEITY, "C", np.exp(-1.2), 0.01),
+    Cell(MatrixName.SCALE_UP, "1", 1.0, 0.0),
+    Cell(MatrixName.SCALE_UP, "8", 6.6, 0.05),
+    Cell(MatrixName.SCALE_OUT, "1", 1.0, 0.0),
+    Cell(MatrixName.SCALE_OUT, "4", 0.9, 0.01),
+    Cell(MatrixName.TOLERATED, "memory_bandwidth", 70.0, 1.0),
+    Cell(MatrixName.CAUSED, "memory_bandwidth", 30.0, 1.0),
+]
+
+
+def test_measured_cells_are_kept_and_marked() -> None:
+    profile = assemble("kmeans", "analytics", CELLS, library(), platforms=PLATFORMS)
+    assert profile.base_rate == pytest.approx(5e6)
+    assert profile.base_rate_se == pytest.approx(0.02)
+    assert profile.platform_measured.tolist() == [True, False, True]
+    assert profile.scale_up[3] == pytest.approx(6.6)
+    assert profile.tolerated_measured.sum() == 1
+    assert (profile.revision, profile.kind) == (4, "analytics")
+
+
+def test_unknown_cells_follow_the_known_ones() -> None:
+    profile = assemble("kmeans", "analytics", CELLS, library(), platforms=PLATFORMS)
+    assert profile.platform_speed[1] == pytest.approx(np.exp(-0.6), rel=0.02)
+    # tolerated 70 at the second source: the latent number is 19 / 15, so the last one tolerates 78
+    assert profile.tolerated[9] == pytest.approx(78.0, abs=3.0)
+
+
+def test_without_measurements_the_profile_is_the_librarys_average_and_wide() -> None:
+    profile = assemble("unknown", "batch", [], library(), platforms=PLATFORMS)
+    assert not profile.platform_measured.any()
+    assert profile.base_rate_se > 0.5
+    rate = profile.rate(4, servers=4)
+    assert rate.high / rate.low > np.exp(2 * HALF_WIDTH_90 * 0.5)
+
+
+def test_the_platforms_are_those_of_the_cluster_in_its_order() -> None:
+    profile = assemble("kmeans", "analytics", CELLS, library(), platforms=("C", "J"))
+    assert profile.platforms == ("C", "J")
+    assert profile.platform_speed == pytest.approx([np.exp(-1.2), 1.0])
+
+
+def test_an_unknown_estimator_is_named() -> None:
+    with pytest.raises(ValueError, match="'svd'"):
+        assemble("x", "batch", [], library(), platforms=PLATFORMS, estimator="svd")
+
+
+def test_an_empty_library_is_an_error() -> None:
+    with pytest.raises(EmptyLibraryError):
+        assemble("x", "batch", [], library(rows=0), platforms=PLATFORMS)

@@ -1,0 +1,170 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.classification.core.profile import Profile
+from apps.scheduling.core.sizing import (
+    INTERFERENCE_ALLOWANCE,
+    ClusterFacts,
+    Infeasible,
+    Sized,
+    Work,
+    size,
+)
+from apps.scheduling.core.types import Within
+from apps.workloads.core.targets import (
+    BestEffort,
+    CompletionTime,
+    InstructionRate,
+    Target,
+    ThroughputLatency,
+)
+from tests.classification.core.profiles import profile
+
+FACTS = ClusterFacts(platforms=("J", "A"), units=(1000, 1000), server_units=(16, 8))
+
+
+def sized(target: Target, work: Work, *, of: Profile, facts: ClusterFacts = FACTS) -> Sized:
+    outcome = size(of, target, work, facts)
+    assert isinstance(outcome, Sized)
+    return outcome
+
+
+def test_a_perfectly_parallel_job_gets_the_units_its_work_needs() -> None:
+    # 100 MB/s a unit, 5 % kept back: 9.5 GB in 100 s is one unit; ten times that is ten
+    exact = profile(bytes_rate=1e8)
+    assert sized(CompletionTime(100.0), Work(input_bytes=9.49e9), of=exact).units == 1
+    assert sized(CompletionTime(100.0), Work(input_bytes=9.49e10), of=exact).units == 10
+    assert sized(CompletionTime(100.0), Work(input_bytes=9.6e10), of=exact).units == 11
+
+
+def test_one_unit_less_would_miss_the_target() -> None:
+    of = profile(bytes_rate=1e8, error=0.1)
+    outcome = sized(CompletionTime(100.0), Work(input_bytes=9.49e10), of=of)
+    rate = of.rate(outcome.units - 1, servers=outcome.units - 1, in_bytes=True)
+    assert 9.49e10 / (rate.low * INTERFERENCE_ALLOWANCE) > 100.0
+    assert outcome.high <= 100.0
+
+
+def test_uncertainty_costs_units() -> None:
+    work, target = Work(input_bytes=9.49e10), CompletionTime(100.0)
+    sure = sized(target, work, of=profile(bytes_rate=1e8))
+    unsure = sized(target, work, of=profile(bytes_rate=1e8, error=0.2))
+    assert unsure.units == pytest.approx(sure.units * np.exp(1.645 * 0.2), abs=1)
+
+
+def test_the_interval_surrounds_the_prediction() -> None:
+    of = profile(bytes_rate=1e8, error=0.1)
+    outcome = sized(CompletionTime(100.0), Work(input_bytes=9.49e10), of=of)
+    assert outcome.low < outcome.predicted < outcome.high
+    assert 0.95 <= outcome.probability < 1.0
+
+
+def test_time_already_passed_is_not_there_any_more() -> None:
+    of = profile(bytes_rate=1e8)
+    assert sized(CompletionTime(100.0), Work(input_bytes=9.49e9, elapsed_s=50.0), of=of).units == 2
+
+
+def test_tasks_cap_the_units_and_run_in_waves() -> None:
+    of = profile(bytes_rate=1e8)
+    # 10 tasks of 0.95 GB take 10 s each: two waves in 20 s need 5 units, and so do 29 s
+    work = Work(input_bytes=9.49e9, tasks=10)
+    assert sized(CompletionTime(20.1), work, of=of).units == 5
+    assert sized(CompletionTime(29.0), work, of=of).units == 5
+    assert sized(CompletionTime(10.1), work, of=of).units == 10
+    assert isinstance(size(of, CompletionTime(9.9), work, FACTS), Infeasible)
+
+
+def test_no_job_gets_more_than_64_units() -> None:
+    outcome = size(profile(bytes_rate=1e8), CompletionTime(1.0), Work(input_bytes=1e12), FACTS)
+    assert isinstance(outcome, Infeasible)
+    assert outcome.units == 64
+    assert outcome.best == pytest.approx(1e12 / (64 * 1e8 * INTERFERENCE_ALLOWANCE))
+    assert "at least 173 s" in outcome.suggestion
+
+
+def test_a_deadline_that_has_passed_says_so() -> None:
+    of = profile(bytes_rate=1e8)
+    outcome = size(of, CompletionTime(10.0), Work(input_bytes=1e9, elapsed_s=20.0), FACTS)
+    assert isinstance(outcome, Infeasible)
+    assert "have passed" in outcome.suggestion
+
+
+def test_a_prediction_that_meets_only_without_its_interval_is_taken_and_told() -> None:
+    of = profile(bytes_rate=1e8, error=0.5)
+    outcome = sized(CompletionTime(180.0), Work(input_bytes=1e12), of=of)
+    assert outcome.units == 64
+    assert outcome.predicted <= 180.0 < outcome.high
+    assert 0.5 < outcome.probability < 0.9
+
+
+def test_platforms_too_slow_for_the_size_are_left_out() -> None:
+    of = profile(bytes_rate=1e8, speeds=(1.0, 0.1))
+    outcome = sized(CompletionTime(100.0), Work(input_bytes=9.49e10), of=of)
+    assert (outcome.units, outcome.platforms) == (10, frozenset({"J"}))
+
+
+def test_the_size_is_enough_where_half_of_the_units_are() -> None:
+    of = profile(bytes_rate=1e8, speeds=(1.0, 0.5))
+    facts = replace(FACTS, units=(100, 1000))
+    outcome = sized(CompletionTime(100.0), Work(input_bytes=9.49e10), of=of, facts=facts)
+    assert (outcome.units, outcome.platforms) == (20, frozenset({"J", "A"}))
+
+
+def test_platforms_not_allowed_or_without_units_do_not_count() -> None:
+    of = profile(bytes_rate=1e8, speeds=(1.0, 0.5))
+    work = Work(input_bytes=9.49e10, platforms=frozenset({"A"}))
+    assert sized(CompletionTime(100.0), work, of=of).platforms == frozenset({"A"})
+    none = size(of, CompletionTime(100.0), work, replace(FACTS, units=(1000, 0)))
+    assert none == Infeasible(0, None, float("inf"), "allow a platform the cluster has")
+
+
+def test_single_node_jobs_stay_on_one_server() -> None:
+    of = profile(kind="single_node", base_rate=1e9)
+    outcome = sized(InstructionRate(7.6e9), Work(), of=of)
+    assert (outcome.units, outcome.locality) == (8, Within.SERVER)
+    too_large = size(of, InstructionRate(17e9), Work(), FACTS)
+    assert isinstance(too_large, Infeasible)
+    assert (too_large.units, too_large.platform) == (16, "J")
+
+
+def test_a_service_gets_room_for_its_latency_not_only_its_load() -> None:
+    of = profile(kind="latency_critical", base_rate=1000.0)
+    slack = sized(ThroughputLatency(5000.0, 1.0), Work(), of=of)
+    tight = sized(ThroughputLatency(5000.0, 0.0056), Work(), of=of)
+    assert slack.units == 6
+    assert tight.units > slack.units
+    assert tight.predicted <= 0.0056
+
+
+def test_a_latency_below_the_service_time_is_infeasible() -> None:
+    of = profile(kind="latency_critical", base_rate=1000.0)
+    outcome = size(of, ThroughputLatency(10.0, 0.001), Work(), FACTS)
+    assert isinstance(outcome, Infeasible)
+    assert "latency of at least" in outcome.suggestion
+
+
+def test_more_queries_than_64_units_answer_are_infeasible() -> None:
+    of = profile(kind="latency_critical", base_rate=1000.0)
+    outcome = size(of, ThroughputLatency(1e6, 1.0), Work(), FACTS)
+    assert isinstance(outcome, Infeasible)
+    assert outcome.best == float("inf")
+
+
+@pytest.mark.parametrize(("tasks", "units"), [(None, 1), (1, 1), (16, 1), (17, 2), (9999, 64)])
+def test_best_effort_runs_its_tasks_in_sixteen_waves(tasks: int | None, units: int) -> None:
+    outcome = sized(BestEffort(), Work(tasks=tasks), of=profile())
+    assert (outcome.units, outcome.platforms) == (units, None)
+
+
+@given(st.floats(1e6, 1e13), st.floats(10.0, 1e5), st.floats(0.0, 0.6))
+def test_more_time_never_takes_more_units(work: float, seconds: float, error: float) -> None:
+    of = profile(bytes_rate=1e8, error=error, speeds=(1.0, 0.7))
+    tight = size(of, CompletionTime(seconds), Work(input_bytes=work), FACTS)
+    loose = size(of, CompletionTime(2 * seconds), Work(input_bytes=work), FACTS)
+    assert isinstance(tight, Infeasible) or isinstance(loose, Sized)
+    if isinstance(tight, Sized) and isinstance(loose, Sized):
+        assert loose.units <= tight.units
