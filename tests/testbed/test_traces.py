@@ -102,6 +102,11 @@ def test_a_task_that_ran_twice_counts_its_last_run() -> None:
     assert google(evicted).task_seconds[0] == pytest.approx((50.0 + 30.0) / 2)
 
 
+def test_an_end_without_a_start_tells_no_duration() -> None:
+    again = "700000000,,8,0,101,4,u1,1,4,0.0625,0.01,0,0\n"
+    assert google(GOOGLE_ROWS + again).task_seconds[0] == pytest.approx(50.0)
+
+
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
