@@ -218,6 +218,8 @@ def _copy_programs(programs: Path, target: Path) -> Path:
 
 def _initialise(cluster: Cluster) -> None:
     """Make the data directory beside its final place, so that a half-made one is never used."""
+    if cluster.owner is not None:
+        _own_directory(cluster.data.parent)
     half_made = cluster.data.with_name(cluster.data.name + ".new")
     shutil.rmtree(half_made, ignore_errors=True)
     options = ["--username", USER, "--auth=trust", "--encoding=UTF8", "--locale=C"]

@@ -194,18 +194,16 @@ def test_root_becomes_nobody_where_namespaces_are_forbidden(
     monkeypatch.setattr(postgres, "IN_NAMESPACE", ("false",))
     elsewhere = Path(tempfile.gettempdir()) / "berth-test-relocated"
     monkeypatch.setattr(postgres, "RELOCATED_HOME", elsewhere)
-    cluster = postgres.plan_cluster(home)
+    cluster, log = postgres.plan_cluster(home), Instance(home).fresh_log
+    # As after `--fresh`, which drops the data of an instance that is just being started.
+    postgres.drop_data(cluster)
     try:
         with (
             socket_directory() as sockets,
-            running_servers(
-                cluster, sockets, Instance(home).fresh_log, is_durable=False
-            ) as running,
+            running_servers(cluster, sockets, log, is_durable=False) as running,
             psycopg.connect(running.database_url) as connection,
         ):
             assert connection.execute("SELECT 1").fetchone() == (1,)
             assert psutil.Process(running.children[1].process.pid).uids().effective == 65534
     finally:
-        postgres.drop_data(cluster)
         shutil.rmtree(elsewhere)
-    assert not cluster.data.exists()
