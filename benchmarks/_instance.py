@@ -111,7 +111,7 @@ class RunningInstance:
         )
 
     def stop(self) -> int:
-        """Press Ctrl-C and wait; its exit code."""
+        """Press Ctrl-C and wait for the exit code."""
         if self.process is None:
             return 0
         if self.process.poll() is None:

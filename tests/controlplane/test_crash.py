@@ -24,7 +24,7 @@ JOBS = 240
 TRACE_S = 3600.0  # the day's jobs come within an hour of cluster time
 SPEED = 300.0
 END_TIMEOUT_S = 90.0
-VICTIMS = ("celery", "run_emulator", "gunicorn", "postgres")
+VICTIMS = ("--queues agents", "run_emulator", "gunicorn", "postgres -D")
 
 
 def swim_text(trace: SwimTrace) -> str:
@@ -48,18 +48,10 @@ def instance(tmp_path: Path) -> Iterator[RunningInstance]:
     running.discard()
 
 
-def descendants(pid: int) -> list[int]:
-    """All processes below one, by /proc."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            parents.setdefault(parent_of(int(entry.name)), []).append(int(entry.name))
-    found, todo = [], [pid]
-    while todo:
-        below = parents.get(todo.pop(), [])
-        found += below
-        todo += below
-    return found
+def children(pid: int) -> list[int]:
+    """Processes started by that one."""
+    everyone = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [child for child in everyone if parent_of(child) == pid]
 
 
 def parent_of(pid: int) -> int:
@@ -78,11 +70,11 @@ def command_of(pid: int) -> str:
 
 
 def kill_one(instance: RunningInstance, word: str) -> None:
-    """kill -9 of one of the instance's own processes that has the word in its command."""
+    """kill -9 of one of the instance's own processes, the one with the word in its command."""
     assert instance.process is not None
-    own = [pid for pid in descendants(instance.process.pid) if word in command_of(pid)]
-    assert own, f"no {word} among {[command_of(p) for p in descendants(instance.process.pid)]}"
-    os.kill(own[-1], signal.SIGKILL)
+    commands = {pid: command_of(pid) for pid in children(instance.process.pid)}
+    (victim,) = [pid for pid, command in commands.items() if word in command]
+    os.kill(victim, signal.SIGKILL)
 
 
 def await_progress(instance: RunningInstance, jobs: int) -> None:
