@@ -149,6 +149,11 @@ class Engine:
         slots = np.array([self._slots[key] for key in chosen], dtype=np.int64)
         return job_readings(chosen, slots, self._jobs, self._facts, self._rng, self.now)
 
+    def fits(self, order: Order) -> bool:
+        """Whether all units of an order are free now."""
+        room = self.machines.units - self._used_units
+        return all(room[server] >= units for server, units in order.parts)
+
     def speed(self, key: Hashable) -> float:
         """Work per second of one job now: the truth, without noise."""
         return float(self._jobs.speed[self._slots[key]])

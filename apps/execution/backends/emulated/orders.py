@@ -1,0 +1,51 @@
+"""A launch, in the engine's terms."""
+
+from collections.abc import Mapping
+
+from apps.emulation.core.draws import LATENCY_CRITICAL
+from apps.emulation.core.events import Order
+from apps.emulation.core.truth import BLOCK_BYTES, Truth
+from apps.execution.backends.emulated.port import LaunchOrder
+
+
+class UnknownServerError(ValueError):
+    """A launch names a server that is not emulated (any more)."""
+
+
+def engine_order(launch: LaunchOrder, truth: Truth, server_index: Mapping[int, int]) -> Order:
+    """Translate a launch into what the engine must run.
+
+    Work is the input at the application's bytes per second; a job without input, duration or rate
+    to keep has one block per task. What keeps a rate (services, instructions per second) and has
+    no input runs until its duration is over, or until it is cancelled.
+
+    Raises
+    ------
+    UnknownServerError : names the server.
+    """
+    unknown = [server for server, _ in launch.parts if server not in server_index]
+    if unknown:
+        raise UnknownServerError(f"server {unknown[0]} is not emulated")
+    work_s = _work_s(launch, truth)
+    return Order(
+        key=launch.launch,
+        truth=truth,
+        parts=[(server_index[server], units) for server, units in launch.parts],
+        work_s=work_s,
+        tasks=launch.tasks if work_s < float("inf") else None,
+        duration_s=launch.duration_s,
+        load=float(launch.target.get("qps", 0.0)),
+        percentile=float(launch.target.get("percentile", 99.0)),
+        done_share=launch.done_share,
+    )
+
+
+def _work_s(launch: LaunchOrder, truth: Truth) -> float:
+    keeps_rate = launch.target["kind"] in {"throughput_latency", "ips"}
+    if truth.kind == LATENCY_CRITICAL:
+        return float("inf")
+    if launch.input_bytes > 0:
+        return launch.input_bytes / truth.bytes_per_s
+    if keeps_rate or launch.duration_s is not None:
+        return float("inf")
+    return (launch.tasks or 1) * BLOCK_BYTES / truth.bytes_per_s

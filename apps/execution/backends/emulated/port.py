@@ -1,0 +1,147 @@
+"""All the emulator may ask of the control plane and tell it: the backend's side of execution.
+
+Every report may arrive twice (a connection can break after the commit), so reports are idempotent.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from uuid import UUID
+
+from apps.common.core.clock import ClusterClock
+from apps.emulation.core.events import Machines, ServerReadings
+from apps.emulation.core.probe import Measured, ProbeRun
+from apps.inventory.core.snapshot import Ints
+from apps.workloads.core.attainment import Performance
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOrder:
+    """One launch of one job.
+
+    Attributes
+    ----------
+    launch : id of the launch
+    parts : (server id, units) pairs, each server once
+    input_bytes : 0 = none
+    tasks : equal tasks that run in waves; None = the work divides freely
+    duration_s : cluster seconds after which it ends whatever its work; None = never
+    done_share : where it resumes, 0-1
+    """
+
+    launch: int
+    application: str
+    kind: str
+    parts: tuple[tuple[int, int], ...]
+    target: Mapping[str, Any]
+    input_bytes: int = 0
+    tasks: int | None = None
+    duration_s: float | None = None
+    done_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilingOrder:
+    """Profiling runs wanted of one application, all at once."""
+
+    run: UUID
+    application: str
+    kind: str
+    runs: tuple[ProbeRun, ...]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """What the monitors saw of one running job."""
+
+    launch: int
+    performance: Performance
+    cpu_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class EndReport:
+    """How a launch ended, at which cluster time; `message` says why it failed."""
+
+    launch: int
+    at_s: float
+    outcome: str  # finished | cancelled | failed
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """The servers to emulate.
+
+    Attributes
+    ----------
+    version : changes when servers come or go
+    seed : of the cluster; every hidden draw hangs on it
+    server_id : (S,) ascending database ids, the order of `machines`
+    """
+
+    version: int
+    seed: int
+    server_id: Ints
+    machines: Machines
+
+
+class ControlPlane(Protocol):
+    """The control plane as its emulated backend sees it."""
+
+    def clock(self) -> ClusterClock:
+        """Read how cluster time runs now."""
+        ...
+
+    def site(self) -> Site:
+        """Read the servers as they are now."""
+        ...
+
+    def site_version(self) -> int:
+        """Read the version of the servers, cheaply."""
+        ...
+
+    def live_launches(self) -> Sequence[LaunchOrder]:
+        """Read what this backend had running before a restart, with its progress."""
+        ...
+
+    def claim_launches(self, limit: int) -> Sequence[LaunchOrder]:
+        """Claim launches to start now; they are this process's from here on."""
+        ...
+
+    def cancelled_launches(self) -> Sequence[int]:
+        """Read which launches of this backend somebody wants stopped."""
+        ...
+
+    def claim_profiling(self, limit: int) -> Sequence[ProfilingOrder]:
+        """Claim profiling runs to do now."""
+        ...
+
+    def report_started(self, launches: Mapping[int, float]) -> None:
+        """Tell which launches run, since when."""
+        ...
+
+    def report_ended(self, reports: Sequence[EndReport]) -> None:
+        """Tell which launches run no more."""
+        ...
+
+    def report_jobs(self, at_s: float, reports: Sequence[JobReport]) -> None:
+        """Tell how running launches are doing."""
+        ...
+
+    def report_servers(self, at_s: float, server_id: Ints, readings: ServerReadings) -> None:
+        """Tell that every server is alive, and its use."""
+        ...
+
+    def report_measurements(self, run: UUID, at_s: float, cells: Sequence[Measured]) -> None:
+        """Hand in what profiling runs measured; they are done."""
+        ...
+
+
+@dataclass(slots=True)
+class Outbox:
+    """Reports not yet delivered; kept until the control plane has taken them."""
+
+    started: dict[int, float] = field(default_factory=dict)
+    ended: list[EndReport] = field(default_factory=list)

@@ -1,0 +1,107 @@
+"""A control plane in memory, for tests of the emulator."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import numpy as np
+
+from apps.common.core.clock import ClusterClock
+from apps.emulation.core.events import ServerReadings
+from apps.emulation.core.probe import Measured
+from apps.execution.backends.emulated.port import (
+    EndReport,
+    JobReport,
+    LaunchOrder,
+    ProfilingOrder,
+    Site,
+)
+from apps.inventory.core.snapshot import Ints
+from tests.emulation.worlds import all_platforms, machines
+
+
+class AwayError(Exception):
+    """The database is not there."""
+
+
+def site(*units: int, version: int = 1) -> Site:
+    """Servers 101, 102 ... of the highest-end platform."""
+    return Site(
+        version=version,
+        seed=7,
+        server_id=np.arange(101, 101 + len(units), dtype=np.int64),
+        machines=machines(*units, platforms=all_platforms()),
+    )
+
+
+@dataclass
+class MemoryPlane:
+    """Hands out what it was given and remembers what it was told."""
+
+    place: Site
+    speed: float = 60.0
+    waiting: list[LaunchOrder] = field(default_factory=list)
+    live: list[LaunchOrder] = field(default_factory=list)
+    cancelled: list[int] = field(default_factory=list)
+    profiling: list[ProfilingOrder] = field(default_factory=list)
+    started: dict[int, float] = field(default_factory=dict)
+    ended: list[EndReport] = field(default_factory=list)
+    jobs: dict[int, JobReport] = field(default_factory=dict)
+    servers: list[tuple[float, ServerReadings]] = field(default_factory=list)
+    measured: dict[UUID, tuple[float, tuple[Measured, ...]]] = field(default_factory=dict)
+    is_away: bool = False
+
+    def clock(self) -> ClusterClock:
+        self._answer()
+        return ClusterClock(0.0, 0.0, self.speed)
+
+    def site(self) -> Site:
+        self._answer()
+        return self.place
+
+    def site_version(self) -> int:
+        self._answer()
+        return self.place.version
+
+    def live_launches(self) -> Sequence[LaunchOrder]:
+        self._answer()
+        return self.live
+
+    def claim_launches(self, limit: int) -> Sequence[LaunchOrder]:
+        self._answer()
+        claimed, self.waiting = self.waiting[:limit], self.waiting[limit:]
+        return claimed
+
+    def cancelled_launches(self) -> Sequence[int]:
+        self._answer()
+        wanted, self.cancelled = self.cancelled, []
+        return wanted
+
+    def claim_profiling(self, limit: int) -> Sequence[ProfilingOrder]:
+        self._answer()
+        claimed, self.profiling = self.profiling[:limit], self.profiling[limit:]
+        return claimed
+
+    def report_started(self, launches: Mapping[int, float]) -> None:
+        self._answer()
+        self.started |= launches
+
+    def report_ended(self, reports: Sequence[EndReport]) -> None:
+        self._answer()
+        self.ended += reports
+
+    def report_jobs(self, at_s: float, reports: Sequence[JobReport]) -> None:
+        self._answer()
+        self.jobs |= {report.launch: report for report in reports}
+
+    def report_servers(self, at_s: float, server_id: Ints, readings: ServerReadings) -> None:
+        self._answer()
+        self.servers.append((at_s, readings))
+
+    def report_measurements(self, run: UUID, at_s: float, cells: Sequence[Measured]) -> None:
+        self._answer()
+        self.measured[run] = (at_s, tuple(cells))
+
+    def _answer(self) -> None:
+        if self.is_away:
+            raise AwayError

@@ -1,0 +1,88 @@
+import logging
+from dataclasses import dataclass, field
+from threading import Event
+
+import pytest
+
+from apps.execution.backends.emulated.emulator import Emulator
+from apps.execution.backends.emulated.runner import DatabaseAwayError, Outside, run
+from tests.execution.emulated_plane import AwayError, MemoryPlane, site
+from tests.execution.test_emulated_backend import launch
+
+
+class Pause(Event):
+    """Lets the time of a test pass instead of waiting; acts at given seconds."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__()
+        self.world = world
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.world.now_s += timeout or 0.0
+        self.world.plane.is_away = self.world.away[0] <= self.world.now_s < self.world.away[1]
+        if self.world.now_s >= self.world.until_s:
+            self.set()
+        return self.is_set()
+
+
+@dataclass
+class World:
+    """A plane whose database is away for a while, and a clock."""
+
+    plane: MemoryPlane
+    away: tuple[float, float] = (1e9, 1e9)
+    until_s: float = 60.0
+    now_s: float = 0.0
+    reconnects: list[float] = field(default_factory=list)
+
+    def outside(self) -> Outside:
+        return Outside(
+            wall_s=lambda: self.now_s,
+            away=(AwayError,),
+            reconnect=lambda: self.reconnects.append(self.now_s),
+            stop=Pause(self),
+        )
+
+    def run(self) -> None:
+        run(lambda wall_s: Emulator(self.plane, wall_s=wall_s), self.outside())
+
+
+def test_ticks_until_asked_to_stop() -> None:
+    world = World(MemoryPlane(site(4), waiting=[launch(1)]), until_s=5.0)
+    world.run()
+    assert [end.launch for end in world.plane.ended] == [1]
+    assert world.now_s == pytest.approx(5.0, abs=0.2)
+
+
+def test_a_database_away_for_a_while_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    plane = MemoryPlane(site(4), waiting=[launch(1, seconds=600.0)])
+    world = World(plane, away=(5.0, 25.0))
+    with caplog.at_level(logging.INFO):
+        world.run()
+    assert [end.launch for end in plane.ended] == [1]
+    assert world.reconnects[0] == pytest.approx(5.0, abs=0.2)
+    assert "the database answers again" in caplog.text
+
+
+def test_a_database_away_for_half_a_minute_ends_the_process() -> None:
+    world = World(MemoryPlane(site(4)), away=(5.0, 1e9))
+    with pytest.raises(DatabaseAwayError, match=r"has not answered for 30 s"):
+        world.run()
+
+
+def test_a_database_that_was_never_there_ends_the_process() -> None:
+    world = World(MemoryPlane(site(4), is_away=True), away=(0.0, 1e9))
+    with pytest.raises(DatabaseAwayError, match="the emulator stops"):
+        world.run()
+
+
+def test_launches_claimed_in_a_broken_moment_are_taken_up_again() -> None:
+    # the claim was committed, its answer was lost: the control plane lists it as running here
+    plane = MemoryPlane(site(4))
+    world = World(plane, away=(5.0, 6.0), until_s=20.0)
+    plane.live = []
+    world_outside = world.outside()
+    emulator = Emulator(plane, wall_s=0.0)
+    plane.live = [launch(1)]
+    run(lambda _: emulator, world_outside)
+    assert [end.launch for end in plane.ended] == [1]
