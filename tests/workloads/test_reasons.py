@@ -1,0 +1,56 @@
+"""Every reason says what is the case and what to do; one outranks the others."""
+
+import pytest
+
+from apps.scheduling.core.types import RefusalReason
+from apps.workloads.core.reasons import MEANINGS, Reason, resolve
+
+
+def test_no_reason_lacks_a_meaning() -> None:
+    assert set(MEANINGS) == set(Reason)
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_has_a_sentence_and_a_next_action(reason: Reason) -> None:
+    meaning = MEANINGS[reason]
+    assert meaning.sentence.endswith(".")
+    assert meaning.next_action.endswith(".")
+    assert 1 <= meaning.tier <= 10
+
+
+@pytest.mark.parametrize("reason", list(RefusalReason))
+def test_whatever_a_policy_refuses_with_has_a_meaning(reason: RefusalReason) -> None:
+    assert Reason(reason.value) in MEANINGS
+
+
+def test_sentences_tell_reasons_apart() -> None:
+    assert len({meaning.sentence for meaning in MEANINGS.values()}) == len(Reason)
+
+
+def test_the_tiers_stand_in_the_promised_order() -> None:
+    promised = [
+        Reason.INVALID,
+        Reason.HELD,
+        Reason.UNCLASSIFIABLE,
+        Reason.INFEASIBLE_TARGET,
+        Reason.QUOTA_EXCEEDED,
+        Reason.QUALITY_SHORT,
+        Reason.WAITING_FOR_BUCKET,
+        Reason.COMMIT_CONFLICT,
+        Reason.STARTING,
+    ]
+    assert [MEANINGS[reason].tier for reason in promised] == list(range(1, 10))
+
+
+def test_the_lowest_tier_wins_and_the_others_are_listed() -> None:
+    found = resolve([Reason.QUALITY_SHORT, Reason.HELD, Reason.COMMIT_CONFLICT])
+    assert found == (Reason.HELD, (Reason.QUALITY_SHORT, Reason.COMMIT_CONFLICT))
+
+
+def test_the_winner_does_not_depend_on_the_order_given() -> None:
+    tied = [Reason.NO_FREE_UNIT, Reason.SERVERS_CLOSED]
+    assert resolve(tied) == resolve(reversed(tied))
+
+
+def test_no_reasons_resolve_to_none() -> None:
+    assert resolve([]) == (None, ())

@@ -1,0 +1,178 @@
+"""Reading a job from JSON: both forms, every problem at once, each with its pointer."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.common.core.errors import InvalidInputError
+from apps.workloads.core.spec import Constraints, parse_changes, parse_job
+from apps.workloads.core.targets import (
+    BestEffort,
+    CompletionTime,
+    InstructionRate,
+    Target,
+    ThroughputLatency,
+    read_target,
+)
+
+SHORT = {"application": "hadoop-17", "target": {"kind": "best_effort"}}
+
+
+def problems_of(data: Any) -> dict[str, str]:
+    """Return the code of each problem by its pointer."""
+    with pytest.raises(InvalidInputError) as caught:
+        parse_job(data)
+    return {problem.pointer: problem.code for problem in caught.value.problems}
+
+
+def test_only_application_and_target_are_needed() -> None:
+    spec = parse_job(SHORT)
+    assert (spec.application, spec.target) == ("hadoop-17", BestEffort())
+    assert (spec.tasks, spec.priority, spec.gang, spec.units) == (1, 0, True, None)
+
+
+def test_the_document_form_and_the_short_form_mean_the_same() -> None:
+    document = {
+        "metadata": {"name": "n", "labels": {"team": "ml"}},
+        "spec": {**SHORT, "input_bytes": 5, "duration_seconds": 60},
+    }
+    short = {**SHORT, "name": "n", "labels": {"team": "ml"}, "input_bytes": 5, "duration_seconds": 60}
+    assert parse_job(document) == parse_job(short)
+
+
+@pytest.mark.parametrize(
+    ("data", "target"),
+    [
+        ({"kind": "completion_time", "seconds": 600}, CompletionTime(600.0)),
+        (
+            {"kind": "throughput_latency", "qps": 20000, "latency_seconds": 0.01},
+            ThroughputLatency(20000.0, 0.01, 99.0),
+        ),
+        ({"kind": "ips", "ips": 1.2e9}, InstructionRate(1.2e9)),
+        ({"kind": "best_effort"}, BestEffort()),
+    ],
+)
+def test_every_kind_of_target_is_read(data: dict[str, Any], target: Target) -> None:
+    assert parse_job({**SHORT, "target": data}).target == target
+
+
+@pytest.mark.parametrize(
+    "target",
+    [CompletionTime(1.5), ThroughputLatency(10.0, 0.1, 95.0), InstructionRate(7.0), BestEffort()],
+)
+def test_a_stored_target_is_read_back(target: Target) -> None:
+    assert read_target(target.as_json()) == target
+
+
+def test_all_problems_are_reported_together() -> None:
+    found = problems_of(
+        {
+            "aplication": "x",
+            "target": {"kind": "ips", "rate": 1},
+            "tasks": 0,
+            "units": True,
+            "gang": 1,
+            "priority": 101,
+            "labels": {"a": 3},
+            "input_bytes": 1.5,
+        }
+    )
+    assert found == {
+        "/aplication": "unknown_field",
+        "/application": "required",
+        "/target/rate": "unknown_field",
+        "/target/ips": "required",
+        "/tasks": "too_low",
+        "/units": "wrong_type",
+        "/gang": "wrong_type",
+        "/priority": "too_high",
+        "/labels/a": "wrong_type",
+        "/input_bytes": "wrong_type",
+    }
+
+
+def test_pointers_lead_into_the_document_form() -> None:
+    found = problems_of({"metadata": {"nam": 1}, "spec": {"target": {"kind": "soon"}}})
+    assert found == {
+        "/metadata/nam": "unknown_field",
+        "/spec/application": "required",
+        "/spec/target/kind": "unknown_value",
+    }
+
+
+def test_an_unknown_field_is_answered_with_the_nearest_known_one() -> None:
+    with pytest.raises(InvalidInputError, match="did you mean application"):
+        parse_job({**SHORT, "aplication": "x"})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0, "10", None, True, [1]])
+def test_a_target_must_be_a_positive_finite_number(value: object) -> None:
+    assert problems_of({**SHORT, "target": {"kind": "completion_time", "seconds": value}})
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a-", "a b", "a\x00", "ü", "a" * 128, 5, None])
+def test_an_application_needs_a_plain_name(name: object) -> None:
+    assert list(problems_of({**SHORT, "application": name}))[0] == "/application"
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [{"a": "\x00"}, {"a": "\ud800"}, {"a": "x" * 20_000}, {"a": float("nan")}, [], "x"],
+)
+def test_annotations_must_be_storable(annotations: object) -> None:
+    assert "/annotations" in problems_of({**SHORT, "annotations": annotations})
+
+
+def test_a_backslash_before_u0000_is_ordinary_text() -> None:
+    assert parse_job({**SHORT, "annotations": {"a": "\\u0000"}}).annotations == {"a": "\\u0000"}
+
+
+def test_constraints_are_read_whole() -> None:
+    constraints = {"platforms": ["A", "C", "A"], "labels": {"zone": "1"}, "spread": "rack"}
+    expected = Constraints(platforms=("A", "C"), labels={"zone": "1"}, spread="rack")
+    assert parse_job({**SHORT, "constraints": constraints}).constraints == expected
+
+
+def test_units_cannot_be_together_on_one_server_and_apart() -> None:
+    constraints = {"locality": "server", "spread": "server"}
+    found = problems_of({**SHORT, "constraints": constraints})
+    assert found["/constraints/spread"] == "contradiction"
+
+
+@pytest.mark.parametrize("data", [None, [], "job", 3])
+def test_a_job_must_be_an_object(data: object) -> None:
+    assert problems_of(data) == {"": "wrong_type"}
+
+
+def test_changes_hold_only_what_was_given() -> None:
+    assert parse_changes({"spec": {"priority": 5}}) == {"priority": 5}
+
+
+def test_items_of_a_batch_say_where_they_stand() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        parse_job({**SHORT, "tasks": 0}, at="/items/7")
+    assert [problem.pointer for problem in caught.value.problems] == ["/items/7/tasks"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["application", "target", "tasks", "units", "labels", "annotations", "constraints",
+             "priority", "gang", "name", "spec", "metadata", "client_id", "duration_seconds"]
+        ),
+        JSON,
+    )
+)  # fmt: skip
+def test_no_json_makes_the_reader_fail_otherwise(data: dict[str, Any]) -> None:
+    data.pop("spec", None)
+    with pytest.raises(InvalidInputError):
+        parse_job({**data, "application": "a b"})
