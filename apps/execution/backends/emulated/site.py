@@ -1,0 +1,45 @@
+"""The servers of the inventory, as the emulator plays them."""
+
+import numpy as np
+
+from apps.emulation.core.events import Machines
+from apps.emulation.core.platforms import catalogue
+from apps.execution.backends.emulated.port import Site
+from apps.inventory import selectors
+from apps.inventory.models import Server
+
+
+class NoServersError(ValueError):
+    """The inventory is empty: there is nothing to emulate."""
+
+
+def read_site() -> Site:
+    """Read all servers and the hidden worth of their platforms; rank 0 is the reference.
+
+    Raises
+    ------
+    NoServersError : there is none.
+    """
+    version = selectors.topology_version()
+    seed = selectors.cluster().seed
+    shape = selectors.topology()
+    if shape.server_id.size == 0:
+        raise NoServersError("there are no servers to emulate; import a cluster first")
+    watts = np.array(
+        Server.objects.order_by("id").values_list("idle_watts", "peak_watts"), dtype=np.float64
+    )
+    return Site(
+        version=version,
+        seed=seed,
+        server_id=shape.server_id,
+        machines=Machines(
+            platforms=catalogue(shape.platform_name, seed=seed),
+            platform=shape.server_platform.astype(np.int64),
+            units=shape.server_units.astype(np.int64),
+            memory_bytes=shape.server_capacity[:, 0],
+            network_bps=shape.server_capacity[:, 1],
+            storage_bytes=shape.server_capacity[:, 2],
+            idle_watts=watts[:, 0],
+            peak_watts=watts[:, 1],
+        ),
+    )
