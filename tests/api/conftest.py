@@ -1,21 +1,22 @@
 """Callers of every role, and clients that speak as they do."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
+from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Project, User
 from apps.accounts.services import create_token, create_user, ensure_project, join_project
 
-Client = Callable[..., APIClient]
+Speak = Callable[..., APIClient]
 
 
 @pytest.fixture(autouse=True)
-def no_rates(settings: object) -> None:
+def no_rates(settings: Settings) -> None:
     """Counting requests is tested where it is the point."""
-    settings.BERTH_RATES = {}  # type: ignore[attr-defined]  # pytest-django's settings wrapper
+    settings.BERTH_RATES = {}
 
 
 @pytest.fixture
@@ -47,8 +48,8 @@ def stranger(db: None) -> User:
 
 
 @pytest.fixture
-def as_user() -> Iterator[Client]:
-    """Return a client that speaks with a token of the given user."""
+def as_user() -> Speak:
+    """Return a maker of clients that speak with a token of the given user."""
 
     def client(user: User, role: Role | None = None) -> APIClient:
         speaking = APIClient()
@@ -57,10 +58,10 @@ def as_user() -> Iterator[Client]:
         speaking.get("/api/v1/me/")  # the first use of a token writes when; later ones do not
         return speaking
 
-    yield client
+    return client
 
 
 @pytest.fixture
-def api(submitter: User, as_user: Client) -> APIClient:
+def api(submitter: User, as_user: Speak) -> APIClient:
     """A submitter's client."""
     return as_user(submitter)
