@@ -50,12 +50,14 @@ class Child:
         if self.process.poll() is None:
             self.process.send_signal(number)
 
-    def kill_group(self) -> None:
-        """Kill whatever is left of the child and of what it started itself."""
+    def kill_group(self) -> bool:
+        """Kill what is left of the child and of what it started; False when nothing was."""
+        self.process.poll()
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            return  # the group is empty
+        except ProcessLookupError:
+            return False
+        return True
 
     def describe_end(self) -> str:
         """Say how it ended, and, unless it was killed, the last line it wrote."""
@@ -100,8 +102,9 @@ def stop_all(children: Sequence[Child], *, patience_s: float) -> None:
             child.send(child.stop_signals[min(attempt, len(child.stop_signals) - 1)])
         if wait_all(children, timeout_s=patience_s / rounds):
             break
-    for child in children:
-        child.kill_group()
+    deadline = time.monotonic() + 1.0
+    while [child for child in children if child.kill_group()] and time.monotonic() < deadline:
+        time.sleep(POLL_S)
     wait_all(children, timeout_s=1.0)
 
 
@@ -116,14 +119,17 @@ def wait_all(children: Sequence[Child], *, timeout_s: float) -> bool:
 
 
 def last_line(log: Path, *, tail_bytes: int = 4096) -> str:
-    """Return the last line of a log that says something; empty when there is none."""
+    """Return the last line of a log that says something; empty when there is none.
+
+    What Django puts before the sentence of a failed management command is left out.
+    """
     if not log.exists():
         return ""
     with log.open("rb") as stream:
         stream.seek(max(0, log.stat().st_size - tail_bytes))
         text = stream.read().decode(errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+    return lines[-1].removeprefix("CommandError: ") if lines else ""
 
 
 def alive(pid: int) -> bool:

@@ -1,0 +1,99 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from controlplane.embedded.processes import (
+    Child,
+    alive,
+    last_line,
+    start,
+    stop_all,
+    tethered,
+    wait_all,
+)
+
+pytestmark = pytest.mark.service
+
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+
+
+def python(program: str, tmp_path: Path, *, stop: tuple[signal.Signals, ...]) -> Child:
+    return start(
+        "child",
+        tethered([sys.executable, "-c", program]),
+        log=tmp_path / "log",
+        environment=os.environ,
+        stop_signals=stop,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", ""),
+        ("\n\n", ""),
+        ("one\ntwo\n\n", "two"),
+        ("CommandError: line 7 of t.tsv has no time", "line 7 of t.tsv has no time"),
+        ("x" * 5000 + "\nlast", "last"),
+    ],
+)
+def test_the_last_line_is_the_last_that_says_something(
+    tmp_path: Path, text: str, line: str
+) -> None:
+    (tmp_path / "log").write_text(text)
+    assert last_line(tmp_path / "log") == line
+
+
+def test_a_child_that_fails_is_described_by_code_and_last_line(tmp_path: Path) -> None:
+    child = python("print('no such host'); raise SystemExit(3)", tmp_path, stop=(signal.SIGTERM,))
+    assert wait_all([child], timeout_s=10)
+    assert child.describe_end() == "child ended with code 3: no such host"
+
+
+def test_a_child_that_is_killed_is_described_by_the_signal(tmp_path: Path) -> None:
+    child = python("import time; time.sleep(60)", tmp_path, stop=(signal.SIGTERM,))
+    child.send(signal.SIGKILL)
+    assert wait_all([child], timeout_s=10)
+    assert child.describe_end() == "child was killed by SIGKILL"
+
+
+def test_a_child_that_ignores_the_first_signal_gets_the_next(tmp_path: Path) -> None:
+    child = python(DEAF, tmp_path, stop=(signal.SIGTERM, signal.SIGINT))
+    time.sleep(0.5)
+    stop_all([child], patience_s=2.0)
+    assert child.exit_code == -signal.SIGINT
+
+
+def test_a_child_that_ignores_everything_is_killed_in_time(tmp_path: Path) -> None:
+    child = python(DEAF, tmp_path, stop=(signal.SIGTERM,))
+    time.sleep(0.5)
+    began_s = time.monotonic()
+    stop_all([child], patience_s=0.5)
+    assert child.exit_code == -signal.SIGKILL
+    assert time.monotonic() - began_s < 2.0
+
+
+def test_what_a_child_started_itself_does_not_outlive_it(tmp_path: Path) -> None:
+    program = (
+        "import subprocess, time; child = subprocess.Popen(['sleep', '60']); "
+        "print(child.pid, flush=True); time.sleep(60)"
+    )
+    child = python(program, tmp_path, stop=(signal.SIGTERM,))
+    time.sleep(1.0)
+    grandchild = int(last_line(tmp_path / "log"))
+    assert alive(grandchild)
+    stop_all([child], patience_s=1.0)
+    assert not alive(grandchild)
+
+
+def test_a_tethered_program_ends_when_its_parent_has_gone_before_it() -> None:
+    tether = tethered(["echo", "too late"])
+    tether[4] = "1"  # as if the launcher had died, and somebody else adopted the child
+    done = subprocess.run(tether, capture_output=True, text=True, check=False)  # noqa: S603
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "already ended" in done.stderr
