@@ -1,0 +1,37 @@
+"""The applications every classifier starts from: profiled on every column, offline.
+
+Source: Paragon §3.2 and Quasar §3.2: 20-30 applications are profiled exhaustively once.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from apps.emulation.core.draws import KINDS, application_truth
+from apps.emulation.core.platforms import Catalogue
+from apps.emulation.core.probe import Measured, exhaustive
+from apps.emulation.core.seeds import generator
+
+PER_KIND: Final = 7  # 28 in all
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryEntry:
+    """One application with a noisy measurement in every cell of every matrix."""
+
+    application: str
+    kind: str
+    cells: tuple[Measured, ...]
+
+
+def library(seed: int, platforms: Catalogue, *, per_kind: int = PER_KIND) -> list[LibraryEntry]:
+    """Measure the library of a cluster; the same for the same seed and platforms."""
+    return [
+        _entry(seed, platforms, f"library-{kind.replace('_', '-')}-{number:02d}", kind)
+        for kind in KINDS
+        for number in range(1, per_kind + 1)
+    ]
+
+
+def _entry(seed: int, platforms: Catalogue, name: str, kind: str) -> LibraryEntry:
+    truth = application_truth(seed, name, kind, platforms)
+    return LibraryEntry(name, kind, exhaustive(truth, generator(seed, "library", name)))

@@ -1,0 +1,20 @@
+from collections import Counter
+
+from apps.emulation.core.library import library
+from tests.emulation.worlds import all_platforms
+
+
+def test_the_library_holds_seven_applications_of_each_kind() -> None:
+    found = library(7, all_platforms())
+    assert Counter(entry.kind for entry in found) == {
+        "analytics": 7,
+        "latency_critical": 7,
+        "single_node": 7,
+        "batch": 7,
+    }
+    assert {len(entry.cells) for entry in found} == {48}
+    assert len({entry.application for entry in found}) == 28
+
+
+def test_the_library_is_the_same_every_time() -> None:
+    assert library(7, all_platforms(), per_kind=1) == library(7, all_platforms(), per_kind=1)
