@@ -8,6 +8,7 @@ V_W code of the job, T_W = V_W / (10^20 - 1); V_H code of a unit's pressure in t
 sources, U_H = 1 - V_H / (10^20 - 1), whose code is V_H with every pair complemented to 99.
 """
 
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,6 +19,14 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Singles
 BASE: Final = 10**10
 HALF: Final = N_SOURCES // 2
 _PLACES: Final = 100 ** np.arange(HALF - 1, -1, -1, dtype=np.int64)
+
+
+class Form(IntEnum):
+    """How the quality of a unit and the target of a job make one score; see ``closeness``."""
+
+    NEAREST = 0
+    PRINTED = 1
+    QUIETEST = 2
 
 
 class Codes(NamedTuple):
@@ -83,18 +92,21 @@ def minus(a: Codes, b: Codes) -> Codes:
     return Codes(a.high - b.high - borrow, a.low - b.low + borrow * BASE)
 
 
-def closeness(units: Codes, target: Codes, *, as_printed: bool) -> Codes:
+def closeness(units: Codes, target: Codes, form: Form) -> Codes:
     """Codes of Q, how well a unit's quality U matches the target T.
 
-    Q = 1 - (U - T) where U >= T. Below, Eq. 5 as printed has Q = T - U, which ranks a far miss
-    above a near one; otherwise Q = U there, so that the nearest miss comes first and every miss
-    after every hit.
+    Q = 1 - (U - T) where U >= T, so that demanding jobs find quiet units left. Where U < T, Eq. 5
+    as printed has Q = T - U, which ranks a far miss above a near one; NEAREST has Q = U there, so
+    that the nearest miss comes first and every miss after every hit. QUIETEST has Q = U
+    throughout.
 
     Source: Tarcil Eq. 5 (T2).
     """
+    if form is Form.QUIETEST:
+        return units
     hit = is_at_least(units, target)
     over, under = minus(units, target), minus(target, units)
-    miss = under if as_printed else units
+    miss = under if form is Form.PRINTED else units
     return Codes(
         np.where(hit, BASE - 1 - over.high, miss.high),
         np.where(hit, BASE - 1 - over.low, miss.low),

@@ -6,6 +6,7 @@ from apps.inventory.core.snapshot import Floats, Ints
 from apps.scheduling.core import policies, scorers
 from apps.scheduling.core.board import Board, fixed
 from apps.scheduling.core.capacity import wanted
+from apps.scheduling.core.encoding import Form
 from apps.scheduling.core.filters import FILTERS, Eligibility
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import Request, Within
@@ -19,10 +20,10 @@ class FusedTarcil(policies.Assembled):
     Jobs that want their units near each other go the assembled way.
     """
 
-    def __init__(self, name: str = "tarcil", *, as_printed: bool = False) -> None:
-        slow = policies.tarcil(name, as_printed=as_printed)
+    def __init__(self, name: str = "tarcil", *, form: Form = Form.NEAREST) -> None:
+        slow = policies.tarcil(name, form=form)
         super().__init__(name, slow.version, sample=slow.sample, near=slow.near, score=slow.score)
-        self._as_printed = as_printed
+        self._form = int(form)
 
     def _filter(self, board: Board, request: Request) -> Eligibility:
         if request.locality == Within.RACK:
@@ -68,7 +69,7 @@ class FusedTarcil(policies.Assembled):
             scorers.speed_steps(request, len(facts.topology.platform_name)),
             policies.sample_count(request, eligibility),
             seed,
-            self._as_printed,
+            self._form,
         )
         return Scores(units, servers, key, quality, target, close, headroom)
 
@@ -88,7 +89,7 @@ class FusedTarcil(policies.Assembled):
             _vector(request.caused),
             scorers.speed_steps(request, len(facts.topology.platform_name)),
             seed,
-            self._as_printed,
+            self._form,
             np.ascontiguousarray(seen.scores.key[seen.picked]),
         )
         return below / (seen.eligibility.units - 1)

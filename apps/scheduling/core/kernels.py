@@ -22,6 +22,7 @@ from apps.scheduling.core.capacity import SLACK
 N = N_SOURCES
 HALF = encoding.HALF
 B = encoding.BASE
+PRINTED, QUIETEST = int(encoding.Form.PRINTED), int(encoding.Form.QUIETEST)
 DENSE, CROWDED = samplers.DENSE, samplers.CROWDED
 _GAMMA, _MIX_1, _MIX_2 = (np.uint64(c) for c in (chance.GAMMA, chance.MIX_1, chance.MIX_2))
 _COIN = np.uint64(chance.COIN)
@@ -109,7 +110,7 @@ def look(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     speed: Ints,
     count: int,
     seed: int,
-    as_printed: bool,
+    form: int,
 ) -> tuple[Ints, Shorts, Ints, Floats, float, Floats, Floats]:
     """Draw ``count`` eligible units, score them exactly and order them, best first.
 
@@ -127,7 +128,7 @@ def look(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         s = unit_server[u]
         h, low = _quality(server_caused[s], server_units[s], order, tolerated, headroom[i])
         quality[i] = (h + low / B) / B
-        key[i, 0], key[i, 1] = _closeness(h, low, target_h, target_l, as_printed)
+        key[i, 0], key[i, 1] = _closeness(h, low, target_h, target_l, form)
         key[i, 2] = speed[platform[s]]
         key[i, 3] = np.int64(_word(salt, np.uint64(u)) >> _1)
     best = _ordered(key)
@@ -152,7 +153,7 @@ def outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     caused: Floats,
     speed: Ints,
     seed: int,
-    as_printed: bool,
+    form: int,
     chosen: Ints,
 ) -> Ints:
     """Count the eligible units below each chosen key: (k,) from keys (k, 4). O(S·(N + k)).
@@ -167,7 +168,7 @@ def outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         if not mask[s]:
             continue
         h, low = _quality(server_caused[s], server_units[s], order, caused, unused)
-        key[0, 0], key[0, 1] = _closeness(h, low, target_h, target_l, as_printed)
+        key[0, 0], key[0, 1] = _closeness(h, low, target_h, target_l, form)
         key[0, 2] = speed[platform[s]]
         for i in range(chosen.shape[0]):
             key[1] = chosen[i]
@@ -296,13 +297,15 @@ def _quality(
 
 @_jit
 def _closeness(
-    h: np.int64, low: np.int64, target_h: np.int64, target_l: np.int64, as_printed: bool
+    h: np.int64, low: np.int64, target_h: np.int64, target_l: np.int64, form: int
 ) -> tuple[np.int64, np.int64]:
     """Words of Q. Source: Tarcil Eq. 5; see ``encoding.closeness``."""
+    if form == QUIETEST:
+        return h, low
     if h > target_h or (h == target_h and low >= target_l):
         over_h, over_l = _minus(h, low, target_h, target_l)
         return B - 1 - over_h, B - 1 - over_l
-    if as_printed:
+    if form == PRINTED:
         return _minus(target_h, target_l, h, low)
     return h, low
 

@@ -14,6 +14,7 @@ import numpy as np
 from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
 from apps.scheduling.core import filters, pickers, samplers, scorers
 from apps.scheduling.core.board import Board, Facts
+from apps.scheduling.core.encoding import Form
 from apps.scheduling.core.filters import Eligibility
 from apps.scheduling.core.guarantee import default_sample, miss_probability
 from apps.scheduling.core.rank import ranks
@@ -149,7 +150,7 @@ class Assembled:
         return ranks(self.score(board, request, every, seed), units)
 
 
-def tarcil(name: str = "tarcil", *, as_printed: bool = False) -> Assembled:
+def tarcil(name: str = "tarcil", *, form: Form = Form.NEAREST) -> Assembled:
     """Tarcil from its parts: the oracle of the kernel, and the form to read.
 
     Source: Tarcil §3 (T1-T5).
@@ -162,7 +163,7 @@ def tarcil(name: str = "tarcil", *, as_printed: bool = False) -> Assembled:
         # R units and their neighbours on the server or in the rack
         near=samplers.neighbourhoods,
         # how closely each one's interference matches what the job tolerates
-        score=partial(scorers.tarcil, as_printed=as_printed),
+        score=partial(scorers.tarcil, form=form),
     )
 
 

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 from apps.scheduling.core import policies
+from apps.scheduling.core.encoding import Form
 from apps.scheduling.core.fused import FusedTarcil
 from apps.scheduling.core.types import Policy
 
@@ -12,7 +13,8 @@ DEFAULT: Final = "tarcil"
 
 POLICIES: Final[dict[str, Callable[[], Policy]]] = {
     "tarcil": FusedTarcil,
-    "tarcil_printed": partial(FusedTarcil, "tarcil_printed", as_printed=True),
+    "tarcil_printed": partial(FusedTarcil, "tarcil_printed", form=Form.PRINTED),
+    "quietest": partial(FusedTarcil, "quietest", form=Form.QUIETEST),
     "least_loaded": policies.least_loaded,
     "random": policies.at_random,
 }

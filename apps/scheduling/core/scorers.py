@@ -12,6 +12,7 @@ import numpy as np
 from apps.inventory.core.snapshot import Floats, Ints, Shorts
 from apps.scheduling.core import chance, encoding
 from apps.scheduling.core.board import Board
+from apps.scheduling.core.encoding import Form
 from apps.scheduling.core.types import Request
 
 SPEED_STEPS: Final = 1000  # platforms within 0.1 % of each other count as equally fast
@@ -43,7 +44,7 @@ class Scores:
 
 
 def tarcil(
-    board: Board, request: Request, units: Ints, seed: int, *, as_printed: bool = False
+    board: Board, request: Request, units: Ints, seed: int, *, form: Form = Form.NEAREST
 ) -> Scores:
     """Tarcil's quality of each unit, exact; among equals the faster platform. O(n·N).
 
@@ -55,7 +56,7 @@ def tarcil(
     pressures = encoding.pressure(board.server_caused[servers], topology.server_units[servers])
     asked = encoding.demand(request.caused)
     quality = encoding.quality(pressures, asked.order)
-    close = encoding.closeness(quality, asked.target, as_printed=as_printed)
+    close = encoding.closeness(quality, asked.target, form)
     speed = speed_steps(request, len(topology.platform_name))[topology.server_platform[servers]]
     key = np.stack((close.high, close.low, speed, chance.coins(seed, units)), axis=1)
     return Scores(

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from apps.common.core.interference import N_SOURCES
 from apps.scheduling.core import encoding
-from apps.scheduling.core.encoding import BASE, Codes
+from apps.scheduling.core.encoding import BASE, Codes, Form
 
 LARGEST = 10**20 - 1
 scores = st.lists(st.floats(0, 100), min_size=N_SOURCES, max_size=N_SOURCES)
@@ -58,20 +58,25 @@ def test_quality_equals_eq_4_in_python_integers(job: list[float], felt: list[flo
 @given(st.integers(0, LARGEST), st.integers(0, LARGEST))
 def test_monotone_closeness_equals_eq_5_in_python_integers(u: int, t: int) -> None:
     expected = LARGEST - (u - t) if u >= t else u
-    assert as_integer(encoding.closeness(codes_of(u), codes_of(t), as_printed=False)) == expected
+    assert as_integer(encoding.closeness(codes_of(u), codes_of(t), Form.NEAREST)) == expected
 
 
 @given(st.integers(0, LARGEST), st.integers(0, LARGEST))
 def test_printed_closeness_equals_eq_5_in_python_integers(u: int, t: int) -> None:
     expected = LARGEST - (u - t) if u >= t else t - u
-    assert as_integer(encoding.closeness(codes_of(u), codes_of(t), as_printed=True)) == expected
+    assert as_integer(encoding.closeness(codes_of(u), codes_of(t), Form.PRINTED)) == expected
+
+
+@given(st.integers(0, LARGEST), st.integers(0, LARGEST))
+def test_quietest_closeness_is_the_units_quality(u: int, t: int) -> None:
+    assert as_integer(encoding.closeness(codes_of(u), codes_of(t), Form.QUIETEST)) == u
 
 
 @given(st.integers(0, LARGEST), st.integers(0, LARGEST), st.integers(0, LARGEST))
 def test_every_miss_ranks_below_every_hit_in_the_monotone_form(t: int, u: int, v: int) -> None:
     miss, hit = min(u, t - 1), max(v, t)
-    low = as_integer(encoding.closeness(codes_of(max(miss, 0)), codes_of(t), as_printed=False))
-    high = as_integer(encoding.closeness(codes_of(hit), codes_of(t), as_printed=False))
+    low = as_integer(encoding.closeness(codes_of(max(miss, 0)), codes_of(t), Form.NEAREST))
+    high = as_integer(encoding.closeness(codes_of(hit), codes_of(t), Form.NEAREST))
     assert t == 0 or low < high
 
 

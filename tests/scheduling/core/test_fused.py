@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.scheduling.core import policies
+from apps.scheduling.core.encoding import Form
 from apps.scheduling.core.fused import FusedTarcil
 from apps.scheduling.core.types import Placed, Request, Within
 from tests.scheduling.core.clusters import loaded, request, topology
@@ -41,21 +42,17 @@ def told(outcome: object) -> tuple[Any, ...]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(asks, min_size=1, max_size=4), st.integers(0, 2**32), st.booleans())
+@given(st.lists(asks, min_size=1, max_size=4), st.integers(0, 2**32), st.sampled_from(Form))
 def test_the_kernel_decides_as_the_assembled_policy(
-    wishes: list[dict[str, Any]], seed: int, as_printed: bool
+    wishes: list[dict[str, Any]], seed: int, form: Form
 ) -> None:
     rng = np.random.default_rng(seed)
     marked = tuple(frozenset({"ssd=yes"} if i % 3 else ()) for i in range(40))
     cluster = topology(tuple(rng.integers(1, 17, 40).tolist()), racks=5, labels=marked)
     snapshot = loaded(cluster, rng.uniform(0, 1), rng)
     requests = [request(job=f"job-{i}", **wish) for i, wish in enumerate(wishes)]
-    slow = policies.tarcil(as_printed=as_printed).place(
-        snapshot, requests, np.random.default_rng(seed)
-    )
-    fast = FusedTarcil(as_printed=as_printed).place(
-        snapshot, requests, np.random.default_rng(seed)
-    )
+    slow = policies.tarcil(form=form).place(snapshot, requests, np.random.default_rng(seed))
+    fast = FusedTarcil(form=form).place(snapshot, requests, np.random.default_rng(seed))
     assert [told(outcome) for outcome in fast] == [told(outcome) for outcome in slow]
 
 

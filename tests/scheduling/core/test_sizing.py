@@ -24,6 +24,7 @@ from apps.workloads.core.targets import (
 )
 from tests.classification.core.profiles import profile
 
+UNIT_S = 1e8 * INTERFERENCE_ALLOWANCE  # bytes of one unit in a second, neighbours allowed for
 FACTS = ClusterFacts(platforms=("J", "A"), units=(1000, 1000), server_units=(16, 8))
 
 
@@ -36,21 +37,21 @@ def sized(target: Target, work: Work, *, of: Profile, facts: ClusterFacts = FACT
 def test_a_perfectly_parallel_job_gets_the_units_its_work_needs() -> None:
     # 100 MB/s a unit, 5 % kept back: 9.5 GB in 100 s is one unit; ten times that is ten
     exact = profile(bytes_rate=1e8)
-    assert sized(CompletionTime(100.0), Work(input_bytes=9.49e9), of=exact).units == 1
-    assert sized(CompletionTime(100.0), Work(input_bytes=9.49e10), of=exact).units == 10
-    assert sized(CompletionTime(100.0), Work(input_bytes=9.6e10), of=exact).units == 11
+    assert sized(CompletionTime(100.0), Work(input_bytes=UNIT_S * 99.9), of=exact).units == 1
+    assert sized(CompletionTime(100.0), Work(input_bytes=UNIT_S * 999), of=exact).units == 10
+    assert sized(CompletionTime(100.0), Work(input_bytes=UNIT_S * 1001), of=exact).units == 11
 
 
 def test_one_unit_less_would_miss_the_target() -> None:
     of = profile(bytes_rate=1e8, error=0.1)
-    outcome = sized(CompletionTime(100.0), Work(input_bytes=9.49e10), of=of)
+    outcome = sized(CompletionTime(100.0), Work(input_bytes=UNIT_S * 999), of=of)
     rate = of.rate(outcome.units - 1, servers=outcome.units - 1, in_bytes=True)
-    assert 9.49e10 / (rate.low * INTERFERENCE_ALLOWANCE) > 100.0
+    assert UNIT_S * 999 / (rate.low * INTERFERENCE_ALLOWANCE) > 100.0
     assert outcome.high <= 100.0
 
 
 def test_uncertainty_costs_units() -> None:
-    work, target = Work(input_bytes=9.49e10), CompletionTime(100.0)
+    work, target = Work(input_bytes=UNIT_S * 999), CompletionTime(100.0)
     sure = sized(target, work, of=profile(bytes_rate=1e8))
     unsure = sized(target, work, of=profile(bytes_rate=1e8, error=0.2))
     assert unsure.units == pytest.approx(sure.units * np.exp(1.645 * 0.2), abs=1)
@@ -58,20 +59,23 @@ def test_uncertainty_costs_units() -> None:
 
 def test_the_interval_surrounds_the_prediction() -> None:
     of = profile(bytes_rate=1e8, error=0.1)
-    outcome = sized(CompletionTime(100.0), Work(input_bytes=9.49e10), of=of)
+    outcome = sized(CompletionTime(100.0), Work(input_bytes=UNIT_S * 999), of=of)
     assert outcome.low < outcome.predicted < outcome.high
     assert 0.95 <= outcome.probability < 1.0
 
 
 def test_time_already_passed_is_not_there_any_more() -> None:
     of = profile(bytes_rate=1e8)
-    assert sized(CompletionTime(100.0), Work(input_bytes=9.49e9, elapsed_s=50.0), of=of).units == 2
+    assert (
+        sized(CompletionTime(100.0), Work(input_bytes=UNIT_S * 99.9, elapsed_s=50.0), of=of).units
+        == 2
+    )
 
 
 def test_tasks_cap_the_units_and_run_in_waves() -> None:
     of = profile(bytes_rate=1e8)
-    # 10 tasks of 0.95 GB take 10 s each: two waves in 20 s need 5 units, and so do 29 s
-    work = Work(input_bytes=9.49e9, tasks=10)
+    # 10 tasks of 10 s each: two waves in 20 s need 5 units, and so do 29 s
+    work = Work(input_bytes=UNIT_S * 99.9, tasks=10)
     assert sized(CompletionTime(20.1), work, of=of).units == 5
     assert sized(CompletionTime(29.0), work, of=of).units == 5
     assert sized(CompletionTime(10.1), work, of=of).units == 10
@@ -83,7 +87,7 @@ def test_no_job_gets_more_than_64_units() -> None:
     assert isinstance(outcome, Infeasible)
     assert outcome.units == 64
     assert outcome.best == pytest.approx(1e12 / (64 * 1e8 * INTERFERENCE_ALLOWANCE))
-    assert "at least 173 s" in outcome.suggestion
+    assert "at least 182 s" in outcome.suggestion
 
 
 def test_a_deadline_that_has_passed_says_so() -> None:
@@ -103,20 +107,20 @@ def test_a_prediction_that_meets_only_without_its_interval_is_taken_and_told() -
 
 def test_platforms_too_slow_for_the_size_are_left_out() -> None:
     of = profile(bytes_rate=1e8, speeds=(1.0, 0.1))
-    outcome = sized(CompletionTime(100.0), Work(input_bytes=9.49e10), of=of)
+    outcome = sized(CompletionTime(100.0), Work(input_bytes=UNIT_S * 999), of=of)
     assert (outcome.units, outcome.platforms) == (10, frozenset({"J"}))
 
 
 def test_the_size_is_enough_where_half_of_the_units_are() -> None:
     of = profile(bytes_rate=1e8, speeds=(1.0, 0.5))
     facts = replace(FACTS, units=(100, 1000))
-    outcome = sized(CompletionTime(100.0), Work(input_bytes=9.49e10), of=of, facts=facts)
+    outcome = sized(CompletionTime(100.0), Work(input_bytes=UNIT_S * 999), of=of, facts=facts)
     assert (outcome.units, outcome.platforms) == (20, frozenset({"J", "A"}))
 
 
 def test_platforms_not_allowed_or_without_units_do_not_count() -> None:
     of = profile(bytes_rate=1e8, speeds=(1.0, 0.5))
-    work = Work(input_bytes=9.49e10, platforms=frozenset({"A"}))
+    work = Work(input_bytes=UNIT_S * 999, platforms=frozenset({"A"}))
     assert sized(CompletionTime(100.0), work, of=of).platforms == frozenset({"A"})
     none = size(of, CompletionTime(100.0), work, replace(FACTS, units=(1000, 0)))
     assert none == Infeasible(0, None, float("inf"), "allow a platform the cluster has")
