@@ -1,4 +1,7 @@
-"""Rows for tests: each function saves one thing with plausible values; name what the test is about, the rest follows."""
+"""Rows for tests: each function saves one thing with plausible values.
+
+Name what the test is about, the rest follows.
+"""
 
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -38,7 +41,9 @@ def cluster(*, seen_cluster_s: float = 7200.0, **values: Any) -> Cluster:
     return row
 
 
-def user(username: str = "", *, role: Role = Role.OPERATOR, password: str = "", **values: Any) -> User:
+def user(
+    username: str = "", *, role: Role = Role.OPERATOR, password: str = "", **values: Any
+) -> User:
     """Somebody with a role; signs in with ``password`` where one is given."""
     row = User(username=username or f"user-{number()}", role=role.value, **values)
     if password:
@@ -55,7 +60,9 @@ def project(name: str = "default") -> Project:
     return row
 
 
-def platform(name: str = "", *, cores: int = 4, rank: int | None = None, **values: Any) -> Platform:
+def platform(
+    name: str = "", *, cores: int = 4, rank: int | None = None, **values: Any
+) -> Platform:
     """A server configuration."""
     made = number()
     defaults = {
@@ -73,7 +80,9 @@ def platform(name: str = "", *, cores: int = 4, rank: int | None = None, **value
     )
 
 
-def server(name: str = "", *, of: Platform | None = None, rack: str = "rack-1", **values: Any) -> Server:
+def server(
+    name: str = "", *, of: Platform | None = None, rack: str = "rack-1", **values: Any
+) -> Server:
     """A server with its resource units."""
     kind = of or platform()
     defaults = {
@@ -90,11 +99,15 @@ def server(name: str = "", *, of: Platform | None = None, rack: str = "rack-1", 
         rack=Rack.objects.get_or_create(name=rack)[0],
         **{**defaults, **values},
     )
-    ResourceUnit.objects.bulk_create(ResourceUnit(server=row, core=core) for core in range(row.cores))
+    ResourceUnit.objects.bulk_create(
+        ResourceUnit(server=row, core=core) for core in range(row.cores)
+    )
     return row
 
 
-def reading(of: Server, *, cpu_share: float = 0.5, at: datetime = MOMENT, **values: Any) -> ServerReading:
+def reading(
+    of: Server, *, cpu_share: float = 0.5, at: datetime = MOMENT, **values: Any
+) -> ServerReading:
     """The latest report of a server."""
     defaults = {"cluster_s": 7200.0, "watts": of.idle_watts, "backend": "emulated"}
     return ServerReading.objects.create(
@@ -185,7 +198,9 @@ def decision(about: Job, *, outcome: str = "placed", **values: Any) -> Decision:
     return Decision.objects.create(job=about, outcome=outcome, **{**defaults, **values})
 
 
-def allocation(about: Job, on: Server, *, cores: int = 1, by: Decision | None = None, **values: Any) -> Allocation:
+def allocation(
+    about: Job, on: Server, *, cores: int = 1, by: Decision | None = None, **values: Any
+) -> Allocation:
     """Free units of a server given to a job, in the unit rows and the server's sums too."""
     units = list(
         ResourceUnit.objects.filter(server=on, allocation_id=None).order_by("core")[:cores]
@@ -230,7 +245,9 @@ def launch(of: Job, *, attempt: int = 1, state: str = "running", **values: Any) 
     return Launch.objects.create(job=of, attempt=attempt, state=state, **{**defaults, **values})
 
 
-def sample(of: Job, cluster_s: float, *, attainment: float | None = 1.1, **values: Any) -> JobSample:
+def sample(
+    of: Job, cluster_s: float, *, attainment: float | None = 1.1, **values: Any
+) -> JobSample:
     """A report of a running job."""
     defaults = {"progress": 0.5, "performance": 540.0, "cpu_share": 0.8}
     return JobSample.objects.create(

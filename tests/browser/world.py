@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import User
-from apps.common.core.interference import N_SOURCES
 from apps.common.core.ids import uuid7
+from apps.common.core.interference import N_SOURCES
 from apps.execution.models import JobSample, Launch
 from apps.inventory.core.demo import PLATFORMS, platform_counts
 from apps.inventory.models import (
@@ -114,10 +114,14 @@ def _servers(count: int) -> list[Server]:
             at = len(made)
             made.append(
                 Server(
-                    name=f"srv-{at + 1:04d}", platform=platform, cores=facts.cores,
+                    name=f"srv-{at + 1:04d}",
+                    platform=platform,
+                    cores=facts.cores,
                     rack=Rack.objects.get_or_create(name=f"rack-{at // 40 + 1}")[0],
-                    memory_bytes=facts.memory_bytes, network_bps=facts.network_bps,
-                    storage_bytes=facts.storage_bytes, idle_watts=facts.idle_watts,
+                    memory_bytes=facts.memory_bytes,
+                    network_bps=facts.network_bps,
+                    storage_bytes=facts.storage_bytes,
+                    idle_watts=facts.idle_watts,
                     peak_watts=facts.peak_watts,
                 )  # fmt: skip
             )
@@ -128,13 +132,17 @@ def _servers(count: int) -> list[Server]:
     return made
 
 
-def _jobs(apps: list[Application], project: object, by: User, rng: np.random.Generator) -> list[Job]:
+def _jobs(
+    apps: list[Application], project: object, by: User, rng: np.random.Generator
+) -> list[Job]:
     states = (["succeeded"] * 60 + ["failed"] * 2 + ["cancelled"] * 3 + ["running"] * 70
               + ["starting"] * 3 + ["queued"] * 14 + ["profiling"] * 3 + ["submitted"] * 4)  # fmt: skip
     jobs: list[Job] = []
     for i, state in enumerate(states):
         app = apps[i % len(apps)]
-        submitted = float(rng.uniform(NOW_S - 20_000, NOW_S - 60)) if state != "submitted" else NOW_S - 2
+        submitted = (
+            float(rng.uniform(NOW_S - 20_000, NOW_S - 60)) if state != "submitted" else NOW_S - 2
+        )
         job = Job(
             name=f"{app.name}-{i + 1:03d}", project=project, application=app, created_by=by,
             correlation_id=str(uuid7()), target=TARGETS[app.kind], target_kind=TARGETS[app.kind]["kind"],
@@ -210,7 +218,9 @@ def _measure(jobs: list[Job], rng: np.random.Generator) -> None:
                 wave = ratio * (1 + 0.04 * float(rng.normal()))
                 samples.append(
                     JobSample(
-                        job=job, cluster_s=float(at), performance=_performance(job, wave),
+                        job=job,
+                        cluster_s=float(at),
+                        performance=_performance(job, wave),
                         progress=job.progress * (at - start) / max(1.0, NOW_S - start),
                         attainment=None if job.attainment is None else wave,
                         cpu_share=float(np.clip(0.8 + 0.08 * rng.normal(), 0, 1)),
@@ -245,12 +255,20 @@ def _place(jobs: list[Job], machines: list[Server], rng: np.random.Generator) ->
         caused = [float(v) for v in rng.uniform(2, 40, N_SOURCES)]
         allocations.append(
             Allocation(
-                id=len(allocations) + 1, job=job, decision=decision, server_id=on.id,
-                unit_ids=[u.id for u in held], cores=wanted,
-                memory_bytes=wanted * on.memory_bytes // on.cores, caused=caused,
-                acquired_seq=2 * i + 1, released_seq=None if live else 2 * i + 2,
-                acquired_at=decision.at, acquired_s=job.placed_s,
-                released_s=job.finished_s, released_at=None if live else decision.at,
+                id=len(allocations) + 1,
+                job=job,
+                decision=decision,
+                server_id=on.id,
+                unit_ids=[u.id for u in held],
+                cores=wanted,
+                memory_bytes=wanted * on.memory_bytes // on.cores,
+                caused=caused,
+                acquired_seq=2 * i + 1,
+                released_seq=None if live else 2 * i + 2,
+                acquired_at=decision.at,
+                acquired_s=job.placed_s,
+                released_s=job.finished_s,
+                released_at=None if live else decision.at,
             )  # fmt: skip
         )
         if live:
@@ -260,8 +278,13 @@ def _place(jobs: list[Job], machines: list[Server], rng: np.random.Generator) ->
             on.used_memory_bytes += allocations[-1].memory_bytes
         launches.append(
             Launch(
-                job=job, attempt=1, backend="emulated", order={}, started_s=job.started_s,
-                state="running" if live else "ended", ended_s=job.finished_s,
+                job=job,
+                attempt=1,
+                backend="emulated",
+                order={},
+                started_s=job.started_s,
+                state="running" if live else "ended",
+                ended_s=job.finished_s,
                 outcome="" if live else str(job.state),
             )  # fmt: skip
         )
@@ -331,17 +354,38 @@ def _frames(machines: list[Server], rng: np.random.Generator) -> None:
             packed[60:64] = 255
         frames.append(
             ClusterFrame(
-                at=timezone.now() - timedelta(seconds=(NOW_S - at) / 60), cluster_s=at,
-                server_cpu=packed.tobytes(), server_allocated=np.minimum(200, packed + 20).astype(np.uint8).tobytes(),
-                servers=len(machines), units=sum(s.cores for s in machines),
-                units_allocated=int(sum(s.cores for s in machines) * min(0.95, used.mean() + 0.16)),
-                cpu_share=float(used.mean()), memory_share=0.4,
-                watts=float(sum(s.idle_watts + (s.peak_watts - s.idle_watts) * u for s, u in zip(machines, used, strict=True))),
+                at=timezone.now() - timedelta(seconds=(NOW_S - at) / 60),
+                cluster_s=at,
+                server_cpu=packed.tobytes(),
+                server_allocated=np.minimum(200, packed + 20).astype(np.uint8).tobytes(),
+                servers=len(machines),
+                units=sum(s.cores for s in machines),
+                units_allocated=int(
+                    sum(s.cores for s in machines) * min(0.95, used.mean() + 0.16)
+                ),
+                cpu_share=float(used.mean()),
+                memory_share=0.4,
+                watts=float(
+                    sum(
+                        s.idle_watts + (s.peak_watts - s.idle_watts) * u
+                        for s, u in zip(machines, used, strict=True)
+                    )
+                ),
                 servers_on=len(machines) - (4 if i > count - 40 else 0),
                 facts={
-                    "jobs": {"running": 60 + int(10 * np.sin(i / 9)), "queued": 12 + i % 7, "submitted": 2, "profiling": 1},
+                    "jobs": {
+                        "running": 60 + int(10 * np.sin(i / 9)),
+                        "queued": 12 + i % 7,
+                        "submitted": 2,
+                        "profiling": 1,
+                    },
                     "targets": {"met": 55 + i % 4, "measured": 60},
-                    "waiting": {"CapacityShort": 8 + i % 6, "QualityShort": 3 + i % 3, "WaitingForProfile": i % 4, "WaitingForAgent": i % 2},
+                    "waiting": {
+                        "CapacityShort": 8 + i % 6,
+                        "QualityShort": 3 + i % 3,
+                        "WaitingForProfile": i % 4,
+                        "WaitingForAgent": i % 2,
+                    },
                 },
             )  # fmt: skip
         )
@@ -357,12 +401,18 @@ def _readings(machines: list[Server], now: object, rng: np.random.Generator) -> 
         share = float(np.clip(server.used_cores / server.cores * 0.8 + 0.02, 0, 1))
         rows.append(
             ServerReading(
-                server=server, at=now - late, cluster_s=NOW_S, cpu_share=share,
-                watts=server.idle_watts + (server.peak_watts - server.idle_watts) * share, backend="emulated",
+                server=server,
+                at=now - late,
+                cluster_s=NOW_S,
+                cpu_share=share,
+                watts=server.idle_watts + (server.peak_watts - server.idle_watts) * share,
+                backend="emulated",
             )  # fmt: skip
         )
     ServerReading.objects.bulk_create(rows)
-    Server.objects.filter(id__in=[s.id for s in machines[60:64]]).update(state=ServerState.DRAINING)
+    Server.objects.filter(id__in=[s.id for s in machines[60:64]]).update(
+        state=ServerState.DRAINING
+    )
     Server.objects.filter(id=machines[40].id).update(state=ServerState.CORDONED)
     Server.objects.filter(id=machines[75].id).update(state=ServerState.DOWN)
 

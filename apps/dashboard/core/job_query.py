@@ -1,4 +1,7 @@
-"""The text query of the Jobs page: ``state:running app:wordcount reason:QualityShort label:team=ml some-name``."""
+"""The text query of the Jobs page.
+
+``state:running app:wordcount reason:QualityShort label:team=ml some-name``.
+"""
 
 import shlex
 from dataclasses import dataclass, field
@@ -78,7 +81,7 @@ def parse(text: str) -> JobQuery:
 
 
 def with_part(text: str, key: str, value: str) -> str:
-    """The query text with one key replaced; an empty value removes it."""
+    """Return the query text with one key replaced; an empty value removes it."""
     kept = [part for part in text.split() if not part.startswith(f"{key}:")]
     return " ".join([*kept, f"{key}:{value}"] if value else kept)
 
@@ -95,7 +98,9 @@ def _states(values: list[str], problems: list[str]) -> tuple[str, ...]:
         elif value in STATES:
             states.append(value)
         elif value:
-            problems.append(f"state:{value} is not known; known are {', '.join((*STATES, *GROUPS))}")
+            problems.append(
+                f"state:{value} is not known; known are {', '.join((*STATES, *GROUPS))}"
+            )
     return tuple(dict.fromkeys(states))
 
 

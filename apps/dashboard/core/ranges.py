@@ -23,6 +23,9 @@ class TimeRange:
 
 
 def time_range(name: str | None, *, now_s: float) -> TimeRange:
-    """The named range up to now; the default where the name is unknown. Never before the cluster's start."""
+    """Return the named range up to now.
+
+    The default where the name is unknown. Never before the cluster's start.
+    """
     known = name if name in RANGES_S else DEFAULT
     return TimeRange(known, max(0.0, now_s - RANGES_S[known]), now_s)

@@ -80,21 +80,30 @@ class DecisionFacts:
 
 
 def paragraph(facts: DecisionFacts) -> tuple[str, ...]:
-    """Sentences: what was decided, why, and what was expected of it."""
+    """Sentences: what was decided, why, and what was expected of it.
+
+    ``**`` around what matters most.
+    """
     sentences = _placed(facts) if facts.placed else _refused(facts)
     if facts.predicted:
         interval = f" [{facts.predicted_interval}]" if facts.predicted_interval else ""
-        sentences = (*sentences, f"The prediction was {facts.predicted}{interval}; the target is: {facts.target}.")
+        sentences = (
+            *sentences,
+            f"The prediction was **{facts.predicted}**{interval}; the target is: {facts.target}.",
+        )
     return sentences
 
 
 def _placed(facts: DecisionFacts) -> tuple[str, ...]:
     where = _servers(facts.servers)
     units = words.plural(facts.units_won, "unit")
-    examined = f"{words.thousands(facts.examined)} examined of {words.thousands(facts.eligible)} eligible"
+    examined = (
+        f"the {words.plural(facts.examined, 'unit')} examined, "
+        f"of {words.thousands(facts.eligible)} eligible"
+    )
     chosen = [c for c in facts.candidates if c.verdict == "chosen"]
     others = [c for c in facts.candidates if c.verdict != "chosen"]
-    first = f"It got {units} of {where}: {_how(facts.policy)} among the units {examined}."
+    first = f"It got **{units}** of **{where}**: {_how(facts.policy)} among {examined}."
     if not chosen or not chosen[0].headroom:
         return (first,)
     best = chosen[0]
@@ -102,7 +111,7 @@ def _placed(facts: DecisionFacts) -> tuple[str, ...]:
     room = best.headroom[best.tightest]
     middle = (
         f"There it tolerates the pressure on its tightest resource, {source}, with "
-        f"{words.thousands(room)} points to spare"
+        f"**{words.thousands(room)} points** to spare"
         if room >= 0
         else f"There {source} is {words.thousands(-room)} points above what it tolerates, "
         "the least of the misses"
@@ -130,8 +139,10 @@ def _how(policy: str) -> str:
 
 def _refused(facts: DecisionFacts) -> tuple[str, ...]:
     wanted = words.plural(facts.units, "unit")
-    first = f"It was not placed: {facts.reason_sentence[:1].lower()}{facts.reason_sentence[1:]}"
-    seen = f"It needs {wanted}; {words.thousands(facts.eligible)} were eligible."
+    first = (
+        f"It was **not placed**: {facts.reason_sentence[:1].lower()}{facts.reason_sentence[1:]}"
+    )
+    seen = f"It needs {wanted}; **{words.thousands(facts.eligible)}** were eligible."
     largest = max(facts.dropped, key=lambda pair: pair[1], default=None)
     if largest is None or not largest[1]:
         return (first, seen)
@@ -139,7 +150,7 @@ def _refused(facts: DecisionFacts) -> tuple[str, ...]:
 
 
 def filter_text(name: str) -> str:
-    """What a filter takes out, to follow "units"."""
+    """Return what a filter takes out, to follow "units"."""
     return FILTERS.get(name, name.replace("_", " "))
 
 

@@ -1,4 +1,8 @@
-"""Numbers, times and states as people read them: unit after a space, minus as "−", thousands with a comma."""
+# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
+"""Numbers, times and states as people read them.
+
+Unit after a space, minus as "−", thousands with a comma.
+"""
 
 import math
 from typing import Final
@@ -60,14 +64,14 @@ TARGET_KINDS: Final = {
 
 
 def thousands(value: float, digits: int = 0) -> str:
-    """A number with commas, e.g. "13,056"; a dash where it is not known."""
+    """Return a number with commas, e.g. "13,056"; a dash where it is not known."""
     if math.isnan(value):
         return "–"
     return f"{value:,.{digits}f}".replace("-", "−")
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """A number with that many significant digits and no exponent, e.g. "61.2", "0.042"."""
+    """Return a number with that many significant digits and no exponent, e.g. "61.2", "0.042"."""
     if math.isnan(value):
         return "–"
     if value == 0 or math.isinf(value):
@@ -83,7 +87,7 @@ def trimmed(value: float, digits: int = 3) -> str:
 
 
 def signed(value: float, digits: int = 0) -> str:
-    """A number with its sign, e.g. "+14", "−7", "0"."""
+    """Return a number with its sign, e.g. "+14", "−7", "0"."""
     if math.isnan(value):
         return "–"
     text = f"{abs(value):,.{digits}f}"
@@ -93,14 +97,17 @@ def signed(value: float, digits: int = 0) -> str:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share in [0, 1] as "95.6 %"."""
+    """Return a share in [0, 1] as "95.6 %"."""
     if math.isnan(share):
         return "–"
     return f"{thousands(100 * share, digits)} %"
 
 
 def duration(seconds: float) -> str:
-    """A span of time in the two largest units, e.g. "2 min 41 s", "1 h 23 min", "12.4 s", "18 ms"."""
+    """Return a span of time in the two largest units, e.g.
+
+    "2 min 41 s", "1 h 23 min", "12.4 s", "18 ms".
+    """
     if math.isnan(seconds):
         return "–"
     if math.isinf(seconds):
@@ -151,7 +158,10 @@ def byte_size(size: float) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A large number with a prefix of its unit, e.g. "20 k" "queries/s", "1.2 G" "instr./s"."""
+    """Return a large number with a prefix of its unit, e.g.
+
+    "20 k" "queries/s", "1.2 G" "instr./s".
+    """
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= factor:
             scale = 1e3 if prefix == "k" else factor
@@ -161,7 +171,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def target_text(target: dict[str, object]) -> str:
-    """A job's target in words, e.g. "done within 10 min", "20 k queries/s, p99 ≤ 10 ms"."""
+    """Return a job's target in words, e.g. "done within 10 min", "20 k queries/s, p99 ≤ 10 ms"."""
     kind = target.get("kind")
     if kind == "completion_time":
         return f"done within {duration(_number(target, 'seconds'))}"
@@ -175,7 +185,7 @@ def target_text(target: dict[str, object]) -> str:
 
 
 def performance_text(target_kind: str, value: float) -> str:
-    """A measured or predicted performance in its target's unit."""
+    """Return a measured or predicted performance in its target's unit."""
     if target_kind in {"completion_time", "throughput_latency"}:
         return duration(value)
     if target_kind == "ips":
@@ -184,12 +194,12 @@ def performance_text(target_kind: str, value: float) -> str:
 
 
 def reason_text(code: str) -> str:
-    """A reason code in words; the code itself where it is new."""
+    """Return a reason code in words; the code itself where it is new."""
     return REASONS.get(code, code) or "no reason given"
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
-    """"1 job", "46 jobs"."""
+    """ "1 job", "46 jobs"."""
     return f"{thousands(count)} {one if count == 1 else many or one + 's'}"
 
 

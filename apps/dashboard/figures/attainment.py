@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
 """Performance over target, one line per kind of target, as an empirical distribution."""
 
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ class Attainment:
 
 
 def title(data: Attainment) -> str:
-    """The share that meets its target and where the misses are."""
+    """Return the share that meets its target and where the misses are."""
     if not data.jobs:
         return "No job with a target has been measured yet"
     met = words.percent(1 - data.missed / data.jobs)
@@ -71,12 +72,12 @@ def title(data: Attainment) -> str:
 
 
 def sub(data: Attainment) -> str:
-    """What is measured, over what, how many."""
+    """Return what is measured, over what, how many."""
     return f"Performance ÷ target, n = {words.thousands(data.jobs)} {data.scope}"
 
 
 def table(data: Attainment) -> Table:
-    """Counts and the median by kind."""
+    """Return counts and the median by kind."""
     return Table(
         ("Target kind", "Jobs", "Missed", "Median"),
         tuple(
@@ -92,7 +93,7 @@ def table(data: Attainment) -> Table:
 
 
 def figure(data: Attainment) -> go.Figure:
-    """Steps on a logarithmic axis; what lies left of 1 has missed."""
+    """Return steps on a logarithmic axis; what lies left of 1 has missed."""
     ticks = [0.5, 0.7, 1, 1.4, 2]
     x_axis = {
         "type": "log",
@@ -113,18 +114,44 @@ def figure(data: Attainment) -> go.Figure:
     chart = go.Figure(layout=theme.layout(HEIGHT, xaxis=x_axis, yaxis=y_axis, showlegend=True))
     chart.update_layout(
         margin={"l": 40, "r": 12, "t": 20, "b": 40},
-        legend={"x": 0.03, "y": 0.97, "yanchor": "top", "orientation": "v", "itemsizing": "trace", "itemwidth": 30},
+        legend={
+            "x": 0.03,
+            "y": 0.97,
+            "yanchor": "top",
+            "orientation": "v",
+            "itemsizing": "trace",
+            "itemwidth": 30,
+        },
     )
     chart.add_shape(
-        type="rect", x0=LOW, x1=1, y0=0, y1=1, layer="below", line={"width": 0}, fillcolor=theme.TRACK
+        type="rect",
+        x0=LOW,
+        x1=1,
+        y0=0,
+        y1=1,
+        layer="below",
+        line={"width": 0},
+        fillcolor=theme.TRACK,
     )
     chart.add_shape(
-        type="line", x0=1, x1=1, y0=0, y1=1, line={"color": theme.TEXT_2, "width": 1, "dash": "dot"}
+        type="line",
+        x0=1,
+        x1=1,
+        y0=0,
+        y1=1,
+        line={"color": theme.TEXT_2, "width": 1, "dash": "dot"},
     )
     for text, anchor, shift in (("missed", "right", -6), ("met", "left", 6)):
         chart.add_annotation(
             theme.note(
-                text, x=0, y=1, yref="paper", xanchor=anchor, yanchor="bottom", xshift=shift, yshift=2
+                text,
+                x=0,
+                y=1,
+                yref="paper",
+                xanchor=anchor,
+                yanchor="bottom",
+                xshift=shift,
+                yshift=2,
             )
         )
     for kind in data.kinds:

@@ -56,7 +56,7 @@ def title(data: DecisionLatency) -> str:
 
 
 def sub(data: DecisionLatency) -> str:
-    """What is measured, over what, how many."""
+    """Return what is measured, over what, how many."""
     return (
         f"Decision time in the agent, {words.plural(data.agents, 'agent')}, "
         f"n = {words.thousands(data.decisions)}"
@@ -154,7 +154,9 @@ def figure(data: DecisionLatency) -> go.Figure:
     return chart
 
 
-def _add_percentiles(chart: go.Figure, data: DecisionLatency, last: float, *, pixels: float) -> None:
+def _add_percentiles(
+    chart: go.Figure, data: DecisionLatency, last: float, *, pixels: float
+) -> None:
     labels = []
     for name, series, opacity in (
         ("p50", data.p50_s, 0.45),

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
 """Performance of one job over time against its target, with what was predicted."""
 
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ def title(data: Performance) -> str:
 
 
 def sub(data: Performance) -> str:
-    """What is measured."""
+    """Return what is measured."""
     if data.has_target:
         return "Performance ÷ target over cluster time; share of its cores in use below"
     return "Share of the work done over cluster time; share of its cores in use below"
@@ -137,9 +138,7 @@ def figure(data: Performance) -> go.Figure:
         line={"color": theme.MUTED, "width": 1.5},
         hovertemplate="%{y:.0%} of its cores in use<extra></extra>",
     )
-    for label in theme.end_labels(
-        labels, x=last, pixels_per_unit=(HEIGHT - 48) * 0.7 / highest
-    ):
+    for label in theme.end_labels(labels, x=last, pixels_per_unit=(HEIGHT - 48) * 0.7 / highest):
         chart.add_annotation(label)
     chart.add_annotation(
         theme.note(
@@ -174,7 +173,12 @@ def _add_main(
         if not np.isnan(data.predicted):
             _add_prediction(chart, data)
             labels.append(
-                (f"predicted {words.significant(data.predicted)}", data.predicted, theme.MUTED, False)
+                (
+                    f"predicted {words.significant(data.predicted)}",
+                    data.predicted,
+                    theme.MUTED,
+                    False,
+                )
             )
     chart.add_scatter(
         x=data.times_s,

@@ -37,7 +37,7 @@ class Power:
 
 
 def title(data: Power) -> str:
-    """What the cluster draws now and how that moved."""
+    """Return what the cluster draws now and how that moved."""
     if not data.watts.size:
         return "No power reading yet"
     now, start = float(data.watts[-1]), float(data.watts[0])
@@ -51,7 +51,7 @@ def title(data: Power) -> str:
 
 
 def sub(data: Power) -> str:
-    """What is measured, over what, how many."""
+    """Return what is measured, over what, how many."""
     return (
         f"{words.thousands(data.servers)} servers, {words.quantity(data.idle_watts, 'W')} idle, "
         f"{words.quantity(data.peak_watts, 'W')} busy"

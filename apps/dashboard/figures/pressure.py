@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
 """What the tenants of one server cause and tolerate in the ten shared resources."""
 
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ class Pressure:
 
 
 def title(data: Pressure) -> str:
-    """The tightest source."""
+    """Return the tightest source."""
     if not data.tenants:
         return f"{data.server} is empty: nothing causes pressure"
     room = data.tolerated - data.caused
@@ -53,7 +54,7 @@ def title(data: Pressure) -> str:
 
 
 def sub(data: Pressure) -> str:
-    """What is measured."""
+    """Return what is measured."""
     return (
         f"Mean score caused (bar) and least score tolerated (mark), 0–100, "
         f"{words.plural(data.tenants, 'tenant')}"

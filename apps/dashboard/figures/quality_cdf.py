@@ -63,11 +63,13 @@ def largest_distance(ranks: Floats, sample_size: int) -> float:
         return float("nan")
     promise = ranks**sample_size
     steps = np.arange(1, ranks.size + 1) / ranks.size
-    return float(max(np.abs(steps - promise).max(), np.abs(steps - 1 / ranks.size - promise).max()))
+    return float(
+        max(np.abs(steps - promise).max(), np.abs(steps - 1 / ranks.size - promise).max())
+    )
 
 
 def superscript(number: int) -> str:
-    """A whole number in superior digits; plotly.js would set <sup> with an inline style."""
+    """Return a whole number in superior digits; plotly.js would set <sup> with an inline style."""
     return str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
@@ -83,7 +85,9 @@ def title(data: QualityCdf) -> str:
 
 
 def sub(data: QualityCdf) -> str:
-    """What is measured, over what, how many."""
+    """Return what is measured, over what, how many."""
+    if not data.samples:
+        return f"{data.source}: no decision at this sample size has been ranked"
     return (
         f"{data.source}, n = {words.thousands(data.samples)}; "
         f"a uniform sampler stays within {data.limit:.3f} in 95 % of such samples"
@@ -94,15 +98,13 @@ def table(data: QualityCdf) -> Table:
     """Promise and measurement at a few ranks."""
     rows = []
     for x in (0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95):
-        measured = (
-            _share_at(data, x) if data.ranks.size else float("nan")
-        )
+        measured = _share_at(data, x) if data.ranks.size else float("nan")
         rows.append((f"{x:g}", words.percent(x**data.sample_size, 2), words.percent(measured, 2)))
     return Table(("Rank at most", "Promised", "Measured"), tuple(rows))
 
 
 def figure(data: QualityCdf) -> go.Figure:
-    """The promise with its band, the measurement, and the promise at the threshold."""
+    """Return the promise with its band, the measurement, and the promise at the threshold."""
     ticks = [0, 0.2, 0.4, 0.6, 0.8, 1]
     chart = go.Figure(
         layout=theme.layout(
@@ -130,7 +132,10 @@ def figure(data: QualityCdf) -> go.Figure:
     else:
         chart.add_annotation(
             theme.note(
-                "No rank has been measured yet", x=0.4, y=0.55, font={"color": theme.TEXT_2, "size": 12}
+                "No rank has been measured yet",
+                x=0.4,
+                y=0.55,
+                font={"color": theme.TEXT_2, "size": 12},
             )
         )
     return chart
@@ -139,18 +144,8 @@ def figure(data: QualityCdf) -> go.Figure:
 def _add_promise(chart: go.Figure, data: QualityCdf) -> None:
     x = np.linspace(0, 1, 101)
     y = x**data.sample_size
-    chart.add_scatter(
-        x=x, y=np.maximum(0, y - data.limit), mode="lines", line={"width": 0}, hoverinfo="skip"
-    )
-    chart.add_scatter(
-        x=x,
-        y=np.minimum(1, y + data.limit),
-        mode="lines",
-        line={"width": 0},
-        fill="tonexty",
-        fillcolor=theme.faded(theme.MUTED),
-        hoverinfo="skip",
-    )
+    if data.samples:
+        _add_band(chart, x, y, limit=data.limit)
     chart.add_scatter(
         x=x,
         y=y,
@@ -169,7 +164,11 @@ def _add_promise(chart: go.Figure, data: QualityCdf) -> None:
             line={"color": theme.TEXT_2, "width": 1, "dash": "dot"},
         )
     chart.add_scatter(
-        x=[at], y=[chance], mode="markers", marker={"color": theme.TEXT, "size": 7}, hoverinfo="skip"
+        x=[at],
+        y=[chance],
+        mode="markers",
+        marker={"color": theme.TEXT, "size": 7},
+        hoverinfo="skip",
     )
     outside = f"{words.percent(chance)} outside the top {words.percent(1 - at, 0)}"
     chart.add_annotation(
@@ -186,13 +185,29 @@ def _add_promise(chart: go.Figure, data: QualityCdf) -> None:
     )
     chart.add_annotation(
         theme.note(
-            f"promised x{superscript(data.sample_size)} ± limit",
+            f"promised x{superscript(data.sample_size)}{' ± limit' if data.samples else ''}",
             x=_inverse(0.86, data.sample_size),
             y=0.86,
             xanchor="right",
             xshift=-14,
             font={"color": theme.MUTED},
         )
+    )
+
+
+def _add_band(chart: go.Figure, x: Floats, y: Floats, *, limit: float) -> None:
+    """Where a right sampler stays in 95 % of such samples."""
+    chart.add_scatter(
+        x=x, y=np.maximum(0, y - limit), mode="lines", line={"width": 0}, hoverinfo="skip"
+    )
+    chart.add_scatter(
+        x=x,
+        y=np.minimum(1, y + limit),
+        mode="lines",
+        line={"width": 0},
+        fill="tonexty",
+        fillcolor=theme.faded(theme.MUTED),
+        hoverinfo="skip",
     )
 
 

@@ -1,4 +1,8 @@
-"""Waiting jobs by reason: a small line per reason, how many wait now, how long they have waited."""
+# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
+"""Waiting jobs by reason.
+
+A small line per reason, how many wait now, how long they have waited.
+"""
 
 from dataclasses import dataclass
 
@@ -66,16 +70,21 @@ def title(data: QueueByReason) -> str:
 
 
 def sub(data: QueueByReason) -> str:
-    """What is measured."""
+    """Return what is measured."""
     return "Waiting jobs by reason; how long so far, p50–p95"
 
 
 def table(data: QueueByReason) -> Table:
-    """Counts and waits by reason."""
+    """Return counts and waits by reason."""
     return Table(
         ("Reason", "Waiting", "Waited p50", "Waited p95"),
         tuple(
-            (r.name, words.thousands(r.now), words.duration(r.wait_p50_s), words.duration(r.wait_p95_s))
+            (
+                r.name,
+                words.thousands(r.now),
+                words.duration(r.wait_p50_s),
+                words.duration(r.wait_p95_s),
+            )
             for r in data.reasons
         ),
     )
@@ -99,7 +108,7 @@ def figure(data: QueueByReason) -> go.Figure:
             HEIGHT,
             margin={"l": 4, "r": 8, "t": 20, "b": 22},
             xaxis={
-                **theme.time_axis(first, last, ticks=2),
+                **theme.time_axis(first, last, ticks=3),
                 "domain": [0, LINES_END],
                 "showspikes": False,
                 "fixedrange": True,
@@ -107,9 +116,8 @@ def figure(data: QueueByReason) -> go.Figure:
             xaxis2={
                 "domain": [BARS_START, 1],
                 "range": [0, max(longest, 1.0) * 1.05],
-                "tickvals": [0, longest],
-                "ticktext": ["0", words.duration(longest)],
-                "tickangle": 0,
+                "showticklabels": False,
+                "ticks": "",
                 "anchor": "y",
                 "fixedrange": True,
             },
@@ -121,6 +129,19 @@ def figure(data: QueueByReason) -> go.Figure:
     most = max(range(count), key=lambda i: data.reasons[i].now)
     for i, reason in enumerate(data.reasons):
         _add_row(chart, data.times_s, reason, at=i, scale=scale, strong=i == most)
+    for text, x, anchor in (("0", BARS_START, "left"), (words.duration(longest), 1.0, "right")):
+        chart.add_annotation(
+            theme.note(
+                text,
+                xref="paper",
+                x=x,
+                xanchor=anchor,
+                yref="paper",
+                y=0,
+                yanchor="top",
+                yshift=-5,
+            )
+        )
     for text, x, anchor in (("now", 0.72, "right"), ("waited", 1.0, "right")):
         chart.add_annotation(
             theme.note(
@@ -173,7 +194,13 @@ def _add_row(
     weight = {"weight": 600, "color": theme.TEXT} if strong else {}
     chart.add_annotation(
         theme.note(
-            reason.name, xref="paper", x=0, xanchor="left", y=at + 0.16, yanchor="middle", font=weight
+            reason.name,
+            xref="paper",
+            x=0,
+            xanchor="left",
+            y=at + 0.16,
+            yanchor="middle",
+            font=weight,
         )
     )
     chart.add_annotation(

@@ -33,7 +33,7 @@ class ServerHistory:
 
 
 def title(data: ServerHistory) -> str:
-    """What it does now against what it gave away."""
+    """Return what it does now against what it gave away."""
     if not data.times_s.size or np.isnan(data.used).all():
         return f"{data.server} has not reported yet"
     used = data.used[~np.isnan(data.used)]
@@ -44,7 +44,7 @@ def title(data: ServerHistory) -> str:
 
 
 def sub(data: ServerHistory) -> str:
-    """What is measured."""
+    """Return what is measured."""
     return f"Share of cores used and allocated, n = {words.thousands(data.times_s.size)} frames"
 
 

@@ -34,7 +34,7 @@ class Table:
 
 
 def faded(token: str, opacity: float | str = BAND_OPACITY) -> str:
-    """The same colour with an opacity."""
+    """Return the same colour with an opacity."""
     return f"{token[:-1]}/{opacity})"
 
 
@@ -50,12 +50,12 @@ def layout(height: int, **changes: Any) -> dict[str, Any]:
 
 
 def note(text: str, **where: Any) -> dict[str, Any]:
-    """A word inside the plot, without an arrow."""
+    """Return a word inside the plot, without an arrow."""
     return {"text": text, "showarrow": False, **where}
 
 
 def axis_name(text: str, **where: Any) -> dict[str, Any]:
-    """The name of the y axis: horizontal, above its upper end."""
+    """Return the name of the y axis: horizontal, above its upper end."""
     return note(
         text,
         xref="paper",
@@ -72,7 +72,11 @@ def axis_name(text: str, **where: Any) -> dict[str, Any]:
 
 
 def end_labels(
-    labels: Sequence[tuple[str, float, str, bool]], *, x: float, pixels_per_unit: float, gap: int = 13
+    labels: Sequence[tuple[str, float, str, bool]],
+    *,
+    x: float,
+    pixels_per_unit: float,
+    gap: int = 13,
 ) -> list[dict[str, Any]]:
     """Words at the right end of lines, moved apart where they would touch.
 
@@ -122,7 +126,7 @@ def empty(height: int, sentence: str, *, x: dict[str, Any], y: dict[str, Any]) -
 
 
 def time_axis(first_s: float, last_s: float, *, ticks: int = 5) -> dict[str, Any]:
-    """A cluster-time axis with round ticks: seconds inside, the time of day shown."""
+    """Return a cluster-time axis with round ticks: seconds inside, the time of day shown."""
     step = _step((last_s - first_s) / max(1, ticks))
     start = -(-first_s // step) * step
     values = []
@@ -138,7 +142,24 @@ def time_axis(first_s: float, last_s: float, *, ticks: int = 5) -> dict[str, Any
 
 
 def _step(wanted_s: float) -> float:
-    for step in (1, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600, 43200):
+    for step in (
+        1,
+        5,
+        10,
+        30,
+        60,
+        120,
+        300,
+        600,
+        900,
+        1800,
+        3600,
+        7200,
+        10800,
+        14400,
+        21600,
+        43200,
+    ):
         if step >= wanted_s:
             return float(step)
     return 86400.0 * max(1, round(wanted_s / 86400))

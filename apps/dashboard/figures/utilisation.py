@@ -55,7 +55,7 @@ class Utilisation:
 
 
 def title(data: Utilisation) -> str:
-    """The finding: the busiest platform now, or how much the cluster uses of what it gave away."""
+    """Return the finding: the busiest platform now, or how much the cluster uses of what it gave away."""
     if not data.times_s.size:
         return "No server has reported yet"
     busy = max(data.platforms, key=lambda p: -1.0 if np.isnan(p.now) else p.now)
@@ -72,8 +72,10 @@ def title(data: Utilisation) -> str:
 
 
 def sub(data: Utilisation) -> str:
-    """What is measured, over what, how many."""
-    rows = "one row each" if data.servers_per_row == 1 else f"up to {data.servers_per_row} to a row"
+    """Return what is measured, over what, how many."""
+    rows = (
+        "one row each" if data.servers_per_row == 1 else f"up to {data.servers_per_row} to a row"
+    )
     return (
         f"CPU used, {words.thousands(data.servers)} servers, {rows}, "
         f"{words.duration(data.column_s)} of cluster time per column"

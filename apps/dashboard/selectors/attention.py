@@ -1,9 +1,10 @@
+# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
 """What needs a person: one sentence, one fact, one action each, the most urgent first."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 from django.urls import reverse
 
 from apps.dashboard.core import words
@@ -56,13 +57,13 @@ class Attention:
         return self.total - len(self.items)
 
 
-def needs_attention(*, now: datetime) -> Attention:
-    """The first few items of every kind, in order of urgency."""
+def needs_attention(seen: QuerySet[Job], *, now: datetime) -> Attention:
+    """Return the first few items of every kind, in order of urgency."""
     found = [
-        _below_target(),
-        _hopeless(),
+        _below_target(seen),
+        _hopeless(seen),
         _silent(now),
-        _failed_jobs(now),
+        _failed_jobs(seen, now),
         _failed_profiling(),
         _failed_operations(now),
         _draining(),
@@ -71,8 +72,8 @@ def needs_attention(*, now: datetime) -> Attention:
     return Attention(items=tuple(items[:SHOWN]), total=sum(count for _, count in found))
 
 
-def _below_target() -> tuple[list[Item], int]:
-    jobs = Job.objects.filter(state=JobState.RUNNING, attainment__lt=1.0)
+def _below_target(seen: QuerySet[Job]) -> tuple[list[Item], int]:
+    jobs = seen.filter(state=JobState.RUNNING, attainment__lt=1.0)
     rows = jobs.order_by("attainment").select_related("application")[:PER_KIND]
     items = [
         Item(
@@ -89,8 +90,8 @@ def _below_target() -> tuple[list[Item], int]:
     return items, jobs.count()
 
 
-def _hopeless() -> tuple[list[Item], int]:
-    jobs = Job.objects.filter(state__in=WAITING_STATES, reason_code__in=HOPELESS)
+def _hopeless(seen: QuerySet[Job]) -> tuple[list[Item], int]:
+    jobs = seen.filter(state__in=WAITING_STATES, reason_code__in=HOPELESS)
     items = [
         Item(
             "tri",
@@ -133,10 +134,8 @@ def _silent(now: datetime) -> tuple[list[Item], int]:
     return items, count
 
 
-def _failed_jobs(now: datetime) -> tuple[list[Item], int]:
-    recent = Job.objects.filter(
-        state=JobState.FAILED, finished_at__gte=now - timedelta(hours=1)
-    )
+def _failed_jobs(seen: QuerySet[Job], now: datetime) -> tuple[list[Item], int]:
+    recent = seen.filter(state=JobState.FAILED, finished_at__gte=now - timedelta(hours=1))
     items = [
         Item(
             "trib",

@@ -2,18 +2,25 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import numpy as np
+from django.db.models import QuerySet
 from django.http import Http404
 from numpy.typing import NDArray
 
 from apps.common.paging import Order, Page, keyset_page
 from apps.dashboard.core import words
 from apps.dashboard.core.why import CandidateFacts, DecisionFacts, filter_text, paragraph
-from apps.dashboard.figures.quality_cdf import QualityCdf, kolmogorov_limit, largest_distance
+from apps.dashboard.figures.quality_cdf import (
+    QualityCdf,
+    kolmogorov_limit,
+    largest_distance,
+    superscript,
+)
 from apps.inventory.models import Server
 from apps.scheduling.models import Decision
 from apps.testbed.models import SamplingCheck
@@ -84,46 +91,46 @@ class Explanation:
 
 
 def decisions_page(
-    *, cursor: str | None, outcome: str = "", policy: str = "", limit: int = PAGE_ROWS
+    seen: QuerySet[Job], *, cursor: str | None, outcome: str = "", limit: int = PAGE_ROWS
 ) -> Page[Decision]:
     """One page of the log, newest first, without the candidates."""
-    rows = Decision.objects.select_related("job", "job__application").defer("candidates", "dropped")
+    rows = Decision.objects.select_related("job", "job__application").defer(
+        "candidates", "dropped"
+    )
     if outcome:
         rows = rows.filter(outcome=outcome)
-    if policy:
-        rows = rows.filter(policy=policy)
     return keyset_page(rows, ORDER, limit=limit, cursor=cursor or None)
 
 
-def decision(decision_id: str | UUID) -> Decision:
+def decision(seen: QuerySet[Job], decision_id: str | UUID) -> Decision:
     """One decision with its job.
 
     Raises
     ------
     Http404 : there is no such decision.
     """
-    try:
-        found = (
-            Decision.objects.select_related("job", "job__application")
-            .filter(id=UUID(str(decision_id)))
-            .first()
-        )
-    except ValueError:
-        found = None
+    found = None
+    with suppress(ValueError):
+        rows = Decision.objects.select_related("job", "job__application")
+        found = rows.filter(id=UUID(str(decision_id)), job__in=seen.values("id")).first()
     if found is None:
         raise Http404(f"there is no decision {decision_id}")
     return found
 
 
 def decisions_of(job: Job, *, most: int = 50) -> Sequence[Decision]:
-    """A job's decisions, newest first."""
+    """Return a job's decisions, newest first."""
     return list(job.decisions.order_by("-at", "-id")[:most])
 
 
 def explanation(found: Decision) -> Explanation:
-    """Why a decision came out as it did; reads the decision's own row and the names of its servers."""
+    """Why a decision came out as it did.
+
+    Reads the decision's own row and the names of its servers.
+    """
     candidates = _candidates(found)
-    reason = MEANINGS.get(_reason(found.reason_code))
+    code = _reason(found.reason_code)
+    reason = MEANINGS.get(code) if code is not None else None
     dropped = sorted(_dropped(found), key=lambda pair: -pair[1])
     total = sum(units for _, units in dropped) + found.eligible
     facts = _facts(found, candidates, tuple(dropped), reason.sentence if reason else "")
@@ -214,7 +221,7 @@ def _candidate(row: dict[str, Any], servers: dict[int, tuple[str, str]]) -> Cand
 
 
 def _telling_sources(candidates: tuple[CandidateFacts, ...]) -> tuple[int, ...]:
-    """The three sources with the least headroom over the candidates, in the fixed order."""
+    """Return the three sources with the least headroom over the candidates, in the fixed order."""
     known = [c.headroom for c in candidates if c.headroom]
     if not known:
         return ()
@@ -245,7 +252,7 @@ def _guarantee(found: Decision) -> Guarantee:
             f"{words.thousands(found.examined)} of {words.thousands(found.eligible)} examined: "
             f"{words.percent(found.probability)} chance that the best is outside the top {top}"
         ),
-        formula=f"{x:g}^{r} = {x**r:.3f} per unit",
+        formula=f"x{superscript(r)} = {x:g}{superscript(r)} = {x**r:.3f} per unit",
         alternatives=alternatives,
         check=(
             f"largest distance {measured:.3f}, limit {limit:.3f} (5 %), "
@@ -257,9 +264,8 @@ def _guarantee(found: Decision) -> Guarantee:
     )
 
 
-def guarantee(decision_id: str) -> QualityCdf:
-    """The promise of one decision beside the ranks measured at its sample size."""
-    found = decision(decision_id)
+def guarantee(found: Decision) -> QualityCdf:
+    """Return the promise of one decision beside the ranks measured at its sample size."""
     return _cdf(
         _live_ranks(found.sample_size),
         found.sample_size,
@@ -269,8 +275,15 @@ def guarantee(decision_id: str) -> QualityCdf:
 
 
 def quality(sample_size: str, source: str) -> QualityCdf:
-    """Measured ranks at one sample size: ``source`` "check" for the testbed's run, else live decisions."""
-    r = int(sample_size) if sample_size in {str(size) for size in SAMPLE_SIZES} else SAMPLE_SIZES[0]
+    """Measured ranks at one sample size.
+
+    ``source`` "check" for the testbed's run, else live decisions.
+    """
+    r = (
+        int(sample_size)
+        if sample_size in {str(size) for size in SAMPLE_SIZES}
+        else SAMPLE_SIZES[0]
+    )
     if source == "check":
         return _checked(r)
     return _cdf(_live_ranks(r), r, threshold=THRESHOLD, source="Live decisions")
@@ -290,7 +303,7 @@ def _cdf(ranks: NDArray[np.float64], r: int, *, threshold: float, source: str) -
 
 
 def _checked(r: int) -> QualityCdf:
-    """The newest run of the testbed's check at one sample size."""
+    """Return the newest run of the testbed's check at one sample size."""
     row = SamplingCheck.objects.filter(size=r).order_by("-created_at").first()
     if row is None:
         nothing = np.zeros(0)
@@ -308,10 +321,13 @@ def _checked(r: int) -> QualityCdf:
 
 
 def _live_ranks(sample_size: int) -> NDArray[np.float64]:
-    """Ranks of the last ranked decisions at a sample size, ascending; one-unit jobs only, as x^R promises."""
-    rows = Decision.objects.filter(
-        sample_size=sample_size, rank__isnull=False, units=1
-    ).order_by("-at")
+    """Ranks of the last ranked decisions at a sample size, ascending.
+
+    One-unit jobs only, as x^R promises.
+    """
+    rows = Decision.objects.filter(sample_size=sample_size, rank__isnull=False, units=1).order_by(
+        "-at"
+    )
     return np.sort(np.array(rows.values_list("rank", flat=True)[:LAST_RANKED], dtype=float))
 
 
@@ -375,7 +391,7 @@ class SamplingRow:
 
 
 def sampling_summary() -> tuple[SamplingRow, ...]:
-    """The three sample sizes side by side."""
+    """Return the three sample sizes side by side."""
     return tuple(
         SamplingRow(r, THRESHOLD**r, quality(str(r), "check"), quality(str(r), "live"))
         for r in SAMPLE_SIZES

@@ -36,12 +36,17 @@ class History:
 
 
 def history(span: TimeRange, *, most: int = 240) -> History:
-    """At most ``most`` frames of the range, evenly chosen, always with the newest; no server arrays are read."""
+    """At most ``most`` frames of the range, evenly chosen, always with the newest.
+
+    No server arrays are read.
+    """
     chosen = chosen_frames(span, most=most)
     rows = list(
         ClusterFrame.objects.filter(id__in=chosen)
         .order_by("cluster_s")
-        .values_list("cluster_s", "cpu_share", "units_allocated", "units", "watts", "servers_on", "facts")
+        .values_list(
+            "cluster_s", "cpu_share", "units_allocated", "units", "watts", "servers_on", "facts"
+        )
     )
     numbers = np.array([row[:6] for row in rows], dtype=float).reshape(-1, 6)
     return History(

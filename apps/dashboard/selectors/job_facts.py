@@ -1,12 +1,14 @@
+# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
 """A job's facts as its pages word them."""
 
 import json
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from apps.dashboard.core import words
 from apps.dashboard.core.job_query import JobQuery
@@ -131,9 +133,9 @@ def _places(jobs: Sequence[Job]) -> dict[Any, str]:
     }
 
 
-def totals() -> Totals:
-    """Counts by group of states, one statement."""
-    by_state = dict(Job.objects.order_by().values_list("state").annotate(n=Count("id")))
+def totals(seen: QuerySet[Job]) -> Totals:
+    """Return counts by group of states, one statement."""
+    by_state = dict(seen.order_by().values_list("state").annotate(n=Count("id")))
     return Totals(
         all=sum(by_state.values()),
         running=sum(by_state.get(state, 0) for state in ACTIVE_STATES),
@@ -142,9 +144,9 @@ def totals() -> Totals:
     )
 
 
-def cancel_preview(query: JobQuery) -> dict[str, Any]:
-    """Counts by state of what a cancel would touch, and the ids of the newest of them."""
-    open_jobs = matching(query).exclude(state__in=TERMINAL_STATES)
+def cancel_preview(seen: QuerySet[Job], query: JobQuery) -> dict[str, Any]:
+    """Return counts by state of what a cancel would touch, and the ids of the newest of them."""
+    open_jobs = matching(seen, query).exclude(state__in=TERMINAL_STATES)
     by_state = dict(open_jobs.order_by().values_list("state").annotate(n=Count("id")))
     ids = open_jobs.order_by("-created_at", "-id").values_list("id", flat=True)[:CANCEL_MOST]
     return {
@@ -156,17 +158,20 @@ def cancel_preview(query: JobQuery) -> dict[str, Any]:
 
 
 def job_facts(job: Job, *, now_s: float) -> JobFacts:
-    """The facts under a job's title."""
+    """Return the facts under a job's title."""
     rows = list(
         Allocation.objects.filter(job=job, released_seq__isnull=True).values_list(
             "server_id", "cores"
         )
     )
     if not rows and job.state in TERMINAL_STATES:
-        last = job.allocations.order_by("-acquired_seq").values_list("decision_id", flat=True)
-        rows = list(
-            job.allocations.filter(decision_id=last.first()).values_list("server_id", "cores")
-        )
+        last = job.allocations.order_by("-acquired_seq").first()
+        if last is not None:
+            rows = list(
+                job.allocations.filter(decision_id=last.decision_id).values_list(
+                    "server_id", "cores"
+                )
+            )
     servers = dict(
         Server.objects.filter(id__in=[server for server, _ in rows]).values_list(
             "name", "platform__name"
@@ -178,10 +183,12 @@ def job_facts(job: Job, *, now_s: float) -> JobFacts:
     predicted_ratio = _predicted_ratio(job, value)
     return JobFacts(
         target=words.target_text(job.target),
-        performance="" if job.performance is None else words.performance_text(kind, job.performance),
-        predicted="" if value != value else words.performance_text(kind, value),
+        performance=""
+        if job.performance is None
+        else words.performance_text(kind, job.performance),
+        predicted="" if math.isnan(value) else words.performance_text(kind, value),
         predicted_interval=""
-        if low != low or high != high
+        if math.isnan(low) or math.isnan(high)
         else f"{words.performance_text(kind, low)}, {words.performance_text(kind, high)}",
         attainment=ratio,
         meets=None if ratio is None else ratio >= 1,
@@ -199,7 +206,7 @@ def job_facts(job: Job, *, now_s: float) -> JobFacts:
 
 
 def _parts(job: Job) -> tuple[tuple[str, float], ...]:
-    """What the time from submission to start was spent on; empty before the start."""
+    """Return what the time from submission to start was spent on; empty before the start."""
     if job.started_s is None:
         return ()
     marks = [
@@ -222,7 +229,7 @@ def _predicted_ratio(job: Job, value: float) -> float | None:
         "ips": "ips",
     }.get(job.target_kind)
     wanted = _number(job.target, field) if field else float("nan")
-    if value != value or wanted != wanted or value <= 0 or wanted <= 0:
+    if not (value > 0 and wanted > 0):
         return None
     return value / wanted if field == "ips" else wanted / value
 
@@ -241,7 +248,7 @@ def _gauge_title(job: Job) -> str:
 
 
 def waiting_reason(job: Job) -> Meaning | None:
-    """What a waiting job waits for, in full."""
+    """Return what a waiting job waits for, in full."""
     code = "Held" if job.held else job.reason_code
     return MEANINGS[Reason(code)] if code in set(Reason) else None
 
@@ -266,30 +273,31 @@ def allocation_rows(job: Job) -> tuple[AllocationRow, ...]:
 
 
 def spec_of(job: Job) -> dict[str, Any]:
-    """The specification as it would be posted again."""
+    """Return the specification as it would be posted again."""
     spec: dict[str, Any] = {"application": job.application.name, "target": job.target}
-    if job.input_bytes:
-        spec["input_bytes"] = job.input_bytes
-    if job.tasks_total != 1:
-        spec["tasks"] = job.tasks_total
-    if job.duration_s is not None:
-        spec["duration_s"] = job.duration_s
-    if job.units_requested is not None:
-        spec["units"] = job.units_requested
-    if job.priority:
-        spec["priority"] = job.priority
+    optional = {
+        "input_bytes": job.input_bytes,
+        "tasks": job.tasks_total,
+        "duration_seconds": job.duration_s,
+        "units": job.units_requested,
+        "priority": job.priority,
+        "unit_memory_bytes": job.unit_memory_bytes,
+        "unit_network_bps": job.unit_network_bps,
+        "unit_storage_bytes": job.unit_storage_bytes,
+        "constraints": job.constraints,
+    }
+    spec |= {name: value for name, value in optional.items() if value}
     spec["gang"] = job.gang
-    for name in ("constraints", "labels", "annotations"):
-        if getattr(job, name):
-            spec[name] = getattr(job, name)
-    return spec
+    metadata: dict[str, Any] = {"name": job.name, "project": job.project.name}
+    metadata |= {n: v for n in ("labels", "annotations") if (v := getattr(job, n))}
+    return {"metadata": metadata, "spec": spec}
 
 
 def api_calls(job: Job, spec: dict[str, Any], *, host: str) -> tuple[tuple[str, str], ...]:
-    """The REST, CLI and Python calls that give what the page shows."""
-    body = json.dumps({"name": job.name, "spec": spec})
+    """Return the REST, CLI and Python calls that give what the page shows."""
+    body = json.dumps(spec)
     return (
-        ("This job", f"curl -H \"Authorization: Bearer $BERTH_TOKEN\" {host}/api/v1/jobs/{job.id}/"),
+        ("This job", f'curl -H "Authorization: Bearer $BERTH_TOKEN" {host}/api/v1/jobs/{job.id}/'),
         (
             "Why it is where it is",
             f'curl -H "Authorization: Bearer $BERTH_TOKEN" {host}/api/v1/jobs/{job.id}/explanation/',

@@ -1,7 +1,9 @@
 """What the Jobs list and a job's page show."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -27,38 +29,36 @@ EVENTS_SHOWN = 200
 SAMPLES_SHOWN = 2_000
 
 
-def jobs_page(query: JobQuery, *, cursor: str | None, limit: int = PAGE_ROWS) -> Page[Job]:
-    """One page of the jobs that match, newest first."""
-    rows = matching(query).select_related("application", "project", "created_by")
+def jobs_page(
+    seen: QuerySet[Job], query: JobQuery, *, cursor: str | None, limit: int = PAGE_ROWS
+) -> Page[Job]:
+    """Return one page of the jobs that match among those the caller may see, newest first."""
+    rows = matching(seen, query).select_related("application", "project", "created_by")
     return keyset_page(rows, ORDER, limit=limit, cursor=cursor or None)
 
 
-def matching(query: JobQuery) -> QuerySet[Job]:
-    """The jobs that match a query."""
-    jobs = Job.objects.all()
-    if query.states:
-        jobs = jobs.filter(state__in=query.states)
-    if query.app:
-        jobs = jobs.filter(application__name=query.app)
-    if query.target:
-        jobs = jobs.filter(target_kind=query.target)
-    if query.reason:
-        jobs = jobs.filter(reason_code=query.reason)
-    if query.project:
-        jobs = jobs.filter(project__name=query.project)
+def matching(seen: QuerySet[Job], query: JobQuery) -> QuerySet[Job]:
+    """Return the jobs that match a query among those the caller may see."""
+    exact = {
+        "state__in": query.states,
+        "application__name": query.app,
+        "target_kind": query.target,
+        "reason_code": query.reason,
+        "project__name": query.project,
+    }
+    jobs = seen.filter(**{column: value for column, value in exact.items() if value})
     if query.priority is not None:
         jobs = jobs.filter(priority=query.priority)
-    if "held" in query.flags:
-        jobs = jobs.filter(held=True)
-    if "below" in query.flags:
-        jobs = jobs.filter(attainment__lt=1.0)
-    if "met" in query.flags:
-        jobs = jobs.filter(attainment__gte=1.0)
+    for flag in query.flags:
+        jobs = jobs.filter(FLAGS[flag])
     for name, value in query.labels:
-        jobs = jobs.filter(**{"labels__contains": {name: value}})
+        jobs = jobs.filter(labels__contains={name: value})
     for word in query.words:
         jobs = jobs.filter(name__icontains=word)
     return jobs
+
+
+FLAGS = {"held": Q(held=True), "below": Q(attainment__lt=1.0), "met": Q(attainment__gte=1.0)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,12 @@ class Facet:
     choices: tuple[Choice, ...]
 
 
-def facets(text: str, query: JobQuery) -> tuple[Facet, ...]:
-    """Counts over all jobs; each choice is a link that sets or clears it in the query text."""
-    counts = _facet_counts()
+def facets(seen: QuerySet[Job], text: str, query: JobQuery, *, viewer: str) -> tuple[Facet, ...]:
+    """Return counts over all jobs.
+
+    Each choice is a link that sets or clears it in the query text.
+    """
+    counts = _facet_counts(seen, viewer)
     return (
         Facet(
             "State",
@@ -94,7 +97,9 @@ def facets(text: str, query: JobQuery) -> tuple[Facet, ...]:
         Facet(
             "Target",
             tuple(
-                _choice(text, "target", kind, TARGET_KINDS.get(kind, kind), n, kind == query.target)
+                _choice(
+                    text, "target", kind, TARGET_KINDS.get(kind, kind), n, kind == query.target
+                )
                 for kind, n in counts["target"].items()
             ),
         ),
@@ -119,17 +124,18 @@ def _choice(text: str, key: str, value: str, name: str, count: int, current: boo
     return Choice(name, count, with_part(text, key, "" if current else value), current)
 
 
-def _facet_counts() -> dict[str, dict[str, int]]:
-    counts: dict[str, dict[str, int]] | None = cache.get("dashboard.facets")
+def _facet_counts(seen: QuerySet[Job], viewer: str) -> dict[str, dict[str, int]]:
+    key = f"dashboard.facets.{viewer}"
+    counts: dict[str, dict[str, int]] | None = cache.get(key)
     if counts is None:
-        waiting = Job.objects.filter(state__in=WAITING_STATES).exclude(reason_code="")
+        waiting = seen.filter(state__in=WAITING_STATES).exclude(reason_code="")
         counts = {
-            "state": _counted(Job.objects.all(), "state"),
-            "target": _counted(Job.objects.all(), "target_kind"),
+            "state": _counted(seen, "state"),
+            "target": _counted(seen, "target_kind"),
             "reason": _counted(waiting, "reason_code", most=5),
-            "app": _counted(Job.objects.all(), "application__name", most=6),
+            "app": _counted(seen, "application__name", most=6),
         }
-        cache.set("dashboard.facets", counts, FACETS_KEPT_S)
+        cache.set(key, counts, FACETS_KEPT_S)
     return counts
 
 
@@ -138,21 +144,17 @@ def _counted(jobs: QuerySet[Job], column: str, *, most: int = 10) -> dict[str, i
     return dict(rows[:most])
 
 
-def job(job_id: str | UUID) -> Job:
-    """One job with what its page names beside it.
+def job(seen: QuerySet[Job], job_id: str | UUID) -> Job:
+    """Return one job among those the caller may see, with what its page names beside it.
 
     Raises
     ------
     Http404 : there is no such job.
     """
-    try:
-        found = (
-            Job.objects.select_related("application", "project", "created_by")
-            .filter(id=UUID(str(job_id)))
-            .first()
-        )
-    except ValueError:
-        found = None
+    found = None
+    with suppress(ValueError):
+        rows = seen.select_related("application", "project", "created_by")
+        found = rows.filter(id=UUID(str(job_id))).first()
     if found is None:
         raise Http404(f"there is no job {job_id}")
     return found
@@ -169,20 +171,11 @@ class Stage:
     at_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """The stages of a job with their durations, and the shares before its start."""
-
-    stages: tuple[Stage, ...]
-    title: str
-    waited_s: float | None
-
-
 def way(found: Job, *, now_s: float) -> tuple[Stage, ...]:
-    """Submitted, profiled, queued, started, running or how it ended."""
+    """Return submitted, profiled, queued, started, running or how it ended."""
     ended = found.state in TERMINAL_STATES
     end_s = found.finished_s if ended else None
-    marks = [
+    marks: list[tuple[str, float | None]] = [
         ("Submitted", found.submitted_s),
         ("Profiled", found.profiled_s),
         ("Queued", found.queued_s),
@@ -191,15 +184,19 @@ def way(found: Job, *, now_s: float) -> tuple[Stage, ...]:
     ]
     reached = [(name, at) for name, at in marks if at is not None]
     if found.profiled_s is None:  # a known application is not profiled again
-        marks = [mark for mark in marks if mark[0] != "Profiled" or found.state == JobState.PROFILING]
+        marks: list[tuple[str, float | None]] = [
+            mark for mark in marks if mark[0] != "Profiled" or found.state == JobState.PROFILING
+        ]
     if ended:
         marks = [mark for mark in marks if mark[1] is not None]
         marks.append((str(found.state).capitalize(), end_s))
         reached.append((str(found.state).capitalize(), end_s))
-    following = {name: after for (name, _), (_, after) in zip(reached, reached[1:], strict=False)}
+    following = {name: after for (name, _), (_, after) in pairwise(reached)}
     latest = reached[-1][0]
     return tuple(
-        _stage(found, name, at, following.get(name), latest=name == latest, ended=ended, now_s=now_s)
+        _stage(
+            found, name, at, following.get(name), latest=name == latest, ended=ended, now_s=now_s
+        )
         for name, at in marks
     )
 
@@ -216,7 +213,9 @@ def _stage(
 ) -> Stage:
     if at is None:
         now = name == "Profiled" and found.state == JobState.PROFILING
-        return Stage(name, "st-profiling" if now else "st-submitted", "now" if now else "todo", None, None)
+        return Stage(
+            name, "st-profiling" if now else "st-submitted", "now" if now else "todo", None, None
+        )
     if latest and ended:
         icons = {"succeeded": "st-done", "failed": "st-failed", "cancelled": "st-cancelled"}
         return Stage(name, icons[found.state], "", None, at)
@@ -233,7 +232,7 @@ def allocations(found: Job) -> Sequence[Allocation]:
 
 
 def events(found: Job) -> Sequence[Event]:
-    """The job's events, newest first."""
+    """Return the job's events, newest first."""
     return list(Event.objects.filter(subject=str(found.id)).order_by("-seq")[:EVENTS_SHOWN])
 
 
@@ -242,13 +241,14 @@ def launches(found: Job) -> Sequence[Launch]:
     return list(found.launches.order_by("-attempt"))
 
 
-def performance(job_id: str) -> Performance:
-    """The reports of one job against its target."""
-    found = job(job_id)
+def performance(found: Job) -> Performance:
+    """Return the reports of one job against its target."""
     rows = list(
         JobSample.objects.filter(job=found)
         .order_by("-cluster_s")
-        .values_list("cluster_s", "attainment", "progress", "cpu_share", "performance")[:SAMPLES_SHOWN]
+        .values_list("cluster_s", "attainment", "progress", "cpu_share", "performance")[
+            :SAMPLES_SHOWN
+        ]
     )[::-1]
     table = np.array(
         [[np.nan if value is None else value for value in row] for row in rows], dtype=float
@@ -265,7 +265,9 @@ def performance(job_id: str) -> Performance:
         predicted_low=low,
         predicted_high=high,
         moments=tuple(
-            Moment(launch.started_s, "started" if launch.attempt <= 1 else f"start {launch.attempt}")
+            Moment(
+                launch.started_s, "started" if launch.attempt <= 1 else f"start {launch.attempt}"
+            )
             for launch in reversed(launches(found))
             if launch.started_s is not None
         ),
@@ -273,7 +275,10 @@ def performance(job_id: str) -> Performance:
 
 
 def predicted_attainment(found: Job) -> tuple[float, float, float]:
-    """The prediction as performance over target: value, low, high; NaN where there is none."""
+    """Return the prediction as performance over target: value, low, high.
+
+    NaN where there is none.
+    """
     values = [_number(found.predicted, name) for name in ("value", "low", "high")]
     if found.target_kind in {"completion_time", "throughput_latency"}:
         field = "seconds" if found.target_kind == "completion_time" else "latency_seconds"
@@ -287,14 +292,12 @@ def predicted_attainment(found: Job) -> tuple[float, float, float]:
     return float("nan"), float("nan"), float("nan")
 
 
-def search(text: str, *, most: int = 6) -> Sequence[Job]:
-    """Jobs whose id or name begins with or holds the text, newest first."""
+def search(seen: QuerySet[Job], text: str, *, most: int = 6) -> Sequence[Job]:
+    """Return jobs whose id is or whose name holds the text, newest first."""
     wanted = Q(name__icontains=text)
-    try:
+    with suppress(ValueError):
         wanted |= Q(id=UUID(text))
-    except ValueError:
-        pass
-    return list(Job.objects.filter(wanted).order_by("-created_at", "-id")[:most])
+    return list(seen.filter(wanted).order_by("-created_at", "-id")[:most])
 
 
 def _number(values: dict[str, Any], name: str) -> float:

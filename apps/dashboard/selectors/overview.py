@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
 """What the Overview shows."""
 
 from dataclasses import dataclass
@@ -21,7 +22,9 @@ from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobSt
 from apps.workloads.models import Job
 
 Floats = NDArray[np.float64]
-LATEST_ENDED = 5_000  # ended jobs looked at; keeps the page's cost independent of the history's length
+LATEST_ENDED = (
+    5_000  # ended jobs looked at; keeps the page's cost independent of the history's length
+)
 LATEST_DECISIONS = 50_000
 LATENCY_COLUMNS = 72
 REASONS_SHOWN = 5
@@ -29,7 +32,10 @@ REASONS_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One cell of the strip: a number with its unit, what stands under it, and its recent course."""
+    """One cell of the strip.
+
+    A number with its unit, what stands under it, and its recent course.
+    """
 
     key: str
     name: str
@@ -59,7 +65,7 @@ class Summary:
 
 
 def summary(span: TimeRange) -> Summary:
-    """The figures of the strip, over the range."""
+    """Return the figures of the strip, over the range."""
     past = history(span, most=60)
     measured = attainment(span)
     states = dict(
@@ -130,7 +136,7 @@ def _running(running: int, past: History) -> Figure:
 def _waiting(waiting: int, past: History) -> Figure:
     half, most = _waits()
     note = (
-        f"median wait {words.duration(half)}, p95 {words.duration(most)}"
+        f"median {words.duration(half)}, p95 {words.duration(most)}"
         if waiting
         else "every job has been placed"
     )
@@ -193,7 +199,7 @@ FROM workloads_job WHERE state = ANY(%s)
 
 
 def attainment(span: TimeRange) -> Attainment:
-    """Performance over target of the running jobs and of those that ended in the range."""
+    """Return performance over target of the running jobs and of those that ended in the range."""
     running = list(
         Job.objects.filter(state=JobState.RUNNING, attainment__isnull=False).values_list(
             "target_kind", "attainment"
@@ -215,12 +221,12 @@ def attainment(span: TimeRange) -> Attainment:
     )
     return Attainment(
         kinds=tuple(kind for kind in kinds if kind.ratios.size),
-        scope=f"running, or ended in {span.label}",
+        scope=f"in the last {span.label}",
     )
 
 
 def queue_by_reason(span: TimeRange) -> QueueByReason:
-    """Waiting jobs by reason now, and over the range as far as the frames recorded it."""
+    """Return waiting jobs by reason now, and over the range as far as the frames recorded it."""
     with connection.cursor() as cursor:
         cursor.execute(_BY_REASON, [span.last_s, list(WAITING_STATES)])
         now = {code: (count, waits) for code, count, waits in cursor.fetchall()}
@@ -261,7 +267,7 @@ def decision_latency(span: TimeRange) -> DecisionLatency:
         table[min(max(int(at), 0), LATENCY_COLUMNS - 1)] = (*percentiles, conflicts, count)
     first = min((int(row[0]) for row in columns), default=0)
     table = table[max(0, min(first, LATENCY_COLUMNS - 2)) :]
-    times = span.first_s + (np.arange(LATENCY_COLUMNS) + 0.5) * width
+    times = span.first_s + (np.arange(LATENCY_COLUMNS, dtype=np.float64) + 0.5) * width
     now = whole[1] if whole is not None and whole[1] is not None else (float("nan"),) * 3
     return DecisionLatency(
         times_s=times[-table.shape[0] :],
@@ -306,8 +312,3 @@ def power(span: TimeRange) -> Power:
         servers_on=bounds["on"],
         servers=bounds["servers"],
     )
-
-
-def has_reported() -> bool:
-    """Whether any server has ever reported."""
-    return ServerReading.objects.exists()

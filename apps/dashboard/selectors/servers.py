@@ -11,8 +11,8 @@ from django.db import connection
 from django.http import Http404
 from numpy.typing import NDArray
 
-from apps.common.core.interference import N_SOURCES, SOURCES
 from apps.classification.models import Profile
+from apps.common.core.interference import N_SOURCES, SOURCES
 from apps.dashboard.core import words
 from apps.dashboard.core.ranges import TimeRange
 from apps.dashboard.core.why import VERDICTS
@@ -30,7 +30,10 @@ Floats = NDArray[np.float64]
 
 
 def map_layout() -> dict[str, Any]:
-    """What rarely changes of the map: names, platforms, racks, cores; one entry per server in order of id."""
+    """Return what rarely changes of the map: names, platforms, racks, cores.
+
+    One entry per server in order of id.
+    """
     platforms = list(Platform.objects.order_by("rank").values_list("id", "name"))
     racks = list(Rack.objects.order_by("id").values_list("id", "name"))
     platform_at = {pk: i for i, (pk, _) in enumerate(platforms)}
@@ -58,7 +61,7 @@ FROM inventory_server s LEFT JOIN inventory_serverreading r ON r.server_id = s.i
 
 
 def map_state(*, now: datetime) -> dict[str, Any]:
-    """What moves: one byte per server and layer, base64; 0-200 = half percents or points, 255 = not known.
+    """Return what moves: one byte per server and layer, base64; 0-200 = half percents or points, 255 = not known.
 
     ``age`` counts seconds since the heartbeat, at most 250; ``state`` is an index; ``pressure`` has ten layers.
     """
@@ -78,7 +81,9 @@ def map_state(*, now: datetime) -> dict[str, Any]:
         "allocated": _text(allocated),
         "age": _text(age),
         "state": _text(state),
-        "pressure": [_text(np.ascontiguousarray(pressure[:, i]).tobytes()) for i in range(N_SOURCES)],
+        "pressure": [
+            _text(np.ascontiguousarray(pressure[:, i]).tobytes()) for i in range(N_SOURCES)
+        ],
     }
 
 
@@ -116,9 +121,7 @@ def server(name: str) -> Server:
     ------
     Http404 : there is no such server.
     """
-    found = (
-        Server.objects.select_related("platform", "rack", "reading").filter(name=name).first()
-    )
+    found = Server.objects.select_related("platform", "rack", "reading").filter(name=name).first()
     if found is None:
         raise Http404(f"there is no server called {name!r}")
     return found
@@ -256,7 +259,10 @@ WHERE c->>'server' = %s OR c->>'server_id' = %s
 
 
 def considered(found: Server) -> Considered:
-    """Among the latest decisions: how often a unit of the server was examined, chosen, and why not."""
+    """Among the latest decisions.
+
+    How often a unit of the server was examined, chosen, and why not.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_CONSIDERED, [CONSIDERED, found.name, str(found.id)])
         examined, chosen, verdict = cursor.fetchone()
@@ -266,12 +272,14 @@ def considered(found: Server) -> Considered:
 def search(text: str, *, most: int = 4) -> Sequence[Server]:
     """Servers whose name holds the text."""
     return list(
-        Server.objects.filter(name__icontains=text).select_related("platform").order_by("name")[:most]
+        Server.objects.filter(name__icontains=text)
+        .select_related("platform")
+        .order_by("name")[:most]
     )
 
 
 def decisions_about(found: Server, *, most: int = 12) -> Sequence[Allocation]:
-    """The latest allocations made on a server, each with its decision and job, newest first."""
+    """Return the latest allocations made on a server, each with its decision and job, newest first."""
     return list(
         Allocation.objects.filter(server_id=found.id)
         .select_related("job", "decision")

@@ -1,4 +1,7 @@
-"""What stands around every page: the rail with its counts, the cluster's name, where live data comes from."""
+"""What stands around every page.
+
+The rail with its counts, the cluster's name, where live data comes from.
+"""
 
 from dataclasses import dataclass
 
@@ -51,7 +54,7 @@ RAIL = (
 
 
 def shell_of(request: HttpRequest) -> Shell:
-    """The frame around one page, for the person who asked for it."""
+    """Return the frame around one page, for the person who asked for it."""
     match = request.resolver_match
     page = match.url_name if match is not None else ""
     signed_in = request.user.is_authenticated
@@ -76,7 +79,10 @@ def _shown(item: RailItem, page: str, waiting: int) -> RailItem:
 
 
 def _facts() -> tuple[str, int]:
-    """The cluster's name and how many jobs wait; asked of the database once in two seconds."""
+    """Return the cluster's name and how many jobs wait.
+
+    Asked of the database once in two seconds.
+    """
     facts: tuple[str, int] | None = cache.get("dashboard.shell")
     if facts is None:
         name = Cluster.objects.filter(id=1).values_list("name", flat=True).first()

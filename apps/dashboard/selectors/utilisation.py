@@ -14,7 +14,10 @@ Floats = NDArray[np.float64]
 
 
 def utilisation(span: TimeRange) -> Utilisation:
-    """Means of neighbouring servers of one platform in at most about ``ROWS`` rows; one frame per column."""
+    """Means of neighbouring servers of one platform in at most about ``ROWS`` rows.
+
+    One frame per column.
+    """
     times_s, shares = server_shares(span, "server_cpu", most=COLUMNS)
     past = history(span, most=COLUMNS)
     servers = list(

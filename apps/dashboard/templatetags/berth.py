@@ -1,11 +1,15 @@
-"""What the templates need beyond Django's own: numbers as people read them, icons, states, small pictures."""
+# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
+"""What the templates need beyond Django's own.
+
+Numbers as people read them, icons, states, small pictures.
+"""
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from django import template
-from django.utils.html import format_html
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from apps.dashboard.core import words
@@ -44,7 +48,7 @@ STATE_ICONS = {
 
 @register.simple_tag(takes_context=True)
 def shell(context: template.Context) -> Shell:
-    """What every page shows around its own content."""
+    """Return what every page shows around its own content."""
     return shell_of(context["request"])
 
 
@@ -56,7 +60,7 @@ def icon(name: str, cls: str = "ic") -> SafeString:
 
 @register.simple_tag
 def state(value: str, held: bool = False) -> SafeString:
-    """A state as shape and word."""
+    """Return a state as shape and word."""
     shown = "held" if held and value in {"submitted", "profiling", "queued"} else value
     return format_html(
         '<span class="state" data-s="{}">{}{}</span>',
@@ -68,7 +72,10 @@ def state(value: str, held: bool = False) -> SafeString:
 
 @register.simple_tag
 def spark(values: Sequence[float]) -> SafeString:
-    """A line of 72 by 32 px without axes, its last point marked; nothing where fewer than two values are known."""
+    """Return a line of 72 by 32 px without axes, its last point marked.
+
+    Nothing where fewer than two values are known.
+    """
     known = [(i, v) for i, v in enumerate(values) if not math.isnan(v)]
     if len(known) < 2:
         return mark_safe("")
@@ -90,7 +97,10 @@ def spark(values: Sequence[float]) -> SafeString:
 
 @register.simple_tag
 def headroom_bar(points: float) -> SafeString:
-    """Tolerated minus caused on a track of -50 to +50 points: blue to the right is room, brown to the left is none."""
+    """Tolerated minus caused on a track of -50 to +50 points.
+
+    Blue to the right is room, brown to the left is none.
+    """
     known = 0.0 if math.isnan(points) else max(-50.0, min(50.0, points))
     width = abs(known) / 50 * 22
     return format_html(
@@ -104,7 +114,7 @@ def headroom_bar(points: float) -> SafeString:
 
 @register.simple_tag
 def share_bar(share: float, cls: str = "fa") -> SafeString:
-    """A share in [0, 1] on a track of 44 px."""
+    """Return a share in [0, 1] on a track of 44 px."""
     known = 0.0 if math.isnan(share) else max(0.0, min(1.0, share))
     return format_html(
         '<svg class="cellbar" viewBox="0 0 44 8" aria-hidden="true"><rect width="44" height="8" class="fq"/>'
@@ -116,7 +126,10 @@ def share_bar(share: float, cls: str = "fa") -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def query(context: template.Context, **changes: Any) -> str:
-    """The page's own query string with some values changed; an empty value removes its key."""
+    """Return the page's own query string with some values changed.
+
+    An empty value removes its key.
+    """
     values = context["request"].GET.copy()
     for name, value in changes.items():
         if value in ("", None):
@@ -127,9 +140,12 @@ def query(context: template.Context, **changes: Any) -> str:
 
 
 @register.filter
-def item(mapping: dict[str, Any], key: str) -> Any:
-    """A value of a mapping by a key the template computed."""
-    return mapping.get(key)
+def bolded(sentences: Sequence[str]) -> SafeString:
+    """Sentences as one paragraph, what stands between ``**`` in bold."""
+    parts = " ".join(sentences).split("**")
+    return mark_safe(  # noqa: S308 - every part is escaped
+        "".join(f"<b>{escape(p)}</b>" if i % 2 else escape(p) for i, p in enumerate(parts))
+    )
 
 
 def _float(value: Any) -> float:
@@ -138,7 +154,7 @@ def _float(value: Any) -> float:
 
 @register.simple_tag
 def stage_bar(parts: Sequence[tuple[str, float]]) -> SafeString:
-    """The time before a start to scale, each part with its name."""
+    """Return the time before a start to scale, each part with its name."""
     total = sum(seconds for _, seconds in parts) or 1.0
     shades = {"profiling": "fn", "queue": "fa", "start": "ft"}
     at, bars, names = 0.0, [], []
@@ -163,8 +179,13 @@ def stage_bar(parts: Sequence[tuple[str, float]]) -> SafeString:
 
 
 @register.simple_tag
-def gauge(share: float, predicted: float | None, has_target: bool, ratio: float | None) -> SafeString:
-    """Performance over target on a track from 0 to 2 with the target in the middle; blank without a target."""
+def gauge(
+    share: float, predicted: float | None, has_target: bool, ratio: float | None
+) -> SafeString:
+    """Return performance over target on a track from 0 to 2 with the target in the middle.
+
+    Blank without a target.
+    """
     if not has_target:
         return mark_safe("")
     x = 8 + share * 384

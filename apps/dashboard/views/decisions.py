@@ -7,7 +7,7 @@ from django.shortcuts import render
 
 from apps.common.problems import ProblemError
 from apps.dashboard.selectors import decisions as read
-from apps.dashboard.views.access import page
+from apps.dashboard.views.access import jobs_seen_by, page
 from apps.scheduling.models import Outcome
 
 OUTCOMES = [(str(value), str(value)) for value in Outcome.values]
@@ -16,12 +16,13 @@ OUTCOMES = [(str(value), str(value)) for value in Outcome.values]
 @page
 def decisions(request: HttpRequest) -> HttpResponse:
     """One page of the log."""
+    seen = jobs_seen_by(request)
     outcome = request.GET.get("outcome", "")
     outcome = outcome if outcome in Outcome.values else ""
     try:
-        rows = read.decisions_page(cursor=request.GET.get("cursor"), outcome=outcome)
+        rows = read.decisions_page(seen, cursor=request.GET.get("cursor"), outcome=outcome)
     except ProblemError:
-        rows = read.decisions_page(cursor=None, outcome=outcome)
+        rows = read.decisions_page(seen, cursor=None, outcome=outcome)
     return render(
         request,
         "dashboard/decisions.html",
@@ -32,7 +33,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
 @page
 def decision(request: HttpRequest, decision_id: UUID) -> HttpResponse:
     """One decision with all it knew."""
-    found = read.decision(decision_id)
+    found = read.decision(jobs_seen_by(request), decision_id)
     return render(
         request,
         "dashboard/decision.html",

@@ -22,7 +22,7 @@ from apps.dashboard.figures import (
 )
 from apps.dashboard.figures import utilisation as utilisation_figure
 from apps.dashboard.selectors import decisions, jobs, overview, servers, utilisation
-from apps.dashboard.views.access import asked_range, page
+from apps.dashboard.views.access import asked_range, jobs_seen_by, page
 from apps.inventory.selectors import cluster_now
 
 KEPT_S = 2.0
@@ -36,6 +36,7 @@ class Source:
     draw: ModuleType
     api: str  # the REST call that gives the same facts
     kept_s: float = KEPT_S
+    is_private: bool = False  # about one job: not the same for everybody
 
 
 SOURCES: dict[str, Source] = {
@@ -64,12 +65,19 @@ SOURCES: dict[str, Source] = {
         lambda request: overview.power(asked_range(request)), power, "/api/v1/servers/"
     ),
     "performance": Source(
-        lambda request: jobs.performance(request.GET.get("job", "")), performance, "/api/v1/jobs/"
+        lambda request: jobs.performance(
+            jobs.job(jobs_seen_by(request), request.GET.get("job", ""))
+        ),
+        performance,
+        "/api/v1/jobs/",
     ),
     "guarantee": Source(
-        lambda request: decisions.guarantee(request.GET.get("decision", "")),
+        lambda request: decisions.guarantee(
+            decisions.decision(jobs_seen_by(request), request.GET.get("decision", ""))
+        ),
         quality_cdf,
         "/api/v1/decisions/",
+        is_private=True,
     ),
     "quality": Source(
         lambda request: decisions.quality(request.GET.get("r", ""), request.GET.get("source", "")),
@@ -96,7 +104,8 @@ def figure(request: HttpRequest, name: str) -> HttpResponse:
     source = SOURCES.get(name)
     if source is None:
         raise Http404(f"there is no figure {name!r}")
-    key = f"dashboard.figure.{name}?{request.GET.urlencode()}"
+    whose = request.user.pk if source.is_private else "all"
+    key = f"dashboard.figure.{whose}.{name}?{request.GET.urlencode()}"
     body = cache.get(key)
     if body is None:
         body = figure_json(source, source.read(request))
@@ -105,7 +114,10 @@ def figure(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def figure_json(source: Source, data: object) -> str:
-    """Title, subtitle, table and figure; the figure in Plotly's own JSON, whose arrays are typed blocks."""
+    """Title, subtitle, table and figure.
+
+    The figure in Plotly's own JSON, whose arrays are typed blocks.
+    """
     table = source.draw.table(data)
     about = {
         "title": source.draw.title(data),

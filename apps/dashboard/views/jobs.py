@@ -12,7 +12,7 @@ from apps.common.problems import ProblemError
 from apps.dashboard.core.job_query import parse
 from apps.dashboard.selectors import decisions, job_facts
 from apps.dashboard.selectors import jobs as read
-from apps.dashboard.views.access import has_role, page
+from apps.dashboard.views.access import has_role, jobs_seen_by, page
 from apps.inventory.selectors import cluster_now
 from apps.workloads.core.lifecycle import TERMINAL_STATES
 
@@ -31,11 +31,11 @@ def jobs(request: HttpRequest) -> HttpResponse:
     """One page of the list."""
     text = request.GET.get("q", "").strip()
     query = parse(text)
-    stale_cursor = False
+    seen, stale_cursor = jobs_seen_by(request), False
     try:
-        rows = read.jobs_page(query, cursor=request.GET.get("cursor"))
+        rows = read.jobs_page(seen, query, cursor=request.GET.get("cursor"))
     except ProblemError:
-        rows, stale_cursor = read.jobs_page(query, cursor=None), True
+        rows, stale_cursor = read.jobs_page(seen, query, cursor=None), True
     return render(
         request,
         "dashboard/jobs.html",
@@ -44,8 +44,8 @@ def jobs(request: HttpRequest) -> HttpResponse:
             "query": query,
             "page": rows,
             "rows": job_facts.job_rows(rows.rows, now_s=cluster_now()),
-            "facets": read.facets(text, query),
-            "totals": job_facts.totals(),
+            "facets": read.facets(seen, text, query, viewer=str(request.user.pk)),
+            "totals": job_facts.totals(seen),
             "stale_cursor": stale_cursor,
             "may_cancel": has_role(request, Role.SUBMITTER),
         },
@@ -54,17 +54,20 @@ def jobs(request: HttpRequest) -> HttpResponse:
 
 @page
 def preview(request: HttpRequest) -> HttpResponse:
-    """What a bulk cancel of everything that matches would touch: counts by state and the ids, at most 500."""
+    """Return what a bulk cancel of everything that matches would touch.
+
+    Counts by state and the ids, at most 500.
+    """
     query = parse(request.GET.get("q", ""))
     if query.problems:
         return JsonResponse({"problems": query.problems}, status=400)
-    return JsonResponse(job_facts.cancel_preview(query))
+    return JsonResponse(job_facts.cancel_preview(jobs_seen_by(request), query))
 
 
 @page
 def job(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """One job; the tab in the address says which part."""
-    found = read.job(job_id)
+    found = read.job(jobs_seen_by(request), job_id)
     tab = request.GET.get("tab", "why")
     tab = tab if tab in TABS else "why"
     now_s = cluster_now()
@@ -84,7 +87,7 @@ def job(request: HttpRequest, job_id: UUID) -> HttpResponse:
 
 
 def _tab(request: HttpRequest, tab: str, found: Any) -> dict[str, Any]:
-    """What one tab needs and nothing more."""
+    """Return what one tab needs and nothing more."""
     if tab == "why":
         known = decisions.decisions_of(found)
         asked = request.GET.get("decision", "")

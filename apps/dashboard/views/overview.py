@@ -7,19 +7,19 @@ from django.utils import timezone
 from apps.dashboard.core.ranges import LABELS
 from apps.dashboard.selectors.attention import needs_attention
 from apps.dashboard.selectors.overview import summary
-from apps.dashboard.views.access import asked_range, page
+from apps.dashboard.views.access import asked_range, jobs_seen_by, page
 
 
 @page
 def overview(request: HttpRequest) -> HttpResponse:
-    """The page; its charts are asked for one by one."""
+    """Return the page; its charts are asked for one by one."""
     span = asked_range(request)
     return render(
         request,
         "dashboard/overview.html",
         {
             "summary": summary(span),
-            "attention": needs_attention(now=timezone.now()),
+            "attention": needs_attention(jobs_seen_by(request), now=timezone.now()),
             "range": span,
             "ranges": LABELS.items(),
         },

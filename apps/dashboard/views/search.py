@@ -1,33 +1,38 @@
 """The search field of the top bar."""
 
+from uuid import UUID
+
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.urls import reverse
 from django.utils.http import urlencode
 
 from apps.dashboard.selectors import jobs, servers
-from apps.dashboard.views.access import page
+from apps.dashboard.views.access import jobs_seen_by, page
 from apps.scheduling.models import Decision
+from apps.workloads.models import Job
 
 
 @page
 def search(request: HttpRequest) -> HttpResponse:
     """Jobs and servers whose name holds the text, at most ten."""
-    return JsonResponse({"results": _found(request.GET.get("q", "").strip())})
+    return JsonResponse({"results": _found(request, request.GET.get("q", "").strip())})
 
 
 @page
 def go(request: HttpRequest) -> HttpResponse:
     """Open the one thing with exactly this name or id; otherwise list the jobs that match."""
     text = request.GET.get("q", "").strip()
-    for result in _found(text):
+    for result in _found(request, text):
         if text in {result["name"], result["id"]}:
             return HttpResponseRedirect(result["url"])
     return HttpResponseRedirect(f"{reverse('jobs')}?{urlencode({'q': text})}")
 
 
-def _found(text: str) -> list[dict[str, str]]:
+def _found(request: HttpRequest, text: str) -> list[dict[str, str]]:
     if len(text) < 2:
         return []
+    seen = jobs_seen_by(request)
     results = [
         {
             "name": server.name,
@@ -44,15 +49,17 @@ def _found(text: str) -> list[dict[str, str]]:
             "what": f"job, {job.state}",
             "url": reverse("job", args=[job.id]),
         }
-        for job in jobs.search(text)
+        for job in jobs.search(seen, text)
     ]
-    return results + _decisions(text)
+    return results + _decisions(seen, text)
 
 
-def _decisions(text: str) -> list[dict[str, str]]:
-    if len(text) != 36:
+def _decisions(seen: QuerySet[Job], text: str) -> list[dict[str, str]]:
+    try:
+        wanted = UUID(text)
+    except ValueError:
         return []
-    found = Decision.objects.filter(id=text).select_related("job").first() if _is_uuid(text) else None
+    found = Decision.objects.filter(id=wanted, job__in=seen).select_related("job").first()
     if found is None:
         return []
     return [
@@ -63,10 +70,3 @@ def _decisions(text: str) -> list[dict[str, str]]:
             "url": reverse("decision", args=[found.id]),
         }
     ]
-
-
-def _is_uuid(text: str) -> bool:
-    parts = text.split("-")
-    return [len(part) for part in parts] == [8, 4, 4, 4, 12] and all(
-        c in "0123456789abcdefABCDEF-" for c in text
-    )

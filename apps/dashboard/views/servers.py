@@ -15,7 +15,7 @@ KEPT_S = 1.0
 
 @page
 def cluster_map(request: HttpRequest) -> HttpResponse:
-    """The map; its cells come as JSON."""
+    """Return the map; its cells come as JSON."""
     return render(
         request,
         "dashboard/map.html",
@@ -31,7 +31,7 @@ def map_layout(request: HttpRequest) -> HttpResponse:
 
 @page
 def map_state(request: HttpRequest) -> HttpResponse:
-    """What every server does now; one answer a second for everybody."""
+    """Return what every server does now; one answer a second for everybody."""
     state = cache.get("dashboard.map")
     if state is None:
         state = read.map_state(now=timezone.now())

@@ -15,7 +15,7 @@ SUGGESTED = 200
 
 @page
 def submit(request: HttpRequest) -> HttpResponse:
-    """The form, with known applications to choose from and a fresh key."""
+    """Return the form, with known applications to choose from and a fresh key."""
     applications = Application.objects.order_by("-updated_at").values_list("name", "kind")
     return render(
         request,

@@ -88,10 +88,10 @@ async function draw(chart) {
 
 /* Narrow plots keep their text size and lose ticks instead. */
 function fit(layout, width) {
-  if (width >= 420) return;
   for (const name of Object.keys(layout)) {
     const axis = layout[name];
-    if (!/^xaxis/.test(name) || !Array.isArray(axis.tickvals) || axis.tickvals.length < 5) continue;
+    if (!/^xaxis/.test(name) || !Array.isArray(axis.tickvals) || axis.tickvals.length < 4) continue;
+    if (((axis.domain?.[1] ?? 1) - (axis.domain?.[0] ?? 0)) * (width - layout.margin.l - layout.margin.r) / axis.tickvals.length > 38) continue;
     const keep = (_, i) => i % 2 === (axis.tickvals.length - 1) % 2;
     layout[name] = { ...axis, tickvals: axis.tickvals.filter(keep), ticktext: axis.ticktext?.filter(keep) };
   }

@@ -91,7 +91,7 @@ function arrange() {
   groups = groups.filter((group) => group.members.length);
   const height = Math.max(360, innerHeight - 280);
   const minimum = matchMedia("(max-width: 719px)").matches ? 14 : 6;
-  for (size = 26; size > minimum; size -= 1) if (place(width) <= height) break;
+  for (size = 34; size > minimum; size -= 1) if (place(width) <= height) break;
   const total = place(width);
   const ratio = devicePixelRatio || 1;
   canvas.width = Math.round(width * ratio);
@@ -219,7 +219,7 @@ function say() {
   const all = layout.names.map((_, i) => i);
   const closed = state.state.filter((s) => s).length;
   const silent = state.age.filter((a) => a === UNKNOWN).length;
-  const parts = [closed ? `${closed} take no new work` : "all take new work", silent ? `${silent} have not reported` : "all have reported"];
+  const parts = [closed ? `${closed} take no new work` : "all take new work", silent ? `${silent} ${silent === 1 ? "has" : "have"} not reported` : "all have reported"];
   byId("map-lead").textContent = `${layout.names.length.toLocaleString("en-GB")} servers; ${parts.join(", ")}.`;
   const title = byId("map-title");
   if (view.colour === "state") {
