@@ -1,0 +1,172 @@
+"""Every error is a problem, whoever answers it."""
+
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import pytest
+from django.db import OperationalError
+from rest_framework.test import APIClient
+
+from apps.accounts.models import User
+from apps.common.core.problem_codes import CATALOGUE, ProblemCode
+from tests.api.samples import JOB, short
+
+STATUSES = {kind.status for kind in CATALOGUE.values()}
+
+
+def test_every_code_has_a_catalogue_entry() -> None:
+    assert set(CATALOGUE) == set(ProblemCode)
+
+
+@pytest.mark.parametrize("code", list(ProblemCode))
+def test_every_code_says_what_to_do(code: ProblemCode) -> None:
+    kind = CATALOGUE[code]
+    assert 400 <= kind.status < 600
+    assert not kind.title.endswith(".")
+    assert kind.advice.endswith(".")
+
+
+def test_the_catalogue_is_served_to_everybody() -> None:
+    found = APIClient().get("/api/v1/errors/").json()["results"]
+    assert [entry["code"] for entry in found] == [code.value for code in ProblemCode]
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "status", "code"),
+    [
+        ("get", "/api/v1/nothing/", 404, "not_found"),
+        ("post", "/api/v1/nothing/at/all", 404, "not_found"),
+        ("get", "/api/v1/jobs/01890000-0000-7000-8000-000000000000/", 404, "not_found"),
+        ("get", "/api/v1/jobs/7/", 404, "not_found"),
+        ("get", "/api/v1/servers/nope/", 404, "not_found"),
+        ("get", "/api/v1/applications/nope/", 404, "not_found"),
+        ("get", "/api/v1/applications/nope/classification/", 404, "not_found"),
+        ("delete", "/api/v1/jobs/", 405, "method_not_allowed"),
+        ("put", "/api/v1/me/", 405, "method_not_allowed"),
+        ("get", "/api/v1/me/?verbose=1", 400, "unknown_parameter"),
+    ],
+)
+def test_wrong_addresses_and_methods_are_problems(
+    api: APIClient, method: str, url: str, status: int, code: str
+) -> None:
+    response = getattr(api, method)(url)
+    body = response.json()
+    assert (response.status_code, body["code"]) == (status, code)
+    assert response["Content-Type"] == "application/problem+json"
+    assert body["status"] == status
+    assert body["request_id"] == response["X-Request-ID"]
+    assert body["instance"] == url.split("?")[0]
+
+
+def test_a_wrong_method_is_answered_with_the_right_ones(api: APIClient) -> None:
+    assert "POST" in api.delete("/api/v1/jobs/")["Allow"]
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "status", "code"),
+    [
+        ("{", "application/json", 400, "malformed_json"),
+        ('{"a": NaN}', "application/json", 400, "malformed_json"),
+        (b"\xff", "application/json", 400, "malformed_json"),
+        ("[" * 100_000, "application/json", 400, "malformed_json"),
+        ("9" * 5000, "application/json", 400, "malformed_json"),
+        ("a=b", "application/x-www-form-urlencoded", 415, "unsupported_media_type"),
+        (" " * (1 << 20) + "{}", "application/json", 413, "body_too_large"),
+        ("[]", "application/json", 422, "invalid_input"),
+    ],
+)
+def test_wrong_bodies_are_problems(
+    api: APIClient, body: str | bytes, content_type: str, status: int, code: str
+) -> None:
+    content = body.encode() if isinstance(body, str) else body
+    response = api.generic("POST", "/api/v1/jobs/", content, content_type=content_type)
+    assert (response.status_code, response.json()["code"]) == (status, code)
+
+
+def test_broken_json_is_located(api: APIClient) -> None:
+    response = api.generic(
+        "POST", "/api/v1/jobs/", '{"a":\n oops}', content_type="application/json"
+    )
+    assert "line 2, column 2" in response.json()["detail"]
+
+
+def test_an_unknown_format_is_refused(api: APIClient) -> None:
+    response = api.get("/api/v1/me/", HTTP_ACCEPT="image/png")
+    assert (response.status_code, response.json()["code"]) == (406, "not_acceptable")
+
+
+def test_nobody_gets_in_without_proof(db: None) -> None:
+    response = APIClient().get("/api/v1/jobs/")
+    assert (response.status_code, response.json()["code"]) == (401, "not_authenticated")
+    assert response["WWW-Authenticate"] == 'Bearer realm="berth"'
+
+
+def test_a_session_may_read_and_must_prove_itself_to_write(submitter: User) -> None:
+    browser = APIClient(enforce_csrf_checks=True)
+    browser.force_login(submitter)
+    assert browser.get("/api/v1/me/").json()["authenticated_by"] == "session"
+    response = browser.post("/api/v1/jobs/", JOB)
+    assert (response.status_code, response.json()["code"]) == (403, "csrf_failed")
+
+
+def test_a_session_with_its_csrf_token_may_write(submitter: User) -> None:
+    browser = APIClient(enforce_csrf_checks=True)
+    browser.force_login(submitter)
+    browser.cookies["csrftoken"] = token = "a" * 32
+    assert browser.post("/api/v1/jobs/", JOB, HTTP_X_CSRFTOKEN=token).status_code == 201
+
+
+@pytest.fixture
+def database_away() -> Iterator[None]:
+    """The database refuses every statement."""
+    broken = OperationalError("the connection is lost")
+    with patch("django.db.backends.utils.CursorWrapper._execute_with_wrappers", side_effect=broken):
+        yield
+
+
+def test_a_database_that_is_away_is_said_so(
+    api: APIClient, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue("database_away")
+    response = api.post("/api/v1/jobs/", short())
+    assert (response.status_code, response.json()["code"]) == (503, "service_unavailable")
+    assert response["Retry-After"] == "2"
+    assert response.json()["retryable"] is True
+    assert "lost" not in response.json()["detail"]
+
+
+def test_a_bug_is_logged_and_not_shown(
+    api: APIClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with patch("apps.workloads.api.job_views.submit_jobs", side_effect=RuntimeError("secret")):
+        response = api.post("/api/v1/jobs/", short())
+    assert (response.status_code, response.json()["code"]) == (500, "internal_error")
+    assert "secret" not in response.content.decode()
+    assert "secret" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"HTTP_X_REQUEST_ID": "mine-1"}, "mine-1"),
+        ({"HTTP_TRACEPARENT": f"00-{'ab' * 16}-{'cd' * 8}-01"}, "ab" * 16),
+    ],
+)
+def test_the_callers_own_id_is_kept(
+    api: APIClient, given: dict[str, str], expected: str
+) -> None:
+    assert api.get("/api/v1/me/", **given)["X-Request-ID"] == expected
+
+
+@pytest.mark.parametrize("given", ["", "a b", "x" * 65, "a\u00e9", "a;b"])
+def test_an_id_that_would_spoil_the_log_is_replaced(api: APIClient, given: str) -> None:
+    assert len(api.get("/api/v1/me/", HTTP_X_REQUEST_ID=given)["X-Request-ID"]) == 36
+
+
+def test_every_answer_says_version_timing_and_policy(api: APIClient) -> None:
+    response = api.get("/api/v1/nothing/")
+    assert response["API-Version"] == "1.0"
+    assert response["Server-Timing"].startswith("app;dur=")
+    policy = response["Content-Security-Policy"]
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
