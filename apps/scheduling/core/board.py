@@ -1,5 +1,6 @@
 """What one batch of decisions works on: a snapshot and what the batch has taken so far."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -90,15 +91,16 @@ class Board:
     busy: int
 
     @classmethod
-    def of(cls, snapshot: Snapshot, facts: Facts, *, writable: bool) -> "Board":
-        """Make the board of one batch."""
+    def of(
+        cls, snapshot: Snapshot, facts: Facts, *, writable: bool, counter: "Counter | None" = None
+    ) -> "Board":
+        """Make the board of one batch; ``counter`` counts the free units of each server faster."""
         own = None
         free, caused, left = snapshot.unit_free, snapshot.server_caused, snapshot.server_free
         if writable:
             own = Own(free.copy(), caused.copy(), left.copy())
             free, caused, left = own
-        first = snapshot.topology.server_first_unit
-        count = np.add.reduceat(snapshot.unit_free, first, dtype=np.int32)
+        count = (counter or counted)(facts, snapshot.unit_free)
         return cls(
             snapshot=snapshot,
             facts=facts,
@@ -130,6 +132,14 @@ class Board:
             self.own.server_free[server] -= vector
             self.free_count[server] -= 1
         self.busy += int(units.size)
+
+
+def counted(facts: Facts, unit_free: Bools) -> Shorts:
+    """(S,) int32 free units of each server. O(U)."""
+    return np.add.reduceat(unit_free, facts.first_unit, dtype=np.int32)
+
+
+Counter = Callable[[Facts, Bools], Shorts]
 
 
 def fixed(array: NDArray[Any], kind: type[_Kind]) -> NDArray[_Kind]:

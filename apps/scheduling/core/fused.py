@@ -2,12 +2,14 @@
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Floats, Ints
+from apps.common.core.interference import N_SOURCES
+from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Snapshot, Topology
 from apps.scheduling.core import policies, scorers
-from apps.scheduling.core.board import Board, fixed
+from apps.scheduling.core.board import Board, Facts, fixed
 from apps.scheduling.core.capacity import wanted
 from apps.scheduling.core.encoding import Form
 from apps.scheduling.core.filters import FILTERS, Eligibility
+from apps.scheduling.core.localcopy import LocalCopy
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import Request, Within
 
@@ -24,6 +26,9 @@ class FusedTarcil(policies.Assembled):
         slow = policies.tarcil(name, form=form)
         super().__init__(name, slow.version, sample=slow.sample, near=slow.near, score=slow.score)
         self._form = int(form)
+
+    def _board(self, snapshot: Snapshot, facts: Facts, *, writable: bool) -> Board:
+        return Board.of(snapshot, facts, writable=writable, counter=_counted)
 
     def _filter(self, board: Board, request: Request) -> Eligibility:
         if request.locality == Within.RACK:
@@ -93,6 +98,39 @@ class FusedTarcil(policies.Assembled):
             np.ascontiguousarray(seen.scores.key[seen.picked]),
         )
         return below / (seen.eligibility.units - 1)
+
+
+def warm() -> None:
+    """Compile the kernels (or load them from their cache) before the first job.
+
+    For a process that decides, at its start: cold, numba takes some seconds.
+    """
+    one = np.zeros(1, dtype=np.int32)
+    topology = Topology(
+        unit_id=np.arange(2),
+        unit_server=np.zeros(2, dtype=np.int32),
+        unit_core=np.arange(2, dtype=np.int32),
+        server_id=np.zeros(1, dtype=np.int64),
+        server_name=("warm",),
+        server_first_unit=one,
+        server_units=one + np.int32(2),
+        server_platform=one,
+        server_rack=one,
+        server_capacity=np.ones((1, 3)),
+        server_labels=(frozenset(),),
+        platform_name=("warm",),
+        rack_name=("warm",),
+    )
+    scores = np.zeros(N_SOURCES)
+    request = Request("warm", 1, scores, scores, measure_rank=True)
+    copy = LocalCopy(topology)
+    FusedTarcil().place(copy.snapshot(), [request], np.random.default_rng(0))
+
+
+def _counted(facts: Facts, unit_free: Bools) -> Shorts:
+    from apps.scheduling.core import kernels  # noqa: PLC0415
+
+    return kernels.count_free(fixed(unit_free, np.bool_), facts.first_unit, facts.server_units)
 
 
 def _indices(servers: frozenset[int], size: int) -> Ints:

@@ -36,6 +36,19 @@ _jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
 
 
 @_jit
+def count_free(unit_free: Bools, first_unit: Shorts, server_units: Shorts) -> Shorts:
+    """``board.counted``: over bytes, which the compiler adds many at a time."""
+    count = np.empty(first_unit.size, dtype=np.int32)
+    flags = unit_free.view(np.uint8)
+    for s in range(first_unit.size):
+        total = 0
+        for flag in flags[first_unit[s] : first_unit[s] + server_units[s]]:
+            total += flag
+        count[s] = total
+    return count
+
+
+@_jit
 def sift(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     free_count: Shorts,
     is_open: Bools,

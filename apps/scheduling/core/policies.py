@@ -86,7 +86,7 @@ class Assembled:
         """One outcome per request, in order; one seed is drawn for each."""
         seeds: list[int] = rng.integers(0, 1 << 63, size=len(requests), dtype=np.int64).tolist()
         facts = self._facts(snapshot.topology)
-        board = Board.of(snapshot, facts, writable=len(requests) > 1)
+        board = self._board(snapshot, facts, writable=len(requests) > 1)
         outcomes = []
         for position, (request, seed) in enumerate(zip(requests, seeds, strict=True), start=1):
             outcome = self._decide(board, request, seed)
@@ -101,13 +101,16 @@ class Assembled:
         Only the first decision of a batch saw the snapshot itself; later ones saw it with the
         units of the earlier ones taken.
         """
-        board = Board.of(snapshot, self._facts(snapshot.topology), writable=False)
+        board = self._board(snapshot, self._facts(snapshot.topology), writable=False)
         return self._decide(board, request, seed)
 
     def _facts(self, topology: Topology) -> Facts:
         if self._known is None or self._known.topology is not topology:
             self._known = Facts(topology)
         return self._known
+
+    def _board(self, snapshot: Snapshot, facts: Facts, *, writable: bool) -> Board:
+        return Board.of(snapshot, facts, writable=writable)
 
     def _decide(self, board: Board, request: Request, seed: int) -> Placed | Refused:
         eligibility = self._filter(board, request)

@@ -1,5 +1,7 @@
 """The kernel against its oracle, the assembled policy."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -8,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.scheduling.core import policies
+from apps.scheduling.core import kernels, policies
 from apps.scheduling.core.encoding import Form
-from apps.scheduling.core.fused import FusedTarcil
+from apps.scheduling.core.fused import FusedTarcil, warm
 from apps.scheduling.core.types import Placed, Request, Within
 from tests.scheduling.core.clusters import loaded, request, topology
 
@@ -54,6 +56,24 @@ def test_the_kernel_decides_as_the_assembled_policy(
     slow = policies.tarcil(form=form).place(snapshot, requests, np.random.default_rng(seed))
     fast = FusedTarcil(form=form).place(snapshot, requests, np.random.default_rng(seed))
     assert [told(outcome) for outcome in fast] == [told(outcome) for outcome in slow]
+
+
+def test_each_kernel_is_compiled_once_whatever_it_is_asked() -> None:
+    warm()
+    rng = np.random.default_rng(1)
+    writable = replace(loaded(topology((4, 8)), 0.5, rng), unit_free=np.ones(12, dtype=np.bool_))
+    wishes = [request(excluded=frozenset({1})), request(2, labels=frozenset({"a=b"})), request(3)]
+    FusedTarcil().place(writable, wishes, rng)
+    compiled: tuple[Any, ...] = (kernels.count_free, kernels.sift, kernels.look, kernels.outranked)
+    assert [len(kernel.signatures) for kernel in compiled] == [1, 1, 1, 1]
+
+
+def test_reading_the_registry_does_not_import_numba() -> None:
+    code = (
+        "import sys; from apps.scheduling.core.registry import make; make('tarcil');"
+        " sys.exit('numba' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603
 
 
 @pytest.mark.parametrize("count", [1, 8, 63, 64, 65, 300, 1000])

@@ -128,7 +128,7 @@ def test_platforms_not_allowed_or_without_units_do_not_count() -> None:
 
 def test_single_node_jobs_stay_on_one_server() -> None:
     of = profile(kind="single_node", base_rate=1e9)
-    outcome = sized(InstructionRate(7.6e9), Work(), of=of)
+    outcome = sized(InstructionRate(0.999 * 8 * 1e9 * INTERFERENCE_ALLOWANCE), Work(), of=of)
     assert (outcome.units, outcome.locality) == (8, Within.SERVER)
     too_large = size(of, InstructionRate(17e9), Work(), FACTS)
     assert isinstance(too_large, Infeasible)
