@@ -99,10 +99,9 @@ def figure(data: QueueByReason) -> go.Figure:
             x={"range": [0, 1], "showticklabels": False},
             y={"range": [0, 4], "showticklabels": False},
         )
-    count = len(data.reasons)
     first, last = float(data.times_s[0]), float(data.times_s[-1])
     longest = max((r.wait_p95_s for r in data.reasons if not np.isnan(r.wait_p95_s)), default=60.0)
-    rows = max(count, 3)
+    rows = max(len(data.reasons), 3)
     chart = go.Figure(
         layout=theme.layout(
             HEIGHT,
@@ -125,23 +124,22 @@ def figure(data: QueueByReason) -> go.Figure:
             barmode="overlay",
         )
     )
-    scale = max(1.0, max(_peak(reason) for reason in data.reasons))
-    most = max(range(count), key=lambda i: data.reasons[i].now)
+    scale = max(1.0, *(_peak(reason) for reason in data.reasons))
+    most = max(range(len(data.reasons)), key=lambda i: data.reasons[i].now)
     for i, reason in enumerate(data.reasons):
         _add_row(chart, data.times_s, reason, at=i, scale=scale, strong=i == most)
-    for text, x, anchor in (("0", BARS_START, "left"), (words.duration(longest), 1.0, "right")):
-        chart.add_annotation(
-            theme.note(
-                text,
-                xref="paper",
-                x=x,
-                xanchor=anchor,
-                yref="paper",
-                y=0,
-                yanchor="top",
-                yshift=-5,
-            )
+    chart.add_annotation(
+        theme.note(
+            words.duration(longest),
+            xref="paper",
+            x=1,
+            xanchor="right",
+            yref="paper",
+            y=0,
+            yanchor="top",
+            yshift=-5,
         )
+    )
     for text, x, anchor in (("now", 0.72, "right"), ("waited", 1.0, "right")):
         chart.add_annotation(
             theme.note(

@@ -94,9 +94,9 @@ def decisions_page(
     seen: QuerySet[Job], *, cursor: str | None, outcome: str = "", limit: int = PAGE_ROWS
 ) -> Page[Decision]:
     """One page of the log, newest first, without the candidates."""
-    rows = Decision.objects.select_related("job", "job__application").defer(
-        "candidates", "dropped"
-    )
+    rows = Decision.objects.select_related("job").defer("candidates", "dropped")
+    if seen.query.where:  # operators see all; no need to look each job up
+        rows = rows.filter(job__in=seen.values("id"))
     if outcome:
         rows = rows.filter(outcome=outcome)
     return keyset_page(rows, ORDER, limit=limit, cursor=cursor or None)

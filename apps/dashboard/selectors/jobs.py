@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +18,7 @@ from apps.dashboard.figures.performance import Moment, Performance
 from apps.execution.models import JobSample, Launch
 from apps.operations.models import Event
 from apps.scheduling.models import Allocation
-from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState
+from apps.workloads.core.lifecycle import WAITING_STATES, JobState
 from apps.workloads.models import Job
 
 ORDER = Order(columns=("created_at", "id"), descending=True)
@@ -171,58 +170,48 @@ class Stage:
     at_s: float | None
 
 
+ENDED_ICONS = {"succeeded": "st-done", "failed": "st-failed", "cancelled": "st-cancelled"}
+
+
 def way(found: Job, *, now_s: float) -> tuple[Stage, ...]:
-    """Return submitted, profiled, queued, started, running or how it ended."""
-    ended = found.state in TERMINAL_STATES
-    end_s = found.finished_s if ended else None
-    marks: list[tuple[str, float | None]] = [
-        ("Submitted", found.submitted_s),
-        ("Profiled", found.profiled_s),
-        ("Queued", found.queued_s),
-        ("Placed", found.placed_s),
-        ("Running", found.started_s),
-    ]
-    reached = [(name, at) for name, at in marks if at is not None]
-    if found.profiled_s is None:  # a known application is not profiled again
-        marks: list[tuple[str, float | None]] = [
-            mark for mark in marks if mark[0] != "Profiled" or found.state == JobState.PROFILING
-        ]
-    if ended:
-        marks = [mark for mark in marks if mark[1] is not None]
-        marks.append((str(found.state).capitalize(), end_s))
-        reached.append((str(found.state).capitalize(), end_s))
-    following = {name: after for (name, _), (_, after) in pairwise(reached)}
-    latest = reached[-1][0]
-    return tuple(
-        _stage(
-            found, name, at, following.get(name), latest=name == latest, ended=ended, now_s=now_s
-        )
-        for name, at in marks
-    )
+    """Return the stages of a job's way with the time each took, up to running or how it ended."""
+    end_s = found.finished_s
+    queued_s = found.submitted_s if found.queued_s is None else found.queued_s
+    is_profiling = found.state == JobState.PROFILING
+    stages = [Stage("Submitted", "st-done", "", None, found.submitted_s)]
+    if found.profiled_s is not None or is_profiling:
+        span = (found.submitted_s, found.profiled_s)
+        stages.append(_stage("Profiled", span, end_s=end_s, now_s=now_s, icon="st-profiling"))
+    reached = None if is_profiling or found.state == JobState.SUBMITTED else queued_s
+    for name, start, end, icon in (
+        ("Queued", reached, found.placed_s, "st-queued"),
+        ("Started", found.placed_s, found.started_s, "st-starting"),
+        ("Running", found.started_s, end_s, "st-running"),
+    ):
+        stages.append(_stage(name, (start, end), end_s=end_s, now_s=now_s, icon=icon))
+    if end_s is not None:
+        stages = [stage for stage in stages if stage.mark != "todo"]
+        last = str(found.state)
+        stages.append(Stage(last.capitalize(), ENDED_ICONS[last], "", None, end_s))
+    return tuple(stages)
 
 
 def _stage(
-    found: Job,
     name: str,
-    at: float | None,
-    after: float | None,
+    span: tuple[float | None, float | None],
     *,
-    latest: bool,
-    ended: bool,
+    end_s: float | None,
     now_s: float,
+    icon: str,
 ) -> Stage:
-    if at is None:
-        now = name == "Profiled" and found.state == JobState.PROFILING
-        return Stage(
-            name, "st-profiling" if now else "st-submitted", "now" if now else "todo", None, None
-        )
-    if latest and ended:
-        icons = {"succeeded": "st-done", "failed": "st-failed", "cancelled": "st-cancelled"}
-        return Stage(name, icons[found.state], "", None, at)
-    if latest:
-        icon = "st-running" if found.state == JobState.RUNNING else "st-queued"
-        return Stage(name, icon, "now", max(0.0, now_s - at), at)
-    return Stage(name, "st-done", "", None if after is None else max(0.0, after - at), at)
+    """Return one stage from when it began and when the next did; a job's end cuts it short."""
+    start, end = span
+    if start is None:
+        return Stage(name, "st-submitted", "todo", None, None)
+    until = end if end is not None else end_s
+    if until is None:
+        return Stage(name, icon, "now", max(0.0, now_s - start), start)
+    return Stage(name, "st-done", "", max(0.0, until - start), start)
 
 
 def allocations(found: Job) -> Sequence[Allocation]:

@@ -1,0 +1,57 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.dashboard.core.job_query import JobQuery, parse, with_part
+
+
+def test_reads_every_key() -> None:
+    found = parse(
+        "state:running app:wc target:ips reason:Held project:web label:team=ml priority:5 is:held x"
+    )
+    assert found == JobQuery(
+        states=("running",),
+        app="wc",
+        target="ips",
+        reason="Held",
+        project="web",
+        labels=(("team", "ml"),),
+        priority=5,
+        flags=("held",),
+        words=("x",),
+    )
+
+
+def test_groups_of_states_are_spelled_out() -> None:
+    assert parse("state:waiting").states == ("submitted", "profiling", "queued")
+
+
+def test_what_is_not_known_is_named() -> None:
+    assert parse("colour:red").problems == (
+        "colour: is not known; known are state, app, target, reason, project, label, priority, is",
+    )
+    assert "state:lost is not known" in parse("state:lost").problems[0]
+    assert parse("priority:high").problems == ("priority:high must be a whole number",)
+    assert parse("label:team").problems == ("label:team must read label:name=value",)
+    assert parse("app:").problems == ("app: needs a value",)
+
+
+def test_quotes_hold_a_value_together() -> None:
+    assert parse('app:"word count"').app == "word count"
+
+
+def test_an_open_quote_is_no_error() -> None:
+    assert parse('say "hello').words == ("say", "hello")
+
+
+def test_a_part_is_replaced_not_repeated() -> None:
+    assert with_part("state:running x", "state", "queued") == "x state:queued"
+    assert with_part("state:running x", "state", "") == "x"
+
+
+def test_an_empty_query_lists_everything() -> None:
+    assert parse("").is_empty
+
+
+@given(st.text(max_size=60))
+def test_any_text_can_be_read(text: str) -> None:
+    assert isinstance(parse(text), JobQuery)

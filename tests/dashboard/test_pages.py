@@ -1,0 +1,242 @@
+"""Every page as a person with a role gets it."""
+
+import json
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import Membership, User
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+FIGURES = ["utilisation", "attainment", "queue", "decision-latency", "power", "quality"]
+PAGES = ["overview", "submit", "jobs", "map", "decisions", "sampling"]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_ask_strangers_to_sign_in(client: Client, name: str) -> None:
+    response = client.get(reverse(name))
+    assert response.status_code == 302
+    assert response["Location"].startswith("/login/?next=")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_open_on_an_empty_database(as_operator: Client, name: str) -> None:
+    response = as_operator.get(reverse(name))
+    assert response.status_code == 200
+    assert b"Berth" in response.content
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_forbid_inline_styles_and_scripts(as_operator: Client, name: str) -> None:
+    policy = as_operator.get(reverse(name))["Content-Security-Policy"]
+    assert "script-src 'self';" in policy
+    assert "style-src 'self';" in policy
+    assert "unsafe" not in policy
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_of_an_empty_database_say_so(as_operator: Client, name: str) -> None:
+    body = json.loads(as_operator.get(reverse("figure", args=[name])).content)
+    assert body["title"]
+    assert set(body["figure"]) == {"data", "layout"}
+    assert body["table"]["head"]
+
+
+def test_there_is_no_figure_of_another_name(as_operator: Client) -> None:
+    assert as_operator.get("/figures/nothing/").status_code == 404
+
+
+def test_the_overview_says_how_many_meet_their_target(as_operator: Client) -> None:
+    factories.server()
+    factories.job(state="running", attainment=1.2)
+    factories.job(state="running", attainment=0.8)
+    page = as_operator.get("/").content.decode()
+    assert "<b>1</b> of <b>2</b> jobs with a target meet it." in page
+
+
+def test_an_empty_cluster_gets_a_checklist(as_operator: Client) -> None:
+    assert "This cluster has no servers yet" in as_operator.get("/").content.decode()
+
+
+def test_the_jobs_page_lists_and_names_reasons(as_operator: Client) -> None:
+    factories.job("web-1", state="queued", reason_code="QualityShort")
+    page = as_operator.get("/jobs/").content.decode()
+    assert "web-1" in page
+    assert "free units too noisy" in page
+
+
+def test_a_filter_without_matches_offers_to_clear_itself(as_operator: Client) -> None:
+    factories.job("web-1")
+    page = as_operator.get("/jobs/?q=state:failed").content.decode()
+    assert "No job matches <code>state:failed</code>" in page
+    assert "Clear filters" in page
+
+
+def test_an_unknown_filter_is_named(as_operator: Client) -> None:
+    assert "colour: is not known" in as_operator.get("/jobs/?q=colour:red").content.decode()
+
+
+def test_a_damaged_cursor_shows_the_newest_page(as_operator: Client) -> None:
+    factories.job("web-1")
+    page = as_operator.get("/jobs/?cursor=broken").content.decode()
+    assert "That page of the list no longer exists" in page
+    assert "web-1" in page
+
+
+def test_a_job_name_is_escaped(as_operator: Client) -> None:
+    job = factories.job("<script>x</script>")
+    for url in ("/jobs/", f"/jobs/{job.id}/", f"/jobs/{job.id}/?tab=spec"):
+        assert b"<script>x" not in as_operator.get(url).content
+
+
+@pytest.mark.parametrize(
+    "tab", ["why", "performance", "allocation", "events", "spec", "api", "no"]
+)
+def test_every_tab_of_a_job_opens(as_operator: Client, tab: str) -> None:
+    job = factories.job(state="running", started_s=3020.0, placed_s=3010.0)
+    factories.allocation(job, factories.server())
+    factories.launch(job)
+    factories.sample(job, 3100.0)
+    assert as_operator.get(f"/jobs/{job.id}/?tab={tab}").status_code == 200
+
+
+def test_why_tells_what_the_decision_stored(as_operator: Client) -> None:
+    job = factories.job(state="running")
+    machine = factories.server("srv-0212")
+    factories.decision(job, candidates=[factories.candidate(machine, verdict="chosen")])
+    page = as_operator.get(f"/jobs/{job.id}/").content.decode()
+    assert "<b>srv-0212</b>" in page
+    assert "8 of 100 examined: 16.8 % chance that the best is outside the top 20 %" in page
+
+
+def test_an_undecided_job_says_what_it_waits_for(as_operator: Client) -> None:
+    job = factories.job(state="profiling", reason_code="WaitingForProfile")
+    page = as_operator.get(f"/jobs/{job.id}/").content.decode()
+    assert "The application is new and is being measured in a few short runs." in page
+
+
+def test_a_missing_job_is_a_page_with_a_request_id(as_operator: Client) -> None:
+    response = as_operator.get(f"/jobs/{uuid4()}/")
+    assert response.status_code == 404
+    assert b"There is nothing at this address" in response.content
+    assert response["X-Request-ID"].encode() in response.content
+
+
+def test_a_decision_has_a_page(as_operator: Client) -> None:
+    decision = factories.decision(factories.job("web-1"))
+    page = as_operator.get(f"/decisions/{decision.id}/").content.decode()
+    assert "Placed: web-1" in page
+
+
+def test_a_refused_decision_says_what_would_help(as_operator: Client) -> None:
+    decision = factories.decision(factories.job(), outcome="refused")
+    assert "What would help" in as_operator.get(f"/decisions/{decision.id}/").content.decode()
+
+
+def test_a_server_has_a_page(as_operator: Client) -> None:
+    machine = factories.server("srv-0212")
+    factories.allocation(factories.job("web-1", state="running"), machine)
+    page = as_operator.get("/servers/srv-0212/").content.decode()
+    assert "1 of 4 units hold 1 job" in page
+    assert "web-1" in page
+
+
+def test_a_missing_server_is_named(as_operator: Client) -> None:
+    page = as_operator.get("/servers/nothing/")
+    assert page.status_code == 404
+    assert b"There is no server called" in page.content
+
+
+def test_viewers_get_no_buttons_that_change_things(as_viewer: Client) -> None:
+    factories.server("srv-0212")
+    assert b"data-server-action" not in as_viewer.get("/servers/srv-0212/").content
+    assert b"Cancel matching" not in as_viewer.get("/jobs/").content
+    assert b"Your role is viewer" in as_viewer.get("/submit/").content
+
+
+def test_people_see_the_jobs_of_their_projects_only(client: Client) -> None:
+    factories.cluster()
+    mine, other = factories.project("mine"), factories.project("other")
+    sue: User = factories.user("sue", role=Role.SUBMITTER)
+    Membership.objects.create(user=sue, project=mine, role=Role.SUBMITTER.value)
+    factories.job("mine-1", project=mine)
+    hidden = factories.job("other-1", project=other)
+    decision = factories.decision(hidden)
+    client.force_login(sue)
+    page = client.get("/jobs/").content.decode()
+    assert "mine-1" in page
+    assert "other-1" not in page
+    assert client.get(f"/jobs/{hidden.id}/").status_code == 404
+    assert client.get(f"/decisions/{decision.id}/").status_code == 404
+    assert client.get(f"/figures/performance/?job={hidden.id}").status_code == 404
+    assert "other-1" not in client.get("/decisions/").content.decode()
+    assert client.get("/search/?q=other").json() == {"results": []}
+
+
+def test_the_preview_counts_what_a_cancel_would_touch(as_operator: Client) -> None:
+    factories.job("web-1", state="running")
+    factories.job("web-2", state="queued")
+    factories.job("web-3", state="succeeded")
+    found = as_operator.get("/jobs/preview/?q=web").json()
+    assert found["count"] == 2
+    assert found["by_state"] == {"running": 1, "queued": 1}
+    assert len(found["ids"]) == 2
+
+
+def test_the_preview_refuses_a_filter_it_does_not_understand(as_operator: Client) -> None:
+    assert as_operator.get("/jobs/preview/?q=colour:red").status_code == 400
+
+
+def test_search_finds_servers_and_jobs(as_operator: Client) -> None:
+    factories.server("web-server")
+    factories.job("web-1")
+    names = [r["name"] for r in as_operator.get("/search/?q=web").json()["results"]]
+    assert names == ["web-server", "web-1"]
+
+
+def test_going_to_an_exact_name_opens_it(as_operator: Client) -> None:
+    factories.server("srv-0212")
+    assert as_operator.get("/go/?q=srv-0212")["Location"] == "/servers/srv-0212/"
+    assert as_operator.get("/go/?q=srv")["Location"] == "/jobs/?q=srv"
+
+
+def test_pages_cannot_be_changed_by_a_post(as_operator: Client) -> None:
+    assert as_operator.post("/jobs/").status_code == 405
+
+
+@pytest.mark.parametrize("jobs", [1, 6])
+def test_the_jobs_page_costs_the_same_whatever_it_lists(
+    as_operator: Client, django_assert_max_num_queries: pytest.FixtureRequest, jobs: int
+) -> None:
+    machine = factories.server(of=factories.platform(cores=8))
+    for _ in range(jobs):
+        factories.allocation(factories.job(state="running", started_s=1.0), machine)
+    with django_assert_max_num_queries(16):  # type: ignore[operator]  # a context manager factory
+        as_operator.get("/jobs/")
+
+
+def test_the_overview_costs_few_queries(
+    as_operator: Client, django_assert_max_num_queries: pytest.FixtureRequest
+) -> None:
+    factories.server()
+    factories.job(state="running", attainment=0.5)
+    with django_assert_max_num_queries(36):  # type: ignore[operator]  # a context manager factory
+        as_operator.get("/")
+
+
+def test_signing_in_with_a_wrong_password_is_explained(client: Client) -> None:
+    factories.user("olga", password="right-one-11")
+    page = client.post("/login/", {"username": "olga", "password": "wrong"})
+    assert b"Name and password do not match" in page.content
+
+
+def test_signing_in_leads_to_the_page_asked_for(client: Client) -> None:
+    factories.user("olga", password="right-one-11")
+    page = client.post(
+        "/login/?next=/jobs/", {"username": "olga", "password": "right-one-11", "next": "/jobs/"}
+    )
+    assert page["Location"] == "/jobs/"

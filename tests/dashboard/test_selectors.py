@@ -1,0 +1,410 @@
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from apps.common.core.interference import N_SOURCES
+from apps.dashboard.core.job_query import parse
+from apps.dashboard.core.ranges import TimeRange
+from apps.dashboard.selectors import decisions, frames, jobs, overview, servers, utilisation
+from apps.dashboard.selectors.attention import needs_attention
+from apps.dashboard.selectors.job_facts import api_calls, job_facts, job_rows, spec_of
+from apps.inventory.models import ServerState
+from apps.testbed.models import SamplingCheck
+from apps.workloads.core.spec import parse_job
+from apps.workloads.models import Job
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+SPAN = TimeRange("24h", 0.0, 7200.0)
+
+
+# ---- frames ----
+
+
+def test_bytes_become_shares_and_255_is_missing() -> None:
+    shares = frames.shares_of(bytes([0, 100, 200, 255]))
+    assert shares[:3].tolist() == [0.0, 0.5, 1.0]
+    assert np.isnan(shares[3])
+
+
+def test_long_histories_are_thinned_but_keep_the_newest() -> None:
+    rows = [factories.frame(10.0 * i, [0.5]) for i in range(1, 31)]
+    chosen = frames.chosen_frames(SPAN, most=7)
+    assert len(chosen) == 7
+    assert chosen[-1] == rows[-1].id
+
+
+def test_frames_outside_the_range_are_left_out() -> None:
+    factories.frame(9000.0, [0.5])
+    assert frames.chosen_frames(SPAN, most=7) == []
+
+
+def test_a_server_that_joined_later_is_missing_before() -> None:
+    factories.frame(10.0, [0.5])
+    factories.frame(20.0, [0.5, 0.7])
+    _, shares = frames.server_shares(SPAN, "server_cpu", most=10)
+    assert np.isnan(shares[0, 1])
+    assert shares[1, 1] == 0.7
+
+
+def test_facts_that_a_frame_lacks_are_missing() -> None:
+    series = frames.fact_series(({"jobs": {"running": 3}}, {}, {"jobs": 1}), "jobs", "running")
+    assert series[0] == 3
+    assert np.isnan(series[1:]).all()
+
+
+# ---- utilisation ----
+
+
+def test_rows_follow_the_platforms_from_the_highest_end() -> None:
+    slow, fast = factories.platform("slow", rank=1), factories.platform("fast", rank=0)
+    factories.server("a", of=slow)
+    factories.server("b", of=fast)
+    factories.frame(10.0, [0.2, 0.8])
+    found = utilisation.utilisation(SPAN)
+    assert [platform.name for platform in found.platforms] == ["fast", "slow"]
+    assert found.used[:, 0].tolist() == [0.8, 0.2]
+    assert found.row_names == ("b", "a")
+
+
+def test_without_frames_the_picture_is_empty() -> None:
+    factories.server()
+    assert utilisation.utilisation(SPAN).times_s.size == 0
+
+
+# ---- overview ----
+
+
+def test_attainment_takes_running_jobs_and_those_that_ended_in_the_range() -> None:
+    factories.job(state="running", attainment=1.2)
+    factories.job(state="succeeded", attainment=0.9, finished_s=3600.0)
+    factories.job(state="succeeded", attainment=0.1, finished_s=-1.0)
+    found = overview.attainment(SPAN)
+    assert (found.jobs, found.missed) == (2, 1)
+
+
+def test_waiting_jobs_are_counted_by_reason_with_their_waits() -> None:
+    factories.job(state="queued", reason_code="QualityShort", submitted_s=7100.0)
+    factories.job(state="queued", reason_code="QualityShort", submitted_s=7000.0)
+    factories.job(state="queued", held=True, reason_code="QualityShort")
+    factories.job(state="profiling")
+    found = {reason.code: reason for reason in overview.queue_by_reason(SPAN).reasons}
+    assert {code: r.now for code, r in found.items()} == {
+        "QualityShort": 2,
+        "Held": 1,
+        "WaitingForProfile": 1,
+    }
+    assert found["QualityShort"].wait_p50_s == 150.0
+
+
+def test_latency_percentiles_cover_the_whole_range() -> None:
+    job = factories.job()
+    factories.decision(job, elapsed_s=0.001, cluster_s=100.0)
+    factories.decision(job, elapsed_s=0.003, cluster_s=5000.0, commit_retries=2, agent="b")
+    found = overview.decision_latency(SPAN)
+    assert found.decisions == 2
+    assert found.now_p50_s == pytest.approx(0.002)
+    assert found.conflicts.sum() == 2
+    assert found.agents == 2
+
+
+def test_latency_without_decisions_is_not_known() -> None:
+    found = overview.decision_latency(SPAN)
+    assert found.decisions == 0
+    assert np.isnan(found.now_p99_s)
+
+
+def test_the_summary_counts_what_the_database_holds() -> None:
+    factories.cluster()
+    machine = factories.server()
+    factories.allocation(factories.job(state="running", attainment=1.1), machine, cores=2)
+    factories.job(state="queued")
+    found = overview.summary(SPAN)
+    assert (found.verdict.met, found.verdict.jobs) == (1, 1)
+    assert (found.verdict.running, found.verdict.waiting) == (1, 1)
+    assert "of 4 units; 50.0 % allocated" in [cell.note for cell in found.strip]
+
+
+# ---- attention ----
+
+
+def test_the_worst_job_comes_first() -> None:
+    factories.job("good", state="running", attainment=1.1)
+    factories.job("bad", state="running", attainment=0.9)
+    factories.job("worst", state="running", attainment=0.5)
+    found = needs_attention(Job.objects.all(), now=factories.MOMENT)
+    assert [item.title for item in found.items] == [
+        "worst is below its target",
+        "bad is below its target",
+    ]
+
+
+def test_a_silent_server_is_named_with_its_silence() -> None:
+    machine = factories.server("srv-0231")
+    factories.reading(machine, at=factories.MOMENT - timedelta(seconds=190))
+    found = needs_attention(Job.objects.all(), now=factories.MOMENT)
+    assert found.items[0].title == "srv-0231 is silent for 3 min 10 s"
+
+
+def test_many_silent_servers_are_one_item() -> None:
+    kind = factories.platform()
+    for _ in range(3):
+        factories.server(of=kind, state=ServerState.DOWN)
+    found = needs_attention(Job.objects.all(), now=factories.MOMENT)
+    assert [item.title for item in found.items] == ["3 servers are silent or down"]
+    assert found.total == 1
+
+
+def test_nothing_needs_attention_in_a_quiet_cluster() -> None:
+    assert needs_attention(Job.objects.all(), now=factories.MOMENT).total == 0
+
+
+# ---- jobs ----
+
+
+def listed(text: str) -> set[str]:
+    return {job.name for job in jobs.matching(Job.objects.all(), parse(text))}
+
+
+def test_every_part_of_a_query_narrows_the_list() -> None:
+    app = factories.application("wc")
+    factories.job(
+        "wanted-1", state="running", application=app, labels={"team": "ml"}, attainment=0.9
+    )
+    factories.job("other", state="running", application=app, labels={"team": "ml"}, attainment=1.9)
+    factories.job("wanted-2", state="queued", application=app, labels={"team": "ml"})
+    assert listed("state:running app:wc label:team=ml is:below") == {"wanted-1"}
+    assert listed("wanted") == {"wanted-1", "wanted-2"}
+    assert listed("label:team=web") == set()
+
+
+def test_pages_neither_repeat_nor_skip_jobs() -> None:
+    for i in range(5):
+        factories.job(f"job-{i}")
+    first = jobs.jobs_page(Job.objects.all(), parse(""), cursor=None, limit=3)
+    second = jobs.jobs_page(Job.objects.all(), parse(""), cursor=first.next, limit=3)
+    names = [job.name for job in (*first.rows, *second.rows)]
+    assert names == ["job-4", "job-3", "job-2", "job-1", "job-0"]
+    assert second.next is None
+
+
+def test_the_list_asks_for_servers_once_whatever_its_length(
+    django_assert_num_queries: pytest.FixtureRequest,
+) -> None:
+    machine = factories.server()
+    running = [factories.job(state="running", started_s=3020.0) for _ in range(3)]
+    for job in running:
+        factories.allocation(job, machine)
+    with django_assert_num_queries(2):  # type: ignore[operator]  # a context manager factory
+        rows = job_rows(running, now_s=7200.0)
+    assert {row.on for row in rows} == {machine.name}
+
+
+def test_a_facet_in_force_is_a_link_that_clears_it() -> None:
+    factories.job(state="running")
+    text = "state:running web"
+    state = jobs.facets(Job.objects.all(), text, parse(text), viewer="x")[0]
+    assert [(c.name, c.count, c.text, c.current) for c in state.choices] == [
+        ("running", 1, "web", True)
+    ]
+
+
+def test_stages_of_a_running_job() -> None:
+    job = factories.job(
+        state="running",
+        submitted_s=0.0,
+        profiled_s=12.0,
+        queued_s=12.0,
+        placed_s=53.0,
+        started_s=54.0,
+    )
+    stages = jobs.way(job, now_s=100.0)
+    assert [(s.name, s.took_s, s.mark) for s in stages] == [
+        ("Submitted", None, ""),
+        ("Profiled", 12.0, ""),
+        ("Queued", 41.0, ""),
+        ("Started", 1.0, ""),
+        ("Running", 46.0, "now"),
+    ]
+
+
+def test_a_known_application_is_not_profiled_again() -> None:
+    job = factories.job(state="queued", submitted_s=0.0, queued_s=1.0)
+    assert [(s.name, s.mark) for s in jobs.way(job, now_s=5.0)] == [
+        ("Submitted", ""),
+        ("Queued", "now"),
+        ("Started", "todo"),
+        ("Running", "todo"),
+    ]
+
+
+def test_a_cancelled_job_ends_where_it_was() -> None:
+    job = factories.job(state="cancelled", submitted_s=0.0, queued_s=1.0, finished_s=9.0)
+    stages = jobs.way(job, now_s=100.0)
+    assert [(s.name, s.took_s) for s in stages] == [
+        ("Submitted", None),
+        ("Queued", 8.0),
+        ("Cancelled", None),
+    ]
+
+
+def test_a_prediction_in_seconds_becomes_a_share_of_the_target() -> None:
+    job = factories.job(predicted={"value": 500.0, "low": 400.0, "high": 600.0})
+    value, low, high = jobs.predicted_attainment(job)
+    assert (value, low, high) == (1.2, 1.0, 1.5)
+
+
+def test_job_facts_name_where_it_runs() -> None:
+    job = factories.job(state="running", attainment=1.2, performance=500.0)
+    machine = factories.server("srv-0212")
+    factories.allocation(job, machine, cores=3)
+    found = job_facts(job, now_s=7200.0)
+    assert (found.units, found.servers, found.meets) == (3, ("srv-0212",), True)
+
+
+def test_the_spec_on_the_page_can_be_posted_again() -> None:
+    job = factories.job(
+        tasks_total=4, labels={"team": "ml"}, priority=5, constraints={"platforms": ["A"]}
+    )
+    again = parse_job(spec_of(job))
+    assert (again.tasks, again.priority, again.labels) == (4, 5, {"team": "ml"})
+
+
+def test_the_calls_on_the_page_name_the_job() -> None:
+    job = factories.job()
+    calls = dict(api_calls(job, spec_of(job), host="http://berth"))
+    assert f"http://berth/api/v1/jobs/{job.id}/" in calls["This job"]
+
+
+# ---- decisions ----
+
+
+def test_an_explanation_reads_the_decision_alone() -> None:
+    machine = factories.server("srv-0212")
+    other = factories.server("srv-0077")
+    decision = factories.decision(
+        factories.job(),
+        candidates=[
+            factories.candidate(machine, verdict="chosen"),
+            factories.candidate(other, verdict="too_noisy", headroom=[-3.0, *[5.0] * 9]),
+        ],
+        dropped={"busy": 60, "closed": 0},
+    )
+    found = decisions.explanation(decision)
+    assert "srv-0212" in found.paragraph[0]
+    assert found.noisy == 1
+    assert [(d.text, d.units) for d in found.dropped] == [("allocated to other jobs", 60)]
+    assert found.shown_sources == (0, 1, 2)
+
+
+def test_the_guarantee_says_chance_and_condition() -> None:
+    found = decisions.explanation(factories.decision(factories.job())).guarantee
+    assert found is not None
+    assert found.statement == (
+        "8 of 100 examined: 16.8 % chance that the best is outside the top 20 %"
+    )
+    assert found.formula == "x⁸ = 0.8⁸ = 0.168 per unit"
+    assert found.holds is None
+
+
+def test_a_refusal_promises_nothing() -> None:
+    refused = factories.decision(factories.job(), outcome="refused")
+    assert decisions.explanation(refused).guarantee is None
+
+
+def test_live_quality_takes_ranked_one_unit_decisions_of_the_size() -> None:
+    job = factories.job()
+    factories.decision(job, rank=0.9)
+    factories.decision(job, rank=0.5)
+    factories.decision(job, rank=0.1, units=4)
+    factories.decision(job, rank=0.2, sample_size=16)
+    factories.decision(job)
+    assert decisions.quality("8", "live").ranks.tolist() == [0.5, 0.9]
+
+
+def test_checked_quality_is_the_newest_run() -> None:
+    for distance in (0.2, 0.01):
+        SamplingCheck.objects.create(
+            size=16, decisions=2000, ks_distance=distance, ks_discrete=0.0, xs=[0.5, 1.0],
+            cdf=[0.1, 1.0], load=0.7,
+        )  # fmt: skip
+    found = decisions.quality("16", "check")
+    assert (found.samples, found.distance) == (2000, 0.01)
+
+
+def test_an_unknown_sample_size_is_the_smallest() -> None:
+    assert decisions.quality("7", "live").sample_size == 8
+
+
+# ---- servers ----
+
+
+def test_the_map_has_one_byte_per_server_and_layer() -> None:
+    machine = factories.server()
+    factories.server(of=machine.platform, state=ServerState.DOWN)
+    factories.reading(machine, cpu_share=0.25)
+    factories.allocation(
+        factories.job(state="running"), machine, cores=2, caused=[30.0] * N_SOURCES
+    )
+    state = servers.map_state(now=factories.MOMENT + timedelta(seconds=7))
+    assert frames_of(state["cpu"]) == [50, 255]
+    assert frames_of(state["allocated"]) == [100, 0]
+    assert frames_of(state["age"]) == [7, 255]
+    assert frames_of(state["state"]) == [0, 3]
+    assert frames_of(state["pressure"][0]) == [40, 0]  # 2 * (2 * 30) / (4 - 1)
+
+
+def frames_of(text: str) -> list[int]:
+    import base64
+
+    return list(base64.b64decode(text))
+
+
+def test_the_layout_names_every_server_in_order() -> None:
+    first = factories.server("a", rack="r1")
+    factories.server("b", of=first.platform, rack="r2")
+    layout = servers.map_layout()
+    assert layout["names"] == ["a", "b"]
+    assert [layout["racks"][i] for i in layout["rack"]] == ["r1", "r2"]
+
+
+def test_the_map_of_no_servers_is_empty() -> None:
+    assert servers.map_state(now=factories.MOMENT)["cpu"] == ""
+
+
+def test_tenants_are_listed_per_core() -> None:
+    machine = factories.server()
+    factories.allocation(factories.job("web", state="running"), machine, cores=2)
+    found = servers.tenancy(machine)
+    assert [core.tenant.job.name if core.tenant else "" for core in found.cores] == [
+        "web",
+        "web",
+        "",
+        "",
+    ]
+    assert found.tenants[0].cores == (0, 1)
+
+
+def test_pressure_divides_by_the_other_units() -> None:
+    machine = factories.server()
+    factories.allocation(
+        factories.job(state="running"), machine, cores=3, caused=[20.0] * N_SOURCES
+    )
+    assert servers.pressure(machine.name).caused[0] == pytest.approx(20.0)
+
+
+def test_how_often_a_server_was_considered() -> None:
+    machine = factories.server()
+    job = factories.job()
+    factories.decision(job, candidates=[factories.candidate(machine, verdict="chosen")])
+    factories.decision(job, candidates=[factories.candidate(machine, verdict="too_noisy")])
+    found = servers.considered(machine)
+    assert (found.examined, found.chosen, found.main_rejection) == (2, 1, "too contended")
+
+
+def test_history_picks_the_column_of_the_server() -> None:
+    first = factories.server()
+    second = factories.server(of=first.platform)
+    factories.frame(10.0, [0.1, 0.9])
+    assert servers.history(second.name, SPAN).used.tolist() == [0.9]

@@ -1,0 +1,57 @@
+"""Vendored scripts, style tokens and templates."""
+
+import hashlib
+import re
+from pathlib import Path
+
+import plotly.offline
+import pytest
+
+STATIC = Path("static")
+VENDORED = STATIC / "vendor" / "plotly"
+TEMPLATES = sorted(Path("templates").rglob("*.html"))
+SCRIPTS = sorted((STATIC / "berth" / "js").rglob("*.js"))
+
+
+def test_the_script_is_of_the_version_that_the_python_package_writes_for() -> None:
+    version = (VENDORED / "VERSION").read_text(encoding="ascii").strip()
+    assert version == plotly.offline.get_plotlyjs_version()
+
+
+def test_the_script_says_the_same_version() -> None:
+    script = (VENDORED / "plotly-cartesian.min.js").read_text(encoding="utf-8")
+    version = (VENDORED / "VERSION").read_text(encoding="ascii").strip()
+    assert f"plotly.js (cartesian - minified) v{version}" in script[:200]
+
+
+def test_the_script_is_the_published_one() -> None:
+    digest, name = (VENDORED / "SHA256SUMS").read_text(encoding="ascii").split()
+    assert hashlib.sha256((VENDORED / name).read_bytes()).hexdigest() == digest
+
+
+def test_both_dark_blocks_of_the_tokens_are_the_same() -> None:
+    css = (STATIC / "berth" / "css" / "tokens.css").read_text(encoding="utf-8")
+    by_system = re.search(r':root:not\(\[data-theme="light"\]\) \{(.*?)\}', css, re.DOTALL)
+    by_choice = re.search(r':root\[data-theme="dark"\] \{(.*?)\}', css, re.DOTALL)
+    assert by_system is not None
+    assert by_choice is not None
+    assert by_system.group(1).split() == by_choice.group(1).split()
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=str)
+def test_templates_hold_no_inline_style_or_script(template: Path) -> None:
+    text = template.read_text(encoding="utf-8")
+    assert not re.search(r"\sstyle=|\son[a-z]+=|<style", text)
+    assert not re.search(r"<script(?![^>]*\ssrc=)", text)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=str)
+def test_scripts_neither_evaluate_text_nor_reach_other_hosts(script: Path) -> None:
+    text = script.read_text(encoding="utf-8")
+    assert not re.search(
+        r"\beval\(|new Function|innerHTML\s*=(?!=)|https?://(?!www\.w3\.org)", text
+    )
+
+
+def test_our_scripts_are_small_without_the_charts() -> None:
+    assert sum(script.stat().st_size for script in SCRIPTS) < 180_000
