@@ -4,6 +4,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import django
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -13,10 +16,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.selectors import principal_by_token
 from apps.common.core.errors import NotFoundError
 from apps.common.middleware import API_VERSION
 from apps.common.schema import catalogue
 from apps.common.views import ApiView, answer
+from controlplane.metrics import collect, exposition
 
 
 class VersionSerializer(serializers.Serializer[Any]):
@@ -104,3 +109,40 @@ def code_version() -> str:
 def docs(request: HttpRequest) -> HttpResponse:
     """Return the interactive documentation; all its parts are our own files."""
     return render(request, "api/docs.html")
+
+
+@require_GET
+def readyz(request: HttpRequest) -> HttpResponse:
+    """200 where this process can serve: the database answers and its tables are up to date."""
+    try:
+        pending = _unapplied()
+    except DatabaseError:
+        return HttpResponse("database unavailable\n", status=503, content_type="text/plain")
+    if pending:
+        text = f"{pending} migrations are not applied\n"
+        return HttpResponse(text, status=503, content_type="text/plain")
+    return HttpResponse("ready\n", content_type="text/plain")
+
+
+def _unapplied() -> int:
+    executor = MigrationExecutor(connection)
+    return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+@require_GET
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Return the metrics; with a bearer token unless BERTH_METRICS_OPEN says otherwise."""
+    try:
+        if not settings.BERTH_METRICS_OPEN and not _has_token(request):
+            response = HttpResponse("send a bearer token\n", status=401, content_type="text/plain")
+            response["WWW-Authenticate"] = 'Bearer realm="berth"'
+            return response
+        text = exposition(collect(code_version()))
+    except DatabaseError:
+        return HttpResponse("database unavailable\n", status=503, content_type="text/plain")
+    return HttpResponse(text, content_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _has_token(request: HttpRequest) -> bool:
+    scheme, _, secret = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+    return scheme.lower() == "bearer" and principal_by_token(secret.strip()) is not None

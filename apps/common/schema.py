@@ -67,7 +67,7 @@ class BerthSchema(AutoSchema):
         words = [
             word.replace("-", "_") for word in self.path.split("/") if word and "{" not in word
         ]
-        action = "list" if self._is_list_view() else ACTIONS[self.method]
+        action = "list" if self._is_page() else ACTIONS[self.method]
         if words[-1] in {"cancel"} and "{" not in self.path:
             action = "matching"
         return "_".join([*words[2:], action])
@@ -86,13 +86,16 @@ class BerthSchema(AutoSchema):
         return (self.view.__class__.__doc__ or "").strip()
 
     def _is_list_view(self, serializer: Any = None) -> bool:
+        return False  # our pages are objects, not bare arrays
+
+    def _is_page(self) -> bool:
         return isinstance(self.view, ListView) and self.method == "GET"
 
     def get_override_parameters(self) -> list[OpenApiParameter]:
         """Return the query parameters and headers the base views read."""
         found: list[OpenApiParameter] = []
         view = self.view
-        if self._is_list_view():
+        if self._is_page():
             found += [_query(n, d, s) for n, (d, s) in LIST_PARAMETERS.items() if n != "ordering"]
             found.append(
                 _query(
@@ -113,7 +116,7 @@ class BerthSchema(AutoSchema):
 
     def get_response_serializers(self) -> Any:
         """Return the page envelope for lists."""
-        if not self._is_list_view():
+        if not self._is_page():
             return super().get_response_serializers()
         row = self.view.row_serializer
         return page_of(row)

@@ -251,6 +251,8 @@ async def _feed(principal: Principal, since: str, topics: frozenset[str]) -> Fee
     )
     if since.isascii() and since.isdigit():
         position = int(since)
+        if position == 0:
+            position = max(0, low - 1)  # whatever is kept
         if position + 1 < low or high - position > MAX_BACKLOG:
             feed.has_gap = True
         else:

@@ -12,6 +12,8 @@ BERTH_RATES: dict[str, int | None] = {
     "read": int(os.environ.get("BERTH_RATE_READ", "60000")),
     "stream": int(os.environ.get("BERTH_RATE_STREAM", "600")),
 }
+# True: /metrics needs no token (when only the monitoring system can reach it).
+BERTH_METRICS_OPEN = os.environ.get("BERTH_METRICS_OPEN", "0") == "1"
 # How long the answer to a keyed request is kept for repeats, and events for readers of the past.
 BERTH_IDEMPOTENCY_HOURS = int(os.environ.get("BERTH_IDEMPOTENCY_HOURS", "24"))
 BERTH_EVENT_DAYS = int(os.environ.get("BERTH_EVENT_DAYS", "7"))

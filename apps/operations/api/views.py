@@ -96,7 +96,7 @@ class ChangesView(ApiView):
         topics = read("topics", params.get("topics", ""), read_topics)
         since = params.get("since")
         position = high if since is None else read("since", since, lambda v: read_int(v, low=0))
-        if since is not None and position + 1 < low:
+        if 0 < position < low - 1:  # 0 asks for whatever is kept
             raise ProblemError(
                 ProblemCode.STREAM_POSITION_GONE,
                 f"Events up to {low - 1} have been deleted.",

@@ -47,7 +47,7 @@ class DecisionSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField()
     agent = serializers.CharField()
     policy = serializers.CharField()
-    policy_version = serializers.CharField()
+    policy_version = serializers.IntegerField()
     code_version = serializers.CharField()
     seed = serializers.IntegerField()
     snapshot = serializers.IntegerField(help_text="Change-log position of the agent's copy.")
@@ -98,6 +98,9 @@ class PlacementSerializer(serializers.Serializer[Any]):
     released_seconds = serializers.FloatField(allow_null=True)
 
 
+_FIRST_COLUMNS = ("server", "server_id", "unit", "core", "verdict", "quality", "target", "closeness")
+
+
 def represent_decision(decision: Decision) -> dict[str, Any]:
     """JSON of a decision whose job is loaded."""
     return {
@@ -144,9 +147,12 @@ def represent_decision(decision: Decision) -> dict[str, Any]:
 def represent_candidates(decision: Decision, names: Mapping[int, str]) -> dict[str, Any]:
     """JSON of the candidate table: the union of the columns, in one fixed order."""
     rows = list(decision.candidates)
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    if any("server_id" in row for row in rows) and "server" not in columns:
-        columns.insert(0, "server")
+    found = {column for row in rows for column in row}
+    if "server_id" in found:
+        found.add("server")
+    # jsonb keeps no order of its own, so the table's is fixed here
+    columns = [name for name in _FIRST_COLUMNS if name in found]
+    columns += sorted(found - set(columns))
     table = [
         {column: row.get(column, names.get(row.get("server_id")) if column == "server" else None)
          for column in columns}

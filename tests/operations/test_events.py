@@ -1,0 +1,158 @@
+"""The event log: numbers become visible in order, so that no reader loses anything."""
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection, connections, transaction
+from django.utils import timezone
+
+from apps.common.core.errors import ConflictError
+from apps.operations.core.states import OperationStatus, Topic
+from apps.operations.models import Event, Operation
+from apps.operations.selectors import event_bounds, events_after
+from apps.operations.services import (
+    NewEvent,
+    advance_operation,
+    begin_operation,
+    cancel_operation,
+    claim_operation,
+    finish_operation,
+    prune_events,
+    record_events,
+    release_expired_operations,
+)
+
+
+def event(subject: str, kind: str = "job.updated") -> NewEvent:
+    return NewEvent(topic=Topic.JOBS, kind=kind, subject=subject, data={"a": 1})
+
+
+@pytest.mark.django_db
+def test_events_are_numbered_in_the_order_given() -> None:
+    record_events([event(str(i)) for i in range(20)])
+    low, _ = event_bounds()
+    assert [e.subject for e in events_after(low - 1, limit=50)] == [str(i) for i in range(20)]
+
+
+@pytest.mark.django_db
+def test_no_events_take_no_query() -> None:
+    record_events([])
+    assert event_bounds() == (0, 0)
+
+
+@pytest.mark.django_db
+def test_old_events_are_pruned() -> None:
+    record_events([event("old")], at=timezone.now() - timedelta(days=8))
+    record_events([event("new")])
+    assert prune_events(before=timezone.now() - timedelta(days=7)) == 1
+    assert Event.objects.get().subject == "new"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_later_number_is_never_seen_before_an_earlier_one() -> None:
+    """Two interleaved transactions: the second must wait for the first to commit."""
+    first_wrote, let_first_commit, second_done = (threading.Event() for _ in range(3))
+
+    def first() -> None:
+        with transaction.atomic():
+            record_events([event("first")])
+            first_wrote.set()
+            let_first_commit.wait(10)
+        connections.close_all()
+
+    def second() -> None:
+        first_wrote.wait(10)
+        with transaction.atomic():
+            record_events([event("second")])
+        second_done.set()
+        connections.close_all()
+
+    threads = [threading.Thread(target=first), threading.Thread(target=second)]
+    for thread in threads:
+        thread.start()
+    first_wrote.wait(10)
+    overtook = second_done.wait(0.5)
+    seen_meanwhile = list(events_after(0, limit=10))
+    let_first_commit.set()
+    for thread in threads:
+        thread.join(10)
+    assert not overtook
+    assert seen_meanwhile == []
+    assert [e.subject for e in events_after(0, limit=10)] == ["first", "second"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rolled_back_event_leaves_no_trace_but_a_gap() -> None:
+    with pytest.raises(RuntimeError), transaction.atomic():
+        record_events([event("lost")])
+        raise RuntimeError
+    record_events([event("kept")])
+    assert [e.subject for e in events_after(0, limit=10)] == ["kept"]
+
+
+@pytest.fixture
+def running(db: None) -> Operation:
+    operation = begin_operation(kind="test", created_by=None, total=10)
+    claimed = claim_operation(operation.pk)
+    assert claimed is not None
+    return claimed
+
+
+def test_an_operation_is_claimed_once(running: Operation) -> None:
+    assert claim_operation(running.pk) is None
+
+
+def test_progress_prolongs_the_lease(running: Operation) -> None:
+    Operation.objects.filter(pk=running.pk).update(lease_until=timezone.now())
+    assert advance_operation(running.pk, progress=3, message="three") is True
+    running.refresh_from_db()
+    assert (running.progress, running.message) == (3, "three")
+    assert running.lease_until is not None
+    assert running.lease_until > timezone.now()
+
+
+def test_the_work_is_told_to_stop_when_it_was_cancelled(running: Operation) -> None:
+    cancel_operation(running.pk)
+    assert advance_operation(running.pk, progress=4) is False
+
+
+def test_an_unclaimed_operation_is_cancelled_at_once(db: None) -> None:
+    operation = begin_operation(kind="test", created_by=None)
+    assert cancel_operation(operation.pk).status == OperationStatus.CANCELLED
+
+
+def test_an_ended_operation_neither_ends_again_nor_is_cancelled(running: Operation) -> None:
+    ended = finish_operation(running.pk, status=OperationStatus.SUCCEEDED, result={"n": 1})
+    assert (ended.progress, ended.result) == (10, {"n": 1})
+    with pytest.raises(ConflictError):
+        finish_operation(running.pk, status=OperationStatus.FAILED)
+    with pytest.raises(ConflictError):
+        cancel_operation(running.pk)
+
+
+def test_an_operation_ends_in_an_end_only(running: Operation) -> None:
+    with pytest.raises(ConflictError):
+        finish_operation(running.pk, status=OperationStatus.RUNNING)
+
+
+def test_a_silent_workers_operation_is_given_back(running: Operation) -> None:
+    Operation.objects.filter(pk=running.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+    assert release_expired_operations() == 1
+    assert claim_operation(running.pk) is not None
+
+
+def test_the_life_of_an_operation_is_told_by_events(running: Operation) -> None:
+    advance_operation(running.pk, progress=1)
+    finish_operation(running.pk, status=OperationStatus.FAILED, problem={"code": "x"})
+    kinds = [e.kind for e in events_after(0, limit=10)]
+    assert kinds == ["operation.created", "operation.progress", "operation.finished"]
+
+
+def test_the_lock_of_the_log_is_its_own() -> None:
+    """Sharing the change log's lock would let commits of agents and requests wait for each other."""
+    from apps.common.db import Log  # noqa: PLC0415
+    from apps.operations.services import _EVENT_LOCK  # noqa: PLC0415
+
+    assert _EVENT_LOCK not in {int(log) for log in Log}
+    assert connection.vendor == "postgresql"

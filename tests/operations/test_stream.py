@@ -1,0 +1,316 @@
+"""The event stream as a client sees it, driven through ASGI."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.conf import settings as django_settings
+from django.db import connections
+from django.test import Client
+from pytest_django import Settings
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import User
+from apps.accounts.services import create_token, create_user, ensure_project, join_project
+from apps.operations.core.states import Topic
+from apps.operations.services import NewEvent, prune_events, record_events
+from apps.operations.stream import application
+from apps.operations.tickets import issue_ticket
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Reader:
+    """One connection to the stream."""
+
+    def __init__(self, headers: dict[str, str] | None = None, *, query: str = "", path: str = "",
+                 method: str = "GET") -> None:  # fmt: skip
+        self.scope = {
+            "type": "http",
+            "method": method,
+            "path": path or "/api/v1/stream/",
+            "query_string": query.encode(),
+            "headers": [
+                (name.lower().encode(), value.encode("latin-1"))
+                for name, value in {"Host": "localhost", **(headers or {})}.items()
+            ],
+        }
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.text = ""
+        self._gone = asyncio.Event()
+        self._more = asyncio.Event()
+
+    async def __aenter__(self) -> "Reader":
+        self._task = asyncio.create_task(application(self.scope, self._receive, self._send))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._gone.set()
+        await asyncio.wait_for(self._task, 5)
+
+    async def _receive(self) -> dict[str, Any]:
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = {k.decode(): v.decode() for k, v in message["headers"]}
+        self.text += message.get("body", b"").decode()
+        self._more.set()
+
+    async def until(self, found: Callable[[str], bool]) -> None:
+        """Wait until the text satisfies a condition."""
+        async with asyncio.timeout(5):
+            while not found(self.text):
+                self._more.clear()
+                await self._more.wait()
+
+    async def events(self, count: int) -> list[tuple[str, dict[str, Any]]]:
+        """Wait for so many events; (name, data) of each."""
+        await self.until(lambda text: text.count("\ndata: ") >= count)
+        return self.so_far()
+
+    def so_far(self) -> list[tuple[str, dict[str, Any]]]:
+        blocks = [block.split("\n") for block in self.text.split("\n\n")]
+        named = [dict(line.split(": ", 1) for line in block if ": " in line) for block in blocks]
+        return [(block["event"], json.loads(block["data"])) for block in named if "event" in block]
+
+
+@pytest.fixture
+def user(transactional_db: None) -> User:
+    ensure_project("default")
+    return create_user(username="sue", password=None, role=Role.SUBMITTER)
+
+
+@pytest.fixture
+def bearer(user: User) -> dict[str, str]:
+    return {"Authorization": f"Bearer {create_token(user=user, name='t').secret}"}
+
+
+async def happen(*subjects: str, project: Any = None, topic: Topic = Topic.JOBS) -> None:
+    events = [
+        NewEvent(topic=topic, kind="job.placed", subject=s, project_id=project) for s in subjects
+    ]
+    await sync_to_async(record_events)(events)
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def and_disconnect() -> None:
+        try:
+            await test()
+        finally:
+            await sync_to_async(connections.close_all)()  # of the stream's own thread
+
+    asyncio.run(and_disconnect())
+
+
+def subjects(events: list[tuple[str, dict[str, Any]]]) -> list[str]:
+    return [data["subject"] for name, data in events if name not in {"hello", "gap"}]
+
+
+def test_what_happens_arrives_with_its_number(bearer: dict[str, str]) -> None:
+    async def follow() -> None:
+        async with Reader(bearer) as reader:
+            await reader.events(1)
+            await happen("a", "b")
+            events = await reader.events(3)
+        assert reader.status == 200
+        assert reader.headers["content-type"].startswith("text/event-stream")
+        assert reader.headers["x-accel-buffering"] == "no"
+        assert [name for name, _ in events] == ["hello", "job.updated", "job.updated"]
+        assert subjects(events) == ["a", "b"]
+        assert events[1][1]["kind"] == "job.placed"
+        assert f"id: {events[2][1]['id']}\n" in reader.text
+
+    run(follow)
+
+
+def test_a_reader_resumes_after_its_last_event(bearer: dict[str, str]) -> None:
+    async def follow() -> None:
+        await happen("a", "b", "c")
+        async with Reader(bearer, query="since=0") as reader:
+            first = (await reader.events(4))[1][1]["id"]
+        async with Reader({**bearer, "Last-Event-ID": str(first)}) as again:
+            await again.events(3)
+            await happen("d")
+            assert subjects(await again.events(4)) == ["b", "c", "d"]
+
+    run(follow)
+
+
+def test_a_position_that_was_deleted_is_answered_with_a_gap(bearer: dict[str, str]) -> None:
+    async def follow() -> None:
+        await happen("a")
+        async with Reader(bearer, query="since=0") as reader:
+            first = (await reader.events(2))[1][1]["id"]
+        await happen("b", "c")
+        await sync_to_async(prune_all_but_last)()
+        async with Reader({**bearer, "Last-Event-ID": str(first)}) as again:
+            events = await again.events(2)
+        assert [name for name, _ in events] == ["hello", "gap"]
+        assert events[1][1]["position"] == first + 2
+
+    run(follow)
+
+
+def prune_all_but_last() -> None:
+    from apps.operations.models import Event  # noqa: PLC0415
+
+    last = Event.objects.order_by("-seq").first()
+    assert last is not None
+    Event.objects.exclude(pk=last.pk).update(at="2020-01-01T00:00:00Z")
+    prune_events(before=last.at)
+
+
+def test_events_of_other_projects_and_topics_are_not_told(
+    user: User, bearer: dict[str, str]
+) -> None:
+    mine, theirs = ensure_project("default").pk, ensure_project("elsewhere").pk
+
+    async def follow() -> None:
+        async with Reader(bearer, query="topics=jobs") as reader:
+            await reader.events(1)
+            await happen("theirs", project=theirs)
+            await happen("server", topic=Topic.SERVERS)
+            await happen("mine", project=mine)
+            assert subjects(await reader.events(2)) == ["mine"]
+
+    run(follow)
+
+
+def test_a_ticket_lets_in_once(user: User) -> None:
+    ticket = issue_ticket(user.pk)
+
+    async def follow() -> None:
+        async with Reader(query=f"ticket={ticket}") as reader:
+            await reader.events(1)
+        async with Reader(query=f"ticket={ticket}") as again:
+            await again.until(lambda text: "code" in text)
+        assert (reader.status, again.status) == (200, 401)
+
+    run(follow)
+
+
+def test_a_browser_session_lets_in(user: User) -> None:
+    browser = Client()
+    browser.force_login(user)
+    cookie = browser.cookies[django_settings.SESSION_COOKIE_NAME].value
+
+    async def follow() -> None:
+        async with Reader({"Cookie": f"sessionid={cookie}"}) as reader:
+            assert (await reader.events(1))[0][0] == "hello"
+
+    run(follow)
+
+
+@pytest.mark.parametrize(
+    ("headers", "query", "path", "method", "status"),
+    [
+        ({}, "", "", "GET", 401),
+        ({"Authorization": "Bearer berth_wrong"}, "", "", "GET", 401),
+        ({"Cookie": "sessionid=made-up"}, "", "", "GET", 401),
+        ({"Cookie": "=;;=\x01"}, "", "", "GET", 401),
+        ({}, "ticket=forged", "", "GET", 401),
+        ({}, "", "/elsewhere", "GET", 404),
+        ({}, "", "", "POST", 405),
+    ],
+)
+def test_strangers_are_refused_with_a_problem(
+    user: User, headers: dict[str, str], query: str, path: str, method: str, status: int
+) -> None:
+    async def follow() -> None:
+        async with Reader(headers, query=query, path=path, method=method) as reader:
+            await reader.until(lambda text: "code" in text)
+        assert (reader.status, json.loads(reader.text)["status"]) == (status, status)
+        assert reader.headers["content-type"] == "application/problem+json"
+
+    run(follow)
+
+
+def test_an_unknown_topic_is_refused(bearer: dict[str, str]) -> None:
+    async def follow() -> None:
+        async with Reader(bearer, query="topics=weather") as reader:
+            await reader.until(lambda text: "code" in text)
+        assert reader.status == 400
+
+    run(follow)
+
+
+@pytest.mark.parametrize(
+    ("origin", "allowed"),
+    [
+        ("http://127.0.0.1:8000", "http://127.0.0.1:8000"),
+        ("https://berth.example", "https://berth.example"),
+        ("https://evil.example", None),
+    ],
+)
+def test_only_known_origins_may_read(
+    bearer: dict[str, str], settings: Settings, origin: str, allowed: str | None
+) -> None:
+    settings.BERTH_STREAM_ORIGIN = "http://127.0.0.1:8001"
+    settings.CSRF_TRUSTED_ORIGINS = ["https://berth.example"]
+
+    async def follow() -> None:
+        async with Reader({**bearer, "Origin": origin}) as reader:
+            await reader.events(1)
+        assert reader.headers.get("access-control-allow-origin") == allowed
+
+    run(follow)
+
+
+def test_a_site_that_rebound_its_name_is_refused(
+    bearer: dict[str, str], settings: Settings
+) -> None:
+    settings.ALLOWED_HOSTS = ["localhost"]
+
+    async def follow() -> None:
+        async with Reader({**bearer, "Host": "evil.example"}) as reader:
+            await reader.until(lambda text: "code" in text)
+        assert reader.status == 400
+
+    run(follow)
+
+
+def test_the_stream_is_kept_alive_by_heartbeats(
+    bearer: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.operations.stream.BEAT_S", 0.05)
+
+    async def follow() -> None:
+        async with Reader(bearer) as reader:
+            await reader.until(lambda text: text.count(": beat\n\n") >= 2)
+
+    run(follow)
+
+
+def test_a_user_who_is_locked_out_is_cut_off(
+    user: User, bearer: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.operations.stream.RECHECK_S", 0.05)
+    monkeypatch.setattr("apps.operations.stream.BEAT_S", 0.05)
+
+    async def follow() -> None:
+        async with Reader(bearer) as reader:
+            await reader.events(1)
+            await sync_to_async(User.objects.filter(pk=user.pk).update)(is_active=False)
+            await asyncio.wait_for(asyncio.shield(reader._task), 5)
+
+    run(follow)
+
+
+def test_a_member_of_two_projects_hears_of_both(user: User, bearer: dict[str, str]) -> None:
+    second = ensure_project("second")
+    join_project(user=user, project=second)
+
+    async def follow() -> None:
+        async with Reader(bearer) as reader:
+            await reader.events(1)
+            await happen("x", project=second.pk)
+            assert subjects(await reader.events(2)) == ["x"]
+
+    run(follow)
