@@ -13,6 +13,7 @@ from apps.common.core.errors import ControlPlaneError
 
 TETHER = Path(__file__).with_name("tether.py")
 POLL_S = 0.05
+GROUP_PATIENCE_S = 0.5
 
 
 class LauncherError(ControlPlaneError):
@@ -102,10 +103,10 @@ def stop_all(children: Sequence[Child], *, patience_s: float) -> None:
             child.send(child.stop_signals[min(attempt, len(child.stop_signals) - 1)])
         if wait_all(children, timeout_s=patience_s / rounds):
             break
-    deadline = time.monotonic() + 1.0
+    deadline = time.monotonic() + GROUP_PATIENCE_S
     while [child for child in children if child.kill_group()] and time.monotonic() < deadline:
         time.sleep(POLL_S)
-    wait_all(children, timeout_s=1.0)
+    wait_all(children, timeout_s=GROUP_PATIENCE_S)
 
 
 def wait_all(children: Sequence[Child], *, timeout_s: float) -> bool:
