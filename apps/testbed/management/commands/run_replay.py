@@ -124,7 +124,7 @@ class Command(BaseCommand):
         if options["wait"]:
             await_end(api, trace=slug(trace.name), line=line)
         if end.rejected:
-            raise CommandError(f"{end.rejected} jobs were refused; see above.")
+            raise CommandError(f"{end.rejected} jobs were refused; see above.", returncode=3)
 
     def _state(
         self, source: Source, options: dict[str, Any], api: ApiClient, clock: RemoteClock
