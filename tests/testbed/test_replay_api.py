@@ -44,7 +44,7 @@ def test_a_generated_day_arrives_whole_and_once(instance: Path) -> None:
     assert state is not None
     assert state.rejected == 0
     assert Job.objects.count() == state.accepted > 300
-    assert Job.objects.filter(labels__trace="fb-hadoop").count() == 300
+    assert Job.objects.filter(labels__trace="facebook-day").count() == 300
     said = StringIO()
     call_command("verify_replay", stdout=said)
     assert "All checks hold." in said.getvalue()

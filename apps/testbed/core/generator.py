@@ -74,7 +74,7 @@ FB2009_MIXTURE: Final = (
 # fmt: on
 
 
-def generate_day(jobs: int, rng: np.random.Generator, *, name: str = "fb-hadoop") -> SwimTrace:
+def generate_day(jobs: int, rng: np.random.Generator, *, name: str = "facebook-day") -> SwimTrace:
     """Draw a day of jobs with the arrivals and sizes of FB-2009.
 
     Parameters
