@@ -62,7 +62,7 @@ def collect(version: str) -> list[Metric]:
 
 
 def _jobs() -> Iterator[Metric]:
-    by_state = {state: 0 for state in JobState}
+    by_state = dict.fromkeys(JobState, 0)
     by_state |= dict(_rows("SELECT state, count(*) FROM workloads_job GROUP BY state"))
     yield Metric(
         "berth_jobs", "gauge", "Jobs by state.",

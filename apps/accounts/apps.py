@@ -2,6 +2,8 @@ from django.apps import AppConfig
 
 
 class AccountsConfig(AppConfig):
+    """Users, projects and tokens."""
+
     name = "apps.accounts"
     label = "accounts"
     default_auto_field = "django.db.models.BigAutoField"

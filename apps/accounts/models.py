@@ -17,12 +17,12 @@ class User(AbstractUser):
     is_service = models.BooleanField(default=False)
 
     class Meta:
-        constraints = [
+        constraints = (
             models.CheckConstraint(
                 condition=models.Q(role__in=[role.value for role in Role]),
                 name="accounts_user_role_known",
             ),
-        ]
+        )
 
     def __str__(self) -> str:
         return self.username
@@ -43,20 +43,20 @@ class Project(models.Model):
 
 
 class Membership(models.Model):
-    """A user's role inside one project; the stronger of it and the user's own role counts there."""
+    """A user's role inside one project; the stronger of it and the user's own counts there."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=16, choices=ROLE_CHOICES, default=Role.SUBMITTER.value)
 
     class Meta:
-        constraints = [
+        constraints = (
             models.UniqueConstraint(fields=["user", "project"], name="accounts_membership_once"),
             models.CheckConstraint(
                 condition=models.Q(role__in=[role.value for role in Role]),
                 name="accounts_membership_role_known",
             ),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.user_id} in {self.project_id} as {self.role}"
@@ -80,14 +80,14 @@ class Token(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["user", "-created_at"])]  # a user's list of tokens
-        constraints = [
+        indexes = (models.Index(fields=["user", "-created_at"]),)  # a user's list of tokens
+        constraints = (
             models.CheckConstraint(
                 condition=models.Q(role__isnull=True)
                 | models.Q(role__in=[role.value for role in Role]),
                 name="accounts_token_role_known",
             ),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"

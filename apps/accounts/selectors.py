@@ -81,5 +81,5 @@ def users() -> QuerySet[User]:
 
 
 def default_project() -> Project | None:
-    """The oldest project: where jobs go that name none."""
+    """Return the oldest project: where jobs go that name none."""
     return Project.objects.order_by("created_at", "id").first()

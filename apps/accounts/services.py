@@ -125,7 +125,8 @@ class AdminAccess:
 def ensure_admin(*, username: str, new_token: bool) -> AdminAccess:
     """Make the first admin with a random password; afterwards only a token on request.
 
-    Safe to call at every start, also by two processes at once: the row lock on the default project orders them.
+    Safe to call at every start, also by two processes at once: the row lock on the default project
+    orders them.
     """
     with transaction.atomic():
         project = ensure_project(DEFAULT_PROJECT)
@@ -139,5 +140,3 @@ def ensure_admin(*, username: str, new_token: bool) -> AdminAccess:
         if new_token or password is not None:
             token = create_token(user=user, name="launcher").secret
     return AdminAccess(user=user, password=password, token=token)
-
-

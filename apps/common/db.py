@@ -16,15 +16,16 @@ class Log(IntEnum):
 def lock_sequence(log: Log, count: int) -> range:
     """Allot the next ``count`` numbers of a log, in commit order.
 
-    A number taken from a plain serial becomes visible out of order, so a reader of ``> last`` would lose
-    entries. The lock is held until the transaction ends: call this after every row the transaction locks, as its last
-    step but inserting the entries.
+    A number taken from a plain serial becomes visible out of order, so a reader of ``> last``
+    would lose entries. The lock is held until the transaction ends: call this after every row the
+    transaction locks, as its last step but inserting the entries.
     """
     sequence = f"common_{log.name.lower()}_seq"
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [int(log)])
         cursor.execute(
-            "SELECT min(n), max(n) FROM (SELECT nextval(%s::regclass) AS n FROM generate_series(1, %s)) s",
+            "SELECT min(n), max(n) FROM"
+            " (SELECT nextval(%s::regclass) AS n FROM generate_series(1, %s)) s",
             [sequence, count],
         )
         first, last = cursor.fetchone()

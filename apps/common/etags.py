@@ -1,8 +1,8 @@
 """Strong entity tags from generations, and the preconditions that name them (RFC 9110 §13).
 
-A tag reads ``"g17"`` or ``"g17-0a1b2c3d"``: the generation of what users edit, then a digest of the rest of the
-representation. If-Match guards edits, so it compares generations and a job's progress does not make every edit fail;
-If-None-Match guards reads, so it compares the whole.
+A tag reads ``"g17"`` or ``"g17-0a1b2c3d"``: the generation of what users edit, then a digest of
+the rest of the representation. If-Match guards edits, so it compares generations and a job's
+progress does not make every edit fail; If-None-Match guards reads, so it compares the whole.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ def entity_tag(generation: int | None, content: bytes | None = None) -> str:
 
 
 def is_unchanged(request: HttpRequest, tag: str) -> bool:
-    """True where If-None-Match names the tag: the answer is 304 without a body."""
+    """Return True where If-None-Match names the tag: the answer is 304 without a body."""
     given = request.META.get("HTTP_IF_NONE_MATCH")
     if not given:
         return False

@@ -14,9 +14,10 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
 class RequestIdMiddleware:
-    """Gives every request an id and every response ``X-Request-ID``, ``API-Version`` and ``Server-Timing``.
+    """Gives every request an id and every response the headers that name it.
 
-    Stands first, so that what other middleware answers carries them too.
+    These are ``X-Request-ID``, ``API-Version`` and ``Server-Timing``. Stands first, so that what
+    other middleware answers carries them too.
     """
 
     def __init__(self, get_response: GetResponse) -> None:
@@ -41,7 +42,7 @@ class RequestIdMiddleware:
 
 
 class SecurityHeadersMiddleware:
-    """Gives every response a strict Content-Security-Policy: own scripts and styles from files only."""
+    """Gives every response a strict Content-Security-Policy: own files only, nothing inline."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self._get_response = get_response
@@ -58,7 +59,7 @@ class SecurityHeadersMiddleware:
 
 
 def content_security_policy(stream_origin: str) -> str:
-    """Return the policy; ``stream_origin`` is where the event stream is served, empty = same origin."""
+    """Return the policy; ``stream_origin`` serves the event stream, empty = same origin."""
     return "; ".join(
         (
             "default-src 'self'",

@@ -1,7 +1,7 @@
 """Keyset paging: pages that neither skip nor repeat rows while the list changes.
 
-Order is (column, id) with one index; a cursor is the key of the row at the page's edge, signed so that nobody builds
-one by hand and relies on its inside.
+Order is (column, id) with one index; a cursor is the key of the row at the page's edge, signed so
+that nobody builds one by hand and relies on its inside.
 """
 
 from collections.abc import Sequence

@@ -59,7 +59,8 @@ def read_body(stream: IO[bytes], parser_context: Mapping[str, Any] | None) -> by
     encoding = request.META.get("HTTP_CONTENT_ENCODING", "identity") if request else "identity"
     if encoding not in {"identity", "gzip"}:
         raise ProblemError(
-            ProblemCode.UNSUPPORTED_MEDIA_TYPE, f"Content-Encoding is gzip or none, not {encoding}."
+            ProblemCode.UNSUPPORTED_MEDIA_TYPE,
+            f"Content-Encoding is gzip or none, not {encoding}.",
         )
     body = _at_most(stream, most)
     if encoding == "identity":

@@ -1,7 +1,7 @@
 """Wake a periodic task early.
 
-Work is a row; a poke only says that there is some. Pokes may be lost (a sweep finds the rows anyway), doubled, and
-are merged: while one is on its way another adds nothing.
+Work is a row; a poke only says that there is some. Pokes may be lost (a sweep finds the rows
+anyway), doubled, and are merged: while one is on its way another adds nothing.
 """
 
 import logging
@@ -31,7 +31,8 @@ def _send(task: str, queue: str) -> None:
         if _client().set(_key(task), 1, nx=True, px=_MERGE_MS):
             current_app.send_task(task, queue=queue, expires=30)
     except (redis.RedisError, OperationalError, OSError) as error:
-        # The rows are committed and the sweep picks them up; a broker that is away must not fail the request.
+        # The rows are committed and the sweep picks them up; a broker that is away must not fail
+        # the request.
         _logger.warning("poke of %s was lost: %s", task, error)
 
 

@@ -1,7 +1,7 @@
 """Every error of the API as a problem (RFC 9457), made in one place."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
@@ -67,35 +67,28 @@ def problem_body(error: ProblemError, *, instance: str, request_id: str) -> dict
 
 
 def as_problem(error: Exception) -> ProblemError | None:
-    """Translate an exception; None where it is a bug (answered with 500, logged with its trace)."""
-    match error:
-        case ProblemError():
-            return error
-        case InvalidInputError():
-            many = f"{len(error.problems)} fields are wrong" if len(error.problems) > 1 else ""
-            detail = many or str(error)
-            return ProblemError(ProblemCode.INVALID_INPUT, detail, errors=error.problems)
-        case NotFoundError() | Http404():
-            return ProblemError(ProblemCode.NOT_FOUND, str(error) or "There is no such object.")
-        case ChangedMeanwhileError():
-            return _changed_meanwhile(error)
-        case ConflictError():
-            return ProblemError(ProblemCode.STATE_CONFLICT, str(error))
-        case TransientError():
-            return _unavailable(str(error))
-        case OperationalError() | InterfaceError():
-            _logger.warning("database unavailable: %s", error)
-            return _unavailable("The database does not answer.")
-        case PermissionDenied():
-            return ProblemError(ProblemCode.PERMISSION_DENIED, str(error) or "Not allowed.")
-        case RequestDataTooBig():
-            return ProblemError(ProblemCode.BODY_TOO_LARGE, str(error))
-        case SuspiciousOperation():
-            return ProblemError(ProblemCode.MALFORMED_REQUEST, "The request looks tampered with.")
-        case exceptions.APIException():
-            return _from_rest_framework(error)
-        case _:
-            return None
+    """Translate an exception; None where it is a bug (answered with 500 and logged)."""
+    if isinstance(error, ProblemError):
+        return error
+    for kind, translate in _TRANSLATIONS:
+        if isinstance(error, kind):
+            return translate(error)
+    return None
+
+
+def _invalid_input(error: Any) -> ProblemError:
+    many = f"{len(error.problems)} fields are wrong" if len(error.problems) > 1 else ""
+    return ProblemError(ProblemCode.INVALID_INPUT, many or str(error), errors=error.problems)
+
+
+def _said(code: ProblemCode, otherwise: str) -> Callable[[Any], ProblemError]:
+    """Make a translation that keeps the exception's own words where it has any."""
+    return lambda error: ProblemError(code, str(error) or otherwise)
+
+
+def _database_away(error: Any) -> ProblemError:
+    _logger.warning("database unavailable: %s", error)
+    return _unavailable("The database does not answer.")
 
 
 def _changed_meanwhile(error: ChangedMeanwhileError) -> ProblemError:
@@ -149,12 +142,32 @@ def _headers(error: exceptions.APIException) -> dict[str, str]:
     return headers
 
 
+# The first that fits counts, so the narrower class stands before the wider one.
+_TRANSLATIONS: Final[tuple[tuple[type[Exception], Callable[[Any], ProblemError]], ...]] = (
+    (InvalidInputError, _invalid_input),
+    (NotFoundError, _said(ProblemCode.NOT_FOUND, "There is no such object.")),
+    (Http404, _said(ProblemCode.NOT_FOUND, "There is no such object.")),
+    (ChangedMeanwhileError, _changed_meanwhile),
+    (ConflictError, _said(ProblemCode.STATE_CONFLICT, "The object's state does not allow this.")),
+    (TransientError, lambda error: _unavailable(str(error))),
+    (OperationalError, _database_away),
+    (InterfaceError, _database_away),
+    (PermissionDenied, _said(ProblemCode.PERMISSION_DENIED, "Not allowed.")),
+    (RequestDataTooBig, _said(ProblemCode.BODY_TOO_LARGE, "The body is too large.")),
+    (
+        SuspiciousOperation,
+        lambda _: ProblemError(ProblemCode.MALFORMED_REQUEST, "The request looks tampered with."),
+    ),
+    (exceptions.APIException, _from_rest_framework),
+)
+
+
 def handle_exception(error: Exception, context: dict[str, Any]) -> Response:
     """Answer any exception of an API view (REST_FRAMEWORK's EXCEPTION_HANDLER)."""
     request = context["request"]
     problem = as_problem(error)
     if problem is None:
-        _logger.exception("unexpected error at %s %s", request.method, request.path)
+        _logger.error("unexpected error at %s %s", request.method, request.path, exc_info=error)
         problem = ProblemError(
             ProblemCode.INTERNAL_ERROR, "The request could not be served; it has been logged."
         )

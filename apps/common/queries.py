@@ -36,12 +36,12 @@ class Filter:
 
 
 def exact(lookup: str, description: str) -> Filter:
-    """Equal to a text."""
+    """Filter by a text."""
     return Filter(lambda value: Q(**{lookup: _text(value)}), description)
 
 
 def choice(lookup: str, allowed: Iterable[str], description: str) -> Filter:
-    """Equal to one of some words."""
+    """Filter by one of some words."""
     words = list(allowed)
     return Filter(
         lambda value: Q(**{lookup: _word(value, words)}),
@@ -51,7 +51,7 @@ def choice(lookup: str, allowed: Iterable[str], description: str) -> Filter:
 
 
 def choices(lookup: str, allowed: Iterable[str], description: str) -> Filter:
-    """Any of some words, separated by commas."""
+    """Filter by any of some words, separated by commas."""
     words = list(allowed)
     return Filter(
         lambda value: Q(**{f"{lookup}__in": [_word(v, words) for v in value.split(",")]}),
@@ -60,7 +60,7 @@ def choices(lookup: str, allowed: Iterable[str], description: str) -> Filter:
 
 
 def any_of(lookup: str, description: str) -> Filter:
-    """Any of some texts, separated by commas."""
+    """Filter by any of some texts, separated by commas."""
     return Filter(
         lambda value: Q(**{f"{lookup}__in": [_text(v) for v in value.split(",")]}),
         f"{description} (comma separated)",
@@ -68,7 +68,7 @@ def any_of(lookup: str, description: str) -> Filter:
 
 
 def moment(lookup: str, description: str) -> Filter:
-    """Compared with a time."""
+    """Filter by a time."""
     return Filter(
         lambda value: Q(**{lookup: read_time(value)}),
         description,
@@ -77,22 +77,22 @@ def moment(lookup: str, description: str) -> Filter:
 
 
 def number(lookup: str, description: str) -> Filter:
-    """Compared with a number."""
+    """Filter by a number."""
     return Filter(lambda value: Q(**{lookup: _float(value)}), description, {"type": "number"})
 
 
 def whole(lookup: str, description: str) -> Filter:
-    """Compared with a whole number."""
+    """Filter by a whole number."""
     return Filter(lambda value: Q(**{lookup: read_int(value)}), description, {"type": "integer"})
 
 
 def flag(lookup: str, description: str) -> Filter:
-    """True or false."""
+    """Filter by true or false."""
     return Filter(lambda value: Q(**{lookup: read_flag(value)}), description, {"type": "boolean"})
 
 
 def uid(lookup: str, description: str) -> Filter:
-    """Equal to an id."""
+    """Filter by an id."""
     return Filter(
         lambda value: Q(**{lookup: read_uuid(value)}),
         description,
@@ -101,7 +101,7 @@ def uid(lookup: str, description: str) -> Filter:
 
 
 def label(lookup: str, description: str) -> Filter:
-    """Carrying a label, given as ``name:value``; repeatable."""
+    """Filter by a label, given as ``name:value``; repeatable."""
 
     def make(value: str) -> Q:
         name, colon, text = _text(value).partition(":")
@@ -250,7 +250,7 @@ def refuse_unknown(params: QueryDict, known: Collection[str]) -> None:
 
 
 def shape(params: QueryDict) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
-    """Return what cuts a representation down to ``fields`` or ``omit``; None where all is wanted."""
+    """Return what cuts a body down to ``fields`` or ``omit``; None where all is wanted."""
     fields, omit = params.get("fields"), params.get("omit")
     if fields and omit:
         raise ProblemError(

@@ -6,7 +6,7 @@ from django.urls import URLPattern, path
 
 
 def route(address: str, view: Any, name: str) -> list[URLPattern]:
-    """Return the canonical address and its form without the slash (which the schema leaves out)."""
+    """Return the canonical address and, hidden from the schema, its form without the slash."""
     return [path(address, view, name=name), path(address.rstrip("/"), view)]
 
 

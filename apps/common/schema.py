@@ -46,7 +46,7 @@ class ProblemSerializer(serializers.Serializer[Any]):
 
 @cache
 def page_of(row: type[serializers.Serializer[Any]]) -> serializers.Serializer[Any]:
-    """Return the envelope of a page of such rows; the same one each time, so that it is one component."""
+    """Return the envelope of a page of such rows; always the same one, hence one component."""
     return inline_serializer(
         name=row.__name__.removesuffix("Serializer") + "Page",
         fields={

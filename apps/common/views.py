@@ -71,7 +71,8 @@ def answer(
     Parameters
     ----------
     generation : number of edits of the object; None where nobody edits it
-    is_whole : True where something besides edits changes the representation, so that the tag needs a digest
+    is_whole : True where something besides edits changes the representation, so that the tag needs
+        a digest
     """
     cut = shape(request.query_params)
     if cut is not None:
@@ -84,7 +85,7 @@ def answer(
 
 
 class ListView(ApiView):
-    """A list: filters, keyset pages, counts, shapes. Subclasses say what rows and how they look."""
+    """A list: filters, keyset pages, counts, shapes. Subclasses say which rows, and how."""
 
     filters: ClassVar[Mapping[str, Filter]] = {}
     orders: ClassVar[Mapping[str, Order]] = {"id": Order(("id",))}
@@ -110,9 +111,7 @@ class ListView(ApiView):
         """Return one page."""
         query = read_list_query(request.query_params, self.filters, more=self.more_parameters)
         queryset = self.rows(request, query, **kwargs).filter(query.where)
-        page = keyset_page(
-            queryset, self._order(query), limit=query.limit, cursor=query.cursor
-        )
+        page = keyset_page(queryset, self._order(query), limit=query.limit, cursor=query.cursor)
         self.prepare(list(page.rows))
         links = page_links(request._request, page)
         body = {"results": self._results(request, page), **links}
@@ -162,7 +161,7 @@ def link_header(links: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def count_rows(queryset: QuerySet[Model], how: str) -> tuple[int, bool]:
-    """Count all matches, exactly if within a second, else by the planner's estimate: (n, is exact)."""
+    """Count all matches, exactly if within a second, else by estimate: (n, is exact)."""
     if how == "exact":
         try:
             with transaction.atomic():

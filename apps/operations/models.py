@@ -10,8 +10,9 @@ from apps.operations.core.states import OperationStatus, Topic
 class Event(models.Model):
     """Something that happened, in the one order every reader sees.
 
-    ``seq`` is allotted while an advisory lock is held until commit (`services.record_events`), so numbers
-    become visible in ascending order and a reader of ``seq > last`` loses nothing. Numbers may have gaps.
+    ``seq`` is allotted while an advisory lock is held until commit (`services.record_events`), so
+    numbers become visible in ascending order and a reader of ``seq > last`` loses nothing. Numbers
+    may have gaps.
     """
 
     seq = models.BigAutoField(primary_key=True)
@@ -24,10 +25,10 @@ class Event(models.Model):
     data = models.JSONField(default=dict)
 
     class Meta:
-        indexes = [
+        indexes = (
             models.Index(fields=["subject", "seq"]),  # events of one job
             models.Index(fields=["at"]),  # pruning by age
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.seq} {self.kind} {self.subject}"
@@ -49,12 +50,12 @@ class IdempotencyKey(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
-        constraints = [
+        constraints = (
             models.UniqueConstraint(
                 fields=["principal", "route", "key"], name="operations_idempotency_once"
             ),
-        ]
-        indexes = [models.Index(fields=["created_at"])]  # pruning after 24 h
+        )
+        indexes = (models.Index(fields=["created_at"]),)  # pruning after 24 h
 
     def __str__(self) -> str:
         return f"{self.route} {self.key}"
@@ -89,20 +90,20 @@ class Operation(models.Model):
     finished_at = models.DateTimeField(null=True)
 
     class Meta:
-        indexes = [
+        indexes = (
             models.Index(fields=["-created_at", "-id"]),  # the list, newest first
             models.Index(  # the sweep of expired leases
                 fields=["lease_until"],
                 name="operations_leased",
                 condition=models.Q(status="running"),
             ),
-        ]
-        constraints = [
+        )
+        constraints = (
             models.CheckConstraint(
                 condition=models.Q(status__in=[s.value for s in OperationStatus]),
                 name="operations_operation_status_known",
             ),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.kind} {self.status}"

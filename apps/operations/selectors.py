@@ -24,7 +24,7 @@ def events(principal: Principal) -> QuerySet[Event]:
 
 
 def events_after(seq: int, *, limit: int) -> Sequence[Event]:
-    """Return events after ``seq`` in order, everybody's; none is ever inserted before a returned one."""
+    """Return everybody's events after ``seq`` in order; none ever comes before a returned one."""
     return list(Event.objects.filter(seq__gt=seq).order_by("seq")[:limit])
 
 
@@ -49,7 +49,7 @@ def operation(principal: Principal, operation_id: UUID) -> Operation | None:
 
 
 def kept_answer(request: KeyedRequest) -> tuple[KeyedAnswer, bool] | None:
-    """Return the answer given to a key before, and whether the body was the same; None where there is none."""
+    """Return the answer given to a key before, and whether the body was the same; else None."""
     row = IdempotencyKey.objects.filter(
         principal_id=request.principal_id, route=request.route, key=request.key
     ).first()

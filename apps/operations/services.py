@@ -44,7 +44,8 @@ class NewEvent:
     request_id: str = ""
 
 
-# The lock is taken before the first number is drawn and held until commit, so numbers become visible in order.
+# The lock is taken before the first number is drawn and held until commit, so numbers become
+# visible in order.
 _INSERT_EVENTS = f"""
 WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock({_EVENT_LOCK}))
 INSERT INTO operations_event (at, topic, kind, subject, project_id, request_id, data)
@@ -52,13 +53,14 @@ SELECT %s, topic, kind, subject, project_id, request_id, data::jsonb
 FROM turn, unnest(%s::text[], %s::text[], %s::text[], %s::uuid[], %s::text[], %s::text[])
      WITH ORDINALITY AS new(topic, kind, subject, project_id, request_id, data, place)
 ORDER BY place
-"""
+"""  # noqa: S608 - no input is interpolated
 
 
 def record_events(events: Sequence[NewEvent], *, at: datetime | None = None) -> None:
-    """Append events in one statement; call it inside the transaction of the change, as its last step.
+    """Append events in one statement.
 
-    The event log's lock is held from here to commit: whatever comes after this call delays every other writer.
+    Call it inside the transaction of the change, as its last step. The event log's lock is held
+    from here to commit: whatever comes after this call delays every other writer.
     """
     if not events:
         return
@@ -106,10 +108,10 @@ ON CONFLICT (principal_id, route, key) DO NOTHING
 
 
 def keep_answer(request: KeyedRequest, answer: KeyedAnswer) -> bool:
-    """Store the answer in the transaction that made its object; False where another request was first.
+    """Store the answer in the transaction that made its object; False where another was first.
 
-    Waits for a concurrent transaction with the same key to end. On False the caller must roll back and give the
-    stored answer instead.
+    Waits for a concurrent transaction with the same key to end. On False the caller must roll back
+    and give the stored answer instead.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -138,7 +140,7 @@ ON CONFLICT (principal_id, route, key) DO NOTHING
 
 
 def keep_answers(answers: Sequence[tuple[KeyedRequest, KeyedAnswer]]) -> int:
-    """Store many answers, in order of their keys; returns how many were new (see `keep_answer`)."""
+    """Store many answers, in order of their keys; returns the number of new ones."""
     if not answers:
         return 0
     rows = sorted(answers, key=lambda pair: pair[0].key)
@@ -183,16 +185,16 @@ def begin_operation(
 
 def claim_operation(operation_id: UUID) -> Operation | None:
     """Start working on an operation; None where somebody else does or it has ended."""
-    claimed = Operation.objects.filter(
-        pk=operation_id, status=OperationStatus.PENDING
-    ).update(
-        status=OperationStatus.RUNNING, lease_until=timezone.now() + LEASE, updated_at=timezone.now()
+    claimed = Operation.objects.filter(pk=operation_id, status=OperationStatus.PENDING).update(
+        status=OperationStatus.RUNNING,
+        lease_until=timezone.now() + LEASE,
+        updated_at=timezone.now(),
     )
     return Operation.objects.get(pk=operation_id) if claimed else None
 
 
 def advance_operation(operation_id: UUID, *, progress: int, message: str = "") -> bool:
-    """Report progress and prolong the lease; False where the work must stop (cancelled or taken away)."""
+    """Report progress and prolong the lease; False where the work must stop."""
     with transaction.atomic():
         operation = Operation.objects.select_for_update().filter(pk=operation_id).first()
         if operation is None or operation.status != OperationStatus.RUNNING:

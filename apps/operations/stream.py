@@ -1,7 +1,8 @@
 """The event stream: server-sent events with resumable ids, served by an ASGI process of its own.
 
-One task reads the event table for all clients, four times a second while anybody listens; numbers become visible in
-order, so nothing is skipped. A client resumes with Last-Event-ID from the table itself.
+One task reads the event table for all clients, four times a second while anybody listens; numbers
+become visible in order, so nothing is skipped. A client resumes with Last-Event-ID from the table
+itself.
 """
 
 import asyncio
@@ -159,8 +160,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] != "http":
         return
     headers = {
-        name.decode("latin-1").lower(): value.decode("latin-1")
-        for name, value in scope["headers"]
+        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
     }
     cors = _cors(headers.get("origin"))
     try:

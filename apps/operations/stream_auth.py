@@ -43,16 +43,16 @@ def _by_session(cookie: str) -> Principal | None:
 
 
 def is_known_host(host: str) -> bool:
-    """True where the Host header names this installation."""
+    """Return True where the Host header names this installation."""
     domain, _ = split_domain_port(host)
     return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
 
 
 def may_read_from(origin: str) -> bool:
-    """True where pages of another origin may read the stream with the caller's cookies.
+    """Return True where pages of another origin may read the stream with the caller's cookies.
 
-    Pages on this very machine may, because `./dev run` serves pages and stream on two ports; others must be listed in
-    CSRF_TRUSTED_ORIGINS.
+    Pages on this very machine may, because `./dev run` serves pages and stream on two ports;
+    others must be listed in CSRF_TRUSTED_ORIGINS.
     """
     if origin in settings.CSRF_TRUSTED_ORIGINS:
         return True

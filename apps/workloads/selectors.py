@@ -9,9 +9,9 @@ from django.db.models import Count, Q, QuerySet
 
 from apps.accounts.core.principal import Principal
 from apps.accounts.models import Project
+from apps.workloads.core.lifecycle import TERMINAL_STATES
 from apps.workloads.core.spec import Constraints, JobSpec
 from apps.workloads.core.targets import read_target
-from apps.workloads.core.lifecycle import TERMINAL_STATES
 from apps.workloads.models import Application, Batch, Job
 
 NOT_ENDED = ~Q(state__in=[state.value for state in TERMINAL_STATES])
@@ -31,7 +31,7 @@ def visible_job(principal: Principal, job_id: UUID) -> Job | None:
 
 
 def locked_generation(job_id: UUID) -> int | None:
-    """Return a job's generation and keep it so until the transaction ends; None where it is gone."""
+    """Return a job's generation, kept until the transaction ends; None where it is gone."""
     locked = Job.objects.select_for_update().filter(pk=job_id)
     return locked.values_list("generation", flat=True).first()
 
@@ -81,7 +81,7 @@ def visible_batches(principal: Principal) -> QuerySet[Batch]:
 
 
 def batch_items(batch_id: UUID, *, start: int, limit: int) -> list[dict[str, Any]]:
-    """Return some items of a batch in order; the database cuts them out, so a page costs a page."""
+    """Return some items of a batch in order; the database cuts them out."""
     with connection.cursor() as cursor:
         cursor.execute(_ITEMS, [start, start + limit, batch_id])
         return [json.loads(row[0]) for row in cursor.fetchall()]

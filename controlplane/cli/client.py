@@ -1,4 +1,4 @@
-"""Calls of the API over one kept connection, standard library only so that the command starts fast."""
+"""Calls of the API over one kept connection, by the standard library: it starts fast."""
 
 import http.client
 import json
@@ -28,7 +28,9 @@ class Client:
     def __init__(self, config: Config, *, timeout_s: float = TIMEOUT_S) -> None:
         self.config = config
         parts = urlsplit(config.url)
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        kind = (
+            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        )
         self._prefix = parts.path.rstrip("/")
         self._connection = kind(parts.netloc, timeout=timeout_s)
 

@@ -1,4 +1,4 @@
-"""What each verb of the berth command does; every function returns what to print, or an exit code."""
+"""What each verb of the berth command does; each prints its answer and returns the exit code."""
 
 import getpass
 import os
@@ -18,7 +18,11 @@ from controlplane.cli.output import columns, duration, facts, percent, render, t
 JOBS: Final = "/api/v1/jobs/"
 TERMINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
 PLACED: Final = frozenset({"starting", "running"}) | TERMINAL
-WAIT_FOR: Final = {"placed": PLACED, "running": frozenset({"running"}) | TERMINAL, "done": TERMINAL}
+WAIT_FOR: Final = {
+    "placed": PLACED,
+    "running": frozenset({"running"}) | TERMINAL,
+    "done": TERMINAL,
+}
 Verb = Callable[[Client, Namespace], int]
 
 
@@ -39,7 +43,9 @@ def submit(client: Client, args: Namespace) -> int:
         _tell("berth: this key was used before; no new job was made")
     job_id = job["metadata"]["id"]
     if args.wait:
-        job = _follow(client, job_id, until=WAIT_FOR[args.wait], timeout_s=args.timeout, quiet=True)
+        job = _follow(
+            client, job_id, until=WAIT_FOR[args.wait], timeout_s=args.timeout, quiet=True
+        )
     _print(render(job, args.output, job_id))
     return _outcome(job) if args.wait else Exit.OK
 
@@ -169,7 +175,7 @@ def _follow(
 
 
 def _await_change(client: Client, job_id: str, position: int, *, wait_s: float) -> int:
-    """Wait for an event of the job, at most 5 s, so that progress is shown too; the new position."""
+    """Wait at most 5 s for an event of the job, so that progress is shown; the new position."""
     end = time.monotonic() + min(wait_s, 5.0)
     while (left := end - time.monotonic()) > 0:
         wait = str(max(1, min(5, round(left))))
@@ -234,7 +240,8 @@ def _why_table(found: Mapping[str, Any]) -> str:
             f"Decision {decision['id']} by {decision['policy']} v{decision['policy_version']}"
             f" in {duration(sample['elapsed_seconds'])}, snapshot {decision['snapshot']},"
             f" seed {decision['seed']}",
-            f"  {decision['guarantee']['statement']}, assuming {decision['guarantee']['assumption']}",
+            f"  {decision['guarantee']['statement']},"
+            f" assuming {decision['guarantee']['assumption']}",
         ]
     table = found.get("candidates")
     if table:
@@ -279,7 +286,9 @@ def _server_facts(server: Mapping[str, Any]) -> dict[str, Any]:
 
 def login(client: Client, args: Namespace) -> int:
     """Keep a token, after asking the server whether it works."""
-    token = args.token or (getpass.getpass("Token: ") if sys.stdin.isatty() else sys.stdin.readline())
+    token = args.token or (
+        getpass.getpass("Token: ") if sys.stdin.isatty() else sys.stdin.readline()
+    )
     config = Config(client.config.url, token.strip())
     me = Client(config).get("/api/v1/me/")
     path = save_config(os.environ, config)

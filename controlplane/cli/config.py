@@ -22,7 +22,9 @@ class Config:
 
 def config_path(environ: Mapping[str, str]) -> Path:
     """Return where the configuration file is."""
-    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".config")
+    base = environ.get("XDG_CONFIG_HOME") or str(
+        Path(environ.get("HOME", "~")).expanduser() / ".config"
+    )
     return Path(base) / "berth" / "config.json"
 
 
@@ -41,8 +43,9 @@ def load_config(environ: Mapping[str, str], url: str | None = None) -> Config:
     if not token and kept.get("url", DEFAULT_URL).rstrip("/") == address:
         token = kept.get("token")
     if not address.startswith(("http://", "https://")):
-        raise CliError(f"the address must start with http:// or https://, not {address!r}",
-                       code=Exit.USAGE)
+        raise CliError(
+            f"the address must start with http:// or https://, not {address!r}", code=Exit.USAGE
+        )
     return Config(address, token or None)
 
 

@@ -60,7 +60,9 @@ def read_job(args: Namespace) -> dict[str, Any]:
         job = {**job, **options}
     if not job:
         raise CliError(
-            "nothing to submit", code=Exit.USAGE, next_command="berth submit --app NAME --within 10min"
+            "nothing to submit",
+            code=Exit.USAGE,
+            next_command="berth submit --app NAME --within 10min",
         )
     return job
 

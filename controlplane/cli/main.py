@@ -11,8 +11,8 @@ from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.jobfile import seconds, size
 from controlplane.cli.output import FORMATS
 
-EPILOG = """exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 infeasible, 5 conflict, 6 time-out, 7 not allowed
-environment: BERTH_URL, BERTH_TOKEN"""
+EPILOG = """exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 infeasible, 5 conflict, 6
+time-out, 7 not allowed environment: BERTH_URL, BERTH_TOKEN"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -47,7 +47,9 @@ def _yaml(value: Any, depth: int) -> list[str]:
     """Return YAML lines; strings are JSON strings, which YAML 1.2 contains."""
     pad = "  " * depth
     if isinstance(value, dict) and value:
-        return [line for key, inner in value.items() for line in _entry(f"{pad}{key}:", inner, depth)]
+        return [
+            line for key, inner in value.items() for line in _entry(f"{pad}{key}:", inner, depth)
+        ]
     if isinstance(value, list) and value:
         lines = []
         for inner in value:

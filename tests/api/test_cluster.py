@@ -26,7 +26,9 @@ def power(operator: User, as_user: Speak) -> APIClient:
 
 def test_platforms_say_how_much_there_is(api: APIClient) -> None:
     results = api.get("/api/v1/platforms/").json()["results"]
-    assert [(p["metadata"]["name"], p["status"]["servers"], p["status"]["units"]) for p in results] == [
+    assert [
+        (p["metadata"]["name"], p["status"]["servers"], p["status"]["units"]) for p in results
+    ] == [
         ("A", 2, 8),
         ("B", 1, 2),
     ]

@@ -54,9 +54,7 @@ def test_a_revoked_token_is_useless_at_once(api: APIClient) -> None:
 
 def test_an_expired_token_is_useless(api: APIClient, submitter: User) -> None:
     made = create_token(user=submitter, name="t", expires_at=timezone.now() + timedelta(days=1))
-    Token.objects.filter(pk=made.token.pk).update(
-        expires_at=timezone.now() - timedelta(hours=1)
-    )
+    Token.objects.filter(pk=made.token.pk).update(expires_at=timezone.now() - timedelta(hours=1))
     assert speaking(made.secret).get("/api/v1/me/").status_code == 401
 
 

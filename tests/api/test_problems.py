@@ -55,7 +55,7 @@ def test_wrong_addresses_and_methods_are_problems(
     assert response["Content-Type"] == "application/problem+json"
     assert body["status"] == status
     assert body["request_id"] == response["X-Request-ID"]
-    assert body["instance"] == url.split("?")[0]
+    assert body["instance"] == url.split("?", maxsplit=1)[0]
 
 
 def test_a_wrong_method_is_answered_with_the_right_ones(api: APIClient) -> None:
@@ -120,7 +120,9 @@ def test_a_session_with_its_csrf_token_may_write(submitter: User) -> None:
 def database_away() -> Iterator[None]:
     """The database refuses every statement."""
     broken = OperationalError("the connection is lost")
-    with patch("django.db.backends.utils.CursorWrapper._execute_with_wrappers", side_effect=broken):
+    with patch(
+        "django.db.backends.utils.CursorWrapper._execute_with_wrappers", side_effect=broken
+    ):
         yield
 
 
@@ -135,9 +137,7 @@ def test_a_database_that_is_away_is_said_so(
     assert "lost" not in response.json()["detail"]
 
 
-def test_a_bug_is_logged_and_not_shown(
-    api: APIClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_bug_is_logged_and_not_shown(api: APIClient, caplog: pytest.LogCaptureFixture) -> None:
     with patch("apps.workloads.api.job_views.submit_jobs", side_effect=RuntimeError("secret")):
         response = api.post("/api/v1/jobs/", short())
     assert (response.status_code, response.json()["code"]) == (500, "internal_error")
@@ -152,9 +152,7 @@ def test_a_bug_is_logged_and_not_shown(
         ({"HTTP_TRACEPARENT": f"00-{'ab' * 16}-{'cd' * 8}-01"}, "ab" * 16),
     ],
 )
-def test_the_callers_own_id_is_kept(
-    api: APIClient, given: dict[str, str], expected: str
-) -> None:
+def test_the_callers_own_id_is_kept(api: APIClient, given: dict[str, str], expected: str) -> None:
     assert api.get("/api/v1/me/", **given)["X-Request-ID"] == expected
 
 

@@ -1,5 +1,7 @@
 """Which moves between job states are allowed."""
 
+from itertools import pairwise
+
 import pytest
 
 from apps.common.core.errors import ConflictError
@@ -22,7 +24,7 @@ WAY = [
 ]
 
 
-@pytest.mark.parametrize(("state", "to"), list(zip(WAY, WAY[1:], strict=False)))
+@pytest.mark.parametrize(("state", "to"), list(pairwise(WAY)))
 def test_every_step_of_the_way_is_allowed(state: JobState, to: JobState) -> None:
     assert move(state, to) is to
 

@@ -38,7 +38,13 @@ def test_the_document_form_and_the_short_form_mean_the_same() -> None:
         "metadata": {"name": "n", "labels": {"team": "ml"}},
         "spec": {**SHORT, "input_bytes": 5, "duration_seconds": 60},
     }
-    short = {**SHORT, "name": "n", "labels": {"team": "ml"}, "input_bytes": 5, "duration_seconds": 60}
+    short = {
+        **SHORT,
+        "name": "n",
+        "labels": {"team": "ml"},
+        "input_bytes": 5,
+        "duration_seconds": 60,
+    }
     assert parse_job(document) == parse_job(short)
 
 
@@ -114,7 +120,7 @@ def test_a_target_must_be_a_positive_finite_number(value: object) -> None:
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "a b", "a\x00", "ü", "a" * 128, 5, None])
 def test_an_application_needs_a_plain_name(name: object) -> None:
-    assert list(problems_of({**SHORT, "application": name}))[0] == "/application"
+    assert "/application" in problems_of({**SHORT, "application": name})
 
 
 @pytest.mark.parametrize(

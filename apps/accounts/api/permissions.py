@@ -20,7 +20,8 @@ def principal_of(request: Request) -> Principal:
 class HasRole(BasePermission):
     """Reading needs viewer, writing what the view's ``write_role`` says (submitter by default).
 
-    A role held in any project suffices here; the view then checks the project of the object itself.
+    A role held in any project suffices here; the view then checks the project of the object
+    itself.
     """
 
     def has_permission(self, request: Request, view: Any) -> bool:

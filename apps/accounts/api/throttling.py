@@ -1,4 +1,4 @@
-"""Rate limits per caller and class of request, counted in the shared Redis in one-minute windows."""
+"""Rate limits per caller and class of request, counted in Redis in one-minute windows."""
 
 import logging
 import time
@@ -33,9 +33,10 @@ class Rate:
 
 
 class ClassThrottle(BaseThrottle):
-    """Counts a request in its class: the view's ``rate_class``, else submit for writes, read otherwise.
+    """Counts a request in its class.
 
-    A Redis that is away lets requests pass: refusing all work would be worse than serving too much.
+    That is the view's ``rate_class``, else submit for writes and read otherwise. A Redis that is
+    away lets requests pass: refusing all work would be worse than serving too much.
     """
 
     _wait_s: float | None = None

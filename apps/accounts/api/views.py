@@ -1,6 +1,6 @@
 """The caller and the caller's tokens."""
 
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -42,7 +42,7 @@ class TokenList(ListView):
 
     write_role = Role.VIEWER  # everybody may make tokens for oneself
     row_serializer = TokenSerializer
-    orders = {"-created_at": Order(("created_at", "id"), descending=True)}  # noqa: RUF012
+    orders: ClassVar = {"-created_at": Order(("created_at", "id"), descending=True)}
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Token]:
         """Return the tokens that still work."""

@@ -14,7 +14,8 @@ class Principal:
     Attributes
     ----------
     role : the caller's role everywhere, not above the token's
-    projects : project id to (name, role there), the stronger of membership and ``role``, not above the token's
+    projects : project id to (name, role there), the stronger of membership and ``role``, not above
+        the token's
     token_id : None for a browser session
     limit : the token's own limit; None = all the user may do
     """
@@ -28,23 +29,25 @@ class Principal:
     limit: Role | None = None
 
     def sees_everything(self) -> bool:
-        """True for operators and admins, who look after all projects."""
+        """Return True for operators and admins, who look after all projects."""
         return includes(self.role, Role.OPERATOR)
 
     def sees(self, project_id: UUID | None) -> bool:
-        """True where the caller may know of a project's objects; None = nobody's in particular."""
+        """Return True where the caller may know of a project's objects; None = nobody's."""
         return project_id is None or self.sees_everything() or project_id in self.projects
 
     def may(self, needed: Role, project_id: UUID) -> bool:
-        """True where the caller has ``needed`` inside a project."""
+        """Return True where the caller has ``needed`` inside a project."""
         if self.sees_everything() and includes(self.role, needed):
             return True
         held = self.projects.get(project_id)
         return held is not None and includes(held[1], needed)
 
     def best_role(self) -> Role:
-        """The strongest role the caller has anywhere."""
-        return max([self.role, *(role for _, role in self.projects.values())], key=RANK.__getitem__)
+        """Return the strongest role the caller has anywhere."""
+        return max(
+            [self.role, *(role for _, role in self.projects.values())], key=RANK.__getitem__
+        )
 
 
 def make_principal(

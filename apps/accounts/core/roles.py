@@ -17,10 +17,10 @@ RANK: Final = {role: rank for rank, role in enumerate(Role)}
 
 
 def includes(held: str, needed: str) -> bool:
-    """True where a holder of ``held`` may do what ``needed`` may."""
+    """Return True where a holder of ``held`` may do what ``needed`` may."""
     return RANK[Role(held)] >= RANK[Role(needed)]
 
 
 def highest(roles: list[str]) -> Role:
-    """The strongest of some roles; viewer where there is none."""
+    """Return the strongest of some roles; viewer where there is none."""
     return max((Role(role) for role in roles), key=RANK.__getitem__, default=Role.VIEWER)

@@ -16,7 +16,7 @@ class ClassificationView(ApiView):
 
     @extend_schema(responses=ClassificationSerializer)
     def get(self, request: Request, key: str) -> Response:
-        """Return what is believed about an application, and whether it was measured or inferred."""
+        """Return what is believed of an application, and whether measured or inferred."""
         application = named_application(key)
         profile = Profile.objects.filter(application=application, is_current=True).first()
         if profile is None:

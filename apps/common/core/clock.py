@@ -1,8 +1,8 @@
 """Cluster time and wall time.
 
 Cluster time is what jobs, durations and utilisation live in; wall time is what leases,
-heartbeats and HTTP live in. On an emulated cluster 60 s of cluster time may pass per wall second; on a real
-one the two are one (``speed`` 1).
+heartbeats and HTTP live in. On an emulated cluster 60 s of cluster time may pass per wall second;
+on a real one the two are one (``speed`` 1).
 """
 
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ from uuid import UUID
 
 
 def uuid7(*, at_ms: int | None = None) -> UUID:
-    """A UUID of version 7: 48 bits of Unix milliseconds, then 74 random bits.
+    """Return a UUID of version 7: 48 bits of Unix milliseconds, then 74 random bits.
 
     Source: RFC 9562 §5.7. Python's own ``uuid.uuid7`` comes with 3.14 only.
     """

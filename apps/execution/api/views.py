@@ -1,6 +1,6 @@
 """What running jobs report."""
 
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -27,8 +27,8 @@ class JobMetrics(ListView):
     """The reports of a job, oldest first."""
 
     row_serializer = JobSampleSerializer
-    orders = {"cluster_seconds": Order(("cluster_s", "id"))}  # noqa: RUF012
-    filters = {  # noqa: RUF012
+    orders: ClassVar = {"cluster_seconds": Order(("cluster_s", "id"))}
+    filters: ClassVar = {
         "cluster_seconds__gte": number("cluster_s__gte", "Not before."),
         "cluster_seconds__lt": number("cluster_s__lt", "Before."),
     }

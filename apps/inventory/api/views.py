@@ -1,7 +1,7 @@
 """Platforms, servers, units and the cluster as a whole."""
 
 from base64 import b64encode
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -47,8 +47,8 @@ class PlatformList(ListView):
     """Server configurations, the highest-end first."""
 
     row_serializer = PlatformSerializer
-    orders = {"rank": Order(("rank",)), "name": Order(("name",))}  # noqa: RUF012
-    filters = {"name": exact("name", "With exactly this name.")}  # noqa: RUF012
+    orders: ClassVar = {"rank": Order(("rank",)), "name": Order(("name",))}
+    filters: ClassVar = {"name": exact("name", "With exactly this name.")}
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Platform]:
         """Return all platforms."""
@@ -88,8 +88,8 @@ class ServerList(ListView):
     """Servers with their last reading."""
 
     row_serializer = ServerSerializer
-    orders = {"id": Order(("id",)), "name": Order(("name",))}  # noqa: RUF012
-    filters = {  # noqa: RUF012
+    orders: ClassVar = {"id": Order(("id",)), "name": Order(("name",))}
+    filters: ClassVar = {
         "name": exact("name", "With exactly this name."),
         "q": exact("name__icontains", "With this in its name."),
         "state": choice("state", ServerState.values, "In this state."),
@@ -142,7 +142,7 @@ class ServerUnits(ListView):
     """The units of one server."""
 
     row_serializer = UnitSerializer
-    orders = {"core": Order(("core",))}  # noqa: RUF012
+    orders: ClassVar = {"core": Order(("core",))}
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[ResourceUnit]:
         """Return the server's units."""
@@ -157,7 +157,7 @@ class UnitList(ListView):
     """Resource units: one core each with an equal share of its server."""
 
     row_serializer = UnitSerializer
-    filters = {  # noqa: RUF012
+    filters: ClassVar = {
         "server": exact("server__name", "Of the server with this name."),
         "platform": exact("server__platform__name", "Of this platform."),
         "free": flag("allocation_id__isnull", "Held by no allocation."),
@@ -288,5 +288,3 @@ class MapView(ApiView):
             "values": b64encode(layer.values).decode(),
         }
         return answer(request, body)
-
-

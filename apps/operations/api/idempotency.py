@@ -1,7 +1,8 @@
 """Keyed requests: done once, answered the same every time.
 
-The key is inserted in the transaction that makes the object, so neither exists without the other; the unique
-constraint decides between concurrent requests (Nomad checked before its transaction, and both ran: nomad#26690).
+The key is inserted in the transaction that makes the object, so neither exists without the other;
+the unique constraint decides between concurrent requests (Nomad checked before its transaction,
+and both ran: nomad#26690).
 """
 
 from collections.abc import Callable
@@ -23,14 +24,11 @@ WAIT_MS: Final = 2000  # for a concurrent request with the same key
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 
 
-class _AnsweredBefore(Exception):  # noqa: N818 - control flow: rolls the transaction back
-    pass
-
-
 def once(request: Request, body: Any, make: Callable[[], KeyedAnswer]) -> Response:
     """Run ``make`` in a transaction, once per Idempotency-Key, and answer with what it returns.
 
-    Without the header it simply runs. Repeats get the first answer with ``Idempotency-Replayed: true``.
+    Without the header it simply runs. Repeats get the first answer with ``Idempotency-Replayed:
+    true``.
 
     Raises
     ------
@@ -46,10 +44,9 @@ def once(request: Request, body: Any, make: Callable[[], KeyedAnswer]) -> Respon
             answer = make()
             with connection.cursor() as cursor:
                 cursor.execute(f"SET LOCAL lock_timeout = {WAIT_MS}")
-            if not keep_answer(keyed, answer):
-                raise _AnsweredBefore
-    except _AnsweredBefore:
-        return _replay(keyed)
+            is_first = keep_answer(keyed, answer)
+            if not is_first:
+                transaction.set_rollback(True)
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
             raise ProblemError(
@@ -58,7 +55,7 @@ def once(request: Request, body: Any, make: Callable[[], KeyedAnswer]) -> Respon
                 headers={"Retry-After": "1"},
             ) from error
         raise
-    return _respond(answer)
+    return _respond(answer) if is_first else _replay(keyed)
 
 
 def read_key(request: Request, body: Any) -> KeyedRequest | None:
@@ -83,9 +80,7 @@ def read_key(request: Request, body: Any) -> KeyedRequest | None:
 def _replay(keyed: KeyedRequest) -> Response:
     found = kept_answer(keyed)
     if found is None:  # pruned between the conflict and this read
-        raise ProblemError(
-            ProblemCode.KEY_IN_FLIGHT, "Try again.", headers={"Retry-After": "1"}
-        )
+        raise ProblemError(ProblemCode.KEY_IN_FLIGHT, "Try again.", headers={"Retry-After": "1"})
     answer, is_same_body = found
     if not is_same_body:
         raise ProblemError(

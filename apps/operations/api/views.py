@@ -1,7 +1,7 @@
 """Events, the long poll, stream tickets and operations."""
 
 import time
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from django.conf import settings
@@ -15,8 +15,8 @@ from apps.accounts.api.permissions import principal_of
 from apps.accounts.core.principal import Principal
 from apps.accounts.core.roles import Role
 from apps.common.core.errors import NotFoundError
-from apps.common.core.problem_codes import ProblemCode
 from apps.common.core.preconditions import require_generation
+from apps.common.core.problem_codes import ProblemCode
 from apps.common.etags import expected_generation
 from apps.common.paging import Order
 from apps.common.problems import ProblemError
@@ -45,11 +45,11 @@ class EventList(ListView):
     """What happened, newest first; of one object with `subject`."""
 
     row_serializer = EventSerializer
-    orders = {  # noqa: RUF012
+    orders: ClassVar = {
         "-id": Order(("seq",), descending=True),
         "id": Order(("seq",)),
     }
-    filters = {  # noqa: RUF012
+    filters: ClassVar = {
         "topic": choice("topic", Topic, "About this."),
         "topic__in": choices("topic", Topic, "About any of these."),
         "kind": exact("kind", "Of this kind, e.g. job.placed."),
@@ -89,7 +89,9 @@ class ChangesView(ApiView):
         principal = principal_of(request)
         params = request.query_params
         low, high = selectors.event_bounds()
-        wait_s = read("wait", params.get("wait", "0"), lambda v: read_int(v, low=0, high=MAX_WAIT_S))
+        wait_s = read(
+            "wait", params.get("wait", "0"), lambda v: read_int(v, low=0, high=MAX_WAIT_S)
+        )
         limit = read(
             "limit", params.get("limit", "500"), lambda v: read_int(v, low=1, high=MAX_CHANGES)
         )
@@ -189,8 +191,8 @@ class OperationList(ListView):
     """Long work, newest first."""
 
     row_serializer = OperationSerializer
-    orders = {"-created_at": Order(("created_at", "id"), descending=True)}  # noqa: RUF012
-    filters = {  # noqa: RUF012
+    orders: ClassVar = {"-created_at": Order(("created_at", "id"), descending=True)}
+    filters: ClassVar = {
         "kind": exact("kind", "Of this kind."),
         "status": choice("status", OperationStatus, "In this status."),
         "status__in": choices("status", OperationStatus, "In any of these."),
@@ -237,6 +239,4 @@ class OperationCancel(ApiView):
         found = visible_operation(request, operation_id)
         require_generation(expected_generation(request._request), found.generation)
         cancelled = cancel_operation(operation_id)
-        return answer(
-            request, represent_operation(cancelled), generation=cancelled.generation
-        )
+        return answer(request, represent_operation(cancelled), generation=cancelled.generation)

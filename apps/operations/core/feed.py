@@ -1,7 +1,7 @@
 """What one reader of the event stream still has to get; bounded, whatever the reader does.
 
-A reader that keeps up gets every event. One that falls behind gets the latest event per subject; one that falls
-further behind gets a gap, with the position from which to list again.
+A reader that keeps up gets every event. One that falls behind gets the latest event per subject;
+one that falls further behind gets a gap, with the position from which to list again.
 """
 
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ class Feed:
     _seen: int = 0
 
     def wants(self, item: Item) -> bool:
-        """True where the event is the reader's business."""
+        """Return True where the event is the reader's business."""
         if self.topics and item.topic not in self.topics:
             return False
         return item.project is None or self.projects is None or item.project in self.projects

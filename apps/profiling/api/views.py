@@ -1,6 +1,6 @@
 """Profiling runs of applications."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from rest_framework.request import Request
@@ -17,8 +17,8 @@ class ProfilingRunList(ListView):
     """The profiling runs of one application, newest first."""
 
     row_serializer = ProfilingRunSerializer
-    orders = {"-created_at": Order(("created_at", "id"), descending=True)}  # noqa: RUF012
-    filters = {"state": choice("state", RunState.values, "In this state.")}  # noqa: RUF012
+    orders: ClassVar = {"-created_at": Order(("created_at", "id"), descending=True)}
+    filters: ClassVar = {"state": choice("state", RunState.values, "In this state.")}
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[ProfilingRun]:
         """Return the application's runs."""

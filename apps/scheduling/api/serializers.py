@@ -98,7 +98,16 @@ class PlacementSerializer(serializers.Serializer[Any]):
     released_seconds = serializers.FloatField(allow_null=True)
 
 
-_FIRST_COLUMNS = ("server", "server_id", "unit", "core", "verdict", "quality", "target", "closeness")
+_FIRST_COLUMNS = (
+    "server",
+    "server_id",
+    "unit",
+    "core",
+    "verdict",
+    "quality",
+    "target",
+    "closeness",
+)
 
 
 def represent_decision(decision: Decision) -> dict[str, Any]:

@@ -18,5 +18,7 @@ urlpatterns = [
     *route("jobs/<uuid:job_id>/decisions/", views.JobDecisions.as_view(), "api-job-decisions"),
     *route("jobs/<uuid:job_id>/events/", views.JobEvents.as_view(), "api-job-events"),
     *route("servers/<str:key>/jobs/", views.ServerJobs.as_view(), "api-server-jobs"),
-    *route("servers/<str:key>/decisions/", views.ServerDecisions.as_view(), "api-server-decisions"),
+    *route(
+        "servers/<str:key>/decisions/", views.ServerDecisions.as_view(), "api-server-decisions"
+    ),
 ]

@@ -1,6 +1,6 @@
 """Decisions, and what they mean for jobs and servers."""
 
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -120,7 +120,7 @@ class JobPlacements(ListView):
     """What a job holds and held, newest first."""
 
     row_serializer = PlacementSerializer
-    orders = {"-id": Order(("id",), descending=True)}  # noqa: RUF012
+    orders: ClassVar = {"-id": Order(("id",), descending=True)}
     _names: dict[int, str]
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Allocation]:
@@ -149,7 +149,7 @@ class JobEvents(ListView):
     """What happened to a job, oldest first."""
 
     row_serializer = EventSerializer
-    orders = {"id": Order(("seq",)), "-id": Order(("seq",), descending=True)}  # noqa: RUF012
+    orders: ClassVar = {"id": Order(("seq",)), "-id": Order(("seq",), descending=True)}
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Event]:
         """Return the job's events."""

@@ -1,6 +1,6 @@
 """Applications: what is run, remembered across runs."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
@@ -29,11 +29,11 @@ class ApplicationList(ListView):
     """Applications: list all, add one before its first job."""
 
     row_serializer = ApplicationSerializer
-    orders = {  # noqa: RUF012
+    orders: ClassVar = {
         "name": Order(("name",)),
         "-created_at": Order(("created_at", "id"), descending=True),
     }
-    filters = {  # noqa: RUF012
+    filters: ClassVar = {
         "name": exact("name", "With exactly this name."),
         "q": exact("name__icontains", "With this in its name."),
         "kind": choice("kind", ApplicationKind.values, "Of this kind."),

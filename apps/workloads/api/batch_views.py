@@ -1,7 +1,7 @@
 """Batches: up to 10,000 jobs in one request."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -46,8 +46,8 @@ class BatchList(ListView):
     max_body_bytes = 32 << 20
     parser_classes = (PlainJSONParser, LinesParser)
     row_serializer = BatchSerializer
-    orders = {"-created_at": Order(("created_at", "id"), descending=True)}  # noqa: RUF012
-    filters = {  # noqa: RUF012
+    orders: ClassVar = {"-created_at": Order(("created_at", "id"), descending=True)}
+    filters: ClassVar = {
         "project": exact("project__name", "In the project with this name."),
         "mode": choice("mode", MODES, "Submitted in this mode."),
         "created_at__gte": moment("created_at__gte", "Submitted at or after."),
@@ -94,11 +94,12 @@ def _read_bulk(request: Request) -> Bulk:
 
 
 def _read_envelope(data: Any) -> tuple[Sequence[Any], Mapping[str, Any] | None, str, str | None]:
-    problems = []
     if not isinstance(data, Mapping):
         raise InvalidInputError([FieldProblem("", "wrong_type", "must be an object with items")])
-    for name in data.keys() - _FIELDS:
-        problems.append(FieldProblem(f"/{name}", "unknown_field", "a batch has no such field"))
+    problems = [
+        FieldProblem(f"/{name}", "unknown_field", "a batch has no such field")
+        for name in data.keys() - _FIELDS
+    ]
     items = data.get("items")
     if not isinstance(items, list):
         problems.append(FieldProblem("/items", "wrong_type", "must be a list of jobs"))

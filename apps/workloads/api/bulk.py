@@ -1,4 +1,4 @@
-"""A batch as one transaction: jobs, items, keys of items, and the operation that says it is done."""
+"""A batch as one transaction: jobs, items, their keys, and the operation that tells the end."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,8 +43,9 @@ class _KeyTaken(Exception):  # noqa: N818 - control flow: rolls the attempt back
 def submit_batch(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
     """Insert the jobs of a batch; returns the answer's body and the operation's id.
 
-    An item whose client_id was used before is not submitted again: its first job is named instead. When another request
-    takes one of the keys in between, the attempt is rolled back and made again.
+    An item whose client_id was used before is not submitted again: its first job is named instead.
+    When another request takes one of the keys in between, the attempt is rolled back and made
+    again.
     """
     for _ in range(_TRIES):
         try:

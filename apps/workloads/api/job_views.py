@@ -13,8 +13,8 @@ from rest_framework.response import Response
 from apps.accounts.api.permissions import principal_of, require_role
 from apps.accounts.core.roles import Role
 from apps.common.core.errors import NotFoundError
-from apps.common.core.problem_codes import ProblemCode
 from apps.common.core.preconditions import require_generation
+from apps.common.core.problem_codes import ProblemCode
 from apps.common.etags import expected_generation
 from apps.common.inputs import validated
 from apps.common.paging import Order

@@ -1,7 +1,7 @@
 """Jobs, batches and applications as the API shows them.
 
-The classes describe the JSON for the schema; the functions make it. A test holds every answer against the schema, so
-neither can drift from the other.
+The classes describe the JSON for the schema; the functions make it. A test holds every answer
+against the schema, so neither can drift from the other.
 """
 
 from typing import Any
@@ -42,9 +42,7 @@ class ConstraintsSerializer(serializers.Serializer[Any]):
 
     platforms = serializers.ListField(child=serializers.CharField(), required=False)
     labels = serializers.DictField(child=serializers.CharField(), required=False)
-    locality = serializers.ChoiceField(
-        choices=SCOPES, allow_null=True, required=False
-    )
+    locality = serializers.ChoiceField(choices=SCOPES, allow_null=True, required=False)
     spread = serializers.ChoiceField(choices=SCOPES, allow_null=True, required=False)
 
 
@@ -72,7 +70,9 @@ class JobSpecSerializer(serializers.Serializer[Any]):
         allow_null=True, required=False, help_text="Cluster time a service runs."
     )
     priority = serializers.IntegerField(min_value=-100, max_value=100, required=False)
-    gang = serializers.BooleanField(required=False, help_text="Start only when all units are there.")
+    gang = serializers.BooleanField(
+        required=False, help_text="Start only when all units are there."
+    )
     held = serializers.BooleanField(required=False, help_text="Wait for release.")
     constraints = ConstraintsSerializer(required=False)
     unit_memory_bytes = serializers.IntegerField(min_value=0, required=False)
@@ -283,7 +283,9 @@ class ApplicationPatchSerializer(serializers.Serializer[Any]):
 class ApplicationRequestSerializer(ApplicationPatchSerializer):
     """An application to add before its first job."""
 
-    name = serializers.RegexField(r"^[A-Za-z0-9](?:[A-Za-z0-9._:/+-]*[A-Za-z0-9])?$", max_length=127)
+    name = serializers.RegexField(
+        r"^[A-Za-z0-9](?:[A-Za-z0-9._:/+-]*[A-Za-z0-9])?$", max_length=127
+    )
     kind = serializers.ChoiceField(choices=APPLICATION_KINDS)
 
 

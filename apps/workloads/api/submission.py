@@ -66,7 +66,9 @@ def parse_items(items: Sequence[Any], defaults: Mapping[str, Any] | None) -> Par
         raise InvalidInputError(
             [
                 FieldProblem(
-                    "/items", "wrong_count", f"must have 1 to {MAX_ITEMS:,} items, not {len(items):,}"
+                    "/items",
+                    "wrong_count",
+                    f"must have 1 to {MAX_ITEMS:,} items, not {len(items):,}",
                 )
             ]
         )

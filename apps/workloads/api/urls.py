@@ -19,6 +19,8 @@ urlpatterns = [
     ),
     *route("applications/", application_views.ApplicationList.as_view(), "api-applications"),
     *route(
-        "applications/<path:key>/", application_views.ApplicationDetail.as_view(), "api-application"
+        "applications/<path:key>/",
+        application_views.ApplicationDetail.as_view(),
+        "api-application",
     ),
 ]

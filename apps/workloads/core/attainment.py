@@ -1,6 +1,7 @@
 """How near a running job is to its target: performance over target, 1 or more = met.
 
-Source: Tarcil §6 and Quasar §6 report performance normalised to the target; Berth uses one ratio for all kinds.
+Source: Tarcil §6 and Quasar §6 report performance normalised to the target; Berth uses one ratio
+for all kinds.
 """
 
 import math
@@ -32,8 +33,9 @@ class Performance:
 def measured(target: Mapping[str, Any], seen: Performance, *, elapsed_s: float) -> float:
     """Performance in the target's own unit.
 
-    completion_time: expected seconds from submission to end; throughput_latency: latency in seconds; ips:
-    instructions per second; best_effort: share of the work per second. ``inf`` where the job stands still.
+    completion_time: expected seconds from submission to end; throughput_latency: latency in
+    seconds; ips: instructions per second; best_effort: share of the work per second. ``inf`` where
+    the job stands still.
 
     Parameters
     ----------
@@ -57,11 +59,14 @@ def measured(target: Mapping[str, Any], seen: Performance, *, elapsed_s: float) 
 def attainment(target: Mapping[str, Any], seen: Performance, *, elapsed_s: float) -> float | None:
     """Performance over target; None for best effort, which has none.
 
-    A service meets its target only where both the rate and the latency do, so the worse of the two counts.
+    A service meets its target only where both the rate and the latency do, so the worse of the two
+    counts.
     """
     match target["kind"]:
         case "completion_time":
-            return float(target["seconds"]) / max(1e-9, measured(target, seen, elapsed_s=elapsed_s))
+            return float(target["seconds"]) / max(
+                1e-9, measured(target, seen, elapsed_s=elapsed_s)
+            )
         case "throughput_latency":
             by_rate = seen.qps / float(target["qps"])
             by_latency = float(target["latency_seconds"]) / max(1e-12, seen.latency_s)

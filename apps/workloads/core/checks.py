@@ -1,6 +1,7 @@
 """Checks of single JSON values; each appends what is wrong to a list and returns None then.
 
-They run for every field of every job of a bulk request, so they allocate nothing when the value is right.
+They run for every field of every job of a bulk request, so they allocate nothing when the value is
+right.
 """
 
 import json
@@ -52,7 +53,7 @@ def check_number(
 
 
 def number(low: float, high: float) -> Check:
-    """A check for a number within [low, high]; null counts as not given."""
+    """Make a check for a number within [low, high]; null counts as not given."""
 
     def check(value: object, pointer: str, problems: Problems) -> float | None:
         return None if value is None else check_number(value, pointer, problems, low, high)
@@ -61,7 +62,7 @@ def number(low: float, high: float) -> Check:
 
 
 def integer(low: int, high: int, *, null: bool = False) -> Check:
-    """A check for a whole number within [low, high]."""
+    """Make a check for a whole number within [low, high]."""
 
     def check(value: object, pointer: str, problems: Problems) -> int | None:
         if type(value) is int:
@@ -91,7 +92,7 @@ def flag(value: object, pointer: str, problems: Problems) -> bool | None:
 
 
 def one_of(*allowed: str) -> Check:
-    """A check for one of some words; null counts as not given."""
+    """Make a check for one of some words; null counts as not given."""
     known = frozenset(allowed)
 
     def check(value: object, pointer: str, problems: Problems) -> str | None:
@@ -112,17 +113,21 @@ def one_of(*allowed: str) -> Check:
 
 
 def name_of(what: str, longest: int, *, null: bool = False) -> Check:
-    """A check for a name: letters, digits and ``._:/+-`` inside."""
+    """Make a check for a name: letters, digits and ``._:/+-`` inside."""
 
     def check(value: object, pointer: str, problems: Problems) -> str | None:
         if value is None and null:
             return None
         if not isinstance(value, str):
             problems.append(
-                problem(pointer, "wrong_type", f"must be the {what} as a string, not {value!r:.60}")
+                problem(
+                    pointer, "wrong_type", f"must be the {what} as a string, not {value!r:.60}"
+                )
             )
         elif len(value) > longest:
-            problems.append(problem(pointer, "too_long", f"must have at most {longest} characters"))
+            problems.append(
+                problem(pointer, "too_long", f"must have at most {longest} characters")
+            )
         elif _NAME.fullmatch(value) is None:
             problems.append(
                 problem(
@@ -139,7 +144,7 @@ def name_of(what: str, longest: int, *, null: bool = False) -> Check:
 
 
 def names(what: str, most: int) -> Check:
-    """A check for a list of distinct names."""
+    """Make a check for a list of distinct names."""
     check_one = name_of(what, 127)
 
     def check(value: object, pointer: str, problems: Problems) -> tuple[str, ...] | None:
@@ -172,8 +177,11 @@ def labels(value: object, pointer: str, problems: Problems) -> dict[str, str] | 
 def _check_label(key: str, text: object, pointer: str, problems: Problems) -> None:
     if len(key) > MAX_LABEL_KEY or _NAME.fullmatch(key) is None:
         problems.append(
-            problem(pointer, "bad_characters", "a label's name has at most 63 characters: letters,"
-                    " digits and . _ : / + - inside")
+            problem(
+                pointer,
+                "bad_characters",
+                "a label's name has at most 63 characters: letters, digits and . _ : / + - inside",
+            )
         )
     if not isinstance(text, str):
         problems.append(problem(pointer, "wrong_type", f"must be a string, not {text!r:.60}"))

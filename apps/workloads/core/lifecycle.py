@@ -41,7 +41,7 @@ MOVES: Final = {
 
 
 def can_move(state: str, to: str) -> bool:
-    """True where a job in ``state`` may go to ``to`` in one step; staying is not a move."""
+    """Return True where a job in ``state`` may go to ``to`` in one step; staying is not a move."""
     return JobState(to) in MOVES[JobState(state)]
 
 

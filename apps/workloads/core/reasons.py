@@ -1,7 +1,8 @@
 """Why a job is where it is: one resolved reason by tier, the others listed beside it.
 
-Source of the tiers: ``kueue`` PR #11720; the order is Invalid > Held > Unclassifiable > InfeasibleTarget >
-QuotaExceeded > QualityShort > WaitingForBucket > CommitConflict > Starting, then where the job runs or ended.
+Source of the tiers: ``kueue`` PR #11720; the order is Invalid > Held > Unclassifiable >
+InfeasibleTarget > QuotaExceeded > QualityShort > WaitingForBucket > CommitConflict > Starting,
+then where the job runs or ended.
 """
 
 from collections.abc import Iterable

@@ -163,8 +163,8 @@ _DOCUMENT_FIELDS: Final = frozenset({"metadata", "spec", "client_id"})
 def parse_job(data: object, *, at: str = "") -> JobSpec:
     """Read one job from JSON.
 
-    Both forms are understood: ``{"metadata": {...}, "spec": {...}}`` as the API returns it, and the short form with all
-    fields side by side. Costs about 10 µs.
+    Both forms are understood: ``{"metadata": {...}, "spec": {...}}`` as the API returns it, and
+    the short form with all fields side by side. Costs about 10 µs.
 
     Parameters
     ----------
@@ -182,9 +182,11 @@ def parse_job(data: object, *, at: str = "") -> JobSpec:
         values, spec_at = _read_document(data, at, problems), f"{at}/spec"
     else:
         values, spec_at = _read_fields(data, _FLAT_FIELDS, at, problems), at
-    for name in ("application", "target"):
-        if name not in values:
-            problems.append(problem(f"{spec_at}/{name}", "required", f"a job needs its {name}"))
+    problems += [
+        problem(f"{spec_at}/{name}", "required", f"a job needs its {name}")
+        for name in ("application", "target")
+        if name not in values
+    ]
     if problems:
         raise InvalidInputError(problems)
     return JobSpec(**values)

@@ -1,6 +1,7 @@
 """What a job must achieve: one of four kinds of target.
 
-Source of the kinds: Quasar §3.1 (queries per second within a latency, completion time, instructions per second).
+Source of the kinds: Quasar §3.1 (queries per second within a latency, completion time,
+instructions per second).
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +37,7 @@ class CompletionTime:
 
 @dataclass(frozen=True, slots=True)
 class ThroughputLatency:
-    """``qps`` queries per second, with the given percentile of latency within ``latency_seconds``."""
+    """``qps`` queries per second, the percentile of latency within ``latency_seconds``."""
 
     qps: float
     latency_seconds: float
@@ -124,8 +125,10 @@ def check_target(value: object, pointer: str, problems: list[FieldProblem]) -> T
             problems.append(
                 problem(f"{pointer}/{name}", "unknown_field", f"a {kind} target has no {name!r}")
             )
-    for name in required - numbers.keys():
-        problems.append(problem(f"{pointer}/{name}", "required", f"a {kind} target needs {name}"))
+    problems += [
+        problem(f"{pointer}/{name}", "required", f"a {kind} target needs {name}")
+        for name in sorted(required - numbers.keys())
+    ]
     return make(**numbers) if len(problems) == found else None
 
 

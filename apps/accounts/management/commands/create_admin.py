@@ -24,7 +24,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--token-file",
             type=Path,
-            help="keep an API token in this file (mode 0600); made anew when the one in it no longer works",
+            help="keep an API token in this file (mode 0600); made anew when it no longer works",
         )
 
     def handle(self, *_: Any, **options: Any) -> None:
@@ -63,9 +63,7 @@ def _keep_token(path: Path, secret: str) -> None:
 
 
 def _as_json(access: AdminAccess, token: str | None) -> str:
-    return json.dumps(
-        {"user": access.user.username, "password": access.password, "token": token}
-    )
+    return json.dumps({"user": access.user.username, "password": access.password, "token": token})
 
 
 def _as_text(access: AdminAccess, path: Path | None) -> str:
