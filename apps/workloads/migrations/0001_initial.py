@@ -8,95 +8,247 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('accounts', '0001_initial'),
+        ("accounts", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Application',
+            name="Application",
             fields=[
-                ('id', models.UUIDField(default=apps.common.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=127, unique=True)),
-                ('kind', models.CharField(choices=[('analytics', 'distributed analytics: completion time'), ('latency_critical', 'service: queries per second within a latency bound'), ('single_node', 'single node: instructions per second'), ('batch', 'batch: completion time on one server')], max_length=20)),
-                ('description', models.CharField(blank=True, max_length=500)),
-                ('labels', models.JSONField(blank=True, default=dict)),
-                ('generation', models.PositiveIntegerField(default=1)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('updated_at', models.DateTimeField(auto_now=True)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=apps.common.core.ids.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("name", models.CharField(max_length=127, unique=True)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("analytics", "distributed analytics: completion time"),
+                            (
+                                "latency_critical",
+                                "service: queries per second within a latency bound",
+                            ),
+                            ("single_node", "single node: instructions per second"),
+                            ("batch", "batch: completion time on one server"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("description", models.CharField(blank=True, max_length=500)),
+                ("labels", models.JSONField(blank=True, default=dict)),
+                ("generation", models.PositiveIntegerField(default=1)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
             ],
         ),
         migrations.CreateModel(
-            name='Batch',
+            name="Batch",
             fields=[
-                ('id', models.UUIDField(default=apps.common.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('mode', models.CharField(default='independent', max_length=12)),
-                ('total', models.PositiveIntegerField()),
-                ('accepted', models.PositiveIntegerField()),
-                ('items', models.JSONField(default=list)),
-                ('created_by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to=settings.AUTH_USER_MODEL)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='batches', to='accounts.project')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=apps.common.core.ids.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("mode", models.CharField(default="independent", max_length=12)),
+                ("total", models.PositiveIntegerField()),
+                ("accepted", models.PositiveIntegerField()),
+                ("items", models.JSONField(default=list)),
+                (
+                    "created_by",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="batches",
+                        to="accounts.project",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Job',
+            name="Job",
             fields=[
-                ('id', models.UUIDField(default=apps.common.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=127)),
-                ('correlation_id', models.CharField(max_length=64)),
-                ('target', models.JSONField()),
-                ('target_kind', models.CharField(max_length=20)),
-                ('input_bytes', models.BigIntegerField(default=0)),
-                ('tasks_total', models.PositiveIntegerField(default=1)),
-                ('duration_s', models.FloatField(null=True)),
-                ('units_requested', models.PositiveIntegerField(null=True)),
-                ('unit_memory_bytes', models.BigIntegerField(default=0)),
-                ('unit_network_bps', models.BigIntegerField(default=0)),
-                ('unit_storage_bytes', models.BigIntegerField(default=0)),
-                ('priority', models.SmallIntegerField(default=0)),
-                ('gang', models.BooleanField(default=True)),
-                ('constraints', models.JSONField(default=dict)),
-                ('labels', models.JSONField(default=dict)),
-                ('annotations', models.JSONField(default=dict)),
-                ('generation', models.PositiveIntegerField(default=1)),
-                ('state', models.CharField(default=apps.workloads.core.lifecycle.JobState['SUBMITTED'], max_length=10)),
-                ('held', models.BooleanField(default=False)),
-                ('reason_code', models.CharField(blank=True, max_length=40)),
-                ('reason_message', models.CharField(blank=True, max_length=500)),
-                ('reason_also', models.JSONField(default=list)),
-                ('units', models.PositiveIntegerField(help_text='size decided for it', null=True)),
-                ('attempts', models.PositiveIntegerField(default=0, help_text='times it was launched')),
-                ('tries', models.PositiveIntegerField(default=0, help_text='decisions since it was queued')),
-                ('progress', models.FloatField(default=0.0, help_text='share of the work done, 0-1')),
-                ('performance', models.FloatField(help_text="last measured, in the target's unit", null=True)),
-                ('attainment', models.FloatField(help_text='performance over target; 1 or more = met', null=True)),
-                ('predicted', models.JSONField(default=dict, help_text="value, low, high, in the target's unit")),
-                ('cancel_requested', models.BooleanField(default=False)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('updated_at', models.DateTimeField(auto_now=True)),
-                ('submitted_s', models.FloatField()),
-                ('profiled_s', models.FloatField(null=True)),
-                ('queued_s', models.FloatField(null=True)),
-                ('placed_s', models.FloatField(null=True)),
-                ('started_s', models.FloatField(null=True)),
-                ('finished_s', models.FloatField(null=True)),
-                ('placed_at', models.DateTimeField(null=True)),
-                ('finished_at', models.DateTimeField(null=True)),
-                ('claimed_by', models.CharField(blank=True, max_length=63)),
-                ('claimed_until', models.DateTimeField(null=True)),
-                ('application', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='jobs', to='workloads.application')),
-                ('batch', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='jobs', to='workloads.batch')),
-                ('created_by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to=settings.AUTH_USER_MODEL)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='jobs', to='accounts.project')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=apps.common.core.ids.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("name", models.CharField(max_length=127)),
+                ("correlation_id", models.CharField(max_length=64)),
+                ("target", models.JSONField()),
+                ("target_kind", models.CharField(max_length=20)),
+                ("input_bytes", models.BigIntegerField(default=0)),
+                ("tasks_total", models.PositiveIntegerField(default=1)),
+                ("duration_s", models.FloatField(null=True)),
+                ("units_requested", models.PositiveIntegerField(null=True)),
+                ("unit_memory_bytes", models.BigIntegerField(default=0)),
+                ("unit_network_bps", models.BigIntegerField(default=0)),
+                ("unit_storage_bytes", models.BigIntegerField(default=0)),
+                ("priority", models.SmallIntegerField(default=0)),
+                ("gang", models.BooleanField(default=True)),
+                ("constraints", models.JSONField(default=dict)),
+                ("labels", models.JSONField(default=dict)),
+                ("annotations", models.JSONField(default=dict)),
+                ("generation", models.PositiveIntegerField(default=1)),
+                (
+                    "state",
+                    models.CharField(
+                        default=apps.workloads.core.lifecycle.JobState["SUBMITTED"], max_length=10
+                    ),
+                ),
+                ("held", models.BooleanField(default=False)),
+                ("reason_code", models.CharField(blank=True, max_length=40)),
+                ("reason_message", models.CharField(blank=True, max_length=500)),
+                ("reason_also", models.JSONField(default=list)),
+                ("units", models.PositiveIntegerField(help_text="size decided for it", null=True)),
+                (
+                    "attempts",
+                    models.PositiveIntegerField(default=0, help_text="times it was launched"),
+                ),
+                (
+                    "tries",
+                    models.PositiveIntegerField(
+                        default=0, help_text="decisions since it was queued"
+                    ),
+                ),
+                (
+                    "progress",
+                    models.FloatField(default=0.0, help_text="share of the work done, 0-1"),
+                ),
+                (
+                    "performance",
+                    models.FloatField(help_text="last measured, in the target's unit", null=True),
+                ),
+                (
+                    "attainment",
+                    models.FloatField(
+                        help_text="performance over target; 1 or more = met", null=True
+                    ),
+                ),
+                (
+                    "predicted",
+                    models.JSONField(
+                        default=dict, help_text="value, low, high, in the target's unit"
+                    ),
+                ),
+                ("cancel_requested", models.BooleanField(default=False)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                ("submitted_s", models.FloatField()),
+                ("profiled_s", models.FloatField(null=True)),
+                ("queued_s", models.FloatField(null=True)),
+                ("placed_s", models.FloatField(null=True)),
+                ("started_s", models.FloatField(null=True)),
+                ("finished_s", models.FloatField(null=True)),
+                ("placed_at", models.DateTimeField(null=True)),
+                ("finished_at", models.DateTimeField(null=True)),
+                ("claimed_by", models.CharField(blank=True, max_length=63)),
+                ("claimed_until", models.DateTimeField(null=True)),
+                (
+                    "application",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="jobs",
+                        to="workloads.application",
+                    ),
+                ),
+                (
+                    "batch",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="jobs",
+                        to="workloads.batch",
+                    ),
+                ),
+                (
+                    "created_by",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="jobs",
+                        to="accounts.project",
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(condition=models.Q(('held', False), ('state__in', ['submitted', 'queued'])), fields=['-priority', 'created_at'], name='job_to_decide'), models.Index(fields=['-created_at', '-id'], name='job_by_age'), models.Index(fields=['state', '-created_at', '-id'], name='job_by_state'), models.Index(fields=['project', '-created_at', '-id'], name='job_by_project'), models.Index(fields=['application', '-created_at', '-id'], name='job_by_application')],
-                'constraints': [models.CheckConstraint(condition=models.Q(('state__in', ['cancelled', 'failed', 'profiling', 'queued', 'running', 'starting', 'submitted', 'succeeded'])), name='job_state_known'), models.CheckConstraint(condition=models.Q(('progress__gte', 0), ('progress__lte', 1)), name='job_progress_is_share'), models.CheckConstraint(condition=models.Q(models.Q(('state__in', ['cancelled', 'failed', 'succeeded']), _negated=True), ('finished_s__isnull', False), _connector='OR'), name='job_terminal_has_end')],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(
+                            ("held", False), ("state__in", ["submitted", "queued"])
+                        ),
+                        fields=["-priority", "created_at"],
+                        name="job_to_decide",
+                    ),
+                    models.Index(fields=["-created_at", "-id"], name="job_by_age"),
+                    models.Index(fields=["state", "-created_at", "-id"], name="job_by_state"),
+                    models.Index(fields=["project", "-created_at", "-id"], name="job_by_project"),
+                    models.Index(
+                        fields=["application", "-created_at", "-id"], name="job_by_application"
+                    ),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "state__in",
+                                [
+                                    "cancelled",
+                                    "failed",
+                                    "profiling",
+                                    "queued",
+                                    "running",
+                                    "starting",
+                                    "submitted",
+                                    "succeeded",
+                                ],
+                            )
+                        ),
+                        name="job_state_known",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("progress__gte", 0), ("progress__lte", 1)),
+                        name="job_progress_is_share",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("state__in", ["cancelled", "failed", "succeeded"]), _negated=True
+                            ),
+                            ("finished_s__isnull", False),
+                            _connector="OR",
+                        ),
+                        name="job_terminal_has_end",
+                    ),
+                ],
             },
         ),
     ]
