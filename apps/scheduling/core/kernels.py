@@ -259,7 +259,8 @@ def _shuffled(
     every = np.empty(eligible, dtype=np.int64)
     found = 0
     for u in range(unit_free.size):
-        if unit_free[u] and mask[unit_server[u]]:
+        # the bound is the caller's count: one that is wrong must not write past the end
+        if found < eligible and unit_free[u] and mask[unit_server[u]]:
             every[found] = u
             found += 1
     for i in range(min(count, eligible)):

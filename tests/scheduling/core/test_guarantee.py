@@ -11,7 +11,7 @@ from apps.scheduling.core.guarantee import default_sample, miss_probability, sam
     [
         (0.8, 1e-3, 1.0, 31),  # the paper prints 32
         (0.8, 1e-3, 0.4, 83),  # 8 of the top 20 free: x moves to 0.92; the paper prints 82
-        (0.5, 0.125, 1.0, 3),  # an exact power takes no sample more
+        (0.9, 0.9**4, 1.0, 4),  # an exact power takes no sample more
         (0.9, 0.95, 1.0, 1),
     ],
 )

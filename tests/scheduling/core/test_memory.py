@@ -5,7 +5,7 @@ import pytest
 
 from apps.scheduling.core.memory import Committed, Conflict, MemoryCluster, UnknownAllocationError
 from apps.scheduling.core.registry import make
-from apps.scheduling.core.types import Placed, Request
+from apps.scheduling.core.types import Placed, Request, Within
 from tests.scheduling.core.clusters import SHARE, request, topology
 
 
@@ -48,6 +48,14 @@ def test_a_gang_that_lost_one_unit_takes_none() -> None:
     assert isinstance(cluster.commit(late, gang), Conflict)
     assert cluster.snapshot().unit_free.sum() == 3
     assert cluster.owner(int(early.units[0])) == early.allocation
+
+
+def test_units_that_must_be_together_are_won_together_or_not() -> None:
+    cluster = MemoryCluster(topology((4,)))
+    near = request(4, locality=Within.SERVER)
+    late = placed(cluster, near)
+    committed(cluster, request())
+    assert isinstance(cluster.commit(late, near), Conflict)
 
 
 def test_an_incremental_job_keeps_what_it_won() -> None:

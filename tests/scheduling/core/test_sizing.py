@@ -126,6 +126,12 @@ def test_platforms_not_allowed_or_without_units_do_not_count() -> None:
     assert none == Infeasible(0, None, float("inf"), "allow a platform the cluster has")
 
 
+def test_platforms_without_units_do_not_count_on_one_server_either() -> None:
+    of = profile(kind="single_node", base_rate=1e9)
+    facts = replace(FACTS, units=(0, 1000))
+    assert sized(InstructionRate(1e9), Work(), of=of, facts=facts).platforms == frozenset({"A"})
+
+
 def test_single_node_jobs_stay_on_one_server() -> None:
     of = profile(kind="single_node", base_rate=1e9)
     outcome = sized(InstructionRate(0.999 * 8 * 1e9 * INTERFERENCE_ALLOWANCE), Work(), of=of)
