@@ -1,7 +1,7 @@
 """OpenAPI from the views: parameters of lists, envelopes of pages, problems of every operation."""
 
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter, inline_serializer
@@ -39,7 +39,7 @@ class ProblemSerializer(serializers.Serializer[Any]):
     instance = serializers.CharField()
     code = serializers.ChoiceField(choices=[(code.value, code.value) for code in ProblemCode])
     request_id = serializers.CharField()
-    errors = FieldProblemSerializer(many=True)
+    errors = FieldProblemSerializer(many=True)  # type: ignore[assignment]  # RFC 9457's name
     advice = serializers.CharField()
     retryable = serializers.BooleanField()
 
@@ -81,7 +81,7 @@ class BerthSchema(AutoSchema):
         doc = getattr(getattr(self.view, self.method.lower(), None), "__doc__", None) or ""
         return doc.strip().split("\n")[0] or None
 
-    def get_description(self) -> str:
+    def get_description(self) -> str:  # type: ignore[override]  # two bases disagree
         """Return what the view says about itself."""
         return (self.view.__class__.__doc__ or "").strip()
 
@@ -91,11 +91,11 @@ class BerthSchema(AutoSchema):
     def _is_page(self) -> bool:
         return isinstance(self.view, ListView) and self.method == "GET"
 
-    def get_override_parameters(self) -> list[OpenApiParameter]:
+    def get_override_parameters(self) -> list[Any]:
         """Return the query parameters and headers the base views read."""
         found: list[OpenApiParameter] = []
         view = self.view
-        if self._is_page():
+        if isinstance(view, ListView) and self._is_page():
             found += [_query(n, d, s) for n, (d, s) in LIST_PARAMETERS.items() if n != "ordering"]
             found.append(
                 _query(
@@ -116,12 +116,13 @@ class BerthSchema(AutoSchema):
 
     def get_response_serializers(self) -> Any:
         """Return the page envelope for lists."""
-        if not self._is_page():
-            return super().get_response_serializers()
-        row = self.view.row_serializer
-        return page_of(row)
+        if isinstance(self.view, ListView) and self._is_page():
+            return page_of(self.view.row_serializer)
+        return super().get_response_serializers()
 
-    def _get_response_bodies(self, direction: str = "response") -> dict[str, Any]:
+    def _get_response_bodies(
+        self, direction: Literal["request", "response"] = "response"
+    ) -> dict[str, Any]:
         bodies = super()._get_response_bodies(direction)
         problem = self.resolve_serializer(ProblemSerializer, "response")
         bodies["default"] = {

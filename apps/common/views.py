@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 from django.db import OperationalError, connection, transaction
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from apps.common.core.problem_codes import ProblemCode
@@ -46,10 +47,10 @@ class ApiView(APIView):
             refuse_unknown(request.query_params, known)
 
     def finalize_response(
-        self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
+        self, request: Request, response: Response, *args: Any, **kwargs: Any
+    ) -> Response:
         """Add the rate headers."""
-        response = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[assignment]  # stubs: Response only
+        response = super().finalize_response(request, response, *args, **kwargs)
         rate = request.META.get("BERTH_RATE")
         if rate is not None:
             for name, value in rate.headers().items():
@@ -87,6 +88,7 @@ def answer(
 class ListView(ApiView):
     """A list: filters, keyset pages, counts, shapes. Subclasses say which rows, and how."""
 
+    row_serializer: ClassVar[type[Serializer[Any]]]
     filters: ClassVar[Mapping[str, Filter]] = {}
     orders: ClassVar[Mapping[str, Order]] = {"id": Order(("id",))}
     more_parameters: ClassVar[frozenset[str]] = frozenset()
@@ -114,7 +116,7 @@ class ListView(ApiView):
         page = keyset_page(queryset, self._order(query), limit=query.limit, cursor=query.cursor)
         self.prepare(list(page.rows))
         links = page_links(request._request, page)
-        body = {"results": self._results(request, page), **links}
+        body: Body = {"results": self._results(request, page), **links}
         if query.count is not None:
             body["count"], body["count_is_exact"] = count_rows(queryset, query.count)
         tag = entity_tag(None, encode(body))

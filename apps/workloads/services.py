@@ -69,12 +69,12 @@ def _copy_jobs(jobs: Sequence[Job]) -> None:
     now = timezone.now()
     fields = Job._meta.concrete_fields
     is_json = [isinstance(field, JSONField) for field in fields]
-    names = [field.attname for field in fields]
+    names = [str(field.attname) for field in fields]
     for job in jobs:
         job.created_at = job.updated_at = now
     copy_rows(
         Job._meta.db_table,
-        [field.column for field in fields],
+        [str(field.column) for field in fields],
         (
             [
                 _json(value) if as_json else value

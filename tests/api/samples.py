@@ -25,3 +25,14 @@ def submitted(api: APIClient, **fields: Any) -> str:
     response = api.post("/api/v1/jobs/", short(**fields))
     assert response.status_code == 201, response.content
     return str(response.json()["metadata"]["id"])
+
+
+def send_raw(api: APIClient, url: str, body: bytes, *, content_type: str, **headers: str) -> Any:
+    """Send a body as it is."""
+    return api.generic(
+        "POST",
+        url,
+        body,  # type: ignore[arg-type]  # the stubs know text only
+        content_type,
+        **headers,  # type: ignore[arg-type]  # nor extra headers beside it
+    )

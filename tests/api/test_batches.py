@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 from apps.accounts.models import User
 from apps.workloads.models import Batch, Job
 from tests.api.conftest import Speak
-from tests.api.samples import short
+from tests.api.samples import send_raw, short
 
 URL = "/api/v1/batches/"
 
@@ -62,30 +62,30 @@ def test_defaults_fill_what_items_leave_out(api: APIClient) -> None:
 
 def test_lines_of_json_may_come_gzipped(api: APIClient) -> None:
     lines = gzip.compress(b"\n".join(json.dumps(short(name=n)).encode() for n in ("a", "b")))
-    response = api.generic(
-        "POST", URL, lines, content_type="application/x-ndjson", HTTP_CONTENT_ENCODING="gzip"
+    response = send_raw(
+        api, URL, lines, content_type="application/x-ndjson", HTTP_CONTENT_ENCODING="gzip"
     )
     assert response.json()["accepted"] == 2
 
 
 def test_a_broken_line_is_named(api: APIClient) -> None:
     lines = json.dumps(short()).encode() + b"\n{broken\n"
-    response = api.generic("POST", URL, lines, content_type="application/x-ndjson")
+    response = send_raw(api, URL, lines, content_type="application/x-ndjson")
     assert (response.status_code, response.json()["code"]) == (400, "malformed_json")
     assert "line 2" in response.json()["detail"]
 
 
 def test_damaged_gzip_is_refused(api: APIClient) -> None:
-    response = api.generic(
-        "POST", URL, b"no gzip", content_type="application/json", HTTP_CONTENT_ENCODING="gzip"
+    response = send_raw(
+        api, URL, b"no gzip", content_type="application/json", HTTP_CONTENT_ENCODING="gzip"
     )
     assert response.json()["code"] == "malformed_request"
 
 
 def test_a_gzip_bomb_is_refused(api: APIClient) -> None:
     bomb = gzip.compress(b" " * (33 << 20))
-    response = api.generic(
-        "POST", URL, bomb, content_type="application/json", HTTP_CONTENT_ENCODING="gzip"
+    response = send_raw(
+        api, URL, bomb, content_type="application/json", HTTP_CONTENT_ENCODING="gzip"
     )
     assert (response.status_code, response.json()["code"]) == (413, "body_too_large")
 

@@ -20,7 +20,8 @@ from tests.api.samples import JOB, short, submitted
 
 @cache
 def schema() -> dict[str, Any]:
-    made: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
+    generator: Any = SchemaGenerator  # untyped
+    made: dict[str, Any] = generator().get_schema(request=None, public=True)
     return made
 
 
@@ -29,7 +30,7 @@ def test_the_schema_is_valid_and_made_without_warnings(
 ) -> None:
     GENERATOR_STATS.reset()
     schema.cache_clear()
-    validate_schema(schema())
+    validate_schema(schema())  # type: ignore[no-untyped-call]  # untyped package
     assert not GENERATOR_STATS
     assert schema()["openapi"] == "3.1.0"
 

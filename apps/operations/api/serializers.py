@@ -19,7 +19,7 @@ class EventSerializer(serializers.Serializer[Any]):
     subject = serializers.CharField()
     project = serializers.UUIDField(allow_null=True)
     request_id = serializers.CharField(allow_blank=True)
-    data = serializers.DictField()
+    data = serializers.DictField()  # type: ignore[assignment]  # shadows Serializer.data
 
 
 class ChangesSerializer(serializers.Serializer[Any]):

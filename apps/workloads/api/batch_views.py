@@ -15,7 +15,15 @@ from apps.common.core.problem_codes import CATALOGUE, ProblemCode
 from apps.common.inputs import validated
 from apps.common.paging import Order
 from apps.common.parsers import LinesParser, PlainJSONParser
-from apps.common.queries import ListQuery, choice, exact, moment, read, read_int
+from apps.common.queries import (
+    ListQuery,
+    choice,
+    exact,
+    moment,
+    read,
+    read_int,
+    refuse_unknown,
+)
 from apps.common.views import ApiView, ListView, answer
 from apps.operations.api.idempotency import once
 from apps.operations.core.keys import KeyedAnswer
@@ -114,7 +122,7 @@ def _read_envelope(data: Any) -> tuple[Sequence[Any], Mapping[str, Any] | None, 
     project = data.get("project")
     if project is not None and not isinstance(project, str):
         problems.append(FieldProblem("/project", "wrong_type", "must be a project's name"))
-    if problems:
+    if problems or not isinstance(items, list):
         raise InvalidInputError(problems)
     return items, defaults, mode, project
 
@@ -148,10 +156,11 @@ class BatchItems(ListView):
 
     row_serializer = BatchItemSerializer
 
-    def get(self, request: Request, batch_id: UUID) -> Response:
+    def get(self, request: Request, **kwargs: Any) -> Response:
         """Return one page of items."""
-        visible_batch(request, batch_id)
-        return _items_page(request, batch_id)
+        visible_batch(request, kwargs["batch_id"])
+        refuse_unknown(request.query_params, {"limit", "cursor"})
+        return _items_page(request, kwargs["batch_id"])
 
 
 def _items_page(request: Request, batch_id: UUID) -> Response:

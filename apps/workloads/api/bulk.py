@@ -59,7 +59,8 @@ def submit_batch(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
 def _attempt(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
     keyed = _keyed_items(bulk)
     known = kept_answers(bulk.principal.user_id, ITEM_ROUTE, [k.key for k in keyed.values()])
-    replayed, reused = {}, {}
+    replayed: dict[int, Any] = {}
+    reused: dict[int, Any] = {}
     for i, key in keyed.items():
         if key.key in known:
             first, digest = known[key.key]
