@@ -10,7 +10,7 @@ import numpy as np
 from django.utils import timezone
 
 from apps.accounts.core.roles import Role
-from apps.accounts.models import User
+from apps.accounts.models import Membership, User
 from apps.common.core.ids import uuid7
 from apps.common.core.interference import N_SOURCES
 from apps.execution.models import JobSample, Launch
@@ -86,6 +86,7 @@ def build(*, servers: int = SERVERS, seed: int = 11) -> World:
     operator = factories.user("ops-admin", role=Role.OPERATOR, password=PASSWORD)
     viewer = factories.user("looker", role=Role.VIEWER, password=PASSWORD)
     project = factories.project("web-store")
+    Membership.objects.create(user=operator, project=project, role=Role.SUBMITTER.value)
     machines = _servers(servers)
     apps = [Application.objects.create(name=name, kind=kind) for name, kind in APPLICATIONS]
     jobs = _jobs(apps, project, operator, rng)
@@ -420,13 +421,16 @@ def _readings(machines: list[Server], now: object, rng: np.random.Generator) -> 
 def _events(jobs: list[Job]) -> None:
     Event.objects.bulk_create(
         Event(
-            seq=1 + i, at=timezone.now(), topic="jobs", kind=kind, subject=str(job.id),
-            request_id=job.correlation_id, data={"state": str(job.state), "name": job.name},
+            at=timezone.now(),
+            topic="jobs",
+            kind=kind,
+            subject=str(job.id),
+            request_id=job.correlation_id,
+            data={"state": str(job.state), "name": job.name},
         )
-        for i, (job, kind) in enumerate(
-            (job, kind) for job in jobs for kind in ("job.submitted", "job.updated")
-        )
-    )  # fmt: skip
+        for job in jobs
+        for kind in ("job.submitted", "job.updated")
+    )
 
 
 def _checks(rng: np.random.Generator) -> None:

@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from apps.accounts.core.roles import Role
-from apps.accounts.models import Project
+from apps.accounts.selectors import principal_by_user
 from apps.common.core.ids import uuid7
 from apps.dashboard.views.access import has_role, page
 from apps.inventory.models import Platform
@@ -23,9 +23,22 @@ def submit(request: HttpRequest) -> HttpResponse:
         {
             "applications": applications[:SUGGESTED],
             "platforms": Platform.objects.order_by("rank"),
-            "projects": Project.objects.order_by("created_at"),
+            "projects": _projects(request),
             "key": uuid7(),
             "host": request.build_absolute_uri("/").rstrip("/"),
             "may_submit": has_role(request, Role.SUBMITTER),
         },
     )
+
+
+def _projects(request: HttpRequest) -> list[str]:
+    """Return the names of the projects the person may submit to, in the order the API tries them."""
+    user_id = request.user.pk
+    principal = None if user_id is None else principal_by_user(user_id)
+    if principal is None:
+        return []
+    return [
+        name
+        for project_id, (name, _) in sorted(principal.projects.items())
+        if principal.may(Role.SUBMITTER, project_id)
+    ]

@@ -1,0 +1,178 @@
+"""One populated cluster, one server, one Debian chromium for all tests of this directory."""
+
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.core.cache import cache
+from django.core.management import call_command
+from django.db import connection, connections
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from pytest_django.live_server_helper import LiveServer
+from pytest_django.plugin import DjangoDbBlocker
+
+from tests.browser import world
+from tests.browser.world import PASSWORD, World
+
+CHROMIUM = Path(os.environ.get("BERTH_CHROMIUM", "/usr/bin/chromium"))
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+DESKTOP = (1440, 900)
+# Charts below the fold are asked for when they come near.
+NOTHING_LOADS = """() => ![...document.querySelectorAll('.plot[aria-busy]')].some(
+    (plot) => plot.getBoundingClientRect().top < innerHeight)"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test here `browser`, and skip them all, aloud, where there is no chromium."""
+    here = Path(__file__).parent
+    mine = [item for item in items if here in item.path.parents]
+    for item in mine:
+        item.add_marker(pytest.mark.browser)
+        if not CHROMIUM.exists():
+            item.add_marker(pytest.mark.skip(reason=f"{CHROMIUM} is not installed"))
+    if mine and not CHROMIUM.exists():
+        warnings.warn(
+            pytest.PytestWarning(f"BROWSER TESTS SKIPPED: {CHROMIUM} is not installed"),
+            stacklevel=1,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where the pages are and what is on them."""
+
+    url: str
+    world: World
+
+
+@pytest.fixture(scope="package")
+def db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Populate the database once for this directory instead of rolling back after each test.
+
+    It is called as pytest-django calls its own, which sets up the databases of tests that ask for this name.
+    """
+    # Playwright keeps an event loop in this thread, in which Django would refuse to query.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    with django_db_blocker.unblock():
+        name = str(connection.settings_dict["NAME"])
+        assert name.startswith("test_"), f"will not fill and empty {name}, which is no test database"
+        # Threads of the server must not keep a connection when the database is dropped.
+        connection.settings_dict["CONN_MAX_AGE"] = 0
+        yield
+        connections.close_all()
+        call_command("flush", interactive=False, verbosity=0)
+    os.environ.pop("DJANGO_ALLOW_ASYNC_UNSAFE", None)
+
+
+@pytest.fixture(scope="package")
+def site(db: None) -> Iterator[Site]:
+    """Return a running server on the populated database."""
+    built = world.build()
+    server = LiveServer("127.0.0.1")
+    yield Site(server.url, built)
+    server.stop()
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    """Return the browser."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Visitor:
+    """Somebody who is signed in and looks at pages.
+
+    Attributes
+    ----------
+    errors : what the console and the page complained about since the last visit
+    """
+
+    page: Page
+    site: Site
+    errors: list[str] = field(default_factory=list)
+
+    def visit(self, path: str) -> Page:
+        """Open a page and wait until its charts are drawn."""
+        self.errors.clear()
+        cache.clear()
+        self.page.goto(self.site.url + path)
+        self.wait()
+        return self.page
+
+    def wait(self) -> None:
+        """Wait until no chart that can be seen is still loading."""
+        self.page.wait_for_load_state("networkidle")
+        self.page.wait_for_function(NOTHING_LOADS, timeout=20_000)
+
+    def serious_findings(self) -> list[str]:
+        """Return what axe finds serious or worse."""
+        found = Axe().run(self.page).response["violations"]
+        return [
+            f"{v['id']}: {v['help']} {[n['target'] for n in v['nodes']][:4]}"
+            for v in found
+            if v["impact"] in {"serious", "critical"}
+        ]
+
+
+def signed_in(browser: Browser, site: Site, *, name: str, **options: object) -> BrowserContext:
+    """Return a browser context of somebody who has signed in."""
+    context = browser.new_context(**options)  # type: ignore[arg-type]  # playwright's own options
+    page = context.new_page()
+    page.goto(site.url + "/login/")
+    page.fill("#id_username", name)
+    page.fill("#id_password", PASSWORD)
+    page.click("button[type=submit]")
+    page.wait_for_url(site.url + "/")
+    page.close()
+    return context
+
+
+def visitor_of(context: BrowserContext, site: Site) -> Visitor:
+    """Return a visitor with a page of its own that collects complaints."""
+    visitor = Visitor(context.new_page(), site)
+    visitor.page.set_default_timeout(12_000)
+    visitor.page.on(
+        "console",
+        lambda message: visitor.errors.append(message.text) if message.type == "error" else None,
+    )
+    visitor.page.on("pageerror", lambda error: visitor.errors.append(str(error)))
+    return visitor
+
+
+@pytest.fixture(scope="package")
+def desk(chromium: Browser, site: Site) -> Iterator[BrowserContext]:
+    """Return an operator's desktop browser, light."""
+    context = signed_in(
+        chromium,
+        site,
+        name="ops-admin",
+        viewport={"width": DESKTOP[0], "height": DESKTOP[1]},
+        color_scheme="light",
+    )
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def visitor(desk: BrowserContext, site: Site) -> Iterator[Visitor]:
+    """Return an operator at a desk."""
+    visiting = visitor_of(desk, site)
+    yield visiting
+    visiting.page.close()

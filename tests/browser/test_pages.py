@@ -1,0 +1,151 @@
+"""Pages in a real browser: real numbers, a silent console, nothing serious for axe, no sideways scrolling."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, expect
+
+from apps.inventory.models import ResourceUnit
+from apps.workloads.models import Job
+from tests.browser.conftest import Site, Visitor, signed_in, visitor_of
+
+PATHS = {
+    "overview": "/",
+    "submit": "/submit/",
+    "jobs": "/jobs/",
+    "job-why": "/jobs/{running}/",
+    "job-performance": "/jobs/{running}/?tab=performance",
+    "job-allocation": "/jobs/{running}/?tab=allocation",
+    "job-events": "/jobs/{running}/?tab=events",
+    "job-spec": "/jobs/{running}/?tab=spec",
+    "job-api": "/jobs/{running}/?tab=api",
+    "job-waiting": "/jobs/{waiting}/",
+    "map": "/map/",
+    "map-table": "/map/?view=table",
+    "server": "/servers/{server}/",
+    "decisions": "/decisions/",
+    "sampling": "/sampling/",
+}
+MAIN = ["overview", "submit", "jobs", "job-why", "map", "server", "decisions", "sampling"]
+
+
+def path(site: Site, name: str) -> str:
+    world = site.world
+    return PATHS[name].format(
+        running=world.running.id, waiting=world.waiting.id, server=world.server.name
+    )
+
+
+@pytest.fixture(scope="module")
+def night(chromium: Browser, site: Site) -> Iterator[BrowserContext]:
+    """Return an operator's desktop browser, dark."""
+    context = signed_in(
+        chromium, site, name="ops-admin", viewport={"width": 1440, "height": 900},
+        color_scheme="dark",
+    )  # fmt: skip
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def phone(chromium: Browser, site: Site) -> Iterator[BrowserContext]:
+    """Return an operator's phone."""
+    context = signed_in(
+        chromium, site, name="ops-admin", viewport={"width": 390, "height": 844}, has_touch=True
+    )
+    yield context
+    context.close()
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_a_page_raises_no_complaint_and_has_no_serious_finding(visitor: Visitor, name: str) -> None:
+    visitor.visit(path(visitor.site, name))
+    assert visitor.serious_findings() == []
+    assert visitor.errors == []
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_a_page_passes_in_the_dark(night: BrowserContext, site: Site, name: str) -> None:
+    visitor = visitor_of(night, site)
+    visitor.visit(path(site, name))
+    found = visitor.serious_findings()
+    visitor.page.close()
+    assert found == []
+    assert visitor.errors == []
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_a_phone_never_scrolls_sideways(phone: BrowserContext, site: Site, name: str) -> None:
+    visitor = visitor_of(phone, site)
+    visitor.visit(path(site, name))
+    width = visitor.page.evaluate("document.documentElement.scrollWidth")
+    visitor.page.close()
+    assert width == 390
+    assert visitor.errors == []
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_a_phone_page_has_no_serious_finding(phone: BrowserContext, site: Site, name: str) -> None:
+    visitor = visitor_of(phone, site)
+    visitor.visit(path(site, name))
+    found = visitor.serious_findings()
+    visitor.page.close()
+    assert found == []
+
+
+def test_the_login_page_passes(chromium: Browser, site: Site) -> None:
+    context = chromium.new_context()
+    visitor = visitor_of(context, site)
+    visitor.visit("/login/")
+    found = visitor.serious_findings()
+    context.close()
+    assert found == []
+    assert visitor.errors == []
+
+
+def test_the_overview_fits_the_screen(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    assert page.evaluate("document.documentElement.scrollHeight") <= 920
+
+
+def test_the_overview_shows_the_numbers_of_the_database(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    strip = page.locator("#strip")
+    running = Job.objects.filter(state="running").count()
+    units = ResourceUnit.objects.count()
+    expect(strip).to_contain_text(f"Jobs running{running}")
+    expect(strip).to_contain_text(f"of {units:,} units")
+    expect(page.locator(".chart-title").first).to_contain_text("of the processors are in use")
+
+
+def test_charts_are_drawn(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    assert page.locator(".plot .main-svg").count() >= 5
+    assert page.locator(".plot .hm image").count() == 1
+
+
+def test_the_map_says_how_many_servers_it_shows(visitor: Visitor) -> None:
+    page = visitor.visit("/map/")
+    expect(page.locator("#map-lead")).to_contain_text("120 servers")
+    expect(page.locator("#map-title")).to_contain_text("on average")
+
+
+def test_why_tells_the_server_and_the_chance(visitor: Visitor) -> None:
+    page = visitor.visit(path(visitor.site, "job-why"))
+    expect(page.locator("#why-text")).to_contain_text(visitor.site.world.server.name)
+    expect(page.locator("aside")).to_contain_text("16.8 % chance")
+    assert page.locator(".cands tbody tr").count() == 8
+
+
+def test_sampling_draws_three_sizes_twice(visitor: Visitor) -> None:
+    page = visitor.visit("/sampling/")
+    page.mouse.wheel(0, 2000)
+    visitor.wait()
+    expect(page.locator(".plot .main-svg").first).to_be_visible()
+    expect(page.locator(".chart-title").nth(2)).to_contain_text("R = 32")
+
+
+def test_a_missing_page_says_so(visitor: Visitor) -> None:
+    page = visitor.visit("/nothing/")
+    expect(page.locator("h1")).to_have_text("There is nothing at this address")
+    assert visitor.serious_findings() == []

@@ -1,0 +1,269 @@
+"""What people do with the pages: by keyboard, with live data, with consequences."""
+
+import re
+
+from playwright.sync_api import expect
+
+from apps.inventory.models import Server
+from apps.workloads.models import Job
+from tests import factories
+from tests.browser.conftest import Visitor
+
+# ---- the shell ----
+
+
+def test_chords_lead_to_pages(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    page.keyboard.press("g")
+    page.keyboard.press("m")
+    page.wait_for_url("**/map/")
+
+
+def test_the_sheet_of_keys_opens_and_closes(visitor: Visitor) -> None:
+    page = visitor.visit("/jobs/")
+    page.keyboard.press("Shift+?")
+    expect(page.locator("#keys")).to_be_visible()
+    expect(page.locator("#keys")).to_contain_text("Next and previous row")
+    page.keyboard.press("Escape")
+    expect(page.locator("#keys")).not_to_be_visible()
+
+
+def test_search_by_keyboard_opens_a_server(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    page.keyboard.press("/")
+    page.keyboard.type("srv-0042")
+    expect(page.locator("#found [role=option]").first).to_contain_text("srv-0042")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/servers/srv-0042/")
+
+
+def test_the_theme_is_kept(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    page.keyboard.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.evaluate("localStorage.removeItem('berth-theme')")
+
+
+def test_the_account_menu_signs_out(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    page.get_by_role("button", name="Account of ops-admin").click()
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Sign out")).not_to_be_visible()
+
+
+# ---- live data ----
+
+
+def test_numbers_follow_the_database_without_a_reload(visitor: Visitor) -> None:
+    page = visitor.visit("/jobs/")
+    page.evaluate("window.stayed = true")
+    factories.job("fresh-arrival", project=visitor.site.world.running.project)
+    expect(page.locator("#jobs-table")).to_contain_text("fresh-arrival", timeout=12_000)
+    assert page.evaluate("window.stayed")
+
+
+def test_pause_holds_the_page_still(visitor: Visitor) -> None:
+    page = visitor.visit("/jobs/")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("#conn-word")).to_have_text("Paused")
+    factories.job("while-paused", project=visitor.site.world.running.project)
+    page.wait_for_timeout(6_500)
+    assert "while-paused" not in page.locator("#jobs-table").inner_text()
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator("#jobs-table")).to_contain_text("while-paused", timeout=8_000)
+
+
+# ---- charts ----
+
+
+def test_a_chart_turns_into_its_table_and_back(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    chart = page.locator(".chart").first
+    chart.get_by_role("button", name="View as table").click()
+    expect(chart.locator("table")).to_contain_text("cr1.8xlarge")
+    expect(chart.locator(".plot")).to_be_hidden()
+    chart.get_by_role("button", name="View as table").click()
+    expect(chart.locator(".plot .main-svg").first).to_be_visible()
+
+
+def test_a_chart_is_exported_as_csv(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    chart = page.locator(".chart").first
+    chart.get_by_role("button", name=re.compile("Export")).click()
+    with page.expect_download() as download:
+        chart.get_by_role("button", name="Table as CSV").click()
+    text = download.value.path().read_text(encoding="utf-8")
+    assert text.startswith("Platform,Servers,Now,Mean,Highest")
+
+
+def test_a_chart_is_exported_as_a_picture(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    chart = page.locator(".chart").nth(1)
+    chart.get_by_role("button", name=re.compile("Export")).click()
+    with page.expect_download() as download:
+        chart.get_by_role("button", name="Picture as PNG").click()
+    assert download.value.path().read_bytes().startswith(b"\x89PNG")
+    assert visitor.errors == []
+
+
+def test_zoom_survives_new_data(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    plot = page.locator(".chart").nth(4).locator(".plot")
+    plot.evaluate("plot => Plotly.relayout(plot, {'xaxis.range': [20000, 30000]})")
+    factories.frame(52_300.0, [0.5] * 120)
+    page.wait_for_timeout(7_000)
+    assert plot.evaluate("plot => plot.layout.xaxis.range[1]") == 30_000
+
+
+def test_a_failing_figure_says_so_and_offers_to_retry(visitor: Visitor) -> None:
+    visitor.page.route("**/figures/power/**", lambda route: route.fulfill(status=500, body=""))
+    page = visitor.visit("/")
+    chart = page.locator(".chart").nth(4)
+    expect(chart.locator(".chart-title")).to_have_text("This figure could not be drawn")
+    page.unroute("**/figures/power/**")
+    chart.get_by_role("button", name="Retry").click()
+    expect(chart.locator(".chart-title")).to_contain_text("The cluster draws")
+
+
+# ---- jobs ----
+
+
+def test_rows_are_walked_and_opened_by_keyboard(visitor: Visitor) -> None:
+    page = visitor.visit("/jobs/?q=state:running")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    second = page.locator("#jobs-table tbody tr").nth(1).get_attribute("data-url")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{second}")
+
+
+def test_a_selection_is_cancelled_after_a_preview(visitor: Visitor) -> None:
+    doomed = factories.job("doomed-1", state="queued", project=visitor.site.world.running.project)
+    page = visitor.visit("/jobs/?q=doomed-1")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.locator("#bulk-count")).to_have_text("1 job selected")
+    page.get_by_role("button", name="Cancel selected…").click()
+    expect(page.locator("#cancel-what")).to_contain_text("1 job would be cancelled")
+    page.get_by_role("button", name="Cancel jobs").click()
+    expect(page.locator("#toasts")).to_contain_text("1 job cancelled.")
+    doomed.refresh_from_db()
+    assert doomed.state == "cancelled"
+
+
+def test_a_waiting_job_is_held_and_released(visitor: Visitor) -> None:
+    job = factories.job("patient-1", state="queued", project=visitor.site.world.running.project)
+    page = visitor.visit(f"/jobs/{job.id}/")
+    page.get_by_role("button", name="Hold").click()
+    expect(page.locator("#job-state")).to_contain_text("Held")
+    page.get_by_role("button", name="Release").click()
+    expect(page.locator("#job-state")).to_contain_text("Queued")
+
+
+def test_the_parts_of_a_job_are_reached_by_keyboard(visitor: Visitor) -> None:
+    page = visitor.visit(f"/jobs/{visitor.site.world.running.id}/")
+    page.get_by_role("link", name="Why", exact=True).focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**tab=performance")
+    expect(page.locator(".chart-title")).to_contain_text("its target at the last report")
+
+
+def test_why_leads_to_its_decision_by_keyboard(visitor: Visitor) -> None:
+    page = visitor.visit(f"/jobs/{visitor.site.world.running.id}/")
+    page.locator(".why-meta a").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/decisions/*/")
+    expect(page.locator("h1")).to_contain_text("Placed")
+
+
+# ---- map ----
+
+
+def test_the_map_is_walked_by_keyboard(visitor: Visitor) -> None:
+    page = visitor.visit("/map/")
+    page.locator("#map-canvas canvas").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#map-side h2")).to_have_text("srv-0002")
+    page.keyboard.press("Shift+ArrowRight")
+    expect(page.locator("#map-side h2")).to_have_text("2 servers selected")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/servers/srv-0003/")
+
+
+def test_finding_a_server_selects_it(visitor: Visitor) -> None:
+    page = visitor.visit("/map/")
+    page.get_by_label("Find a server").fill("srv-0042")
+    expect(page.locator("#map-side h2")).to_have_text("srv-0042")
+
+
+def test_the_colour_of_the_map_is_in_its_address(visitor: Visitor) -> None:
+    page = visitor.visit("/map/")
+    page.get_by_label("Colour by").select_option("state")
+    assert "colour=state" in page.url
+    expect(page.locator("#map-title")).to_contain_text("draining")
+
+
+def test_a_server_is_cordoned_and_taken_back(visitor: Visitor) -> None:
+    page = visitor.visit("/servers/srv-0010/")
+    page.get_by_role("button", name="Cordon…").click()
+    expect(page.locator("#sc-what")).to_contain_text("takes no new work and keeps its jobs")
+    page.get_by_role("button", name="Cordon", exact=True).click()
+    expect(page.locator("#server-state")).to_contain_text("Cordoned")
+    assert Server.objects.get(name="srv-0010").state == "cordoned"
+    page.get_by_role("button", name="Take new work again…").click()
+    page.get_by_role("button", name="Take back", exact=True).click()
+    expect(page.locator("#server-state")).to_contain_text("Active")
+
+
+# ---- submit ----
+
+
+def test_a_job_is_submitted_by_keyboard_and_its_key_works_once(visitor: Visitor) -> None:
+    page = visitor.visit("/submit/")
+    page.get_by_label("Application", exact=True).focus()
+    page.keyboard.type("wordcount")
+    page.keyboard.press("Tab")
+    page.keyboard.type("keyboard-made")
+    page.get_by_role("button", name="Submit", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/jobs/*-*/")
+    expect(page.locator("h1")).to_have_text("keyboard-made")
+    assert Job.objects.filter(name="keyboard-made").count() == 1
+
+
+def test_a_repeated_key_is_announced(visitor: Visitor) -> None:
+    page = visitor.visit("/submit/")
+    page.get_by_label("Application", exact=True).fill("wordcount")
+    page.evaluate("document.getElementById('key').textContent = 'one-key-only'")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    page.wait_for_url("**/jobs/*-*/")
+    page.goto(visitor.site.url + "/submit/")
+    page.get_by_label("Application", exact=True).fill("wordcount")
+    page.evaluate("document.getElementById('key').textContent = 'one-key-only'")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page.locator("#toasts")).to_contain_text("This key was used before")
+
+
+def test_a_wrong_field_is_pointed_at(visitor: Visitor) -> None:
+    page = visitor.visit("/submit/")
+    page.get_by_label("Application", exact=True).fill("wordcount")
+    page.get_by_label("Done within").fill("-5")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    field = page.get_by_label("Done within")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_be_focused()
+    expect(page.locator("#f-seconds-error")).to_contain_text("must be at least")
+
+
+def test_the_same_job_is_shown_for_programs(visitor: Visitor) -> None:
+    page = visitor.visit("/submit/")
+    page.get_by_label("Application", exact=True).fill("wordcount")
+    page.get_by_role("tab", name="curl").click()
+    shown = page.locator("#code-curl").inner_text()
+    assert '"application":"wordcount"' in shown
+    assert page.locator("#key").inner_text() in shown
