@@ -34,6 +34,12 @@ class Client:
         self._prefix = parts.path.rstrip("/")
         self._connection = kind(parts.netloc, timeout=timeout_s)
 
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
     def call(
         self,
         method: str,

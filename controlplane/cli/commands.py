@@ -290,7 +290,8 @@ def login(client: Client, args: Namespace) -> int:
         getpass.getpass("Token: ") if sys.stdin.isatty() else sys.stdin.readline()
     )
     config = Config(client.config.url, token.strip())
-    me = Client(config).get("/api/v1/me/")
+    with Client(config) as signed_in:
+        me = signed_in.get("/api/v1/me/")
     path = save_config(os.environ, config)
     _tell(f"berth: signed in to {config.url} as {me['username']} ({me['role']}); kept in {path}")
     return Exit.OK

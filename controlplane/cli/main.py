@@ -19,7 +19,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code."""
     args = _parser().parse_args(argv)
     try:
-        return int(args.run(commands.client_of(args), args))
+        with commands.client_of(args) as client:
+            return int(args.run(client, args))
     except CliError as error:
         sys.stderr.write(error.text() + "\n")
         return int(error.code)

@@ -1,0 +1,192 @@
+"""The parts of the berth command that need no server."""
+
+import json
+import stat
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controlplane.cli.config import Config, load_config, save_config
+from controlplane.cli.errors import CliError, Exit, from_problem
+from controlplane.cli.jobfile import read_job, seconds, size
+from controlplane.cli.main import main
+from controlplane.cli.output import columns, duration, render
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("10ms", 0.01), ("90", 90.0), ("5min", 300.0), ("5m", 300.0), ("1.5h", 5400.0), ("2us", 2e-6)],
+)
+def test_lengths_of_time_are_read_as_people_write_them(text: str, expected: float) -> None:
+    assert seconds(text) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["", "ms", "10 parsecs", "10d", "x"])
+def test_other_lengths_of_time_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1048576", 1 << 20), ("64Mi", 64 << 20), ("64MiB", 64 << 20), ("2GB", 2 * 10**9), ("1k", 1000)],
+)
+def test_sizes_are_read_as_people_write_them(text: str, expected: int) -> None:
+    assert size(text) == expected
+
+
+OPTIONS: dict[str, Any] = dict.fromkeys(
+    ["file", "app", "name", "project", "tasks", "units", "priority", "input", "label", "within",
+     "p99", "qps", "ips"]
+)  # fmt: skip
+
+
+def options(**given: Any) -> Namespace:
+    return Namespace(**{**OPTIONS, "best_effort": False, **given})
+
+
+def test_options_make_a_job() -> None:
+    job = read_job(options(app="memcached", p99=0.01, qps=2e4, label=["team=ml"]))
+    assert job == {
+        "application": "memcached",
+        "labels": {"team": "ml"},
+        "target": {
+            "kind": "throughput_latency", "qps": 2e4, "latency_seconds": 0.01, "percentile": 99,
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ['{"application": "a"}', "application: a\n"])
+def test_options_change_what_a_file_says(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "job"
+    path.write_text(text)
+    assert read_job(options(file=str(path), tasks=3)) == {"application": "a", "tasks": 3}
+
+
+def test_options_reach_into_the_document_form(tmp_path: Path) -> None:
+    path = tmp_path / "job.json"
+    path.write_text('{"metadata": {"name": "n"}, "spec": {"application": "a"}}')
+    assert read_job(options(file=str(path), tasks=3, name="m")) == {
+        "metadata": {"name": "m"},
+        "spec": {"application": "a", "tasks": 3},
+    }
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"qps": 1.0}, {"ips": 1.0, "within": 1.0}, {"label": ["x"]}, {"file": "/nowhere/at/all"}],
+)
+def test_what_makes_no_job_is_a_usage_error(given: dict[str, Any]) -> None:
+    with pytest.raises(CliError) as caught:
+        read_job(options(**given))
+    assert caught.value.code is Exit.USAGE
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", "a: [", "x"])
+def test_a_broken_file_is_a_usage_error(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "job"
+    path.write_text(text)
+    with pytest.raises(CliError) as caught:
+        read_job(options(file=str(path)))
+    assert caught.value.code is Exit.USAGE
+
+
+VALUE = {
+    "a": [1, {"b": None, "c": []}, [True, "x: y"]],
+    "d": {},
+    "e": "line\nbreak",
+    "f": 1.5,
+}
+
+
+@pytest.mark.parametrize(("how", "parse"), [("yaml", yaml.safe_load), ("json", json.loads)])
+def test_programs_read_back_what_is_printed(how: str, parse: Any) -> None:
+    assert parse(render(VALUE, how, "")) == VALUE
+
+
+def test_tables_are_aligned() -> None:
+    table = columns(("ID", "STATE"), [("a", None), ("long", 0.123456)])
+    assert table == "ID    STATE\na     -\nlong  0.123"
+
+
+def test_an_empty_table_says_so() -> None:
+    assert columns(("ID",), []) == "Nothing found."
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "-"), (0.5, "0.5 s"), (90.0, "1.5 min"), (7200.0, "2.0 h")]
+)
+def test_durations_are_shown_as_people_say_them(value: float | None, text: str) -> None:
+    assert duration(value) == text
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "expected"),
+    [
+        (401, "not_authenticated", Exit.AUTH),
+        (403, "permission_denied", Exit.AUTH),
+        (404, "not_found", Exit.NOT_FOUND),
+        (409, "state_conflict", Exit.CONFLICT),
+        (412, "precondition_failed", Exit.CONFLICT),
+        (422, "infeasible_target", Exit.INFEASIBLE),
+        (422, "invalid_input", Exit.FAILED),
+        (504, "", Exit.TIMEOUT),
+        (500, "internal_error", Exit.FAILED),
+    ],
+)
+def test_every_problem_has_its_exit_code(status: int, code: str, expected: Exit) -> None:
+    assert from_problem(status, {"code": code}, "").code is expected
+
+
+def test_an_error_says_title_detail_fields_request_and_what_next() -> None:
+    problem = {
+        "title": "T", "detail": "D", "code": "not_found", "request_id": "r1",
+        "errors": [{"pointer": "/a", "detail": "wrong"}],
+    }  # fmt: skip
+    assert from_problem(404, problem, "").text() == (
+        "berth: T\n  D\n  /a: wrong\n  request id: r1\n  try: berth list"
+    )
+
+
+def test_the_environment_outranks_the_file_and_options_the_environment(tmp_path: Path) -> None:
+    home = {"XDG_CONFIG_HOME": str(tmp_path)}
+    save_config(home, Config("http://kept", "t0"))
+    assert load_config(home) == Config("http://kept", "t0")
+    assert load_config({**home, "BERTH_URL": "http://env", "BERTH_TOKEN": "t1"}) == Config(
+        "http://env", "t1"
+    )
+    assert load_config({**home, "BERTH_URL": "http://env"}, "http://opt/").url == "http://opt"
+
+
+def test_a_kept_token_goes_to_its_own_server_only(tmp_path: Path) -> None:
+    home = {"XDG_CONFIG_HOME": str(tmp_path)}
+    save_config(home, Config("http://kept", "t0"))
+    assert load_config(home, "http://other").token is None
+
+
+def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    path = save_config({"XDG_CONFIG_HOME": str(tmp_path)}, Config("http://kept", "t0"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_damaged_file_is_said_so(tmp_path: Path) -> None:
+    path = tmp_path / "berth" / "config.json"
+    path.parent.mkdir()
+    path.write_text("{")
+    with pytest.raises(CliError, match="cannot read"):
+        load_config({"XDG_CONFIG_HOME": str(tmp_path)})
+
+
+def test_an_unknown_verb_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["dance"])
+    assert caught.value.code == Exit.USAGE
+    assert "invalid choice" in capsys.readouterr().err
+
+
+def test_an_unreachable_server_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["whoami", "--url", "http://127.0.0.1:1"]) == Exit.FAILED
+    assert "cannot reach http://127.0.0.1:1" in capsys.readouterr().err

@@ -1,0 +1,194 @@
+"""The berth command against a real server."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import User
+from apps.accounts.services import create_token, create_user, ensure_project
+from apps.workloads.models import Job
+from controlplane.cli.errors import Exit
+from controlplane.cli.main import main
+from tests.api.cluster import build_cluster, place
+
+Berth = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def user(transactional_db: None) -> User:
+    ensure_project("default")
+    return create_user(username="sue", password=None, role=Role.SUBMITTER)
+
+
+@pytest.fixture
+def berth(
+    user: User,
+    live_server: LiveServer,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> Berth:
+    """Return a runner of the command: (exit code, output, errors)."""
+    settings.BERTH_RATES = {}
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("BERTH_URL", live_server.url)
+    monkeypatch.setenv("BERTH_TOKEN", create_token(user=user, name="cli").secret)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main(arguments)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def submit(berth: Berth, *more: str) -> str:
+    code, out, _ = berth("submit", "--app", "memcached", "--best-effort", *more)
+    assert code == Exit.OK
+    return out.strip()
+
+
+def test_a_submitted_job_is_found_listed_and_explained(berth: Berth) -> None:
+    job = submit(berth, "--name", "m1")
+    assert f"id           {job}" in berth("get", "m1")[1]
+    assert job in berth("list", "--state", "submitted")[1]
+    assert "No scheduling agent has looked at the job yet." in berth("why", job)[1]
+    assert berth("list", "--state", "running")[1] == "Nothing found.\n"
+
+
+def test_programs_get_json_and_yaml(berth: Berth) -> None:
+    job = submit(berth)
+    listed = json.loads(berth("list", "-o", "json")[1])
+    shown = yaml.safe_load(berth("get", job, "-o", "yaml")[1])
+    assert [row["metadata"]["id"] for row in listed] == [job]
+    assert shown == listed[0]
+
+
+def test_a_repeated_key_is_reported_and_makes_no_second_job(berth: Berth) -> None:
+    first = submit(berth, "--key", "k1")
+    code, out, err = berth("submit", "--app", "memcached", "--best-effort", "--key", "k1")
+    assert (code, out.strip()) == (Exit.OK, first)
+    assert "no new job was made" in err
+    assert Job.objects.count() == 1
+
+
+def test_a_job_comes_from_standard_input(
+    berth: Berth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = json.dumps({"application": "a", "target": {"kind": "best_effort"}})
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    assert berth("submit", "-f", "-")[0] == Exit.OK
+
+
+def test_wrong_fields_are_named(berth: Berth) -> None:
+    code, _, err = berth("submit", "--app", "a", "--best-effort", "--tasks", "0")
+    assert code == Exit.FAILED
+    assert "/tasks: must be at least 1, not 0" in err
+    assert "request id: " in err
+
+
+@pytest.mark.parametrize("verb", ["get", "why", "watch", "cancel"])
+def test_a_job_that_is_not_there_is_not_found(berth: Berth, verb: str) -> None:
+    code, _, err = berth(verb, "nobody")
+    assert (code, "there is no job nobody" in err) == (Exit.NOT_FOUND, True)
+
+
+def test_a_wrong_token_is_an_authentication_failure(
+    berth: Berth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTH_TOKEN", "berth_wrong")
+    code, _, err = berth("whoami")
+    assert (code, "try: berth login" in err) == (Exit.AUTH, True)
+
+
+def test_cancelling_tells_what_became_of_each(berth: Berth) -> None:
+    one, two = submit(berth), submit(berth)
+    code, out, _ = berth("cancel", one, two)
+    assert (code, out) == (Exit.OK, f"{one}  cancelled\n{two}  cancelled\n")
+
+
+def test_an_ended_job_cannot_be_cancelled(berth: Berth) -> None:
+    job = submit(berth)
+    Job.objects.filter(pk=job).update(state="succeeded", finished_s=1.0)
+    assert berth("cancel", job)[0] == Exit.CONFLICT
+
+
+def test_watching_ends_with_the_job(berth: Berth) -> None:
+    job = submit(berth)
+    Job.objects.filter(pk=job).update(state="succeeded", finished_s=1.0, progress=1.0)
+    code, out, _ = berth("watch", job)
+    assert code == Exit.OK
+    assert out.startswith("succeeded")
+
+
+def test_waiting_gives_up_when_told(berth: Berth) -> None:
+    code, _, err = berth(
+        "submit", "--app", "a", "--best-effort", "--wait", "placed", "--timeout", "10ms"
+    )
+    assert code == Exit.TIMEOUT
+    assert "the job is still submitted" in err
+    assert "try: berth why" in err
+
+
+def test_a_failed_job_fails_the_watcher(berth: Berth) -> None:
+    job = submit(berth)
+    berth("cancel", job)
+    assert berth("watch", job)[0] == Exit.FAILED
+
+
+def test_servers_are_listed_and_shown(berth: Berth) -> None:
+    build_cluster()
+    assert berth("servers")[1].splitlines()[1].split() == [
+        "srv-1", "A", "r1", "active", "0/4", "50%", "25%", "125",
+    ]  # fmt: skip
+    assert "platform   A" in berth("servers", "srv-1")[1]
+    assert berth("servers", "srv-9")[0] == Exit.NOT_FOUND
+
+
+def test_a_placement_is_explained_with_its_candidates(berth: Berth) -> None:
+    build_cluster()
+    job = submit(berth)
+    place(job)
+    out = berth("why", job, "--candidates")[1]
+    assert "Placed by tarcil: 2 units on srv-1." in out
+    assert "P(best of 8 is outside the top 20%) = 0.168" in out
+    assert "SERVER" in out
+
+
+def test_a_login_is_kept(
+    berth: Berth, user: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("BERTH_TOKEN")
+    assert berth("whoami")[0] == Exit.AUTH
+    secret = create_token(user=user, name="login").secret
+    code, _, err = berth("login", "--token", secret)
+    assert (code, "as sue (submitter)" in err) == (Exit.OK, True)
+    assert "user      sue" in berth("whoami")[1]
+
+
+def test_a_token_that_does_not_work_is_not_kept(berth: Berth, tmp_path: Path) -> None:
+    assert berth("login", "--token", "berth_wrong")[0] == Exit.AUTH
+    assert not (tmp_path / "berth" / "config.json").exists()
+
+
+def test_any_address_can_be_called(berth: Berth) -> None:
+    body = json.dumps({"application": "a", "target": {"kind": "best_effort"}})
+    made: dict[str, Any] = json.loads(berth("api", "jobs/", "-d", body)[1])
+    found = json.loads(berth("api", f"/api/v1/jobs/{made['metadata']['id']}/")[1])
+    assert found == made
+
+
+def test_versions_of_both_sides_are_shown(berth: Berth) -> None:
+    code, out, _ = berth("version", "-o", "json")
+    assert code == Exit.OK
+    assert json.loads(out)["server"]["api"] == "1.0"
