@@ -157,7 +157,8 @@ class Emulator:
             if self._engine.fits(order):
                 self._engine.start([order], now)
                 self._live[launch.launch] = launch
-                self._turn.append(launch.launch)
+                # first in turn, so that even a short job reports once
+                self._turn.appendleft(launch.launch)
                 self._outbox.started[launch.launch] = now
             else:
                 self._wait(launch, wall_s, until_wall_s)

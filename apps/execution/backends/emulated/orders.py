@@ -22,7 +22,10 @@ def engine_order(launch: LaunchOrder, truth: Truth, server_index: Mapping[int, i
     Raises
     ------
     UnknownServerError : names the server.
+    ValueError : the launch names no server, or one twice.
     """
+    if len({server for server, _ in launch.parts}) != max(1, len(launch.parts)):
+        raise ValueError(f"a launch must name its servers, each once, got {launch.parts}")
     unknown = [server for server, _ in launch.parts if server not in server_index]
     if unknown:
         raise UnknownServerError(f"server {unknown[0]} is not emulated")

@@ -1,0 +1,298 @@
+"""The control plane as the emulator sees it: launches and profiling runs in PostgreSQL.
+
+Every report is one transaction of a few statements, whatever the number of jobs, and may arrive
+twice: a launch moves only forward (requested, running, ended), and only those that moved are told
+further.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from apps.common.core.clock import ClusterClock
+from apps.common.db import copy_rows
+from apps.emulation.core.events import ServerReadings
+from apps.emulation.core.probe import Measured, ProbeRun
+from apps.execution.backends.emulated.port import (
+    EndReport,
+    JobReport,
+    LaunchOrder,
+    ProfilingOrder,
+    Site,
+)
+from apps.execution.backends.emulated.site import read_site
+from apps.execution.models import JobSample
+from apps.inventory import selectors as inventory
+from apps.inventory import services as inventory_services
+from apps.inventory.core.snapshot import Ints
+from apps.workloads import services as workloads
+from apps.workloads.core.attainment import attainment, measured
+from apps.workloads.core.lifecycle import JobState
+from apps.workloads.core.reasons import Reason
+
+BACKEND: Final = "emulated"
+LAUNCH_LEASE_S: Final = 10.0  # wall seconds from claim to start
+PROFILING_LEASE_S: Final = 120.0
+_LIVE: Final = """
+SELECT l.id, a.name, a.kind, l."order", j.target, j.input_bytes, j.tasks_total, j.duration_s,
+       j.progress
+FROM execution_launch l
+JOIN workloads_job j ON j.id = l.job_id
+JOIN workloads_application a ON a.id = j.application_id
+WHERE l.backend = %s AND l.state = 'running' ORDER BY l.id
+"""
+_CLAIM: Final = """
+WITH claimed AS (
+    UPDATE execution_launch SET claimed_by = %s, claimed_until = %s
+    WHERE id IN (
+        SELECT id FROM execution_launch
+        WHERE backend = %s AND state = 'requested' AND NOT cancel_requested
+          AND (claimed_until IS NULL OR claimed_until < %s OR claimed_by = %s)
+        ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED)
+    RETURNING id, "order", job_id)
+SELECT l.id, a.name, a.kind, l."order", j.target, j.input_bytes, j.tasks_total, j.duration_s,
+       j.progress
+FROM claimed l
+JOIN workloads_job j ON j.id = l.job_id
+JOIN workloads_application a ON a.id = j.application_id
+ORDER BY l.id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What the end of a job or a profiling run means elsewhere; called in the transaction.
+
+    Attributes
+    ----------
+    release : give back all units of these jobs
+    measured : take in the cells of a profiling run, and mark it done
+    """
+
+    release: Callable[[Sequence[UUID]], None]
+    measured: Callable[[UUID, float, Sequence[Measured]], None]
+
+
+class DatabaseControlPlane:
+    """Implements `port.ControlPlane` on the tables of execution, workloads and inventory."""
+
+    def __init__(self, *, worker: str, hooks: Hooks) -> None:
+        self._worker, self._hooks = worker, hooks
+
+    def clock(self) -> ClusterClock:
+        """Read how cluster time runs now."""
+        return inventory.cluster_clock()
+
+    def site(self) -> Site:
+        """Read the servers as they are now."""
+        return read_site()
+
+    def site_version(self) -> int:
+        """Read the version of the servers, cheaply."""
+        return inventory.topology_version()
+
+    def live_launches(self) -> list[LaunchOrder]:
+        """Read what this backend had running before a restart, with its progress."""
+        rows = _rows(_LIVE, [BACKEND])
+        return [_launch_order(row) for row in rows]
+
+    def claim_launches(self, limit: int) -> list[LaunchOrder]:
+        """Claim launches to start now; claims expired, or of this process, are claimed again."""
+        now = timezone.now()
+        until = now + timedelta(seconds=LAUNCH_LEASE_S)
+        rows = _rows(_CLAIM, [self._worker, until, BACKEND, now, self._worker, limit])
+        return [_launch_order(row) for row in rows]
+
+    def cancelled_launches(self) -> list[int]:
+        """Read which launches of this backend somebody wants stopped."""
+        rows = _rows(
+            """SELECT l.id FROM execution_launch l JOIN workloads_job j ON j.id = l.job_id
+               WHERE l.backend = %s AND l.state IN ('requested', 'running')
+                 AND (l.cancel_requested OR j.cancel_requested) ORDER BY l.id""",
+            [BACKEND],
+        )
+        return [launch for (launch,) in rows]
+
+    def claim_profiling(self, limit: int) -> list[ProfilingOrder]:
+        """Claim profiling runs to do now; those of a process that died are claimed again."""
+        now = timezone.now()
+        rows = _rows(
+            """WITH claimed AS (
+                   UPDATE profiling_profilingrun
+                   SET state = 'running', claimed_by = %s, claimed_until = %s,
+                       attempts = attempts + 1, started_s = coalesce(started_s, %s)
+                   WHERE id IN (
+                       SELECT id FROM profiling_profilingrun
+                       WHERE state = 'queued' OR (state = 'running' AND claimed_until < %s)
+                       ORDER BY created_at LIMIT %s FOR UPDATE SKIP LOCKED)
+                   RETURNING id, application_id, plan, seed)
+               SELECT c.id, a.name, a.kind, c.plan, c.seed FROM claimed c
+               JOIN workloads_application a ON a.id = c.application_id ORDER BY c.id""",
+            [
+                self._worker,
+                now + timedelta(seconds=PROFILING_LEASE_S),
+                inventory.cluster_clock().at(now.timestamp()),
+                now,
+                limit,
+            ],
+        )
+        return [_profiling_order(row) for row in rows]
+
+    def report_started(self, launches: Mapping[int, float]) -> None:
+        """Tell which launches run, since when."""
+        ids = sorted(launches)
+        with transaction.atomic():
+            moved = _rows(
+                """UPDATE execution_launch l SET state = 'running', started_s = d.at,
+                          claimed_until = NULL
+                   FROM unnest(%s::bigint[], %s::float8[]) AS d(id, at)
+                   WHERE l.id = d.id AND l.state = 'requested' RETURNING l.job_id, l.started_s""",
+                [ids, [launches[launch] for launch in ids]],
+            )
+            workloads.record_moves(workloads.start_running(dict(moved)))
+
+    def report_ended(self, reports: Sequence[EndReport]) -> None:
+        """Tell which launches run no more; their jobs end and their units are given back."""
+        rows = sorted(reports, key=lambda report: report.launch)
+        with transaction.atomic():
+            moved = _rows(
+                """UPDATE execution_launch l SET state = 'ended', ended_s = d.at,
+                          outcome = d.outcome, message = left(d.message, 500), claimed_until = NULL
+                   FROM unnest(%s::bigint[], %s::float8[], %s::text[], %s::text[])
+                        AS d(id, at, outcome, message), workloads_job j
+                   WHERE l.id = d.id AND l.state <> 'ended' AND j.id = l.job_id
+                   RETURNING l.job_id, l.ended_s, l.outcome, l.message, j.target, j.submitted_s""",
+                [
+                    [row.launch for row in rows],
+                    [row.at_s for row in rows],
+                    [row.outcome for row in rows],
+                    [row.message for row in rows],
+                ],
+            )
+            ended = workloads.end_jobs([_ended(row) for row in moved])
+            self._hooks.release([row[0] for row in moved])
+            workloads.record_moves(ended)
+
+    def report_jobs(self, at_s: float, reports: Sequence[JobReport]) -> None:
+        """Tell how running launches are doing."""
+        by_launch = {report.launch: report for report in reports}
+        rows = _rows(
+            """SELECT l.id, j.id, j.target, j.submitted_s FROM execution_launch l
+               JOIN workloads_job j ON j.id = l.job_id
+               WHERE l.id = ANY(%s) AND l.state = 'running'""",
+            [list(by_launch)],
+        )
+        seen = [_reported(by_launch[launch], at_s, *job) for launch, *job in rows]
+        known = [row for row in seen if math.isfinite(row.report.performance)]
+        with transaction.atomic():
+            workloads.report_progress([row.report for row in known])
+            copy_rows(JobSample._meta.db_table, _SAMPLE_COLUMNS, (row.sample for row in known))
+
+    def report_servers(self, at_s: float, server_id: Ints, readings: ServerReadings) -> None:
+        """Tell that every server is alive, and its use; and how far cluster time has come."""
+        columns = zip(
+            server_id.tolist(),
+            readings.cpu_share.tolist(),
+            readings.memory_share.tolist(),
+            readings.network_share.tolist(),
+            readings.storage_share.tolist(),
+            readings.watts.tolist(),
+            strict=True,
+        )
+        inventory_services.record_readings(
+            (inventory_services.Reading(*row) for row in columns),
+            backend=BACKEND,
+            at=timezone.now(),
+            cluster_s=at_s,
+        )
+        inventory_services.touch_clock(cluster_s=at_s)
+
+    def report_measurements(self, run: UUID, at_s: float, cells: Sequence[Measured]) -> None:
+        """Hand in what profiling runs measured; they are done."""
+        with transaction.atomic():
+            self._hooks.measured(run, at_s, cells)
+
+
+_SAMPLE_COLUMNS: Final = (
+    "job_id", "cluster_s", "progress", "performance", "attainment", "cpu_share",
+)  # fmt: skip
+_STATE_OF: Final = {
+    "finished": (JobState.SUCCEEDED, Reason.SUCCEEDED),
+    "cancelled": (JobState.CANCELLED, Reason.CANCELLED),
+    "failed": (JobState.FAILED, Reason.JOB_FAILED),
+}
+
+
+def _launch_order(row: tuple[Any, ...]) -> LaunchOrder:
+    launch, application, kind, order, target, input_bytes, tasks, duration_s, progress = row
+    return LaunchOrder(
+        launch=launch,
+        application=application,
+        kind=kind,
+        parts=tuple(
+            (int(server), int(units)) for server, units in json.loads(order).get("parts", ())
+        ),
+        target=json.loads(target),
+        input_bytes=input_bytes,
+        tasks=tasks if tasks > 1 else None,
+        duration_s=duration_s,
+        done_share=progress,
+    )
+
+
+def _profiling_order(row: tuple[Any, ...]) -> ProfilingOrder:
+    run, application, kind, plan, seed = row
+    return ProfilingOrder(
+        run=run,
+        application=application,
+        kind=kind,
+        runs=tuple(
+            ProbeRun(r["platform"], r["servers"], r["units"], tuple(r.get("sources", ())))
+            for r in json.loads(plan)["runs"]
+        ),
+        seed=seed,
+    )
+
+
+def _ended(row: tuple[Any, ...]) -> workloads.Ended:
+    job, at_s, outcome, message, target, submitted_s = row
+    state, reason = _STATE_OF[outcome]
+    target = json.loads(target)
+    in_time = None
+    if state is JobState.SUCCEEDED and target["kind"] == "completion_time":
+        in_time = float(target["seconds"]) / max(1e-9, at_s - submitted_s)
+    return workloads.Ended(job, state, at_s, reason, message, in_time)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reported:
+    report: workloads.Report
+    sample: tuple[Any, ...]
+
+
+def _reported(
+    seen: JobReport, at_s: float, job: UUID, target_json: str, submitted_s: float
+) -> _Reported:
+    target = json.loads(target_json)
+    elapsed_s = at_s - submitted_s
+    performance = measured(target, seen.performance, elapsed_s=elapsed_s)
+    ratio = attainment(target, seen.performance, elapsed_s=elapsed_s)
+    progress = seen.performance.progress
+    return _Reported(
+        workloads.Report(job, progress, performance, ratio),
+        (job, at_s, progress, performance, ratio, seen.cpu_share),
+    )
+
+
+# Django leaves JSON columns of plain cursors as text
+def _rows(sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return cursor.fetchall()
