@@ -84,7 +84,7 @@ def _database() -> Iterator[dict[str, str]]:
     url = os.environ["DATABASE_URL"]
     name = f"berth_bench_{os.getpid()}"
     with psycopg.connect(url, autocommit=True) as server:
-        server.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]  # no input in it
+        server.execute(f"CREATE DATABASE {name}")
     environment = {
         **os.environ,
         "DATABASE_URL": urlunsplit(urlsplit(url)._replace(path=f"/{name}")),
@@ -96,7 +96,7 @@ def _database() -> Iterator[dict[str, str]]:
         yield environment
     finally:
         with psycopg.connect(url, autocommit=True) as server:
-            server.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[call-overload]  # ours
+            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def _manage(environment: dict[str, str], *arguments: str) -> str:
