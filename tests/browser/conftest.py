@@ -16,23 +16,10 @@ from pytest_django.live_server_helper import LiveServer
 from pytest_django.plugin import DjangoDbBlocker
 
 from tests.browser import world
+from tests.browser.chromium import ARGUMENTS, CHROMIUM, NOTHING_LOADS
 from tests.browser.world import PASSWORD, World
 
-CHROMIUM = Path(os.environ.get("BERTH_CHROMIUM", "/usr/bin/chromium"))
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 DESKTOP = (1440, 900)
-# Charts below the fold are asked for when they come near.
-NOTHING_LOADS = """() => ![...document.querySelectorAll('.plot[aria-busy]')].some(
-    (plot) => plot.getBoundingClientRect().top < innerHeight)"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -59,21 +46,26 @@ class Site:
 
 
 @pytest.fixture(scope="package")
-def db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+def db(
+    django_db_setup: None, chromium: Browser, django_db_blocker: DjangoDbBlocker
+) -> Iterator[None]:
     """Populate the database once for this directory instead of rolling back after each test.
 
-    It is called as pytest-django calls its own, which sets up the databases of tests that ask for this name.
+    It has the name of pytest-django's own, which sets up the databases of tests that ask for it.
+    The browser comes first
+    and goes last: inside playwright's event loop Django keeps other connections than outside.
     """
     # Playwright keeps an event loop in this thread, in which Django would refuse to query.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     with django_db_blocker.unblock():
         name = str(connection.settings_dict["NAME"])
-        assert name.startswith("test_"), f"will not fill and empty {name}, which is no test database"
-        # Threads of the server must not keep a connection when the database is dropped.
-        connection.settings_dict["CONN_MAX_AGE"] = 0
+        assert name.startswith("test_"), (
+            f"will not fill and empty {name}, which is no test database"
+        )
         yield
         connections.close_all()
         call_command("flush", interactive=False, verbosity=0)
+        connections.close_all()
     os.environ.pop("DJANGO_ALLOW_ASYNC_UNSAFE", None)
 
 

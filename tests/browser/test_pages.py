@@ -1,4 +1,5 @@
-"""Pages in a real browser: real numbers, a silent console, nothing serious for axe, no sideways scrolling."""
+"""Pages in a real browser: real numbers, a silent console, nothing serious for axe, no sideways
+scrolling."""
 
 from collections.abc import Iterator
 
@@ -58,7 +59,9 @@ def phone(chromium: Browser, site: Site) -> Iterator[BrowserContext]:
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_a_page_raises_no_complaint_and_has_no_serious_finding(visitor: Visitor, name: str) -> None:
+def test_a_page_raises_no_complaint_and_has_no_serious_finding(
+    visitor: Visitor, name: str
+) -> None:
     visitor.visit(path(visitor.site, name))
     assert visitor.serious_findings() == []
     assert visitor.errors == []

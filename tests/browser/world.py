@@ -4,13 +4,14 @@ One seed, so the same world each time; a few hundred rows, so that it stands in 
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 from django.utils import timezone
 
 from apps.accounts.core.roles import Role
-from apps.accounts.models import Membership, User
+from apps.accounts.models import Membership, Project, User
 from apps.common.core.ids import uuid7
 from apps.common.core.interference import N_SOURCES
 from apps.execution.models import JobSample, Launch
@@ -44,7 +45,7 @@ APPLICATIONS = (
     ("parsec-ferret", "single_node"),
     ("nightly-index", "batch"),
 )
-TARGETS = {
+TARGETS: dict[str, dict[str, Any]] = {
     "analytics": {"kind": "completion_time", "seconds": 1800.0},
     "latency_critical": {
         "kind": "throughput_latency",
@@ -55,7 +56,7 @@ TARGETS = {
     "single_node": {"kind": "ips", "ips": 1.2e9},
     "batch": {"kind": "best_effort"},
 }
-PASSWORD = "north-quay-11"
+PASSWORD = "north-quay-11"  # noqa: S105 - of people who exist in tests only
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +108,15 @@ def _servers(count: int) -> list[Server]:
     made: list[Server] = []
     for rank, (facts, many) in enumerate(zip(PLATFORMS, platform_counts(count), strict=True)):
         platform = Platform.objects.create(
-            name=facts.name, cores=facts.cores, memory_bytes=facts.memory_bytes,
-            network_bps=facts.network_bps, storage_bytes=facts.storage_bytes,
-            idle_watts=facts.idle_watts, peak_watts=facts.peak_watts, rank=rank,
-        )  # fmt: skip
+            name=facts.name,
+            cores=facts.cores,
+            memory_bytes=facts.memory_bytes,
+            network_bps=facts.network_bps,
+            storage_bytes=facts.storage_bytes,
+            idle_watts=facts.idle_watts,
+            peak_watts=facts.peak_watts,
+            rank=rank,
+        )
         for _ in range(many):
             at = len(made)
             made.append(
@@ -124,7 +130,7 @@ def _servers(count: int) -> list[Server]:
                     storage_bytes=facts.storage_bytes,
                     idle_watts=facts.idle_watts,
                     peak_watts=facts.peak_watts,
-                )  # fmt: skip
+                )
             )
     Server.objects.bulk_create(made)
     ResourceUnit.objects.bulk_create(
@@ -134,10 +140,18 @@ def _servers(count: int) -> list[Server]:
 
 
 def _jobs(
-    apps: list[Application], project: object, by: User, rng: np.random.Generator
+    apps: list[Application], project: Project, by: User, rng: np.random.Generator
 ) -> list[Job]:
-    states = (["succeeded"] * 60 + ["failed"] * 2 + ["cancelled"] * 3 + ["running"] * 70
-              + ["starting"] * 3 + ["queued"] * 14 + ["profiling"] * 3 + ["submitted"] * 4)  # fmt: skip
+    states = (
+        ["succeeded"] * 60
+        + ["failed"] * 2
+        + ["cancelled"] * 3
+        + ["running"] * 70
+        + ["starting"] * 3
+        + ["queued"] * 14
+        + ["profiling"] * 3
+        + ["submitted"] * 4
+    )
     jobs: list[Job] = []
     for i, state in enumerate(states):
         app = apps[i % len(apps)]
@@ -145,12 +159,20 @@ def _jobs(
             float(rng.uniform(NOW_S - 20_000, NOW_S - 60)) if state != "submitted" else NOW_S - 2
         )
         job = Job(
-            name=f"{app.name}-{i + 1:03d}", project=project, application=app, created_by=by,
-            correlation_id=str(uuid7()), target=TARGETS[app.kind], target_kind=TARGETS[app.kind]["kind"],
-            input_bytes=int(rng.lognormal(23, 1)), tasks_total=int(rng.integers(1, 64)),
-            state=state, submitted_s=submitted, units=int(rng.choice([1, 1, 2, 4])),
+            name=f"{app.name}-{i + 1:03d}",
+            project=project,
+            application=app,
+            created_by=by,
+            correlation_id=str(uuid7()),
+            target=TARGETS[app.kind],
+            target_kind=TARGETS[app.kind]["kind"],
+            input_bytes=int(rng.lognormal(23, 1)),
+            tasks_total=int(rng.integers(1, 64)),
+            state=state,
+            submitted_s=submitted,
+            units=int(rng.choice([1, 1, 2, 4])),
             labels={"team": "web" if i % 3 else "ml"},
-        )  # fmt: skip
+        )
         _age(job, state, rng)
         jobs.append(job)
     Job.objects.bulk_create(jobs)
@@ -225,7 +247,7 @@ def _measure(jobs: list[Job], rng: np.random.Generator) -> None:
                         progress=job.progress * (at - start) / max(1.0, NOW_S - start),
                         attainment=None if job.attainment is None else wave,
                         cpu_share=float(np.clip(0.8 + 0.08 * rng.normal(), 0, 1)),
-                    )  # fmt: skip
+                    )
                 )
     Job.objects.bulk_update(
         jobs, ["predicted", "performance", "attainment", "reason_code"], batch_size=500
@@ -267,10 +289,10 @@ def _place(jobs: list[Job], machines: list[Server], rng: np.random.Generator) ->
                 acquired_seq=2 * i + 1,
                 released_seq=None if live else 2 * i + 2,
                 acquired_at=decision.at,
-                acquired_s=job.placed_s,
+                acquired_s=job.placed_s or 0.0,
                 released_s=job.finished_s,
                 released_at=None if live else decision.at,
-            )  # fmt: skip
+            )
         )
         if live:
             for unit in held:
@@ -287,7 +309,7 @@ def _place(jobs: list[Job], machines: list[Server], rng: np.random.Generator) ->
                 state="running" if live else "ended",
                 ended_s=job.finished_s,
                 outcome="" if live else str(job.state),
-            )  # fmt: skip
+            )
         )
     Decision.objects.bulk_create(decisions)
     Allocation.objects.bulk_create(allocations)
@@ -326,17 +348,31 @@ def _decision(job: Job, machines: list[Server], i: int, rng: np.random.Generator
                 }
             )
     return Decision(
-        job=job, at=at, cluster_s=job.placed_s or NOW_S - 5, agent=f"agent-{i % 2 + 1}",
-        policy="tarcil", policy_version="1", code_version="0.1.0", seed=8_812_734 + i,
-        snapshot=88_412 + i, outcome="placed" if placed else "refused",
+        job=job,
+        at=at,
+        cluster_s=job.placed_s or NOW_S - 5,
+        agent=f"agent-{i % 2 + 1}",
+        policy="tarcil",
+        policy_version="1",
+        code_version="0.1.0",
+        seed=8_812_734 + i,
+        snapshot=88_412 + i,
+        outcome="placed" if placed else "refused",
         reason_code="PlacedBestOfSample" if placed else job.reason_code,
-        units=job.units or 1, units_won=(job.units or 1) if placed else 0, sample_size=8,
-        examined=8 if placed else 0, eligible=612 - 3 * i if placed else 0,
-        servers_total=len(machines), dropped={"busy": 291 + i, "capacity": 14, "closed": 8},
-        candidates=rows, probability=0.8**8, rank=rank if placed else None,
-        commit_retries=int(i % 19 == 0), elapsed_s=float(rng.lognormal(-9.5, 0.35)),
+        units=job.units or 1,
+        units_won=(job.units or 1) if placed else 0,
+        sample_size=8,
+        examined=8 if placed else 0,
+        eligible=612 - 3 * i if placed else 0,
+        servers_total=len(machines),
+        dropped={"busy": 291 + i, "capacity": 14, "closed": 8},
+        candidates=rows,
+        probability=0.8**8,
+        rank=rank if placed else None,
+        commit_retries=int(i % 19 == 0),
+        elapsed_s=float(rng.lognormal(-9.5, 0.35)),
         waited_s=float(rng.lognormal(-2.6, 0.4)) if placed else None,
-    )  # fmt: skip
+    )
 
 
 def _frames(machines: list[Server], rng: np.random.Generator) -> None:
@@ -388,12 +424,12 @@ def _frames(machines: list[Server], rng: np.random.Generator) -> None:
                         "WaitingForAgent": i % 2,
                     },
                 },
-            )  # fmt: skip
+            )
         )
     ClusterFrame.objects.bulk_create(frames)
 
 
-def _readings(machines: list[Server], now: object, rng: np.random.Generator) -> None:
+def _readings(machines: list[Server], now: datetime, rng: np.random.Generator) -> None:
     rows = []
     for i, server in enumerate(machines):
         if i == 75:
@@ -408,7 +444,7 @@ def _readings(machines: list[Server], now: object, rng: np.random.Generator) -> 
                 cpu_share=share,
                 watts=server.idle_watts + (server.peak_watts - server.idle_watts) * share,
                 backend="emulated",
-            )  # fmt: skip
+            )
         )
     ServerReading.objects.bulk_create(rows)
     Server.objects.filter(id__in=[s.id for s in machines[60:64]]).update(
@@ -439,6 +475,11 @@ def _checks(rng: np.random.Generator) -> None:
         xs = np.linspace(0, 1, 201)
         cdf = np.searchsorted(ranks, xs, side="right") / ranks.size
         SamplingCheck.objects.create(
-            size=size, decisions=2_400, ks_distance=float(np.abs(cdf - xs**size).max()),
-            ks_discrete=0.012, xs=xs.round(4).tolist(), cdf=cdf.round(5).tolist(), load=0.72,
-        )  # fmt: skip
+            size=size,
+            decisions=2_400,
+            ks_distance=float(np.abs(cdf - xs**size).max()),
+            ks_discrete=0.012,
+            xs=xs.round(4).tolist(),
+            cdf=cdf.round(5).tolist(),
+            load=0.72,
+        )

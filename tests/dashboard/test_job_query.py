@@ -6,7 +6,8 @@ from apps.dashboard.core.job_query import JobQuery, parse, with_part
 
 def test_reads_every_key() -> None:
     found = parse(
-        "state:running app:wc target:ips reason:Held project:web label:team=ml priority:5 is:held x"
+        "state:running app:wc target:ips reason:Held project:web label:team=ml priority:5 "
+        "is:held x"
     )
     assert found == JobQuery(
         states=("running",),

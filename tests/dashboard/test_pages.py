@@ -13,6 +13,7 @@ from tests import factories
 
 pytestmark = pytest.mark.django_db
 FIGURES = ["utilisation", "attainment", "queue", "decision-latency", "power", "quality"]
+PASSWORD = "right-one-11"  # noqa: S105 - of people who exist in tests only
 PAGES = ["overview", "submit", "jobs", "map", "decisions", "sampling"]
 
 
@@ -229,14 +230,14 @@ def test_the_overview_costs_few_queries(
 
 
 def test_signing_in_with_a_wrong_password_is_explained(client: Client) -> None:
-    factories.user("olga", password="right-one-11")
+    factories.user("olga", password=PASSWORD)
     page = client.post("/login/", {"username": "olga", "password": "wrong"})
     assert b"Name and password do not match" in page.content
 
 
 def test_signing_in_leads_to_the_page_asked_for(client: Client) -> None:
-    factories.user("olga", password="right-one-11")
+    factories.user("olga", password=PASSWORD)
     page = client.post(
-        "/login/?next=/jobs/", {"username": "olga", "password": "right-one-11", "next": "/jobs/"}
+        "/login/?next=/jobs/", {"username": "olga", "password": PASSWORD, "next": "/jobs/"}
     )
     assert page["Location"] == "/jobs/"

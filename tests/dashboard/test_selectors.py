@@ -1,3 +1,4 @@
+import base64
 from datetime import timedelta
 
 import numpy as np
@@ -356,8 +357,6 @@ def test_the_map_has_one_byte_per_server_and_layer() -> None:
 
 
 def frames_of(text: str) -> list[int]:
-    import base64
-
     return list(base64.b64decode(text))
 
 

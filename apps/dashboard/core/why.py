@@ -34,7 +34,8 @@ class CandidateFacts:
     ----------
     quality, target : U_H and T_W in [0, 1], NaN = the policy does not compute them
     closeness : what the candidates are ordered by, as shown; NaN = not computed
-    headroom : ten scores, tolerated minus pressure there, in the order of the sources; empty = not kept
+    headroom : ten scores, tolerated minus pressure there, in the order of the sources; empty =
+        not kept
     """
 
     server: str
@@ -121,7 +122,8 @@ def _placed(facts: DecisionFacts) -> tuple[str, ...]:
         if abs(gain) >= 0.5:
             more = "more" if gain > 0 else "fewer"
             tail = "" if gain > 0 else ", which leaves the quieter unit to a pickier job"
-            middle += f", {words.thousands(abs(gain))} {more} than the runner-up on {others[0].server}{tail}"
+            middle += f", {words.thousands(abs(gain))} {more} than the runner-up on "
+            middle += f"{others[0].server}{tail}"
     noisy = sum(1 for c in facts.candidates if c.verdict == "too_noisy")
     last = (
         (f"{words.plural(noisy, 'candidate')} could not have kept the promise.",) if noisy else ()

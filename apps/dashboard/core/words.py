@@ -104,33 +104,29 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a span of time in the two largest units, e.g.
-
-    "2 min 41 s", "1 h 23 min", "12.4 s", "18 ms".
-    """
-    if math.isnan(seconds):
-        return "–"
-    if math.isinf(seconds):
-        return "never"
+    """Return a span of time in the two largest units, e.g. "2 min 41 s", "12.4 s", "18 ms"."""
+    if not math.isfinite(seconds):
+        return "–" if math.isnan(seconds) else "never"
     if seconds < 0:
         return "−" + duration(-seconds)
-    if 0 < seconds < 0.9995:
-        if seconds < 0.0009995:
-            return f"{trimmed(1e6 * seconds)} µs"
-        return f"{trimmed(1000 * seconds)} ms"
-    if seconds < 59.95:
+    return _short(seconds) if seconds < 59.95 else _long(round(seconds))
+
+
+def _short(seconds: float) -> str:
+    if seconds == 0 or seconds >= 0.9995:
         return f"{seconds:.1f}".removesuffix(".0") + " s"
-    whole = round(seconds)
-    for size, name, next_size, next_name in (
-        (DAY_S, "d", 3600, "h"),
-        (3600, "h", 60, "min"),
-        (60, "min", 1, "s"),
-    ):
-        if whole >= size:
-            count, rest = divmod(whole, size)
-            small = rest // next_size
-            return f"{count} {name} {small} {next_name}" if small else f"{count} {name}"
-    return f"{whole} s"
+    if seconds < 0.0009995:
+        return f"{trimmed(1e6 * seconds)} µs"
+    return f"{trimmed(1000 * seconds)} ms"
+
+
+def _long(seconds: int) -> str:
+    sizes = ((DAY_S, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    at = next(i for i, (size, _) in enumerate(sizes) if seconds >= size)
+    (size, name), (next_size, next_name) = sizes[at], sizes[at + 1]
+    count, rest = divmod(seconds, size)
+    small = rest // next_size
+    return f"{count} {name} {small} {next_name}" if small else f"{count} {name}"
 
 
 def cluster_time(cluster_s: float, *, seconds: bool = False) -> str:
@@ -199,7 +195,7 @@ def reason_text(code: str) -> str:
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
-    """ "1 job", "46 jobs"."""
+    """Return a count with its noun, e.g. "1 job", "46 jobs"."""
     return f"{thousands(count)} {one if count == 1 else many or one + 's'}"
 
 

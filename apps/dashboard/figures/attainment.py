@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
+# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
 """Performance over target, one line per kind of target, as an empirical distribution."""
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
+# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
 """Performance of one job over time against its target, with what was predicted."""
 
 from dataclasses import dataclass
@@ -36,7 +36,8 @@ class Performance:
     cpu : (T,) share of its cores in use
     performance : (T,) in the target's unit
     target_kind : kind of target
-    predicted, predicted_low, predicted_high : performance over target as predicted when placed; NaN = none
+    predicted, predicted_low, predicted_high : performance over target as predicted when placed;
+        NaN = none
     moments : launches, moves, the end
     """
 

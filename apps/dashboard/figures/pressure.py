@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
+# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
 """What the tenants of one server cause and tolerate in the ten shared resources."""
 
 from dataclasses import dataclass
@@ -22,8 +22,10 @@ class Pressure:
 
     Attributes
     ----------
-    caused : (10,) mean score its units cause, 0-100 (the sum over busy units divided by all units, as Tarcil Eq. 3)
-    tolerated : (10,) least score one of its tenants tolerates, 0-100; NaN = no tenant with a profile
+    caused : (10,) mean score its units cause, 0-100 (the sum over busy units divided by all
+        units, as Tarcil Eq. 3)
+    tolerated : (10,) least score one of its tenants tolerates, 0-100; NaN = no tenant with a
+        profile
     picky : names of the tenants that set the tolerated score; "" = none
     server : name
     tenants : jobs on the server

@@ -1,6 +1,7 @@
 """Rank of the unit a sample found, measured against the promise x^R.
 
-Source: Tarcil fig. 4 and Paragon's sampling argument: with R independent uniform candidates the best one's rank D
+Source: Tarcil fig. 4 and Paragon's sampling argument: with R independent uniform candidates the
+best one's rank D
 in [0, 1] has the distribution P(D <= x) = x^R.
 """
 
@@ -25,7 +26,8 @@ class QualityCdf:
     Attributes
     ----------
     sample_size : R >= 1
-    ranks : (k,) D of the chosen unit among the eligible ones, ascending, in [0, 1]; 1 = best of all
+    ranks : (k,) D of the chosen unit among the eligible ones, ascending, in [0, 1]; 1 = best of
+        all
     shares : (k,) share of the decisions at or below each rank, non-decreasing, last 1
     samples : decisions measured
     distance : largest distance between the measured CDF and x^R

@@ -1,8 +1,11 @@
 """Colours, axes and labels of every figure.
 
-A figure names colours by token, ``var(--cat-1)`` or, with an opacity, ``var(--cat-1/0.14)``; the page puts the
-values of the theme in force in their place, so one figure serves light and dark. Everything general (fonts, margins,
-grid, hover labels) is in ``static/berth/theme.json``, which the page adds as the figure's template.
+A figure names colours by token, ``var(--cat-1)`` or, with an opacity, ``var(--cat-1/0.14)``; the
+page puts the
+values of the theme in force in their place, so one figure serves light and dark. Everything
+general (fonts, margins,
+grid, hover labels) is in ``static/berth/theme.json``, which the page adds as the figure's
+template.
 """
 
 from collections.abc import Sequence

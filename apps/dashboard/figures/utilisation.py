@@ -55,7 +55,7 @@ class Utilisation:
 
 
 def title(data: Utilisation) -> str:
-    """Return the finding: the busiest platform now, or how much the cluster uses of what it gave away."""
+    """Return the finding: how much is used of what was given away, and the busiest platform."""
     if not data.times_s.size:
         return "No server has reported yet"
     busy = max(data.platforms, key=lambda p: -1.0 if np.isnan(p.now) else p.now)
@@ -174,7 +174,7 @@ def _add_lines(chart: go.Figure, data: Utilisation) -> None:
 
 
 def missing_boxes(data: Utilisation) -> list[tuple[float, float, int, int]]:
-    """Rectangles (from s, to s, first row, row after the last) that cover what was not reported."""
+    """Rectangles over what was not reported: from s, to s, first row, row after the last."""
     boxes: list[tuple[float, float, int, int]] = []
     half = data.column_s / 2
     missing = np.isnan(data.used)
@@ -225,7 +225,8 @@ def _add_heat(chart: go.Figure, data: Utilisation) -> None:
         hovertemplate="%{z:.0%} CPU used<br>%{customdata}<extra></extra>",
         hoverongaps=False,
         yaxis="y2",
-        showscale=False,  # plotly.js draws its colour bar with inline styles, which our pages forbid
+        # plotly.js draws its colour bar with inline styles, which our pages forbid
+        showscale=False,
     )
 
 

@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
+# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
 """What needs a person: one sentence, one fact, one action each, the most urgent first."""
 
 from dataclasses import dataclass
@@ -126,7 +126,8 @@ def _silent(now: datetime) -> tuple[list[Item], int]:
                 "warn",
                 f"{server.name} is {'down' if server.state == ServerState.DOWN else 'silent'}"
                 + (f" for {age}" if age else ""),
-                f"platform {server.platform.name}, {words.plural(server.used_cores, 'unit')} allocated",
+                f"platform {server.platform.name}, "
+                f"{words.plural(server.used_cores, 'unit')} allocated",
                 "Open",
                 reverse("server", args=[server.name]),
             )

@@ -258,7 +258,7 @@ def _guarantee(found: Decision) -> Guarantee:
             f"largest distance {measured:.3f}, limit {limit:.3f} (5 %), "
             f"last {words.thousands(ranks.size)} ranked decisions at R = {r}"
             if enough
-            else f"{words.thousands(ranks.size)} decisions at R = {r} have been ranked; 35 are needed"
+            else f"{words.thousands(ranks.size)} decisions at R = {r} have a rank; 35 are needed"
         ),
         holds=measured <= limit if enough else None,
     )

@@ -60,7 +60,10 @@ def history(span: TimeRange, *, most: int = 240) -> History:
 
 
 def chosen_frames(span: TimeRange, *, most: int) -> list[int]:
-    """Ids of at most ``most`` frames of the range, evenly spread over the frames, always with the newest."""
+    """Ids of at most ``most`` frames of the range, evenly spread over the frames.
+
+    Always with the newest.
+    """
     ids = list(
         ClusterFrame.objects.filter(cluster_s__gte=span.first_s, cluster_s__lte=span.last_s)
         .order_by("cluster_s")

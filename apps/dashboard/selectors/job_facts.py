@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
+# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
 """A job's facts as its pages word them."""
 
 import json
@@ -295,16 +295,16 @@ def spec_of(job: Job) -> dict[str, Any]:
 
 def api_calls(job: Job, spec: dict[str, Any], *, host: str) -> tuple[tuple[str, str], ...]:
     """Return the REST, CLI and Python calls that give what the page shows."""
-    body = json.dumps(spec)
+    body, token = json.dumps(spec), '-H "Authorization: Bearer $BERTH_TOKEN"'
     return (
         ("This job", f'curl -H "Authorization: Bearer $BERTH_TOKEN" {host}/api/v1/jobs/{job.id}/'),
         (
             "Why it is where it is",
-            f'curl -H "Authorization: Bearer $BERTH_TOKEN" {host}/api/v1/jobs/{job.id}/explanation/',
+            f"curl {token} {host}/api/v1/jobs/{job.id}/explanation/",
         ),
         (
             "The same job once more",
-            'curl -X POST -H "Authorization: Bearer $BERTH_TOKEN" -H "Content-Type: application/json" \\\n'
+            f'curl -X POST {token} -H "Content-Type: application/json" \\\n'
             f'  -H "Idempotency-Key: $(uuidgen)" {host}/api/v1/jobs/ \\\n  -d {shlex.quote(body)}',
         ),
         ("Command line", f"berth get {job.id}\nberth why {job.id}\nberth watch {job.id}"),

@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
+# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
 """What the Overview shows."""
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from apps.dashboard.figures.decision_latency import DecisionLatency
 from apps.dashboard.figures.power import Power
 from apps.dashboard.figures.queue import QueueByReason, ReasonQueue
 from apps.dashboard.selectors.frames import History, fact_series, history
-from apps.inventory.models import Server, ServerReading, ServerState
+from apps.inventory.models import Server, ServerState
 from apps.inventory.selectors import cluster_now
 from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState
 from apps.workloads.models import Job

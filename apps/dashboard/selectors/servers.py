@@ -55,15 +55,18 @@ def map_layout() -> dict[str, Any]:
 
 
 _MAP = """
-SELECT r.cpu_share, s.used_cores::float / s.cores, extract(epoch FROM %s - r.at), s.state, s.cores, s.id
+SELECT r.cpu_share, s.used_cores::float / s.cores, extract(epoch FROM %s - r.at), s.state,
+       s.cores, s.id
 FROM inventory_server s LEFT JOIN inventory_serverreading r ON r.server_id = s.id ORDER BY s.id
 """
 
 
 def map_state(*, now: datetime) -> dict[str, Any]:
-    """Return what moves: one byte per server and layer, base64; 0-200 = half percents or points, 255 = not known.
+    """Return what moves: one byte per server and layer, in base64.
 
-    ``age`` counts seconds since the heartbeat, at most 250; ``state`` is an index; ``pressure`` has ten layers.
+    0-200 are half percents or half points, 255 is not known. ``age`` counts seconds since the
+    heartbeat, at most 250; ``state`` is an index; ``pressure``
+    has ten layers.
     """
     with connection.cursor() as cursor:
         cursor.execute(_MAP, [now])
@@ -75,7 +78,8 @@ def map_state(*, now: datetime) -> dict[str, Any]:
     state = bytes(order[r[3]] for r in rows)
     units = np.array([r[4] for r in rows], dtype=float)[:, None]
     caused = _caused_by_server([r[5] for r in rows])
-    pressure = np.clip(2 * caused / np.maximum(units - 1, 1), 0, 200).astype(np.uint8)
+    shared = np.where(units > 1, caused / np.maximum(units - 1, 1), 0.0)  # Tarcil Eq. 3
+    pressure = np.clip(2 * shared, 0, 200).astype(np.uint8)
     return {
         "cpu": _text(cpu),
         "allocated": _text(allocated),
@@ -189,7 +193,7 @@ def pressure(name: str) -> Pressure:
         (len(tenant.cores) * np.array(tenant.caused, dtype=float) for tenant in here.tenants),
         np.zeros(N_SOURCES),
     )
-    mean = total / max(1, found.cores - 1)
+    mean = total / (found.cores - 1) if found.cores > 1 else 0 * total  # Tarcil Eq. 3
     tolerated, picky = _tolerated(here)
     return Pressure(
         caused=np.clip(mean, 0, 100),
@@ -279,7 +283,10 @@ def search(text: str, *, most: int = 4) -> Sequence[Server]:
 
 
 def decisions_about(found: Server, *, most: int = 12) -> Sequence[Allocation]:
-    """Return the latest allocations made on a server, each with its decision and job, newest first."""
+    """Return the latest allocations made on a server, each with its decision and job.
+
+    Newest first.
+    """
     return list(
         Allocation.objects.filter(server_id=found.id)
         .select_related("job", "decision")

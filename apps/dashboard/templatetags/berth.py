@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
+# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
 """What the templates need beyond Django's own.
 
 Numbers as people read them, icons, states, small pictures.
@@ -87,7 +87,8 @@ def spark(values: Sequence[float]) -> SafeString:
     ]
     path = "L".join(f"{x:.1f},{y:.1f}" for x, y in points)
     return format_html(
-        '<svg viewBox="0 0 72 32" class="spark plot" aria-hidden="true"><path d="M{}" class="ln sn"/>'
+        '<svg viewBox="0 0 72 32" class="spark plot" aria-hidden="true">'
+        '<path d="M{}" class="ln sn"/>'
         '<circle cx="{}" cy="{}" r="2" class="fa"/></svg>',
         path,
         f"{points[-1][0]:.1f}",
@@ -104,7 +105,8 @@ def headroom_bar(points: float) -> SafeString:
     known = 0.0 if math.isnan(points) else max(-50.0, min(50.0, points))
     width = abs(known) / 50 * 22
     return format_html(
-        '<svg class="cellbar" viewBox="0 0 44 8" aria-hidden="true"><rect width="44" height="8" class="fq"/>'
+        '<svg class="cellbar" viewBox="0 0 44 8" aria-hidden="true">'
+        '<rect width="44" height="8" class="fq"/>'
         '<rect x="{}" width="{}" height="8" class="{}"/><path d="M22 -1v10" class="st"/></svg>',
         f"{22 if known >= 0 else 22 - width:.1f}",
         f"{width:.1f}",
@@ -117,7 +119,8 @@ def share_bar(share: float, cls: str = "fa") -> SafeString:
     """Return a share in [0, 1] on a track of 44 px."""
     known = 0.0 if math.isnan(share) else max(0.0, min(1.0, share))
     return format_html(
-        '<svg class="cellbar" viewBox="0 0 44 8" aria-hidden="true"><rect width="44" height="8" class="fq"/>'
+        '<svg class="cellbar" viewBox="0 0 44 8" aria-hidden="true">'
+        '<rect width="44" height="8" class="fq"/>'
         '<rect width="{}" height="8" class="{}"/></svg>',
         f"{44 * known:.1f}",
         cls,
@@ -171,10 +174,11 @@ def stage_bar(parts: Sequence[tuple[str, float]]) -> SafeString:
         names.append(format_html("<span>{} {}</span>", name, words.duration(seconds)))
         at += 100 * seconds / total
     return format_html(
-        '<svg class="stagebar plot" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">{}</svg>'
+        '<svg class="stagebar plot" viewBox="0 0 100 8" preserveAspectRatio="none" '
+        'aria-hidden="true">{}</svg>'
         '<p class="stage-names">{}</p>',
-        mark_safe("".join(bars)),  # noqa: S308 - parts are escaped by format_html
-        mark_safe("".join(names)),  # noqa: S308 - parts are escaped by format_html
+        mark_safe("".join(bars)),  # noqa: S308 - every part is escaped
+        mark_safe("".join(names)),  # noqa: S308 - every part is escaped
     )
 
 
@@ -196,7 +200,8 @@ def gauge(
     )
     mark = (
         format_html(
-            '<path d="M{} 58h8l-4,-7z" class="fn"/><text x="{}" y="72" class="mid dim">predicted</text>',
+            '<path d="M{} 58h8l-4,-7z" class="fn"/>'
+            '<text x="{}" y="72" class="mid dim">predicted</text>',
             f"{4 + predicted * 384:.1f}",
             f"{min(360.0, max(30.0, 8 + predicted * 384)):.1f}",
         )

@@ -32,7 +32,10 @@ def submit(request: HttpRequest) -> HttpResponse:
 
 
 def _projects(request: HttpRequest) -> list[str]:
-    """Return the names of the projects the person may submit to, in the order the API tries them."""
+    """Return the names of the projects the person may submit to.
+
+    In the order the API tries them.
+    """
     user_id = request.user.pk
     principal = None if user_id is None else principal_by_user(user_id)
     if principal is None:

@@ -1,0 +1,86 @@
+"""Pictures of the pages of a running instance, for ``docs/screenshots/``.
+
+    python -m tests.browser.screenshots http://127.0.0.1:8000 --user admin --password ...
+
+Each page at 1440 x 900 and 390 x 844, light and dark, as one sees it without scrolling.
+"""
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.browser.chromium import ARGUMENTS, CHROMIUM, NOTHING_LOADS
+
+SIZES = ((1440, 900), (390, 844))
+THEMES = ("light", "dark")
+PATHS = {
+    "overview": "/",
+    "jobs": "/jobs/?q=state:running",
+    "submit": "/submit/?application=wordcount",
+    "map": "/map/",
+    "decisions": "/decisions/",
+    "sampling": "/sampling/",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Take every picture; returns the exit code."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("url")
+    parser.add_argument("--user", default="admin")
+    parser.add_argument("--password", required=True)
+    parser.add_argument("--out", type=Path, default=Path("docs/screenshots"))
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        for width, height in SIZES:
+            for theme in THEMES:
+                context = _signed_in(browser, options, (width, height), theme)
+                _shoot(context, options.url, options.out, f"{width}-{theme}")
+                context.close()
+        browser.close()
+    return 0
+
+
+def _signed_in(
+    browser: Browser, options: object, size: tuple[int, int], theme: str
+) -> BrowserContext:
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme="dark" if theme == "dark" else "light",
+    )
+    page = context.new_page()
+    page.goto(f"{options.url}/login/")  # type: ignore[attr-defined]  # argparse's namespace
+    page.fill("#id_username", options.user)  # type: ignore[attr-defined]  # argparse's namespace
+    page.fill("#id_password", options.password)  # type: ignore[attr-defined]  # argparse's namespace
+    page.click("button[type=submit]")
+    page.wait_for_selector("#strip")
+    page.close()
+    return context
+
+
+def _shoot(context: BrowserContext, url: str, out: Path, suffix: str) -> None:
+    page = context.new_page()
+    for name, path in (PATHS | _found(page, url)).items():
+        page.goto(url + path)
+        page.wait_for_function(NOTHING_LOADS, timeout=20_000)
+        page.wait_for_timeout(800)
+        page.screenshot(path=out / f"{name}-{suffix}.png")
+    page.close()
+
+
+def _found(page: Page, url: str) -> dict[str, str]:
+    """Return the addresses of a running job with a decision and of the server it runs on."""
+    page.goto(f"{url}/jobs/?q=state:running")
+    job = page.locator("#jobs-table tbody tr").nth(7).get_attribute("data-url") or "/jobs/"
+    page.goto(url + job)
+    server = page.locator(".facts a.mono").first.get_attribute("href") or "/map/"
+    return {"job": job, "performance": f"{job}?tab=performance", "server": server}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
