@@ -172,11 +172,11 @@ LIST_PARAMETERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "cursor": ("Where the page starts; follow the next and previous links.", {"type": "string"}),
     "count": ("Also count all matches.", {"type": "string", "enum": ["exact", "estimate"]}),
     "ordering": ("Order of the rows.", {"type": "string"}),
+    "brief": ("Only what identifies the objects.", {"type": "boolean"}),
 }
 SHAPE_PARAMETERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "fields": ("Only these fields, comma separated, dots reach inside.", {"type": "string"}),
     "omit": ("All but these fields, comma separated.", {"type": "string"}),
-    "brief": ("Only what identifies the object.", {"type": "boolean"}),
 }
 
 

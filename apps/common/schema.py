@@ -77,7 +77,9 @@ class BerthSchema(AutoSchema):
         return [self.path.removeprefix("/api/v1/").split("/")[0]]
 
     def get_summary(self) -> str | None:
-        """Return the first line of what the method says about itself."""
+        """Return the first line of what the method, for a list the view, says about itself."""
+        if self._is_page():
+            return self.get_description().split("\n")[0]
         doc = getattr(getattr(self.view, self.method.lower(), None), "__doc__", None) or ""
         return doc.strip().split("\n")[0] or None
 

@@ -40,10 +40,9 @@ class ApiView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Check the caller, then the query parameters; lists read theirs themselves."""
         super().initial(request, *args, **kwargs)
-        if not isinstance(self, ListView):
-            known = set(self.query_parameters)
-            if request.method in {"GET", "HEAD"}:
-                known |= SHAPE_PARAMETERS.keys()
+        is_read = request.method in {"GET", "HEAD"}
+        if not (is_read and isinstance(self, ListView)):
+            known = self.query_parameters | (SHAPE_PARAMETERS.keys() if is_read else set())
             refuse_unknown(request.query_params, known)
 
     def finalize_response(

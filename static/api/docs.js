@@ -9,7 +9,7 @@ window.SwaggerUIBundle({
   domNode: element,
   url: element.dataset.schema,
   deepLinking: true,
-  docExpansion: "none",
+  docExpansion: "list",
   validatorUrl: null,
   requestInterceptor: (request) => {
     request.headers["X-CSRFToken"] = cookie("csrftoken");

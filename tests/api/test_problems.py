@@ -44,6 +44,8 @@ def test_the_catalogue_is_served_to_everybody() -> None:
         ("delete", "/api/v1/jobs/", 405, "method_not_allowed"),
         ("put", "/api/v1/me/", 405, "method_not_allowed"),
         ("get", "/api/v1/me/?verbose=1", 400, "unknown_parameter"),
+        ("get", "/api/v1/me/?brief=true", 400, "unknown_parameter"),
+        ("post", "/api/v1/jobs/?limit=1", 400, "unknown_parameter"),
     ],
 )
 def test_wrong_addresses_and_methods_are_problems(
