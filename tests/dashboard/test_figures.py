@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
+
 """Every figure: the pure part. Titles say the finding, empty input draws axes and a sentence."""
 
 import json

@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
+
 import math
 
 import pytest

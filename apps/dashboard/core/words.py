@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001, RUF002 - the design writes real minus signs, dashes and times
 """Numbers, times and states as people read them.
 
 Unit after a space, minus as "−", thousands with a comma.

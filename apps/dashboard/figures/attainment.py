@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
 """Performance over target, one line per kind of target, as an empirical distribution."""
 
 from dataclasses import dataclass
@@ -17,6 +16,15 @@ NAMES = {
     "throughput_latency": "queries/s",
     "completion_time": "completion",
     "ips": "instr./s",
+}
+TICKS = (0.5, 0.7, 1, 1.4, 2)
+X_AXIS = {
+    "type": "log",
+    "range": [np.log10(LOW), np.log10(HIGH)],
+    "tickvals": TICKS,
+    "ticktext": [f"{tick:g}" for tick in TICKS],
+    "title": {"text": "performance ÷ target (log)"},
+    "fixedrange": True,
 }
 COLOURS = dict(zip(NAMES, theme.CATEGORICAL, strict=False))
 
@@ -94,23 +102,9 @@ def table(data: Attainment) -> Table:
 
 def figure(data: Attainment) -> go.Figure:
     """Return steps on a logarithmic axis; what lies left of 1 has missed."""
-    ticks = [0.5, 0.7, 1, 1.4, 2]
-    x_axis = {
-        "type": "log",
-        "range": [np.log10(LOW), np.log10(HIGH)],
-        "tickvals": ticks,
-        "ticktext": [f"{tick:g}" for tick in ticks],
-        "title": {"text": "performance ÷ target (log)"},
-        "fixedrange": True,
-    }
-    y_axis = {
-        "range": [0, 1],
-        "tickvals": [0, 0.25, 0.5, 0.75, 1],
-        "ticktext": ["0", "25", "50", "75", "100 %"],
-        "fixedrange": True,
-    }
     if not data.jobs:
-        return theme.empty(HEIGHT, "No measurement yet", x=x_axis, y=y_axis)
+        return theme.empty(HEIGHT, "No measurement yet", x=X_AXIS, y=theme.percent_axis())
+    x_axis, y_axis = X_AXIS, theme.percent_axis()
     chart = go.Figure(layout=theme.layout(HEIGHT, xaxis=x_axis, yaxis=y_axis, showlegend=True))
     chart.update_layout(
         margin={"l": 40, "r": 12, "t": 20, "b": 40},
@@ -123,6 +117,14 @@ def figure(data: Attainment) -> go.Figure:
             "itemwidth": 30,
         },
     )
+    _add_halves(chart)
+    for kind in data.kinds:
+        _add_steps(chart, kind)
+    return chart
+
+
+def _add_halves(chart: go.Figure) -> None:
+    """Shade what has missed, and say which side is which."""
     chart.add_shape(
         type="rect",
         x0=LOW,
@@ -154,9 +156,6 @@ def figure(data: Attainment) -> go.Figure:
                 yshift=2,
             )
         )
-    for kind in data.kinds:
-        _add_steps(chart, kind)
-    return chart
 
 
 def _add_steps(chart: go.Figure, kind: KindAttainment) -> None:

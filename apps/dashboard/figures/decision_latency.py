@@ -1,6 +1,7 @@
 """How long decisions take over time, and how often agents collide."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -91,31 +92,8 @@ def figure(data: DecisionLatency) -> go.Figure:
     known = np.concatenate([data.p50_s, data.p95_s, data.p99_s])
     known = known[~np.isnan(known)] * 1000
     low, high = np.log10(max(known.min(), 1e-4)) - 0.1, np.log10(known.max()) + 0.15
-    ticks = [t for t in _log_ticks() if 10**low <= t <= 10**high]
     last = float(data.times_s[-1])
-    chart = go.Figure(
-        layout=theme.layout(
-            HEIGHT,
-            margin={"l": 40, "r": RIGHT, "t": 20, "b": 22},
-            xaxis={**theme.time_axis(float(data.times_s[0]), last, ticks=4), "anchor": "y2"},
-            yaxis={
-                "domain": [0.27, 1],
-                "type": "log",
-                "range": [low, high],
-                "tickvals": ticks,
-                "ticktext": [f"{t:g}" for t in ticks],
-                "fixedrange": True,
-            },
-            yaxis2={
-                "domain": [0, 0.18],
-                "range": [0, max(1.0, float(data.conflicts.max()))],
-                "showticklabels": False,
-                "showgrid": False,
-                "fixedrange": True,
-            },
-            hovermode="x",
-        )
-    )
+    chart = go.Figure(layout=_layout(data, low, high))
     chart.add_annotation(theme.axis_name("ms (log)"))
     _add_percentiles(chart, data, last, pixels=(HEIGHT - 42) * 0.73 / (high - low))
     chart.add_bar(
@@ -125,33 +103,38 @@ def figure(data: DecisionLatency) -> go.Figure:
         marker={"color": theme.MUTED},
         hovertemplate="%{y} conflicts<extra></extra>",
     )
-    lost = int(data.conflicts.sum())
-    chart.add_annotation(
-        theme.note(
-            "conflicts",
-            xref="paper",
-            x=1,
-            xanchor="left",
-            xshift=5,
-            yref="paper",
-            y=0.13,
-            yanchor="middle",
-            font={"color": theme.MUTED},
-        )
-    )
-    chart.add_annotation(
-        theme.note(
-            words.thousands(lost),
-            xref="paper",
-            x=1,
-            xanchor="left",
-            xshift=5,
-            yref="paper",
-            y=0.03,
-            yanchor="middle",
-        )
-    )
+    chart.add_annotation(theme.beside("conflicts", y=0.13, colour=theme.MUTED))
+    chart.add_annotation(theme.beside(words.thousands(data.conflicts.sum()), y=0.03))
     return chart
+
+
+def _layout(data: DecisionLatency, low: float, high: float) -> dict[str, Any]:
+    """Return two plots on one time axis; ``low`` and ``high`` are powers of ten."""
+    ticks = [t for t in _log_ticks() if 10**low <= t <= 10**high]
+    return theme.layout(
+        HEIGHT,
+        margin={"l": 40, "r": RIGHT, "t": 20, "b": 22},
+        xaxis={
+            **theme.time_axis(float(data.times_s[0]), float(data.times_s[-1]), ticks=4),
+            "anchor": "y2",
+        },
+        yaxis={
+            "domain": [0.27, 1],
+            "type": "log",
+            "range": [low, high],
+            "tickvals": ticks,
+            "ticktext": [f"{t:g}" for t in ticks],
+            "fixedrange": True,
+        },
+        yaxis2={
+            "domain": [0, 0.18],
+            "range": [0, max(1.0, float(data.conflicts.max()))],
+            "showticklabels": False,
+            "showgrid": False,
+            "fixedrange": True,
+        },
+        hovermode="x",
+    )
 
 
 def _add_percentiles(
@@ -183,7 +166,7 @@ def _add_percentiles(
 
 
 def _log_ticks() -> list[float]:
-    return [m * 10.0**e for e in range(-4, 5) for m in (1, 2, 5)][::1]
+    return [m * 10.0**e for e in range(-4, 5) for m in (1, 2, 5)]
 
 
 def _highest(series: Floats) -> float:

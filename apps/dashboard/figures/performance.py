@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
 """Performance of one job over time against its target, with what was predicted."""
 
 from dataclasses import dataclass
@@ -131,6 +130,16 @@ def figure(data: Performance) -> go.Figure:
         theme.axis_name("performance ÷ target" if data.has_target else "work done", xshift=-40)
     )
     labels = _add_main(chart, data, main)
+    _add_processors(chart, data, last)
+    for label in theme.end_labels(labels, x=last, pixels_per_unit=(HEIGHT - 48) * 0.7 / highest):
+        chart.add_annotation(label)
+    for moment in data.moments:
+        _add_moment(chart, moment)
+    return chart
+
+
+def _add_processors(chart: go.Figure, data: Performance, last: float) -> None:
+    """Draw the share of its cores in use beneath."""
     chart.add_scatter(
         x=data.times_s,
         y=np.round(data.cpu, 4),
@@ -139,8 +148,6 @@ def figure(data: Performance) -> go.Figure:
         line={"color": theme.MUTED, "width": 1.5},
         hovertemplate="%{y:.0%} of its cores in use<extra></extra>",
     )
-    for label in theme.end_labels(labels, x=last, pixels_per_unit=(HEIGHT - 48) * 0.7 / highest):
-        chart.add_annotation(label)
     chart.add_annotation(
         theme.note(
             f"CPU {words.percent(float(data.cpu[-1]), 0)}",
@@ -151,9 +158,6 @@ def figure(data: Performance) -> go.Figure:
             xshift=5,
         )
     )
-    for moment in data.moments:
-        _add_moment(chart, moment)
-    return chart
 
 
 def _add_main(
@@ -161,15 +165,7 @@ def _add_main(
 ) -> list[tuple[str, float, str, bool]]:
     labels: list[tuple[str, float, str, bool]] = []
     if data.has_target:
-        chart.add_shape(
-            type="line",
-            xref="paper",
-            x0=0,
-            x1=1,
-            y0=1,
-            y1=1,
-            line={"color": theme.TEXT_2, "width": 1, "dash": "dot"},
-        )
+        chart.add_shape(theme.level(1))
         labels.append(("target", 1.0, theme.TEXT_2, False))
         if not np.isnan(data.predicted):
             _add_prediction(chart, data)
@@ -208,15 +204,7 @@ def _add_prediction(chart: go.Figure, data: Performance) -> None:
             line={"width": 0},
             fillcolor=theme.faded(theme.MUTED),
         )
-    chart.add_shape(
-        type="line",
-        xref="paper",
-        x0=0,
-        x1=1,
-        y0=data.predicted,
-        y1=data.predicted,
-        line={"color": theme.MUTED, "width": 1, "dash": "dash"},
-    )
+    chart.add_shape(theme.level(data.predicted, colour=theme.MUTED, dash="dash"))
 
 
 def _add_moment(chart: go.Figure, moment: Moment) -> None:

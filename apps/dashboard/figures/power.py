@@ -75,11 +75,8 @@ def table(data: Power) -> Table:
 
 def figure(data: Power) -> go.Figure:
     """One line between two dotted bounds."""
-    y_axis = {
-        "range": [0, max(data.peak_watts, 1.0) / 1000 * 1.08],
-        "fixedrange": True,
-        "nticks": 5,
-    }
+    top_kw = max(data.peak_watts, 1.0) / 1000 * 1.08
+    y_axis = {"range": [0, top_kw], "fixedrange": True, "nticks": 5}
     if not data.watts.size:
         return theme.empty(
             HEIGHT, "No reading yet", x={"range": [0, 1], "showticklabels": False}, y=y_axis
@@ -95,17 +92,8 @@ def figure(data: Power) -> go.Figure:
         )
     )
     chart.add_annotation(theme.axis_name("kW"))
-    for name, watts in (("idle", data.idle_watts), ("peak", data.peak_watts)):
-        chart.add_shape(
-            type="line",
-            xref="paper",
-            x0=0,
-            x1=1,
-            y0=watts / 1000,
-            y1=watts / 1000,
-            line={"color": theme.TEXT_2, "width": 1, "dash": "dot"},
-            name=name,
-        )
+    for watts in (data.idle_watts, data.peak_watts):
+        chart.add_shape(theme.level(watts / 1000))
     chart.add_scatter(
         x=data.times_s,
         y=np.round(data.watts / 1000, 4),
@@ -114,7 +102,7 @@ def figure(data: Power) -> go.Figure:
         hovertemplate="%{y:.3s} kW<extra></extra>",
     )
     now = float(data.watts[-1]) / 1000
-    pixels = (HEIGHT - 42) / (max(data.peak_watts, 1.0) / 1000 * 1.08)
+    pixels = (HEIGHT - 42) / top_kw
     for label in theme.end_labels(
         [
             ("all idle", data.idle_watts / 1000, theme.MUTED, False),

@@ -1,7 +1,7 @@
-# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
 """What the tenants of one server cause and tolerate in the ten shared resources."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,6 +13,7 @@ from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 268
+TOO_MUCH = {"color": "var(--bad)"}
 Floats = NDArray[np.float64]
 
 
@@ -84,27 +85,7 @@ def figure(data: Pressure) -> go.Figure:
     """One bar per source, a mark where the pickiest tenant's limit lies."""
     names = [_name(i) for i in range(len(SOURCES))]
     over = data.caused > data.tolerated
-    chart = go.Figure(
-        layout=theme.layout(
-            HEIGHT,
-            margin={"l": 118, "r": 48, "t": 8, "b": 24},
-            xaxis={
-                "range": [0, 100],
-                "tickvals": [0, 25, 50, 75, 100],
-                "showgrid": True,
-                "fixedrange": True,
-            },
-            yaxis={
-                "range": [len(names) - 0.5, -0.5],
-                "tickvals": list(range(len(names))),
-                "ticktext": names,
-                "showgrid": False,
-                "fixedrange": True,
-                "automargin": False,
-            },
-            bargap=0.45,
-        )
-    )
+    chart = go.Figure(layout=_layout(names))
     chart.add_bar(
         x=np.round(data.caused, 2),
         y=np.arange(len(names)),
@@ -121,21 +102,36 @@ def figure(data: Pressure) -> go.Figure:
         customdata=[name or "no tenant" for name in data.picky],
         hovertemplate="%{x:.0f} points tolerated<br>%{customdata}<extra></extra>",
     )
-    for i in range(len(names)):
-        if over[i]:
-            chart.add_annotation(
-                theme.note(
-                    "too much",
-                    xref="paper",
-                    x=1,
-                    xanchor="left",
-                    xshift=4,
-                    y=i,
-                    font={"color": "var(--bad)"},
-                )
+    for i in np.flatnonzero(over):
+        chart.add_annotation(
+            theme.note(
+                "too much", xref="paper", x=1, xanchor="left", xshift=4, y=int(i), font=TOO_MUCH
             )
+        )
     return chart
 
 
 def _name(index: int) -> str:
     return words.SOURCE_NAMES[SOURCES[index]]
+
+
+def _layout(names: list[str]) -> dict[str, Any]:
+    return theme.layout(
+        HEIGHT,
+        margin={"l": 118, "r": 48, "t": 8, "b": 24},
+        xaxis={
+            "range": [0, 100],
+            "tickvals": [0, 25, 50, 75, 100],
+            "showgrid": True,
+            "fixedrange": True,
+        },
+        yaxis={
+            "range": [len(names) - 0.5, -0.5],
+            "tickvals": list(range(len(names))),
+            "ticktext": names,
+            "showgrid": False,
+            "fixedrange": True,
+            "automargin": False,
+        },
+        bargap=0.45,
+    )

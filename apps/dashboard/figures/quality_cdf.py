@@ -119,12 +119,7 @@ def figure(data: QualityCdf) -> go.Figure:
                 "title": {"text": "rank of the unit found, 1 = best of all"},
                 "fixedrange": True,
             },
-            yaxis={
-                "range": [0, 1],
-                "tickvals": [0, 0.25, 0.5, 0.75, 1],
-                "ticktext": ["0", "25", "50", "75", "100 %"],
-                "fixedrange": True,
-            },
+            yaxis=theme.percent_axis(),
         )
     )
     chart.add_annotation(theme.axis_name("decisions at or below", xshift=-40))
@@ -155,6 +150,21 @@ def _add_promise(chart: go.Figure, data: QualityCdf) -> None:
         line={"color": theme.MUTED, "width": 1.5},
         hovertemplate="%{y:.1%} promised at or below %{x:.2f}<extra></extra>",
     )
+    _add_threshold(chart, data)
+    chart.add_annotation(
+        theme.note(
+            f"promised x{superscript(data.sample_size)}{' ± limit' if data.samples else ''}",
+            x=_inverse(0.86, data.sample_size),
+            y=0.86,
+            xanchor="right",
+            xshift=-14,
+            font={"color": theme.MUTED},
+        )
+    )
+
+
+def _add_threshold(chart: go.Figure, data: QualityCdf) -> None:
+    """Mark the promise at one rank and say it in words."""
     at, chance = data.threshold, data.promised
     for x0, x1, y0, y1 in ((at, at, 0, chance), (0, at, chance, chance)):
         chart.add_shape(
@@ -183,16 +193,6 @@ def _add_promise(chart: go.Figure, data: QualityCdf) -> None:
             xshift=-8,
             yshift=3,
             font={"color": theme.TEXT, "weight": 600},
-        )
-    )
-    chart.add_annotation(
-        theme.note(
-            f"promised x{superscript(data.sample_size)}{' ± limit' if data.samples else ''}",
-            x=_inverse(0.86, data.sample_size),
-            y=0.86,
-            xanchor="right",
-            xshift=-14,
-            font={"color": theme.MUTED},
         )
     )
 

@@ -1,10 +1,10 @@
-# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
 """Waiting jobs by reason.
 
 A small line per reason, how many wait now, how long they have waited.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -102,32 +102,41 @@ def figure(data: QueueByReason) -> go.Figure:
     first, last = float(data.times_s[0]), float(data.times_s[-1])
     longest = max((r.wait_p95_s for r in data.reasons if not np.isnan(r.wait_p95_s)), default=60.0)
     rows = max(len(data.reasons), 3)
-    chart = go.Figure(
-        layout=theme.layout(
-            HEIGHT,
-            margin={"l": 4, "r": 8, "t": 20, "b": 22},
-            xaxis={
-                **theme.time_axis(first, last, ticks=3),
-                "domain": [0, LINES_END],
-                "showspikes": False,
-                "fixedrange": True,
-            },
-            xaxis2={
-                "domain": [BARS_START, 1],
-                "range": [0, max(longest, 1.0) * 1.05],
-                "showticklabels": False,
-                "ticks": "",
-                "anchor": "y",
-                "fixedrange": True,
-            },
-            yaxis={"range": [rows, 0], "visible": False, "fixedrange": True},
-            barmode="overlay",
-        )
-    )
+    chart = go.Figure(layout=_layout(first, last, longest, rows))
     scale = max(1.0, *(_peak(reason) for reason in data.reasons))
     most = max(range(len(data.reasons)), key=lambda i: data.reasons[i].now)
     for i, reason in enumerate(data.reasons):
         _add_row(chart, data.times_s, reason, at=i, scale=scale, strong=i == most)
+    _add_heads(chart, longest)
+    return chart
+
+
+def _layout(first: float, last: float, longest: float, rows: int) -> dict[str, Any]:
+    """Return lines at the left over cluster time, spans at the right over time waited."""
+    return theme.layout(
+        HEIGHT,
+        margin={"l": 4, "r": 8, "t": 20, "b": 22},
+        xaxis={
+            **theme.time_axis(first, last, ticks=3),
+            "domain": [0, LINES_END],
+            "showspikes": False,
+            "fixedrange": True,
+        },
+        xaxis2={
+            "domain": [BARS_START, 1],
+            "range": [0, max(longest, 1.0) * 1.05],
+            "showticklabels": False,
+            "ticks": "",
+            "anchor": "y",
+            "fixedrange": True,
+        },
+        yaxis={"range": [rows, 0], "visible": False, "fixedrange": True},
+        barmode="overlay",
+    )
+
+
+def _add_heads(chart: go.Figure, longest: float) -> None:
+    """Name the columns and the end of the scale of waiting."""
     chart.add_annotation(
         theme.note(
             words.duration(longest),
@@ -153,7 +162,6 @@ def figure(data: QueueByReason) -> go.Figure:
                 font={"color": theme.MUTED},
             )
         )
-    return chart
 
 
 def _peak(reason: ReasonQueue) -> float:
@@ -189,6 +197,22 @@ def _add_row(
         customdata=reason.waiting,
         hovertemplate=f"%{{customdata:.0f}} waiting<br>{reason.name}<extra></extra>",
     )
+    _add_row_words(chart, reason, at=at, strong=strong)
+    if not np.isnan(reason.wait_p50_s):
+        chart.add_scatter(
+            x=[reason.wait_p50_s, reason.wait_p95_s],
+            y=[at + 0.66, at + 0.66],
+            xaxis="x2",
+            mode="lines",
+            line={"color": colour if strong else theme.RULE, "width": 5},
+            hovertemplate=(
+                f"{words.duration(reason.wait_p50_s)} to {words.duration(reason.wait_p95_s)} "
+                f"waited, p50 to p95<br>{reason.name}<extra></extra>"
+            ),
+        )
+
+
+def _add_row_words(chart: go.Figure, reason: ReasonQueue, *, at: int, strong: bool) -> None:
     weight = {"weight": 600, "color": theme.TEXT} if strong else {}
     chart.add_annotation(
         theme.note(
@@ -212,15 +236,3 @@ def _add_row(
             font=weight,
         )
     )
-    if not np.isnan(reason.wait_p50_s):
-        chart.add_scatter(
-            x=[reason.wait_p50_s, reason.wait_p95_s],
-            y=[at + 0.66, at + 0.66],
-            xaxis="x2",
-            mode="lines",
-            line={"color": colour if strong else theme.RULE, "width": 5},
-            hovertemplate=(
-                f"{words.duration(reason.wait_p50_s)} to {words.duration(reason.wait_p95_s)} "
-                f"waited, p50 to p95<br>{reason.name}<extra></extra>"
-            ),
-        )

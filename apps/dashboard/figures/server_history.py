@@ -66,16 +66,10 @@ def table(data: ServerHistory) -> Table:
 
 def figure(data: ServerHistory) -> go.Figure:
     """Two lines with their names at the right end."""
-    y_axis = {
-        "range": [0, 1.02],
-        "tickvals": [0, 0.25, 0.5, 0.75, 1],
-        "ticktext": ["0", "25", "50", "75", "100 %"],
-        "fixedrange": True,
-    }
+    y_axis = theme.percent_axis(1.02)
     if not data.times_s.size or np.isnan(data.used).all():
-        return theme.empty(
-            HEIGHT, "No frame yet", x={"range": [0, 1], "showticklabels": False}, y=y_axis
-        )
+        blank = {"range": [0, 1], "showticklabels": False}
+        return theme.empty(HEIGHT, "No frame yet", x=blank, y=y_axis)
     last = float(data.times_s[-1])
     chart = go.Figure(
         layout=theme.layout(
@@ -103,14 +97,9 @@ def figure(data: ServerHistory) -> go.Figure:
         )
         known = series[~np.isnan(series)]
         if known.size:
-            labels.append(
-                (
-                    f"{name} {words.percent(float(known[-1]), 0)}",
-                    float(known[-1]),
-                    theme.TEXT if strong else theme.TEXT_2,
-                    strong,
-                )
-            )
+            text = f"{name} {words.percent(float(known[-1]), 0)}"
+            tone = theme.TEXT if strong else theme.TEXT_2
+            labels.append((text, float(known[-1]), tone, strong))
     for label in theme.end_labels(labels, x=last, pixels_per_unit=166):
         chart.add_annotation(label)
     return chart

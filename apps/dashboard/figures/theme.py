@@ -52,6 +52,44 @@ def layout(height: int, **changes: Any) -> dict[str, Any]:
     }
 
 
+def percent_axis(top: float = 1.0) -> dict[str, Any]:
+    """Return an axis of shares with a line at each quarter and the unit on the last."""
+    return {
+        "range": [0, top],
+        "tickvals": [0, 0.25, 0.5, 0.75, 1],
+        "ticktext": ["0", "25", "50", "75", "100 %"],
+        "fixedrange": True,
+    }
+
+
+def beside(text: str, *, y: float, colour: str = TEXT_2) -> dict[str, Any]:
+    """Return a word at the right of the plot, ``y`` in shares of its height."""
+    return note(
+        text,
+        xref="paper",
+        x=1,
+        xanchor="left",
+        xshift=5,
+        yref="paper",
+        y=y,
+        yanchor="middle",
+        font={"color": colour},
+    )
+
+
+def level(y: float, *, colour: str = TEXT_2, dash: str = "dot") -> dict[str, Any]:
+    """Return a horizontal reference line over the whole plot."""
+    return {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": y,
+        "y1": y,
+        "line": {"color": colour, "width": 1, "dash": dash},
+    }
+
+
 def note(text: str, **where: Any) -> dict[str, Any]:
     """Return a word inside the plot, without an arrow."""
     return {"text": text, "showarrow": False, **where}

@@ -221,7 +221,7 @@ def _add_heat(chart: go.Figure, data: Utilisation) -> None:
         colorscale=theme.SEQUENTIAL,
         # a gap too thin to see keeps plotly.js from a shortcut that sets an inline style
         xgap=1e-6,
-        customdata=np.repeat(np.array(data.row_names)[:, None], data.times_s.size, axis=1),
+        meta={"rows": data.row_names},  # the page repeats each along its row for the hover label
         hovertemplate="%{z:.0%} CPU used<br>%{customdata}<extra></extra>",
         hoverongaps=False,
         yaxis="y2",

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
 """What needs a person: one sentence, one fact, one action each, the most urgent first."""
 
 from dataclasses import dataclass

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
 """A job's facts as its pages word them."""
 
 import json
@@ -159,19 +158,7 @@ def cancel_preview(seen: QuerySet[Job], query: JobQuery) -> dict[str, Any]:
 
 def job_facts(job: Job, *, now_s: float) -> JobFacts:
     """Return the facts under a job's title."""
-    rows = list(
-        Allocation.objects.filter(job=job, released_seq__isnull=True).values_list(
-            "server_id", "cores"
-        )
-    )
-    if not rows and job.state in TERMINAL_STATES:
-        last = job.allocations.order_by("-acquired_seq").first()
-        if last is not None:
-            rows = list(
-                job.allocations.filter(decision_id=last.decision_id).values_list(
-                    "server_id", "cores"
-                )
-            )
+    rows = _latest_places(job)
     servers = dict(
         Server.objects.filter(id__in=[server for server, _ in rows]).values_list(
             "name", "platform__name"
@@ -203,6 +190,24 @@ def job_facts(job: Job, *, now_s: float) -> JobFacts:
         to_start=None if job.started_s is None else max(0.0, job.started_s - job.submitted_s),
         parts=_parts(job),
     )
+
+
+def _latest_places(job: Job) -> list[tuple[int, int]]:
+    """Return (server id, cores) of what the job holds, or last held."""
+    rows = list(
+        Allocation.objects.filter(job=job, released_seq__isnull=True).values_list(
+            "server_id", "cores"
+        )
+    )
+    if not rows and job.state in TERMINAL_STATES:
+        last = job.allocations.order_by("-acquired_seq").first()
+        if last is not None:
+            rows = list(
+                job.allocations.filter(decision_id=last.decision_id).values_list(
+                    "server_id", "cores"
+                )
+            )
+    return rows
 
 
 def _parts(job: Job) -> tuple[tuple[str, float], ...]:

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
 """What the Overview shows."""
 
 from dataclasses import dataclass

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - the design writes real minus signs, dashes and times
 """What the templates need beyond Django's own.
 
 Numbers as people read them, icons, states, small pictures.

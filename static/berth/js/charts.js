@@ -79,11 +79,19 @@ async function draw(chart) {
   const plot = chart.element.querySelector(".plot");
   if (plot.hidden || !plot.clientWidth) return;
   const figure = coloured(structuredClone(chart.data.figure), mode);
+  for (const trace of figure.data) named(trace);
   figure.layout.template = theme[mode];
   figure.layout.autosize = true;
   fit(figure.layout, plot.clientWidth);
   if (plot.getAttribute("aria-busy")) { plot.textContent = ""; plot.removeAttribute("aria-busy"); }
   await Plotly.react(plot, figure.data, figure.layout, theme.config);
+}
+
+/* A heatmap's row names travel once; the hover label wants one per cell. */
+function named(trace) {
+  if (!trace.meta?.rows) return;
+  const columns = trace.z.shape ? Number(String(trace.z.shape).split(",")[1]) : trace.z[0]?.length ?? 0;
+  trace.customdata = trace.meta.rows.map((name) => new Array(columns).fill(name));
 }
 
 /* Narrow plots keep their text size and lose ticks instead. */
