@@ -2,7 +2,11 @@
 
 from typing import Any
 
-CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {}
+CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
+    # wall seconds
+    "operations.prune": {"task": "operations.prune", "schedule": 3600.0},
+    "operations.sweep": {"task": "operations.sweep", "schedule": 10.0},
+}
 CELERY_TASK_ROUTES: dict[str, dict[str, str]] = {
     "scheduling.agent": {"queue": "agents"},
 }
