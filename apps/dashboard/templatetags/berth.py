@@ -182,15 +182,20 @@ def stage_bar(parts: Sequence[tuple[str, float]]) -> SafeString:
 
 
 @register.simple_tag
-def gauge(
-    share: float, predicted: float | None, has_target: bool, ratio: float | None
-) -> SafeString:
-    """Return performance over target on a track from 0 to 2 with the target in the middle.
+def progress(share: float) -> SafeString:
+    """Return the share of the work done on a track."""
+    return format_html(
+        '<svg class="stagebar plot" viewBox="0 0 100 8" preserveAspectRatio="none" '
+        'role="img" aria-label="{}"><rect width="100" height="8" class="fq"/>'
+        '<rect width="{}" height="8" class="fa"/></svg>',
+        words.percent(share, 0),
+        f"{100 * max(0.0, min(1.0, share)):.2f}",
+    )
 
-    Blank without a target.
-    """
-    if not has_target:
-        return mark_safe("")
+
+@register.simple_tag
+def gauge(share: float, predicted: float | None, ratio: float | None) -> SafeString:
+    """Return performance over target on a track from 0 to 2 with the target in the middle."""
     x = 8 + share * 384
     bar = (
         format_html('<rect x="8" y="34" width="{}" height="8" class="fa"/>', f"{x - 8:.1f}")

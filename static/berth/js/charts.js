@@ -1,5 +1,6 @@
 /* Charts: asks for a figure when it comes into view, draws it with Plotly in the colours of the theme, keeps zoom,
    offers its table and exports. The Plotly bundle is loaded with the first chart. */
+const FAST_MS = 1900;
 const SLOW_MS = 5000;
 const charts = new Map();
 let library = null;
@@ -25,7 +26,7 @@ export function startCharts() {
 export async function refreshCharts() {
   const now = Date.now();
   const due = [...charts.values()].filter((chart) => chart.visible && chart.element.isConnected
-    && now - chart.asked >= ("slow" in chart.element.dataset ? SLOW_MS : 950));
+    && now - chart.asked >= ("slow" in chart.element.dataset ? SLOW_MS : FAST_MS));
   for (const chart of due) await load(chart);
 }
 
