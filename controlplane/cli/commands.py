@@ -54,12 +54,24 @@ def check(client: Client, args: Namespace) -> int:
     """Ask what would happen to a job; nothing is written."""
     found = client.post("/api/v1/checks/", read_job(args)).body
     _print(render(found, args.output, _check_table(found)))
-    return Exit.OK if found.get("feasible") else Exit.INFEASIBLE
+    return Exit.INFEASIBLE if found["feasible"] is False else Exit.OK
 
 
 def _check_table(found: Mapping[str, Any]) -> str:
-    shown = {name: value for name, value in found.items() if not isinstance(value, dict | list)}
-    return facts(shown)
+    predicted, guarantee = found["predicted"], found["guarantee"]
+    shown = {
+        "outcome": found["outcome"],
+        "units": found["units"],
+        "platforms": ", ".join(found["platforms"]) or None,
+        "servers": ", ".join(found["servers"][:5]) or None,
+        "predicted": predicted["value"] if predicted else None,
+        "target met": percent(found["probability_met"]),
+        "examined": f"{found['units_examined']} of {found['units_eligible']} eligible units",
+        "guarantee": guarantee["statement"] if guarantee else None,
+    }
+    lines = [found["summary"], "", facts(shown)]
+    lines += [f"feasible: {suggestion['text']}" for suggestion in found["suggestions"]]
+    return "\n".join(lines)
 
 
 def find_job(client: Client, key: str) -> dict[str, Any]:

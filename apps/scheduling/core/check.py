@@ -1,0 +1,242 @@
+"""What would happen to a job submitted now: the whole path on a snapshot, writing nothing."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from apps.classification.core.profile import Profile
+from apps.inventory.core.snapshot import Snapshot
+from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized, Work, size
+from apps.scheduling.core.types import Placed, Policy, Refused, Request, Within
+from apps.workloads.core.spec import JobSpec
+from apps.workloads.core.targets import CompletionTime, InstructionRate, ThroughputLatency
+
+SLACK: Final = 1.02  # a suggested target is a little easier than the best that was predicted
+SHOWN_CANDIDATES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A target that would be feasible, and a sentence that says so."""
+
+    text: str
+    target: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The answer to "what if".
+
+    Attributes
+    ----------
+    outcome : "placed" (would start now), "waits", "infeasible" or "profiling" (not known yet)
+    feasible : whether the target can be met at all; None = not known before profiling
+    reason : code of `workloads.core.reasons.Reason`
+    predicted, low, high : performance in the target's unit; None = not predicted
+    probability_met : that the target is met there
+    dropped : units each filter took out
+    """
+
+    outcome: str
+    feasible: bool | None
+    reason: str
+    summary: str
+    units: int | None = None
+    platforms: Sequence[str] = ()
+    servers: Sequence[str] = ()
+    predicted: float | None = None
+    low: float | None = None
+    high: float | None = None
+    probability_met: float | None = None
+    examined: int = 0
+    eligible: int = 0
+    rank_threshold: float | None = None
+    probability: float | None = None
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    suggestions: Sequence[Suggestion] = ()
+    candidates: Sequence[Mapping[str, Any]] = ()
+    snapshot: int = 0
+
+
+def check(
+    spec: JobSpec,
+    profile: Profile | None,
+    snapshot: Snapshot,
+    policy: Policy,
+    rng: np.random.Generator,
+) -> Checked:
+    """Size and place a job on a snapshot.
+
+    Parameters
+    ----------
+    profile : of the application; None = it has none yet
+
+    Returns
+    -------
+    What the agent would decide now; the draw of a sampling policy may differ.
+    """
+    if profile is None:
+        return Checked(
+            outcome="profiling",
+            feasible=None,
+            reason="WaitingForProfile",
+            summary=f"{spec.application} is new: it is profiled first, then sized and placed.",
+            snapshot=snapshot.sequence,
+        )
+    sized = _size(spec, profile, snapshot)
+    if isinstance(sized, Infeasible):
+        return _infeasible(spec, sized, snapshot)
+    request = _request(spec, profile, sized)
+    (decided,) = policy.place(snapshot, [request], rng)
+    if isinstance(decided, Refused):
+        return _refused(sized, decided)
+    return _placed(sized, decided, snapshot)
+
+
+def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
+    """Return what sizing must know, counted from a snapshot: open units of each platform."""
+    topology = snapshot.topology
+    n = len(topology.platform_name)
+    opened = np.where(snapshot.server_open, topology.server_units, 0)
+    largest = np.zeros(n, dtype=np.int64)
+    np.maximum.at(largest, topology.server_platform, opened)
+    total = np.bincount(topology.server_platform, weights=opened, minlength=n)
+    return ClusterFacts(
+        platforms=topology.platform_name,
+        units=tuple(int(units) for units in total),
+        server_units=tuple(int(units) for units in largest),
+    )
+
+
+def _size(spec: JobSpec, profile: Profile, snapshot: Snapshot) -> Sized | Infeasible:
+    constraints = spec.constraints
+    work = Work(
+        input_bytes=float(spec.input_bytes),
+        tasks=spec.tasks if spec.tasks > 1 else None,
+        platforms=frozenset(constraints.platforms) or None,
+        locality=Within(constraints.locality) if constraints.locality else None,
+    )
+    sized = size(profile, spec.target, work, cluster_facts(snapshot))
+    if spec.units is None or isinstance(sized, Infeasible):
+        return sized
+    # A fixed size outranks ours; what is predicted for ours is then not what would happen.
+    return Sized(
+        spec.units, work.platforms, sized.locality, math.nan, math.nan, math.nan, math.nan
+    )
+
+
+def _request(spec: JobSpec, profile: Profile, sized: Sized) -> Request:
+    constraints = spec.constraints
+    return Request(
+        job="check",
+        units=sized.units,
+        caused=profile.caused,
+        tolerated=profile.tolerated,
+        platform_speed=profile.platform_speed,
+        unit_memory_bytes=spec.unit_memory_bytes,
+        unit_network_bps=spec.unit_network_bps,
+        unit_storage_bytes=spec.unit_storage_bytes,
+        gang=spec.gang,
+        platforms=sized.platforms,
+        labels=frozenset(f"{key}={value}" for key, value in constraints.labels.items()),
+        locality=sized.locality,
+        spread=Within(constraints.spread) if constraints.spread else None,
+    )
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _infeasible(spec: JobSpec, sized: Infeasible, snapshot: Snapshot) -> Checked:
+    best = f" The best is {sized.units} units of {sized.platform}." if sized.platform else ""
+    return Checked(
+        outcome="infeasible",
+        feasible=False,
+        reason="InfeasibleTarget",
+        summary=f"The target cannot be met: {sized.suggestion}.{best}",
+        units=sized.units or None,
+        platforms=(sized.platform,) if sized.platform else (),
+        predicted=_known(sized.best),
+        suggestions=tuple(_easier(spec, sized.best)),
+        snapshot=snapshot.sequence,
+    )
+
+
+def _easier(spec: JobSpec, best: float) -> Sequence[Suggestion]:
+    """Return the nearest target that is predicted to be feasible."""
+    if not math.isfinite(best) or best <= 0.0:
+        return ()
+    match spec.target:
+        case CompletionTime():
+            seconds = math.ceil(best * SLACK)
+            text = f"done in {seconds:,} s"
+            return (Suggestion(text, {"kind": "completion_time", "seconds": seconds}),)
+        case ThroughputLatency() as wanted:
+            latency = float(f"{best * SLACK:.3g}")
+            text = f"p{wanted.percentile:g} within {latency * 1e3:g} ms at {wanted.qps:g} qps"
+            return (Suggestion(text, {**wanted.as_json(), "latency_seconds": latency}),)
+        case InstructionRate():
+            ips = float(f"{best / SLACK:.3g}")
+            return (Suggestion(f"{ips:.3g} instructions/s", {"kind": "ips", "ips": ips}),)
+        case _:
+            return ()
+
+
+def _refused(sized: Sized, refused: Refused) -> Checked:
+    return Checked(
+        outcome="infeasible" if refused.reason.is_permanent else "waits",
+        feasible=not refused.reason.is_permanent,
+        reason=refused.reason.value,
+        summary=f"It would not start now: {refused.detail or refused.reason.value}.",
+        units=sized.units,
+        platforms=tuple(sorted(sized.platforms or ())),
+        predicted=_known(sized.predicted),
+        low=_known(sized.low),
+        high=_known(sized.high),
+        probability_met=_known(sized.probability),
+        examined=refused.examined,
+        eligible=refused.eligible,
+        dropped=refused.dropped,
+        snapshot=refused.sequence,
+    )
+
+
+def _placed(sized: Sized, placed: Placed, snapshot: Snapshot) -> Checked:
+    topology = snapshot.topology
+    servers = [topology.server_name[i] for i in topology.unit_server[placed.units]]
+    distinct = list(dict.fromkeys(servers))
+    units = "1 unit" if sized.units == 1 else f"{sized.units} units"
+    count = "1 server" if len(distinct) == 1 else f"{len(distinct)} servers"
+    return Checked(
+        outcome="placed",
+        feasible=True,
+        reason="Starting",
+        summary=f"It would start now: {units} on {count}, {distinct[0]} first.",
+        units=sized.units,
+        platforms=tuple(sorted(sized.platforms or ())),
+        servers=distinct,
+        predicted=_known(sized.predicted),
+        low=_known(sized.low),
+        high=_known(sized.high),
+        probability_met=_known(sized.probability),
+        examined=placed.examined,
+        eligible=placed.eligible,
+        rank_threshold=placed.rank_threshold,
+        probability=placed.probability,
+        dropped=placed.dropped,
+        candidates=tuple(
+            {
+                "server": topology.server_name[candidate.server],
+                "quality": _known(candidate.quality),
+                "target": _known(candidate.target),
+                "closeness": _known(candidate.closeness),
+                "verdict": str(candidate.verdict),
+            }
+            for candidate in placed.candidates[:SHOWN_CANDIDATES]
+        ),
+        snapshot=placed.sequence,
+    )
