@@ -267,3 +267,41 @@ def test_the_same_job_is_shown_for_programs(visitor: Visitor) -> None:
     shown = page.locator("#code-curl").inner_text()
     assert '"application":"wordcount"' in shown
     assert page.locator("#key").inner_text() in shown
+
+
+CHECKED = {
+    "dry_run": True,
+    "outcome": "infeasible",
+    "feasible": False,
+    "known": True,
+    "summary": "The target cannot be met: done in 5 s.",
+    "reason": "InfeasibleTarget",
+    "next_action": "Relax the target to what the explanation calls feasible.",
+    "units": 12,
+    "platforms": ["cr1.8xlarge"],
+    "servers": [],
+    "predicted": {"value": 41.0, "low": None, "high": None},
+    "probability_met": None,
+    "units_examined": 0,
+    "units_eligible": 0,
+    "dropped": {},
+    "guarantee": None,
+    "suggestions": [
+        {"text": "done in 42 s", "target": {"kind": "completion_time", "seconds": 42}}
+    ],
+    "candidates": [],
+    "snapshot": 7,
+}
+
+
+def test_an_infeasible_target_offers_the_nearest_feasible_one(visitor: Visitor) -> None:
+    visitor.page.route("**/api/v1/checks/", lambda route: route.fulfill(json=CHECKED))
+    page = visitor.visit("/submit/")
+    page.get_by_label("Application", exact=True).fill("wordcount")
+    page.get_by_label("Done within").fill("5")
+    page.keyboard.press("Enter")
+    expect(page.locator("#p-check")).to_contain_text("The target cannot be met")
+    expect(page.locator("#p-check")).to_contain_text("41 s")
+    assert visitor.serious_findings() == []
+    page.get_by_role("button", name="Use done in 42 s").click()
+    expect(page.get_by_label("Done within")).to_have_value("42")

@@ -70,7 +70,7 @@ class World:
     server: Server
 
 
-def build(*, servers: int = SERVERS, seed: int = 11) -> World:
+def build(*, servers: int = SERVERS, running: int = 70, seed: int = 11) -> World:
     """Fill an empty database."""
     rng = np.random.default_rng(seed)
     now = timezone.now()
@@ -90,7 +90,7 @@ def build(*, servers: int = SERVERS, seed: int = 11) -> World:
     Membership.objects.create(user=operator, project=project, role=Role.SUBMITTER.value)
     machines = _servers(servers)
     apps = [Application.objects.create(name=name, kind=kind) for name, kind in APPLICATIONS]
-    jobs = _jobs(apps, project, operator, rng)
+    jobs = _jobs(apps, project, operator, running, rng)
     decisions = _place(jobs, machines, rng)
     _measure(jobs, rng)
     _frames(machines, rng)
@@ -140,18 +140,13 @@ def _servers(count: int) -> list[Server]:
 
 
 def _jobs(
-    apps: list[Application], project: Project, by: User, rng: np.random.Generator
+    apps: list[Application], project: Project, by: User, running: int, rng: np.random.Generator
 ) -> list[Job]:
-    states = (
-        ["succeeded"] * 60
-        + ["failed"] * 2
-        + ["cancelled"] * 3
-        + ["running"] * 70
-        + ["starting"] * 3
-        + ["queued"] * 14
-        + ["profiling"] * 3
-        + ["submitted"] * 4
-    )
+    counts = {
+        "succeeded": 60, "failed": 2, "cancelled": 3, "running": running, "starting": 3,
+        "queued": 14, "profiling": 3, "submitted": 4,
+    }  # fmt: skip
+    states = [state for state, count in counts.items() for _ in range(count)]
     jobs: list[Job] = []
     for i, state in enumerate(states):
         app = apps[i % len(apps)]
@@ -272,7 +267,11 @@ def _place(jobs: list[Job], machines: list[Server], rng: np.random.Generator) ->
         on = next(s for s in machines if s.id == decision.candidates[0]["server_id"])
         wanted = min(job.units or 1, on.cores)
         if live and len(free[on.id]) < wanted:
-            on = next(s for s in machines if len(free[s.id]) >= wanted)
+            on = next(
+                machines[k]
+                for k in rng.permutation(len(machines))
+                if len(free[machines[k].id]) >= wanted
+            )
             decision.candidates[0]["server_id"] = on.id
         held = [free[on.id].pop(0) for _ in range(wanted)] if live else units[on.id][:wanted]
         caused = [float(v) for v in rng.uniform(2, 40, N_SOURCES)]
@@ -363,9 +362,9 @@ def _decision(job: Job, machines: list[Server], i: int, rng: np.random.Generator
         units_won=(job.units or 1) if placed else 0,
         sample_size=8,
         examined=8 if placed else 0,
-        eligible=612 - 3 * i if placed else 0,
+        eligible=612 - 3 * i % 190 if placed else 0,
         servers_total=len(machines),
-        dropped={"busy": 291 + i, "capacity": 14, "closed": 8},
+        dropped={"busy": 291 + i % 190, "capacity": 14, "closed": 8},
         candidates=rows,
         probability=0.8**8,
         rank=rank if placed else None,

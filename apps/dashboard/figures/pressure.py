@@ -43,6 +43,8 @@ def title(data: Pressure) -> str:
     """Return the tightest source."""
     if not data.tenants:
         return f"{data.server} is empty: nothing causes pressure"
+    if not data.caused.any():
+        return f"The jobs on {data.server} put no pressure on each other"
     room = data.tolerated - data.caused
     if np.isnan(room).all():
         worst = int(np.argmax(data.caused))

@@ -150,39 +150,94 @@ function refuse(error) {
   result.replaceChildren(banner("bad", error.problem.title ?? "Refused", lines, error.problem.request_id));
 }
 
-function fact(dl, name, value) { if (value !== undefined && value !== null && value !== "") dl.append(element("dt", name), element("dd", String(value))); }
+function pairs(rows) {
+  const dl = element("dl", "", "kv check-facts");
+  for (const [name, value] of rows) if (value) dl.append(element("dt", name), element("dd", value));
+  return dl;
+}
+
+const plain = (value, digits = 3) => Number(value.toPrecision(digits)).toLocaleString("en-GB", { maximumFractionDigits: 6 });
+const many = (count, one) => `${count.toLocaleString("en-GB")} ${one}${count === 1 ? "" : "s"}`;
+
+/* A performance in the unit of the kind of target. */
+function performanceText(kind, value) {
+  if (kind === "ips") return value >= 1e9 ? `${plain(value / 1e9)} G instr./s` : `${plain(value)} instr./s`;
+  if (kind === "best_effort") return `${plain(3600 * value)} of the work per hour`;
+  if (value < 1) return `${plain(1000 * value)} ms`;
+  return value < 120 ? `${plain(value)} s` : `${plain(value / 60)} min`;
+}
+
+function predictedText(found, kind) {
+  if (!found.predicted) return "";
+  const { value, low, high } = found.predicted;
+  const interval = low === null || high === null ? "" : ` [${performanceText(kind, low)}, ${performanceText(kind, high)}]`;
+  return performanceText(kind, value) + interval;
+}
 
 function draw(found) {
-  const feasible = found.feasible ?? found.outcome !== "refused";
+  const sent = document_();
+  const { kind } = (sent.spec ?? sent).target;
   const parts = [];
-  if (!feasible) parts.push(banner("warn", found.summary ?? found.reason?.message ?? "It could not start now", [found.next_action ?? found.reason?.next_action ?? ""].filter(Boolean)));
-  else parts.push(element("h2", found.summary ?? "This job can be placed", "check-title"));
-  if (found.known === false || found.profile?.known === false) parts.push(banner("warn", "Unknown application", ["It will be profiled first; the estimate is from n = 0 profile entries."]));
-  const dl = element("dl", "", "kv check-facts");
-  for (const [name, value] of Object.entries(found)) {
-    if (["summary", "next_action", "candidates", "suggestions", "platforms"].includes(name)) continue;
-    fact(dl, name.replaceAll("_", " "), shown(value));
-  }
-  parts.push(dl);
-  if (found.suggestions?.length) {
-    const chips = element("div", "", "chips");
-    for (const suggestion of found.suggestions) {
-      const chip = element("button", suggestion.text ?? JSON.stringify(suggestion.target ?? suggestion), "btn small");
-      chip.type = "button";
-      chip.addEventListener("click", () => use(suggestion.target ?? suggestion));
-      chips.append(chip);
-    }
-    parts.push(element("h3", "Nearest feasible targets"), chips);
-  }
+  if (found.outcome === "placed") parts.push(element("h2", found.summary, "check-title"));
+  else parts.push(banner(found.outcome === "infeasible" ? "bad" : "warn", found.summary, [found.next_action]));
+  if (!found.known) parts.push(element("p", "The estimate would be from n = 0 profile entries, so there is none yet.", "meta check-facts"));
+  if (found.suggestions.length) parts.push(element("h3", "Nearest feasible target", "check-title"), chips(found.suggestions));
+  const chance = found.probability_met === null ? "" : `${plain(100 * found.probability_met)} %`;
+  parts.push(pairs([
+    ["Units", found.units === null ? "" : many(found.units, "unit")],
+    ["Platforms", found.platforms.join(", ")],
+    ["Servers", found.servers.slice(0, 6).join(", ") + (found.servers.length > 6 ? ` and ${found.servers.length - 6} more` : "")],
+    ["Predicted", predictedText(found, kind)],
+    ["Chance to meet the target", chance],
+    ["Examined", found.units_eligible ? `${many(found.units_examined, "unit")} of ${found.units_eligible.toLocaleString("en-GB")} eligible` : ""],
+    ["Guarantee", found.guarantee?.statement ?? ""],
+    ["Snapshot", found.snapshot ? found.snapshot.toLocaleString("en-GB") : ""],
+  ]));
+  if (found.candidates.length) parts.push(candidates(found.candidates));
+  const taken = Object.entries(found.dropped);
+  if (taken.length) parts.push(element("h3", "What the filters took out", "check-title"), pairs(taken.map(([name, n]) => [name.replaceAll("_", " "), many(n, "unit")])));
+  parts.push(element("p", "Nothing was written. A sample is drawn anew when the job is placed.", "meta"));
   result.replaceChildren(...parts);
 }
 
-function shown(value) {
-  if (value === null || value === undefined) return "";
-  if (typeof value === "number") return value.toLocaleString("en-GB", { maximumSignificantDigits: 4 });
-  if (typeof value !== "object") return String(value);
-  if (Array.isArray(value)) return value.map(shown).join(", ");
-  return Object.entries(value).map(([name, inner]) => `${name.replaceAll("_", " ")} ${shown(inner)}`).join(", ");
+function chips(suggestions) {
+  const box = element("div", "", "chips");
+  for (const suggestion of suggestions) {
+    const chip = element("button", `Use ${suggestion.text}`, "btn small");
+    chip.type = "button";
+    chip.addEventListener("click", () => use(suggestion.target));
+    box.append(chip);
+  }
+  return box;
+}
+
+const VERDICTS = { chosen: "would be chosen", outranked: "better than needed", too_noisy: "too contended", no_room: "no room beside the others" };
+
+function candidates(rows) {
+  const box = element("div", "", "table-wrap");
+  box.tabIndex = 0;
+  box.setAttribute("role", "region");
+  box.setAttribute("aria-label", "Candidates");
+  const made = element("table", "", "table tight flush");
+  const head = element("tr");
+  for (const [name, cls] of [["Server", ""], ["Quality", "num"], ["Needs", "num"], ["Match", "num"], ["Verdict", ""]]) {
+    const th = element("th", name, cls);
+    th.scope = "col";
+    head.append(th);
+  }
+  const top = element("thead");
+  top.append(head);
+  const body = element("tbody");
+  for (const row of rows) {
+    const tr = element("tr", "", row.verdict === "chosen" ? "sel" : "");
+    tr.append(element("td", row.server, "mono"));
+    for (const value of [row.quality, row.target, row.closeness]) tr.append(element("td", value === null ? "–" : value.toFixed(3), "num"));
+    tr.append(element("td", VERDICTS[row.verdict] ?? row.verdict));
+    body.append(tr);
+  }
+  made.append(element("caption", "Candidates, best first", "sr"), top, body);
+  box.append(made);
+  return box;
 }
 
 function use(wanted) {
