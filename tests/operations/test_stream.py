@@ -263,6 +263,19 @@ def test_only_known_origins_may_read(
     run(follow)
 
 
+def test_other_ports_of_a_public_host_are_other_sites(
+    bearer: dict[str, str], settings: Settings
+) -> None:
+    settings.BERTH_STREAM_ORIGIN = "https://berth.example:8001"
+
+    async def follow() -> None:
+        async with Reader({**bearer, "Origin": "https://berth.example:9999"}) as reader:
+            await reader.events(1)
+        assert "access-control-allow-origin" not in reader.headers
+
+    run(follow)
+
+
 def test_a_site_that_rebound_its_name_is_refused(
     bearer: dict[str, str], settings: Settings
 ) -> None:

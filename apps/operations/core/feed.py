@@ -49,7 +49,7 @@ class Feed:
         """Add new events, in order."""
         for item in items:
             self._seen = max(self._seen, item.seq)
-            if item.seq > self.position and self.wants(item):
+            if self.wants(item):
                 self.pending.append(item)
         if len(self.pending) > MAX_PENDING:
             self._shrink()

@@ -1,5 +1,6 @@
 """A dry run answers what the agent would decide, and when nothing would, what could."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -90,9 +91,9 @@ def test_the_snapshot_is_left_as_it_was() -> None:
     assert snapshot.unit_free.all()
 
 
-def test_closed_servers_do_not_count_for_sizing() -> None:
-    snapshot = idle(CLUSTER)
-    facts = cluster_facts(snapshot)
+def test_sizing_counts_the_units_of_open_servers() -> None:
+    closed = np.arange(CLUSTER.server_id.size) != 0
+    facts = cluster_facts(replace(idle(CLUSTER), server_open=closed))
     assert facts.platforms == ("J", "A")
-    assert facts.units == (320, 160)
+    assert facts.units == (304, 160)
     assert facts.server_units == (16, 8)
