@@ -155,6 +155,30 @@ def test_a_selection_is_cancelled_after_a_preview(visitor: Visitor) -> None:
     assert doomed.state == "cancelled"
 
 
+def test_everything_that_matches_is_cancelled_in_one_request(visitor: Visitor) -> None:
+    project = visitor.site.world.running.project
+    for name in ("swept-1", "swept-2"):
+        factories.job(name, state="queued", project=project)
+    page = visitor.visit("/jobs/?q=swept")
+    page.get_by_role("button", name="Cancel matching…").click()
+    expect(page.locator("#cancel-what")).to_contain_text("2 jobs would be cancelled: 2 queued")
+    with page.expect_request("**/api/v1/jobs/cancel/**") as sent:
+        page.get_by_role("button", name="Cancel jobs").click()
+    assert sent.value.post_data_json == {"expect": 2}
+    expect(page.locator("#toasts")).to_contain_text("2 jobs cancelled.")
+    assert set(Job.objects.filter(name__startswith="swept").values_list("state", flat=True)) == {
+        "cancelled"
+    }
+
+
+def test_the_tools_of_these_tests_notice_what_is_wrong(visitor: Visitor) -> None:
+    page = visitor.visit("/submit/")
+    page.evaluate("document.querySelector('main').append(document.createElement('img'))")
+    page.evaluate("console.error('noticed')")
+    assert any("image-alt" in finding for finding in visitor.serious_findings())
+    assert "noticed" in visitor.errors
+
+
 def test_a_waiting_job_is_held_and_released(visitor: Visitor) -> None:
     job = factories.job("patient-1", state="queued", project=visitor.site.world.running.project)
     page = visitor.visit(f"/jobs/{job.id}/")

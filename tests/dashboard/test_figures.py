@@ -1,4 +1,3 @@
-
 """Every figure: the pure part. Titles say the finding, empty input draws axes and a sentence."""
 
 import json

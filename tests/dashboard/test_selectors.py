@@ -9,7 +9,7 @@ from apps.dashboard.core.job_query import parse
 from apps.dashboard.core.ranges import TimeRange
 from apps.dashboard.selectors import decisions, frames, jobs, overview, servers, utilisation
 from apps.dashboard.selectors.attention import needs_attention
-from apps.dashboard.selectors.job_facts import api_calls, job_facts, job_rows, spec_of
+from apps.dashboard.selectors.job_facts import api_calls, api_filter, job_facts, job_rows, spec_of
 from apps.inventory.models import ServerState
 from apps.testbed.models import SamplingCheck
 from apps.workloads.core.spec import parse_job
@@ -276,6 +276,19 @@ def test_the_calls_on_the_page_name_the_job() -> None:
     job = factories.job()
     calls = dict(api_calls(job, spec_of(job), host="http://berth"))
     assert f"http://berth/api/v1/jobs/{job.id}/" in calls["This job"]
+
+
+def test_the_rest_filter_lists_the_same_open_jobs() -> None:
+    query = parse("state:running,succeeded app:wc label:team=ml is:below web")
+    assert api_filter(query) == (
+        "state__in=running&application=wc&q=web&label=team%3Aml&attainment__lt=1"
+    )
+    assert api_filter(parse("")) == "state__in=submitted%2Cprofiling%2Cqueued%2Cstarting%2Crunning"
+
+
+@pytest.mark.parametrize("text", ["two words", "priority:3", "state:succeeded"])
+def test_what_rest_cannot_filter_has_no_rest_filter(text: str) -> None:
+    assert api_filter(parse(text)) == ""
 
 
 # ---- decisions ----

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db.models import Count, QuerySet
 
@@ -19,6 +20,12 @@ from apps.workloads.core.reasons import MEANINGS, Meaning, Reason
 from apps.workloads.models import Job
 
 CANCEL_MOST = 500
+OPEN_STATES = tuple(str(state) for state in JobState if state not in TERMINAL_STATES)
+FLAG_FILTERS = {
+    "held": ("held", "true"),
+    "below": ("attainment__lt", "1"),
+    "met": ("attainment__gte", "1"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +160,26 @@ def cancel_preview(seen: QuerySet[Job], query: JobQuery) -> dict[str, Any]:
         "by_state": by_state,
         "ids": [str(pk) for pk in ids],
         "most": CANCEL_MOST,
+        "filter": api_filter(query),
     }
+
+
+def api_filter(query: JobQuery) -> str:
+    """Return the query string that lists the same open jobs over REST; "" where there is none."""
+    wanted = [state for state in OPEN_STATES if not query.states or state in query.states]
+    if len(query.words) > 1 or query.priority is not None or not wanted:
+        return ""
+    pairs = [
+        ("state__in", ",".join(wanted)),
+        ("application", query.app),
+        ("target_kind", query.target),
+        ("reason", query.reason),
+        ("project", query.project),
+        ("q", "".join(query.words)),
+        *(("label", f"{name}:{value}") for name, value in query.labels),
+        *(FLAG_FILTERS[flag] for flag in query.flags),
+    ]
+    return urlencode([(name, value) for name, value in pairs if value])
 
 
 def job_facts(job: Job, *, now_s: float) -> JobFacts:

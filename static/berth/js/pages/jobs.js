@@ -64,11 +64,11 @@ async function previewMatching() {
 function openDialog(found) {
   plan = found;
   const states = found.by_state ? Object.entries(found.by_state).map(([state, n]) => `${n} ${state}`).join(", ") : "";
-  const more = found.most && found.count > found.most ? ` This cancels the newest ${found.most} of them; repeat for the rest.` : "";
+  const more = !found.filter && found.most && found.count > found.most ? ` This cancels the newest ${found.most} of them; repeat for the rest.` : "";
   document.getElementById("cancel-what").textContent = found.count
     ? `${found.count.toLocaleString("en-GB")} job${found.count === 1 ? "" : "s"} would be cancelled${states ? `: ${states}` : ""}. Their units are given back and the work done so far is lost.${more}`
     : "No job that matches can still be cancelled.";
-  const typed = found.ids.length > CONFIRM_ABOVE;
+  const typed = size() > CONFIRM_ABOVE;
   document.getElementById("cancel-type").hidden = !typed;
   document.getElementById("cancel-count").value = "";
   document.getElementById("cancel-error").hidden = true;
@@ -76,27 +76,42 @@ function openDialog(found) {
   allow();
 }
 
+function size() { return plan.filter ? plan.count : plan.ids.length; }
+
 function allow() {
-  const typed = plan.ids.length > CONFIRM_ABOVE;
-  const right = !typed || document.getElementById("cancel-count").value.trim() === String(plan.ids.length);
-  document.getElementById("cancel-go").disabled = !plan.ids.length || !right;
-  if (typed) document.querySelector("#cancel-type label").textContent = `Type ${plan.ids.length} to confirm`;
+  const typed = size() > CONFIRM_ABOVE;
+  const right = !typed || document.getElementById("cancel-count").value.trim() === String(size());
+  document.getElementById("cancel-go").disabled = !size() || !right;
+  if (typed) document.querySelector("#cancel-type label").textContent = `Type ${size()} to confirm`;
 }
 
-async function cancel() {
-  const go = document.getElementById("cancel-go");
-  go.disabled = true;
+/* Everything that matches goes in one request that names the number seen; a selection goes one by one. */
+async function cancelPlan() {
+  if (plan.filter) {
+    const { value } = await call("POST", `/api/v1/jobs/cancel/?${plan.filter}`, { expect: plan.count });
+    return { done: value.cancelled, failed: null };
+  }
   let done = 0;
-  let failed = null;
   for (const id of plan.ids) {
     try { await call("POST", `/api/v1/jobs/${id}/cancel/`); done += 1; } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (error.status !== 409) { failed = error; break; }
+      if (error.status !== 409) return { done, failed: error };
     }
+  }
+  return { done, failed: null };
+}
+
+async function cancel() {
+  document.getElementById("cancel-go").disabled = true;
+  let done = 0;
+  let failed = null;
+  try { ({ done, failed } = await cancelPlan()); } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    failed = error;
   }
   if (failed) {
     const line = document.getElementById("cancel-error");
-    line.textContent = `${done} cancelled, then it stopped. ${problemText(failed.problem)}`;
+    line.textContent = `${done ? `${done} cancelled, then it stopped. ` : ""}${problemText(failed.problem)}`;
     line.hidden = false;
   } else {
     document.getElementById("cancel").close();
