@@ -1,5 +1,6 @@
 """Vendored scripts, style tokens and templates."""
 
+import gzip
 import hashlib
 import re
 from pathlib import Path
@@ -55,3 +56,9 @@ def test_scripts_neither_evaluate_text_nor_reach_other_hosts(script: Path) -> No
 
 def test_our_scripts_are_small_without_the_charts() -> None:
     assert sum(script.stat().st_size for script in SCRIPTS) < 180_000
+
+
+def test_the_compressed_script_is_the_same_script() -> None:
+    packed = (VENDORED / "plotly-cartesian.min.js.gz").read_bytes()
+    assert gzip.decompress(packed) == (VENDORED / "plotly-cartesian.min.js").read_bytes()
+    assert len(packed) < 500_000
