@@ -18,7 +18,14 @@ from controlplane.cli.output import columns, duration, render
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("10ms", 0.01), ("90", 90.0), ("5min", 300.0), ("5m", 300.0), ("1.5h", 5400.0), ("2us", 2e-6)],
+    [
+        ("10ms", 0.01),
+        ("90", 90.0),
+        ("5min", 300.0),
+        ("5m", 300.0),
+        ("1.5h", 5400.0),
+        ("2us", 2e-6),
+    ],
 )
 def test_lengths_of_time_are_read_as_people_write_them(text: str, expected: float) -> None:
     assert seconds(text) == pytest.approx(expected)
@@ -32,7 +39,13 @@ def test_other_lengths_of_time_are_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("1048576", 1 << 20), ("64Mi", 64 << 20), ("64MiB", 64 << 20), ("2GB", 2 * 10**9), ("1k", 1000)],
+    [
+        ("1048576", 1 << 20),
+        ("64Mi", 64 << 20),
+        ("64MiB", 64 << 20),
+        ("2GB", 2 * 10**9),
+        ("1k", 1000),
+    ],
 )
 def test_sizes_are_read_as_people_write_them(text: str, expected: int) -> None:
     assert size(text) == expected

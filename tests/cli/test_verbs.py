@@ -82,9 +82,7 @@ def test_a_repeated_key_is_reported_and_makes_no_second_job(berth: Berth) -> Non
     assert Job.objects.count() == 1
 
 
-def test_a_job_comes_from_standard_input(
-    berth: Berth, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_comes_from_standard_input(berth: Berth, monkeypatch: pytest.MonkeyPatch) -> None:
     text = json.dumps({"application": "a", "target": {"kind": "best_effort"}})
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
     assert berth("submit", "-f", "-")[0] == Exit.OK
