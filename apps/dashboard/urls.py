@@ -3,7 +3,16 @@
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
-from apps.dashboard.views import decisions, figures, jobs, overview, search, servers, submit
+from apps.dashboard.views import (
+    decisions,
+    figures,
+    jobs,
+    overview,
+    search,
+    servers,
+    submit,
+    system,
+)
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -24,6 +33,7 @@ urlpatterns = [
     path("decisions/", decisions.decisions, name="decisions"),
     path("decisions/<uuid:decision_id>/", decisions.decision, name="decision"),
     path("sampling/", decisions.sampling, name="sampling"),
+    path("system/", system.system, name="system"),
     path("figures/<slug:name>/", figures.figure, name="figure"),
     path("search/", search.search, name="search"),
     path("go/", search.go, name="go"),

@@ -23,6 +23,7 @@ PATHS = {
     "map": "/map/",
     "decisions": "/decisions/",
     "sampling": "/sampling/",
+    "system": "/system/",
 }
 
 

@@ -26,8 +26,19 @@ PATHS = {
     "server": "/servers/{server}/",
     "decisions": "/decisions/",
     "sampling": "/sampling/",
+    "system": "/system/",
 }
-MAIN = ["overview", "submit", "jobs", "job-why", "map", "server", "decisions", "sampling"]
+MAIN = [
+    "overview",
+    "submit",
+    "jobs",
+    "job-why",
+    "map",
+    "server",
+    "decisions",
+    "sampling",
+    "system",
+]
 
 
 def path(site: Site, name: str) -> str:

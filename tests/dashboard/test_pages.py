@@ -14,7 +14,7 @@ from tests import factories
 pytestmark = pytest.mark.django_db
 FIGURES = ["utilisation", "attainment", "queue", "decision-latency", "power", "quality"]
 PASSWORD = "right-one-11"  # noqa: S105 - of people who exist in tests only
-PAGES = ["overview", "submit", "jobs", "map", "decisions", "sampling"]
+PAGES = ["overview", "submit", "jobs", "map", "decisions", "sampling", "system"]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -176,6 +176,15 @@ def test_people_see_the_jobs_of_their_projects_only(client: Client) -> None:
     assert client.get(f"/figures/performance/?job={hidden.id}").status_code == 404
     assert "other-1" not in client.get("/decisions/").content.decode()
     assert client.get("/search/?q=other").json() == {"results": []}
+
+
+def test_the_system_page_names_agents_and_backends(as_operator: Client) -> None:
+    job = factories.job(state="running")
+    factories.decision(job, agent="agent-7")
+    factories.launch(job)
+    page = as_operator.get("/system/").content.decode()
+    assert "agent-7" in page
+    assert "emulated" in page
 
 
 def test_the_preview_counts_what_a_cancel_would_touch(as_operator: Client) -> None:

@@ -50,6 +50,7 @@ RAIL = (
         RailItem("decisions", "Decisions", "decisions", pages=("decision",), phone=True),
         RailItem("sampling", "Sampling", "sampling"),
     ),
+    (RailItem("system", "System", "admin"),),
 )
 
 

@@ -18,6 +18,7 @@ register = template.Library()
 
 register.filter("thousands", lambda value, digits=0: words.thousands(_float(value), digits))
 register.filter("significant", lambda value, digits=3: words.significant(_float(value), digits))
+register.filter("trimmed", lambda value: words.trimmed(_float(value)))
 register.filter("signed", lambda value, digits=0: words.signed(_float(value), digits))
 register.filter("percent", lambda value, digits=1: words.percent(_float(value), digits))
 register.filter("duration", lambda value: words.duration(_float(value)))

@@ -7,7 +7,7 @@ import { toast } from "./notices.js";
 
 const root = document.documentElement;
 const page = document.body.dataset.page || "";
-const SHORTCUTS = { o: "/", s: "/submit/", j: "/jobs/", m: "/map/", d: "/decisions/" };
+const SHORTCUTS = { o: "/", s: "/submit/", j: "/jobs/", m: "/map/", d: "/decisions/", y: "/system/" };
 let chord = 0;
 
 function switchTheme() {
