@@ -97,11 +97,11 @@ def build(*, servers: int = SERVERS, running: int = 70, seed: int = 11) -> World
     _readings(machines, now, rng)
     _events(jobs)
     _checks(rng)
-    running = next(job for job in jobs if job.state == "running" and job.id in decisions)
+    shown = next(job for job in jobs if job.state == "running" and job.id in decisions)
     waiting = next(job for job in jobs if job.state == "queued")
-    first = Allocation.objects.filter(job=running).first()
+    first = Allocation.objects.filter(job=shown).first()
     assert first is not None
-    return World(operator, viewer, running, waiting, Server.objects.get(id=first.server_id))
+    return World(operator, viewer, shown, waiting, Server.objects.get(id=first.server_id))
 
 
 def _servers(count: int) -> list[Server]:

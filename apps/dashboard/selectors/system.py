@@ -107,7 +107,10 @@ def _agents(now: datetime) -> tuple[Agent, ...]:
     with connection.cursor() as cursor:
         cursor.execute(_AGENTS, [LATEST])
         rows = cursor.fetchall()
-    return tuple(Agent(*row, (now - row[6]).total_seconds() > QUIET_S) for row in rows)
+    return tuple(
+        Agent(*row[:6], last=row[6], is_quiet=(now - row[6]).total_seconds() > QUIET_S)
+        for row in rows
+    )
 
 
 def _backends(now: datetime) -> tuple[Backend, ...]:
