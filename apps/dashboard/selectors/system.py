@@ -108,8 +108,8 @@ def _agents(now: datetime) -> tuple[Agent, ...]:
         cursor.execute(_AGENTS, [LATEST])
         rows = cursor.fetchall()
     return tuple(
-        Agent(*row[:6], last=row[6], is_quiet=(now - row[6]).total_seconds() > QUIET_S)
-        for row in rows
+        Agent(name, count, placed, lost, p50, p99, last, (now - last).total_seconds() > QUIET_S)
+        for name, count, placed, lost, p50, p99, last in rows
     )
 
 
