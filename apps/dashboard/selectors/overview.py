@@ -95,7 +95,7 @@ def _targets(measured: Attainment, past: History) -> Figure:
     low, high = wilson(met, measured.jobs)
     share = 100 * met / measured.jobs if measured.jobs else float("nan")
     note = (
-        f"95 % interval {100 * low:.1f}–{100 * high:.1f}, n = {words.thousands(measured.jobs)}"
+        f"{100 * low:.1f}–{100 * high:.1f} (95 %), n = {words.thousands(measured.jobs)}"
         if measured.jobs
         else "no job with a target measured yet"
     )

@@ -65,7 +65,8 @@ function address(element) {
 function words(chart) {
   const { element, data } = chart;
   const title = element.querySelector(".chart-title");
-  if (title.textContent !== data.title) title.textContent = data.title;
+  const said = data.title.replaceAll(" %", "\u00a0%");
+  if (title.textContent !== said) title.textContent = said;
   const sub = element.querySelector(".chart-sub");
   if (sub.textContent !== data.sub) sub.textContent = data.sub;
   element.querySelector(".plot").setAttribute("aria-label", data.title);
