@@ -4,13 +4,6 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
-from apps.common.core.interference import N_SOURCES
-
-
-def no_pressure() -> list[float]:
-    """The contention vector of an idle server."""
-    return [0.0] * N_SOURCES
-
 
 class ServerState(models.TextChoices):
     """Whether a server takes new work."""
@@ -103,11 +96,6 @@ class Server(models.Model):
     used_memory_bytes = models.BigIntegerField(default=0)
     used_network_bps = models.BigIntegerField(default=0)
     used_storage_bytes = models.BigIntegerField(default=0)
-    caused = ArrayField(
-        models.FloatField(),
-        default=no_pressure,
-        help_text="sum over busy units of the score their job causes, per source",
-    )
     generation = models.PositiveIntegerField(default=1)
     updated_at = models.DateTimeField(auto_now=True)
 
