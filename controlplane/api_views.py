@@ -1,6 +1,5 @@
 """What describes the interface as a whole: version, errors, schema, docs, health, metrics."""
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import django
@@ -62,7 +61,7 @@ class VersionView(OpenView):
     @extend_schema(responses=VersionSerializer)
     def get(self, request: Request) -> Response:
         """Return the versions of Berth and of the interface."""
-        body = {"berth": code_version(), "api": API_VERSION, "django": django.get_version()}
+        body = {"berth": settings.BERTH_VERSION, "api": API_VERSION, "django": django.get_version()}
         return answer(request, body)
 
 
@@ -97,14 +96,6 @@ class UnknownView(OpenView):
         raise NotFoundError(request.path)
 
 
-def code_version() -> str:
-    """Return the version of the installed package."""
-    try:
-        return version("berth")
-    except PackageNotFoundError:
-        return "0.0.0+source"
-
-
 @require_GET
 def docs(request: HttpRequest) -> HttpResponse:
     """Return the interactive documentation; all its parts are our own files."""
@@ -137,7 +128,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
             response = HttpResponse("send a bearer token\n", status=401, content_type="text/plain")
             response["WWW-Authenticate"] = 'Bearer realm="berth"'
             return response
-        text = exposition(collect(code_version()))
+        text = exposition(collect(settings.BERTH_VERSION))
     except DatabaseError:
         return HttpResponse("database unavailable\n", status=503, content_type="text/plain")
     return HttpResponse(text, content_type="text/plain; version=0.0.4; charset=utf-8")

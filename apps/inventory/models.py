@@ -28,7 +28,6 @@ class Cluster(models.Model):
     seen_cluster_s = models.FloatField(
         default=0.0, help_text="Last cluster time a running process saw; where a crash resumes."
     )
-    policy = models.CharField(max_length=63, default="tarcil")
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(id=1), name="cluster_is_single")]

@@ -19,6 +19,7 @@ from apps.inventory.models import (
     Rack,
     ResourceUnit,
     Server,
+    ServerReading,
     ServerState,
 )
 
@@ -218,17 +219,22 @@ def record_readings(
 def revive_and_bury(*, silent_before: datetime) -> tuple[int, int]:
     """Close servers that have been silent too long, reopen those that speak again.
 
-    Returns (buried, revived). A server that never spoke is left alone: its backend may be starting.
+    Returns (buried, revived). A server is silent only while others of its backend speak: where a
+    whole backend is away, nobody knows how its servers are. One that never spoke is left alone, as
+    its backend may be starting.
     """
+    speaking = ServerReading.objects.filter(at__gte=silent_before).values("backend")
     buried = list(
-        Server.objects.filter(state=ServerState.ACTIVE, reading__at__lt=silent_before).values_list(
-            "id", flat=True
-        )
+        Server.objects.filter(
+            state=ServerState.ACTIVE,
+            reading__at__lt=silent_before,
+            reading__backend__in=speaking,
+        ).values_list("id", flat=True)
     )
     revived = list(
-        Server.objects.filter(state=ServerState.DOWN, reading__at__gte=silent_before).values_list(
-            "id", flat=True
-        )
+        Server.objects.filter(
+            state=ServerState.DOWN, reading__at__gte=silent_before
+        ).values_list("id", flat=True)
     )
     for server_id in buried:
         set_server_state(server_id=server_id, state=ServerState.DOWN)

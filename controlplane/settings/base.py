@@ -106,6 +106,7 @@ CELERY_TIMEZONE = "UTC"
 # Where pages follow events; empty when no stream process is configured.
 _stream_origin = os.environ.get("BERTH_STREAM_ORIGIN", "")
 BERTH_STREAM_URL = f"{_stream_origin}/api/v1/stream/" if _stream_origin else ""
+BERTH_VERSION = "0.1.0"  # with pyproject.toml; a test holds them equal
 # Placement policy of jobs that name none.
 DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "tarcil")
 

@@ -1,11 +1,22 @@
-"""What Celery beat starts, how often. Each task only pokes; the rows say what is due."""
+"""What Celery beat starts, how often. Each task only looks: the rows say what is due."""
 
 from typing import Any
 
+# A message nobody took within this time is worth nothing: the next one is on its way.
+_FRESH = {"expires": 5.0}
+
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     # wall seconds
+    "scheduling.agent": {
+        "task": "scheduling.agent",
+        "schedule": 1.0,
+        "options": {"expires": 1.0, "queue": "agents"},
+    },
+    "execution.frame": {"task": "execution.frame", "schedule": 1.0, "options": {"expires": 1.0}},
+    "execution.sweep": {"task": "execution.sweep", "schedule": 5.0, "options": _FRESH},
+    "operations.sweep": {"task": "operations.sweep", "schedule": 10.0, "options": _FRESH},
     "operations.prune": {"task": "operations.prune", "schedule": 3600.0},
-    "operations.sweep": {"task": "operations.sweep", "schedule": 10.0},
+    "execution.prune": {"task": "execution.prune", "schedule": 3600.0},
 }
 CELERY_TASK_ROUTES: dict[str, dict[str, str]] = {
     "scheduling.agent": {"queue": "agents"},

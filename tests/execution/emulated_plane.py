@@ -43,6 +43,7 @@ class MemoryPlane:
     waiting: list[LaunchOrder] = field(default_factory=list)
     live: list[LaunchOrder] = field(default_factory=list)
     cancelled: list[int] = field(default_factory=list)
+    given_up: list[int] = field(default_factory=list)
     profiling: list[ProfilingOrder] = field(default_factory=list)
     started: dict[int, float] = field(default_factory=dict)
     ended: list[EndReport] = field(default_factory=list)
@@ -76,6 +77,10 @@ class MemoryPlane:
         self._answer()
         wanted, self.cancelled = self.cancelled, []
         return wanted
+
+    def ended_launches(self, launches: Sequence[int]) -> list[int]:
+        self._answer()
+        return [launch for launch in launches if launch in self.given_up]
 
     def claim_profiling(self, limit: int) -> Sequence[ProfilingOrder]:
         self._answer()

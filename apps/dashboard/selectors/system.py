@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db import connection
 from django.db.models import Count, Max, Min, Q
 
@@ -50,6 +51,7 @@ class System:
 
     cluster: Cluster
     cluster_s: float
+    policy: str
     agents: tuple[Agent, ...]
     backends: tuple[Backend, ...]
     profiling_open: int
@@ -79,6 +81,7 @@ def system(*, now: datetime) -> System:
     return System(
         cluster=cluster(),
         cluster_s=cluster_now(),
+        policy=settings.DEFAULT_POLICY,
         agents=_agents(now),
         backends=_backends(now),
         profiling_open=runs.get(RunState.QUEUED, 0) + runs.get(RunState.RUNNING, 0),

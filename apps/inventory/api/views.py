@@ -3,6 +3,7 @@
 from base64 import b64encode
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -244,7 +245,7 @@ class ClusterView(ApiView):
         row, totals = selectors.cluster(), selectors.cluster_totals()
         body = {
             "name": row.name,
-            "policy": row.policy,
+            "policy": settings.DEFAULT_POLICY,
             "clock": _clock(),
             "servers": totals.servers_by_state,
             "units": totals.units,

@@ -9,8 +9,9 @@ import numpy as np
 
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized, Work, size
-from apps.scheduling.core.types import Placed, Policy, Refused, Request, Within
+from apps.scheduling.core.ask import ask_of, cluster_facts, request_of, size_of
+from apps.scheduling.core.sizing import Infeasible, Sized
+from apps.scheduling.core.types import Placed, Policy, Refused
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import CompletionTime, InstructionRate, ThroughputLatency
 
@@ -86,65 +87,15 @@ def check(
             summary=f"{spec.application} is new: it is profiled first, then sized and placed.",
             snapshot=snapshot.sequence,
         )
-    sized = _size(spec, profile, snapshot)
+    ask = ask_of(spec, job="check")
+    sized = size_of(ask, profile, cluster_facts(snapshot, profile.platforms))
     if isinstance(sized, Infeasible):
         return _infeasible(spec, sized, snapshot)
-    request = _request(spec, profile, sized)
+    request = request_of(ask, profile, sized, snapshot.topology)
     (decided,) = policy.place(snapshot, [request], rng)
     if isinstance(decided, Refused):
         return _refused(sized, decided)
     return _placed(sized, decided, snapshot)
-
-
-def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
-    """Return what sizing must know, counted from a snapshot: open units of each platform."""
-    topology = snapshot.topology
-    n = len(topology.platform_name)
-    opened = np.where(snapshot.server_open, topology.server_units, 0)
-    largest = np.zeros(n, dtype=np.int64)
-    np.maximum.at(largest, topology.server_platform, opened)
-    total = np.bincount(topology.server_platform, weights=opened, minlength=n)
-    return ClusterFacts(
-        platforms=topology.platform_name,
-        units=tuple(int(units) for units in total),
-        server_units=tuple(int(units) for units in largest),
-    )
-
-
-def _size(spec: JobSpec, profile: Profile, snapshot: Snapshot) -> Sized | Infeasible:
-    constraints = spec.constraints
-    work = Work(
-        input_bytes=float(spec.input_bytes),
-        tasks=spec.tasks if spec.tasks > 1 else None,
-        platforms=frozenset(constraints.platforms) or None,
-        locality=Within(constraints.locality) if constraints.locality else None,
-    )
-    sized = size(profile, spec.target, work, cluster_facts(snapshot))
-    if spec.units is None or isinstance(sized, Infeasible):
-        return sized
-    # A fixed size outranks ours; what is predicted for ours is then not what would happen.
-    return Sized(
-        spec.units, work.platforms, sized.locality, math.nan, math.nan, math.nan, math.nan
-    )
-
-
-def _request(spec: JobSpec, profile: Profile, sized: Sized) -> Request:
-    constraints = spec.constraints
-    return Request(
-        job="check",
-        units=sized.units,
-        caused=profile.caused,
-        tolerated=profile.tolerated,
-        platform_speed=profile.platform_speed,
-        unit_memory_bytes=spec.unit_memory_bytes,
-        unit_network_bps=spec.unit_network_bps,
-        unit_storage_bytes=spec.unit_storage_bytes,
-        gang=spec.gang,
-        platforms=sized.platforms,
-        labels=frozenset(f"{key}={value}" for key, value in constraints.labels.items()),
-        locality=sized.locality,
-        spread=Within(constraints.spread) if constraints.spread else None,
-    )
 
 
 def _known(value: float) -> float | None:

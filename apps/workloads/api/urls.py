@@ -4,7 +4,6 @@ from apps.common.routes import route
 from apps.workloads.api import application_views, batch_views, job_views
 
 urlpatterns = [
-    *route("jobs/", job_views.JobList.as_view(), "api-jobs"),
     *route("jobs/cancel/", job_views.JobsCancel.as_view(), "api-jobs-cancel"),
     *route("jobs/<uuid:job_id>/", job_views.JobDetail.as_view(), "api-job"),
     *route("jobs/<uuid:job_id>/cancel/", job_views.JobCancel.as_view(), "api-job-cancel"),

@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -39,7 +39,8 @@ from apps.workloads.core.reasons import Reason
 
 BACKEND: Final = "emulated"
 LAUNCH_LEASE_S: Final = 10.0  # wall seconds from claim to start
-PROFILING_LEASE_S: Final = 120.0
+PROFILING_LEASE_S: Final = 15.0
+RENEW_S: Final = 5.0
 _LIVE: Final = """
 SELECT l.id, a.name, a.kind, l."order", j.target, j.input_bytes, j.tasks_total, j.duration_s,
        j.progress
@@ -72,10 +73,12 @@ class Hooks:
 
     Attributes
     ----------
+    request : make launches of at most so many jobs that wait for this backend
     release : give back all units of these jobs
     measured : take in the cells of a profiling run, and mark it done
     """
 
+    request: Callable[[str, int], object]
     release: Callable[[Sequence[UUID]], None]
     measured: Callable[[UUID, float, Sequence[Measured]], None]
 
@@ -85,6 +88,7 @@ class DatabaseControlPlane:
 
     def __init__(self, *, worker: str, hooks: Hooks) -> None:
         self._worker, self._hooks = worker, hooks
+        self._renewed = timezone.now()
 
     def clock(self) -> ClusterClock:
         """Read how cluster time runs now."""
@@ -105,6 +109,7 @@ class DatabaseControlPlane:
 
     def claim_launches(self, limit: int) -> list[LaunchOrder]:
         """Claim launches to start now; claims expired, or of this process, are claimed again."""
+        self._hooks.request(BACKEND, limit)
         now = timezone.now()
         until = now + timedelta(seconds=LAUNCH_LEASE_S)
         rows = _rows(_CLAIM, [self._worker, until, BACKEND, now, self._worker, limit])
@@ -120,9 +125,18 @@ class DatabaseControlPlane:
         )
         return [launch for (launch,) in rows]
 
+    def ended_launches(self, launches: Sequence[int]) -> list[int]:
+        """Read which of these launches are over for the control plane, whatever runs here."""
+        rows = _rows(
+            "SELECT id FROM execution_launch WHERE id = ANY(%s) AND state = 'ended' ORDER BY id",
+            [list(launches)],
+        )
+        return [launch for (launch,) in rows]
+
     def claim_profiling(self, limit: int) -> list[ProfilingOrder]:
         """Claim profiling runs to do now; those of a process that died are claimed again."""
         now = timezone.now()
+        self._renew(now)
         rows = _rows(
             """WITH claimed AS (
                    UPDATE profiling_profilingrun
@@ -144,6 +158,18 @@ class DatabaseControlPlane:
             ],
         )
         return [_profiling_order(row) for row in rows]
+
+    def _renew(self, now: datetime) -> None:
+        """Keep the leases of the runs of this process."""
+        if (now - self._renewed).total_seconds() < RENEW_S:
+            return
+        with connection.cursor() as cursor:
+            cursor.execute(
+                """UPDATE profiling_profilingrun SET claimed_until = %s
+                   WHERE state = 'running' AND claimed_by = %s""",
+                [now + timedelta(seconds=PROFILING_LEASE_S), self._worker],
+            )
+        self._renewed = now
 
     def report_started(self, launches: Mapping[int, float]) -> None:
         """Tell which launches run, since when."""

@@ -121,6 +121,7 @@ class Emulator:
         if self._is_due("slice", wall_s, self._pace.slice_s):
             self._report_slice()
         if self._is_due("servers", wall_s, self._pace.servers_s):
+            self._drop_ended()
             now, servers = self._engine.now, self._site.server_id
             self._plane.report_servers(now, servers, self._engine.servers())
 
@@ -180,6 +181,13 @@ class Emulator:
         if launch in self._engine:
             self._engine.cancel(launch, self._engine.now)
         self._end(EndReport(launch, self._engine.now, "cancelled"))
+
+    def _drop_ended(self) -> None:
+        """Stop what the control plane gave up while this process was out of reach."""
+        for launch in self._plane.ended_launches(list(self._live)):
+            if launch in self._engine:
+                self._engine.cancel(launch, self._engine.now)
+            self._live.pop(launch, None)
 
     def _fail(self, launch: LaunchOrder, message: str) -> None:
         logger.warning("launch %d failed: %s", launch.launch, message)

@@ -15,6 +15,10 @@ from apps.inventory.core.snapshot import Ints
 from apps.workloads.core.attainment import Performance
 
 
+class NoServersError(ValueError):
+    """The inventory is empty: there is nothing to emulate."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchOrder:
     """One launch of one job.
@@ -112,6 +116,10 @@ class ControlPlane(Protocol):
 
     def cancelled_launches(self) -> Sequence[int]:
         """Read which launches of this backend somebody wants stopped."""
+        ...
+
+    def ended_launches(self, launches: Sequence[int]) -> Sequence[int]:
+        """Read which of these launches are over for the control plane, whatever runs here."""
         ...
 
     def claim_profiling(self, limit: int) -> Sequence[ProfilingOrder]:

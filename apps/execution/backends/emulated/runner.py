@@ -8,12 +8,14 @@ from typing import Final
 
 from apps.common.core.errors import ControlPlaneError
 from apps.execution.backends.emulated.emulator import Emulator
+from apps.execution.backends.emulated.port import NoServersError
 
 logger = logging.getLogger(__name__)
 
 TICK_S: Final = 0.1
 RETRY_S: Final = 0.5
 AWAY_S: Final = 30.0
+NO_SERVERS_S: Final = 1.0
 
 
 class DatabaseAwayError(ControlPlaneError):
@@ -57,6 +59,11 @@ def run(make: Callable[[float], Emulator], outside: Outside, *, away_s: float = 
             if is_away:
                 emulator.resume(started_s)
             emulator.tick(started_s)
+        except NoServersError:
+            # an empty cluster is no fault: somebody may import one at any moment
+            is_away, last_answer_s = False, outside.wall_s()
+            outside.stop.wait(NO_SERVERS_S)
+            continue
         except outside.away as error:
             is_away = True
             _wait_for_database(error, outside, last_answer_s, away_s)

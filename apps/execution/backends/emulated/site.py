@@ -4,13 +4,9 @@ import numpy as np
 
 from apps.emulation.core.events import Machines
 from apps.emulation.core.platforms import catalogue
-from apps.execution.backends.emulated.port import Site
+from apps.execution.backends.emulated.port import NoServersError, Site
 from apps.inventory import selectors
 from apps.inventory.models import Server
-
-
-class NoServersError(ValueError):
-    """The inventory is empty: there is nothing to emulate."""
 
 
 def read_site() -> Site:

@@ -16,7 +16,7 @@ from django.db import InterfaceError, OperationalError, connection
 from apps.execution.backends.emulated.control_plane import DatabaseControlPlane, Hooks
 from apps.execution.backends.emulated.emulator import Emulator
 from apps.execution.backends.emulated.runner import AWAY_S, DatabaseAwayError, Outside, run
-from apps.execution.backends.emulated.site import NoServersError
+from apps.execution.backends.emulated.port import NoServersError
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,11 @@ class Command(BaseCommand):
 def _hooks() -> Hooks:
     from apps.execution import services  # noqa: PLC0415
 
-    return Hooks(release=services.release_jobs, measured=services.take_measurements)
+    return Hooks(
+        request=lambda backend, limit: services.request_launches(backend, limit=limit),
+        release=services.release_jobs,
+        measured=services.take_measurements,
+    )
 
 
 def _outside(stop: Event) -> Outside:

@@ -1,0 +1,234 @@
+"""Writes of execution: launches, what their ends mean, and repairs of what was lost.
+
+A backend claims launches and reports on them; the emulated one does so in SQL of its own
+(`backends.emulated.control_plane`).
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Final, Protocol
+from uuid import UUID
+
+import numpy as np
+from django.db import connection, transaction
+from django.utils import timezone
+
+from apps.classification import services as classification
+from apps.common.poke import poke
+from apps.inventory import services as inventory
+from apps.inventory.models import ClusterFrame
+from apps.inventory.selectors import cluster_clock
+from apps.profiling import services as profiling
+from apps.scheduling import services as scheduling
+from apps.scheduling.services.release import AGENT_QUEUE, AGENT_TASK
+from apps.workloads import services as workloads
+from apps.workloads.core.lifecycle import JobState
+from apps.workloads.core.reasons import Reason
+
+MAX_ATTEMPTS: Final = 5  # launches of one job
+SILENT_S: Final = 30.0  # wall seconds without a heartbeat
+FRAME_S: Final = 60.0  # cluster seconds
+FRAMES_KEPT_S: Final = 14 * 86_400.0  # cluster seconds
+
+
+class MeasuredCell(Protocol):
+    """One cell a backend measured (`profiling.services.NewMeasurement`)."""
+
+    matrix: str
+    column: str
+    value: float
+    standard_error: float
+    samples: int
+
+
+# ---- launches ----
+
+_REQUEST: Final = """
+INSERT INTO execution_launch (job_id, attempt, backend, state, "order", cancel_requested,
+                              claimed_by, created_at, outcome, message)
+SELECT j.id, j.attempts, %s, 'requested',
+       jsonb_build_object('parts', jsonb_agg(jsonb_build_array(a.server_id, a.cores)
+                                             ORDER BY a.server_id)),
+       false, '', now(), '', ''
+FROM workloads_job j
+JOIN scheduling_allocation a ON a.job_id = j.id AND a.released_seq IS NULL
+WHERE j.state = 'starting' AND NOT EXISTS (
+    SELECT FROM execution_launch l
+    WHERE l.job_id = j.id AND (l.state <> 'ended' OR l.attempt = j.attempts))
+GROUP BY j.id ORDER BY j.placed_at, j.id LIMIT %s
+ON CONFLICT DO NOTHING
+"""
+
+
+def request_launches(backend: str, *, limit: int) -> int:
+    """Make a launch of each job that has its units and none yet; returns how many.
+
+    Called by the backend when it asks for work, so a committed job never waits for a message.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_REQUEST, [backend, limit])
+        return cursor.rowcount
+
+
+def release_jobs(job_ids: Sequence[UUID]) -> None:
+    """Give back the units of jobs that have just ended, in the transaction that ended them."""
+    scheduling.release(job_ids)
+
+
+def take_measurements(run: UUID, at_s: float, cells: Iterable[MeasuredCell]) -> None:
+    """Take in what a profiling run measured: a new profile, and its jobs go on.
+
+    In the caller's transaction. The same report twice changes nothing.
+    """
+    new = [
+        profiling.NewMeasurement(c.matrix, c.column, c.value, c.standard_error, c.samples)
+        for c in cells
+    ]
+    application = profiling.record_measurements(run, at_s=at_s, cells=new)
+    if application is None:
+        return
+    classification.classify(application)
+    workloads.queue_profiled(application.id)
+    profiling.record_profiled(application)
+    poke(AGENT_TASK, queue=AGENT_QUEUE)
+
+
+# ---- repairs ----
+
+_LOST: Final = """
+SELECT DISTINCT j.id, j.attempts FROM workloads_job j
+JOIN scheduling_allocation a ON a.job_id = j.id AND a.released_seq IS NULL
+JOIN inventory_server s ON s.id = a.server_id
+WHERE j.state IN ('starting', 'running') AND s.state = 'down'
+"""
+
+
+def recover_lost() -> int:
+    """Queue the jobs anew whose servers went silent; those launched too often fail.
+
+    Returns how many jobs lost their place.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_LOST)
+        lost = cursor.fetchall()
+    again = [job for job, attempts in lost if attempts < MAX_ATTEMPTS]
+    ended = [job for job, attempts in lost if attempts >= MAX_ATTEMPTS]
+    message = "a server of the job went silent"
+    if again:
+        _take_away(again, lambda: workloads.requeue_lost(
+            again, reason=Reason.BACKEND_LOST, message=message
+        ))
+    if ended:
+        now_s = cluster_clock().at(timezone.now().timestamp())
+        failed = [
+            workloads.Ended(
+                job, JobState.FAILED, now_s, Reason.TOO_MANY_ATTEMPTS,
+                f"{message}, as before: {MAX_ATTEMPTS} launches",
+            )
+            for job in ended
+        ]  # fmt: skip
+        _take_away(ended, lambda: workloads.end_jobs(failed))
+    return len(lost)
+
+
+def _take_away(job_ids: Sequence[UUID], move: Any) -> None:
+    """End the launches of jobs and release their units, with the move of the jobs."""
+    with transaction.atomic():
+        moved = move()
+        ids = [row[0] for row in moved]
+        with connection.cursor() as cursor:
+            cursor.execute(
+                """UPDATE execution_launch SET state = 'ended', outcome = 'lost',
+                          message = 'its server went silent', claimed_until = NULL
+                   WHERE job_id = ANY(%s) AND state <> 'ended'""",
+                [ids],
+            )
+        scheduling.release(ids)
+        workloads.record_moves(moved)
+
+
+def sweep() -> None:
+    """Find what stopped without saying so: servers, launches, profiling runs."""
+    inventory.revive_and_bury(silent_before=timezone.now() - timedelta(seconds=SILENT_S))
+    recover_lost()
+    profiling.give_up_runs()
+    classification.repair_waiting()
+
+
+# ---- frames ----
+
+_SERVERS: Final = """
+SELECT s.cores, s.used_cores, r.cpu_share, r.memory_share, r.watts, s.state
+FROM inventory_server s LEFT JOIN inventory_serverreading r ON r.server_id = s.id ORDER BY s.id
+"""
+_STATES: Final = "SELECT state, count(*) FROM workloads_job GROUP BY state"
+_TARGETS: Final = """
+SELECT count(*) FILTER (WHERE attainment >= 1), count(*) FROM workloads_job
+WHERE state = 'running' AND attainment IS NOT NULL
+"""
+_WAITING: Final = """
+SELECT reason_code, count(*) FROM workloads_job
+WHERE state IN ('submitted', 'profiling', 'queued') GROUP BY reason_code
+"""
+
+
+def keep_frame() -> bool:
+    """Keep how the cluster looks, once each cluster minute; False where that was done before.
+
+    ``facts`` of a frame: ``jobs`` by state, ``targets`` (met and measured, of running jobs),
+    ``waiting`` jobs by reason.
+    """
+    now = timezone.now()
+    minute_s = FRAME_S * (cluster_clock().at(now.timestamp()) // FRAME_S)
+    if ClusterFrame.objects.filter(cluster_s=minute_s).exists():
+        return False
+    servers = _rows(_SERVERS)
+    if not servers:
+        return False
+    columns = [np.array([row[i] for row in servers], dtype=np.float64) for i in range(5)]
+    cores, used, cpu, memory, watts = columns
+    known = ~np.isnan(cpu)
+    ((met, measured),) = _rows(_TARGETS)
+    facts = {
+        "jobs": dict(_rows(_STATES)),
+        "targets": {"met": met, "measured": measured},
+        "waiting": {reason or "None": count for reason, count in _rows(_WAITING)},
+    }
+    heard = float(cores[known].sum())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """INSERT INTO inventory_clusterframe (at, cluster_s, server_cpu, server_allocated,
+                   servers, units, units_allocated, cpu_share, memory_share, watts, servers_on,
+                   facts)
+               VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+               ON CONFLICT (cluster_s) DO NOTHING""",
+            [
+                *(now, minute_s, _bytes(cpu), _bytes(used / cores), len(servers)),
+                *(int(cores.sum()), int(used.sum())),
+                float((cpu * cores)[known].sum() / heard) if heard else 0.0,
+                float((memory * cores)[known].sum() / heard) if heard else 0.0,
+                float(np.nansum(watts)),
+                int(known.sum()),
+                json.dumps(facts),
+            ],
+        )
+    return True
+
+
+def prune_frames() -> int:
+    """Delete frames older than two weeks of cluster time; returns how many."""
+    now_s = cluster_clock().at(timezone.now().timestamp())
+    return ClusterFrame.objects.filter(cluster_s__lt=now_s - FRAMES_KEPT_S).delete()[0]
+
+
+def _bytes(shares: "np.ndarray[Any, np.dtype[np.float64]]") -> bytes:
+    """One byte per server: half percents, 255 = not known."""
+    steps = np.where(np.isnan(shares), 255.0, np.clip(np.rint(200.0 * shares), 0.0, 200.0))
+    return steps.astype(np.uint8).tobytes()
+
+
+def _rows(sql: str) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return cursor.fetchall()

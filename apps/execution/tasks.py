@@ -1,0 +1,23 @@
+"""Periodic work of execution, started by beat."""
+
+from celery import shared_task
+
+from apps.execution import services
+
+
+@shared_task(name="execution.sweep")
+def sweep() -> None:
+    """Repair what stopped without saying so."""
+    services.sweep()
+
+
+@shared_task(name="execution.frame")
+def frame() -> None:
+    """Keep how the cluster looks, once each cluster minute."""
+    services.keep_frame()
+
+
+@shared_task(name="execution.prune")
+def prune() -> None:
+    """Delete old frames."""
+    services.prune_frames()

@@ -1,0 +1,258 @@
+"""The agent: claims waiting jobs, decides on its own copy of the cluster, commits.
+
+Several may run at once, each with a copy; who loses a commit reads the change log and decides
+again. Nothing here is kept but the copy: an agent that dies is replaced, its claims run out.
+
+Source: Tarcil §5.1 (T8, T9).
+"""
+
+import logging
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import UUID
+
+import numpy as np
+from django.conf import settings
+from django.db import transaction
+
+from apps.classification import selectors as classification
+from apps.classification.core.profile import Profile
+from apps.inventory.selectors import cluster_clock
+from apps.profiling import services as profiling
+from apps.scheduling.core import registry
+from apps.scheduling.core.ask import cluster_facts, request_of, size_of
+from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
+from apps.scheduling.core.types import Placed, Policy, Refused, Request
+from apps.scheduling.selectors import ClaimedJob, ClusterCopy, claimed_jobs
+from apps.scheduling.services.commit import (
+    Agent,
+    Proposal,
+    Refusal,
+    commit,
+    note_refusals,
+    refuse_for_good,
+)
+from apps.workloads import services as workloads
+from apps.workloads.core.reasons import Reason
+from apps.workloads.core.targets import CompletionTime
+
+logger = logging.getLogger(__name__)
+
+BATCH: Final = 128
+RETRIES: Final = 3
+START_DELAY_S: Final = 0.25  # wall seconds from commit to the first second of work
+RANK_ONE_IN: Final = 10  # one-unit decisions whose rank D is measured
+PROFILES_KEPT: Final = 4096
+LEAST_DELAY_S: Final = 0.25
+MOST_DELAY_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ready:
+    """A job that has its size."""
+
+    job: ClaimedJob
+    profile_id: UUID
+    sized: Sized
+    request: Request
+
+
+class SchedulingAgent:
+    """One agent of one process."""
+
+    def __init__(self, name: str, *, policy: Policy, rng: np.random.Generator) -> None:
+        self.me = Agent(name, policy.name, policy.version, settings.BERTH_VERSION)
+        self._policy, self._rng = policy, rng
+        self._cluster = ClusterCopy()
+        self._profiles: dict[UUID, Profile] = {}
+        self._one_unit = 0
+
+    def work(self, *, for_s: float) -> int:
+        """Decide until nothing is left to decide, or for so many wall seconds; returns jobs."""
+        until, decided = time.monotonic() + for_s, 0
+        while time.monotonic() < until:
+            claimed = workloads.claim_waiting(agent=self.me.name, limit=BATCH)
+            if not claimed:
+                break
+            self._decide(claimed)
+            decided += len(claimed)
+        return decided
+
+    def _decide(self, claimed: Sequence[UUID]) -> None:
+        clock = cluster_clock()
+        jobs = claimed_jobs(
+            claimed, cluster_s=clock.at(time.time()), start_delay_s=START_DELAY_S * clock.speed
+        )
+        known = classification.current_profile_ids({job.application_id for job in jobs})
+        self._profile([job for job in jobs if job.application_id not in known])
+        self._load(known.values())
+        begun = time.perf_counter()
+        ready, refused = self._size(
+            [(job, known[job.application_id]) for job in jobs if job.application_id in known]
+        )
+        refused += self._place(ready, sizing_s=(time.perf_counter() - begun) / max(1, len(jobs)))
+        self._refuse(refused)
+
+    def _profile(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Send jobs of unknown applications to profiling, and see that somebody profiles them."""
+        if not jobs:
+            return
+        with transaction.atomic():
+            profiling.request_runs({job.application_id for job in jobs})
+            workloads.send_to_profiling([job.id for job in jobs], agent=self.me.name)
+
+    def _load(self, profile_ids: Collection[UUID]) -> None:
+        wanted = set(profile_ids) - self._profiles.keys()
+        if len(self._profiles) + len(wanted) > PROFILES_KEPT:
+            self._profiles.clear()
+            wanted = set(profile_ids)
+        if wanted:
+            self._profiles |= classification.profiles(wanted)
+
+    def _size(
+        self, jobs: Sequence[tuple[ClaimedJob, UUID]]
+    ) -> tuple[list[_Ready], list[Refusal]]:
+        snapshot = self._cluster.follow().snapshot()
+        facts: dict[tuple[str, ...], ClusterFacts] = {}
+        ready, refused = [], []
+        for job, profile_id in jobs:
+            profile = self._profiles[profile_id]
+            if profile.platforms not in facts:
+                facts[profile.platforms] = cluster_facts(snapshot, profile.platforms)
+            sized = size_of(job.ask, profile, facts[profile.platforms])
+            if isinstance(sized, Infeasible):
+                late = _late(job, profile, facts[profile.platforms])
+                if late is None:
+                    refused.append(_infeasible(job, profile_id, sized))
+                    continue
+                sized = late
+            request = request_of(
+                job.ask, profile, sized, snapshot.topology, measure_rank=self._is_measured(sized)
+            )
+            ready.append(_Ready(job, profile_id, sized, request))
+        return ready, refused
+
+    def _is_measured(self, sized: Sized) -> bool:
+        if sized.units != 1 or sized.locality is not None:
+            return False
+        self._one_unit += 1
+        return self._one_unit % RANK_ONE_IN == 0
+
+    def _place(self, ready: Sequence[_Ready], *, sizing_s: float) -> list[Refusal]:
+        refused: list[Refusal] = []
+        for attempt in range(RETRIES + 1):
+            if not ready:
+                return refused
+            copy = self._cluster.follow()
+            begun = time.perf_counter()
+            outcomes = self._policy.place(copy.snapshot(), [r.request for r in ready], self._rng)
+            elapsed_s = sizing_s + (time.perf_counter() - begun) / len(ready)
+            proposals = []
+            for one, outcome in zip(ready, outcomes, strict=True):
+                if isinstance(outcome, Refused):
+                    refused.append(_refusal(one, outcome, elapsed_s, attempt))
+                else:
+                    proposals.append(self._proposal(one, outcome, elapsed_s, attempt))
+            if not proposals:
+                return refused
+            won, lost = commit(proposals, agent=self.me)
+            logger.debug("%d of %d placements won", len(won), len(proposals))
+            again = {entry.proposal.job.id for entry in lost if not entry.is_gone}
+            if attempt == RETRIES:
+                refused += [_conflict(p) for p in proposals if p.job.id in again]
+            ready = [one for one in ready if one.job.id in again]
+        return refused
+
+    def _proposal(self, one: _Ready, placed: Placed, elapsed_s: float, attempt: int) -> Proposal:
+        return Proposal(
+            job=one.job,
+            sized=one.sized,
+            request=one.request,
+            placed=placed,
+            topology=self._cluster.copy.topology,
+            profile_id=one.profile_id,
+            elapsed_s=elapsed_s,
+            retries=attempt,
+        )
+
+    def _refuse(self, refused: Sequence[Refusal]) -> None:
+        topology = self._cluster.copy.topology
+        servers = topology.server_id.size
+        hopeless = [r for r in refused if r.reason in _HOPELESS]
+        refuse_for_good(hopeless, agent=self.me, servers=servers, topology=topology)
+        waiting = [r for r in refused if r.reason not in _HOPELESS]
+        # a long queue is looked at less often: every look costs a sizing and an update
+        delay_s = min(MOST_DELAY_S, max(LEAST_DELAY_S, len(waiting) / BATCH))
+        note_refusals(
+            waiting, agent=self.me, servers=servers, topology=topology, delay_s=delay_s
+        )
+
+
+_HOPELESS: Final = frozenset({Reason.INFEASIBLE_TARGET, Reason.INVALID, Reason.UNCLASSIFIABLE})
+
+
+def _late(job: ClaimedJob, profile: Profile, facts: ClusterFacts) -> Sized | None:
+    """Return the size that would have kept the promise had the job not waited; None if none would.
+
+    A promise that only waiting broke is kept as well as it can be: late is better than never.
+    """
+    at_submission = size_of(replace(job.ask, elapsed_s=0.0), profile, facts)
+    if isinstance(at_submission, Infeasible) or not isinstance(job.ask.target, CompletionTime):
+        return None
+    late_s = job.ask.elapsed_s
+    return replace(
+        at_submission,
+        predicted=at_submission.predicted + late_s,
+        low=at_submission.low + late_s,
+        high=at_submission.high + late_s,
+        probability=0.0,
+    )
+
+
+def _infeasible(job: ClaimedJob, profile_id: UUID, sized: Infeasible) -> Refusal:
+    best = f"; the best would be {sized.units} units of {sized.platform}" if sized.platform else ""
+    reason = Reason.INFEASIBLE_TARGET if sized.platform else Reason.NO_MATCHING_SERVER
+    return Refusal(
+        job=job,
+        reason=reason,
+        message=f"{sized.suggestion}{best}",
+        units=sized.units,
+        profile_id=profile_id,
+        elapsed_s=0.0,
+    )
+
+
+def _refusal(one: _Ready, refused: Refused, elapsed_s: float, attempt: int) -> Refusal:
+    return Refusal(
+        job=one.job,
+        reason=Reason(refused.reason.value),
+        message=refused.detail,
+        units=one.request.units,
+        profile_id=one.profile_id,
+        elapsed_s=elapsed_s,
+        refused=refused,
+        also=tuple(reason.value for reason in refused.also),
+        retries=attempt,
+    )
+
+
+def _conflict(proposal: Proposal) -> Refusal:
+    return Refusal(
+        job=proposal.job,
+        reason=Reason.COMMIT_CONFLICT,
+        message=f"other agents were faster on {proposal.retries + 1} tries",
+        units=proposal.request.units,
+        profile_id=proposal.profile_id,
+        elapsed_s=proposal.elapsed_s,
+        lost=proposal.placed,
+        retries=proposal.retries,
+    )
+
+
+def make_agent(name: str) -> SchedulingAgent:
+    """Make an agent with the policy of the settings."""
+    return SchedulingAgent(
+        name, policy=registry.make(settings.DEFAULT_POLICY), rng=np.random.default_rng()
+    )

@@ -1,0 +1,26 @@
+"""Dry runs in the web process, on a copy of the cluster kept for them."""
+
+from threading import Lock
+from typing import Final
+
+import numpy as np
+
+from apps.classification.selectors import profile_named
+from apps.scheduling.core.check import Checked, check
+from apps.scheduling.core.policies import tarcil
+from apps.scheduling.selectors import ClusterCopy
+from apps.workloads.core.spec import JobSpec
+
+_COPY: Final = ClusterCopy()
+_TURN: Final = Lock()
+
+
+def check_job(spec: JobSpec) -> Checked:
+    """Say what would happen to a job submitted now; writes nothing.
+
+    Costs a read of what changed since the last check, and one decision.
+    """
+    profile = profile_named(spec.application)
+    with _TURN:
+        snapshot = _COPY.follow().snapshot()
+        return check(spec, profile, snapshot, tarcil(), np.random.default_rng())

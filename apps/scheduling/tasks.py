@@ -1,0 +1,44 @@
+"""The agent as a Celery task: woken by pokes, and by beat for jobs whose turn comes again."""
+
+import os
+import socket
+import time
+from functools import lru_cache
+from typing import Any, Final
+
+from celery import shared_task
+from celery.signals import worker_process_init
+
+from apps.common.poke import poke, poked
+from apps.scheduling.agent import SchedulingAgent, make_agent
+from apps.scheduling.core import fused
+from apps.scheduling.services.release import AGENT_QUEUE, AGENT_TASK
+
+TURN_S: Final = 20.0  # wall seconds; well below the broker's visibility timeout
+LINGER_S: Final = 0.02
+
+
+@lru_cache(maxsize=1)
+def _agent(process: int) -> SchedulingAgent:
+    return make_agent(f"{socket.gethostname()[:40]}-{process}")
+
+
+@shared_task(name=AGENT_TASK)
+def agent() -> int:
+    """Decide about waiting jobs until none is left; returns how many."""
+    poked(AGENT_TASK)
+    until = time.monotonic() + TURN_S
+    decided = 0
+    worker = _agent(os.getpid())
+    while new := worker.work(for_s=until - time.monotonic()):
+        decided += new
+        time.sleep(LINGER_S)  # under load the next jobs are here at once: one task, many batches
+    if time.monotonic() >= until:
+        poke(AGENT_TASK, queue=AGENT_QUEUE)
+    return decided
+
+
+@worker_process_init.connect
+def warm_up(**_: Any) -> None:
+    """Load the compiled kernels before the first job needs them."""
+    fused.warm()
