@@ -1,0 +1,114 @@
+"""What users change: cancel, hold, update, delete."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.common.core.errors import ConflictError
+from apps.operations.services import record_events
+from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState
+from apps.workloads.core.reasons import Reason
+from apps.workloads.models import Job
+from apps.workloads.services.rows import advance, job_event, locked, returning, row_event
+
+
+def cancel_jobs(job_ids: Sequence[UUID], *, request_id: str = "") -> int:
+    """Cancel jobs: waiting ones end at once, started ones when their backend has stopped them.
+
+    Jobs that have ended are left alone. Returns the number of jobs that changed.
+    """
+    with transaction.atomic():
+        waiting = advance(
+            job_ids, to=JobState.CANCELLED, reason=Reason.CANCELLED, only_from=WAITING_STATES
+        )
+        running = returning(
+            """UPDATE workloads_job SET cancel_requested = true, updated_at = now(),
+                      generation = generation + 1
+               WHERE id = ANY(%s) AND state IN ('starting', 'running') AND NOT cancel_requested
+               RETURNING id, name, project_id, state""",
+            [list(job_ids)],
+        )
+        record_events(
+            [row_event("job.cancelled", row, request_id) for row in waiting]
+            + [row_event("job.cancel_requested", row, request_id) for row in running]
+        )
+    return len(waiting) + len(running)
+
+
+def set_held(job_id: UUID, *, held: bool, request_id: str = "") -> Job:
+    """Hold a waiting job or release it.
+
+    Raises
+    ------
+    ConflictError : the job is not waiting any more.
+    """
+    with transaction.atomic():
+        job = locked(job_id)
+        if job.state not in WAITING_STATES:
+            msg = f"a {job.state} job cannot be held or released; only a waiting one can"
+            raise ConflictError(msg)
+        if job.held != held:
+            job.held = held
+            job.reason_code = Reason.HELD if held else Reason.WAITING_FOR_AGENT
+            job.reason_message = ""
+            job.generation += 1
+            job.claimed_until = None
+            job.save()
+            kind = "job.held" if held else "job.released"
+            record_events([job_event(kind, job, job.state, request_id)])
+    return job
+
+
+def update_job(job_id: UUID, changes: Mapping[str, Any], *, request_id: str = "") -> Job:
+    """Change a live job's target, priority, labels, name or annotations.
+
+    Parameters
+    ----------
+    changes : attributes of `JobSpec` with their new values, as `workloads.core.spec.parse_changes`
+        reads them
+
+    Raises
+    ------
+    ConflictError : the job has ended, or the attribute cannot change once submitted.
+    """
+    with transaction.atomic():
+        job = locked(job_id)
+        fixed = sorted(changes.keys() - _CHANGEABLE)
+        if fixed:
+            can = ", ".join(sorted(_CHANGEABLE))
+            msg = f"{', '.join(fixed)} cannot change after submission (can: {can})"
+            raise ConflictError(msg)
+        if job.state in TERMINAL_STATES and changes.keys() - {"labels", "annotations", "name"}:
+            msg = f"a {job.state} job has ended; only its name, labels and annotations can change"
+            raise ConflictError(msg)
+        for name, value in changes.items():
+            if name == "target":
+                job.target, job.target_kind = value.as_json(), value.kind
+            else:
+                setattr(job, name, dict(value) if isinstance(value, Mapping) else value)
+        job.generation += 1
+        job.save()
+        record_events([job_event("job.updated", job, job.state, request_id)])
+    return job
+
+
+_CHANGEABLE = {"target", "priority", "labels", "annotations", "name"}
+
+
+def delete_job(job_id: UUID) -> None:
+    """Remove a job that has ended, with its history.
+
+    Raises
+    ------
+    ConflictError : it has not ended.
+    """
+    with transaction.atomic():
+        job = locked(job_id)
+        if job.state not in TERMINAL_STATES:
+            msg = f"a {job.state} job cannot be deleted; cancel it first"
+            raise ConflictError(msg)
+        event = job_event("job.deleted", job, job.state)
+        job.delete()
+        record_events([event])

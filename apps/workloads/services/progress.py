@@ -1,0 +1,124 @@
+"""What backends report of started jobs: running, how far, ended or lost."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from apps.operations.services import NewEvent, record_events
+from apps.workloads.core.lifecycle import JobState
+from apps.workloads.core.reasons import Reason
+from apps.workloads.services.rows import advance, returning, row_event
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a job ended, as its backend reports it."""
+
+    job_id: UUID
+    state: JobState
+    finished_s: float
+    reason: Reason
+    message: str = ""
+    attainment: float | None = None
+
+
+def start_running(started: Mapping[UUID, float]) -> list[tuple[Any, ...]]:
+    """Move starting jobs to running, with the cluster second each began.
+
+    Returns event rows for `record_moves`.
+    """
+    ids = sorted(started)
+    return returning(
+        """UPDATE workloads_job AS j SET state = 'running', started_s = d.at, updated_at = now(),
+                  generation = j.generation + 1
+           FROM unnest(%s::uuid[], %s::float8[]) AS d(id, at)
+           WHERE j.id = d.id AND j.state = 'starting'
+           RETURNING j.id, j.name, j.project_id, j.state""",
+        [ids, [started[key] for key in ids]],
+    )
+
+
+def end_jobs(ended: Sequence[Ended]) -> list[tuple[Any, ...]]:
+    """Move starting and running jobs to their end; returns event rows for `record_moves`."""
+    rows = sorted(ended, key=lambda row: row.job_id)
+    return returning(
+        """UPDATE workloads_job AS j
+           SET state = d.state, finished_s = d.at, finished_at = now(),
+               started_s = coalesce(j.started_s, d.at), updated_at = now(),
+               reason_code = d.reason, reason_message = left(d.message, 500),
+               generation = j.generation + 1,
+               progress = CASE WHEN d.state = 'succeeded' THEN 1.0 ELSE j.progress END,
+               attainment = coalesce(d.attainment, j.attainment)
+           FROM unnest(%s::uuid[], %s::text[], %s::float8[], %s::text[], %s::text[], %s::float8[])
+                AS d(id, state, at, reason, message, attainment)
+           WHERE j.id = d.id AND j.state IN ('starting', 'running')
+           RETURNING j.id, j.name, j.project_id, j.state""",
+        [
+            [row.job_id for row in rows], [row.state for row in rows],
+            [row.finished_s for row in rows], [row.reason for row in rows],
+            [row.message for row in rows], [row.attainment for row in rows],
+        ],
+    )  # fmt: skip
+
+
+def requeue_lost(
+    job_ids: Sequence[UUID], *, reason: Reason, message: str
+) -> list[tuple[Any, ...]]:
+    """Queue started jobs again whose launch was lost; returns event rows for `record_moves`."""
+    return advance(
+        job_ids,
+        to=JobState.QUEUED,
+        reason=reason,
+        message=message,
+        only_from={JobState.STARTING, JobState.RUNNING},
+    )
+
+
+def record_moves(rows: Iterable[tuple[Any, ...]]) -> None:
+    """Record one event per job moved; last in the caller's transaction."""
+    record_events([row_event(f"job.{row[3]}", row) for row in rows])
+
+
+def record_placed(jobs: Iterable[tuple[UUID, str, UUID, UUID]]) -> None:
+    """Record (job, name, project, decision id) as placed; last in the caller's transaction."""
+    record_events(
+        [
+            NewEvent(
+                topic="jobs", kind="job.placed", subject=str(job), project_id=project,
+                data={"name": name, "state": "starting", "decision": str(decision)},
+            )
+            for job, name, project, decision in jobs
+        ]
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Where a running job is; performance in its target's unit."""
+
+    job_id: UUID
+    progress: float
+    performance: float
+    attainment: float | None
+
+
+def report_progress(reports: Sequence[Report]) -> None:
+    """Store the latest report of running jobs in one statement; no event, pages poll figures."""
+    if not reports:
+        return
+    rows = sorted(reports, key=lambda row: row.job_id)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """UPDATE workloads_job AS j SET progress = d.progress, performance = d.performance,
+                      attainment = d.attainment
+               FROM unnest(%s::uuid[], %s::float8[], %s::float8[], %s::float8[])
+                    AS d(id, progress, performance, attainment)
+               WHERE j.id = d.id AND j.state = 'running'""",
+            [
+                [row.job_id for row in rows], [min(1.0, max(0.0, row.progress)) for row in rows],
+                [row.performance for row in rows], [row.attainment for row in rows],
+            ],
+        )  # fmt: skip

@@ -1,0 +1,99 @@
+"""Rows and events of jobs: what the services of this package share."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from apps.common.core.errors import NotFoundError
+from apps.inventory.selectors import cluster_now
+from apps.operations.services import NewEvent
+from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState, sources
+from apps.workloads.core.reasons import Reason
+from apps.workloads.models import Job
+
+
+def locked(job_id: UUID) -> Job:
+    """Return a job, locked until the caller's transaction ends.
+
+    Raises
+    ------
+    NotFoundError : there is none.
+    """
+    jobs = Job.objects.select_for_update(of=("self",)).select_related("project", "application")
+    job = jobs.filter(id=job_id).first()
+    if job is None:
+        msg = f"there is no job {job_id}"
+        raise NotFoundError(msg)
+    return job
+
+
+def advance(
+    job_ids: Sequence[UUID],
+    *,
+    to: JobState,
+    reason: Reason,
+    only_from: Iterable[JobState],
+    message: str = "",
+    claimed_by: str | None = None,
+) -> list[tuple[Any, ...]]:
+    """Move those jobs that may move; returns their event rows.
+
+    Parameters
+    ----------
+    only_from : the states to move from, as far as the lifecycle allows the move
+    claimed_by : move only what this agent has claimed; None or empty = whoever claimed it
+    """
+    allowed = [state.value for state in set(only_from) & sources(to)]
+    return returning(
+        """UPDATE workloads_job
+           SET state = %(to)s, reason_code = %(reason)s, reason_message = left(%(message)s, 500),
+               reason_also = '[]', updated_at = now(), claimed_by = '', claimed_until = NULL,
+               generation = generation + 1,
+               finished_s = coalesce(%(end_s)s::float8, finished_s),
+               finished_at = CASE WHEN %(end_s)s::float8 IS NULL THEN finished_at ELSE now() END
+           WHERE id = ANY(%(ids)s) AND state = ANY(%(allowed)s)
+             AND (%(agent)s::text IS NULL OR claimed_by = %(agent)s)
+           RETURNING id, name, project_id, state""",
+        {
+            "to": to,
+            "reason": reason,
+            "message": message,
+            "end_s": cluster_now() if to in TERMINAL_STATES else None,
+            "ids": sorted(job_ids),
+            "allowed": allowed,
+            "agent": claimed_by or None,
+        },
+    )
+
+
+def returning(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Run a statement that ends in RETURNING; its rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return cursor.fetchall()
+
+
+def as_json(value: Any) -> str:
+    """Return the text of a JSON column."""
+    return json.dumps(value)
+
+
+def job_event(kind: str, job: Job, state: str, request_id: str = "") -> NewEvent:
+    """Make the event of a job that is at hand."""
+    return NewEvent(
+        topic="jobs", kind=kind, subject=str(job.id), project_id=job.project_id,
+        request_id=request_id or job.correlation_id, data={"name": job.name, "state": state},
+    )  # fmt: skip
+
+
+def row_event(kind: str, row: tuple[Any, ...], request_id: str = "", reason: str = "") -> NewEvent:
+    """Make the event of an event row: (id, name, project id, state, ...)."""
+    job_id, name, project_id, state = row[:4]
+    data = {"name": name, "state": state} | ({"reason": reason} if reason else {})
+    return NewEvent(
+        topic="jobs", kind=kind, subject=str(job_id), project_id=project_id, request_id=request_id,
+        data=data,
+    )  # fmt: skip

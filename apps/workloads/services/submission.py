@@ -1,0 +1,121 @@
+"""Submission: jobs enter, and the applications they name."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import JSONField
+from django.utils import timezone
+
+from apps.accounts.models import Project, User
+from apps.common.core.ids import uuid7
+from apps.common.db import copy_rows
+from apps.inventory.selectors import cluster_now
+from apps.operations.services import record_events
+from apps.workloads.core.lifecycle import JobState
+from apps.workloads.core.reasons import Reason
+from apps.workloads.core.spec import JobSpec
+from apps.workloads.models import Application, Batch, Job
+from apps.workloads.services.rows import as_json, job_event
+
+
+def submit_jobs(
+    specs: Sequence[JobSpec],
+    *,
+    project: Project,
+    user: User,
+    correlation_id: str,
+    batch: Batch | None = None,
+) -> list[Job]:
+    """Insert jobs, in order, in the caller's transaction; unknown applications are created."""
+    applications = _applications(specs)
+    submission = _Submission(project, user, batch, cluster_now())
+    jobs = [
+        _new_job(
+            spec,
+            application=applications[spec.application],
+            correlation_id=correlation_id if len(specs) == 1 else f"{correlation_id}.{i}",
+            submission=submission,
+        )
+        for i, spec in enumerate(specs)
+    ]
+    if len(jobs) == 1:
+        jobs[0].save(force_insert=True)
+    else:
+        _copy_jobs(jobs)
+    record_events([job_event("job.submitted", job, JobState.SUBMITTED) for job in jobs])
+    return jobs
+
+
+def _copy_jobs(jobs: Sequence[Job]) -> None:
+    """Insert many jobs with COPY, which takes a third of the time of the ORM's bulk insert."""
+    now = timezone.now()
+    fields = Job._meta.concrete_fields
+    are_json = [isinstance(field, JSONField) for field in fields]
+    names = [str(field.attname) for field in fields]
+    for job in jobs:
+        job.created_at = job.updated_at = now
+    copy_rows(
+        Job._meta.db_table,
+        [str(field.column) for field in fields],
+        (
+            [
+                as_json(value) if is_json else value
+                for value, is_json in zip((getattr(job, n) for n in names), are_json, strict=True)
+            ]
+            for job in jobs
+        ),
+    )
+
+
+def _applications(specs: Sequence[JobSpec]) -> dict[str, Application]:
+    wanted = {spec.application: spec.kind for spec in specs}
+    found = {row.name: row for row in Application.objects.filter(name__in=wanted)}
+    missing = [
+        Application(name=name, kind=kind) for name, kind in wanted.items() if name not in found
+    ]
+    if missing:
+        Application.objects.bulk_create(missing, ignore_conflicts=True)
+        found = {row.name: row for row in Application.objects.filter(name__in=wanted)}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    """What the jobs of one request share."""
+
+    project: Project
+    user: User
+    batch: Batch | None
+    submitted_s: float
+
+
+def _new_job(
+    spec: JobSpec, *, application: Application, correlation_id: str, submission: _Submission
+) -> Job:
+    job_id = uuid7()
+    return Job(
+        id=job_id,
+        name=spec.name or f"{spec.application[:110]}-{job_id.hex[-8:]}",
+        project=submission.project,
+        application=application,
+        created_by=submission.user,
+        batch=submission.batch,
+        correlation_id=correlation_id,
+        target=spec.target.as_json(),
+        target_kind=spec.target.kind,
+        input_bytes=spec.input_bytes,
+        tasks_total=spec.tasks,
+        duration_s=spec.duration_s,
+        units_requested=spec.units,
+        unit_memory_bytes=spec.unit_memory_bytes,
+        unit_network_bps=spec.unit_network_bps,
+        unit_storage_bytes=spec.unit_storage_bytes,
+        priority=spec.priority,
+        gang=spec.gang,
+        held=spec.held,
+        constraints=spec.constraints.as_json(),
+        labels=dict(spec.labels),
+        annotations=dict(spec.annotations),
+        reason_code=Reason.HELD if spec.held else Reason.WAITING_FOR_AGENT,
+        submitted_s=submission.submitted_s,
+    )
