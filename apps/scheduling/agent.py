@@ -88,12 +88,10 @@ class SchedulingAgent:
         known = classification.current_profile_ids({job.application_id for job in jobs})
         self._profile([job for job in jobs if job.application_id not in known])
         self._load(known.values())
-        begun = time.perf_counter()
         ready, refused = self._size(
             [(job, known[job.application_id]) for job in jobs if job.application_id in known]
         )
-        refused += self._place(ready, sizing_s=(time.perf_counter() - begun) / max(1, len(jobs)))
-        self._refuse(refused)
+        self._refuse(refused + self._place(ready))
 
     def _profile(self, jobs: Sequence[ClaimedJob]) -> None:
         """Send jobs of unknown applications to profiling, and see that somebody profiles them."""
@@ -140,7 +138,7 @@ class SchedulingAgent:
         self._one_unit += 1
         return self._one_unit % RANK_ONE_IN == 0
 
-    def _place(self, ready: Sequence[_Ready], *, sizing_s: float) -> list[Refusal]:
+    def _place(self, ready: Sequence[_Ready]) -> list[Refusal]:
         refused: list[Refusal] = []
         for attempt in range(RETRIES + 1):
             if not ready:
@@ -148,7 +146,7 @@ class SchedulingAgent:
             copy = self._cluster.follow()
             begun = time.perf_counter()
             outcomes = self._policy.place(copy.snapshot(), [r.request for r in ready], self._rng)
-            elapsed_s = sizing_s + (time.perf_counter() - begun) / len(ready)
+            elapsed_s = (time.perf_counter() - begun) / len(ready)
             proposals = []
             for one, outcome in zip(ready, outcomes, strict=True):
                 if isinstance(outcome, Refused):

@@ -55,7 +55,7 @@ def worker(queue: str, concurrency: int) -> Member:
             *("celery", "-A", "controlplane", "worker", "--queues", queue),
             *("--concurrency", str(concurrency), "--hostname", f"{queue}@%h"),
             *("--without-gossip", "--without-mingle", "--without-heartbeat"),
-            *("--loglevel", "INFO"),
+            *("--loglevel", "WARNING"),
         ),
     )
 

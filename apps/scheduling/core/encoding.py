@@ -18,6 +18,7 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Singles
 
 BASE: Final = 10**10
 HALF: Final = N_SOURCES // 2
+MARGIN: Final = 20.0  # points of headroom that GUARDED wants in every source
 _PLACES: Final = 100 ** np.arange(HALF - 1, -1, -1, dtype=np.int64)
 
 
@@ -27,6 +28,7 @@ class Form(IntEnum):
     NEAREST = 0
     PRINTED = 1
     QUIETEST = 2
+    GUARDED = 3
 
 
 class Codes(NamedTuple):
@@ -92,22 +94,40 @@ def minus(a: Codes, b: Codes) -> Codes:
     return Codes(a.high - b.high - borrow, a.low - b.low + borrow * BASE)
 
 
-def closeness(units: Codes, target: Codes, form: Form) -> Codes:
+def closeness(units: Codes, target: Codes, form: Form, kept: Bools | None = None) -> Codes:
     """Codes of Q, how well a unit's quality U matches the target T.
 
     Q = 1 - (U - T) where U >= T, so that demanding jobs find quiet units left. Where U < T, Eq. 5
     as printed has Q = T - U, which ranks a far miss above a near one; NEAREST has Q = U there, so
-    that the nearest miss comes first and every miss after every hit. QUIETEST has Q = U
-    throughout.
+    that the nearest miss comes first and every miss after every hit. GUARDED is NEAREST, but a
+    unit is a hit only where ``kept`` says that it leaves the job a margin in every source, not
+    only in the first that differs. QUIETEST has Q = U throughout.
+
+    Parameters
+    ----------
+    kept : (n,) see ``keeps``; needed by GUARDED only
 
     Source: Tarcil Eq. 5 (T2).
     """
     if form is Form.QUIETEST:
         return units
     hit = is_at_least(units, target)
+    if form is Form.GUARDED and kept is not None:
+        hit = hit & kept
     over, under = minus(units, target), minus(target, units)
     miss = under if form is Form.PRINTED else units
     return Codes(
         np.where(hit, BASE - 1 - over.high, miss.high),
         np.where(hit, BASE - 1 - over.low, miss.low),
     )
+
+
+def keeps(headroom: Floats) -> Bools:
+    """(n,) whether each unit leaves ``MARGIN`` points in every source, from (n, N) headroom.
+
+    Eq. 5 looks for the unit that is just quiet enough, where the next neighbour is one too many,
+    and its order of sources hides all but the first that differs. The margin is for the neighbours
+    that come later; ours, measured in docs/policies.md.
+    """
+    roomy: Bools = headroom.min(axis=1) >= MARGIN
+    return roomy

@@ -22,7 +22,7 @@ class FusedTarcil(policies.Assembled):
     Jobs that want their units near each other go the assembled way.
     """
 
-    def __init__(self, name: str = "tarcil", *, form: Form = Form.NEAREST) -> None:
+    def __init__(self, name: str = "tarcil", *, form: Form = Form.GUARDED) -> None:
         slow = policies.tarcil(name, form=form)
         super().__init__(name, slow.version, sample=slow.sample, near=slow.near, score=slow.score)
         self._form = int(form)
@@ -92,6 +92,7 @@ class FusedTarcil(policies.Assembled):
             facts.server_platform,
             board.server_caused,
             _vector(request.caused),
+            _vector(request.tolerated),
             scorers.speed_steps(request, len(facts.topology.platform_name)),
             seed,
             self._form,

@@ -23,6 +23,7 @@ N = N_SOURCES
 HALF = encoding.HALF
 B = encoding.BASE
 PRINTED, QUIETEST = int(encoding.Form.PRINTED), int(encoding.Form.QUIETEST)
+GUARDED, MARGIN = int(encoding.Form.GUARDED), encoding.MARGIN
 DENSE, CROWDED = samplers.DENSE, samplers.CROWDED
 _GAMMA, _MIX_1, _MIX_2 = (np.uint64(c) for c in (chance.GAMMA, chance.MIX_1, chance.MIX_2))
 _COIN = np.uint64(chance.COIN)
@@ -141,7 +142,8 @@ def look(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         s = unit_server[u]
         h, low = _quality(server_caused[s], server_units[s], order, tolerated, headroom[i])
         quality[i] = (h + low / B) / B
-        key[i, 0], key[i, 1] = _closeness(h, low, target_h, target_l, form)
+        kept = form != GUARDED or headroom[i].min() >= MARGIN
+        key[i, 0], key[i, 1] = _closeness(h, low, target_h, target_l, form, kept)
         key[i, 2] = speed[platform[s]]
         key[i, 3] = np.int64(_word(salt, np.uint64(u)) >> _1)
     best = _ordered(key)
@@ -164,6 +166,7 @@ def outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     platform: Shorts,
     server_caused: Singles,
     caused: Floats,
+    tolerated: Floats,
     speed: Ints,
     seed: int,
     form: int,
@@ -175,13 +178,14 @@ def outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     """
     order, target_h, target_l = _demand(caused)
     below = np.zeros(chosen.shape[0], dtype=np.int64)
-    key, unused = np.empty((2, 4), dtype=np.int64), np.empty(N)
+    key, room = np.empty((2, 4), dtype=np.int64), np.empty(N)
     salt = np.uint64(seed) ^ _COIN
     for s in range(mask.size):
         if not mask[s]:
             continue
-        h, low = _quality(server_caused[s], server_units[s], order, caused, unused)
-        key[0, 0], key[0, 1] = _closeness(h, low, target_h, target_l, form)
+        h, low = _quality(server_caused[s], server_units[s], order, tolerated, room)
+        kept = form != GUARDED or room.min() >= MARGIN
+        key[0, 0], key[0, 1] = _closeness(h, low, target_h, target_l, form, kept)
         key[0, 2] = speed[platform[s]]
         for i in range(chosen.shape[0]):
             key[1] = chosen[i]
@@ -311,12 +315,12 @@ def _quality(
 
 @_jit
 def _closeness(
-    h: np.int64, low: np.int64, target_h: np.int64, target_l: np.int64, form: int
+    h: np.int64, low: np.int64, target_h: np.int64, target_l: np.int64, form: int, kept: bool
 ) -> tuple[np.int64, np.int64]:
     """Words of Q. Source: Tarcil Eq. 5; see ``encoding.closeness``."""
     if form == QUIETEST:
         return h, low
-    if h > target_h or (h == target_h and low >= target_l):
+    if kept and (h > target_h or (h == target_h and low >= target_l)):
         over_h, over_l = _minus(h, low, target_h, target_l)
         return B - 1 - over_h, B - 1 - over_l
     if form == PRINTED:

@@ -153,7 +153,7 @@ class Assembled:
         return ranks(self.score(board, request, every, seed), units)
 
 
-def tarcil(name: str = "tarcil", *, form: Form = Form.NEAREST) -> Assembled:
+def tarcil(name: str = "tarcil", *, form: Form = Form.GUARDED) -> Assembled:
     """Tarcil from its parts: the oracle of the kernel, and the form to read.
 
     Source: Tarcil §3 (T1-T5).

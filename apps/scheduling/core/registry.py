@@ -13,6 +13,7 @@ DEFAULT: Final = "tarcil"
 
 POLICIES: Final[dict[str, Callable[[], Policy]]] = {
     "tarcil": FusedTarcil,
+    "tarcil_monotone": partial(FusedTarcil, "tarcil_monotone", form=Form.NEAREST),
     "tarcil_printed": partial(FusedTarcil, "tarcil_printed", form=Form.PRINTED),
     "quietest": partial(FusedTarcil, "quietest", form=Form.QUIETEST),
     "least_loaded": policies.least_loaded,

@@ -44,7 +44,7 @@ class Scores:
 
 
 def tarcil(
-    board: Board, request: Request, units: Ints, seed: int, *, form: Form = Form.NEAREST
+    board: Board, request: Request, units: Ints, seed: int, *, form: Form = Form.GUARDED
 ) -> Scores:
     """Tarcil's quality of each unit, exact; among equals the faster platform. O(n·N).
 
@@ -56,7 +56,8 @@ def tarcil(
     pressures = encoding.pressure(board.server_caused[servers], topology.server_units[servers])
     asked = encoding.demand(request.caused)
     quality = encoding.quality(pressures, asked.order)
-    close = encoding.closeness(quality, asked.target, form)
+    headroom = request.tolerated - pressures
+    close = encoding.closeness(quality, asked.target, form, encoding.keeps(headroom))
     speed = speed_steps(request, len(topology.platform_name))[topology.server_platform[servers]]
     key = np.stack((close.high, close.low, speed, chance.coins(seed, units)), axis=1)
     return Scores(
@@ -66,7 +67,7 @@ def tarcil(
         quality=quality.shares(),
         target=float(asked.target.shares()[0]),
         closeness=close.shares(),
-        headroom=request.tolerated - pressures,
+        headroom=headroom,
     )
 
 

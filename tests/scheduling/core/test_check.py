@@ -8,7 +8,8 @@ import pytest
 
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.check import Checked, check, cluster_facts
+from apps.scheduling.core.ask import cluster_facts
+from apps.scheduling.core.check import Checked, check
 from apps.scheduling.core.policies import tarcil
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import parse_job
@@ -93,7 +94,7 @@ def test_the_snapshot_is_left_as_it_was() -> None:
 
 def test_sizing_counts_the_units_of_open_servers() -> None:
     closed = np.arange(CLUSTER.server_id.size) != 0
-    facts = cluster_facts(replace(idle(CLUSTER), server_open=closed))
+    facts = cluster_facts(replace(idle(CLUSTER), server_open=closed), CLUSTER.platform_name)
     assert facts.platforms == ("J", "A")
     assert facts.units == (304, 160)
     assert facts.server_units == (16, 8)
