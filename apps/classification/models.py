@@ -21,12 +21,12 @@ class MatrixRevision(models.Model):
     is_current = models.BooleanField(default=False)
 
     class Meta:
-        constraints = [
+        constraints = (
             models.UniqueConstraint(fields=["matrix", "number"], name="revision_number_once"),
             models.UniqueConstraint(
                 fields=["matrix"], name="one_current_revision", condition=Q(is_current=True)
             ),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.matrix} r{self.number}"
@@ -47,14 +47,14 @@ class Profile(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [
+        constraints = (
             models.UniqueConstraint(fields=["application", "number"], name="profile_number_once"),
             models.UniqueConstraint(
                 fields=["application"],
                 name="one_current_profile",
                 condition=Q(is_current=True),
             ),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.application_id} p{self.number}"

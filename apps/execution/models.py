@@ -34,15 +34,15 @@ class Launch(models.Model):
     message = models.CharField(max_length=500, blank=True)
 
     class Meta:
-        constraints = [
+        constraints = (
             models.UniqueConstraint(fields=["job", "attempt"], name="launch_attempt_once"),
             models.UniqueConstraint(
                 fields=["job"],
                 name="one_live_launch",
                 condition=Q(state__in=["requested", "running"]),
             ),
-        ]
-        indexes = [
+        )
+        indexes = (
             # backends: what to start next, in order
             models.Index(
                 fields=["backend", "id"],
@@ -55,7 +55,7 @@ class Launch(models.Model):
                 name="launch_live",
                 condition=Q(state__in=["requested", "running"]),
             ),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.job_id} #{self.attempt} {self.state}"
@@ -72,10 +72,10 @@ class JobSample(models.Model):
     cpu_share = models.FloatField(help_text="of the cores it holds, 0-1")
 
     class Meta:
-        indexes = [
+        indexes = (
             # the performance chart of one job
             models.Index(fields=["job", "cluster_s"], name="sample_by_job"),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.job_id} at {self.cluster_s:.0f} s"

@@ -30,7 +30,7 @@ class Cluster(models.Model):
     )
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=Q(id=1), name="cluster_is_single")]
+        constraints = (models.CheckConstraint(condition=Q(id=1), name="cluster_is_single"),)
 
     def __str__(self) -> str:
         return self.name
@@ -51,13 +51,13 @@ class Platform(models.Model):
     )
 
     class Meta:
-        constraints = [
+        constraints = (
             models.CheckConstraint(condition=Q(cores__gte=1), name="platform_has_cores"),
             models.CheckConstraint(
                 condition=Q(peak_watts__gte=F("idle_watts"), idle_watts__gte=0),
                 name="platform_watts_in_order",
             ),
-        ]
+        )
 
     def __str__(self) -> str:
         return self.name
@@ -73,7 +73,7 @@ class Rack(models.Model):
 
 
 class Server(models.Model):
-    """One machine with a capacity vector; the ``used_*`` columns are the live sum of its allocations."""
+    """One machine with a capacity vector; ``used_*`` are the live sums of its allocations."""
 
     name = models.CharField(max_length=63, unique=True)
     platform = models.ForeignKey(Platform, on_delete=models.PROTECT, related_name="servers")
@@ -99,7 +99,7 @@ class Server(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
-        constraints = [
+        constraints = (
             models.CheckConstraint(
                 condition=Q(used_cores__gte=0)
                 & Q(used_cores__lte=F("cores") * F("oversubscription")),
@@ -120,7 +120,7 @@ class Server(models.Model):
                 & Q(used_storage_bytes__lte=F("storage_bytes") * F("oversubscription")),
                 name="server_storage_within_capacity",
             ),
-        ]
+        )
 
     def __str__(self) -> str:
         return self.name
@@ -129,8 +129,8 @@ class Server(models.Model):
 class ResourceUnit(models.Model):
     """One core with an equal share of its server; held by at most one live allocation.
 
-    ``allocation_id`` names a row of ``scheduling.Allocation`` (a higher app, hence no foreign key). One column,
-    so a unit cannot be held twice whatever any process believes.
+    ``allocation_id`` names a row of ``scheduling.Allocation`` (a higher app, hence no foreign
+    key). One column, so a unit cannot be held twice whatever any process believes.
     """
 
     server = models.ForeignKey(Server, on_delete=models.CASCADE, related_name="units")
@@ -139,17 +139,17 @@ class ResourceUnit(models.Model):
     version = models.PositiveIntegerField(default=0)
 
     class Meta:
-        constraints = [
+        constraints = (
             models.UniqueConstraint(fields=["server", "core"], name="unit_is_one_core"),
-        ]
-        indexes = [
+        )
+        indexes = (
             # release: the units an allocation holds
             models.Index(
                 fields=["allocation_id"],
                 name="unit_by_allocation",
                 condition=Q(allocation_id__isnull=False),
             ),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.server_id}/{self.core}"
@@ -168,8 +168,8 @@ class ChangeKind(models.TextChoices):
 class Change(models.Model):
     """One entry of the change log of the shared cluster state.
 
-    ``seq`` is drawn under an advisory lock held until commit (``common.db.lock_sequence``), so whoever has read up to
-    n has seen every entry up to n.
+    ``seq`` is drawn under an advisory lock held until commit (``common.db.lock_sequence``), so
+    whoever has read up to n has seen every entry up to n.
     """
 
     seq = models.BigIntegerField(primary_key=True)
@@ -193,7 +193,7 @@ class Change(models.Model):
 
 
 class ServerReading(models.Model):
-    """The latest report of one server (heartbeat and use); kept narrow so that updates stay on the page."""
+    """The latest report of one server (heartbeat and use); narrow, so updates stay on the page."""
 
     server = models.OneToOneField(
         Server, on_delete=models.CASCADE, primary_key=True, related_name="reading"
@@ -214,7 +214,8 @@ class ServerReading(models.Model):
 class ClusterFrame(models.Model):
     """The whole cluster at one moment of cluster time, one row per interval: the pages' history.
 
-    The two byte arrays hold one uint8 per server in order of ``Server.id``: 0-200 = half percents, 255 = not known.
+    The two byte arrays hold one uint8 per server in order of ``Server.id``: 0-200 = half percents,
+    255 = not known.
     """
 
     at = models.DateTimeField()

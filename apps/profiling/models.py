@@ -36,22 +36,22 @@ class ProfilingRun(models.Model):
     message = models.CharField(max_length=500, blank=True)
 
     class Meta:
-        constraints = [
+        constraints = (
             # jobs of one unknown application share one run
             models.UniqueConstraint(
                 fields=["application"],
                 name="one_open_profiling_run",
                 condition=Q(state__in=["queued", "running"]),
             ),
-        ]
-        indexes = [
+        )
+        indexes = (
             # backends: what to run next, and whose lease ran out
             models.Index(
                 fields=["created_at"],
                 name="profiling_run_open",
                 condition=Q(state__in=["queued", "running"]),
             ),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.application_id} {self.state}"
@@ -86,10 +86,10 @@ class Measurement(models.Model):
     source = models.CharField(max_length=16, default="profiling")
 
     class Meta:
-        indexes = [
+        indexes = (
             # classification: all cells of an application, newest last
             models.Index(fields=["application", "matrix", "id"], name="measurement_by_row"),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.matrix}[{self.column}] = {self.value:.4g}"

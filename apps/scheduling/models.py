@@ -54,7 +54,7 @@ class Decision(models.Model):
     waited_s = models.FloatField(null=True, help_text="wall seconds from submission to commit")
 
     class Meta:
-        indexes = [
+        indexes = (
             # a job's decisions, newest first
             models.Index(fields=["job", "-at"], name="decision_by_job"),
             # the log and latency figures
@@ -65,7 +65,7 @@ class Decision(models.Model):
                 name="decision_ranked",
                 condition=Q(rank__isnull=False),
             ),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.job_id} {self.outcome}"
@@ -74,8 +74,8 @@ class Decision(models.Model):
 class Allocation(models.Model):
     """Units of one server held by one job, from commit to release.
 
-    ``acquired_seq`` and ``released_seq`` are change-log numbers: a total order, so that "never held twice" can be
-    checked from history.
+    ``acquired_seq`` and ``released_seq`` are change-log numbers: a total order, so that "never
+    held twice" can be checked from history.
     """
 
     id = models.BigIntegerField(primary_key=True)
@@ -96,14 +96,14 @@ class Allocation(models.Model):
     released_s = models.FloatField(null=True)
 
     class Meta:
-        constraints = [
+        constraints = (
             models.CheckConstraint(
                 condition=Q(released_seq__isnull=True)
                 | Q(released_seq__gt=models.F("acquired_seq")),
                 name="allocation_released_after_acquired",
             ),
-        ]
-        indexes = [
+        )
+        indexes = (
             # what a job holds
             models.Index(fields=["job"], name="allocation_by_job"),
             # what a server holds now
@@ -114,7 +114,7 @@ class Allocation(models.Model):
             ),
             # a server's history
             models.Index(fields=["server_id", "-acquired_seq"], name="allocation_by_server"),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"{self.id} of {self.job_id}"

@@ -16,10 +16,10 @@ class SamplingCheck(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        indexes = [
+        indexes = (
             # the page: the newest check of each size
             models.Index(fields=["size", "-created_at"], name="sampling_check_newest"),
-        ]
+        )
 
     def __str__(self) -> str:
         return f"R = {self.size}: {self.ks_distance:.3f}"

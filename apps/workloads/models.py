@@ -113,9 +113,10 @@ class Job(models.Model):
     claimed_until = models.DateTimeField(null=True)
 
     class Meta:
-        constraints = [
+        constraints = (
             models.CheckConstraint(
-                condition=Q(state__in=[state.value for state in sorted(JobState)]), name="job_state_known"
+                condition=Q(state__in=[state.value for state in sorted(JobState)]),
+                name="job_state_known",
             ),
             models.CheckConstraint(
                 condition=Q(progress__gte=0, progress__lte=1), name="job_progress_is_share"
@@ -125,8 +126,8 @@ class Job(models.Model):
                 | Q(finished_s__isnull=False),
                 name="job_terminal_has_end",
             ),
-        ]
-        indexes = [
+        )
+        indexes = (
             # agents: the next jobs to decide, most urgent first
             models.Index(
                 fields=["-priority", "created_at"],
@@ -138,7 +139,7 @@ class Job(models.Model):
             models.Index(fields=["state", "-created_at", "-id"], name="job_by_state"),
             models.Index(fields=["project", "-created_at", "-id"], name="job_by_project"),
             models.Index(fields=["application", "-created_at", "-id"], name="job_by_application"),
-        ]
+        )
 
     def __str__(self) -> str:
         return self.name
