@@ -13,17 +13,26 @@ from django.utils import timezone
 
 from apps.common.core.clock import ClusterClock
 from apps.inventory.core.snapshot import Topology
-from apps.inventory.models import Change, ChangeKind, Cluster, Platform, Rack, ResourceUnit, Server, ServerState
+from apps.inventory.models import (
+    Change,
+    ChangeKind,
+    Cluster,
+    Platform,
+    Rack,
+    ResourceUnit,
+    Server,
+    ServerState,
+)
 
 
 def cluster() -> Cluster:
-    """The one cluster row; created on first use."""
+    """Return the one cluster row; created on first use."""
     row, _ = Cluster.objects.get_or_create(id=1)
     return row
 
 
 def cluster_clock() -> ClusterClock:
-    """The clock by which cluster time is told now."""
+    """Return the clock by which cluster time is told now."""
     row = cluster()
     return ClusterClock(
         wall_anchor_s=row.wall_anchor_s, cluster_anchor_s=row.cluster_anchor_s, speed=row.speed
@@ -146,7 +155,7 @@ def servers() -> QuerySet[Server]:
 
 
 def server_by(key: str) -> Server | None:
-    """A server by id or by name; a name wins where a server is named like a number."""
+    """Find a server by id or name; a name wins where a server is named like a number."""
     named = servers().filter(name=key).first()
     if named is None and key.isascii() and key.isdigit() and len(key) < 19:
         return servers().filter(pk=int(key)).first()
@@ -202,7 +211,8 @@ def map_layer(name: str) -> Layer:
         rows = cursor.fetchall()
     numbers = np.array([np.nan if value is None else value for _, value in rows], dtype=float)
     steps = np.where(np.isnan(numbers), 255, np.clip(np.rint(numbers / scale), 0, 254))
-    return Layer(description, scale, tuple(row[0] for row in rows), steps.astype(np.uint8).tobytes())
+    ids = tuple(row[0] for row in rows)
+    return Layer(description, scale, ids, steps.astype(np.uint8).tobytes())
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class NewChange:
 
 
 def append_changes(changes: Sequence[NewChange], *, at: datetime, cluster_s: float) -> range:
-    """Number and insert changes; inside the caller's transaction, after all its row locks."""
+    """Insert changes under new numbers, in the caller's transaction, after all its row locks."""
     if not changes:
         return range(0)
     numbers = lock_sequence(Log.CHANGES, len(changes))
@@ -55,10 +55,11 @@ def append_changes(changes: Sequence[NewChange], *, at: datetime, cluster_s: flo
 def start_clock(*, speed: float) -> Cluster:
     """Let cluster time run on from where it was last seen.
 
-    After a crash that is the last moment a running process saw; so time stands still while nothing runs.
+    After a crash that is the last moment a running process saw; so time stands still while nothing
+    runs.
     """
     if not 0 < speed <= 100_000:
-        msg = f"speed must be above 0 and at most 100,000 cluster seconds per second, got {speed!r}"
+        msg = f"speed must be above 0 and at most 100,000 cluster seconds a second, got {speed!r}"
         raise ValueError(msg)
     with transaction.atomic():
         selectors.cluster()
@@ -90,9 +91,10 @@ def touch_clock(*, cluster_s: float) -> None:
 
 
 def import_cluster(spec: ClusterSpec) -> int:
-    """Add the platforms, racks, servers and units of a cluster file; returns the number of servers added.
+    """Add what a cluster file describes; returns the number of servers added.
 
-    Servers that exist by name are left as they are, so importing twice is harmless. All or nothing.
+    Servers that exist by name are left as they are, so importing twice is harmless. All or
+    nothing.
     """
     with transaction.atomic():
         selectors.cluster()
@@ -147,7 +149,9 @@ def _server(platform: Platform, rack_id: int, name: str, labels: dict[str, str])
     )  # fmt: skip
 
 
-def set_server_state(*, server_id: int, state: ServerState, expected_generation: int | None = None) -> Server:
+def set_server_state(
+    *, server_id: int, state: ServerState, expected_generation: int | None = None
+) -> Server:
     """Open, cordon or drain a server; agents learn it from the change log.
 
     Raises
@@ -161,7 +165,8 @@ def set_server_state(*, server_id: int, state: ServerState, expected_generation:
             msg = f"there is no server {server_id}"
             raise NotFoundError(msg)
         if expected_generation is not None and server.generation != expected_generation:
-            msg = f"server {server.name} is at generation {server.generation}, not {expected_generation}"
+            seen = server.generation
+            msg = f"server {server.name} is at generation {seen}, not {expected_generation}"
             raise ConflictError(msg)
         if server.state == state:
             return server
@@ -192,7 +197,8 @@ class Reading:
 
 _UPSERT_READINGS = """
 INSERT INTO inventory_serverreading
-    (server_id, at, cluster_s, cpu_share, memory_share, network_share, storage_share, watts, backend)
+    (server_id, at, cluster_s, cpu_share, memory_share, network_share, storage_share, watts,
+     backend)
 SELECT s, %s, %s, c, m, n, st, w, %s
 FROM unnest(%s::bigint[], %s::float8[], %s::float8[], %s::float8[], %s::float8[], %s::float8[])
      AS t(s, c, m, n, st, w)
@@ -209,8 +215,12 @@ def record_readings(
     """Store the latest report of many servers in one statement; each is also a heartbeat."""
     rows = sorted(readings, key=lambda reading: reading.server_id)
     columns = [
-        [getattr(row, name) for row in rows]
-        for name in ("server_id", "cpu_share", "memory_share", "network_share", "storage_share", "watts")
+        [row.server_id for row in rows],
+        [row.cpu_share for row in rows],
+        [row.memory_share for row in rows],
+        [row.network_share for row in rows],
+        [row.storage_share for row in rows],
+        [row.watts for row in rows],
     ]
     with connection.cursor() as cursor:
         cursor.execute(_UPSERT_READINGS, [at, cluster_s, backend, *columns])
@@ -232,9 +242,9 @@ def revive_and_bury(*, silent_before: datetime) -> tuple[int, int]:
         ).values_list("id", flat=True)
     )
     revived = list(
-        Server.objects.filter(
-            state=ServerState.DOWN, reading__at__gte=silent_before
-        ).values_list("id", flat=True)
+        Server.objects.filter(state=ServerState.DOWN, reading__at__gte=silent_before).values_list(
+            "id", flat=True
+        )
     )
     for server_id in buried:
         set_server_state(server_id=server_id, state=ServerState.DOWN)

@@ -1,8 +1,12 @@
 """A cluster described in a file: platforms, racks, servers.
 
+::
+
     name: north-quay
-    platforms: [{name, cores, memory_bytes, network_bps, storage_bytes, idle_watts, peak_watts}]   # best first
-    servers:   [{name, platform, rack, labels?}]
+    platforms:  # best first
+    - {name, cores, memory_bytes, network_bps, storage_bytes, idle_watts, peak_watts}
+    servers:
+    - {name, platform, rack, labels?}
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,7 +61,8 @@ def parse_cluster(data: Any) -> ClusterSpec:
     """
     problems: list[FieldProblem] = []
     if not isinstance(data, Mapping):
-        raise InvalidInputError([FieldProblem("", "type", f"expected an object, got {data!r:.80}")])
+        problems.append(FieldProblem("", "type", f"expected an object, got {data!r:.80}"))
+        raise InvalidInputError(problems)
     platforms = [
         _platform(f"/platforms/{i}", row, problems)
         for i, row in enumerate(_rows(data, "platforms", problems))
@@ -87,16 +92,16 @@ def _rows(
         return []
     for i, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            problems.append(FieldProblem(f"/{key}/{i}", "type", f"expected an object, got {row!r:.80}"))
+            message = f"expected an object, got {row!r:.80}"
+            problems.append(FieldProblem(f"/{key}/{i}", "type", message))
     return [row for row in rows if isinstance(row, Mapping)]
 
 
 def _text(at: str, row: Mapping[str, Any], key: str, problems: list[FieldProblem]) -> str:
     value = row.get(key)
     if not isinstance(value, str) or not 0 < len(value) <= 63:
-        problems.append(
-            FieldProblem(f"{at}/{key}", "invalid", f"expected 1 to 63 characters, got {value!r:.80}")
-        )
+        message = f"expected 1 to 63 characters, got {value!r:.80}"
+        problems.append(FieldProblem(f"{at}/{key}", "invalid", message))
         return ""
     return value
 
@@ -106,9 +111,8 @@ def _number(
 ) -> float:
     value = row.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 2**62:
-        problems.append(
-            FieldProblem(f"{at}/{key}", "invalid", f"expected a number of {least:g} or more, got {value!r:.80}")
-        )
+        message = f"expected a number of {least:g} or more, got {value!r:.80}"
+        problems.append(FieldProblem(f"{at}/{key}", "invalid", message))
         return least
     return value
 
@@ -118,13 +122,15 @@ def _platform(
 ) -> PlatformSpec | None:
     before = len(problems)
     name = _text(at, row, "name", problems)
-    whole = {key: int(_number(at, row, key, 1, problems)) for key in _WHOLE}
-    watts = {key: float(_number(at, row, key, 0, problems)) for key in _WATTS}
-    if watts["peak_watts"] < watts["idle_watts"]:
+    cores, memory, network, storage = (int(_number(at, row, key, 1, problems)) for key in _WHOLE)
+    idle, peak = (float(_number(at, row, key, 0, problems)) for key in _WATTS)
+    if peak < idle:
         problems.append(
             FieldProblem(f"{at}/peak_watts", "invalid", "expected at least idle_watts")
         )
-    return PlatformSpec(name, **whole, **watts) if len(problems) == before else None
+    if len(problems) > before:
+        return None
+    return PlatformSpec(name, cores, memory, network, storage, idle, peak)
 
 
 def _server(
@@ -134,11 +140,8 @@ def _server(
     name, rack = _text(at, row, "name", problems), _text(at, row, "rack", problems)
     platform, labels = row.get("platform"), row.get("labels", {})
     if platform not in platforms:
-        problems.append(
-            FieldProblem(
-                f"{at}/platform", "unknown", f"expected one of {sorted(platforms)}, got {platform!r:.80}"
-            )
-        )
+        message = f"expected one of {sorted(platforms)}, got {platform!r:.80}"
+        problems.append(FieldProblem(f"{at}/platform", "unknown", message))
     if not isinstance(labels, Mapping) or not all(
         isinstance(k, str) and isinstance(v, str) for k, v in labels.items()
     ):
@@ -152,5 +155,6 @@ def _find_twice(at: str, names: Sequence[str], problems: list[FieldProblem]) -> 
     seen: set[str] = set()
     for i, name in enumerate(names):
         if name in seen:
-            problems.append(FieldProblem(f"{at}/{i}/name", "duplicate", f"{name!r} is there twice"))
+            message = f"{name!r} is there twice"
+            problems.append(FieldProblem(f"{at}/{i}/name", "duplicate", message))
         seen.add(name)

@@ -1,7 +1,7 @@
 """The cluster as arrays: what a policy sees when it decides.
 
-U units, S servers, P platforms, N = 10 sources of interference. A snapshot is frozen and its arrays are
-read-only; agents build one from their local copy in O(1) (views) before each batch.
+U units, S servers, P platforms, N = 10 sources of interference. A snapshot is frozen and its
+arrays are read-only; agents build one from their local copy in O(1) (views) before each batch.
 """
 
 from dataclasses import dataclass
@@ -61,7 +61,8 @@ class Snapshot:
     topology : what changes rarely
     unit_free : (U,) True where no allocation holds the unit (whatever the server's state)
     server_open : (S,) True where the server takes new work (active, not drained, heartbeat fresh)
-    server_caused : (S, N) float32, sum over the server's busy units of the score their job causes, 0-100 each
+    server_caused : (S, N) float32, sum over the server's busy units of the score their job causes,
+        0-100 each
     server_free : (S, 3) float64 memory bytes, network bits/s, storage bytes not allocated
     """
 

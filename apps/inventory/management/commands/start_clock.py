@@ -1,4 +1,4 @@
-"""``manage.py start_clock --speed 60``"""
+"""``manage.py start_clock --speed 60``: let cluster time run."""
 
 import argparse
 from typing import Any
@@ -14,8 +14,10 @@ class Command(BaseCommand):
     help = "Let cluster time run on from where it stopped."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the options."""
         parser.add_argument("--speed", type=float, default=60.0, help="cluster seconds per second")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        """Start the clock and tell where it stands."""
         row = services.start_clock(speed=options["speed"])
         self.stdout.write(f"cluster time {row.cluster_anchor_s:.0f} s, running at {row.speed:g}x")

@@ -1,4 +1,4 @@
-"""``manage.py stop_clock``"""
+"""``manage.py stop_clock``: let cluster time stand still."""
 
 from typing import Any
 
@@ -13,5 +13,6 @@ class Command(BaseCommand):
     help = "Let cluster time stand still."
 
     def handle(self, *args: Any, **options: Any) -> None:
+        """Stop the clock and tell where it stands."""
         row = services.stop_clock()
         self.stdout.write(f"cluster time stands at {row.cluster_anchor_s:.0f} s")
