@@ -1,6 +1,6 @@
 """A control plane in memory, for tests of the emulator."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -50,6 +50,7 @@ class MemoryPlane:
     jobs: dict[int, JobReport] = field(default_factory=dict)
     servers: list[tuple[float, ServerReadings]] = field(default_factory=list)
     measured: dict[UUID, tuple[float, tuple[Measured, ...]]] = field(default_factory=dict)
+    kept: set[UUID] = field(default_factory=set)
     is_away: bool = False
 
     def clock(self) -> ClusterClock:
@@ -82,8 +83,9 @@ class MemoryPlane:
         self._answer()
         return [launch for launch in launches if launch in self.given_up]
 
-    def claim_profiling(self, limit: int) -> Sequence[ProfilingOrder]:
+    def claim_profiling(self, limit: int, *, doing: Collection[UUID]) -> Sequence[ProfilingOrder]:
         self._answer()
+        self.kept = set(doing)
         claimed, self.profiling = self.profiling[:limit], self.profiling[limit:]
         return claimed
 

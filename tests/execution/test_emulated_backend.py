@@ -1,4 +1,5 @@
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -256,3 +257,88 @@ def test_work_without_input_follows_the_rule(order: LaunchOrder, work_s: float) 
 def test_an_order_for_an_unknown_server_is_refused() -> None:
     with pytest.raises(UnknownServerError, match="101"):
         engine_order(launch(1), sort(), {})
+
+
+def test_a_launch_that_waits_is_handed_out_again_and_waits_once() -> None:
+    # the control plane hands out every tick what this process claimed and has not started
+    orders = [launch(1, units=2, seconds=1e6), launch(2, units=2)]
+    plane = MemoryPlane(site(2), waiting=list(orders))
+    one = emulator(plane)
+    one.tick(0.0)
+    plane.waiting = [orders[1]]
+    one.tick(1.0)
+    plane.waiting = [orders[1]]
+    one.tick(PATIENCE_S + 1.0)
+    plane.cancelled = [1]
+    one.tick(PATIENCE_S + 2.0)
+    assert [(end.launch, end.outcome) for end in plane.ended] == [(2, "failed"), (1, "cancelled")]
+    assert one.running == 0
+
+
+class Deaf(MemoryPlane):
+    """Hands out launches but does not hear of their start while away."""
+
+    is_deaf = False
+
+    def report_started(self, launches: Mapping[int, float]) -> None:
+        if self.is_deaf:
+            raise AwayError
+        super().report_started(launches)
+
+
+def test_a_job_whose_end_was_not_told_yet_does_not_begin_again() -> None:
+    plane = Deaf(site(4), waiting=[launch(1)])
+    one = emulator(plane)
+    plane.is_deaf = True
+    with pytest.raises(AwayError):
+        one.tick(0.0)
+    plane.is_deaf, plane.waiting = False, [launch(1)]
+    one.tick(10.0)
+    assert [end.launch for end in plane.ended] == [1]
+    assert one.running == 0
+
+
+def test_what_the_control_plane_ended_is_dropped() -> None:
+    plane = MemoryPlane(site(4), waiting=[launch(1, seconds=1e6), launch(2, seconds=1e6)])
+    one = emulator(plane)
+    one.tick(0.0)
+    plane.given_up = [1]
+    one.tick(1.0)
+    one.tick(2.0)
+    assert one.running == 1
+    assert plane.ended == []
+    assert set(plane.jobs) == {1, 2}
+
+
+def test_a_launch_ended_while_it_waited_never_starts() -> None:
+    orders = [launch(1, units=2, seconds=1e6), launch(2, units=2)]
+    plane = MemoryPlane(site(2), waiting=orders)
+    one = emulator(plane)
+    one.tick(0.0)
+    plane.given_up = [2]
+    one.tick(1.0)
+    plane.cancelled = [1]
+    one.tick(2.0)
+    one.tick(3.0)
+    assert set(plane.started) == {1}
+
+
+def test_claims_are_kept_of_the_profiling_being_done_only() -> None:
+    plane = MemoryPlane(site(4), profiling=[PROBE])
+    one = emulator(plane)
+    one.tick(0.0)
+    assert plane.kept == set()
+    one.tick(0.1)
+    assert plane.kept == {PROBE.run}
+    one.tick(2.0)
+    one.tick(2.1)
+    assert plane.kept == set()
+
+
+def test_profiling_that_cannot_be_done_is_left_to_run_out() -> None:
+    strange = replace(PROBE, runs=(ProbeRun("abacus", 1, 1),))
+    plane = MemoryPlane(site(4), profiling=[strange])
+    one = emulator(plane)
+    one.tick(0.0)
+    one.tick(2.0)
+    assert (plane.measured, plane.kept) == ({}, set())

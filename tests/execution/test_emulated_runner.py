@@ -5,6 +5,7 @@ from threading import Event
 import pytest
 
 from apps.execution.backends.emulated.emulator import Emulator
+from apps.execution.backends.emulated.port import NoServersError, Site
 from apps.execution.backends.emulated.runner import DatabaseAwayError, Outside, run
 from tests.execution.emulated_plane import AwayError, MemoryPlane, site
 from tests.execution.test_emulated_backend import launch
@@ -86,3 +87,31 @@ def test_launches_claimed_in_a_broken_moment_are_taken_up_again() -> None:
     plane.live = [launch(1)]
     run(lambda _: emulator, world_outside)
     assert [end.launch for end in plane.ended] == [1]
+
+
+class EmptyAtFirst(MemoryPlane):
+    """An inventory that is empty when it is read the first times."""
+
+    reads = 0
+
+    def site(self) -> Site:
+        self.reads += 1
+        if self.reads < 4:
+            raise NoServersError("there are no servers")
+        return super().site()
+
+
+def test_waits_for_servers_to_come() -> None:
+    world = World(EmptyAtFirst(site(4), waiting=[launch(1)]), until_s=20.0)
+    world.run()
+    assert [end.launch for end in world.plane.ended] == [1]
+    assert world.reconnects == []
+
+
+def test_an_empty_inventory_is_no_reason_to_end() -> None:
+    plane = EmptyAtFirst(site(4))
+    plane.reads = -1000
+    world = World(plane, until_s=120.0)
+    world.run()
+    assert world.now_s >= 120.0
+    assert plane.servers == []

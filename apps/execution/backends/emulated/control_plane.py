@@ -7,7 +7,7 @@ further.
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -32,6 +32,7 @@ from apps.execution.models import JobSample
 from apps.inventory import selectors as inventory
 from apps.inventory import services as inventory_services
 from apps.inventory.core.snapshot import Ints
+from apps.profiling.services import MAX_ATTEMPTS
 from apps.workloads import services as workloads
 from apps.workloads.core.attainment import attainment, measured
 from apps.workloads.core.lifecycle import JobState
@@ -133,10 +134,14 @@ class DatabaseControlPlane:
         )
         return [launch for (launch,) in rows]
 
-    def claim_profiling(self, limit: int) -> list[ProfilingOrder]:
-        """Claim profiling runs to do now; those of a process that died are claimed again."""
+    def claim_profiling(self, limit: int, *, doing: Collection[UUID] = ()) -> list[ProfilingOrder]:
+        """Claim profiling runs to do now; those of a process that died are claimed again.
+
+        The claims of `doing` are kept. A claim whose answer got lost is not among them, so it
+        runs out like that of a dead process.
+        """
         now = timezone.now()
-        self._renew(now)
+        self._renew(now, doing)
         rows = _rows(
             """WITH claimed AS (
                    UPDATE profiling_profilingrun
@@ -144,7 +149,8 @@ class DatabaseControlPlane:
                        attempts = attempts + 1, started_s = coalesce(started_s, %s)
                    WHERE id IN (
                        SELECT id FROM profiling_profilingrun
-                       WHERE state = 'queued' OR (state = 'running' AND claimed_until < %s)
+                       WHERE state = 'queued'
+                          OR (state = 'running' AND claimed_until < %s AND attempts < %s)
                        ORDER BY created_at LIMIT %s FOR UPDATE SKIP LOCKED)
                    RETURNING id, application_id, plan, seed)
                SELECT c.id, a.name, a.kind, c.plan, c.seed FROM claimed c
@@ -154,20 +160,21 @@ class DatabaseControlPlane:
                 now + timedelta(seconds=PROFILING_LEASE_S),
                 inventory.cluster_clock().at(now.timestamp()),
                 now,
+                MAX_ATTEMPTS,
                 limit,
             ],
         )
         return [_profiling_order(row) for row in rows]
 
-    def _renew(self, now: datetime) -> None:
-        """Keep the leases of the runs of this process."""
-        if (now - self._renewed).total_seconds() < RENEW_S:
+    def _renew(self, now: datetime, doing: Collection[UUID]) -> None:
+        """Keep the leases of the runs this process is doing."""
+        if not doing or (now - self._renewed).total_seconds() < RENEW_S:
             return
         with connection.cursor() as cursor:
             cursor.execute(
                 """UPDATE profiling_profilingrun SET claimed_until = %s
-                   WHERE state = 'running' AND claimed_by = %s""",
-                [now + timedelta(seconds=PROFILING_LEASE_S), self._worker],
+                   WHERE state = 'running' AND claimed_by = %s AND id = ANY(%s)""",
+                [now + timedelta(seconds=PROFILING_LEASE_S), self._worker, list(doing)],
             )
         self._renewed = now
 

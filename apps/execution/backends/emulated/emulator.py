@@ -86,7 +86,7 @@ class Emulator:
         self._truths: dict[tuple[str, str], Truth] = {}
         self._live: dict[int, LaunchOrder] = {}
         self._outbox = Outbox()
-        self._blocked: list[_Blocked] = []
+        self._blocked: dict[int, _Blocked] = {}
         self._probing: dict[UUID, _Probing] = {}
         self._turn: deque[int] = deque()
         self._due = dict.fromkeys(("look", "slice", "servers"), wall_s)
@@ -112,10 +112,10 @@ class Emulator:
         if self._is_due("look", wall_s, self._pace.look_s):
             self._look(wall_s)
         self._pass_time(wall_s)
-        waiting, self._blocked = self._blocked, []
-        for blocked in waiting:
+        waiting, self._blocked = self._blocked, {}
+        for blocked in waiting.values():
             self._start([blocked.launch], wall_s, until_wall_s=blocked.until_wall_s)
-        self._start(self._plane.claim_launches(LAUNCHES_PER_TICK), wall_s)
+        self._start(self._unknown(self._plane.claim_launches(LAUNCHES_PER_TICK)), wall_s)
         self._deliver()
         self._profile()
         if self._is_due("slice", wall_s, self._pace.slice_s):
@@ -142,6 +142,11 @@ class Emulator:
         for event in self._engine.advance(now):
             if event.kind is EventKind.FINISHED and isinstance(event.key, int):
                 self._end(EndReport(event.key, event.at_s, "finished"))
+
+    def _unknown(self, claimed: Sequence[LaunchOrder]) -> list[LaunchOrder]:
+        """Leave out what is handed out again, as its start or end was not told yet."""
+        ended = {report.launch for report in self._outbox.ended}
+        return [x for x in claimed if x.launch not in ended and x.launch not in self._blocked]
 
     def _start(
         self, launches: Sequence[LaunchOrder], wall_s: float, *, until_wall_s: float | None = None
@@ -174,20 +179,21 @@ class Emulator:
         if wall_s >= until:
             self._fail(launch, "its units were still held by another job on the server")
             return
-        self._blocked.append(_Blocked(launch, until))
+        self._blocked[launch.launch] = _Blocked(launch, until)
 
     def _cancel(self, launch: int) -> None:
-        self._blocked = [held for held in self._blocked if held.launch.launch != launch]
+        self._blocked.pop(launch, None)
         if launch in self._engine:
             self._engine.cancel(launch, self._engine.now)
         self._end(EndReport(launch, self._engine.now, "cancelled"))
 
     def _drop_ended(self) -> None:
         """Stop what the control plane gave up while this process was out of reach."""
-        for launch in self._plane.ended_launches(list(self._live)):
+        for launch in self._plane.ended_launches([*self._live, *self._blocked]):
             if launch in self._engine:
                 self._engine.cancel(launch, self._engine.now)
             self._live.pop(launch, None)
+            self._blocked.pop(launch, None)
 
     def _fail(self, launch: LaunchOrder, message: str) -> None:
         logger.warning("launch %d failed: %s", launch.launch, message)
@@ -229,18 +235,25 @@ class Emulator:
 
     def _profile(self) -> None:
         """Begin the profiling runs that are wanted, hand in those that are done."""
-        for order in self._plane.claim_profiling(PROFILING_PER_TICK):
+        for order in self._plane.claim_profiling(PROFILING_PER_TICK, doing=self._probing.keys()):
             if order.run not in self._probing:
-                truth = self._truth(order)
-                result = probe(
-                    truth, order.runs, generator(self._site.seed, "probe", str(order.seed))
-                )
-                done_s = self._engine.now + result.duration_s
-                self._probing[order.run] = _Probing(order, done_s, result.cells)
+                self._begin_probing(order)
         for run, probing in list(self._probing.items()):
             if probing.done_s <= self._engine.now:
                 self._plane.report_measurements(run, probing.done_s, probing.cells)
                 del self._probing[run]
+
+    def _begin_probing(self, order: ProfilingOrder) -> None:
+        rng = generator(self._site.seed, "probe", str(order.seed))
+        try:
+            result = probe(self._truth(order), order.runs, rng)
+        except ValueError as error:
+            # its claim runs out, and after some of them the control plane gives it up; a platform
+            # that was imported just now is known at the next try
+            logger.warning("profiling of %s cannot be done: %s", order.application, error)
+            return
+        done_s = self._engine.now + result.duration_s
+        self._probing[order.run] = _Probing(order, done_s, result.cells)
 
     def _truth(self, order: LaunchOrder | ProfilingOrder) -> Truth:
         key = (order.application, order.kind)

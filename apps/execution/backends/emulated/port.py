@@ -3,7 +3,7 @@
 Every report may arrive twice (a connection can break after the commit), so reports are idempotent.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
@@ -122,8 +122,8 @@ class ControlPlane(Protocol):
         """Read which of these launches are over for the control plane, whatever runs here."""
         ...
 
-    def claim_profiling(self, limit: int) -> Sequence[ProfilingOrder]:
-        """Claim profiling runs to do now."""
+    def claim_profiling(self, limit: int, *, doing: Collection[UUID]) -> Sequence[ProfilingOrder]:
+        """Claim profiling runs to do now, and keep the claims of those this process is doing."""
         ...
 
     def report_started(self, launches: Mapping[int, float]) -> None:

@@ -15,8 +15,8 @@ from django.db import InterfaceError, OperationalError, connection
 
 from apps.execution.backends.emulated.control_plane import DatabaseControlPlane, Hooks
 from apps.execution.backends.emulated.emulator import Emulator
-from apps.execution.backends.emulated.runner import AWAY_S, DatabaseAwayError, Outside, run
 from apps.execution.backends.emulated.port import NoServersError
+from apps.execution.backends.emulated.runner import AWAY_S, DatabaseAwayError, Outside, run
 
 logger = logging.getLogger(__name__)
 
