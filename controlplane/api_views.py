@@ -61,7 +61,11 @@ class VersionView(OpenView):
     @extend_schema(responses=VersionSerializer)
     def get(self, request: Request) -> Response:
         """Return the versions of Berth and of the interface."""
-        body = {"berth": settings.BERTH_VERSION, "api": API_VERSION, "django": django.get_version()}
+        body = {
+            "berth": settings.BERTH_VERSION,
+            "api": API_VERSION,
+            "django": django.get_version(),
+        }
         return answer(request, body)
 
 

@@ -15,7 +15,7 @@ from apps.classification.models import Profile as ProfileRow
 
 
 def current_library() -> Library:
-    """The current revision of all six matrices; read once per revision and process.
+    """Return the current revision of all six matrices; read once per revision and process.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def profiles(profile_ids: Iterable[UUID]) -> dict[UUID, Profile]:
 
 
 def profile_named(application: str) -> Profile | None:
-    """Current profile of an application by its name; None before it was ever profiled."""
+    """Find the current profile of an application by name; None before it was ever profiled."""
     rows = ProfileRow.objects.select_related("application")
     row = rows.filter(application__name=application, is_current=True).first()
     return None if row is None else from_row(row)

@@ -15,6 +15,8 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from apps.classification import services as classification
+from apps.classification.core.estimators import EmptyLibraryError
+from apps.classification.selectors import NoLibraryError
 from apps.common.poke import poke
 from apps.inventory import services as inventory
 from apps.inventory.models import ClusterFrame
@@ -35,28 +37,46 @@ FRAMES_KEPT_S: Final = 14 * 86_400.0  # cluster seconds
 class MeasuredCell(Protocol):
     """One cell a backend measured (`profiling.services.NewMeasurement`)."""
 
-    matrix: str
-    column: str
-    value: float
-    standard_error: float
-    samples: int
+    @property
+    def matrix(self) -> str:
+        """Name of the utility matrix."""
+
+    @property
+    def column(self) -> str:
+        """Label of the column."""
+
+    @property
+    def value(self) -> float:
+        """What was measured, in the matrix' unit."""
+
+    @property
+    def standard_error(self) -> float:
+        """Of the value, in its unit."""
+
+    @property
+    def samples(self) -> int:
+        """Number of values averaged."""
 
 
 # ---- launches ----
 
 _REQUEST: Final = """
+WITH ready AS MATERIALIZED (
+    SELECT j.id, j.attempts, j.placed_at FROM workloads_job j
+    WHERE j.state = 'starting' AND NOT EXISTS (
+        SELECT FROM execution_launch l
+        WHERE l.job_id = j.id AND (l.state <> 'ended' OR l.attempt = j.attempts))
+    -- locked: a job that loses its place meanwhile must not be launched by what we saw before
+    ORDER BY j.placed_at, j.id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED)
 INSERT INTO execution_launch (job_id, attempt, backend, state, "order", cancel_requested,
                               claimed_by, created_at, outcome, message)
-SELECT j.id, j.attempts, %s, 'requested',
+SELECT r.id, r.attempts, %s, 'requested',
        jsonb_build_object('parts', jsonb_agg(jsonb_build_array(a.server_id, a.cores)
                                              ORDER BY a.server_id)),
        false, '', now(), '', ''
-FROM workloads_job j
-JOIN scheduling_allocation a ON a.job_id = j.id AND a.released_seq IS NULL
-WHERE j.state = 'starting' AND NOT EXISTS (
-    SELECT FROM execution_launch l
-    WHERE l.job_id = j.id AND (l.state <> 'ended' OR l.attempt = j.attempts))
-GROUP BY j.id ORDER BY j.placed_at, j.id LIMIT %s
+FROM ready r
+JOIN scheduling_allocation a ON a.job_id = r.id AND a.released_seq IS NULL
+GROUP BY r.id, r.attempts, r.placed_at ORDER BY r.placed_at, r.id
 ON CONFLICT DO NOTHING
 """
 
@@ -67,7 +87,7 @@ def request_launches(backend: str, *, limit: int) -> int:
     Called by the backend when it asks for work, so a committed job never waits for a message.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_REQUEST, [backend, limit])
+        cursor.execute(_REQUEST, [limit, backend])
         return cursor.rowcount
 
 
@@ -79,7 +99,8 @@ def release_jobs(job_ids: Sequence[UUID]) -> None:
 def take_measurements(run: UUID, at_s: float, cells: Iterable[MeasuredCell]) -> None:
     """Take in what a profiling run measured: a new profile, and its jobs go on.
 
-    In the caller's transaction. The same report twice changes nothing.
+    In the caller's transaction. The same report twice changes nothing. Where there is no library
+    to tell a profile by, the measurements stay and the jobs fail with that reason.
     """
     new = [
         profiling.NewMeasurement(c.matrix, c.column, c.value, c.standard_error, c.samples)
@@ -88,7 +109,11 @@ def take_measurements(run: UUID, at_s: float, cells: Iterable[MeasuredCell]) -> 
     application = profiling.record_measurements(run, at_s=at_s, cells=new)
     if application is None:
         return
-    classification.classify(application)
+    try:
+        classification.classify(application)
+    except (NoLibraryError, EmptyLibraryError) as error:
+        profiling.fail_jobs(application.id, reason=Reason.UNCLASSIFIABLE, message=str(error))
+        return
     workloads.queue_profiled(application.id)
     profiling.record_profiled(application)
     poke(AGENT_TASK, queue=AGENT_QUEUE)
@@ -116,9 +141,10 @@ def recover_lost() -> int:
     ended = [job for job, attempts in lost if attempts >= MAX_ATTEMPTS]
     message = "a server of the job went silent"
     if again:
-        _take_away(again, lambda: workloads.requeue_lost(
-            again, reason=Reason.BACKEND_LOST, message=message
-        ))
+        _take_away(
+            again,
+            lambda: workloads.requeue_lost(again, reason=Reason.BACKEND_LOST, message=message),
+        )
     if ended:
         now_s = cluster_clock().at(timezone.now().timestamp())
         failed = [

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from django.db import connection, transaction
 from django.utils import timezone
@@ -214,7 +215,7 @@ def record_readings(
 ) -> None:
     """Store the latest report of many servers in one statement; each is also a heartbeat."""
     rows = sorted(readings, key=lambda reading: reading.server_id)
-    columns = [
+    columns: list[list[Any]] = [
         [row.server_id for row in rows],
         [row.cpu_share for row in rows],
         [row.memory_share for row in rows],

@@ -10,18 +10,19 @@ from typing import Final
 from uuid import UUID
 
 import numpy as np
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from apps.common.db import copy_rows
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import NewEvent, record_events
 from apps.profiling import selectors
-from apps.profiling.core.plan import plan
+from apps.profiling.core.plan import PlatformShape, plan
 from apps.profiling.models import Measurement, ProfilingRun, RunState
 from apps.workloads import services as workloads
+from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
-from apps.workloads.models import Application
+from apps.workloads.models import Application, Job
 
 MAX_ATTEMPTS: Final = 5
 
@@ -69,7 +70,7 @@ def request_runs(application_ids: Iterable[UUID]) -> int:
 
 
 def _new_run(
-    application: Application, shapes: Sequence[selectors.PlatformShape], now_s: float
+    application: Application, shapes: Sequence[PlatformShape], now_s: float
 ) -> ProfilingRun:
     run = ProfilingRun(application=application, requested_s=now_s)
     # the run's own id is its entropy: another run of the same application draws other columns
@@ -140,23 +141,17 @@ def give_up_runs() -> int:
         with transaction.atomic():
             lock_applications([run.application_id])
             message = f"no backend finished the run in {run.attempts} attempts"
-            changed = ProfilingRun.objects.filter(id=run.id, state=RunState.RUNNING).update(
+            # still out of time: its backend may have come back since the first look
+            if hopeless.filter(id=run.id).update(
                 state=RunState.FAILED, finished_s=cluster_now(), claimed_until=None, message=message
-            )
-            if changed:
+            ):
                 given_up += 1
-                workloads.fail_waiting(
-                    _waiting_for(run.application_id),
-                    reason=Reason.PROFILING_FAILED,
-                    message=message,
-                )
+                fail_jobs(run.application_id, reason=Reason.PROFILING_FAILED, message=message)
     return given_up
 
 
-def _waiting_for(application_id: UUID) -> list[UUID]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT id FROM workloads_job WHERE application_id = %s AND state = 'profiling'",
-            [application_id],
-        )
-        return [row[0] for row in cursor.fetchall()]
+def fail_jobs(application_id: UUID, *, reason: Reason, message: str) -> int:
+    """Fail the jobs that wait for an application's profile; returns how many."""
+    waiting = Job.objects.filter(application_id=application_id, state=JobState.PROFILING)
+    job_ids = list(waiting.values_list("id", flat=True))
+    return workloads.fail_waiting(job_ids, reason=reason, message=message)

@@ -1,6 +1,7 @@
 import pytest
 
-from apps.execution.backends.emulated.site import NoServersError, read_site
+from apps.execution.backends.emulated.port import NoServersError
+from apps.execution.backends.emulated.site import read_site
 from apps.inventory.core.cluster_file import ClusterSpec, PlatformSpec, ServerSpec
 from apps.inventory.services import import_cluster
 

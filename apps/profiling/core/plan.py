@@ -28,7 +28,9 @@ class PlatformShape:
     cores: int
 
 
-def plan(kind: str, platforms: Sequence[PlatformShape], rng: np.random.Generator) -> dict[str, Any]:
+def plan(
+    kind: str, platforms: Sequence[PlatformShape], rng: np.random.Generator
+) -> dict[str, Any]:
     """Draw the runs of one application.
 
     Parameters

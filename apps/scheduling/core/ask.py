@@ -86,9 +86,7 @@ def size_of(ask: Ask, profile: Profile, facts: ClusterFacts) -> Sized | Infeasib
     sized = size(profile, ask.target, work, facts)
     if ask.units is None or isinstance(sized, Infeasible):
         return sized
-    return Sized(
-        ask.units, work.platforms, sized.locality, math.nan, math.nan, math.nan, math.nan
-    )
+    return Sized(ask.units, work.platforms, sized.locality, math.nan, math.nan, math.nan, math.nan)
 
 
 def request_of(

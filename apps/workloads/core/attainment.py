@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-
 # a rate this near to the target is the target, read by monitors with noise
 RATE_KEPT: Final = 0.95
 
@@ -35,7 +34,7 @@ class Performance:
 
 
 def measured(target: Mapping[str, Any], seen: Performance, *, elapsed_s: float) -> float:
-    """Performance in the target's own unit.
+    """Return performance in the target's own unit.
 
     completion_time: expected seconds from submission to end; throughput_latency: latency in
     seconds; ips: instructions per second; best_effort: share of the work per second. ``inf`` where
@@ -61,7 +60,7 @@ def measured(target: Mapping[str, Any], seen: Performance, *, elapsed_s: float) 
 
 
 def attainment(target: Mapping[str, Any], seen: Performance, *, elapsed_s: float) -> float | None:
-    """Performance over target; None for best effort, which has none.
+    """Return performance over target; None for best effort, which has none.
 
     A service meets its target only where both the rate and the latency do, so the worse of the two
     counts. It cannot answer more than it is asked, so its rate is 1 at most, and 1 from

@@ -27,7 +27,9 @@ STEP: Final = 500  # servers added at a time
 class Command(BaseCommand):
     """Add the demo cluster; what is there already stays."""
 
-    help = "Make a cluster of fourteen platforms and profile the library every estimate starts from."
+    help = (
+        "Make a cluster of fourteen platforms and profile the library every estimate starts from."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the options."""
@@ -88,13 +90,13 @@ def _servers(servers: int) -> tuple[ServerSpec, ...]:
     the proportions of the first ones nearly.
     """
     places = [
-        ((i + 0.5) / n, kind)
-        for kind, n in enumerate(platform_counts(servers))
-        for i in range(n)
+        ((i + 0.5) / n, kind) for kind, n in enumerate(platform_counts(servers)) for i in range(n)
     ]
     order = [PLATFORMS[kind].name for _, kind in sorted(places)]
     numbers = count(1)
     return tuple(
-        ServerSpec(f"srv-{number:04d}", platform, f"rack-{(number - 1) // SERVERS_PER_RACK + 1:03d}")
+        ServerSpec(
+            f"srv-{number:04d}", platform, f"rack-{(number - 1) // SERVERS_PER_RACK + 1:03d}"
+        )
         for platform, number in zip(order, numbers, strict=False)
     )
