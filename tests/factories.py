@@ -3,14 +3,26 @@
 Name what the test is about, the rest follows.
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
+import numpy as np
+
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Project, User
+from apps.classification.core.matrix import Cell, MatrixName, columns_of
+from apps.classification.models import Profile
+from apps.classification.selectors import cells_of
+from apps.classification.services import store_library
 from apps.common.core.interference import N_SOURCES
+from apps.emulation.core.draws import application_truth
+from apps.emulation.core.library import library as measured_library
+from apps.emulation.core.platforms import catalogue
+from apps.emulation.core.probe import ProbeRun, probe
 from apps.execution.models import JobSample, Launch
+from apps.inventory.core.demo import PLATFORMS
 from apps.inventory.models import (
     Change,
     ChangeKind,
@@ -22,8 +34,11 @@ from apps.inventory.models import (
     Server,
     ServerReading,
 )
+from apps.profiling.models import ProfilingRun
+from apps.profiling.services import NewMeasurement
 from apps.scheduling.models import Allocation, Decision
 from apps.workloads.models import Application, Job
+from tests.classification.core.profiles import profile as believed
 
 MOMENT = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 _numbers = count(1)
@@ -140,6 +155,21 @@ def application(name: str = "", *, kind: str = "analytics", **values: Any) -> Ap
     return Application.objects.create(name=name or f"app-{number()}", kind=kind, **values)
 
 
+def profile(of: Application, *, platforms: tuple[str, ...] = ("J",), **values: Any) -> Profile:
+    """The current profile of an application; ``values`` as in `core.profiles.profile`."""
+    belief = replace(
+        believed(kind=of.kind, speeds=(1.0,) * len(platforms), **values), platforms=platforms
+    )
+    columns = {name: columns_of(name, platforms) for name in MatrixName}
+    return Profile.objects.create(
+        application=of,
+        number=Profile.objects.filter(application=of).count() + 1,
+        revision=belief.revision,
+        estimator="test",
+        cells=cells_of(belief, columns),
+    )
+
+
 def job(name: str = "", *, state: str = "queued", **values: Any) -> Job:
     """A job in any state; a terminal one has ended at 3,600 s."""
     defaults: dict[str, Any] = {
@@ -253,3 +283,49 @@ def sample(
     return JobSample.objects.create(
         job=of, cluster_s=cluster_s, attainment=attainment, **{**defaults, **values}
     )
+
+
+def demo_platforms() -> tuple[str, ...]:
+    """The fourteen platforms of the demo cluster, without servers; their names."""
+    for rank, facts in enumerate(PLATFORMS):
+        platform(
+            facts.name,
+            cores=facts.cores,
+            rank=rank,
+            memory_bytes=facts.memory_bytes,
+            network_bps=facts.network_bps,
+            storage_bytes=facts.storage_bytes,
+        )
+    return tuple(facts.name for facts in PLATFORMS)
+
+
+def library(platforms: tuple[str, ...], *, seed: int = 2011) -> int:
+    """The library every profile starts from, measured on these platforms; its revision."""
+    rows = {
+        entry.application: [
+            Cell(MatrixName(cell.matrix), cell.column, cell.value, cell.standard_error)
+            for cell in entry.cells
+        ]
+        for entry in measured_library(seed, catalogue(platforms, seed=seed))
+    }
+    return store_library(rows, platforms=platforms)
+
+
+def profiling_run(about: Application, **values: Any) -> ProfilingRun:
+    """A run wanted of an application."""
+    defaults = {"plan": {"runs": []}, "seed": number(), "requested_s": 3000.0}
+    return ProfilingRun.objects.create(application=about, **{**defaults, **values})
+
+
+def cells(about: Application, *, run: ProfilingRun, seed: int = 2011) -> list[NewMeasurement]:
+    """What the emulated servers show of an application in the runs planned."""
+    names = tuple(Platform.objects.order_by("rank").values_list("name", flat=True))
+    truth = application_truth(seed, about.name, about.kind, catalogue(names, seed=seed))
+    runs = [
+        ProbeRun(r["platform"], r["servers"], r["units"], tuple(r["sources"]))
+        for r in run.plan["runs"]
+    ]
+    found = probe(truth, runs, np.random.default_rng(run.seed)).cells
+    return [
+        NewMeasurement(c.matrix, c.column, c.value, c.standard_error, c.samples) for c in found
+    ]
