@@ -45,7 +45,7 @@ def test_two_of_five_without_replacement_by_hand() -> None:
 
 @pytest.mark.parametrize("size", [8, 16, 32])
 def test_tarcil_on_a_loaded_cluster_follows_x_to_the_r(size: int) -> None:
-    quality = measure(Check(size=size, decisions=2_000), make("tarcil"))
+    quality = measure(Check(servers=150, size=size, decisions=2_000), make("tarcil"))
     assert len(quality.ranks) >= 2_000
     assert 0.70 <= quality.load <= 0.75
     assert quality.ks_distance <= 0.05
@@ -53,7 +53,7 @@ def test_tarcil_on_a_loaded_cluster_follows_x_to_the_r(size: int) -> None:
 
 
 def test_a_policy_that_looks_at_one_unit_does_not() -> None:
-    quality = measure(Check(size=8, decisions=500), make("random"))
+    quality = measure(Check(servers=100, size=8, decisions=500), make("random"))
     assert quality.ks_distance > 0.2
 
 
@@ -65,7 +65,9 @@ def test_refuses_a_load_that_cannot_be() -> None:
 def test_the_command_reports_every_size() -> None:
     out = StringIO()
     call_command(
-        "sampling_quality", "--json", "--sizes", "8,16", "--decisions", "1500", stdout=out
+        *("sampling_quality", "--json", "--servers", "100", "--sizes", "8,16"),
+        *("--decisions", "1500"),
+        stdout=out,
     )
     checks = json.loads(out.getvalue())["checks"]
     assert [check["size"] for check in checks] == [8, 16]
@@ -74,7 +76,8 @@ def test_the_command_reports_every_size() -> None:
 def test_the_command_fails_when_the_law_does_not_hold() -> None:
     with pytest.raises(CommandError, match="R = 8"):
         call_command(
-            "sampling_quality", "--sizes", "8", "--decisions", "300", "--policy", "random",
+            *("sampling_quality", "--servers", "100", "--sizes", "8", "--decisions", "300"),
+            *("--policy", "random"),
             stdout=StringIO(),
         )  # fmt: skip
 
@@ -82,7 +85,8 @@ def test_the_command_fails_when_the_law_does_not_hold() -> None:
 @pytest.mark.django_db
 def test_a_saved_check_keeps_its_curve() -> None:
     call_command(
-        "sampling_quality", "--sizes", "8", "--decisions", "1500", "--save", stdout=StringIO()
+        *("sampling_quality", "--servers", "100", "--sizes", "8", "--decisions", "1500", "--save"),
+        stdout=StringIO(),
     )
     check = SamplingCheck.objects.get()
     assert check.decisions >= 1_500

@@ -43,9 +43,9 @@ class Check:
     agents : how many decide
     """
 
-    servers: int = 100
+    servers: int = 600
     size: int = 8
-    decisions: int = 4_000
+    decisions: int = 3_000
     load: float = 0.725
     sync_s: float = 5.0
     agents: int = 2
