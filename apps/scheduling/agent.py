@@ -26,7 +26,7 @@ from apps.scheduling.core.ask import cluster_facts, request_of, size_of
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.selectors import ClaimedJob, ClusterCopy, claimed_jobs
-from apps.scheduling.services.commit import (
+from apps.scheduling.services import (
     Agent,
     Proposal,
     Refusal,
@@ -109,9 +109,7 @@ class SchedulingAgent:
         if wanted:
             self._profiles |= classification.profiles(wanted)
 
-    def _size(
-        self, jobs: Sequence[tuple[ClaimedJob, UUID]]
-    ) -> tuple[list[_Ready], list[Refusal]]:
+    def _size(self, jobs: Sequence[tuple[ClaimedJob, UUID]]) -> tuple[list[_Ready], list[Refusal]]:
         snapshot = self._cluster.follow().snapshot()
         facts: dict[tuple[str, ...], ClusterFacts] = {}
         ready, refused = [], []
@@ -183,9 +181,7 @@ class SchedulingAgent:
         waiting = [r for r in refused if r.reason not in _HOPELESS]
         # a long queue is looked at less often: every look costs a sizing and an update
         delay_s = min(MOST_DELAY_S, max(LEAST_DELAY_S, len(waiting) / BATCH))
-        note_refusals(
-            waiting, agent=self.me, servers=servers, topology=topology, delay_s=delay_s
-        )
+        note_refusals(waiting, agent=self.me, servers=servers, topology=topology, delay_s=delay_s)
 
 
 _HOPELESS: Final = frozenset({Reason.INFEASIBLE_TARGET, Reason.INVALID, Reason.UNCLASSIFIABLE})

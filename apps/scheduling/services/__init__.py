@@ -1,7 +1,9 @@
 """What scheduling writes: decisions and allocations, committed and given back; and dry runs."""
 
 from apps.scheduling.services.check import check_job
-from apps.scheduling.services.commit import Agent, Lost, Proposal, Refusal, commit, note_refusals
+from apps.scheduling.services.commit import commit
+from apps.scheduling.services.proposals import Agent, Lost, Proposal, Refusal
+from apps.scheduling.services.refusals import note_refusals, refuse_for_good
 from apps.scheduling.services.release import release
 
 __all__ = [
@@ -12,5 +14,6 @@ __all__ = [
     "check_job",
     "commit",
     "note_refusals",
+    "refuse_for_good",
     "release",
 ]

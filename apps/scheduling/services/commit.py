@@ -6,10 +6,7 @@ wins is `core.settle`, the same as in memory; PostgreSQL's constraints hold what
 believes.
 """
 
-import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -25,85 +22,22 @@ from apps.inventory.selectors import cluster_clock
 from apps.inventory.services import NewChange, append_changes
 from apps.scheduling.core.capacity import unit_vectors
 from apps.scheduling.core.settle import Claim, Vector, settle
-from apps.scheduling.core.sizing import Sized
-from apps.scheduling.core.types import Candidate, Placed, Refused, Request
-from apps.scheduling.models import Allocation, Decision, Outcome
-from apps.scheduling.selectors import ClaimedJob
+from apps.scheduling.models import Allocation
+from apps.scheduling.services.decisions import (
+    insert_decisions,
+    placed_reason,
+    placed_row,
+    predicted_json,
+)
+from apps.scheduling.services.proposals import Agent, Lost, Proposal, Won
 from apps.workloads import services as workloads
-from apps.workloads.core.reasons import Reason
-from apps.inventory.core.snapshot import Topology
-
-_REASON_OF: Final = {
-    "least_loaded": Reason.PLACED_LEAST_LOADED,
-    "random": Reason.PLACED_AT_RANDOM,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Agent:
-    """Who decides, by what."""
-
-    name: str
-    policy: str
-    policy_version: int
-    code_version: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Proposal:
-    """Units chosen for a job, to be committed.
-
-    Attributes
-    ----------
-    retries : commits lost before
-    elapsed_s : wall seconds the decision took
-    """
-
-    job: ClaimedJob
-    sized: Sized
-    request: Request
-    placed: Placed
-    topology: Topology
-    profile_id: UUID | None
-    elapsed_s: float
-    retries: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Lost:
-    """A proposal that won nothing."""
-
-    proposal: Proposal
-    is_gone: bool  # the job was cancelled, held or taken over: nothing to decide any more
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Refusal:
-    """A job that could not be placed now, and why."""
-
-    job: ClaimedJob
-    reason: Reason
-    message: str
-    units: int
-    profile_id: UUID | None
-    elapsed_s: float
-    refused: Refused | None = None
-    lost: Placed | None = None  # the last choice of a job that only lost commits
-    also: tuple[str, ...] = ()
-    retries: int = 0
-
-
-class _Won(NamedTuple):
-    proposal: Proposal
-    decision: UUID
-    positions: tuple[int, ...]  # in placed.units
 
 
 class _Part(NamedTuple):
     """One allocation: what a job gets of one server."""
 
     allocation: int
-    won: _Won
+    won: Won
     server: int
     units: list[int]
     vector: tuple[int, int, int]  # per unit, whole bytes and bits
@@ -124,15 +58,15 @@ def commit(proposals: Sequence[Proposal], *, agent: Agent) -> tuple[dict[UUID, i
         free = _lock_servers(server for claim in claims for server in claim.servers)
         settled = settle(claims, owners, free)
         won = [
-            _Won(p, uuid7(), positions)
+            Won(p, uuid7(), positions)
             for p, positions in zip(alive, settled, strict=True)
             if positions
         ]
-        sequences = _write(won, claims=dict(zip(map(_job, alive), claims, strict=True)), agent=agent)
+        sequences = _write(
+            won, claims=dict(zip(map(_job, alive), claims, strict=True)), free=free, agent=agent
+        )
     winners = {w.proposal.job.id for w in won}
-    lost = [
-        Lost(p, is_gone=p.job.id not in ours) for p in proposals if p.job.id not in winners
-    ]
+    lost = [Lost(p, is_gone=p.job.id not in ours) for p in proposals if p.job.id not in winners]
     return sequences, lost
 
 
@@ -145,7 +79,7 @@ def _lock_jobs(job_ids: Iterable[UUID], agent: str) -> set[UUID]:
         """SELECT id FROM workloads_job
            WHERE id = ANY(%s) AND state IN ('submitted', 'queued') AND NOT held
              AND NOT cancel_requested AND claimed_by = %s
-           ORDER BY id FOR UPDATE""",
+           ORDER BY id FOR NO KEY UPDATE""",
         [sorted(job_ids), agent],
     )
     return {row[0] for row in rows}
@@ -186,13 +120,17 @@ def _claim(proposal: Proposal) -> Claim:
 
 
 def _write(
-    won: Sequence[_Won], *, claims: Mapping[UUID, Claim], agent: Agent
+    won: Sequence[Won],
+    *,
+    claims: Mapping[UUID, Claim],
+    free: Mapping[int, Vector],
+    agent: Agent,
 ) -> dict[UUID, int]:
     if not won:
         return {}
     now = timezone.now()
     cluster_s = cluster_clock().at(now.timestamp())
-    parts = _parts(won, claims)
+    parts = _parts(won, claims, free)
     _take_units(parts)
     _take_capacity(parts)
     moved = workloads.place_jobs(
@@ -201,8 +139,8 @@ def _write(
     if len(moved) != len(won):
         raise RuntimeError(f"{len(won) - len(moved)} locked jobs could not be moved to starting")
     waited = dict(_rows(_WAITED, [now, sorted(moved)]))
-    _insert_decisions(
-        [_decision_of(w, agent, now, cluster_s, waited[w.proposal.job.id]) for w in won]
+    insert_decisions(
+        [placed_row(w, agent, now, cluster_s, waited[w.proposal.job.id]) for w in won]
     )
     numbers = append_changes([_change(part) for part in parts], at=now, cluster_s=cluster_s)
     _insert_allocations(parts, numbers, now, cluster_s)
@@ -210,9 +148,7 @@ def _write(
         (w.proposal.job.id, w.proposal.job.name, w.proposal.job.project_id, w.decision)
         for w in won
     )
-    return {
-        part.won.proposal.job.id: number for part, number in zip(parts, numbers, strict=True)
-    }
+    return {part.won.proposal.job.id: number for part, number in zip(parts, numbers, strict=True)}
 
 
 _WAITED: Final = """
@@ -220,8 +156,8 @@ SELECT id, extract(epoch FROM %s - created_at)::float8 FROM workloads_job WHERE 
 """
 
 
-def _parts(won: Sequence[_Won], claims: Mapping[UUID, Claim]) -> list[_Part]:
-    groups: dict[tuple[UUID, int], tuple[_Won, list[int], Vector]] = {}
+def _parts(won: Sequence[Won], claims: Mapping[UUID, Claim]) -> list[_Part]:
+    groups: dict[tuple[UUID, int], tuple[Won, list[int], Vector]] = {}
     for w in won:
         claim = claims[w.proposal.job.id]
         for position in w.positions:
@@ -312,147 +248,13 @@ def _insert_allocations(
     )
 
 
-def _sized(w: _Won, agent: Agent) -> workloads.Sized:
+def _sized(w: Won, agent: Agent) -> workloads.Sized:
     return workloads.Sized(
         job_id=w.proposal.job.id,
         units=len(w.positions),
-        reason=_placed_reason(agent),
+        reason=placed_reason(agent),
         message="",
-        predicted=_predicted(w.proposal.sized),
-    )
-
-
-def _placed_reason(agent: Agent) -> Reason:
-    return _REASON_OF.get(agent.policy, Reason.PLACED_BEST_OF_SAMPLE)
-
-
-def _predicted(sized: Sized) -> dict[str, float]:
-    known = {"value": sized.predicted, "low": sized.low, "high": sized.high}
-    return {name: value for name, value in known.items() if math.isfinite(value)}
-
-
-# ---- decisions ----
-
-_DECISION_COLUMNS: Final = (
-    *("id", "job_id", "at", "cluster_s", "agent", "policy", "policy_version", "code_version"),
-    *("seed", "snapshot", "profile_id", "outcome", "reason_code", "units", "units_won"),
-    *("sample_size", "examined", "eligible", "servers_total", "dropped", "candidates"),
-    *("rank_threshold", "probability", "rank", "predicted", "commit_retries", "elapsed_s"),
-    "waited_s",
-)
-
-
-def _insert_decisions(rows: Iterable[tuple[Any, ...]]) -> None:
-    copy_rows(Decision._meta.db_table, _DECISION_COLUMNS, rows)
-
-
-def _decision_of(
-    w: _Won, agent: Agent, now: datetime, cluster_s: float, waited_s: float
-) -> tuple[Any, ...]:
-    p = w.proposal
-    placed, units = p.placed, p.request.units
-    return (
-        *(w.decision, p.job.id, now, cluster_s),
-        *(agent.name, agent.policy, agent.policy_version, agent.code_version),
-        *(placed.seed, placed.sequence, p.profile_id, Outcome.PLACED.value),
-        *(_placed_reason(agent).value, units, len(w.positions)),
-        *(_per_unit(placed.examined, units), placed.examined, placed.eligible),
-        *(p.topology.server_id.size, json.dumps(placed.dropped)),
-        json.dumps(candidates_json(placed.candidates, p.topology)),
-        *(placed.rank_threshold, placed.probability),
-        float(placed.ranks[0]) if placed.ranks.size == 1 else None,
-        *(json.dumps(_predicted(p.sized)), p.retries, p.elapsed_s, waited_s),
-    )
-
-
-def _per_unit(examined: int, units: int) -> int:
-    """Return R, candidates per unit, as drawn."""
-    return max(1, round(examined / units))
-
-
-def candidates_json(
-    candidates: Iterable[Candidate], topology: Topology
-) -> list[dict[str, Any]]:
-    """Return what a decision keeps of the units it examined, best first."""
-    return [
-        {
-            "server_id": int(topology.server_id[c.server]),
-            "core": int(topology.unit_core[c.unit]),
-            "quality": _rounded(c.quality),
-            "target": _rounded(c.target),
-            "closeness": _rounded(c.closeness),
-            "verdict": str(c.verdict),
-            "headroom": np.round(c.headroom, 1).tolist(),
-        }
-        for c in candidates
-    ]
-
-
-def _rounded(value: float) -> float | None:
-    return round(value, 6) if math.isfinite(value) else None
-
-
-def note_refusals(
-    refusals: Sequence[Refusal], *, agent: Agent, servers: int, topology: Topology, delay_s: float
-) -> None:
-    """Let jobs wait, each with its reason; a decision is kept only where the reason is new.
-
-    Parameters
-    ----------
-    servers : servers of the cluster
-    delay_s : wall seconds until they are looked at again
-    """
-    if not refusals:
-        return
-    now = timezone.now()
-    cluster_s = cluster_clock().at(now.timestamp())
-    with transaction.atomic():
-        changed = workloads.keep_waiting(
-            [workloads.Waiting(r.job.id, r.reason, r.message, r.also) for r in refusals],
-            agent=agent.name,
-            cluster_s=cluster_s,
-            delay_s=delay_s,
-        )
-        new = [r for r in refusals if r.job.id in changed]
-        _insert_decisions(
-            [_refusal_row(r, agent, now, cluster_s, servers, topology) for r in new]
-        )
-
-
-def refuse_for_good(
-    refusals: Sequence[Refusal], *, agent: Agent, servers: int, topology: Topology
-) -> None:
-    """End jobs that waiting cannot help, each with its decision."""
-    now = timezone.now()
-    cluster_s = cluster_clock().at(now.timestamp())
-    for refusal in refusals:
-        with transaction.atomic():
-            ended = workloads.fail_waiting(
-                [refusal.job.id], reason=refusal.reason, message=refusal.message
-            )
-            if ended:
-                _insert_decisions(
-                    [_refusal_row(refusal, agent, now, cluster_s, servers, topology)]
-                )
-
-
-def _refusal_row(  # noqa: PLR0913, PLR0917 - one line of a table
-    r: Refusal, agent: Agent, now: datetime, cluster_s: float, servers: int, topology: Topology
-) -> tuple[Any, ...]:
-    refused, lost = r.refused, r.lost
-    seen = refused or lost
-    outcome = Outcome.CONFLICT if r.reason == Reason.COMMIT_CONFLICT else Outcome.REFUSED
-    return (
-        *(uuid7(), r.job.id, now, cluster_s),
-        *(agent.name, agent.policy, agent.policy_version, agent.code_version),
-        *(seen.seed if seen else 0, seen.sequence if seen else 0, r.profile_id),
-        *(outcome.value, r.reason.value, r.units, 0),
-        _per_unit(seen.examined, max(1, r.units)) if seen else 0,
-        *(seen.examined if seen else 0, seen.eligible if seen else 0, servers),
-        json.dumps(seen.dropped if seen else {}),
-        json.dumps(candidates_json(lost.candidates, topology) if lost else []),
-        *(lost.rank_threshold if lost else 0.8, lost.probability if lost else 1.0),
-        *(None, "{}", r.retries, r.elapsed_s, None),
+        predicted=predicted_json(w.proposal.sized),
     )
 
 
