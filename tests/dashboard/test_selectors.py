@@ -245,7 +245,7 @@ def test_a_cancelled_job_ends_where_it_was() -> None:
     stages = jobs.way(job, now_s=100.0)
     assert [(s.name, s.took_s) for s in stages] == [
         ("Submitted", None),
-        ("Queued", 8.0),
+        ("Queued", 9.0),
         ("Cancelled", None),
     ]
 

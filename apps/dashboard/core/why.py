@@ -1,10 +1,12 @@
 """A decision in plain words, from the facts it stored and nothing else."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from apps.common.core.interference import SOURCES
 from apps.dashboard.core import words
 
+CHOSEN_SHOWN: Final = 6  # rows; a job of 64 units would hide the runners-up
 VERDICTS = {
     "chosen": "chosen",
     "outranked": "better than needed",
@@ -36,6 +38,7 @@ class CandidateFacts:
     closeness : what the candidates are ordered by, as shown; NaN = not computed
     headroom : ten scores, tolerated minus pressure there, in the order of the sources; empty =
         not kept
+    alike : units of the same server that came out the same, shown as one
     """
 
     server: str
@@ -46,6 +49,7 @@ class CandidateFacts:
     closeness: float
     verdict: str
     headroom: tuple[float, ...]
+    alike: int = 1
 
     @property
     def tightest(self) -> int:
@@ -149,6 +153,37 @@ def _refused(facts: DecisionFacts) -> tuple[str, ...]:
     if largest is None or not largest[1]:
         return (first, seen)
     return (first, seen, f"Most units were out because they are {filter_text(largest[0])}.")
+
+
+def grouped(candidates: tuple[CandidateFacts, ...]) -> tuple[CandidateFacts, ...]:
+    """Neighbours of one server with the same score and verdict as one candidate each."""
+    rows: list[CandidateFacts] = []
+    for candidate in candidates:
+        if rows and _alike(rows[-1], candidate):
+            rows[-1] = replace(rows[-1], alike=rows[-1].alike + 1)
+        else:
+            rows.append(candidate)
+    return tuple(rows)
+
+
+def _alike(one: CandidateFacts, other: CandidateFacts) -> bool:
+    """Whether two units differ in nothing but their core."""
+    same = (one.server, one.verdict, one.headroom) == (other.server, other.verdict, other.headroom)
+    return same and f"{one.closeness:.6f}" == f"{other.closeness:.6f}"
+
+
+def shortened(
+    candidates: tuple[CandidateFacts, ...], *, chosen: int = CHOSEN_SHOWN, others: int = 12
+) -> tuple[CandidateFacts, ...]:
+    """Return the first rows of the chosen and of the others, in their order."""
+    left = {True: chosen, False: others}
+    rows = []
+    for candidate in candidates:
+        is_chosen = candidate.verdict == "chosen"
+        left[is_chosen] -= 1
+        if left[is_chosen] >= 0:
+            rows.append(candidate)
+    return tuple(rows)
 
 
 def filter_text(name: str) -> str:

@@ -4,9 +4,14 @@ Unit after a space, minus as "−", thousands with a comma.
 """
 
 import math
+import re
 from typing import Final
 
 DAY_S: Final = 86_400
+UNITS: Final = re.compile(
+    r"(?<=[\dkMGT]) "
+    r"(%|[kMGT]?[BW]\b|[kMGT]\b|ms\b|µs\b|s\b|min\b|h\b|d\b|units?\b|queries/s|instr\./s)"
+)
 
 REASONS: Final = {  # short, for lists; the full sentences are in workloads.core.reasons
     "Invalid": "specification breaks a rule",
@@ -186,6 +191,11 @@ def performance_text(target_kind: str, value: float) -> str:
     if target_kind == "ips":
         return quantity(value, "instr./s")
     return f"{significant(3600 * value)} of the work per hour"
+
+
+def unbroken(text: str) -> str:
+    """Return a text whose numbers keep their unit on the same line."""
+    return UNITS.sub("\u00a0\\1", text)
 
 
 def reason_text(code: str) -> str:

@@ -61,7 +61,12 @@ class QueueByReason:
 def title(data: QueueByReason) -> str:
     """How many wait, and for what mostly."""
     if not data.now:
-        return "Nothing waits"
+        most = max((_peak(reason) for reason in data.reasons), default=0.0)
+        return (
+            f"Nothing waits; at most {words.thousands(most)} did at once"
+            if most
+            else ("Nothing waits")
+        )
     most = max(data.reasons, key=lambda reason: reason.now)
     verb = "waits" if data.now == 1 else "wait"
     return (
@@ -100,7 +105,7 @@ def figure(data: QueueByReason) -> go.Figure:
             y={"range": [0, 4], "showticklabels": False},
         )
     first, last = float(data.times_s[0]), float(data.times_s[-1])
-    longest = max((r.wait_p95_s for r in data.reasons if not np.isnan(r.wait_p95_s)), default=60.0)
+    longest = max((r.wait_p95_s for r in data.reasons if not np.isnan(r.wait_p95_s)), default=0.0)
     rows = max(len(data.reasons), 3)
     chart = go.Figure(layout=_layout(first, last, longest, rows))
     scale = max(1.0, *(_peak(reason) for reason in data.reasons))
@@ -136,20 +141,23 @@ def _layout(first: float, last: float, longest: float, rows: int) -> dict[str, A
 
 
 def _add_heads(chart: go.Figure, longest: float) -> None:
-    """Name the columns and the end of the scale of waiting."""
-    chart.add_annotation(
-        theme.note(
-            words.duration(longest),
-            xref="paper",
-            x=1,
-            xanchor="right",
-            yref="paper",
-            y=0,
-            yanchor="top",
-            yshift=-5,
+    """Name the columns and the end of the scale of waiting, where any waits."""
+    heads = [("now", 0.72, "right")]
+    if longest:
+        heads.append(("waited", 1.0, "right"))
+        chart.add_annotation(
+            theme.note(
+                words.duration(longest),
+                xref="paper",
+                x=1,
+                xanchor="right",
+                yref="paper",
+                y=0,
+                yanchor="top",
+                yshift=-5,
+            )
         )
-    )
-    for text, x, anchor in (("now", 0.72, "right"), ("waited", 1.0, "right")):
+    for text, x, anchor in heads:
         chart.add_annotation(
             theme.note(
                 text,

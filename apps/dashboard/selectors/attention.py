@@ -57,7 +57,7 @@ class Attention:
 
 
 def needs_attention(seen: QuerySet[Job], *, now: datetime) -> Attention:
-    """Return the first few items of every kind, in order of urgency."""
+    """Return the first items of every kind, in order of urgency."""
     found = [
         _below_target(seen),
         _hopeless(seen),
@@ -67,13 +67,23 @@ def needs_attention(seen: QuerySet[Job], *, now: datetime) -> Attention:
         _failed_operations(now),
         _draining(),
     ]
-    items = [item for items, _ in found for item in items]
-    return Attention(items=tuple(items[:SHOWN]), total=sum(count for _, count in found))
+    return Attention(
+        items=tuple(_fair([items for items, _ in found])), total=sum(count for _, count in found)
+    )
+
+
+def _fair(kinds: list[list[Item]]) -> list[Item]:
+    """Return a few of every kind, then more of the most urgent while there is room."""
+    taken = [items[:PER_KIND] for items in kinds]
+    for i, items in enumerate(kinds):
+        room = SHOWN - sum(len(some) for some in taken)
+        taken[i] = items[: len(taken[i]) + max(0, room)]
+    return [item for items in taken for item in items][:SHOWN]
 
 
 def _below_target(seen: QuerySet[Job]) -> tuple[list[Item], int]:
     jobs = seen.filter(state=JobState.RUNNING, attainment__lt=1.0)
-    rows = jobs.order_by("attainment").select_related("application")[:PER_KIND]
+    rows = jobs.order_by("attainment").select_related("application")[:SHOWN]
     items = [
         Item(
             "trib",
@@ -100,7 +110,7 @@ def _hopeless(seen: QuerySet[Job]) -> tuple[list[Item], int]:
             "Explain",
             reverse("job", args=[job.id]),
         )
-        for job in jobs.order_by("created_at")[:PER_KIND]
+        for job in jobs.order_by("created_at")[:SHOWN]
     ]
     return items, jobs.count()
 
@@ -145,7 +155,7 @@ def _failed_jobs(seen: QuerySet[Job], now: datetime) -> tuple[list[Item], int]:
             "Explain",
             reverse("job", args=[job.id]),
         )
-        for job in recent.order_by("-finished_at")[:2]
+        for job in recent.order_by("-finished_at")[:SHOWN]
     ]
     return items, recent.count()
 

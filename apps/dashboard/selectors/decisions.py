@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from apps.common.paging import Order, Page, keyset_page
 from apps.dashboard.core import words
-from apps.dashboard.core.why import CandidateFacts, DecisionFacts, filter_text, paragraph
+from apps.dashboard.core.why import (
+    CandidateFacts,
+    DecisionFacts,
+    filter_text,
+    grouped,
+    paragraph,
+    shortened,
+)
 from apps.dashboard.figures.quality_cdf import (
     QualityCdf,
     kolmogorov_limit,
@@ -30,14 +37,16 @@ from apps.workloads.models import Job
 ORDER = Order(columns=("at", "id"), descending=True)
 PAGE_ROWS = 50
 LAST_RANKED = 1_000
+ENOUGH_RANKS = 35  # from here the asymptotic limit is close enough
 SAMPLE_SIZES = (8, 16, 32)
 THRESHOLD = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What sampling promised for one decision."""
+    """What sampling promised for one decision; everything examined needs no promise."""
 
+    is_exhaustive: bool
     statement: str
     formula: str
     alternatives: tuple[str, ...]
@@ -83,11 +92,26 @@ class Explanation:
 
     @property
     def rows(self) -> tuple[tuple[CandidateFacts, tuple[float, ...]], ...]:
-        """Candidates with their headroom in the columns shown."""
+        """Candidates with their headroom in the columns shown; alike ones in one row."""
         return tuple(
             (c, tuple(c.headroom[i] for i in self.shown_sources) if c.headroom else ())
-            for c in self.candidates
+            for c in shortened(grouped(self.candidates))
         )
+
+    @property
+    def hidden(self) -> int:
+        """Candidates kept with the decision but not in a row."""
+        return len(self.candidates) - sum(c.alike for c, _ in self.rows)
+
+    @property
+    def heading(self) -> str:
+        """What the table of candidates shows."""
+        kept, examined = len(self.candidates), self.decision.examined
+        which = f"Of the best {kept} of {words.thousands(examined)} examined, "
+        which = which if examined > kept else f"Of {words.plural(kept, 'candidate')}, "
+        if self.noisy:
+            return f"{which}{self.noisy} could not keep the promise"
+        return f"{which}all could keep the promise" if kept > 1 else "The one candidate fits"
 
 
 def decisions_page(
@@ -240,14 +264,24 @@ def _dropped(found: Decision) -> list[tuple[str, int]]:
 def _guarantee(found: Decision) -> Guarantee:
     x, r = found.rank_threshold, found.sample_size
     top = words.percent(1 - x, 0)
+    if found.examined >= found.eligible:
+        return Guarantee(
+            is_exhaustive=True,
+            statement=f"All {words.thousands(found.eligible)} eligible units were examined",
+            formula="The best of them was found for certain; nothing was left to a sample.",
+            alternatives=(),
+            check="",
+            holds=None,
+        )
     alternatives = tuple(
         f"R = {more}: {words.percent(x**more, 2)}" for more in SAMPLE_SIZES if more > r
     )
-    ranks = _live_ranks(r)
+    ranks = _comparable_ranks(r)
     measured = largest_distance(ranks, r)
     limit = kolmogorov_limit(ranks.size)
-    enough = ranks.size >= 35
+    enough = ranks.size >= ENOUGH_RANKS
     return Guarantee(
+        is_exhaustive=False,
         statement=(
             f"{words.thousands(found.examined)} of {words.thousands(found.eligible)} examined: "
             f"{words.percent(found.probability)} chance that the best is outside the top {top}"
@@ -256,21 +290,23 @@ def _guarantee(found: Decision) -> Guarantee:
         alternatives=alternatives,
         check=(
             f"largest distance {measured:.3f}, limit {limit:.3f} (5 %), "
-            f"last {words.thousands(ranks.size)} ranked decisions at R = {r}"
+            f"last {words.thousands(ranks.size)} ranked decisions"
             if enough
-            else f"{words.thousands(ranks.size)} decisions at R = {r} have a rank; 35 are needed"
+            else f"{words.thousands(ranks.size)} decisions have a rank; 35 are needed"
         ),
         holds=measured <= limit if enough else None,
     )
 
 
 def guarantee(found: Decision) -> QualityCdf:
-    """Return the promise of one decision beside the ranks measured at its sample size."""
+    """Return the promise of one decision beside the ranks that decisions reached."""
+    r = found.sample_size
+    own = _live_ranks(r).size >= ENOUGH_RANKS
     return _cdf(
-        _live_ranks(found.sample_size),
-        found.sample_size,
+        _comparable_ranks(r),
+        r,
         threshold=found.rank_threshold,
-        source="Live decisions",
+        source="Live decisions" if own else f"Live decisions of any R, brought to R = {r}",
     )
 
 
@@ -318,6 +354,20 @@ def _checked(r: int) -> QualityCdf:
         threshold=THRESHOLD,
         source=f"Offline check at {words.percent(row.load, 0)} load",
     )
+
+
+def _comparable_ranks(sample_size: int) -> NDArray[np.float64]:
+    """Ranks at a sample size; where there are few, those of all sizes brought to it.
+
+    A rank D at R' that follows its promise has D^R' uniform, so D^(R'/R) follows the promise of R.
+    """
+    own = _live_ranks(sample_size)
+    if own.size >= ENOUGH_RANKS:
+        return own
+    rows = Decision.objects.filter(rank__isnull=False, units=1, sample_size__gt=0)
+    pairs = rows.order_by("-at").values_list("rank", "sample_size")[:LAST_RANKED]
+    table = np.array(list(pairs), dtype=float).reshape(-1, 2)
+    return np.sort(table[:, 0] ** (table[:, 1] / sample_size))
 
 
 def _live_ranks(sample_size: int) -> NDArray[np.float64]:

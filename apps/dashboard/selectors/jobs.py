@@ -176,7 +176,7 @@ ENDED_ICONS = {"succeeded": "st-done", "failed": "st-failed", "cancelled": "st-c
 def way(found: Job, *, now_s: float) -> tuple[Stage, ...]:
     """Return the stages of a job's way with the time each took, up to running or how it ended."""
     end_s = found.finished_s
-    queued_s = found.submitted_s if found.queued_s is None else found.queued_s
+    queued_s = found.submitted_s if found.profiled_s is None else found.profiled_s
     is_profiling = found.state == JobState.PROFILING
     stages = [Stage("Submitted", "st-done", "", None, found.submitted_s)]
     if found.profiled_s is not None or is_profiling:

@@ -145,7 +145,7 @@ def query(context: template.Context, **changes: Any) -> str:
 @register.filter
 def bolded(sentences: Sequence[str]) -> SafeString:
     """Sentences as one paragraph, what stands between ``**`` in bold."""
-    parts = " ".join(sentences).split("**")
+    parts = words.unbroken(" ".join(sentences)).split("**")
     return mark_safe(  # noqa: S308 - every part is escaped
         "".join(f"<b>{escape(p)}</b>" if i % 2 else escape(p) for i, p in enumerate(parts))
     )
@@ -213,6 +213,11 @@ def gauge(share: float, predicted: float | None, ratio: float | None) -> SafeStr
         if predicted is not None
         else ""
     )
+    ends = [
+        format_html('<text x="{}" y="72"{}>{}</text>', x_end, mark_safe(cls), text)  # noqa: S308
+        for x_end, cls, text, near in ((8, "", "0", 0.0), (392, ' class="end"', "2 ×", 1.0))
+        if predicted is None or abs(predicted - near) > 0.2  # not on top of "predicted"
+    ]
     words_now = "" if ratio is None else f"{words.significant(ratio)} × target"
     return format_html(
         '<svg class="gaugebar plot" viewBox="0 0 400 78" role="img" aria-label="{}">'
@@ -220,8 +225,9 @@ def gauge(share: float, predicted: float | None, ratio: float | None) -> SafeStr
         '<rect x="200" y="30" width="192" height="16" class="fq"/>{}'
         '<rect x="199" y="24" width="2" height="28" class="ft"/>'
         '<text x="200" y="16" class="mid strong">target</text>{}'
-        '<text x="8" y="72">0</text><text x="392" y="72" class="end">2 ×</text></svg>',
+        "{}</svg>",
         words_now or "not measured yet",
         bar,
         mark,
+        mark_safe("".join(ends)),  # noqa: S308 - every part is escaped
     )

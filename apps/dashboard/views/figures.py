@@ -70,6 +70,7 @@ SOURCES: dict[str, Source] = {
         ),
         performance,
         "/api/v1/jobs/",
+        is_private=True,
     ),
     "guarantee": Source(
         lambda request: decisions.guarantee(

@@ -65,15 +65,19 @@ function address(element) {
 function words(chart) {
   const { element, data } = chart;
   const title = element.querySelector(".chart-title");
-  const said = data.title.replaceAll(" %", "\u00a0%");
+  const said = unbroken(data.title);
   if (title.textContent !== said) title.textContent = said;
   const sub = element.querySelector(".chart-sub");
-  if (sub.textContent !== data.sub) sub.textContent = data.sub;
+  const about = unbroken(data.sub);
+  if (sub.textContent !== about) sub.textContent = about;
   element.querySelector(".plot").setAttribute("aria-label", data.title);
   const link = element.querySelector("[data-export-api]");
   if (link) link.href = data.api;
   if (element.querySelector(".chart-table:not([hidden])")) table(chart);
 }
+
+/* A number keeps its unit on the same line. */
+function unbroken(text) { return text.replace(/(?<=\d) (%|[kM]?W\b|ms\b|s\b|min\b|h\b|×)/g, "\u00a0$1"); }
 
 async function draw(chart) {
   const Plotly = await plotly();

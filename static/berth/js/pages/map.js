@@ -231,7 +231,7 @@ function say() {
     const values = groups.map((group) => ({ name: group.name, value: mean(shown.values, group.members) / scale })).filter((g) => !Number.isNaN(g.value));
     const top = values.reduce((a, b) => (b.value > a.value ? b : a), { name: "", value: -1 });
     const average = mean(shown.values, all) / scale;
-    title.textContent = Number.isNaN(average) ? "No server has reported yet" : `${shown.name}: ${average.toFixed(0)} ${shown.unit} on average, highest on ${view.group} ${top.name} with ${top.value.toFixed(0)} ${shown.unit}`;
+    title.textContent = Number.isNaN(average) ? "No server has reported yet" : `${shown.name}: ${average.toFixed(0)} ${shown.unit} on average over the servers, highest on ${view.group} ${top.name} with ${top.value.toFixed(0)} ${shown.unit}`;
   }
   byId("map-sub").textContent = `One cell per server, grouped by ${view.group}, n = ${layout.names.length.toLocaleString("en-GB")}. A struck cell has not reported; marked cells take no new work.`;
 }
