@@ -156,7 +156,9 @@ SELECT id, extract(epoch FROM %s - created_at)::float8 FROM workloads_job WHERE 
 """
 
 
-def _parts(won: Sequence[Won], claims: Mapping[UUID, Claim]) -> list[_Part]:
+def _parts(
+    won: Sequence[Won], claims: Mapping[UUID, Claim], free: Mapping[int, Vector]
+) -> list[_Part]:
     groups: dict[tuple[UUID, int], tuple[Won, list[int], Vector]] = {}
     for w in won:
         claim = claims[w.proposal.job.id]
@@ -167,12 +169,26 @@ def _parts(won: Sequence[Won], claims: Mapping[UUID, Claim]) -> list[_Part]:
     ids = _rows(
         "SELECT nextval('common_allocations_seq') FROM generate_series(1, %s)", [len(groups)]
     )
-    return [
-        _Part(allocation, w, server, units, (int(vector[0]), int(vector[1]), int(vector[2])))
-        for (allocation,), ((_, server), (w, units, vector)) in zip(
-            ids, groups.items(), strict=True
-        )
-    ]
+    left = dict(free)
+    parts = []
+    for (allocation,), ((_, server), (w, units, asked)) in zip(ids, groups.items(), strict=True):
+        vector = _at_most(asked, left[server], len(units))
+        left[server] = _less(left[server], vector, len(units))
+        parts.append(_Part(allocation, w, server, units, vector))
+    return parts
+
+
+def _at_most(asked: Vector, left: Vector, units: int) -> tuple[int, int, int]:
+    """Return what each unit gets: as asked, less the hair by which `settle` lets it exceed."""
+    memory, network, storage = (
+        min(int(a), int(b // units)) for a, b in zip(asked, left, strict=True)
+    )
+    return memory, network, storage
+
+
+def _less(left: Vector, vector: Vector, units: int) -> Vector:
+    memory, network, storage = (a - units * b for a, b in zip(left, vector, strict=True))
+    return memory, network, storage
 
 
 def _take_units(parts: Sequence[_Part]) -> None:

@@ -11,7 +11,14 @@ from apps.operations.services import record_events
 from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Job
-from apps.workloads.services.rows import advance, job_event, locked, returning, row_event
+from apps.workloads.services.rows import (
+    advance,
+    job_event,
+    lock_jobs,
+    locked,
+    returning,
+    row_event,
+)
 
 
 def cancel_jobs(job_ids: Sequence[UUID], *, request_id: str = "") -> int:
@@ -20,6 +27,7 @@ def cancel_jobs(job_ids: Sequence[UUID], *, request_id: str = "") -> int:
     Jobs that have ended are left alone. Returns the number of jobs that changed.
     """
     with transaction.atomic():
+        lock_jobs(job_ids)  # running ones too, before any is changed
         waiting = advance(
             job_ids, to=JobState.CANCELLED, reason=Reason.CANCELLED, only_from=WAITING_STATES
         )
@@ -54,7 +62,7 @@ def set_held(job_id: UUID, *, held: bool, request_id: str = "") -> Job:
             job.reason_code = Reason.HELD if held else Reason.WAITING_FOR_AGENT
             job.reason_message = ""
             job.generation += 1
-            job.claimed_until = None
+            job.claimed_by, job.claimed_until = "", None  # who decides about it now is too late
             job.save()
             kind = "job.held" if held else "job.released"
             record_events([job_event(kind, job, job.state, request_id)])
@@ -86,6 +94,7 @@ def update_job(job_id: UUID, changes: Mapping[str, Any], *, request_id: str = ""
         for name, value in changes.items():
             if name == "target":
                 job.target, job.target_kind = value.as_json(), value.kind
+                job.claimed_by, job.claimed_until = "", None  # to be decided anew
             else:
                 setattr(job, name, dict(value) if isinstance(value, Mapping) else value)
         job.generation += 1

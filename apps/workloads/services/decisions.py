@@ -14,7 +14,7 @@ from apps.operations.services import record_events
 from apps.workloads.core.lifecycle import WAITING_STATES, JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Job
-from apps.workloads.services.rows import advance, as_json, returning, row_event
+from apps.workloads.services.rows import advance, as_json, lock_jobs, returning, row_event
 
 CLAIM_S = 10.0  # wall seconds an agent may keep a job before another takes it over
 
@@ -107,6 +107,7 @@ def keep_waiting(
         return set()
     rows = sorted(jobs, key=lambda row: row.job_id)
     with transaction.atomic():
+        lock_jobs([row.job_id for row in rows])
         found = returning(
             """UPDATE workloads_job AS j
                SET state = 'queued', queued_s = coalesce(j.queued_s, %s), tries = j.tries + 1,
@@ -148,10 +149,13 @@ def queue_profiled(application_id: UUID) -> int:
     """Queue the jobs that waited for an application's profile; returns how many."""
     with transaction.atomic():
         now_s = cluster_now()
+        waiting = Job.objects.filter(application=application_id, state=JobState.PROFILING)
+        lock_jobs(waiting.values_list("id", flat=True))
         rows = returning(
             """UPDATE workloads_job
                SET state = 'queued', profiled_s = %s, queued_s = %s, updated_at = now(),
-                   reason_code = %s, reason_message = '', claimed_by = '', claimed_until = NULL,
+                   reason_code = CASE WHEN held THEN reason_code ELSE %s END,
+                   reason_message = '', claimed_by = '', claimed_until = NULL,
                    generation = generation + 1
                WHERE application_id = %s AND state = 'profiling'
                RETURNING id, name, project_id, state""",
@@ -161,11 +165,19 @@ def queue_profiled(application_id: UUID) -> int:
     return len(rows)
 
 
-def fail_waiting(job_ids: Sequence[UUID], *, reason: Reason, message: str) -> int:
-    """End waiting jobs that can never start; returns how many."""
+def fail_waiting(job_ids: Sequence[UUID], *, reason: Reason, message: str, agent: str = "") -> int:
+    """End waiting jobs that can never start; returns how many.
+
+    An agent ends only what it has claimed.
+    """
     with transaction.atomic():
         rows = advance(
-            job_ids, to=JobState.FAILED, reason=reason, message=message, only_from=WAITING_STATES
+            job_ids,
+            to=JobState.FAILED,
+            reason=reason,
+            message=message,
+            only_from=WAITING_STATES,
+            claimed_by=agent,
         )
         record_events([row_event("job.failed", row, reason=reason) for row in rows])
     return len(rows)

@@ -10,7 +10,7 @@ from django.db import connection
 from apps.operations.services import NewEvent, record_events
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
-from apps.workloads.services.rows import advance, returning, row_event
+from apps.workloads.services.rows import advance, lock_jobs, returning, row_event
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ def start_running(started: Mapping[UUID, float]) -> list[tuple[Any, ...]]:
     Returns event rows for `record_moves`.
     """
     ids = sorted(started)
+    lock_jobs(ids)
     return returning(
         """UPDATE workloads_job AS j SET state = 'running', started_s = d.at, updated_at = now(),
                   generation = j.generation + 1
@@ -44,6 +45,7 @@ def start_running(started: Mapping[UUID, float]) -> list[tuple[Any, ...]]:
 def end_jobs(ended: Sequence[Ended]) -> list[tuple[Any, ...]]:
     """Move starting and running jobs to their end; returns event rows for `record_moves`."""
     rows = sorted(ended, key=lambda row: row.job_id)
+    lock_jobs([row.job_id for row in rows])
     return returning(
         """UPDATE workloads_job AS j
            SET state = d.state, finished_s = d.at, finished_at = now(),
@@ -106,10 +108,14 @@ class Report:
 
 
 def report_progress(reports: Sequence[Report]) -> None:
-    """Store the latest report of running jobs in one statement; no event, pages poll figures."""
+    """Store the latest report of running jobs in one statement; no event, pages poll figures.
+
+    In the caller's transaction.
+    """
     if not reports:
         return
     rows = sorted(reports, key=lambda row: row.job_id)
+    lock_jobs([row.job_id for row in rows])
     with connection.cursor() as cursor:
         cursor.execute(
             """UPDATE workloads_job AS j SET progress = d.progress, performance = d.performance,

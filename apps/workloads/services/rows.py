@@ -30,6 +30,19 @@ def locked(job_id: UUID) -> Job:
     return job
 
 
+def lock_jobs(job_ids: Iterable[UUID]) -> None:
+    """Lock jobs in the order of their ids, as everybody does who changes several.
+
+    An UPDATE locks its rows in any order, so two of them over the same jobs could deadlock.
+    Whoever locks launches, units or servers too does it after the jobs.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT FROM workloads_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE",
+            [sorted(job_ids)],
+        )
+
+
 def advance(
     job_ids: Sequence[UUID],
     *,
@@ -47,6 +60,7 @@ def advance(
     claimed_by : move only what this agent has claimed; None or empty = whoever claimed it
     """
     allowed = [state.value for state in set(only_from) & sources(to)]
+    lock_jobs(job_ids)
     return returning(
         """UPDATE workloads_job
            SET state = %(to)s, reason_code = %(reason)s, reason_message = left(%(message)s, 500),

@@ -1,0 +1,311 @@
+"""The commit: units have one owner, whoever believes what, and a decision keeps all it knew."""
+
+from dataclasses import replace
+from threading import Barrier
+from typing import Any
+
+import numpy as np
+import pytest
+
+from apps.inventory.models import Change, ResourceUnit, Server, ServerState
+from apps.inventory.services import set_server_state
+from apps.operations.models import Event
+from apps.scheduling.core.localcopy import LocalCopy
+from apps.scheduling.core.types import Candidate, Verdict, Within
+from apps.scheduling.models import Allocation, Decision
+from apps.scheduling.services import Lost, Proposal, commit, release
+from apps.workloads import services as workloads
+from apps.workloads.core.targets import BestEffort
+from apps.workloads.models import Job
+from tests import factories
+from tests.scheduling.world import CAUSED, ME, at_once, build, claimed, proposal, used
+
+
+@pytest.fixture
+def copy(db: None) -> LocalCopy:
+    factories.cluster()
+    return build("a", "b")
+
+
+def lost_of(lost: list[Lost]) -> list[tuple[Any, bool]]:
+    return [(entry.proposal.job.id, entry.is_gone) for entry in lost]
+
+
+def owners(*units: int) -> list[int | None]:
+    """Who holds units, by their index in id order."""
+    held = list(ResourceUnit.objects.order_by("id").values_list("allocation_id", flat=True))
+    return [held[unit] for unit in units]
+
+
+def test_a_commit_moves_the_job_and_takes_units_and_capacity(copy: LocalCopy) -> None:
+    job = claimed()
+    won, lost = commit([proposal(job, copy.topology, [0, 1, 4])], agent=ME)
+    job.refresh_from_db()
+    held = Allocation.objects.order_by("id")
+    assert lost == []
+    assert (job.state, job.units, job.attempts, job.claimed_by) == ("starting", 3, 1, "")
+    assert [a.cores for a in held] == [2, 1]
+    assert owners(0, 1, 2, 4) == [held[0].id, held[0].id, None, held[1].id]
+    assert used("a") == [2, 8 * 10**9, 5 * 10**8, 5 * 10**11]
+    assert used("b") == [1, 4 * 10**9, 25 * 10**7, 25 * 10**10]
+    assert won == {job.id: held[1].acquired_seq}
+
+
+def test_a_commit_is_told_by_one_event_that_names_the_decision(copy: LocalCopy) -> None:
+    job = claimed()
+    commit([proposal(job, copy.topology, [0])], agent=ME)
+    (event,) = Event.objects.filter(kind="job.placed")
+    assert event.subject == str(job.id)
+    assert event.data["decision"] == str(Decision.objects.get().id)
+
+
+def test_the_first_of_two_proposals_for_a_unit_wins(copy: LocalCopy) -> None:
+    first, second = claimed(), claimed()
+    proposals = [proposal(first, copy.topology, [0]), proposal(second, copy.topology, [0])]
+    won, lost = commit(proposals, agent=ME)
+    assert list(won) == [first.id]
+    assert lost_of(lost) == [(second.id, False)]
+
+
+def test_a_gang_that_lacks_one_unit_gives_all_back(copy: LocalCopy) -> None:
+    commit([proposal(claimed(), copy.topology, [3])], agent=ME)
+    gang = claimed()
+    won, lost = commit([proposal(gang, copy.topology, [2, 3, 4])], agent=ME)
+    gang.refresh_from_db()
+    assert (won, lost_of(lost)) == ({}, [(gang.id, False)])
+    assert (gang.state, gang.claimed_by) == ("queued", ME.name)
+    assert owners(2, 4) == [None, None]
+    assert used("b") == [0, 0, 0, 0]
+
+
+def test_an_incremental_job_keeps_the_units_it_won(copy: LocalCopy) -> None:
+    commit([proposal(claimed(), copy.topology, [3])], agent=ME)
+    job = claimed()
+    won, lost = commit([proposal(job, copy.topology, [2, 3, 4], gang=False)], agent=ME)
+    job.refresh_from_db()
+    decision = Decision.objects.get(job=job)
+    assert (list(won), lost) == ([job.id], [])
+    assert (job.state, job.units) == ("starting", 2)
+    assert (decision.units, decision.units_won) == (3, 2)
+
+
+def test_units_that_must_be_near_each_other_are_taken_whole(copy: LocalCopy) -> None:
+    commit([proposal(claimed(), copy.topology, [3])], agent=ME)
+    job = claimed()
+    near = proposal(job, copy.topology, [2, 3], gang=False, locality=Within.SERVER)
+    assert lost_of(commit([near], agent=ME)[1]) == [(job.id, False)]
+
+
+def test_a_server_that_closed_meanwhile_takes_nothing(copy: LocalCopy) -> None:
+    set_server_state(server_id=Server.objects.get(name="a").id, state=ServerState.DRAINING)
+    job = claimed()
+    won, lost = commit([proposal(job, copy.topology, [0])], agent=ME)
+    assert (won, lost_of(lost)) == ({}, [(job.id, False)])
+
+
+def is_gone_after(job: Job, copy: LocalCopy) -> bool:
+    """Whether a proposal for the job is lost for good and took nothing."""
+    won, lost = commit([proposal(job, copy.topology, [0, 1])], agent=ME)
+    assert (won, owners(0, 1)) == ({}, [None, None])
+    assert Decision.objects.count() == 0
+    return lost[0].is_gone
+
+
+def test_a_job_cancelled_after_its_claim_takes_nothing(copy: LocalCopy) -> None:
+    job = claimed()
+    workloads.cancel_jobs([job.id])
+    assert is_gone_after(job, copy)
+
+
+def test_a_job_held_after_its_claim_takes_nothing(copy: LocalCopy) -> None:
+    job = claimed()
+    workloads.set_held(job.id, held=True)
+    assert is_gone_after(job, copy)
+
+
+def test_a_job_taken_over_by_another_agent_takes_nothing(copy: LocalCopy) -> None:
+    job = claimed()
+    Job.objects.filter(id=job.id).update(claimed_by="agent-2")
+    assert is_gone_after(job, copy)
+
+
+def test_a_job_whose_target_changed_after_its_claim_is_decided_anew(copy: LocalCopy) -> None:
+    job = claimed()
+    workloads.update_job(job.id, {"target": BestEffort()})
+    assert is_gone_after(job, copy)
+    assert workloads.claim_waiting(agent="agent-2", limit=5) == [job.id]
+
+
+# ---- capacity ----
+
+
+def test_shares_that_do_not_divide_evenly_fill_a_server_and_leave_nothing(db: None) -> None:
+    factories.cluster()
+    odd = {"memory_bytes": 10**10 + 1, "network_bps": 10**9 + 2, "storage_bytes": 7}
+    copy = build("a", cores=3, **odd)
+    jobs = [claimed() for _ in range(3)]
+    won, _ = commit([proposal(j, copy.topology, [i]) for i, j in enumerate(jobs)], agent=ME)
+    assert len(won) == 3
+    assert used("a") == [3, 9_999_999_999, 1_000_000_002, 6]
+    release([job.id for job in jobs])
+    assert used("a") == [0, 0, 0, 0]
+
+
+def test_amounts_that_exceed_the_capacity_by_their_rounding_still_fit(db: None) -> None:
+    factories.cluster()
+    copy = build("a", cores=3)
+    a_third = 5_333_333_334.0  # three times this is two bytes more than the server has
+    gang = proposal(claimed(), copy.topology, [0, 1, 2], unit_memory_bytes=a_third)
+    won, _ = commit([gang], agent=ME)
+    assert len(won) == 1
+    assert used("a")[:2] == [3, 15_999_999_999]
+
+
+def test_two_jobs_whose_amounts_exceed_the_capacity_by_their_rounding_still_fit(db: None) -> None:
+    factories.cluster()
+    copy = build("a", cores=2)
+    jobs = [claimed(), claimed()]
+    half = 8_000_000_001.0
+    asked = [proposal(j, copy.topology, [i], unit_memory_bytes=half) for i, j in enumerate(jobs)]
+    won, _ = commit(asked, agent=ME)
+    assert len(won) == 2
+    assert used("a")[:2] == [2, 16 * 10**9]
+    release([job.id for job in jobs])
+    assert used("a") == [0, 0, 0, 0]
+
+
+def test_what_a_server_lacks_is_not_given(copy: LocalCopy) -> None:
+    greedy, other = claimed(), claimed()
+    won, _ = commit(
+        [
+            proposal(greedy, copy.topology, [0], unit_memory_bytes=15e9),
+            proposal(other, copy.topology, [1], unit_memory_bytes=2e9),
+        ],
+        agent=ME,
+    )
+    assert list(won) == [greedy.id]
+
+
+def test_an_oversubscribed_server_gives_more_than_it_has(copy: LocalCopy) -> None:
+    Server.objects.filter(name="a").update(oversubscription=1.5)
+    full = proposal(claimed(), copy.topology, [0, 1], unit_memory_bytes=12e9)
+    won, _ = commit([full], agent=ME)
+    assert len(won) == 1
+    assert used("a")[:2] == [2, 24 * 10**9]
+
+
+# ---- decisions ----
+
+
+def test_a_decision_keeps_all_that_was_known(copy: LocalCopy) -> None:
+    job = claimed()
+    best = Candidate(4, 1, 0.9, 0.8, 0.95, (9,), Verdict.CHOSEN, np.arange(10.0))
+    worse = Candidate(1, 0, 0.7, float("nan"), 0.5, (5,), Verdict.OUTRANKED, np.zeros(10))
+    one = proposal(job, copy.topology, [4], ranks=[0.97])
+    commit([replace(one, placed=replace(one.placed, candidates=(best, worse)))], agent=ME)
+    kept = Decision.objects.get()
+    assert (kept.job_id, kept.agent, kept.policy, kept.policy_version) == (
+        *(job.id, "agent-1", "tarcil", 1),
+    )
+    assert (kept.outcome, kept.reason_code) == ("placed", "PlacedBestOfSample")
+    assert (kept.seed, kept.snapshot, kept.rank) == (11, 7, 0.97)
+    assert (kept.units, kept.units_won, kept.sample_size) == (1, 1, 8)
+    assert (kept.examined, kept.eligible, kept.servers_total) == (8, 8, 2)
+    assert kept.dropped == {"free": 3}
+    assert kept.predicted == {"value": 500.0, "low": 400.0, "high": 600.0}
+    assert kept.waited_s is not None
+    assert 0.0 <= kept.waited_s < 5.0
+    assert kept.candidates == [
+        {
+            "server_id": int(copy.topology.server_id[1]),
+            "core": 0,
+            "quality": 0.9,
+            "target": 0.8,
+            "closeness": 0.95,
+            "verdict": "chosen",
+            "headroom": list(range(10)),
+        },
+        {
+            "server_id": int(copy.topology.server_id[0]),
+            "core": 1,
+            "quality": 0.7,
+            "target": None,
+            "closeness": 0.5,
+            "verdict": "outranked",
+            "headroom": [0.0] * 10,
+        },
+    ]
+
+
+def test_a_decision_whose_rank_was_not_measured_has_none(copy: LocalCopy) -> None:
+    commit([proposal(claimed(), copy.topology, [0])], agent=ME)
+    assert Decision.objects.get().rank is None
+
+
+def test_what_is_not_predicted_is_left_out(copy: LocalCopy) -> None:
+    job = claimed()
+    one = proposal(job, copy.topology, [0])
+    nan = float("nan")
+    commit([replace(one, sized=replace(one.sized, predicted=nan, low=nan, high=nan))], agent=ME)
+    job.refresh_from_db()
+    assert (Decision.objects.get().predicted, job.predicted) == ({}, {})
+
+
+def test_the_change_log_tells_each_part_of_a_claim(copy: LocalCopy) -> None:
+    commit([proposal(claimed(), copy.topology, [0, 4, 5])], agent=ME)
+    parts = Change.objects.filter(kind="claim").order_by("seq")
+    assert [len(part.unit_ids) for part in parts] == [1, 2]
+    assert [a.acquired_seq for a in Allocation.objects.order_by("id")] == [p.seq for p in parts]
+    assert parts[1].vector == [4e9, 2.5e8, 2.5e11]
+    assert parts[1].caused == CAUSED.tolist()
+
+
+# ---- at once ----
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_agents_that_want_the_same_units_at_once_exactly_one_wins() -> None:
+    factories.cluster()
+    copy = build("a", "b")
+    agents = [replace(ME, name=name) for name in ("agent-1", "agent-2")]
+    proposals = [
+        [proposal(claimed(agent), copy.topology, [unit]) for unit in range(8)] for agent in agents
+    ]
+    barrier = Barrier(2)
+    won: list[int] = []
+
+    def run(place: int) -> None:
+        barrier.wait(timeout=10)
+        won.extend(len(commit([one], agent=agents[place])[0]) for one in proposals[place])
+
+    raised = at_once(lambda: run(0), lambda: run(1))
+    assert raised == []
+    assert sorted(won) == [0] * 8 + [1] * 8
+    held = owners(*range(8))
+    assert len(set(held)) == 8
+    assert None not in held
+    assert used("a")[0] == used("b")[0] == 4
+
+
+def batches_of(copy: LocalCopy, agent: Any, order: range) -> list[Proposal]:
+    """One gang of two neighbours for each unit, in the order given."""
+    return [proposal(claimed(agent), copy.topology, [u, (u + 1) % 8]) for u in order]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_batches_that_want_the_same_units_in_opposite_orders_do_not_deadlock() -> None:
+    factories.cluster()
+    copy = build("a", "b")
+    agents = [replace(ME, name=name) for name in ("agent-1", "agent-2")]
+    forth = batches_of(copy, agents[0], range(8))
+    back = batches_of(copy, agents[1], range(7, -1, -1))
+    raised = at_once(
+        lambda: commit(forth, agent=agents[0]),
+        lambda: commit(back, agent=agents[1]),
+    )
+    assert raised == []
+    assert (
+        Allocation.objects.exclude(unit_ids=[]).count()
+        == Change.objects.exclude(unit_ids=[]).count()
+    )
+    assert ResourceUnit.objects.exclude(allocation_id=None).count() == 8

@@ -1,0 +1,150 @@
+"""Giving units back, and everything that moves jobs and units at the same time."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+import numpy as np
+import pytest
+from django.db import transaction
+
+from apps.execution.services import request_launches
+from apps.inventory.core.snapshot import Topology
+from apps.inventory.models import Change, ResourceUnit
+from apps.scheduling.core.localcopy import LocalCopy
+from apps.scheduling.models import Allocation
+from apps.scheduling.services import Agent, commit, release
+from apps.testbed.selectors import check_findings
+from apps.workloads import services as workloads
+from apps.workloads.core.lifecycle import JobState
+from apps.workloads.core.reasons import Reason
+from apps.workloads.models import Job
+from tests import factories
+from tests.scheduling.world import ME, at_once, build, claimed, proposal, used
+
+AGENTS = [Agent(f"agent-{i}", "tarcil", 1, "0.1.0") for i in range(4)]
+
+
+@pytest.fixture
+def copy(db: None) -> LocalCopy:
+    factories.cluster()
+    return build("a", "b")
+
+
+def test_all_parts_of_a_job_are_given_back(copy: LocalCopy) -> None:
+    job = claimed()
+    commit([proposal(job, copy.topology, [0, 1, 4])], agent=ME)
+    assert release([job.id]) == 2
+    assert not ResourceUnit.objects.exclude(allocation_id=None).exists()
+    assert used("a") == used("b") == [0, 0, 0, 0]
+    parts = Allocation.objects.order_by("id")
+    told = Change.objects.filter(kind="release").order_by("seq")
+    assert [part.released_seq for part in parts] == [change.seq for change in told]
+    assert [change.unit_ids for change in told] == [part.unit_ids for part in parts]
+
+
+def test_what_others_hold_on_the_server_stays_theirs(copy: LocalCopy) -> None:
+    job, other = claimed(), claimed()
+    proposals = [proposal(job, copy.topology, [0]), proposal(other, copy.topology, [1])]
+    commit(proposals, agent=ME)
+    release([job.id])
+    (held,) = ResourceUnit.objects.exclude(allocation_id=None)
+    assert held.id == copy.topology.unit_id[1]
+    assert used("a")[0] == 1
+
+
+def test_releasing_twice_gives_back_once(copy: LocalCopy) -> None:
+    job = claimed()
+    commit([proposal(job, copy.topology, [0])], agent=ME)
+    assert (release([job.id]), release([job.id])) == (1, 0)
+    assert used("a") == [0, 0, 0, 0]
+
+
+def test_a_unit_that_was_given_back_has_a_new_version(copy: LocalCopy) -> None:
+    job = claimed()
+    commit([proposal(job, copy.topology, [0])], agent=ME)
+    release([job.id])
+    assert ResourceUnit.objects.order_by("id")[0].version == 2
+
+
+def test_nothing_to_give_back_is_no_change(copy: LocalCopy) -> None:
+    before = Change.objects.count()
+    assert release([]) == 0
+    assert release([claimed().id]) == 0
+    assert Change.objects.count() == before
+
+
+# ---- everything at once ----
+
+
+def _finish(ids: list[UUID]) -> None:
+    with transaction.atomic():
+        ended = [workloads.Ended(i, JobState.SUCCEEDED, 9e3, Reason.SUCCEEDED) for i in ids]
+        moved = workloads.end_jobs(ended)
+        release([row[0] for row in moved])
+        workloads.record_moves(moved)
+
+
+def _lose(ids: list[UUID]) -> None:
+    with transaction.atomic():
+        moved = workloads.requeue_lost(ids, reason=Reason.BACKEND_LOST, message="silent")
+        release([row[0] for row in moved])
+        workloads.record_moves(moved)
+
+
+def _try(ids: list[UUID], agent: Agent, topology: Topology, rng: np.random.Generator) -> None:
+    """Commit jobs the agent has claimed, and those of these it had, to units drawn at random."""
+    ids = ids + workloads.claim_waiting(agent=agent.name, limit=3)
+    jobs = Job.objects.filter(id__in=ids, claimed_by=agent.name).order_by("?")
+    commit(
+        [
+            proposal(
+                job,
+                topology,
+                rng.choice(topology.unit_id.size, size=int(rng.integers(1, 4)), replace=False),
+                gang=bool(rng.integers(2)),
+            )
+            for job in jobs
+        ],
+        agent=agent,
+    )
+
+
+def _worker(agent: Agent, jobs: list[UUID], topology: Topology, seed: int) -> Callable[[], None]:
+    """Thirty random commits, ends, cancellations and losses of some jobs each."""
+    rng = np.random.default_rng(seed)
+
+    def some() -> list[UUID]:
+        return [jobs[i] for i in rng.choice(len(jobs), size=120, replace=False)]
+
+    def work() -> None:
+        for step in rng.choice(4, size=30, p=[0.5, 0.2, 0.1, 0.2]):
+            if step == 0:
+                _try(some()[:30], agent, topology, rng)
+            elif step == 1:
+                _finish(some())
+            elif step == 2:
+                workloads.cancel_jobs(some()[:6])
+            else:
+                _lose(some())
+
+    return work
+
+
+@pytest.mark.django_db(transaction=True)
+def test_commits_ends_cancellations_and_losses_at_once_leave_nothing_wrong() -> None:
+    factories.cluster()
+    copy = build("a", "b", "c")
+    user, application = factories.user(), factories.application()
+    jobs = [
+        claimed(AGENTS[i % 4], created_by=user, application=application, units_requested=1).id
+        for i in range(240)
+    ]
+    workers = [_worker(agent, jobs, copy.topology, i) for i, agent in enumerate(AGENTS)]
+    raised = at_once(*workers)
+    assert raised == []
+    assert Allocation.objects.count() > 50
+    request_launches("emulated", limit=1000)
+    assert [f for f in check_findings(grace_s=60.0) if f.violations] == []
+    live = Job.objects.filter(state="starting")
+    release(list(live.values_list("id", flat=True)))
+    assert used("a") == used("b") == used("c") == [0, 0, 0, 0]

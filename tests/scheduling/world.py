@@ -1,0 +1,178 @@
+"""A small cluster in the database, agents and proposals for it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from threading import Thread
+from typing import Any
+
+import numpy as np
+from django.db import connection
+from django.utils import timezone
+
+from apps.common.core.interference import N_SOURCES
+from apps.inventory.core.cluster_file import ClusterSpec, parse_cluster
+from apps.inventory.core.snapshot import Snapshot, Topology
+from apps.inventory.models import Server
+from apps.inventory.services import import_cluster
+from apps.scheduling.agent import SchedulingAgent
+from apps.scheduling.core.localcopy import LocalCopy
+from apps.scheduling.core.sizing import Sized
+from apps.scheduling.core.types import Placed, RefusalReason, Refused, Request
+from apps.scheduling.selectors import ClusterCopy, claimed_jobs, read_copy
+from apps.scheduling.services import Agent, Proposal
+from apps.workloads.models import Job
+from tests import factories
+
+ME = Agent(name="agent-1", policy="tarcil", policy_version=1, code_version="0.1.0")
+CAUSED = np.linspace(10.0, 40.0, N_SOURCES)
+SIZES = {"memory_bytes": 16 * 10**9, "network_bps": 10**9, "storage_bytes": 10**12}
+
+
+def cluster_of(*names: str, cores: int = 4, **sizes: int) -> ClusterSpec:
+    """Describe servers of one platform J, by turns in two racks."""
+    kind = {"name": "J", "cores": cores, "idle_watts": 50, "peak_watts": 200, **SIZES, **sizes}
+    servers = [
+        {"name": name, "platform": "J", "rack": f"r{i % 2}"} for i, name in enumerate(names)
+    ]
+    return parse_cluster({"name": "small", "platforms": [kind], "servers": servers})
+
+
+def build(*names: str, cores: int = 4, **sizes: int) -> LocalCopy:
+    """Import a cluster; returns a fresh copy of it."""
+    import_cluster(cluster_of(*names, cores=cores, **sizes))
+    return read_copy()
+
+
+def claimed(by: Agent = ME, **values: Any) -> Job:
+    """A waiting job that an agent has claimed."""
+    until = timezone.now() + timedelta(seconds=10)
+    return factories.job(**{"claimed_by": by.name, "claimed_until": until, **values})
+
+
+def proposal(
+    job: Job,
+    topology: Topology,
+    units: Iterable[int],
+    *,
+    ranks: Sequence[float] = (),
+    **asked: Any,
+) -> Proposal:
+    """Propose units, by their index, for a job; a gang unless told otherwise."""
+    chosen = np.array(list(units), dtype=np.int32)
+    (seen,) = claimed_jobs([job.id], cluster_s=3000.0, start_delay_s=0.0)
+    request = Request(
+        job=str(job.id),
+        units=chosen.size,
+        caused=CAUSED,
+        tolerated=100.0 - CAUSED,
+        **{"gang": True, **asked},
+    )
+    return Proposal(
+        job=seen,
+        sized=Sized(chosen.size, None, None, 500.0, 400.0, 600.0, 0.9),
+        request=request,
+        placed=placed(str(job.id), chosen, ranks=ranks),
+        topology=topology,
+        profile_id=None,
+        elapsed_s=0.001,
+    )
+
+
+def placed(job: str, units: Any, *, ranks: Sequence[float] = (), sequence: int = 7) -> Placed:
+    """Units as a policy answers them, without the candidates it examined."""
+    return Placed(
+        job=job,
+        units=units,
+        candidates=(),
+        examined=8 * units.size,
+        eligible=8 * units.size,
+        dropped={"free": 3},
+        rank_threshold=0.8,
+        probability=0.17,
+        seed=11,
+        sequence=sequence,
+        ranks=np.array(ranks),
+    )
+
+
+class FirstFree:
+    """A policy that takes the first free units, so that two agents want the same ones.
+
+    ``meanwhile`` is called once, after the first choice and before its commit.
+    """
+
+    name = "first_free"
+    version = 3
+
+    def __init__(self, meanwhile: Callable[[], object] | None = None) -> None:
+        self._meanwhile = meanwhile
+
+    def place(
+        self, snapshot: Snapshot, requests: Sequence[Request], rng: np.random.Generator
+    ) -> list[Placed | Refused]:
+        """Serve the requests in order from the free units of open servers."""
+        opened = snapshot.server_open[snapshot.topology.unit_server]
+        free = np.flatnonzero(snapshot.unit_free & opened).tolist()
+        outcomes = [self._one(request, free, snapshot.sequence) for request in requests]
+        meanwhile, self._meanwhile = self._meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return outcomes
+
+    def _one(self, request: Request, free: list[int], sequence: int) -> Placed | Refused:
+        if len(free) < request.units:
+            reason = RefusalReason.NO_FREE_UNIT
+            return Refused(request.job, reason, {"busy": 1}, detail="all busy", sequence=sequence)
+        units = np.array(free[: request.units], dtype=np.int32)
+        del free[: request.units]
+        return placed(request.job, units, sequence=sequence)
+
+
+def agent(name: str, policy: FirstFree | None = None) -> SchedulingAgent:
+    """An agent with its own, still empty, copy."""
+    return SchedulingAgent(name, policy=policy or FirstFree(), rng=np.random.default_rng(5))
+
+
+def at_once(*works: Callable[[], object]) -> list[BaseException]:
+    """Run functions in threads with connections of their own; returns what they raised."""
+    raised: list[BaseException] = []
+
+    def run(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - handed to the test
+            raised.append(error)
+        finally:
+            connection.close()
+
+    threads = [Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60.0)
+    return raised
+
+
+def state(copy: LocalCopy) -> list[Any]:
+    """All that a copy believes."""
+    seen = copy.frozen()
+    arrays = (seen.unit_free, seen.server_open, seen.server_caused, seen.server_free)
+    return [seen.sequence, *(array.ravel().tolist() for array in arrays)]
+
+
+def followed() -> ClusterCopy:
+    """A copy that has seen all there is now."""
+    copy = ClusterCopy()
+    copy.follow()
+    return copy
+
+
+def used(name: str) -> list[int]:
+    """What a server counts as allocated: cores, memory, network, storage."""
+    row = Server.objects.get(name=name)
+    return [
+        row.used_cores,
+        row.used_memory_bytes,
+        row.used_network_bps,
+        row.used_storage_bytes,
+    ]
