@@ -92,6 +92,7 @@ def cells_of(profile: Profile, columns: Mapping[MatrixName, tuple[str, ...]]) ->
             "low": (rates / wide).tolist(),
             "high": (rates * wide).tolist(),
             "measured": [True, True],
+            "standard_error": [profile.base_rate_se, profile.bytes_rate_se],
         }
     }
     for name, (value, ends, marks) in _PARTS.items():
@@ -109,7 +110,6 @@ def from_row(row: ProfileRow) -> Profile:
     """Read a stored profile."""
     cells = row.cells
     rate = cells[MatrixName.BASE_RATE.value]
-    errors = np.log(np.divide(rate["high"], rate["low"])) / (2.0 * HALF_WIDTH_90)
     parts: dict[str, Any] = {}
     for name, (value, ends, marks) in _PARTS.items():
         part = cells[name.value]
@@ -123,8 +123,8 @@ def from_row(row: ProfileRow) -> Profile:
         revision=row.revision,
         platforms=tuple(cells[MatrixName.HETEROGENEITY.value]["columns"]),
         base_rate=rate["value"][0],
-        base_rate_se=float(errors[0]),
+        base_rate_se=rate["standard_error"][0],
         bytes_rate=rate["value"][1],
-        bytes_rate_se=float(errors[1]),
+        bytes_rate_se=rate["standard_error"][1],
         **parts,
     )

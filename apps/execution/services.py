@@ -6,7 +6,7 @@ A backend claims launches and reports on them; the emulated one does so in SQL o
 
 import json
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 from uuid import UUID
 
@@ -20,7 +20,7 @@ from apps.classification.selectors import NoLibraryError
 from apps.common.poke import poke
 from apps.inventory import services as inventory
 from apps.inventory.models import ClusterFrame
-from apps.inventory.selectors import cluster_clock
+from apps.inventory.selectors import cluster_clock, cluster_now, silent_servers
 from apps.profiling import services as profiling
 from apps.scheduling import services as scheduling
 from apps.scheduling.services.release import AGENT_QUEUE, AGENT_TASK
@@ -125,17 +125,18 @@ _LOST: Final = """
 SELECT DISTINCT j.id, j.attempts FROM workloads_job j
 JOIN scheduling_allocation a ON a.job_id = j.id AND a.released_seq IS NULL
 JOIN inventory_server s ON s.id = a.server_id
-WHERE j.state IN ('starting', 'running') AND s.state = 'down'
+WHERE j.state IN ('starting', 'running') AND (s.state = 'down' OR s.id = ANY(%s))
 """
 
 
-def recover_lost() -> int:
-    """Queue the jobs anew whose servers went silent; those launched too often fail.
+def recover_lost(*, silent_before: datetime) -> int:
+    """Queue the jobs anew whose servers are down or silent; those launched too often fail.
 
     Returns how many jobs lost their place.
     """
+    silent = silent_servers(silent_before=silent_before).values_list("id", flat=True)
     with connection.cursor() as cursor:
-        cursor.execute(_LOST)
+        cursor.execute(_LOST, [list(silent)])
         lost = cursor.fetchall()
     again = [job for job, attempts in lost if attempts < MAX_ATTEMPTS]
     ended = [job for job, attempts in lost if attempts >= MAX_ATTEMPTS]
@@ -146,7 +147,7 @@ def recover_lost() -> int:
             lambda: workloads.requeue_lost(again, reason=Reason.BACKEND_LOST, message=message),
         )
     if ended:
-        now_s = cluster_clock().at(timezone.now().timestamp())
+        now_s = cluster_now()
         failed = [
             workloads.Ended(
                 job, JobState.FAILED, now_s, Reason.TOO_MANY_ATTEMPTS,
@@ -160,33 +161,42 @@ def recover_lost() -> int:
 
 def _take_away(job_ids: Sequence[UUID], move: Any) -> None:
     """End the launches of jobs and release their units, with the move of the jobs."""
-    with transaction.atomic():
+    with transaction.atomic(), connection.cursor() as cursor:
+        # launches before jobs, as the reports of a backend lock them
+        cursor.execute(
+            """SELECT FROM execution_launch WHERE job_id = ANY(%s) AND state <> 'ended'
+               ORDER BY id FOR UPDATE""",
+            [list(job_ids)],
+        )
         moved = move()
         ids = [row[0] for row in moved]
-        with connection.cursor() as cursor:
-            cursor.execute(
-                """UPDATE execution_launch SET state = 'ended', outcome = 'lost',
-                          message = 'its server went silent', claimed_until = NULL
-                   WHERE job_id = ANY(%s) AND state <> 'ended'""",
-                [ids],
-            )
+        cursor.execute(
+            """UPDATE execution_launch SET state = 'ended', outcome = 'lost', ended_s = %s,
+                      message = 'its server went silent', claimed_until = NULL
+               WHERE job_id = ANY(%s) AND state <> 'ended'""",
+            [cluster_now(), ids],
+        )
         scheduling.release(ids)
         workloads.record_moves(moved)
 
 
 def sweep() -> None:
     """Find what stopped without saying so: servers, launches, profiling runs."""
-    inventory.revive_and_bury(silent_before=timezone.now() - timedelta(seconds=SILENT_S))
-    recover_lost()
+    silent_before = timezone.now() - timedelta(seconds=SILENT_S)
+    inventory.revive_and_bury(silent_before=silent_before)
+    recover_lost(silent_before=silent_before)
     profiling.give_up_runs()
     classification.repair_waiting()
 
 
 # ---- frames ----
 
+# what a server said last is not how it is once it has gone silent
 _SERVERS: Final = """
-SELECT s.cores, s.used_cores, r.cpu_share, r.memory_share, r.watts, s.state
-FROM inventory_server s LEFT JOIN inventory_serverreading r ON r.server_id = s.id ORDER BY s.id
+SELECT s.cores, s.used_cores, r.cpu_share, r.memory_share, r.watts
+FROM inventory_server s
+LEFT JOIN inventory_serverreading r ON r.server_id = s.id AND r.at >= %s AND s.state <> 'down'
+ORDER BY s.id
 """
 _STATES: Final = "SELECT state, count(*) FROM workloads_job GROUP BY state"
 _TARGETS: Final = """
@@ -209,7 +219,7 @@ def keep_frame() -> bool:
     minute_s = FRAME_S * (cluster_clock().at(now.timestamp()) // FRAME_S)
     if ClusterFrame.objects.filter(cluster_s=minute_s).exists():
         return False
-    servers = _rows(_SERVERS)
+    servers = _rows(_SERVERS, now - timedelta(seconds=SILENT_S))
     if not servers:
         return False
     columns = [np.array([row[i] for row in servers], dtype=np.float64) for i in range(5)]
@@ -244,7 +254,7 @@ def keep_frame() -> bool:
 
 def prune_frames() -> int:
     """Delete frames older than two weeks of cluster time; returns how many."""
-    now_s = cluster_clock().at(timezone.now().timestamp())
+    now_s = cluster_now()
     return ClusterFrame.objects.filter(cluster_s__lt=now_s - FRAMES_KEPT_S).delete()[0]
 
 
@@ -254,7 +264,7 @@ def _bytes(shares: "np.ndarray[Any, np.dtype[np.float64]]") -> bytes:
     return steps.astype(np.uint8).tobytes()
 
 
-def _rows(sql: str) -> list[tuple[Any, ...]]:
+def _rows(sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(sql)
+        cursor.execute(sql, parameters)
         return cursor.fetchall()

@@ -1,6 +1,5 @@
 """Reads of the shared cluster state, as arrays for agents and rows for pages."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,7 +20,7 @@ from apps.inventory.models import (
     Rack,
     ResourceUnit,
     Server,
-    ServerState,
+    ServerReading,
 )
 
 
@@ -113,13 +112,16 @@ def topology() -> Topology:
     )
 
 
-def closed_servers(*, silent_since: datetime) -> Sequence[int]:
-    """Active servers whose last heartbeat is older than ``silent_since``."""
-    return list(
-        Server.objects.filter(state=ServerState.ACTIVE, reading__at__lt=silent_since)
-        .order_by("id")
-        .values_list("id", flat=True)
-    )
+def silent_servers(*, silent_before: datetime) -> QuerySet[Server]:
+    """Servers not heard of since ``silent_before`` while others of their backend speak.
+
+    Where a whole backend is away, nobody knows how its servers are. One that never spoke is left
+    out, as its backend may be starting.
+    """
+    speaking = ServerReading.objects.filter(at__gte=silent_before).values("backend")
+    return Server.objects.filter(
+        reading__at__lt=silent_before, reading__backend__in=speaking
+    ).order_by("id")
 
 
 def topology_version() -> int:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import Max
 from django.utils import timezone
 
 from apps.common.core.errors import ConflictError, NotFoundError
@@ -20,7 +21,6 @@ from apps.inventory.models import (
     Rack,
     ResourceUnit,
     Server,
-    ServerReading,
     ServerState,
 )
 
@@ -129,7 +129,8 @@ def import_cluster(spec: ClusterSpec) -> int:
 
 def _add_platforms(spec: ClusterSpec) -> None:
     known = set(Platform.objects.values_list("name", flat=True))
-    first = Platform.objects.count()
+    last = Platform.objects.aggregate(last=Max("rank"))["last"]
+    first = 0 if last is None else last + 1
     new = [platform for platform in spec.platforms if platform.name not in known]
     Platform.objects.bulk_create(
         Platform(
@@ -230,22 +231,15 @@ def record_readings(
 def revive_and_bury(*, silent_before: datetime) -> tuple[int, int]:
     """Close servers that have been silent too long, reopen those that speak again.
 
-    Returns (buried, revived). A server is silent only while others of its backend speak: where a
-    whole backend is away, nobody knows how its servers are. One that never spoke is left alone, as
-    its backend may be starting.
+    Returns (buried, revived). Those cordoned or draining take no work anyway and keep their state,
+    which would be forgotten when they speak again.
     """
-    speaking = ServerReading.objects.filter(at__gte=silent_before).values("backend")
-    buried = list(
-        Server.objects.filter(
-            state=ServerState.ACTIVE,
-            reading__at__lt=silent_before,
-            reading__backend__in=speaking,
-        ).values_list("id", flat=True)
-    )
+    silent = selectors.silent_servers(silent_before=silent_before)
+    buried = list(silent.filter(state=ServerState.ACTIVE).values_list("id", flat=True))
     revived = list(
-        Server.objects.filter(state=ServerState.DOWN, reading__at__gte=silent_before).values_list(
-            "id", flat=True
-        )
+        Server.objects.filter(state=ServerState.DOWN, reading__at__gte=silent_before)
+        .order_by("id")
+        .values_list("id", flat=True)
     )
     for server_id in buried:
         set_server_state(server_id=server_id, state=ServerState.DOWN)

@@ -141,10 +141,9 @@ def give_up_runs() -> int:
         with transaction.atomic():
             lock_applications([run.application_id])
             message = f"no backend finished the run in {run.attempts} attempts"
+            end = {"state": RunState.FAILED, "finished_s": cluster_now(), "message": message}
             # still out of time: its backend may have come back since the first look
-            if hopeless.filter(id=run.id).update(
-                state=RunState.FAILED, finished_s=cluster_now(), claimed_until=None, message=message
-            ):
+            if hopeless.filter(id=run.id).update(claimed_until=None, **end):
                 given_up += 1
                 fail_jobs(run.application_id, reason=Reason.PROFILING_FAILED, message=message)
     return given_up

@@ -1,0 +1,223 @@
+"""Launches: made once per start, taken away with their server."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.db import transaction
+from django.utils import timezone
+
+from apps.execution.models import Launch
+from apps.execution.services import MAX_ATTEMPTS, SILENT_S, recover_lost, request_launches, sweep
+from apps.inventory.models import Change, ResourceUnit, Server, ServerState
+from apps.operations.models import Event
+from apps.scheduling.models import Allocation
+from apps.workloads.models import Job
+from tests import factories
+from tests.races import at_the_same_time
+
+pytestmark = pytest.mark.django_db
+
+
+def placed(*on: tuple[Server, int], state: str = "starting", attempts: int = 1) -> Job:
+    """A job that holds units of these servers."""
+    job = factories.job(
+        state=state, attempts=attempts, placed_at=factories.MOMENT, reason_code="MeetsTarget"
+    )
+    by = factories.decision(job)
+    for server, cores in on:
+        factories.allocation(job, server, cores=cores, by=by, acquired_seq=0)
+    return job
+
+
+def request() -> int:
+    return request_launches("emulated", limit=100)
+
+
+def silent_before() -> datetime:
+    return timezone.now() - timedelta(seconds=SILENT_S)
+
+
+def recover() -> int:
+    return recover_lost(silent_before=silent_before())
+
+
+def test_a_starting_job_gets_one_launch_that_names_its_parts_in_order() -> None:
+    first, second = factories.server(), factories.server()
+    job = placed((second, 1), (first, 3))
+    assert request() == 1
+    launch = Launch.objects.get()
+    assert (launch.job_id, launch.attempt, launch.state) == (job.id, 1, "requested")
+    assert launch.order == {"parts": [[first.id, 3], [second.id, 1]]}
+    assert (launch.backend, launch.claimed_until, launch.outcome) == ("emulated", None, "")
+
+
+def test_asking_again_makes_no_second_launch() -> None:
+    placed((factories.server(), 1))
+    assert (request(), request()) == (1, 0)
+    assert Launch.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["submitted", "profiling", "queued", "running", "succeeded", "failed", "cancelled"],
+)
+def test_only_starting_jobs_are_launched(state: str) -> None:
+    placed((factories.server(), 1), state=state)
+    assert request() == 0
+
+
+def test_units_given_back_are_no_part_of_a_launch() -> None:
+    before, now = factories.server(), factories.server()
+    job = placed((now, 2))
+    factories.allocation(job, before, released_seq=10**9, released_at=factories.MOMENT)
+    request()
+    assert Launch.objects.get().order == {"parts": [[now.id, 2]]}
+
+
+def test_a_start_whose_launch_has_ended_is_not_launched_again() -> None:
+    job = placed((factories.server(), 1))
+    factories.launch(job, attempt=1, state="ended")
+    assert request() == 0
+
+
+def test_a_job_placed_again_is_launched_again() -> None:
+    job = placed((factories.server(), 1), attempts=2)
+    factories.launch(job, attempt=1, state="ended")
+    assert request() == 1
+    assert Launch.objects.get(state="requested").attempt == 2
+
+
+def test_the_longest_placed_are_launched_first() -> None:
+    server = factories.server()
+    late, early = placed((server, 1)), placed((server, 1))
+    earlier = factories.MOMENT - timedelta(seconds=5)
+    Job.objects.filter(id=early.id).update(placed_at=earlier)
+    assert request_launches("emulated", limit=1) == 1
+    assert Launch.objects.get().job_id == early.id
+    assert request() == 1
+    assert list(Launch.objects.order_by("id").values_list("job_id", flat=True)) == [
+        early.id,
+        late.id,
+    ]
+
+
+def down(server: Server) -> Server:
+    """The server, found silent."""
+    Server.objects.filter(id=server.id).update(state=ServerState.DOWN)
+    return server
+
+
+def test_jobs_of_a_down_server_are_queued_anew_without_their_units() -> None:
+    lost, fine = factories.server(), factories.server()
+    job = placed((lost, 2), (fine, 1), state="running")
+    launch = factories.launch(job)
+    down(lost)
+    assert recover() == 1
+    job.refresh_from_db()
+    launch.refresh_from_db()
+    assert (job.state, job.reason_code) == ("queued", "BackendLost")
+    assert (launch.state, launch.outcome) == ("ended", "lost")
+    assert launch.ended_s is not None
+    assert not Allocation.objects.filter(released_seq=None).exists()
+    assert not ResourceUnit.objects.exclude(allocation_id=None).exists()
+    assert set(Server.objects.values_list("used_cores", "used_memory_bytes")) == {(0, 0)}
+    assert Change.objects.filter(kind="release").count() == 2
+    assert Event.objects.get(kind="job.queued").subject == str(job.id)
+
+
+def test_a_job_that_was_about_to_start_there_is_queued_anew() -> None:
+    server = factories.server()
+    job = placed((server, 1))
+    request()
+    down(server)
+    assert recover() == 1
+    job.refresh_from_db()
+    assert (job.state, Launch.objects.get().state) == ("queued", "ended")
+    assert request() == 0
+
+
+def test_jobs_elsewhere_go_on() -> None:
+    down(factories.server())
+    job = placed((factories.server(), 1), state="running")
+    factories.launch(job)
+    assert recover() == 0
+    job.refresh_from_db()
+    assert (job.state, Launch.objects.get().state) == ("running", "running")
+
+
+def test_what_ended_on_a_down_server_is_left_alone() -> None:
+    server = factories.server()
+    job = placed((server, 1), state="succeeded")
+    down(server)
+    assert recover() == 0
+    job.refresh_from_db()
+    assert job.state == "succeeded"
+
+
+def test_a_job_launched_too_often_fails() -> None:
+    factories.cluster(seen_cluster_s=9000.0)
+    server = factories.server()
+    job = placed((server, 1), state="running", attempts=MAX_ATTEMPTS)
+    factories.launch(job, attempt=MAX_ATTEMPTS)
+    down(server)
+    assert recover() == 1
+    job.refresh_from_db()
+    assert (job.state, job.reason_code) == ("failed", "TooManyAttempts")
+    assert job.finished_s == 9000.0
+    assert Launch.objects.get().state == "ended"
+    assert not Allocation.objects.filter(released_seq=None).exists()
+    assert Event.objects.get(kind="job.failed").subject == str(job.id)
+
+
+def test_the_last_attempt_but_one_is_tried_again() -> None:
+    server = factories.server()
+    job = placed((server, 1), state="running", attempts=MAX_ATTEMPTS - 1)
+    factories.launch(job, attempt=MAX_ATTEMPTS - 1)
+    down(server)
+    recover()
+    job.refresh_from_db()
+    assert job.state == "queued"
+
+
+def test_a_sweep_finds_a_silent_server_and_its_jobs() -> None:
+    factories.reading(factories.server(), at=timezone.now())
+    silent = factories.server()
+    factories.reading(silent, at=silent_before())
+    job = placed((silent, 1), state="running")
+    factories.launch(job)
+    sweep()
+    silent.refresh_from_db()
+    job.refresh_from_db()
+    assert (silent.state, job.state) == ("down", "queued")
+
+
+def test_a_silent_server_that_was_draining_loses_its_jobs_too() -> None:
+    factories.reading(factories.server(), at=timezone.now())
+    silent = factories.server(state=ServerState.DRAINING)
+    factories.reading(silent, at=silent_before())
+    job = placed((silent, 1), state="running")
+    factories.launch(job)
+    sweep()
+    silent.refresh_from_db()
+    job.refresh_from_db()
+    assert (silent.state, job.state) == ("draining", "queued")
+
+
+def test_a_silent_backend_keeps_its_jobs() -> None:
+    silent = factories.server()
+    factories.reading(silent, at=silent_before())
+    job = placed((silent, 1), state="running")
+    factories.launch(job)
+    sweep()
+    job.refresh_from_db()
+    assert job.state == "running"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_that_is_losing_its_place_is_not_launched() -> None:
+    job = placed((factories.server(), 1))
+    with transaction.atomic():
+        Job.objects.filter(id=job.id).update(state="queued")
+        # another process that asks now would still see the job starting
+        assert at_the_same_time(request) == 0
+    assert request() == 0

@@ -1,0 +1,68 @@
+"""Cluster time: starts where it was last seen, stands still while stopped."""
+
+import pytest
+from django.utils import timezone
+
+from apps.inventory.models import Cluster
+from apps.inventory.selectors import cluster_clock, cluster_now
+from apps.inventory.services import start_clock, stop_clock, touch_clock
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+
+def wall_s() -> float:
+    return timezone.now().timestamp()
+
+
+def test_a_new_cluster_stands_at_its_first_second() -> None:
+    assert cluster_now() == 0.0
+    assert cluster_clock().at(wall_s() + 1e6) == 0.0
+
+
+def test_a_started_clock_runs_on_from_where_it_stood() -> None:
+    factories.cluster(seen_cluster_s=7200.0)
+    row = start_clock(speed=60.0)
+    assert row.cluster_anchor_s == 7200.0
+    assert cluster_clock().at(row.wall_anchor_s + 10.0) == 7800.0
+    assert row.wall_anchor_s == pytest.approx(wall_s(), abs=5.0)
+
+
+def test_a_clock_after_a_crash_runs_on_from_what_was_last_seen() -> None:
+    factories.cluster(
+        wall_anchor_s=wall_s() - 1e6, cluster_anchor_s=100.0, seen_cluster_s=5000.0, speed=60.0
+    )
+    assert start_clock(speed=1.0).cluster_anchor_s == 5000.0
+
+
+def test_a_clock_nobody_looked_at_is_not_set_back() -> None:
+    factories.cluster(seen_cluster_s=10.0, cluster_anchor_s=4000.0)
+    assert start_clock(speed=1.0).cluster_anchor_s == 4000.0
+
+
+def test_a_stopped_clock_stands_where_it_was() -> None:
+    factories.cluster(
+        wall_anchor_s=wall_s() - 100.0, cluster_anchor_s=1000.0, seen_cluster_s=1000.0, speed=60.0
+    )
+    row = stop_clock()
+    assert row.cluster_anchor_s == pytest.approx(7000.0, abs=300.0)
+    assert (row.speed, row.seen_cluster_s) == (0.0, row.cluster_anchor_s)
+    assert cluster_clock().at(wall_s() + 1e6) == row.cluster_anchor_s
+
+
+def test_stopping_twice_changes_nothing() -> None:
+    factories.cluster(seen_cluster_s=7200.0)
+    assert stop_clock().cluster_anchor_s == stop_clock().cluster_anchor_s == 7200.0
+
+
+@pytest.mark.parametrize("speed", [0.0, -1.0, 100_001.0, float("nan"), float("inf")])
+def test_an_impossible_speed_is_refused(speed: float) -> None:
+    with pytest.raises(ValueError, match="speed must be above 0"):
+        start_clock(speed=speed)
+
+
+@pytest.mark.parametrize(("seen_s", "expected_s"), [(7300.0, 7300.0), (7100.0, 7200.0)])
+def test_what_was_seen_never_goes_back(seen_s: float, expected_s: float) -> None:
+    factories.cluster(seen_cluster_s=7200.0)
+    touch_clock(cluster_s=seen_s)
+    assert Cluster.objects.get().seen_cluster_s == expected_s
