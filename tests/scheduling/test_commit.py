@@ -1,15 +1,17 @@
 """The commit: units have one owner, whoever believes what, and a decision keeps all it knew."""
 
 from dataclasses import replace
-from threading import Barrier
+from threading import Barrier, Event
+from time import sleep
 from typing import Any
 
 import numpy as np
 import pytest
+from django.db import transaction
 
 from apps.inventory.models import Change, ResourceUnit, Server, ServerState
 from apps.inventory.services import set_server_state
-from apps.operations.models import Event
+from apps.operations.models import Event as LoggedEvent
 from apps.scheduling.core.localcopy import LocalCopy
 from apps.scheduling.core.types import Candidate, Verdict, Within
 from apps.scheduling.models import Allocation, Decision
@@ -18,7 +20,7 @@ from apps.workloads import services as workloads
 from apps.workloads.core.targets import BestEffort
 from apps.workloads.models import Job
 from tests import factories
-from tests.scheduling.world import CAUSED, ME, at_once, build, claimed, proposal, used
+from tests.scheduling.world import CAUSED, ME, at_once, build, claimed, placed, proposal, used
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def test_a_commit_moves_the_job_and_takes_units_and_capacity(copy: LocalCopy) ->
 def test_a_commit_is_told_by_one_event_that_names_the_decision(copy: LocalCopy) -> None:
     job = claimed()
     commit([proposal(job, copy.topology, [0])], agent=ME)
-    (event,) = Event.objects.filter(kind="job.placed")
+    (event,) = LoggedEvent.objects.filter(kind="job.placed")
     assert event.subject == str(job.id)
     assert event.data["decision"] == str(Decision.objects.get().id)
 
@@ -285,6 +287,32 @@ def test_of_two_agents_that_want_the_same_units_at_once_exactly_one_wins() -> No
     assert len(set(held)) == 8
     assert None not in held
     assert used("a")[0] == used("b")[0] == 4
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_commit_that_waited_for_another_sees_what_that_one_took() -> None:
+    factories.cluster()
+    copy = build("a")
+    early, late = claimed(), claimed()
+    proposals = [proposal(j, copy.topology, [0, 1], gang=False) for j in (early, late)]
+    proposals[1] = replace(proposals[1], placed=placed(str(late.id), np.array([1, 2])))
+    has_taken = Event()
+    lost: list[Lost] = []
+
+    def first() -> None:
+        with transaction.atomic():
+            commit(proposals[:1], agent=ME)
+            has_taken.set()
+            sleep(0.3)  # for the other to read, and to wait for the locks
+
+    def second() -> None:
+        has_taken.wait(timeout=10)
+        lost.extend(commit(proposals[1:], agent=ME)[1])
+
+    assert at_once(first, second) == []
+    assert lost == []
+    assert Decision.objects.get(job=late).units_won == 1
+    assert used("a")[0] == 3
 
 
 def batches_of(copy: LocalCopy, agent: Any, order: range) -> list[Proposal]:
