@@ -1,11 +1,14 @@
 """The answer to a dry run as the API shows it."""
 
+import math
 from typing import Any
 
 from rest_framework import serializers
 
+from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.check import Checked
 from apps.scheduling.core.explain import statement
+from apps.scheduling.core.feasibility import Feasibility
 from apps.workloads.api.serializers import TargetSerializer
 from apps.workloads.core.reasons import MEANINGS, Reason
 
@@ -33,6 +36,27 @@ class SuggestionSerializer(serializers.Serializer[Any]):
     target = TargetSerializer()
 
 
+class PlatformCurveSerializer(serializers.Serializer[Any]):
+    """Predicted performance of every size on one platform, with its 90 % interval."""
+
+    platform = serializers.CharField()
+    value = serializers.ListField(child=serializers.FloatField(allow_null=True))
+    low = serializers.ListField(child=serializers.FloatField(allow_null=True))
+    high = serializers.ListField(child=serializers.FloatField(allow_null=True))
+
+
+class FeasibilitySerializer(serializers.Serializer[Any]):
+    """What any size would achieve, in the unit of the target.
+
+    Null where a platform cannot hold a size or would be overloaded.
+    """
+
+    target = serializers.FloatField(allow_null=True)
+    units = serializers.ListField(child=serializers.IntegerField())
+    basis = serializers.CharField(allow_null=True, help_text="Platform the size was judged on.")
+    platforms = PlatformCurveSerializer(many=True)
+
+
 class CheckSerializer(serializers.Serializer[Any]):
     """What would happen to a job; nothing was written."""
 
@@ -56,6 +80,7 @@ class CheckSerializer(serializers.Serializer[Any]):
     guarantee = CheckGuaranteeSerializer(allow_null=True)
     suggestions = SuggestionSerializer(many=True)
     candidates = serializers.ListField(child=serializers.DictField())
+    feasibility = FeasibilitySerializer(allow_null=True)
     snapshot = serializers.IntegerField()
 
 
@@ -85,8 +110,34 @@ def represent_check(checked: Checked) -> dict[str, Any]:
             for suggestion in checked.suggestions
         ],
         "candidates": [dict(candidate) for candidate in checked.candidates],
+        "feasibility": None
+        if checked.feasibility is None
+        else represent_feasibility(checked.feasibility),
         "snapshot": checked.snapshot,
     }
+
+
+def represent_feasibility(found: Feasibility) -> dict[str, Any]:
+    """JSON of what any size would achieve."""
+    return {
+        "target": found.wanted,
+        "units": found.sizes.tolist(),
+        "basis": found.basis,
+        "platforms": [
+            {
+                "platform": name,
+                "value": _known(found.value[:, i]),
+                "low": _known(found.low[:, i]),
+                "high": _known(found.high[:, i]),
+            }
+            for i, name in enumerate(found.platforms)
+        ],
+    }
+
+
+def _known(values: Floats) -> list[float | None]:
+    """Return four significant digits of each; None where not finite."""
+    return [float(f"{v:.4g}") if math.isfinite(v) else None for v in values.tolist()]
 
 
 def _guarantee(checked: Checked) -> dict[str, Any] | None:

@@ -8,7 +8,8 @@ from rest_framework import serializers
 from apps.common.representations import time
 from apps.scheduling.core.explain import Told, statement, summary
 from apps.scheduling.models import Allocation, Decision, Outcome
-from apps.workloads.api.serializers import ReasonSerializer, represent_reason
+from apps.workloads.api.representations import represent_reason
+from apps.workloads.api.serializers import ReasonSerializer
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.models import Job
 

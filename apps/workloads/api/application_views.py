@@ -15,11 +15,11 @@ from apps.common.paging import Order
 from apps.common.queries import ListQuery, choice, exact, label
 from apps.common.views import ApiView, ListView, answer
 from apps.workloads import selectors
+from apps.workloads.api.representations import represent_application
 from apps.workloads.api.serializers import (
     ApplicationPatchSerializer,
     ApplicationRequestSerializer,
     ApplicationSerializer,
-    represent_application,
 )
 from apps.workloads.models import Application, ApplicationKind
 from apps.workloads.services import create_application, update_application

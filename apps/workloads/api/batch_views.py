@@ -30,6 +30,7 @@ from apps.operations.core.keys import KeyedAnswer
 from apps.workloads import selectors
 from apps.workloads.api.bulk import Bulk, submit_batch
 from apps.workloads.api.job_views import cancel_matching, poke_agents
+from apps.workloads.api.representations import represent_batch
 from apps.workloads.api.serializers import (
     BatchAcceptedSerializer,
     BatchDetailSerializer,
@@ -38,7 +39,6 @@ from apps.workloads.api.serializers import (
     BatchSerializer,
     CancelledSerializer,
     ExpectSerializer,
-    represent_batch,
 )
 from apps.workloads.api.submission import choose_project, parse_items, refuse_foreign_projects
 from apps.workloads.models import Batch

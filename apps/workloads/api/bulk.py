@@ -15,7 +15,7 @@ from apps.operations.core.keys import KeyedAnswer, KeyedRequest, body_digest
 from apps.operations.core.states import OperationStatus
 from apps.operations.selectors import kept_answers
 from apps.operations.services import begin_operation, finish_operation, keep_answers
-from apps.workloads.api.serializers import represent_batch
+from apps.workloads.api.representations import represent_batch
 from apps.workloads.api.submission import Parsed, caller_as_user, job_url
 from apps.workloads.models import Batch, Job
 from apps.workloads.services import submit_jobs

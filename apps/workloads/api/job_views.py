@@ -39,14 +39,13 @@ from apps.common.views import ApiView, ListView, answer
 from apps.operations.api.idempotency import HEADER, once
 from apps.operations.core.keys import KeyedAnswer
 from apps.workloads import selectors
+from apps.workloads.api.representations import represent_job, represent_job_briefly
 from apps.workloads.api.serializers import (
     CancelledSerializer,
     ExpectSerializer,
     JobPatchSerializer,
     JobRequestSerializer,
     JobSerializer,
-    represent_job,
-    represent_job_briefly,
 )
 from apps.workloads.api.submission import caller_as_user, choose_project, job_url
 from apps.workloads.core.lifecycle import JobState

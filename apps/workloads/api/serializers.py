@@ -1,19 +1,16 @@
-"""Jobs, batches and applications as the API shows them.
+"""Jobs, batches and applications as the schema describes them.
 
-The classes describe the JSON for the schema; the functions make it. A test holds every answer
-against the schema, so neither can drift from the other.
+`representations` makes the JSON. A test holds every answer against the schema, so neither can
+drift from the other.
 """
 
 from typing import Any
 
 from rest_framework import serializers
 
-from apps.common.representations import time
-from apps.workloads.core.conditions import Condition, Facts, conditions
 from apps.workloads.core.lifecycle import JobState
-from apps.workloads.core.reasons import MEANINGS, Reason
+from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import KIND_BY_TARGET
-from apps.workloads.models import Application, Batch, Job
 
 STATES = [(state.value, state.value) for state in JobState]
 TARGET_KINDS = [(kind.value, kind.value) for kind in KIND_BY_TARGET]
@@ -287,144 +284,3 @@ class ApplicationRequestSerializer(ApplicationPatchSerializer):
         r"^[A-Za-z0-9](?:[A-Za-z0-9._:/+-]*[A-Za-z0-9])?$", max_length=127
     )
     kind = serializers.ChoiceField(choices=APPLICATION_KINDS)
-
-
-def represent_job(job: Job) -> dict[str, Any]:
-    """JSON of a job whose application, project and creator are loaded."""
-    return {
-        "metadata": {
-            "id": str(job.pk),
-            "name": job.name,
-            "project": job.project.name,
-            "labels": job.labels,
-            "annotations": job.annotations,
-            "generation": job.generation,
-            "etag": f'"g{job.generation}"',
-            "created_at": time(job.created_at),
-            "updated_at": time(job.updated_at),
-            "created_by": job.created_by.username,
-            "batch": str(job.batch_id) if job.batch_id else None,
-            "request_id": job.correlation_id,
-        },
-        "spec": _spec(job),
-        "status": _status(job),
-    }
-
-
-def represent_job_briefly(job: Job) -> dict[str, Any]:
-    """Return what identifies a job."""
-    return {"id": str(job.pk), "name": job.name, "state": str(job.state)}
-
-
-def _spec(job: Job) -> dict[str, Any]:
-    return {
-        "application": job.application.name,
-        "application_kind": job.application.kind,
-        "target": job.target,
-        "input_bytes": job.input_bytes,
-        "tasks": job.tasks_total,
-        "units": job.units_requested,
-        "duration_seconds": job.duration_s,
-        "priority": job.priority,
-        "gang": job.gang,
-        "held": job.held,
-        "constraints": job.constraints,
-        "unit_memory_bytes": job.unit_memory_bytes,
-        "unit_network_bps": job.unit_network_bps,
-        "unit_storage_bytes": job.unit_storage_bytes,
-    }
-
-
-def _status(job: Job) -> dict[str, Any]:
-    return {
-        "state": str(job.state),
-        "held": job.held,
-        "cancel_requested": job.cancel_requested,
-        "reason": represent_reason(job),
-        "conditions": [_condition(c, job.generation) for c in conditions(_facts(job))],
-        "units": job.units,
-        "attempts": job.attempts,
-        "progress": job.progress,
-        "performance": job.performance,
-        "attainment": job.attainment,
-        "predicted": job.predicted,
-        "times": {
-            "submitted_seconds": job.submitted_s,
-            "profiled_seconds": job.profiled_s,
-            "queued_seconds": job.queued_s,
-            "placed_seconds": job.placed_s,
-            "started_seconds": job.started_s,
-            "finished_seconds": job.finished_s,
-            "placed_at": time(job.placed_at),
-            "finished_at": time(job.finished_at),
-        },
-    }
-
-
-def _facts(job: Job) -> Facts:
-    return Facts(
-        state=job.state,
-        held=job.held,
-        reason=job.reason_code,
-        message=job.reason_message,
-        attainment=job.attainment,
-        submitted_s=job.submitted_s,
-        queued_s=job.queued_s,
-        placed_s=job.placed_s,
-        started_s=job.started_s,
-        finished_s=job.finished_s,
-    )
-
-
-def _condition(condition: Condition, generation: int) -> dict[str, Any]:
-    return {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "cluster_seconds": condition.cluster_s,
-        "observed_generation": generation,
-    }
-
-
-def represent_reason(job: Job) -> dict[str, Any] | None:
-    """JSON of a job's resolved reason; None where it has none."""
-    if not job.reason_code:
-        return None
-    meaning = MEANINGS[Reason(job.reason_code)]
-    return {
-        "code": job.reason_code,
-        "tier": meaning.tier,
-        "sentence": meaning.sentence,
-        "next_action": meaning.next_action,
-        "message": job.reason_message,
-        "also": list(job.reason_also),
-    }
-
-
-def represent_batch(batch: Batch) -> dict[str, Any]:
-    """JSON of a batch without its items."""
-    return {
-        "id": str(batch.pk),
-        "project": batch.project.name,
-        "created_by": batch.created_by.username,
-        "created_at": time(batch.created_at),
-        "mode": batch.mode,
-        "total": batch.total,
-        "accepted": batch.accepted,
-        "rejected": batch.total - batch.accepted,
-    }
-
-
-def represent_application(application: Application) -> dict[str, Any]:
-    """JSON of an application."""
-    return {
-        "id": str(application.pk),
-        "name": application.name,
-        "kind": application.kind,
-        "description": application.description,
-        "labels": application.labels,
-        "generation": application.generation,
-        "created_at": time(application.created_at),
-        "updated_at": time(application.updated_at),
-    }

@@ -1,0 +1,149 @@
+"""Jobs, batches and applications as JSON, as `serializers` describes it."""
+
+from typing import Any
+
+from apps.common.representations import time
+from apps.workloads.core.conditions import Condition, Facts, conditions
+from apps.workloads.core.reasons import MEANINGS, Reason
+from apps.workloads.models import Application, Batch, Job
+
+
+def represent_job(job: Job) -> dict[str, Any]:
+    """JSON of a job whose application, project and creator are loaded."""
+    return {
+        "metadata": {
+            "id": str(job.pk),
+            "name": job.name,
+            "project": job.project.name,
+            "labels": job.labels,
+            "annotations": job.annotations,
+            "generation": job.generation,
+            "etag": f'"g{job.generation}"',
+            "created_at": time(job.created_at),
+            "updated_at": time(job.updated_at),
+            "created_by": job.created_by.username,
+            "batch": str(job.batch_id) if job.batch_id else None,
+            "request_id": job.correlation_id,
+        },
+        "spec": _spec(job),
+        "status": _status(job),
+    }
+
+
+def represent_job_briefly(job: Job) -> dict[str, Any]:
+    """Return what identifies a job."""
+    return {"id": str(job.pk), "name": job.name, "state": str(job.state)}
+
+
+def _spec(job: Job) -> dict[str, Any]:
+    return {
+        "application": job.application.name,
+        "application_kind": job.application.kind,
+        "target": job.target,
+        "input_bytes": job.input_bytes,
+        "tasks": job.tasks_total,
+        "units": job.units_requested,
+        "duration_seconds": job.duration_s,
+        "priority": job.priority,
+        "gang": job.gang,
+        "held": job.held,
+        "constraints": job.constraints,
+        "unit_memory_bytes": job.unit_memory_bytes,
+        "unit_network_bps": job.unit_network_bps,
+        "unit_storage_bytes": job.unit_storage_bytes,
+    }
+
+
+def _status(job: Job) -> dict[str, Any]:
+    return {
+        "state": str(job.state),
+        "held": job.held,
+        "cancel_requested": job.cancel_requested,
+        "reason": represent_reason(job),
+        "conditions": [_condition(c, job.generation) for c in conditions(_facts(job))],
+        "units": job.units,
+        "attempts": job.attempts,
+        "progress": job.progress,
+        "performance": job.performance,
+        "attainment": job.attainment,
+        "predicted": job.predicted,
+        "times": {
+            "submitted_seconds": job.submitted_s,
+            "profiled_seconds": job.profiled_s,
+            "queued_seconds": job.queued_s,
+            "placed_seconds": job.placed_s,
+            "started_seconds": job.started_s,
+            "finished_seconds": job.finished_s,
+            "placed_at": time(job.placed_at),
+            "finished_at": time(job.finished_at),
+        },
+    }
+
+
+def _facts(job: Job) -> Facts:
+    return Facts(
+        state=job.state,
+        held=job.held,
+        reason=job.reason_code,
+        message=job.reason_message,
+        attainment=job.attainment,
+        submitted_s=job.submitted_s,
+        queued_s=job.queued_s,
+        placed_s=job.placed_s,
+        started_s=job.started_s,
+        finished_s=job.finished_s,
+    )
+
+
+def _condition(condition: Condition, generation: int) -> dict[str, Any]:
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "cluster_seconds": condition.cluster_s,
+        "observed_generation": generation,
+    }
+
+
+def represent_reason(job: Job) -> dict[str, Any] | None:
+    """JSON of a job's resolved reason; None where it has none."""
+    if not job.reason_code:
+        return None
+    meaning = MEANINGS[Reason(job.reason_code)]
+    return {
+        "code": job.reason_code,
+        "tier": meaning.tier,
+        "sentence": meaning.sentence,
+        "next_action": meaning.next_action,
+        "message": job.reason_message,
+        "also": list(job.reason_also),
+    }
+
+
+def represent_batch(batch: Batch) -> dict[str, Any]:
+    """JSON of a batch without its items."""
+    return {
+        "id": str(batch.pk),
+        "project": batch.project.name,
+        "created_by": batch.created_by.username,
+        "created_at": time(batch.created_at),
+        "mode": batch.mode,
+        "total": batch.total,
+        "accepted": batch.accepted,
+        "rejected": batch.total - batch.accepted,
+    }
+
+
+def represent_application(application: Application) -> dict[str, Any]:
+    """JSON of an application."""
+    return {
+        "id": str(application.pk),
+        "name": application.name,
+        "kind": application.kind,
+        "description": application.description,
+        "labels": application.labels,
+        "generation": application.generation,
+        "created_at": time(application.created_at),
+        "updated_at": time(application.updated_at),
+    }
