@@ -1,6 +1,7 @@
 """An agent's copy follows the change log, and ends where a fresh one begins."""
 
 from threading import Event
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -34,7 +35,7 @@ def copy(db: None) -> LocalCopy:
     return build("a", "b", "c")
 
 
-def placed_on(copy: LocalCopy, *units: int, **asked: float) -> Job:
+def placed_on(copy: LocalCopy, *units: int, **asked: Any) -> Job:
     """A job that holds these units."""
     job = claimed()
     won, _ = commit([proposal(job, copy.topology, units, **asked)], agent=ME)

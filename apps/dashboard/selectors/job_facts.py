@@ -262,6 +262,8 @@ def _predicted_ratio(job: Job, value: float) -> float | None:
     wanted = _number(job.target, field) if field else float("nan")
     if not (value > 0 and wanted > 0):
         return None
+    if field == "latency_seconds":
+        return min(1.0, wanted / value)  # a service cannot answer more than it is asked
     return value / wanted if field == "ips" else wanted / value
 
 

@@ -272,7 +272,8 @@ def predicted_attainment(found: Job) -> tuple[float, float, float]:
     if found.target_kind in {"completion_time", "throughput_latency"}:
         field = "seconds" if found.target_kind == "completion_time" else "latency_seconds"
         wanted = _number(found.target, field)
-        value, high, low = (wanted / v if v > 0 else float("nan") for v in values)
+        most = 1.0 if found.target_kind == "throughput_latency" else np.inf  # as attainment is
+        value, high, low = (min(most, wanted / v) if v > 0 else float("nan") for v in values)
         return value, low, high
     if found.target_kind == "ips":
         wanted = _number(found.target, "ips")

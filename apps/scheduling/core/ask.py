@@ -74,15 +74,20 @@ def cluster_facts(snapshot: Snapshot, platforms: tuple[str, ...]) -> ClusterFact
     )
 
 
-def size_of(ask: Ask, profile: Profile, facts: ClusterFacts) -> Sized | Infeasible:
-    """Size a job; a size fixed by its submitter outranks ours, with nothing predicted for it."""
-    work = Work(
+def work_of(ask: Ask) -> Work:
+    """Return what sizing must know of a job."""
+    return Work(
         input_bytes=ask.input_bytes,
         tasks=ask.tasks if ask.tasks > 1 else None,
         elapsed_s=ask.elapsed_s,
         platforms=frozenset(ask.constraints.platforms) or None,
         locality=Within(ask.constraints.locality) if ask.constraints.locality else None,
     )
+
+
+def size_of(ask: Ask, profile: Profile, facts: ClusterFacts) -> Sized | Infeasible:
+    """Size a job; a size fixed by its submitter outranks ours, with nothing predicted for it."""
+    work = work_of(ask)
     sized = size(profile, ask.target, work, facts)
     if ask.units is None or isinstance(sized, Infeasible):
         return sized

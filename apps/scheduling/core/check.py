@@ -2,20 +2,20 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.ask import ask_of, cluster_facts, request_of, size_of
-from apps.scheduling.core.sizing import Infeasible, Sized
+from apps.scheduling.core.ask import ask_of, cluster_facts, request_of, size_of, work_of
+from apps.scheduling.core.feasibility import Feasibility, feasibility
+from apps.scheduling.core.sizing import EASIER, Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import CompletionTime, InstructionRate, ThroughputLatency
 
-SLACK: Final = 1.02  # a suggested target is a little easier than the best that was predicted
 SHOWN_CANDIDATES: Final = 8
 
 
@@ -39,6 +39,7 @@ class Checked:
     predicted, low, high : performance in the target's unit; None = not predicted
     probability_met : that the target is met there
     dropped : units each filter took out
+    feasibility : what any size would achieve; None = not known before profiling
     """
 
     outcome: str
@@ -60,6 +61,7 @@ class Checked:
     suggestions: Sequence[Suggestion] = ()
     candidates: Sequence[Mapping[str, Any]] = ()
     snapshot: int = 0
+    feasibility: Feasibility | None = None
 
 
 def check(
@@ -88,14 +90,16 @@ def check(
             snapshot=snapshot.sequence,
         )
     ask = ask_of(spec, job="check")
-    sized = size_of(ask, profile, cluster_facts(snapshot, profile.platforms))
+    facts = cluster_facts(snapshot, profile.platforms)
+    sized = size_of(ask, profile, facts)
+    seen = feasibility(profile, ask.target, work_of(ask), facts, sized)
     if isinstance(sized, Infeasible):
-        return _infeasible(spec, sized, snapshot)
+        return replace(_infeasible(spec, sized, snapshot), feasibility=seen)
     request = request_of(ask, profile, sized, snapshot.topology)
     (decided,) = policy.place(snapshot, [request], rng)
     if isinstance(decided, Refused):
-        return _refused(sized, decided)
-    return _placed(sized, decided, snapshot)
+        return replace(_refused(sized, decided), feasibility=seen)
+    return replace(_placed(sized, decided, snapshot), feasibility=seen)
 
 
 def _known(value: float) -> float | None:
@@ -123,15 +127,15 @@ def _easier(spec: JobSpec, best: float) -> Sequence[Suggestion]:
         return ()
     match spec.target:
         case CompletionTime():
-            seconds = math.ceil(best * SLACK)
+            seconds = math.ceil(best * EASIER)
             text = f"done in {seconds:,} s"
             return (Suggestion(text, {"kind": "completion_time", "seconds": seconds}),)
         case ThroughputLatency() as wanted:
-            latency = float(f"{best * SLACK:.3g}")
+            latency = float(f"{best * EASIER:.3g}")
             text = f"p{wanted.percentile:g} within {latency * 1e3:g} ms at {wanted.qps:g} qps"
             return (Suggestion(text, {**wanted.as_json(), "latency_seconds": latency}),)
         case InstructionRate():
-            ips = float(f"{best / SLACK:.3g}")
+            ips = float(f"{best / EASIER:.3g}")
             return (Suggestion(f"{ips:.3g} instructions/s", {"kind": "ips", "ips": ips}),)
         case _:
             return ()

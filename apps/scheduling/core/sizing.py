@@ -28,6 +28,7 @@ from apps.workloads.core.targets import (
 # what neighbours cost is planned for, not hoped away: at 70 to 80 % load jobs run at 0.90 to 0.93
 # of isolation on average (docs/policies.md)
 INTERFERENCE_ALLOWANCE: Final = 0.9
+EASIER: Final = 1.05  # a suggested target is this much easier than the best predicted
 COVERAGE: Final = 0.5  # of the units where any size meets the target, this size must too
 BEST_EFFORT_WAVES: Final = 16
 ON_ONE_SERVER: Final = frozenset({"single_node", "batch"})  # kinds that do not spread over servers
@@ -157,6 +158,31 @@ def size(
     return _sized(target, work, grid, _Choice(units, platforms, facts, locality))
 
 
+class PerformanceGrid(NamedTuple):
+    """Performance in the target's unit for every size and platform.
+
+    sizes : (m,) units
+    value, low, high : (m, P) at the predicted rate and at both ends of its interval (so ``low`` is
+        the greater where less is better); NaN where a platform cannot hold the size
+    """
+
+    sizes: Ints
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+def performance_grid(
+    profile: Profile, target: Target, work: Work, facts: ClusterFacts
+) -> PerformanceGrid:
+    """What each size would achieve on each platform, from the grid that ``size`` decides on."""
+    grid = _grid(profile, target, work, facts, _locality(profile, work))
+    shown = (
+        _performance(target, work, grid.units, rate) for rate in (grid.rate, grid.low, grid.high)
+    )
+    return PerformanceGrid(grid.units[:, 0], *shown)
+
+
 class _Choice(NamedTuple):
     units: int
     platforms: Sequence[int]  # indices
@@ -253,8 +279,8 @@ def _sized(target: Target, work: Work, grid: _Grid, choice: _Choice) -> Sized:
     )
 
 
-def _performance(target: Target, work: Work, units: int, rate: Floats) -> Floats:
-    """(n,) performance in the target's unit at (n,) rates."""
+def _performance(target: Target, work: Work, units: int | Ints, rate: Floats) -> Floats:
+    """Performance in the target's unit at rates of any shape; the units broadcast to it."""
     match target:
         case CompletionTime():
             return work.elapsed_s + work.input_bytes / rate
@@ -329,10 +355,10 @@ def _suggestion(target: Target, work: Work, best: float) -> str:
         case CompletionTime() if work.elapsed_s >= target.seconds:
             return f"the {target.seconds:.0f} s have passed; ask for at least {best:.0f} s"
         case CompletionTime():
-            return f"ask for at least {best * 1.05:.0f} s, or split the input"
+            return f"ask for at least {math.ceil(best * EASIER)} s, or split the input"
         case ThroughputLatency() if math.isinf(best):
             return f"no size answers {target.qps:.0f} queries/s; ask for fewer per job"
         case ThroughputLatency():
-            return f"ask for a latency of at least {best * 1.05:.4g} s, or fewer queries/s"
+            return f"ask for a latency of at least {best * EASIER:.4g} s, or fewer queries/s"
         case _:
-            return f"ask for at most {best * 0.95:.4g} per second, or split the job"
+            return f"ask for at most {best / EASIER:.4g} per second, or split the job"

@@ -35,12 +35,17 @@ def late_share(units: Ints, capacity: Floats, load: float, latency_s: Floats | f
     return np.where(is_stable, np.clip(late, 0.0, 1.0), 1.0)
 
 
-def latency_percentile(units: int, capacity: Floats, load: float, share: float) -> Floats:
-    """(n,) seconds that ``share`` of the queries stay within; infinite where overloaded.
+def latency_percentile(units: int | Ints, capacity: Floats, load: float, share: float) -> Floats:
+    """Seconds that ``share`` of the queries stay within; infinite where overloaded.
 
-    For c units at each of (n,) capacities, by bisection to 2^-40 of the answer.
+    By bisection to 2^-40 of the answer.
+
+    Parameters
+    ----------
+    units : c, one for all or an array that broadcasts to the capacities
+    capacity : of any shape, as the answer's; NaN is answered with NaN
     """
-    c = np.full(capacity.shape, units)
+    c = np.broadcast_to(units, capacity.shape)
     low, high = np.zeros(capacity.shape), units / capacity
     while (is_late := _is_late(c, capacity, load, high, share)).any():
         high = np.where(is_late, 2.0 * high, high)
@@ -48,7 +53,7 @@ def latency_percentile(units: int, capacity: Floats, load: float, share: float) 
         middle = (low + high) / 2.0
         is_late = _is_late(c, capacity, load, middle, share)
         low, high = np.where(is_late, middle, low), np.where(is_late, high, middle)
-    return np.where(load < capacity, high, np.inf)
+    return np.where(np.isnan(capacity), np.nan, np.where(load < capacity, high, np.inf))
 
 
 def _is_late(units: Ints, capacity: Floats, load: float, at: Floats, share: float) -> Bools:
