@@ -61,12 +61,10 @@ class QueueByReason:
 def title(data: QueueByReason) -> str:
     """How many wait, and for what mostly."""
     if not data.now:
-        most = max((_peak(reason) for reason in data.reasons), default=0.0)
-        return (
-            f"Nothing waits; at most {words.thousands(most)} did at once"
-            if most
-            else ("Nothing waits")
-        )
+        peak = max((_peak(reason) for reason in data.reasons), default=0.0)
+        if not peak:
+            return "Nothing waits"
+        return f"Nothing waits; at most {words.thousands(peak)} did at once"
     most = max(data.reasons, key=lambda reason: reason.now)
     verb = "waits" if data.now == 1 else "wait"
     return (
