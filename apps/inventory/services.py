@@ -42,14 +42,20 @@ def append_changes(changes: Sequence[NewChange], *, at: datetime, cluster_s: flo
     if not changes:
         return range(0)
     numbers = lock_sequence(Log.CHANGES, len(changes))
-    Change.objects.bulk_create(
-        Change(
-            seq=seq, kind=c.kind, at=at, cluster_s=cluster_s, server_id=c.server_id,
-            allocation_id=c.allocation_id, unit_ids=list(c.unit_ids), vector=list(c.vector),
-            caused=list(c.caused),
-        )
-        for seq, c in zip(numbers, changes, strict=True)
-    )  # fmt: skip
+    copy_rows(
+        Change._meta.db_table,
+        (
+            *("seq", "kind", "at", "cluster_s", "server_id", "allocation_id"),
+            *("unit_ids", "vector", "caused"),
+        ),
+        (
+            (
+                *(seq, str(c.kind), at, cluster_s, c.server_id, c.allocation_id),
+                *(list(c.unit_ids), list(c.vector), list(c.caused)),
+            )
+            for seq, c in zip(numbers, changes, strict=True)
+        ),
+    )
     return numbers
 
 
