@@ -13,7 +13,7 @@ from apps.operations.models import Event
 from apps.scheduling.models import Allocation
 from apps.workloads.models import Job
 from tests import factories
-from tests.races import at_the_same_time
+from tests.races import meanwhile
 
 pytestmark = pytest.mark.django_db
 
@@ -219,5 +219,5 @@ def test_a_job_that_is_losing_its_place_is_not_launched() -> None:
     with transaction.atomic():
         Job.objects.filter(id=job.id).update(state="queued")
         # another process that asks now would still see the job starting
-        assert at_the_same_time(request) == 0
+        assert meanwhile(request) == 0
     assert request() == 0

@@ -1,0 +1,231 @@
+"""The library and the profiles drawn from it, in the database."""
+
+from dataclasses import astuple, fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from django.db import transaction
+
+from apps.classification import selectors
+from apps.classification.core.matrix import MatrixName, columns_of
+from apps.classification.core.profile import Profile
+from apps.classification.models import MatrixRevision
+from apps.classification.models import Profile as ProfileRow
+from apps.classification.selectors import NoLibraryError, cells_of, current_library, from_row
+from apps.classification.services import classify, repair_waiting, store_library
+from apps.emulation.core.draws import application_truth
+from apps.emulation.core.platforms import catalogue
+from apps.profiling.models import ProfilingRun
+from apps.profiling.services import record_measurements, request_runs
+from apps.workloads.models import Application
+from tests import factories
+from tests.classification.core.profiles import profile as believed
+
+pytestmark = pytest.mark.django_db
+
+SMALL = ("cr1.8xlarge", "m1.large", "m1.small")
+
+
+def small_cluster() -> tuple[str, ...]:
+    """Three platforms with a server each, and a library measured on them; the names."""
+    for rank, name in enumerate(SMALL):
+        factories.server(of=factories.platform(name, cores=32 >> rank, rank=rank))
+    factories.library(SMALL)
+    return SMALL
+
+
+def profiled(about: Application) -> ProfileRow:
+    """The profile after one more profiling run."""
+    with transaction.atomic():
+        request_runs([about.id])
+        run = ProfilingRun.objects.get(application=about, state="queued")
+        record_measurements(run.id, at_s=60.0, cells=factories.cells(about, run=run))
+        return classify(about)
+
+
+def same(one: Profile, other: Profile) -> bool:
+    """Whether two profiles are equal to the last bit, arrays and their types included."""
+    pairs = [(getattr(one, f.name), getattr(other, f.name)) for f in fields(one)]
+    return all(
+        np.array_equal(a, b) and np.asarray(a).dtype == np.asarray(b).dtype for a, b in pairs
+    )
+
+
+def test_a_new_library_replaces_the_current_one() -> None:
+    first, second = factories.library(SMALL), factories.library(SMALL)
+    assert (first, second) == (1, 2)
+    assert MatrixRevision.objects.filter(is_current=True, number=2).count() == len(MatrixName)
+    assert MatrixRevision.objects.filter(is_current=False, number=1).count() == len(MatrixName)
+    assert current_library().revision == 2
+
+
+def test_the_library_is_read_as_it_was_measured() -> None:
+    factories.library(SMALL, seed=5)
+    library = current_library()
+    speed = library.matrices[MatrixName.HETEROGENEITY]
+    assert speed.columns == SMALL
+    truth = application_truth(5, "library-batch-01", "batch", catalogue(SMALL, seed=5))
+    measured = speed.values[speed.rows.index("library-batch-01")]
+    # eight samples of 4 %: a ratio of two means errs by 2 %, five times that is never seen
+    assert measured == pytest.approx(truth.platform_speed, rel=0.1)
+    assert all(not np.isnan(matrix.values).any() for matrix in library.matrices.values())
+
+
+def test_no_library_is_said_and_not_guessed() -> None:
+    with pytest.raises(NoLibraryError, match="base_rate, heterogeneity, scale_up"):
+        current_library()
+
+
+def test_an_incomplete_library_names_what_is_missing() -> None:
+    factories.library(SMALL)
+    MatrixRevision.objects.filter(matrix="caused").update(is_current=False)
+    with pytest.raises(NoLibraryError, match=r"\(caused\)"):
+        current_library()
+
+
+def test_an_empty_library_cannot_be_stored_half() -> None:
+    store_library({}, platforms=SMALL)
+    assert current_library().matrices[MatrixName.CAUSED].values.shape == (0, 10)
+
+
+def test_an_application_gets_a_numbered_profile() -> None:
+    small_cluster()
+    about = factories.application("sort", kind="analytics")
+    row = profiled(about)
+    assert (row.number, row.revision, row.is_current) == (1, 1, True)
+    assert selectors.current_profile_ids([about.id]) == {about.id: row.id}
+    assert set(row.cells) == {name.value for name in MatrixName}
+
+
+def test_a_new_profile_replaces_the_current_one() -> None:
+    small_cluster()
+    about, other = factories.application(), factories.application()
+    first, others, second = profiled(about), profiled(other), profiled(about)
+    first.refresh_from_db()
+    assert (first.is_current, second.is_current, second.number) == (False, True, 2)
+    assert selectors.current_profile_ids([about.id, other.id]) == {
+        about.id: second.id,
+        other.id: others.id,
+    }
+
+
+def test_a_profile_is_near_the_truth() -> None:
+    small_cluster()
+    about = factories.application("sort", kind="batch")
+    profiled(about)
+    found = selectors.profile_named("sort")
+    assert found is not None
+    truth = application_truth(2011, "sort", "batch", catalogue(SMALL, seed=2011))
+    assert found.base_rate == pytest.approx(truth.metric_per_s, rel=0.08)
+    assert found.platform_speed == pytest.approx(truth.platform_speed, rel=0.25)
+    assert found.platform_measured.sum() == 2
+    assert found.tolerated_measured.sum() == found.caused_measured.sum() == 2
+
+
+def test_nothing_is_known_of_an_application_never_profiled() -> None:
+    factories.application("sort")
+    assert selectors.profile_named("sort") is None
+    assert selectors.profile_named("unheard of") is None
+
+
+def test_a_stored_profile_reads_as_it_was() -> None:
+    small_cluster()
+    about = factories.application(kind="latency_critical")
+    row = profiled(about)
+    once = from_row(row)
+    again = selectors.profiles([row.id])[row.id]
+    assert same(once, again)
+    columns = {name: columns_of(name, once.platforms) for name in MatrixName}
+    assert cells_of(again, columns) == row.cells
+
+
+@pytest.mark.parametrize("error", [0.0, 1e-9, 0.0123456789, 0.7])
+def test_a_profile_goes_through_json_and_back_unchanged(error: float) -> None:
+    about = factories.application("kmeans")
+    before = replace(believed(base_rate=1 / 3, bytes_rate=1e8 / 7), base_rate_se=error)
+    columns = {name: columns_of(name, before.platforms) for name in MatrixName}
+    row = ProfileRow.objects.create(
+        application=about, number=1, revision=1, estimator="x", cells=cells_of(before, columns)
+    )
+    after = selectors.profiles([row.id])[row.id]
+    assert same(before, after)
+    assert len(astuple(after)) == len(fields(Profile))
+
+
+def test_an_application_is_not_compared_to_itself() -> None:
+    names = small_cluster()
+    about = factories.application("library-batch-01", kind="batch")
+    own = from_row(profiled(about))
+    stranger = factories.application("stranger", kind="batch")
+    assert own.platforms == names
+    # its own row would fit without error, so that nothing would be left uncertain
+    unknown = ~own.scale_up_measured
+    assert (own.scale_up_high[unknown] > own.scale_up_low[unknown]).all()
+    assert from_row(profiled(stranger)).platforms == names
+
+
+def test_a_platform_the_library_never_saw_is_left_out_of_profiles() -> None:
+    small_cluster()
+    factories.server(of=factories.platform("new.box", cores=4))
+    about = factories.application()
+    profile = from_row(profiled(about))
+    assert profile.platforms == SMALL
+    assert np.isfinite(profile.platform_speed).all()
+
+
+@pytest.mark.parametrize("kind", ["analytics", "latency_critical", "single_node", "batch"])
+def test_every_kind_can_be_classified_on_the_demo_platforms(kind: str) -> None:
+    names = factories.demo_platforms()
+    factories.library(names)
+    profile = from_row(profiled(factories.application(kind=kind)))
+    ends: list[Any] = [
+        (profile.platform_low, profile.platform_speed, profile.platform_high),
+        (profile.scale_up_low, profile.scale_up, profile.scale_up_high),
+        (profile.scale_out_low, profile.scale_out, profile.scale_out_high),
+        (profile.tolerated_low, profile.tolerated, profile.tolerated_high),
+        (profile.caused_low, profile.caused, profile.caused_high),
+    ]
+    assert all(((low <= mid) & (mid <= high)).all() for low, mid, high in ends)
+    assert (profile.base_rate > 0, profile.base_rate_se > 0) == (True, True)
+    assert profile.kind == kind
+
+
+def waiting(about: Application) -> Any:
+    return factories.job(application=about, state="profiling")
+
+
+def test_jobs_that_wait_for_a_profile_that_is_there_go_on() -> None:
+    small_cluster()
+    about = factories.application()
+    profiled(about)
+    job = waiting(about)
+    assert repair_waiting() == 1
+    job.refresh_from_db()
+    assert job.state == "queued"
+    assert job.profiled_s is not None
+
+
+def test_jobs_that_wait_for_a_run_nobody_asked_for_get_one() -> None:
+    small_cluster()
+    about = factories.application()
+    job = waiting(about)
+    assert repair_waiting() == 1
+    job.refresh_from_db()
+    assert job.state == "profiling"
+    assert ProfilingRun.objects.get().application_id == about.id
+    assert repair_waiting() == 0
+
+
+@pytest.mark.parametrize("state", ["queued", "running"])
+def test_jobs_whose_run_is_open_are_left_alone(state: str) -> None:
+    about = factories.application()
+    waiting(about)
+    factories.profiling_run(about, state=state)
+    assert repair_waiting() == 0
+
+
+def test_nothing_waits_nothing_is_repaired() -> None:
+    factories.job(state="queued")
+    assert repair_waiting() == 0
+    assert not ProfilingRun.objects.exists()
