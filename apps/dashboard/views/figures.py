@@ -13,6 +13,7 @@ from apps.dashboard.core import words
 from apps.dashboard.figures import (
     attainment,
     decision_latency,
+    feasibility,
     performance,
     power,
     pressure,
@@ -24,6 +25,9 @@ from apps.dashboard.figures import utilisation as utilisation_figure
 from apps.dashboard.selectors import decisions, jobs, overview, servers, utilisation
 from apps.dashboard.views.access import asked_range, jobs_seen_by, page
 from apps.inventory.selectors import cluster_now
+from apps.scheduling.core.feasibility import Feasibility
+from apps.scheduling.services import check_job
+from apps.workloads.core.spec import parse_job
 
 KEPT_S = 2.0
 
@@ -72,6 +76,13 @@ SOURCES: dict[str, Source] = {
         "/api/v1/jobs/",
         is_private=True,
     ),
+    "feasibility": Source(
+        lambda request: _feasibility(request.GET.get("spec", "")),
+        feasibility,
+        "/api/v1/checks/",
+        kept_s=5.0,
+        is_private=True,
+    ),
     "guarantee": Source(
         lambda request: decisions.guarantee(
             decisions.decision(jobs_seen_by(request), request.GET.get("decision", ""))
@@ -97,6 +108,23 @@ SOURCES: dict[str, Source] = {
         "/api/v1/servers/",
     ),
 }
+
+
+def _feasibility(text: str) -> Feasibility:
+    """Return what any size of the job in the address would achieve.
+
+    Raises
+    ------
+    Http404 : the text is no job, or its application has no profile yet.
+    """
+    try:
+        spec = parse_job(json.loads(text))
+    except ValueError as error:  # InvalidInputError is one
+        raise Http404(f"no job to predict: {error}") from error
+    found = check_job(spec).feasibility
+    if found is None:
+        raise Http404(f"{spec.application} has no profile yet")
+    return found
 
 
 @page

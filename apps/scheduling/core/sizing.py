@@ -175,7 +175,7 @@ class PerformanceGrid(NamedTuple):
 def performance_grid(
     profile: Profile, target: Target, work: Work, facts: ClusterFacts
 ) -> PerformanceGrid:
-    """What each size would achieve on each platform, from the grid that ``size`` decides on."""
+    """Predict what each size achieves on each platform, from the grid that ``size`` decides on."""
     grid = _grid(profile, target, work, facts, _locality(profile, work))
     shown = (
         _performance(target, work, grid.units, rate) for rate in (grid.rate, grid.low, grid.high)
@@ -280,7 +280,7 @@ def _sized(target: Target, work: Work, grid: _Grid, choice: _Choice) -> Sized:
 
 
 def _performance(target: Target, work: Work, units: int | Ints, rate: Floats) -> Floats:
-    """Performance in the target's unit at rates of any shape; the units broadcast to it."""
+    """Turn rates of any shape into the target's unit; the units broadcast to them."""
     match target:
         case CompletionTime():
             return work.elapsed_s + work.input_bytes / rate

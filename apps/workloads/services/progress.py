@@ -110,6 +110,7 @@ class Report:
 def report_progress(reports: Sequence[Report]) -> None:
     """Store the latest report of running jobs in one statement; no event, pages poll figures.
 
+    The reason of a running job is whether it keeps its target; of best effort, how it was placed.
     In the caller's transaction.
     """
     if not reports:
@@ -119,11 +120,15 @@ def report_progress(reports: Sequence[Report]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             """UPDATE workloads_job AS j SET progress = d.progress, performance = d.performance,
-                      attainment = d.attainment
+                      attainment = d.attainment,
+                      reason_code = CASE WHEN d.attainment >= 1 THEN %s
+                                         WHEN d.attainment < 1 THEN %s
+                                         ELSE j.reason_code END
                FROM unnest(%s::uuid[], %s::float8[], %s::float8[], %s::float8[])
                     AS d(id, progress, performance, attainment)
                WHERE j.id = d.id AND j.state = 'running'""",
             [
+                Reason.MEETS_TARGET.value, Reason.BELOW_TARGET.value,
                 [row.job_id for row in rows], [min(1.0, max(0.0, row.progress)) for row in rows],
                 [row.performance for row in rows], [row.attainment for row in rows],
             ],

@@ -6,8 +6,12 @@ const charts = new Map();
 let library = null;
 let theme = null;
 
+let seen = null;
+
 export function startCharts() {
-  const seen = new IntersectionObserver((entries) => {
+  if (!seen) window.addEventListener("resize", debounce(redrawCharts, 200));
+  for (const element of charts.keys()) if (!element.isConnected) charts.delete(element);
+  seen ??= new IntersectionObserver((entries) => {
     for (const entry of entries) {
       const chart = charts.get(entry.target);
       if (!chart) continue;
@@ -20,7 +24,6 @@ export function startCharts() {
     charts.set(element, { element, data: null, asked: 0, busy: false, visible: false });
     seen.observe(element);
   }
-  window.addEventListener("resize", debounce(redrawCharts, 200));
 }
 
 export async function refreshCharts() {

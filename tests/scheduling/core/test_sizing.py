@@ -87,7 +87,7 @@ def test_no_job_gets_more_than_64_units() -> None:
     assert isinstance(outcome, Infeasible)
     assert outcome.units == 64
     assert outcome.best == pytest.approx(1e12 / (64 * 1e8 * INTERFERENCE_ALLOWANCE))
-    assert "at least 182 s" in outcome.suggestion
+    assert "at least 183 s" in outcome.suggestion
 
 
 def test_a_deadline_that_has_passed_says_so() -> None:

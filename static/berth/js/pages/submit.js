@@ -1,5 +1,6 @@
 /* Submit: a form and its JSON side by side, a server-side check, then the submission with its key. */
 import { ApiError, call } from "../api.js";
+import { startCharts } from "../charts.js";
 import { icon, toast } from "../notices.js";
 
 const form = document.getElementById("submit-form");
@@ -7,17 +8,30 @@ const raw = document.getElementById("raw");
 const result = document.getElementById("p-check");
 const note = document.getElementById("submit-note");
 const keyHost = document.getElementById("key");
+let chosen = false; // the kind of target, by hand
 let typed = null; // the JSON when it was edited by hand after the form
 
 export function start() {
   const wanted = new URLSearchParams(location.search).get("application");
-  if (wanted) form.application.value = wanted;
+  if (wanted) { form.application.value = wanted; suggestKind(); }
+  form.kind.addEventListener("change", () => { chosen = true; });
+  form.application.addEventListener("change", suggestKind);
   form.addEventListener("input", (event) => { if (event.target !== raw) { typed = null; fill(); } });
   form.addEventListener("change", () => { kinds(); if (!typed) fill(); });
   raw.addEventListener("input", () => { typed = raw.value; programs(); });
   form.addEventListener("submit", (event) => { event.preventDefault(); check(); });
   document.getElementById("submit-btn").addEventListener("click", submit);
   tabs();
+  kinds();
+  fill();
+}
+
+/* A known application brings the kind of target it is usually given, until a person chose one. */
+function suggestKind() {
+  const known = [...document.getElementById("known").options].find((option) => option.value === form.application.value.trim());
+  const kind = { latency_critical: "throughput_latency", single_node: "ips", analytics: "completion_time" }[known?.dataset.kind];
+  if (chosen || !kind || form.kind.value === kind) return;
+  form.kind.value = kind;
   kinds();
   fill();
 }
@@ -190,14 +204,30 @@ function draw(found) {
     ["Predicted", predictedText(found, kind)],
     ["Chance to meet the target", chance],
     ["Examined", found.units_eligible ? `${many(found.units_examined, "unit")} of ${found.units_eligible.toLocaleString("en-GB")} eligible` : ""],
-    ["Guarantee", found.guarantee?.statement ?? ""],
+    ["Guarantee", found.guarantee ? `${plain(100 * found.guarantee.probability)} % chance that the best is outside the top ${plain(100 * (1 - found.guarantee.rank_threshold))} %, if sampling is uniform` : ""],
     ["Snapshot", found.snapshot ? found.snapshot.toLocaleString("en-GB") : ""],
   ]));
-  if (found.candidates.length) parts.push(candidates(found.candidates));
+  if (found.feasibility) parts.push(curve(sent));
+  if (found.candidates.length) parts.push(element("h3", "Candidates", "check-title"), candidates(found.candidates));
   const taken = Object.entries(found.dropped);
-  if (taken.length) parts.push(element("h3", "What the filters took out", "check-title"), pairs(taken.map(([name, n]) => [name.replaceAll("_", " "), many(n, "unit")])));
+  if (taken.length) parts.push(element("h3", "What the filters took out", "check-title"), pairs(taken.map(([name, n]) => [TAKEN_OUT[name] ?? name.replaceAll("_", " "), many(n, "unit")])));
   parts.push(element("p", "Nothing was written. A sample is drawn anew when the job is placed.", "meta"));
   result.replaceChildren(...parts);
+  startCharts();
+}
+
+const TAKEN_OUT = {
+  busy: "allocated to other jobs", closed: "on servers that take no new work", platform: "on other platforms", label: "without the labels asked for",
+  labels: "without the labels asked for", capacity: "without enough memory, network or storage", locality: "too far from the others",
+  spread: "too near to the others", noisy: "too contended",
+};
+
+/* What any size would achieve: the figure asks for the same job. */
+function curve(sent) {
+  const made = document.getElementById("feasibility").content.firstElementChild.cloneNode(true);
+  made.dataset.figure = `${made.dataset.figure}?${new URLSearchParams({ spec: JSON.stringify(sent) })}`;
+  made.classList.add("feasibility");
+  return made;
 }
 
 function chips(suggestions) {
@@ -211,6 +241,17 @@ function chips(suggestions) {
   return box;
 }
 
+/* Units of one server that came out the same are one row. */
+function grouped(rows) {
+  const found = [];
+  for (const row of rows) {
+    const last = found.at(-1);
+    if (last && last.server === row.server && last.verdict === row.verdict && last.closeness === row.closeness) last.alike += 1;
+    else found.push({ ...row, alike: 1 });
+  }
+  return found;
+}
+
 const VERDICTS = { chosen: "would be chosen", outranked: "better than needed", too_noisy: "too contended", no_room: "no room beside the others" };
 
 function candidates(rows) {
@@ -220,7 +261,7 @@ function candidates(rows) {
   box.setAttribute("aria-label", "Candidates");
   const made = element("table", "", "table tight flush");
   const head = element("tr");
-  for (const [name, cls] of [["Server", ""], ["Quality", "num"], ["Needs", "num"], ["Match", "num"], ["Verdict", ""]]) {
+  for (const [name, cls] of [["Server", ""], ["Units", "num"], ["Quality", "num"], ["Needs", "num"], ["Match", "num"], ["Verdict", ""]]) {
     const th = element("th", name, cls);
     th.scope = "col";
     head.append(th);
@@ -228,9 +269,11 @@ function candidates(rows) {
   const top = element("thead");
   top.append(head);
   const body = element("tbody");
-  for (const row of rows) {
+  for (const row of grouped(rows)) {
     const tr = element("tr", "", row.verdict === "chosen" ? "sel" : "");
     tr.append(element("td", row.server, "mono"));
+    tr.children[0].title = row.alike > 1 ? `${row.alike} units alike` : "";
+    tr.append(element("td", String(row.alike), "num"));
     for (const value of [row.quality, row.target, row.closeness]) tr.append(element("td", value === null ? "–" : value.toFixed(3), "num"));
     tr.append(element("td", VERDICTS[row.verdict] ?? row.verdict));
     body.append(tr);
