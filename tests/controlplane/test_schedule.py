@@ -1,0 +1,83 @@
+"""What beat starts: tasks that exist, in queues that somebody serves."""
+
+import ast
+import inspect
+import tomllib
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from controlplane.celery import app
+from controlplane.embedded import fleet, session
+from controlplane.embedded.instance import PROJECT
+
+SCHEDULE: dict[str, dict[str, Any]] = settings.CELERY_BEAT_SCHEDULE
+
+
+def queue_of(entry: dict[str, Any]) -> str:
+    """Where a message of this entry goes: its own option, else its task's route."""
+    route = settings.CELERY_TASK_ROUTES.get(entry["task"], {})
+    options = route | entry.get("options", {})
+    return str(options.get("queue", settings.CELERY_TASK_DEFAULT_QUEUE))
+
+
+def served() -> set[str]:
+    """Queues of the workers that a session starts."""
+    calls = [
+        node
+        for node in ast.walk(ast.parse(inspect.getsource(session)))
+        if isinstance(node, ast.Call)
+    ]
+    return {
+        call.args[0].value
+        for call in calls
+        if ast.unparse(call.func) == "fleet.worker"
+        and isinstance(call.args[0], ast.Constant)
+        and isinstance(call.args[0].value, str)
+    }
+
+
+@pytest.fixture(scope="module")
+def registered() -> set[str]:
+    """Names of the tasks a worker knows."""
+    app.loader.import_default_modules()
+    return {name for name in app.tasks if not name.startswith("celery.")}
+
+
+@pytest.mark.parametrize("name", SCHEDULE)
+def test_every_entry_names_a_task_there_is(name: str, registered: set[str]) -> None:
+    assert SCHEDULE[name]["task"] in registered
+
+
+@pytest.mark.parametrize("name", SCHEDULE)
+def test_every_entry_goes_where_a_worker_takes_it(name: str) -> None:
+    assert queue_of(SCHEDULE[name]) in served()
+
+
+def test_every_task_routed_by_name_exists(registered: set[str]) -> None:
+    assert set(settings.CELERY_TASK_ROUTES) <= registered
+
+
+def test_every_task_is_started_by_somebody(registered: set[str]) -> None:
+    assert registered == {entry["task"] for entry in SCHEDULE.values()}
+
+
+@pytest.mark.parametrize("name", [n for n, e in SCHEDULE.items() if e["schedule"] < 60.0])
+def test_what_comes_again_soon_is_not_piled_up(name: str) -> None:
+    entry = SCHEDULE[name]
+    assert 0.0 < entry["options"]["expires"] <= max(5.0, entry["schedule"])
+
+
+def test_a_worker_listens_to_the_queue_it_is_made_for() -> None:
+    arguments = fleet.worker("agents", 2).arguments
+    assert arguments[arguments.index("--queues") + 1] == "agents"
+
+
+def test_there_are_two_workers() -> None:
+    assert served() == {"agents", "default"}
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == settings.BERTH_VERSION
