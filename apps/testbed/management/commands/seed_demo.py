@@ -6,7 +6,6 @@ from itertools import count
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import transaction
 
 from apps.classification.core.matrix import Cell, MatrixName
 from apps.classification.models import MatrixRevision
@@ -46,10 +45,11 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"the cluster has {there:,} servers already; they stay (--fresh starts over)"
             )
+        made = 0
         for spec in _steps(options["name"], servers):
-            with transaction.atomic():
-                import_cluster(spec)
-            self.stdout.write(f"{Server.objects.count():,}/{servers:,} servers")
+            import_cluster(spec)
+            made += len(spec.servers)
+            self.stdout.write(f"{made:,}/{servers:,} servers")
             self.stdout.flush()
         if not MatrixRevision.objects.filter(is_current=True).exists():
             self._profile_library()
