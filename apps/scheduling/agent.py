@@ -19,6 +19,7 @@ from django.db import transaction
 
 from apps.classification import selectors as classification
 from apps.classification.core.profile import Profile
+from apps.inventory.core.snapshot import Snapshot
 from apps.inventory.selectors import cluster_clock
 from apps.profiling import services as profiling
 from apps.scheduling.core import registry
@@ -86,20 +87,23 @@ class SchedulingAgent:
             claimed, cluster_s=clock.at(time.time()), start_delay_s=START_DELAY_S * clock.speed
         )
         known = classification.current_profile_ids({job.application_id for job in jobs})
-        self._profile([job for job in jobs if job.application_id not in known])
+        unprofiled = self._profile([job for job in jobs if job.application_id not in known])
         self._load(known.values())
         ready, refused = self._size(
             [(job, known[job.application_id]) for job in jobs if job.application_id in known]
         )
-        self._refuse(refused + self._place(ready))
+        self._refuse(unprofiled + refused + self._place(ready))
 
-    def _profile(self, jobs: Sequence[ClaimedJob]) -> None:
+    def _profile(self, jobs: Sequence[ClaimedJob]) -> list[Refusal]:
         """Send jobs of unknown applications to profiling, and see that somebody profiles them."""
+        if jobs and self._cluster.follow().topology.server_id.size == 0:
+            return [_unmeasurable(job) for job in jobs]
         if not jobs:
-            return
+            return []
         with transaction.atomic():
             profiling.request_runs({job.application_id for job in jobs})
             workloads.send_to_profiling([job.id for job in jobs], agent=self.me.name)
+        return []
 
     def _load(self, profile_ids: Collection[UUID]) -> None:
         wanted = set(profile_ids) - self._profiles.keys()
@@ -121,7 +125,8 @@ class SchedulingAgent:
             if isinstance(sized, Infeasible):
                 late = _late(job, profile, facts[profile.platforms])
                 if late is None:
-                    refused.append(_infeasible(job, profile_id, sized))
+                    is_closed = _is_only_closed(job, profile, snapshot)
+                    refused.append(_infeasible(job, profile_id, sized, is_closed=is_closed))
                     continue
                 sized = late
             request = request_of(
@@ -205,13 +210,39 @@ def _late(job: ClaimedJob, profile: Profile, facts: ClusterFacts) -> Sized | Non
     )
 
 
-def _infeasible(job: ClaimedJob, profile_id: UUID, sized: Infeasible) -> Refusal:
+def _is_only_closed(job: ClaimedJob, profile: Profile, snapshot: Snapshot) -> bool:
+    """Whether the target could be met if every server were open: then waiting may help."""
+    if snapshot.server_open.all():
+        return False
+    everything = replace(snapshot, server_open=np.ones_like(snapshot.server_open))
+    ask = replace(job.ask, elapsed_s=0.0)
+    return isinstance(size_of(ask, profile, cluster_facts(everything, profile.platforms)), Sized)
+
+
+def _unmeasurable(job: ClaimedJob) -> Refusal:
+    return Refusal(
+        job=job,
+        reason=Reason.NO_MATCHING_SERVER,
+        message="the cluster has no servers to profile the application on",
+        units=0,
+        profile_id=None,
+        elapsed_s=0.0,
+    )
+
+
+def _infeasible(
+    job: ClaimedJob, profile_id: UUID, sized: Infeasible, *, is_closed: bool
+) -> Refusal:
     best = f"; the best would be {sized.units} units of {sized.platform}" if sized.platform else ""
     reason = Reason.INFEASIBLE_TARGET if sized.platform else Reason.NO_MATCHING_SERVER
+    message = f"{sized.suggestion}{best}"
+    if is_closed:
+        reason = Reason.SERVERS_CLOSED
+        message = "the servers that could meet the target are drained, cordoned or silent"
     return Refusal(
         job=job,
         reason=reason,
-        message=f"{sized.suggestion}{best}",
+        message=message,
         units=sized.units,
         profile_id=profile_id,
         elapsed_s=0.0,

@@ -1,11 +1,12 @@
 """What any size would achieve, against sizing itself and closed forms."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from apps.scheduling.core.feasibility import Feasibility, feasibility
+from apps.scheduling.core.feasibility import Feasibility, feasibility, most_load
 from apps.scheduling.core.sizing import (
     INTERFERENCE_ALLOWANCE,
     ClusterFacts,
@@ -70,6 +71,19 @@ def test_an_overloaded_service_never_answers_in_time() -> None:
     found = seen(ThroughputLatency(5e8, 0.01, 99.0), Work())
     assert math.isinf(found.value[0, 0])
     assert np.isfinite(found.value[9, 0])
+
+
+def test_a_platform_that_is_overloaded_at_every_size_is_still_shown() -> None:
+    found = seen(ThroughputLatency(1e12, 0.01, 99.0), Work())
+    assert found.platforms == ("J", "A")
+    assert (found.units, found.basis) == (64, "J")
+
+
+def test_the_most_load_is_feasible_and_a_little_more_is_not() -> None:
+    wanted = ThroughputLatency(1e12, 1e-6, 99.0)
+    load = most_load(SLOW_A, wanted, Work(), FACTS)
+    met = [size(SLOW_A, replace(wanted, qps=load * k), Work(), FACTS) for k in (0.99, 1.02)]
+    assert [isinstance(found, Sized) for found in met] == [True, False]
 
 
 def test_one_unit_answers_with_the_percentile_of_m_m_1() -> None:
