@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from apps.classification.core.profile import Profile
-from apps.inventory.core.snapshot import Floats, Snapshot, Topology
+from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized, Work, size
 from apps.scheduling.core.types import Request, Within
 from apps.workloads.core.spec import Constraints, JobSpec
@@ -57,21 +57,21 @@ def ask_of(spec: JobSpec, *, job: str) -> Ask:
 
 
 def cluster_facts(snapshot: Snapshot, platforms: tuple[str, ...]) -> ClusterFacts:
-    """Open units of each of these platforms and of their largest server; O(S)."""
+    """Open and free units of each of these platforms, and of their largest server; O(U)."""
     topology = snapshot.topology
     n = len(topology.platform_name)
     opened = np.where(snapshot.server_open, topology.server_units, 0)
     largest = np.zeros(n, dtype=np.int64)
     np.maximum.at(largest, topology.server_platform, opened)
     total = np.bincount(topology.server_platform, weights=opened, minlength=n)
+    usable = snapshot.unit_free & snapshot.server_open[topology.unit_server]
+    free = np.bincount(topology.server_platform[topology.unit_server], weights=usable, minlength=n)
     place = {name: i for i, name in enumerate(topology.platform_name)}
-    return ClusterFacts(
-        platforms=platforms,
-        units=tuple(int(total[place[name]]) if name in place else 0 for name in platforms),
-        server_units=tuple(
-            int(largest[place[name]]) if name in place else 0 for name in platforms
-        ),
-    )
+
+    def of(counts: Floats | Ints) -> tuple[int, ...]:
+        return tuple(int(counts[place[name]]) if name in place else 0 for name in platforms)
+
+    return ClusterFacts(platforms, units=of(total), server_units=of(largest), free=of(free))
 
 
 def work_of(ask: Ask) -> Work:

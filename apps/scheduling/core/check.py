@@ -10,7 +10,7 @@ import numpy as np
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.ask import ask_of, cluster_facts, request_of, size_of, work_of
-from apps.scheduling.core.feasibility import Feasibility, feasibility
+from apps.scheduling.core.feasibility import Feasibility, feasibility, lighter_load
 from apps.scheduling.core.sizing import EASIER, Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused
 from apps.workloads.core.spec import JobSpec
@@ -94,7 +94,11 @@ def check(
     sized = size_of(ask, profile, facts)
     seen = feasibility(profile, ask.target, work_of(ask), facts, sized)
     if isinstance(sized, Infeasible):
-        return replace(_infeasible(spec, sized, snapshot), feasibility=seen)
+        best = _infeasible(spec, sized, snapshot)
+        if isinstance(ask.target, ThroughputLatency) and math.isinf(sized.best):
+            lighter = lighter_load(profile, ask.target, work_of(ask), facts)
+            best = replace(best, suggestions=_fewer(lighter))
+        return replace(best, feasibility=seen)
     request = request_of(ask, profile, sized, snapshot.topology)
     (decided,) = policy.place(snapshot, [request], rng)
     if isinstance(decided, Refused):
@@ -128,7 +132,7 @@ def _easier(spec: JobSpec, best: float) -> Sequence[Suggestion]:
     match spec.target:
         case CompletionTime():
             seconds = math.ceil(best * EASIER)
-            text = f"done in {seconds:,} s"
+            text = f"done within {seconds:,} s"
             return (Suggestion(text, {"kind": "completion_time", "seconds": seconds}),)
         case ThroughputLatency() as wanted:
             latency = float(f"{best * EASIER:.3g}")
@@ -139,6 +143,14 @@ def _easier(spec: JobSpec, best: float) -> Sequence[Suggestion]:
             return (Suggestion(f"{ips:.3g} instructions/s", {"kind": "ips", "ips": ips}),)
         case _:
             return ()
+
+
+def _fewer(lighter: ThroughputLatency | None) -> Sequence[Suggestion]:
+    """Return the lighter load as a suggestion."""
+    if lighter is None:
+        return ()
+    within = f"p{lighter.percentile:g} within {lighter.latency_seconds * 1e3:g} ms"
+    return (Suggestion(f"{lighter.qps:,.4g} queries/s, {within}", lighter.as_json()),)
 
 
 def _refused(sized: Sized, refused: Refused) -> Checked:

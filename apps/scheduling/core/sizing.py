@@ -43,11 +43,13 @@ class ClusterFacts:
     platforms : P names, those of the profile
     units : open units of each platform, whatever runs on them
     server_units : units of the largest server of each platform
+    free : those of ``units`` that nobody holds; None = all
     """
 
     platforms: tuple[str, ...]
     units: tuple[int, ...]
     server_units: tuple[int, ...]
+    free: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +250,14 @@ def _met(target: Target, work: Work, grid: _Grid, rate: Floats) -> Bools:
 
 
 def _least(met: Bools, facts: ClusterFacts, coverage: float) -> tuple[int, Sequence[int]]:
-    """Least size that is enough on ``coverage`` of the units where any size is."""
-    covered = met @ np.array(facts.units)
+    """Least size that is enough on ``coverage`` of the free units where any size is.
+
+    So sizes stay small while the fast platforms have room, and grow to what slower ones need as
+    they fill up.
+    """
+    covered = met @ np.array(facts.units if facts.free is None else facts.free)
+    if not covered.any():  # nothing free where it would be enough: it will have to wait there
+        covered = met @ np.array(facts.units)
     first = int(np.argmax(covered >= max(coverage * covered.max(), 1)))
     return first + 1, np.flatnonzero(met[first]).tolist()
 

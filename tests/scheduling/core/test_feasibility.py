@@ -6,7 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from apps.scheduling.core.feasibility import Feasibility, feasibility, most_load
+from apps.scheduling.core.feasibility import (
+    Feasibility,
+    feasibility,
+    lighter_load,
+    most_load,
+)
 from apps.scheduling.core.sizing import (
     INTERFERENCE_ALLOWANCE,
     ClusterFacts,
@@ -100,3 +105,18 @@ def test_best_effort_has_no_target() -> None:
 def test_where_nothing_is_enough_the_best_there_is_is_named() -> None:
     found = seen(CompletionTime(0.1), Work(input_bytes=1e10))
     assert (found.units, found.basis) == (64, "J")
+
+
+@pytest.mark.parametrize("latency_s", [1e-6, 1e-12])  # the second is less than an idle unit needs
+def test_a_lighter_load_can_be_served(latency_s: float) -> None:
+    lighter = lighter_load(SLOW_A, ThroughputLatency(1e12, latency_s, 99.0), Work(), FACTS)
+    assert lighter is not None
+    assert lighter.latency_seconds >= latency_s
+    assert isinstance(size(SLOW_A, lighter, Work(), FACTS), Sized)
+
+
+def test_a_latency_that_an_idle_service_keeps_is_kept() -> None:
+    wanted = ThroughputLatency(1e12, 1e-6, 99.0)
+    lighter = lighter_load(SLOW_A, wanted, Work(), FACTS)
+    assert lighter is not None
+    assert lighter.latency_seconds == wanted.latency_seconds

@@ -69,8 +69,8 @@ function document_() {
     spec: pick({
       application: form.application.value.trim(),
       target: pick(target()),
-      input_bytes: typeof input === "number" ? Math.round(input) : input,
-      tasks: number("tasks"),
+      input_bytes: form.kind.value === "throughput_latency" ? undefined : typeof input === "number" ? Math.round(input) : input,
+      tasks: ["completion_time", "best_effort"].includes(form.kind.value) ? number("tasks") : undefined,
       duration_seconds: runs ? number("duration_seconds") : undefined,
       units: number("units"),
       priority: number("priority") || undefined,

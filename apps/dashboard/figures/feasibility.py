@@ -1,0 +1,242 @@
+"""What any size would achieve: predicted performance over the number of units, by platform."""
+
+from typing import Any, Final
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from apps.dashboard.core import words
+from apps.dashboard.figures import theme
+from apps.dashboard.figures.theme import Table
+from apps.scheduling.core.feasibility import Feasibility
+
+HEIGHT = 264
+RIGHT = 104
+TICKS: Final = (1, 2, 4, 8, 16, 32, 64)
+NAMES: Final = {
+    "completion_time": "completion time",
+    "throughput_latency": "latency",
+    "ips": "instructions/s",
+    "best_effort": "share of the work per hour",
+}
+Floats = NDArray[np.float64]
+
+
+def title(data: Feasibility) -> str:
+    """Say which size is enough, or what the best would be."""
+    at = _taken(data)
+    if data.units is None or at is None:
+        return "No platform can hold this job"
+    units = words.plural(data.units, "unit")
+    reached = words.performance_text(data.kind, at)
+    if data.wanted is None:
+        return f"{units} would do {reached}"
+    wanted = words.performance_text(data.kind, data.wanted)
+    is_met = at >= data.wanted if data.is_rate else at <= data.wanted
+    if is_met:
+        verb = "is" if data.units == 1 else "are"
+        return f"{units} {verb} enough: {reached} against {wanted}"
+    if not np.isfinite(at):
+        return "No size answers that many queries"
+    return f"No size is enough: {reached} at best, {wanted} wanted"
+
+
+def sub(data: Feasibility) -> str:
+    """Return what is predicted, over what, from how much."""
+    basis = f", 90 % interval on {data.basis}" if data.basis else ""
+    return (
+        f"Predicted {NAMES[data.kind]} by number of units{basis}; "
+        f"{words.plural(len(data.platforms), 'platform')}, neighbours allowed for"
+    )
+
+
+def table(data: Feasibility) -> Table:
+    """List a few sizes on the platform judged on, and the best of any platform."""
+    sizes = sorted({*TICKS, *([] if data.units is None else [data.units])})
+    rows = [_row(data, size) for size in sizes if size <= data.sizes.size]
+    basis = data.basis or "–"
+    return Table(("Units", f"On {basis}", "Low", "High", "Best platform", "There"), tuple(rows))
+
+
+def _row(data: Feasibility, size: int) -> tuple[str, ...]:
+    values = data.value[size - 1]
+    best = _best(data, values)
+    at = data.platforms.index(data.basis) if data.basis else None
+    shown = [
+        "–" if at is None else words.performance_text(data.kind, float(array[size - 1, at]))
+        for array in (data.value, data.low, data.high)
+    ]
+    there = "–" if best is None else words.performance_text(data.kind, float(values[best]))
+    return (str(size), *shown, "–" if best is None else data.platforms[best], there)
+
+
+def _best(data: Feasibility, values: Floats) -> int | None:
+    """Return the index of the platform that does best at one size."""
+    known = np.flatnonzero(np.isfinite(values))
+    if not known.size:
+        return None
+    pick = np.argmax if data.is_rate else np.argmin
+    return int(known[pick(values[known])])
+
+
+def _taken(data: Feasibility) -> float | None:
+    """Return the prediction at the size taken."""
+    if data.units is None or data.basis is None or data.units > data.sizes.size:
+        return None
+    return float(data.value[data.units - 1, data.platforms.index(data.basis)])
+
+
+def figure(data: Feasibility) -> go.Figure:
+    """One grey line per platform, the one judged on in colour with its interval, the target."""
+    x_axis = {"type": "log", "range": [-0.03, np.log10(data.sizes[-1] * 1.04)]}
+    if not np.isfinite(data.value).any():
+        return theme.empty(
+            HEIGHT,
+            "No size on any platform can do this",
+            x={**x_axis, "tickvals": list(TICKS)},
+            y={"range": [0, 1], "showticklabels": False},
+        )
+    low, high = _reach(data)
+    chart = go.Figure(
+        layout=theme.layout(
+            HEIGHT,
+            margin={"l": 56, "r": RIGHT, "t": 26, "b": 38},
+            xaxis={
+                **x_axis,
+                "tickvals": [size for size in TICKS if size <= data.sizes[-1]],
+                "title": {"text": "units (log)"},
+                "fixedrange": True,
+            },
+            yaxis={
+                "type": "log",
+                "range": [float(np.log10(low)), float(np.log10(high))],
+                "fixedrange": True,
+                **_ticks(data.kind, low, high),
+            },
+            hovermode="closest",
+        )
+    )
+    chart.add_annotation(theme.axis_name(f"{NAMES[data.kind]} (log)", xshift=-48))
+    for i, name in enumerate(data.platforms):
+        if name != data.basis:
+            _add_line(chart, data, i)
+    if data.basis:
+        _add_basis(chart, data)
+    _add_target(chart, data, pixels=(HEIGHT - 64) / float(np.log10(high / low)))
+    return chart
+
+
+def _reach(data: Feasibility) -> tuple[float, float]:
+    """Return the ends of the performance axis: all of the basis, the target, most of the rest."""
+    known = data.value[np.isfinite(data.value) & (data.value > 0)]
+    parts = [float(np.quantile(known, 0.02)), float(np.quantile(known, 0.98))]
+    if data.basis:
+        column = data.platforms.index(data.basis)
+        ends = np.concatenate([data.low[:, column], data.high[:, column]])
+        ends = ends[np.isfinite(ends) & (ends > 0)]
+        parts += [float(np.quantile(ends, 0.03)), float(np.quantile(ends, 0.97))]
+    if data.wanted is not None:
+        parts.append(data.wanted)
+    return min(parts) / 1.25, max(parts) * 1.25
+
+
+def _ticks(kind: str, low: float, high: float) -> dict[str, Any]:
+    """Return at most five round values in the words of the target's unit."""
+    steps = [m * 10.0**e for e in range(-9, 16) for m in (1, 2, 5)]
+    if kind == "completion_time":
+        steps = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 18_000, 36_000, 86_400]
+        steps += [86_400 * m * 10.0**e for e in range(5) for m in (2, 5, 10)]
+    inside = [step for step in steps if low <= step <= high]
+    while len(inside) > 5:
+        inside = inside[::2]
+    return {"tickvals": inside, "ticktext": [words.performance_text(kind, v) for v in inside]}
+
+
+def _finite(values: Floats) -> list[float | None]:
+    return [float(f"{v:.4g}") if np.isfinite(v) else None for v in values]
+
+
+def _hover(data: Feasibility, values: Floats, name: str) -> dict[str, Any]:
+    return {
+        "customdata": [words.performance_text(data.kind, float(v)) for v in values],
+        "hovertemplate": f"<b>%{{customdata}}</b><br>%{{x}} units on {name}<extra></extra>",
+    }
+
+
+def _add_line(chart: go.Figure, data: Feasibility, i: int) -> None:
+    values = data.value[:, i]
+    chart.add_scatter(
+        x=data.sizes,
+        y=_finite(values),
+        mode="lines",
+        line={"color": theme.RULE, "width": 1},
+        **_hover(data, values, data.platforms[i]),
+    )
+
+
+def _add_basis(chart: go.Figure, data: Feasibility) -> None:
+    """Draw the band and the line of the platform the size was judged on."""
+    i = data.platforms.index(data.basis or "")
+    known = np.isfinite(data.low[:, i]) & np.isfinite(data.high[:, i])
+    sizes = data.sizes[known]
+    for values, fill in ((data.low[known, i], None), (data.high[known, i], "tonexty")):
+        chart.add_scatter(
+            x=sizes,
+            y=_finite(values),
+            mode="lines",
+            line={"width": 0, "color": theme.ACCENT},
+            fill=fill,
+            fillcolor=theme.faded(theme.ACCENT),
+            hoverinfo="skip",
+        )
+    values = data.value[:, i]
+    chart.add_scatter(
+        x=data.sizes,
+        y=_finite(values),
+        mode="lines",
+        line={"color": theme.ACCENT, "width": 2},
+        **_hover(data, values, data.basis or ""),
+    )
+    at = _taken(data)
+    if at is None or not np.isfinite(at):
+        return
+    chart.add_scatter(
+        x=[data.units],
+        y=[at],
+        mode="markers",
+        marker={"color": theme.ACCENT, "size": 9, "line": {"color": theme.GROUND, "width": 2}},
+        hoverinfo="skip",
+    )
+    right = (data.units or 0) > 40
+    chart.add_annotation(
+        theme.note(
+            words.plural(data.units or 0, "unit"),
+            x=float(np.log10(data.units or 1)),
+            y=float(np.log10(at)),
+            xanchor="right" if right else "left",
+            yanchor="bottom" if not data.is_rate else "top",
+            xshift=-6 if right else 6,
+            font={"color": theme.TEXT, "weight": 600},
+        )
+    )
+
+
+def _add_target(chart: go.Figure, data: Feasibility, *, pixels: float) -> None:
+    """Draw the target and name the lines at their right ends."""
+    labels: list[tuple[str, float, str, bool]] = []
+    if data.wanted is not None:
+        chart.add_shape(theme.level(data.wanted))
+        text = words.performance_text(data.kind, data.wanted)
+        labels.append((f"target {text}", float(np.log10(data.wanted)), theme.TEXT_2, False))
+    last = data.value[-1]
+    if data.basis and np.isfinite(last[data.platforms.index(data.basis)]):
+        y = float(np.log10(last[data.platforms.index(data.basis)]))
+        labels.append((data.basis, y, theme.TEXT, True))
+    best = _best(data, last)
+    if best is not None and data.platforms[best] != data.basis:
+        labels.append((data.platforms[best], float(np.log10(last[best])), theme.MUTED, False))
+    for label in theme.end_labels(
+        labels, x=float(np.log10(data.sizes[-1])), pixels_per_unit=pixels
+    ):
+        chart.add_annotation(label)

@@ -1,0 +1,89 @@
+"""The picture of what any size would achieve, and the answer of its address."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from django.test import Client
+
+from apps.dashboard.figures import feasibility as figure
+from apps.scheduling.core.feasibility import Feasibility
+
+SIZES = np.arange(1, 65)
+SECONDS = np.stack([6400.0 / SIZES, 12800.0 / SIZES], axis=1)
+FOUND = Feasibility(
+    kind="completion_time",
+    wanted=600.0,
+    is_rate=False,
+    sizes=SIZES,
+    platforms=("fast", "slow"),
+    value=SECONDS,
+    low=SECONDS * 0.9,
+    high=SECONDS * 1.1,
+    units=12,
+    basis="fast",
+)
+OVERLOADED = replace(
+    FOUND,
+    kind="throughput_latency",
+    wanted=0.01,
+    value=np.full((64, 2), np.inf),
+    low=np.full((64, 2), np.inf),
+    high=np.full((64, 2), np.inf),
+    units=64,
+)
+
+
+def test_the_title_says_which_size_is_enough() -> None:
+    assert figure.title(FOUND) == "12 units are enough: 8 min 53 s against 10 min"
+
+
+def test_the_title_says_the_best_where_no_size_is_enough() -> None:
+    found = replace(FOUND, wanted=60.0, units=64)
+    assert figure.title(found) == "No size is enough: 1 min 40 s at best, 1 min wanted"
+
+
+def test_the_title_of_an_overload_names_it() -> None:
+    assert figure.title(OVERLOADED) == "No size answers that many queries"
+
+
+def test_no_platform_at_all_has_a_title_and_an_empty_picture() -> None:
+    nothing = np.zeros((64, 0))
+    found = replace(
+        FOUND, platforms=(), value=nothing, low=nothing, high=nothing, units=None, basis=None
+    )
+    assert figure.title(found) == "No platform can hold this job"
+    assert len(figure.figure(found).data) == 0
+    assert figure.table(found).rows[0][-1] == "–"
+
+
+def test_there_is_a_line_per_platform_a_band_and_the_size() -> None:
+    traces = figure.figure(FOUND).data
+    assert [trace.mode for trace in traces] == ["lines"] * 4 + ["markers"]
+    assert list(traces[-1].x) == [12]
+
+
+def test_an_overload_draws_a_sentence() -> None:
+    drawn = figure.figure(OVERLOADED)
+    assert len(drawn.data) == 0
+    assert drawn.layout.annotations[0].text == "No size on any platform can do this"
+
+
+def test_best_effort_has_no_target_line() -> None:
+    found = replace(FOUND, kind="best_effort", wanted=None, is_rate=True)
+    assert not figure.figure(found).layout.shapes
+
+
+def test_the_table_has_the_size_taken_and_the_best_platform() -> None:
+    table = figure.table(FOUND)
+    assert [row[0] for row in table.rows] == ["1", "2", "4", "8", "12", "16", "32", "64"]
+    assert table.rows[4] == ("12", "8 min 53 s", "8 min", "9 min 47 s", "fast", "8 min 53 s")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "spec", ["", "{", "[]", json.dumps({"application": "new", "target": {"kind": "best_effort"}})]
+)
+def test_an_address_without_a_known_job_is_not_found(as_viewer: Client, spec: str) -> None:
+    assert as_viewer.get("/figures/feasibility/", {"spec": spec}).status_code == 404
