@@ -21,6 +21,10 @@ FACTS = ClusterFacts(("J", "A"), (20, 8), (16, 8))
 SIZE = Sized(3, None, None, 50.0, 40.0, 60.0, 0.9)
 
 
+def open_units(facts: ClusterFacts) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...]]:
+    return facts.platforms, facts.units, facts.server_units
+
+
 def ask(**fields: Any) -> Ask:
     """Ask for 9 GB in 100 s."""
     known = {"target": CompletionTime(100.0), "constraints": Constraints(), "input_bytes": 9e9}
@@ -56,22 +60,23 @@ def test_a_submission_is_read_whole() -> None:
 
 def test_facts_come_in_the_order_of_the_profile() -> None:
     facts = cluster_facts(SNAPSHOT, ("A", "J"))
-    assert facts == ClusterFacts(("A", "J"), (8, 20), (8, 16))
+    assert open_units(facts) == (("A", "J"), (8, 20), (8, 16))
 
 
 def test_a_platform_that_the_cluster_lacks_has_no_units() -> None:
-    assert cluster_facts(SNAPSHOT, ("Z", "J")) == ClusterFacts(("Z", "J"), (0, 20), (0, 16))
+    facts = cluster_facts(SNAPSHOT, ("Z", "J"))
+    assert open_units(facts) == (("Z", "J"), (0, 20), (0, 16))
 
 
 def test_closed_servers_do_not_count() -> None:
     opened = np.array([False, True, True])
     facts = cluster_facts(replace(SNAPSHOT, server_open=opened), ("J", "A"))
-    assert facts == ClusterFacts(("J", "A"), (4, 8), (4, 8))
+    assert open_units(facts) == (("J", "A"), (4, 8), (4, 8))
 
 
 def test_an_empty_cluster_has_no_units() -> None:
     empty = idle(topology((), platforms=()))
-    assert cluster_facts(empty, ("J",)) == ClusterFacts(("J",), (0,), (0,))
+    assert open_units(cluster_facts(empty, ("J",))) == (("J",), (0,), (0,))
 
 
 def test_what_passed_since_submission_makes_a_job_larger() -> None:
