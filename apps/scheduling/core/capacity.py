@@ -18,7 +18,8 @@ SLACK: Final = 1e-6  # M shares of capacity / M may exceed the capacity by round
 def wanted(request: Request) -> Floats:
     """(3,) memory bytes, network bits/s and storage bytes per unit; 0 = equal share."""
     return np.array(
-        (request.unit_memory_bytes, request.unit_network_bps, request.unit_storage_bytes)
+        (request.unit_memory_bytes, request.unit_network_bps, request.unit_storage_bytes),
+        dtype=np.float64,  # of whole numbers too: another type would be another kernel
     )
 
 

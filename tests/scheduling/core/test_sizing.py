@@ -118,6 +118,27 @@ def test_the_size_is_enough_where_half_of_the_units_are() -> None:
     assert (outcome.units, outcome.platforms) == (20, frozenset({"J", "A"}))
 
 
+def test_a_full_fast_platform_makes_jobs_large_enough_for_the_slow_one() -> None:
+    work = Work(input_bytes=UNIT_S * 999)
+    of = profile(bytes_rate=1e8, speeds=(1.0, 0.5))
+    roomy = sized(CompletionTime(100.0), work, of=of, facts=replace(FACTS, free=(1000, 10)))
+    full = sized(CompletionTime(100.0), work, of=of, facts=replace(FACTS, free=(10, 1000)))
+    assert roomy.platforms == {"J"}
+    assert full.platforms == {"J", "A"}
+    assert full.units > roomy.units
+
+
+def test_where_nothing_is_free_that_would_do_all_units_count() -> None:
+    work = Work(input_bytes=UNIT_S * 999, platforms=frozenset({"J"}))
+    some = sized(
+        CompletionTime(100.0),
+        work,
+        of=profile(bytes_rate=1e8),
+        facts=replace(FACTS, free=(0, 1000)),
+    )
+    assert some.platforms == {"J"}
+
+
 def test_platforms_not_allowed_or_without_units_do_not_count() -> None:
     of = profile(bytes_rate=1e8, speeds=(1.0, 0.5))
     work = Work(input_bytes=UNIT_S * 999, platforms=frozenset({"A"}))
