@@ -158,9 +158,17 @@ def _server(platform: Platform, rack_id: int, name: str, labels: dict[str, str])
 
 
 def set_server_state(
-    *, server_id: int, state: ServerState, expected_generation: int | None = None
+    *,
+    server_id: int,
+    state: ServerState,
+    expected_generation: int | None = None,
+    only_from: ServerState | None = None,
 ) -> Server:
     """Open, cordon or drain a server; agents learn it from the change log.
+
+    Parameters
+    ----------
+    only_from : leave a server alone that is in another state by now
 
     Raises
     ------
@@ -176,7 +184,7 @@ def set_server_state(
             seen = server.generation
             msg = f"server {server.name} is at generation {seen}, not {expected_generation}"
             raise ConflictError(msg)
-        if server.state == state:
+        if server.state == state or only_from not in {None, server.state}:
             return server
         server.state = state
         server.generation += 1
@@ -248,7 +256,7 @@ def revive_and_bury(*, silent_before: datetime) -> tuple[int, int]:
         .values_list("id", flat=True)
     )
     for server_id in buried:
-        set_server_state(server_id=server_id, state=ServerState.DOWN)
+        set_server_state(server_id=server_id, state=ServerState.DOWN, only_from=ServerState.ACTIVE)
     for server_id in revived:
-        set_server_state(server_id=server_id, state=ServerState.ACTIVE)
+        set_server_state(server_id=server_id, state=ServerState.ACTIVE, only_from=ServerState.DOWN)
     return len(buried), len(revived)

@@ -100,6 +100,13 @@ def test_a_server_that_changed_meanwhile_is_left_alone() -> None:
     assert (server.state, changes()) == ("active", [])
 
 
+def test_a_sweep_does_not_undo_what_an_operator_did_meanwhile() -> None:
+    server = factories.server(state=ServerState.CORDONED)
+    set_server_state(server_id=server.id, state=ServerState.DOWN, only_from=ServerState.ACTIVE)
+    server.refresh_from_db()
+    assert (server.state, changes()) == (ServerState.CORDONED, [])
+
+
 def test_an_unknown_server_is_named() -> None:
     with pytest.raises(NotFoundError, match="no server 77"):
         set_server_state(server_id=77, state=ServerState.DRAINING)

@@ -73,6 +73,25 @@ def test_nothing_to_give_back_is_no_change(copy: LocalCopy) -> None:
     assert Change.objects.count() == before
 
 
+def test_a_lost_job_waits_again_and_holds_nothing(copy: LocalCopy) -> None:
+    job = claimed()
+    commit([proposal(job, copy.topology, [0])], agent=ME)
+    _lose([job.id])
+    job.refresh_from_db()
+    assert (job.state, job.reason_code, job.attempts) == ("queued", "BackendLost", 1)
+    assert used("a") == [0, 0, 0, 0]
+
+
+def test_a_lost_job_that_was_to_be_cancelled_is_cancelled(copy: LocalCopy) -> None:
+    job = claimed()
+    commit([proposal(job, copy.topology, [0])], agent=ME)
+    workloads.cancel_jobs([job.id])
+    _lose([job.id])
+    job.refresh_from_db()
+    assert (job.state, job.reason_code) == ("cancelled", "Cancelled")
+    assert used("a") == [0, 0, 0, 0]
+
+
 # ---- everything at once ----
 
 
@@ -145,6 +164,7 @@ def test_commits_ends_cancellations_and_losses_at_once_leave_nothing_wrong() -> 
     assert Allocation.objects.count() > 50
     request_launches("emulated", limit=1000)
     assert [f for f in check_findings(grace_s=60.0) if f.violations] == []
+    assert not Job.objects.filter(state="queued", cancel_requested=True).exists()
     live = Job.objects.filter(state="starting")
     release(list(live.values_list("id", flat=True)))
     assert used("a") == used("b") == used("c") == [0, 0, 0, 0]

@@ -8,8 +8,9 @@ from uuid import UUID
 from django.db import connection
 
 from apps.operations.services import NewEvent, record_events
-from apps.workloads.core.lifecycle import JobState
+from apps.workloads.core.lifecycle import ACTIVE_STATES, JobState
 from apps.workloads.core.reasons import Reason
+from apps.workloads.models import Job
 from apps.workloads.services.rows import advance, lock_jobs, returning, row_event
 
 
@@ -69,13 +70,20 @@ def end_jobs(ended: Sequence[Ended]) -> list[tuple[Any, ...]]:
 def requeue_lost(
     job_ids: Sequence[UUID], *, reason: Reason, message: str
 ) -> list[tuple[Any, ...]]:
-    """Queue started jobs again whose launch was lost; returns event rows for `record_moves`."""
-    return advance(
-        job_ids,
-        to=JobState.QUEUED,
-        reason=reason,
-        message=message,
-        only_from={JobState.STARTING, JobState.RUNNING},
+    """Queue started jobs again whose launch was lost; returns event rows for `record_moves`.
+
+    Those that were to be cancelled have nothing left to wait for and are.
+    """
+    lock_jobs(job_ids)
+    unwanted = Job.objects.filter(id__in=job_ids, cancel_requested=True)
+    cancelled = advance(
+        list(unwanted.values_list("id", flat=True)),
+        to=JobState.CANCELLED,
+        reason=Reason.CANCELLED,
+        only_from=ACTIVE_STATES,
+    )
+    return cancelled + advance(
+        job_ids, to=JobState.QUEUED, reason=reason, message=message, only_from=ACTIVE_STATES
     )
 
 
