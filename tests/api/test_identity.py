@@ -100,6 +100,7 @@ def test_unknown_fields_of_a_token_are_refused(api: APIClient) -> None:
     assert response.json()["errors"][0]["pointer"] == "/scope"
 
 
+@pytest.mark.broker
 def test_a_full_window_is_answered_with_when_to_come_back(
     api: APIClient, settings: Settings
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_full_window_is_answered_with_when_to_come_back(
     assert answers[2].json()["code"] == "too_many_requests"
 
 
+@pytest.mark.broker
 def test_reading_does_not_use_up_submitting(api: APIClient, settings: Settings) -> None:
     settings.BERTH_RATES = {"read": 1, "submit": 1}
     api.get("/api/v1/me/")

@@ -183,6 +183,7 @@ def test_events_of_other_projects_and_topics_are_not_told(
     run(follow)
 
 
+@pytest.mark.broker
 def test_a_ticket_lets_in_once(user: User) -> None:
     ticket = issue_ticket(user.pk)
 
