@@ -122,6 +122,7 @@ def test_reading_does_not_use_up_submitting(api: APIClient, settings: Settings) 
     assert api.post("/api/v1/jobs/", JOB).status_code == 429
 
 
+@pytest.mark.broker
 def test_rates_are_counted_per_token(
     api: APIClient, submitter: User, as_user: Speak, settings: Settings
 ) -> None:
