@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
-from django.db import connection
 
 from apps.accounts.models import Project
 from apps.execution.models import Launch
@@ -21,8 +20,14 @@ from apps.scheduling.models import Allocation, Decision
 from apps.testbed.core.progress import ReplayState
 from apps.testbed.management.commands.verify_replay import count_violations
 from apps.testbed.replay_state import save_state
-from apps.testbed.selectors import ReplayCounts, check_findings, replay_counts
+from apps.testbed.selectors import (
+    ReplayCounts,
+    check_findings,
+    one_snapshot,
+    replay_counts,
+)
 from apps.workloads.models import Application, Job
+from tests.races import meanwhile
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STATE = ReplayState("r1", "d", "day", units=4, services=0.0, seed=1, anchor_s=0.0)
@@ -322,6 +327,15 @@ def test_the_command_needs_a_replay_to_call_it_complete(tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_checks_see_one_moment(tmp_path: Path) -> None:
-    call_command("verify_replay", state=tmp_path / "no.json", stdout=StringIO())
-    assert not connection.in_atomic_block
+def test_the_checks_see_one_moment(scene: Scene) -> None:
+    with one_snapshot():
+        before = replay_counts("r1").by_state
+        meanwhile(lambda: scene.job("queued").pk)
+        assert replay_counts("r1").by_state == before == {}
+    assert replay_counts("r1").by_state == {"queued": 1}
+
+
+def test_checks_inside_a_transaction_see_what_it_did(scene: Scene) -> None:
+    scene.job("queued")
+    with one_snapshot():
+        assert replay_counts("r1").by_state == {"queued": 1}
