@@ -19,7 +19,7 @@ from django.db import transaction
 
 from apps.classification import selectors as classification
 from apps.classification.core.profile import Profile
-from apps.inventory.core.snapshot import Snapshot
+from apps.inventory.core.snapshot import Snapshot, Topology
 from apps.inventory.selectors import cluster_clock
 from apps.profiling import services as profiling
 from apps.scheduling.core import registry
@@ -58,6 +58,7 @@ class _Ready:
     profile_id: UUID
     sized: Sized
     request: Request
+    topology: Topology  # that the request is about
 
 
 class SchedulingAgent:
@@ -132,7 +133,7 @@ class SchedulingAgent:
             request = request_of(
                 job.ask, profile, sized, snapshot.topology, measure_rank=self._is_measured(sized)
             )
-            ready.append(_Ready(job, profile_id, sized, request))
+            ready.append(_Ready(job, profile_id, sized, request, snapshot.topology))
         return ready, refused
 
     def _is_measured(self, sized: Sized) -> bool:
@@ -147,6 +148,7 @@ class SchedulingAgent:
             if not ready:
                 return refused
             copy = self._cluster.follow()
+            ready = [self._fitted(one, copy.topology) for one in ready]
             begun = time.perf_counter()
             outcomes = self._policy.place(copy.snapshot(), [r.request for r in ready], self._rng)
             elapsed_s = (time.perf_counter() - begun) / len(ready)
@@ -165,6 +167,16 @@ class SchedulingAgent:
                 refused += [_conflict(p) for p in proposals if p.job.id in again]
             ready = [one for one in ready if one.job.id in again]
         return refused
+
+    def _fitted(self, one: _Ready, topology: Topology) -> _Ready:
+        """Ask anew where servers came since the request was made: it knows platforms by index."""
+        if one.topology is topology:
+            return one
+        profile = self._profiles[one.profile_id]
+        request = request_of(
+            one.job.ask, profile, one.sized, topology, measure_rank=one.request.measure_rank
+        )
+        return replace(one, request=request, topology=topology)
 
     def _proposal(self, one: _Ready, placed: Placed, elapsed_s: float, attempt: int) -> Proposal:
         return Proposal(

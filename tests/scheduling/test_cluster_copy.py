@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from apps.inventory.models import ChangeKind, Server, ServerState
 from apps.inventory.selectors import changes_since
-from apps.inventory.services import NewChange, append_changes, import_cluster, set_server_state
+from apps.inventory.services import NewChange, append_changes, import_cluster
 from apps.scheduling import selectors
 from apps.scheduling.core.localcopy import LocalCopy
 from apps.scheduling.selectors import ClusterCopy, claimed_jobs, read_copy
@@ -25,6 +25,7 @@ from tests.scheduling.world import (
     cluster_of,
     followed,
     proposal,
+    put,
     state,
 )
 
@@ -41,10 +42,6 @@ def placed_on(copy: LocalCopy, *units: int, **asked: Any) -> Job:
     won, _ = commit([proposal(job, copy.topology, units, **asked)], agent=ME)
     assert list(won) == [job.id]
     return job
-
-
-def put(name: str, to: ServerState) -> None:
-    set_server_state(server_id=Server.objects.get(name=name).id, state=to)
 
 
 def test_a_copy_that_never_followed_has_nothing_to_show() -> None:

@@ -12,15 +12,16 @@ from django.utils import timezone
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.cluster_file import ClusterSpec, parse_cluster
 from apps.inventory.core.snapshot import Snapshot, Topology
-from apps.inventory.models import Server
-from apps.inventory.services import import_cluster
+from apps.inventory.models import Server, ServerState
+from apps.inventory.services import import_cluster, set_server_state
 from apps.scheduling.agent import SchedulingAgent
 from apps.scheduling.core.localcopy import LocalCopy
 from apps.scheduling.core.sizing import Sized
 from apps.scheduling.core.types import Placed, RefusalReason, Refused, Request
 from apps.scheduling.selectors import ClusterCopy, claimed_jobs, read_copy
 from apps.scheduling.services import Agent, Proposal
-from apps.workloads.models import Job
+from apps.workloads.core.reasons import Reason
+from apps.workloads.models import Application, Job
 from tests import factories
 
 ME = Agent(name="agent-1", policy="tarcil", policy_version=1, code_version="0.1.0")
@@ -176,3 +177,49 @@ def used(name: str) -> list[int]:
         row.used_network_bps,
         row.used_storage_bytes,
     ]
+
+
+def known(**values: Any) -> Application:
+    """An application with a profile: 100 MB/s a unit, perfect scaling, on platform J."""
+    application = factories.application()
+    factories.profile(application, **values)
+    return application
+
+
+def waiting(of: Application | None = None, **values: Any) -> Job:
+    """A job just submitted, of 9 GB in 100 s: two units; see `known`."""
+    fields: dict[str, Any] = {
+        "state": "submitted",
+        "target": {"kind": "completion_time", "seconds": 100.0},
+        "input_bytes": 9 * 10**9,
+        "reason_code": Reason.WAITING_FOR_AGENT.value,
+    }
+    return factories.job(application=of or known(), **{**fields, **values})
+
+
+LARGE: dict[str, Any] = {
+    "target": {"kind": "best_effort"},
+    "units_requested": 2,
+}  # for a server of one core
+
+
+def look_again(by: SchedulingAgent) -> None:
+    """Let the agent decide about all waiting jobs, whose turn has come again."""
+    Job.objects.update(claimed_until=None)
+    by.work(for_s=0.2)
+
+
+def work(by: SchedulingAgent) -> None:
+    """Let the agent decide until nothing is left."""
+    by.work(for_s=5.0)
+
+
+def seen(job: Job) -> tuple[str, str]:
+    """State and reason of a job."""
+    job.refresh_from_db()
+    return job.state, job.reason_code
+
+
+def put(name: str, to: ServerState) -> None:
+    """Open or close a server."""
+    set_server_state(server_id=Server.objects.get(name=name).id, state=to)

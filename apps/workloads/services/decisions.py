@@ -25,15 +25,16 @@ def claim_waiting(*, agent: str, limit: int) -> list[UUID]:
     A claim ends by itself after ``CLAIM_S`` wall seconds, so the jobs of an agent that died are
     taken over.
     """
+    # an array is read once; in a nested loop, IN would pick LIMIT other jobs again and again
     now = timezone.now()
     rows = returning(
         """UPDATE workloads_job SET claimed_by = %s, claimed_until = %s
-           WHERE id IN (
+           WHERE id = ANY(ARRAY(
                SELECT id FROM workloads_job
                WHERE state IN ('submitted', 'queued') AND NOT held
                  AND (claimed_until IS NULL OR claimed_until < %s)
                ORDER BY priority DESC, created_at
-               LIMIT %s FOR UPDATE SKIP LOCKED)
+               LIMIT %s FOR UPDATE SKIP LOCKED))
            RETURNING id""",
         [agent, now + timedelta(seconds=CLAIM_S), now, limit],
     )

@@ -53,11 +53,11 @@ WHERE l.backend = %s AND l.state = 'running' ORDER BY l.id
 _CLAIM: Final = """
 WITH claimed AS (
     UPDATE execution_launch SET claimed_by = %s, claimed_until = %s
-    WHERE id IN (
+    WHERE id = ANY(ARRAY(
         SELECT id FROM execution_launch
         WHERE backend = %s AND state = 'requested' AND NOT cancel_requested
           AND (claimed_until IS NULL OR claimed_until < %s OR claimed_by = %s)
-        ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED)
+        ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED))
     RETURNING id, "order", job_id)
 SELECT l.id, a.name, a.kind, l."order", j.target, j.input_bytes, j.tasks_total, j.duration_s,
        j.progress
@@ -147,11 +147,11 @@ class DatabaseControlPlane:
                    UPDATE profiling_profilingrun
                    SET state = 'running', claimed_by = %s, claimed_until = %s,
                        attempts = attempts + 1, started_s = coalesce(started_s, %s)
-                   WHERE id IN (
+                   WHERE id = ANY(ARRAY(
                        SELECT id FROM profiling_profilingrun
                        WHERE state = 'queued'
                           OR (state = 'running' AND claimed_until < %s AND attempts < %s)
-                       ORDER BY created_at LIMIT %s FOR UPDATE SKIP LOCKED)
+                       ORDER BY created_at LIMIT %s FOR UPDATE SKIP LOCKED))
                    RETURNING id, application_id, plan, seed)
                SELECT c.id, a.name, a.kind, c.plan, c.seed FROM claimed c
                JOIN workloads_application a ON a.id = c.application_id ORDER BY c.id""",
