@@ -7,7 +7,15 @@ import pytest
 from apps.common.core.interference import N_SOURCES
 from apps.dashboard.core.job_query import parse
 from apps.dashboard.core.ranges import TimeRange
-from apps.dashboard.selectors import decisions, frames, jobs, overview, servers, utilisation
+from apps.dashboard.selectors import (
+    explanation,
+    frames,
+    jobs,
+    overview,
+    sampling,
+    servers,
+    utilisation,
+)
 from apps.dashboard.selectors.attention import needs_attention
 from apps.dashboard.selectors.job_facts import api_calls, api_filter, job_facts, job_rows, spec_of
 from apps.inventory.models import ServerState
@@ -305,7 +313,7 @@ def test_an_explanation_reads_the_decision_alone() -> None:
         ],
         dropped={"busy": 60, "closed": 0},
     )
-    found = decisions.explanation(decision)
+    found = explanation.explanation(decision)
     assert "srv-0212" in found.paragraph[0]
     assert found.noisy == 1
     assert [(d.text, d.units) for d in found.dropped] == [("allocated to other jobs", 60)]
@@ -313,7 +321,7 @@ def test_an_explanation_reads_the_decision_alone() -> None:
 
 
 def test_the_guarantee_says_chance_and_condition() -> None:
-    found = decisions.explanation(factories.decision(factories.job())).guarantee
+    found = explanation.explanation(factories.decision(factories.job())).guarantee
     assert found is not None
     assert found.statement == (
         "8 of 100 examined: 16.8 % chance that the best is outside the top 20 %"
@@ -324,7 +332,7 @@ def test_the_guarantee_says_chance_and_condition() -> None:
 
 def test_a_refusal_promises_nothing() -> None:
     refused = factories.decision(factories.job(), outcome="refused")
-    assert decisions.explanation(refused).guarantee is None
+    assert explanation.explanation(refused).guarantee is None
 
 
 def test_live_quality_takes_ranked_one_unit_decisions_of_the_size() -> None:
@@ -334,7 +342,7 @@ def test_live_quality_takes_ranked_one_unit_decisions_of_the_size() -> None:
     factories.decision(job, rank=0.1, units=4)
     factories.decision(job, rank=0.2, sample_size=16)
     factories.decision(job)
-    assert decisions.quality("8", "live").ranks.tolist() == [0.5, 0.9]
+    assert sampling.quality("8", "live").ranks.tolist() == [0.5, 0.9]
 
 
 def test_checked_quality_is_the_newest_run() -> None:
@@ -343,12 +351,12 @@ def test_checked_quality_is_the_newest_run() -> None:
             size=16, decisions=2000, ks_distance=distance, ks_discrete=0.0, xs=[0.5, 1.0],
             cdf=[0.1, 1.0], load=0.7,
         )  # fmt: skip
-    found = decisions.quality("16", "check")
+    found = sampling.quality("16", "check")
     assert (found.samples, found.distance) == (2000, 0.01)
 
 
 def test_an_unknown_sample_size_is_the_smallest() -> None:
-    assert decisions.quality("7", "live").sample_size == 8
+    assert sampling.quality("7", "live").sample_size == 8
 
 
 # ---- servers ----

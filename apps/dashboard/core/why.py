@@ -82,6 +82,7 @@ class DecisionFacts:
     predicted: str
     predicted_interval: str
     target: str
+    reason_detail: str = ""
 
 
 def paragraph(facts: DecisionFacts) -> tuple[str, ...]:
@@ -144,10 +145,13 @@ def _how(policy: str) -> str:
 
 
 def _refused(facts: DecisionFacts) -> tuple[str, ...]:
-    wanted = words.plural(facts.units, "unit")
     first = (
         f"It was **not placed**: {facts.reason_sentence[:1].lower()}{facts.reason_sentence[1:]}"
     )
+    if facts.reason_code == "InfeasibleTarget":
+        detail = facts.reason_detail
+        return (first, f"{detail[:1].upper()}{detail[1:]}.") if detail else (first,)
+    wanted = words.plural(facts.units, "unit")
     seen = f"It needs {wanted}; **{words.thousands(facts.eligible)}** were eligible."
     largest = max(facts.dropped, key=lambda pair: pair[1], default=None)
     if largest is None or not largest[1]:

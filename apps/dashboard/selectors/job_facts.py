@@ -272,7 +272,8 @@ def _gauge_title(job: Job) -> str:
     if job.target_kind == "best_effort":
         return f"Best effort: {words.percent(job.progress, 0)} of the work is done"
     if job.attainment is None or job.performance is None:
-        return f"Not measured yet against its target: {target}"
+        never = "Never measured" if job.state in TERMINAL_STATES else "Not measured yet"
+        return f"{never} against its target: {target}"
     reached = words.performance_text(job.target_kind, job.performance)
     if job.target_kind == "completion_time":
         verb = "Took" if job.state in TERMINAL_STATES else "Expected to take"

@@ -7,6 +7,8 @@ from django.shortcuts import render
 
 from apps.common.problems import ProblemError
 from apps.dashboard.selectors import decisions as read
+from apps.dashboard.selectors import sampling as ranks
+from apps.dashboard.selectors.explanation import explanation
 from apps.dashboard.views.access import jobs_seen_by, page
 from apps.scheduling.models import Outcome
 
@@ -37,7 +39,7 @@ def decision(request: HttpRequest, decision_id: UUID) -> HttpResponse:
     return render(
         request,
         "dashboard/decision.html",
-        {"decision": found, "job": found.job, "why": read.explanation(found)},
+        {"decision": found, "job": found.job, "why": explanation(found)},
     )
 
 
@@ -47,5 +49,5 @@ def sampling(request: HttpRequest) -> HttpResponse:
     return render(
         request,
         "dashboard/sampling.html",
-        {"sizes": read.SAMPLE_SIZES, "summary": read.sampling_summary()},
+        {"sizes": ranks.SAMPLE_SIZES, "summary": ranks.sampling_summary()},
     )

@@ -22,7 +22,7 @@ from apps.dashboard.figures import (
     server_history,
 )
 from apps.dashboard.figures import utilisation as utilisation_figure
-from apps.dashboard.selectors import decisions, jobs, overview, servers, utilisation
+from apps.dashboard.selectors import decisions, jobs, overview, sampling, servers, utilisation
 from apps.dashboard.views.access import asked_range, jobs_seen_by, page
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.feasibility import Feasibility
@@ -84,7 +84,7 @@ SOURCES: dict[str, Source] = {
         is_private=True,
     ),
     "guarantee": Source(
-        lambda request: decisions.guarantee(
+        lambda request: sampling.guarantee(
             decisions.decision(jobs_seen_by(request), request.GET.get("decision", ""))
         ),
         quality_cdf,
@@ -92,7 +92,7 @@ SOURCES: dict[str, Source] = {
         is_private=True,
     ),
     "quality": Source(
-        lambda request: decisions.quality(request.GET.get("r", ""), request.GET.get("source", "")),
+        lambda request: sampling.quality(request.GET.get("r", ""), request.GET.get("source", "")),
         quality_cdf,
         "/api/v1/decisions/",
         kept_s=5.0,

@@ -10,7 +10,7 @@ from django.shortcuts import render
 from apps.accounts.core.roles import Role
 from apps.common.problems import ProblemError
 from apps.dashboard.core.job_query import parse
-from apps.dashboard.selectors import decisions, job_facts
+from apps.dashboard.selectors import decisions, explanation, job_facts
 from apps.dashboard.selectors import jobs as read
 from apps.dashboard.views.access import has_role, jobs_seen_by, page
 from apps.inventory.selectors import cluster_now
@@ -94,7 +94,7 @@ def _tab(request: HttpRequest, tab: str, found: Any) -> dict[str, Any]:
         shown = next((d for d in known if str(d.id) == asked), known[0] if known else None)
         return {
             "decisions": known,
-            "why": decisions.explanation(shown) if shown is not None else None,
+            "why": explanation.explanation(shown) if shown is not None else None,
             "waiting": job_facts.waiting_reason(found),
         }
     if tab == "allocation":

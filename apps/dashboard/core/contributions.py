@@ -1,0 +1,122 @@
+"""What each resource added to the match of the unit that was chosen, against the runner-up.
+
+N = 10 sources. U and T are Tarcil's codes of two digits per source, the source the job causes most
+first (``scheduling.core.encoding``), so source i weighs 100^-(i+1). A decision stores U and T to
+six digits: the three sources that can decide.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from apps.common.core.interference import SOURCES
+from apps.dashboard.core import words
+from apps.dashboard.core.why import CandidateFacts
+
+DECIDING: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """One source, in the job's order.
+
+    Attributes
+    ----------
+    name : of the source in words
+    weight : of one point in the score
+    gain : added to the match of the chosen unit over the runner-up's; None = less than the six
+        digits that are kept
+    headroom, other : points, tolerated minus pressure, on the chosen unit and on the runner-up
+    """
+
+    name: str
+    weight: float
+    gain: float | None
+    headroom: float
+    other: float
+
+    @property
+    def weight_text(self) -> str:
+        """The weight of one point, without an exponent."""
+        return f"{self.weight:.6f}".rstrip("0")
+
+    @property
+    def gain_text(self) -> str:
+        """What it added, to the digits its weight has."""
+        digits = {1e-2: 2, 1e-4: 4}.get(round(self.weight, 6), 6)
+        return words.signed(self.gain or 0.0, digits)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The chosen unit beside the runner-up.
+
+    Attributes
+    ----------
+    title : which source decided
+    chosen, runner_up : names of the servers
+    rows : all N sources in the job's order
+    """
+
+    title: str
+    chosen: str
+    runner_up: str
+    rows: tuple[Contribution, ...]
+
+
+def compare(candidates: Sequence[CandidateFacts], caused: Sequence[float]) -> Comparison | None:
+    """Set the first chosen unit beside the best one that was not taken and scored differently.
+
+    None where the policy computes no quality, or where nothing else scored differently.
+
+    Parameters
+    ----------
+    caused : (N,) interference the job causes, 0-100, as its profile had it
+    """
+    chosen = next((c for c in candidates if c.verdict == "chosen"), None)
+    if chosen is None or not chosen.headroom or not pairs(chosen.quality):
+        return None
+    others = [
+        c
+        for c in candidates
+        if c.verdict == "outranked" and c.headroom and pairs(c.quality) != pairs(chosen.quality)
+    ]
+    if not others:
+        return None
+    other = others[0]
+    order = sorted(range(len(SOURCES)), key=lambda i: -caused[i])  # stable, as the encoding's
+    gains = _gains(chosen, other)
+    rows = tuple(
+        Contribution(
+            name=words.SOURCE_NAMES[SOURCES[i]],
+            weight=100.0 ** -(place + 1),
+            gain=gains[place] if place < DECIDING else None,
+            headroom=chosen.headroom[i],
+            other=other.headroom[i],
+        )
+        for place, i in enumerate(order)
+    )
+    return Comparison(_title(rows, other), chosen.server, other.server, rows)
+
+
+def pairs(code: float) -> tuple[int, ...]:
+    """Return the first three digit pairs of a code in [0, 1]; () = not computed."""
+    if math.isnan(code):
+        return ()
+    whole = min(999_999, round(code * 1e6))
+    return (whole // 10_000, whole // 100 % 100, whole % 100)
+
+
+def _gains(chosen: CandidateFacts, other: CandidateFacts) -> tuple[float, ...]:
+    """Return the difference of two matches Q = 1 - (U - T), one part per pair."""
+    mine, theirs = pairs(chosen.quality), pairs(other.quality)
+    return tuple(
+        (b - a) * 100.0 ** -(i + 1) for i, (a, b) in enumerate(zip(mine, theirs, strict=True))
+    )
+
+
+def _title(rows: Sequence[Contribution], other: CandidateFacts) -> str:
+    first = next((row for row in rows if row.gain), rows[0])
+    total = sum(row.gain or 0.0 for row in rows)
+    return f"{first.name} decided it: {words.signed(total, 4)} over {other.server}"
