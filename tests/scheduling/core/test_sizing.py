@@ -123,8 +123,8 @@ def test_a_full_fast_platform_makes_jobs_large_enough_for_the_slow_one() -> None
     of = profile(bytes_rate=1e8, speeds=(1.0, 0.5))
     roomy = sized(CompletionTime(100.0), work, of=of, facts=replace(FACTS, free=(1000, 10)))
     full = sized(CompletionTime(100.0), work, of=of, facts=replace(FACTS, free=(10, 1000)))
-    assert roomy.platforms == {"J"}
-    assert full.platforms == {"J", "A"}
+    assert roomy.platforms == frozenset({"J"})
+    assert full.platforms == frozenset({"J", "A"})
     assert full.units > roomy.units
 
 
@@ -136,7 +136,7 @@ def test_where_nothing_is_free_that_would_do_all_units_count() -> None:
         of=profile(bytes_rate=1e8),
         facts=replace(FACTS, free=(0, 1000)),
     )
-    assert some.platforms == {"J"}
+    assert some.platforms == frozenset({"J"})
 
 
 def test_platforms_not_allowed_or_without_units_do_not_count() -> None:
