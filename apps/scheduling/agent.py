@@ -19,11 +19,11 @@ from django.db import transaction
 
 from apps.classification import selectors as classification
 from apps.classification.core.profile import Profile
-from apps.inventory.core.snapshot import Snapshot, Topology
+from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_clock
 from apps.profiling import services as profiling
 from apps.scheduling.core import registry
-from apps.scheduling.core.ask import cluster_facts, request_of, size_of
+from apps.scheduling.core.ask import CLOSED, cluster_facts, is_only_closed, request_of, size_of
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.selectors import ClaimedJob, ClusterCopy, claimed_jobs
@@ -126,7 +126,7 @@ class SchedulingAgent:
             if isinstance(sized, Infeasible):
                 late = _late(job, profile, facts[profile.platforms])
                 if late is None:
-                    is_closed = _is_only_closed(job, profile, snapshot)
+                    is_closed = is_only_closed(job.ask, profile, snapshot)
                     refused.append(_infeasible(job, profile_id, sized, is_closed=is_closed))
                     continue
                 sized = late
@@ -222,15 +222,6 @@ def _late(job: ClaimedJob, profile: Profile, facts: ClusterFacts) -> Sized | Non
     )
 
 
-def _is_only_closed(job: ClaimedJob, profile: Profile, snapshot: Snapshot) -> bool:
-    """Whether the target could be met if every server were open: then waiting may help."""
-    if snapshot.server_open.all():
-        return False
-    everything = replace(snapshot, server_open=np.ones_like(snapshot.server_open))
-    ask = replace(job.ask, elapsed_s=0.0)
-    return isinstance(size_of(ask, profile, cluster_facts(everything, profile.platforms)), Sized)
-
-
 def _unmeasurable(job: ClaimedJob) -> Refusal:
     return Refusal(
         job=job,
@@ -250,7 +241,7 @@ def _infeasible(
     message = f"{sized.suggestion}{best}"
     if is_closed:
         reason = Reason.SERVERS_CLOSED
-        message = "the servers that could meet the target are drained, cordoned or silent"
+        message = CLOSED
     return Refusal(
         job=job,
         reason=reason,

@@ -79,7 +79,13 @@ def test_the_answer_follows_servers_that_come_and_close() -> None:
     import_cluster(cluster_of("b"))
     assert checked(seconds=20.0).outcome == "placed"
     set_server_state(server_id=Server.objects.get(name="b").id, state=ServerState.DRAINING)
-    assert checked(seconds=20.0).outcome != "placed"
+    found = checked(seconds=20.0)
+    assert (found.outcome, found.feasible, found.reason) == ("waits", True, "ServersClosed")
+
+
+def test_a_platform_that_the_cluster_lacks_is_named_as_the_reason() -> None:
+    found = checked(constraints={"platforms": ["Z"]})
+    assert (found.outcome, found.reason) == ("infeasible", "NoMatchingServer")
 
 
 @pytest.mark.parametrize("job", [asked(), asked("never-seen"), asked(seconds=1.0)])

@@ -1,7 +1,7 @@
 """From a job and what is believed about its application to the request a policy gets."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from apps.scheduling.core.types import Request, Within
 from apps.workloads.core.spec import Constraints, JobSpec
 from apps.workloads.core.targets import Target
 
+CLOSED: Final = "the servers that could meet the target are drained, cordoned or silent"
 UNKNOWN_SPEED: Final = 1e-3  # of platforms the library never saw; requests do not allow them
 
 
@@ -92,6 +93,15 @@ def size_of(ask: Ask, profile: Profile, facts: ClusterFacts) -> Sized | Infeasib
     if ask.units is None or isinstance(sized, Infeasible):
         return sized
     return Sized(ask.units, work.platforms, sized.locality, math.nan, math.nan, math.nan, math.nan)
+
+
+def is_only_closed(ask: Ask, profile: Profile, snapshot: Snapshot) -> bool:
+    """Whether a job that nothing fits would fit if every server were open: waiting may help."""
+    if snapshot.server_open.all():
+        return False
+    everything = replace(snapshot, server_open=np.ones_like(snapshot.server_open))
+    facts = cluster_facts(everything, profile.platforms)
+    return isinstance(size_of(replace(ask, elapsed_s=0.0), profile, facts), Sized)
 
 
 def request_of(

@@ -9,7 +9,15 @@ import numpy as np
 
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.ask import ask_of, cluster_facts, request_of, size_of, work_of
+from apps.scheduling.core.ask import (
+    CLOSED,
+    ask_of,
+    cluster_facts,
+    is_only_closed,
+    request_of,
+    size_of,
+    work_of,
+)
 from apps.scheduling.core.feasibility import Feasibility, feasibility, lighter_load
 from apps.scheduling.core.sizing import EASIER, Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused
@@ -93,6 +101,8 @@ def check(
     facts = cluster_facts(snapshot, profile.platforms)
     sized = size_of(ask, profile, facts)
     seen = feasibility(profile, ask.target, work_of(ask), facts, sized)
+    if isinstance(sized, Infeasible) and is_only_closed(ask, profile, snapshot):
+        return replace(_closed(snapshot), feasibility=seen)
     if isinstance(sized, Infeasible):
         best = _infeasible(spec, sized, snapshot)
         if isinstance(ask.target, ThroughputLatency) and math.isinf(sized.best):
@@ -110,12 +120,22 @@ def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def _closed(snapshot: Snapshot) -> Checked:
+    return Checked(
+        outcome="waits",
+        feasible=True,
+        reason="ServersClosed",
+        summary=f"It would not start now: {CLOSED}.",
+        snapshot=snapshot.sequence,
+    )
+
+
 def _infeasible(spec: JobSpec, sized: Infeasible, snapshot: Snapshot) -> Checked:
     best = f" The best is {sized.units} units of {sized.platform}." if sized.platform else ""
     return Checked(
         outcome="infeasible",
         feasible=False,
-        reason="InfeasibleTarget",
+        reason="InfeasibleTarget" if sized.platform else "NoMatchingServer",
         summary=f"The target cannot be met: {sized.suggestion}.{best}",
         units=sized.units or None,
         platforms=(sized.platform,) if sized.platform else (),
