@@ -21,6 +21,19 @@ STOP_TIMEOUT_S: Final = 15.0
 OURS: Final = ("DATABASE_URL", "REDIS_URL", "BERTH_")
 
 
+# word in the command line: part
+PARTS: Final = {
+    "gunicorn": "web",
+    "uvicorn": "stream",
+    "--queues agents": "agents",
+    "--queues default": "default worker",
+    "beat": "beat",
+    "run_emulator": "emulator",
+    "postgres": "PostgreSQL",
+    "valkey": "Valkey",
+}
+
+
 class InstanceError(Exception):
     """The instance did not start, or ended by itself."""
 
@@ -36,6 +49,23 @@ def free_ports() -> int:
             except OSError:
                 continue
             return port
+
+
+def _descendants(pid: int) -> list[int]:
+    """Find the processes started by that one, by those, and so on."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has just ended
+        parents.setdefault(int(fields[1]), []).append(int(entry.name))
+    found = list(parents.get(pid, ()))
+    for child in found:
+        found += parents.get(child, ())
+    return found
 
 
 @dataclass(slots=True)
@@ -138,6 +168,20 @@ class RunningInstance:
             self.stop()
         finally:
             shutil.rmtree(self.home, ignore_errors=True)
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """Tell how much processor time each part has used so far, its children included."""
+        used = dict.fromkeys(PARTS.values(), 0.0)
+        for pid in _descendants(self.process.pid if self.process else 0):
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it has just ended
+            part = next((name for word, name in PARTS.items() if word in words), None)
+            if part:
+                used[part] += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return used
 
     def _spawn(self, *arguments: str) -> "subprocess.Popen[bytes]":
         with self.log.open("ab") as log:

@@ -50,7 +50,10 @@ def main() -> int:
         instance.start()
         with ApiClient(instance.url, instance.variable("BERTH_TOKEN")) as api:
             _warm(api)
+            used, own_s = instance.cpu_seconds(), time.process_time()
             sent = _submit(api, load)
+            own_s = time.process_time() - own_s
+            used = {name: s - used[name] for name, s in instance.cpu_seconds().items()}
         waits_ms, seen_ms = _measured(instance.variable("DATABASE_URL"), sent)
     finally:
         instance.discard()
@@ -59,6 +62,9 @@ def main() -> int:
     _say(f"{len(sent):,} jobs submitted, {waits_ms.size:,} placed")
     _say(_quantiles("submit to placed", waits_ms))
     _say(_quantiles("as the client sees it", seen_ms))
+    parts = sorted({**used, "this client": own_s}.items(), key=lambda part: -part[1])
+    shares = ", ".join(f"{name} {seconds / load.seconds:.0%}" for name, seconds in parts)
+    _say(f"share of a core while submitting: {shares}")
     _say(calibration_line(before_ms, after_ms))
     is_met = waits_ms.size == len(sent) and float(np.percentile(waits_ms, 99)) <= TARGET_MS
     _say(f"target p99 {TARGET_MS:.0f} ms: {'met' if is_met else 'MISSED'}")

@@ -71,6 +71,19 @@ def test_nothing_is_compared_where_all_scored_the_same() -> None:
     assert compare([CHOSEN, replace(CHOSEN, server="srv-2", verdict="outranked")], CAUSED) is None
 
 
+def test_two_units_that_are_not_enough_are_compared_by_their_quality() -> None:
+    units = [replace(c, closeness=c.quality) for c in (NEXT, CHOSEN)]
+    louder, quieter = replace(units[1], verdict="outranked"), replace(units[0], verdict="chosen")
+    found = compare([quieter, louder], CAUSED)
+    assert found is not None
+    total = sum(row.gain or 0.0 for row in found.rows)
+    assert total == pytest.approx(quieter.closeness - louder.closeness)
+
+
+def test_no_source_decided_where_only_one_of_the_two_is_enough() -> None:
+    assert compare([replace(CHOSEN, closeness=CHOSEN.quality), NEXT], CAUSED) is None
+
+
 def test_nothing_is_compared_where_the_policy_computes_no_quality() -> None:
     assert compare([replace(CHOSEN, quality=math.nan), NEXT], CAUSED) is None
 

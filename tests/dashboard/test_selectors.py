@@ -17,7 +17,14 @@ from apps.dashboard.selectors import (
     utilisation,
 )
 from apps.dashboard.selectors.attention import needs_attention
-from apps.dashboard.selectors.job_facts import api_calls, api_filter, job_facts, job_rows, spec_of
+from apps.dashboard.selectors.job_facts import (
+    api_calls,
+    api_filter,
+    job_facts,
+    job_rows,
+    spec_of,
+    trends,
+)
 from apps.inventory.models import ServerState
 from apps.testbed.models import SamplingCheck
 from apps.workloads.core.spec import parse_job
@@ -205,9 +212,23 @@ def test_the_list_asks_for_servers_once_whatever_its_length(
     running = [factories.job(state="running", started_s=3020.0) for _ in range(3)]
     for job in running:
         factories.allocation(job, machine)
-    with django_assert_num_queries(2):  # type: ignore[operator]  # a context manager factory
+    with django_assert_num_queries(3):  # type: ignore[operator]  # a context manager factory
         rows = job_rows(running, now_s=7200.0)
     assert {row.on for row in rows} == {machine.name}
+
+
+def test_the_small_line_shows_the_last_two_hours_of_reports() -> None:
+    job = factories.job(state="running", started_s=0.0)
+    for at_s, value in ((100.0, 0.2), (7000.0, 0.9), (8000.0, 1.1), (8100.0, None)):
+        JobSample.objects.create(
+            job=job,
+            cluster_s=at_s,
+            attainment=value,
+            progress=0.0,
+            performance=1.0,
+            cpu_share=0.5,
+        )
+    assert trends([job], now_s=8200.0) == {job.id: ((-1200.0, 0.9), (-200.0, 1.1))}
 
 
 def test_a_facet_in_force_is_a_link_that_clears_it() -> None:

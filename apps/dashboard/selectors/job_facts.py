@@ -13,6 +13,7 @@ from django.db.models import Count, QuerySet
 from apps.dashboard.core import words
 from apps.dashboard.core.job_query import JobQuery
 from apps.dashboard.selectors.jobs import allocations, matching
+from apps.execution.models import JobSample
 from apps.inventory.models import Server
 from apps.scheduling.models import Allocation
 from apps.workloads.core.lifecycle import ACTIVE_STATES, TERMINAL_STATES, WAITING_STATES, JobState
@@ -20,6 +21,8 @@ from apps.workloads.core.reasons import MEANINGS, Meaning, Reason
 from apps.workloads.models import Job
 
 CANCEL_MOST = 500
+TREND_S = 7200.0  # cluster seconds that a small line shows
+Trend = tuple[tuple[float, float], ...]  # (seconds before now, performance over target)
 OPEN_STATES = tuple(str(state) for state in JobState if state not in TERMINAL_STATES)
 FLAG_FILTERS = {
     "held": ("held", "true"),
@@ -39,6 +42,19 @@ class JobRow:
     why: str
     time: str
     on: str
+    trend: Trend
+
+
+def trends(jobs: Sequence[Job], *, now_s: float) -> dict[Any, Trend]:
+    """Return performance over target in the last hours of each job, one statement."""
+    rows = JobSample.objects.filter(job__in=jobs, cluster_s__gte=now_s - TREND_S).order_by(
+        "cluster_s"
+    )
+    found: dict[Any, list[tuple[float, float]]] = {}
+    for job_id, at_s, value in rows.values_list("job_id", "cluster_s", "attainment"):
+        if value is not None:
+            found.setdefault(job_id, []).append((at_s - now_s, value))
+    return {job_id: tuple(points) for job_id, points in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +86,13 @@ class JobFacts:
     has_target: bool
     waited: float  # cluster seconds since submission, or until the end
     to_start: float | None
+    trend: Trend
     parts: tuple[tuple[str, float], ...]  # what the time before the start was spent on
+
+    @property
+    def trend_s(self) -> float:
+        """Seconds that the small line shows."""
+        return -self.trend[0][0] if self.trend else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +106,9 @@ class AllocationRow:
 
 
 def job_rows(jobs: Sequence[Job], *, now_s: float) -> tuple[JobRow, ...]:
-    """Lines of the list; one statement for the servers of all of them."""
-    places = _places([job for job in jobs if job.state in ACTIVE_STATES])
+    """Lines of the list; one statement each for the servers and the reports of all of them."""
+    active = [job for job in jobs if job.state in ACTIVE_STATES]
+    places, recent = _places(active), trends(active, now_s=now_s)
     return tuple(
         JobRow(
             job=job,
@@ -95,6 +118,7 @@ def job_rows(jobs: Sequence[Job], *, now_s: float) -> tuple[JobRow, ...]:
             why=_why(job),
             time=_time(job, now_s),
             on=places.get(job.id, ""),
+            trend=recent.get(job.id, ()),
         )
         for job in jobs
     )
@@ -214,6 +238,7 @@ def job_facts(job: Job, *, now_s: float) -> JobFacts:
         has_target=kind != "best_effort",
         waited=max(0.0, (now_s if job.finished_s is None else job.finished_s) - job.submitted_s),
         to_start=None if job.started_s is None else max(0.0, job.started_s - job.submitted_s),
+        trend=trends([job], now_s=now_s).get(job.id, ()) if job.finished_s is None else (),
         parts=_parts(job),
     )
 

@@ -97,6 +97,41 @@ def spark(values: Sequence[float]) -> SafeString:
 
 
 @register.simple_tag
+def trend(points: Sequence[tuple[float, float]], width: int = 64, height: int = 20) -> SafeString:
+    """Return performance over target in the last hours, the target as a dotted line.
+
+    Parameters
+    ----------
+    points : (seconds before now, <= 0; performance over target), ascending; nothing is drawn for
+        fewer than two
+    """
+    if len(points) < 2:
+        return mark_safe("")
+    top = max(1.25, min(2.5, max(value for _, value in points) * 1.1))
+    first = min(points[0][0], -1.0)
+    spots = [
+        (
+            (1 - at / first) * (width - 4) + 1,
+            height - 1 - min(value, top) / top * (height - 2),
+        )
+        for at, value in points
+    ]
+    level = height - 1 - (height - 2) / top
+    return format_html(
+        '<svg viewBox="0 0 {} {}" class="trend plot" aria-hidden="true">'
+        '<path d="M0 {}H{}" class="tgt dot"/><path d="M{}" class="ln sa"/>'
+        '<circle cx="{}" cy="{}" r="2" class="fa"/></svg>',
+        width,
+        height,
+        f"{level:.1f}",
+        width,
+        "L".join(f"{x:.1f},{y:.1f}" for x, y in spots),
+        f"{spots[-1][0]:.1f}",
+        f"{spots[-1][1]:.1f}",
+    )
+
+
+@register.simple_tag
 def headroom_bar(points: float) -> SafeString:
     """Tolerated minus caused on a track of -50 to +50 points.
 
