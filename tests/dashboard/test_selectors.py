@@ -25,6 +25,7 @@ from apps.dashboard.selectors.job_facts import (
     spec_of,
     trends,
 )
+from apps.execution.models import JobSample
 from apps.inventory.models import ServerState
 from apps.testbed.models import SamplingCheck
 from apps.workloads.core.spec import parse_job
@@ -219,15 +220,11 @@ def test_the_list_asks_for_servers_once_whatever_its_length(
 
 def test_the_small_line_shows_the_last_two_hours_of_reports() -> None:
     job = factories.job(state="running", started_s=0.0)
-    for at_s, value in ((100.0, 0.2), (7000.0, 0.9), (8000.0, 1.1), (8100.0, None)):
-        JobSample.objects.create(
-            job=job,
-            cluster_s=at_s,
-            attainment=value,
-            progress=0.0,
-            performance=1.0,
-            cpu_share=0.5,
-        )
+    reports = [(100.0, 0.2), (7000.0, 0.9), (8000.0, 1.1), (8100.0, None)]
+    same = {"job": job, "progress": 0.0, "performance": 1.0, "cpu_share": 0.5}
+    JobSample.objects.bulk_create(
+        JobSample(cluster_s=at_s, attainment=value, **same) for at_s, value in reports
+    )
     assert trends([job], now_s=8200.0) == {job.id: ((-1200.0, 0.9), (-200.0, 1.1))}
 
 

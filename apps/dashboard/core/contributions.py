@@ -110,7 +110,7 @@ def pairs(code: float) -> tuple[int, ...]:
 
 
 def is_enough(candidate: CandidateFacts) -> bool:
-    """Whether a unit's match is 1 - (U - T), which only units that are enough have; else it is U."""
+    """Whether a unit's match is 1 - (U - T); that of a unit that is not enough is U."""
     return abs(1.0 - candidate.quality + candidate.target - candidate.closeness) < 5e-6
 
 
