@@ -144,7 +144,7 @@ def scale_factors(
         curves = (profile.scale_up, profile.scale_up_low, profile.scale_up_high)
     else:
         curves = (profile.scale_out, profile.scale_out_low, profile.scale_out_high)
-    mid, low, high = (np.array([_line(x, np.log2(c)) for x in points]) for c in curves)
+    mid, low, high = (_lines(points, np.log2(c)) for c in curves)
     speed = np.log2(profile.platform_speed)
     below = speed - np.log2(profile.platform_low)
     above = np.log2(profile.platform_high) - speed
@@ -168,12 +168,12 @@ def _product(*factors: Estimate) -> Estimate:
 
 def _on_curve(at: float, value: Floats, low: Floats, high: Floats) -> Estimate:
     """Read a scaling curve anywhere; beyond the last point its slope goes on."""
-    x = float(np.log2(at))
-    return Estimate(*(float(2.0 ** _line(x, np.log2(curve))) for curve in (value, low, high)))
+    x = np.log2(np.array([at]))
+    return Estimate(*(float(2.0 ** _lines(x, np.log2(c))[0]) for c in (value, low, high)))
 
 
-def _line(x: float, logs: Floats) -> float:
-    if x <= _POINTS[-1]:
-        return float(np.interp(x, _POINTS, logs))
+def _lines(x: Floats, logs: Floats) -> Floats:
+    """(m,) logarithms on a curve at (m,) logarithms of sizes."""
     slope = (logs[-1] - logs[-2]) / (_POINTS[-1] - _POINTS[-2])
-    return float(logs[-1] + slope * (x - _POINTS[-1]))
+    beyond = logs[-1] + slope * (x - _POINTS[-1])
+    return np.where(x <= _POINTS[-1], np.interp(x, _POINTS, logs), beyond)
