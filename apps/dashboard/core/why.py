@@ -160,20 +160,19 @@ def _refused(facts: DecisionFacts) -> tuple[str, ...]:
 
 
 def grouped(candidates: tuple[CandidateFacts, ...]) -> tuple[CandidateFacts, ...]:
-    """Neighbours of one server with the same score and verdict as one candidate each."""
-    rows: list[CandidateFacts] = []
+    """Units of one server with the same score and verdict as one candidate each."""
+    rows: dict[tuple[object, ...], CandidateFacts] = {}
     for candidate in candidates:
-        if rows and _alike(rows[-1], candidate):
-            rows[-1] = replace(rows[-1], alike=rows[-1].alike + 1)
-        else:
-            rows.append(candidate)
-    return tuple(rows)
+        key = _likeness(candidate)
+        first = rows.get(key)
+        rows[key] = candidate if first is None else replace(first, alike=first.alike + 1)
+    return tuple(rows.values())
 
 
-def _alike(one: CandidateFacts, other: CandidateFacts) -> bool:
-    """Whether two units differ in nothing but their core."""
-    same = (one.server, one.verdict, one.headroom) == (other.server, other.verdict, other.headroom)
-    return same and f"{one.closeness:.6f}" == f"{other.closeness:.6f}"
+def _likeness(candidate: CandidateFacts) -> tuple[object, ...]:
+    """Return all that a row shows; units that differ in nothing but their core have the same."""
+    score = f"{candidate.closeness:.6f}"
+    return (candidate.server, candidate.verdict, candidate.headroom, score)
 
 
 def shortened(

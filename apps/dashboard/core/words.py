@@ -59,6 +59,14 @@ SOURCE_NAMES: Final = {
     "storage_bandwidth": "Storage",
 }
 
+SHORT_SOURCES: Final = {  # for the heads of narrow columns
+    "memory_capacity": "Mem. cap.",
+    "memory_bandwidth": "Mem. bandw.",
+    "llc_capacity": "LLC cap.",
+    "llc_bandwidth": "LLC bandw.",
+    "l1i": "L1 instr.",
+}
+
 TARGET_KINDS: Final = {
     "completion_time": "completion time",
     "throughput_latency": "queries/s within latency",

@@ -88,7 +88,7 @@ class Explanation:
     @property
     def source_names(self) -> tuple[str, ...]:
         """Headings of the headroom columns."""
-        names = list(words.SOURCE_NAMES.values())
+        names = list((words.SOURCE_NAMES | words.SHORT_SOURCES).values())
         return tuple(names[i] for i in self.shown_sources)
 
     @property

@@ -10,6 +10,7 @@ from django.core.cache import cache
 from django.http import Http404, HttpRequest, HttpResponse
 
 from apps.dashboard.core import words
+from apps.dashboard.core.how import how_computed
 from apps.dashboard.figures import (
     attainment,
     decision_latency,
@@ -137,12 +138,12 @@ def figure(request: HttpRequest, name: str) -> HttpResponse:
     key = f"dashboard.figure.{whose}.{name}?{request.GET.urlencode()}"
     body = cache.get(key)
     if body is None:
-        body = figure_json(source, source.read(request))
+        body = figure_json(source, source.read(request), how=how_computed(name))
         cache.set(key, body, source.kept_s)
     return HttpResponse(body, content_type="application/json")
 
 
-def figure_json(source: Source, data: object) -> str:
+def figure_json(source: Source, data: object, *, how: str = "") -> str:
     """Title, subtitle, table and figure.
 
     The figure in Plotly's own JSON, whose arrays are typed blocks.
@@ -152,6 +153,7 @@ def figure_json(source: Source, data: object) -> str:
         "title": source.draw.title(data),
         "sub": source.draw.sub(data),
         "as_of": words.cluster_day(cluster_now()),
+        "how": how,
         "api": source.api,
         "table": {"head": table.head, "rows": table.rows},
     }

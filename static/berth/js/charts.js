@@ -3,6 +3,7 @@
 const FAST_MS = 1900;
 const SLOW_MS = 5000;
 const charts = new Map();
+let notes = 0;
 let library = null;
 let theme = null;
 
@@ -70,13 +71,42 @@ function words(chart) {
   const title = element.querySelector(".chart-title");
   const said = unbroken(data.title);
   if (title.textContent !== said) title.textContent = said;
-  const sub = element.querySelector(".chart-sub");
+  const sub = subtitle(element, data.how);
   const about = unbroken(data.sub);
   if (sub.textContent !== about) sub.textContent = about;
   element.querySelector(".plot").setAttribute("aria-label", data.title);
   const link = element.querySelector("[data-export-api]");
   if (link) link.href = data.api;
   if (element.querySelector(".chart-table:not([hidden])")) table(chart);
+}
+
+/* The words under the title, and beside them what opens the note on how the figure is computed. */
+function subtitle(element, how) {
+  const line = element.querySelector(".chart-sub");
+  if (line.firstElementChild?.dataset.part === "words") return line.firstElementChild;
+  const said = document.createElement("span");
+  said.dataset.part = "words";
+  line.replaceChildren(said);
+  if (!how) return said;
+  const note = document.createElement("span");
+  note.className = "chart-how";
+  note.id = `how-${(notes += 1)}`;
+  note.hidden = true;
+  note.textContent = how;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "how-btn";
+  const narrow = Boolean(element.closest(".c3"));
+  button.textContent = narrow ? "?" : "How computed";
+  if (narrow) { button.className = "btn"; button.title = "How computed"; button.setAttribute("aria-label", "How computed"); }
+  button.setAttribute("aria-expanded", "false");
+  button.setAttribute("aria-controls", note.id);
+  button.addEventListener("click", () => {
+    note.hidden = !note.hidden;
+    button.setAttribute("aria-expanded", String(!note.hidden));
+  });
+  if (narrow) { element.querySelector(".chart-tools").prepend(button); line.append(note); } else line.append(" ", button, note);
+  return said;
 }
 
 /* A number keeps its unit on the same line. */
@@ -161,7 +191,7 @@ function plotly() {
 function fail(chart, error) {
   chart.element.classList.add("failed");
   if (chart.data) {
-    chart.element.querySelector(".chart-sub").textContent = `Not refreshed since ${chart.data.asOf}: ${error.message}`;
+    subtitle(chart.element, chart.data.how).textContent = `Not refreshed since ${chart.data.asOf}: ${error.message}`;
     return;
   }
   chart.element.querySelector(".chart-title").textContent = "This figure could not be drawn";
