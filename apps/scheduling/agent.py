@@ -15,7 +15,7 @@ from uuid import UUID
 
 import numpy as np
 from django.conf import settings
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 
 from apps.classification import selectors as classification
 from apps.classification.core.profile import Profile
@@ -26,7 +26,7 @@ from apps.scheduling.core import registry
 from apps.scheduling.core.ask import CLOSED, cluster_facts, is_only_closed, request_of, size_of
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
-from apps.scheduling.selectors import ClaimedJob, ClusterCopy, claimed_jobs
+from apps.scheduling.selectors import ClaimedJob, ClusterCopy, claimed_jobs, waiting_jobs
 from apps.scheduling.services import (
     Agent,
     Proposal,
@@ -47,7 +47,8 @@ START_DELAY_S: Final = 0.25  # wall seconds from commit to the first second of w
 RANK_ONE_IN: Final = 10  # one-unit decisions whose rank D is measured
 PROFILES_KEPT: Final = 4096
 LEAST_DELAY_S: Final = 0.25
-MOST_DELAY_S: Final = 5.0
+MOST_DELAY_S: Final = 10.0
+LOOKS_PER_S: Final = 200.0  # waiting jobs an agent looks at again each second
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,9 +79,24 @@ class SchedulingAgent:
             claimed = workloads.claim_waiting(agent=self.me.name, limit=BATCH)
             if not claimed:
                 break
-            self._decide(claimed)
+            self._decide_all(claimed)
             decided += len(claimed)
         return decided
+
+    def _decide_all(self, claimed: Sequence[UUID]) -> None:
+        """Decide about a batch; should it break, about each job alone: one must not stop all.
+
+        Whatever broke is logged with its trace; the job's claim runs out and it is tried again.
+        """
+        try:
+            self._decide(claimed)
+        except (OperationalError, InterfaceError):
+            raise  # the database is away: nothing to try job by job
+        except Exception:
+            logger.exception("could not decide about %s", ", ".join(map(str, claimed)))
+            if len(claimed) > 1:
+                for job in claimed:
+                    self._decide_all([job])
 
     def _decide(self, claimed: Sequence[UUID]) -> None:
         clock = cluster_clock()
@@ -196,8 +212,10 @@ class SchedulingAgent:
         hopeless = [r for r in refused if r.reason in _HOPELESS]
         refuse_for_good(hopeless, agent=self.me, servers=servers, topology=topology)
         waiting = [r for r in refused if r.reason not in _HOPELESS]
+        if not waiting:
+            return
         # a long queue is looked at less often: every look costs a sizing and an update
-        delay_s = min(MOST_DELAY_S, max(LEAST_DELAY_S, len(waiting) / BATCH))
+        delay_s = min(MOST_DELAY_S, max(LEAST_DELAY_S, waiting_jobs() / LOOKS_PER_S))
         note_refusals(waiting, agent=self.me, servers=servers, topology=topology, delay_s=delay_s)
 
 

@@ -182,3 +182,13 @@ def _claimed(row: tuple[Any, ...], begins_s: float) -> ClaimedJob:
             elapsed_s=max(0.0, begins_s - submitted_s),
         ),
     )
+
+
+def waiting_jobs() -> int:
+    """Jobs that agents have to decide about, now or later."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM workloads_job"
+            " WHERE state IN ('submitted', 'queued') AND NOT held"
+        )
+        return int(cursor.fetchone()[0])

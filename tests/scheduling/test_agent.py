@@ -220,3 +220,25 @@ def test_a_job_taken_over_while_its_application_was_looked_up_is_left_alone() ->
     Job.objects.filter(id=mine).update(claimed_by="agent-2")
     one._decide([mine])
     assert seen(job)[0] == "submitted"
+
+
+# ---- what goes wrong ----
+
+
+def test_a_job_that_breaks_the_agent_does_not_stop_the_others() -> None:
+    build("a")
+    application = known()
+    poison = waiting(application, target={"kind": "no such kind"})
+    sound = waiting(application)
+    work(agent("agent-1"))
+    poison.refresh_from_db()
+    sound.refresh_from_db()
+    assert (poison.state, sound.state) == ("submitted", "starting")
+
+
+def test_a_size_fixed_by_the_submitter_is_placed_whatever_its_target() -> None:
+    build("a")
+    job = waiting(target={"kind": "completion_time", "seconds": 0.001}, units_requested=3)
+    work(agent("agent-1"))
+    job.refresh_from_db()
+    assert (job.state, job.units, job.predicted) == ("starting", 3, {})

@@ -8,7 +8,7 @@ import numpy as np
 
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
-from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized, Work, size
+from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized, Work, locality_of, size
 from apps.scheduling.core.types import Request, Within
 from apps.workloads.core.spec import Constraints, JobSpec
 from apps.workloads.core.targets import Target
@@ -89,10 +89,10 @@ def work_of(ask: Ask) -> Work:
 def size_of(ask: Ask, profile: Profile, facts: ClusterFacts) -> Sized | Infeasible:
     """Size a job; a size fixed by its submitter outranks ours, with nothing predicted for it."""
     work = work_of(ask)
-    sized = size(profile, ask.target, work, facts)
-    if ask.units is None or isinstance(sized, Infeasible):
-        return sized
-    return Sized(ask.units, work.platforms, sized.locality, math.nan, math.nan, math.nan, math.nan)
+    if ask.units is None:
+        return size(profile, ask.target, work, facts)
+    locality = locality_of(profile, work)
+    return Sized(ask.units, work.platforms, locality, math.nan, math.nan, math.nan, math.nan)
 
 
 def is_only_closed(ask: Ask, profile: Profile, snapshot: Snapshot) -> bool:

@@ -21,6 +21,15 @@ POLICIES: Final[dict[str, Callable[[], Policy]]] = {
 }
 
 
+# The same decisions without machine code, for processes that must not load the compiler.
+_PLAIN: Final[dict[str, Callable[[], Policy]]] = {
+    "tarcil": policies.tarcil,
+    "tarcil_monotone": partial(policies.tarcil, "tarcil_monotone", form=Form.NEAREST),
+    "tarcil_printed": partial(policies.tarcil, "tarcil_printed", form=Form.PRINTED),
+    "quietest": partial(policies.tarcil, "quietest", form=Form.QUIETEST),
+}
+
+
 class UnknownPolicyError(ValueError):
     """No policy has that name."""
 
@@ -35,3 +44,13 @@ def make(name: str) -> Policy:
     if name not in POLICIES:
         raise UnknownPolicyError(f"no policy {name!r}; there are {', '.join(sorted(POLICIES))}")
     return POLICIES[name]()
+
+
+def make_plain(name: str) -> Policy:
+    """Make a policy of the registry that decides without numba.
+
+    Raises
+    ------
+    UnknownPolicyError : names those there are.
+    """
+    return _PLAIN[name]() if name in _PLAIN else make(name)

@@ -144,7 +144,7 @@ def size(
     coverage : share of the units (of platforms where any size meets the target) where this size
         must, 0-1; 0 takes the least units on the fastest platforms, which are few and busy
     """
-    locality = _locality(profile, work)
+    locality = locality_of(profile, work)
     grid = _grid(profile, target, work, facts, locality)
     if not np.isfinite(grid.rate).any():
         return Infeasible(0, None, math.inf, "allow a platform the cluster has")
@@ -178,7 +178,7 @@ def performance_grid(
     profile: Profile, target: Target, work: Work, facts: ClusterFacts
 ) -> PerformanceGrid:
     """Predict what each size achieves on each platform, from the grid that ``size`` decides on."""
-    grid = _grid(profile, target, work, facts, _locality(profile, work))
+    grid = _grid(profile, target, work, facts, locality_of(profile, work))
     shown = (
         _performance(target, work, grid.units, rate) for rate in (grid.rate, grid.low, grid.high)
     )
@@ -192,7 +192,8 @@ class _Choice(NamedTuple):
     locality: Within | None
 
 
-def _locality(profile: Profile, work: Work) -> Within | None:
+def locality_of(profile: Profile, work: Work) -> Within | None:
+    """Where the units must be near each other: as asked, and for kinds that do not spread."""
     if work.locality is None and profile.kind in ON_ONE_SERVER:
         return Within.SERVER
     return work.locality

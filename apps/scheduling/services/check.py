@@ -1,13 +1,15 @@
 """Dry runs in the web process, on a copy of the cluster kept for them."""
 
+from functools import lru_cache
 from threading import Lock
 from typing import Final
 
 import numpy as np
+from django.conf import settings
 
 from apps.classification.selectors import profile_named
 from apps.scheduling.core.check import Checked, check
-from apps.scheduling.core.policies import tarcil
+from apps.scheduling.core.registry import make_plain
 from apps.scheduling.selectors import ClusterCopy
 from apps.workloads.core.spec import JobSpec
 
@@ -23,4 +25,9 @@ def check_job(spec: JobSpec) -> Checked:
     profile = profile_named(spec.application)
     with _TURN:
         snapshot = _COPY.follow().snapshot()
-        return check(spec, profile, snapshot, tarcil(), np.random.default_rng())
+        policy = _policy(settings.DEFAULT_POLICY)
+        return check(spec, profile, snapshot, policy, np.random.default_rng())
+
+
+# what a policy works out of the topology is kept in it
+_policy = lru_cache(maxsize=1)(make_plain)
