@@ -19,7 +19,7 @@ THEMES = ("light", "dark")
 PATHS = {
     "overview": "/",
     "jobs": "/jobs/?q=state:running",
-    "submit": "/submit/?application=wordcount",
+    "submit": "/submit/",
     "map": "/map/",
     "decisions": "/decisions/",
     "sampling": "/sampling/",
@@ -69,9 +69,20 @@ def _shoot(context: BrowserContext, url: str, out: Path, suffix: str) -> None:
     for name, path in (PATHS | _found(page, url)).items():
         page.goto(url + path)
         page.wait_for_function(NOTHING_LOADS, timeout=20_000)
+        if name == "submit":
+            _checked(page)
         page.wait_for_timeout(800)
         page.screenshot(path=out / f"{name}-{suffix}.png")
     page.close()
+
+
+def _checked(page: Page) -> None:
+    """Fill in the first known application and check it, so that the picture shows an answer."""
+    known = page.locator("#known option[data-kind=analytics]").first
+    page.fill("#f-application", known.get_attribute("value") or "wordcount")
+    page.click("#check-btn")
+    page.wait_for_selector("#p-check .kv, #p-check .banner")
+    page.wait_for_function(NOTHING_LOADS, timeout=20_000)
 
 
 def _found(page: Page, url: str) -> dict[str, str]:

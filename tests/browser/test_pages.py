@@ -138,6 +138,14 @@ def test_charts_are_drawn(visitor: Visitor) -> None:
     assert page.locator(".plot .hm image").count() == 1
 
 
+def test_a_figure_says_how_it_is_computed(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    button = page.get_by_role("button", name="How computed").first
+    button.press("Enter")
+    expect(button).to_have_attribute("aria-expanded", "true")
+    expect(page.locator(".chart-how").first).to_contain_text("mean processor use")
+
+
 def test_the_map_says_how_many_servers_it_shows(visitor: Visitor) -> None:
     page = visitor.visit("/map/")
     expect(page.locator("#map-lead")).to_contain_text("120 servers")

@@ -149,7 +149,7 @@ LATENCY = decision_latency.DecisionLatency(
 
 def test_latency_title_gives_p99_and_conflicts() -> None:
     assert decision_latency.title(LATENCY) == (
-        "99 of 100 decisions take at most 160 µs; 2 commit conflicts"
+        "99 % decided within 160 µs; 2 commit conflicts"
     )
 
 

@@ -344,7 +344,7 @@ def test_the_guarantee_says_chance_and_condition() -> None:
     assert found.statement == (
         "8 of 100 examined: 16.8 % chance that the best is outside the top 20 %"
     )
-    assert found.formula == "x⁸ = 0.8⁸ = 0.168 per unit"
+    assert found.formula == "x⁸ = 0.8⁸ = 0.17 per unit"
     assert found.holds is None
 
 

@@ -53,7 +53,7 @@ def title(data: DecisionLatency) -> str:
         return "No decision in this range"
     lost = int(data.conflicts.sum())
     conflicts = "no commit conflict" if not lost else words.plural(lost, "commit conflict")
-    return f"99 of 100 decisions take at most {words.duration(data.now_p99_s)}; {conflicts}"
+    return f"99 % decided within {words.duration(data.now_p99_s)}; {conflicts}"
 
 
 def sub(data: DecisionLatency) -> str:

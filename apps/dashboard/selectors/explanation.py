@@ -295,9 +295,11 @@ def _guarantee(found: Decision) -> Guarantee:
         is_exhaustive=False,
         statement=(
             f"{words.thousands(found.examined)} of {words.thousands(found.eligible)} examined: "
-            f"{words.percent(found.probability)} chance that the best is outside the top {top}"
+            f"{_chance(found.probability)} chance that the best is outside the top {top}"
         ),
-        formula=f"x{superscript(r)} = {x:g}{superscript(r)} = {x**r:.3f} per unit",
+        formula=(
+            f"x{superscript(r)} = {x:g}{superscript(r)} = {words.significant(x**r, 2)} per unit"
+        ),
         alternatives=alternatives,
         check=(
             f"largest distance {measured:.3f}, limit {limit:.3f} (5 %), "
@@ -311,6 +313,10 @@ def _guarantee(found: Decision) -> Guarantee:
 
 def _reason(code: str) -> Reason | None:
     return Reason(code) if code in set(Reason) else None
+
+
+def _chance(probability: float) -> str:
+    return words.percent(probability) if probability >= 0.0005 else "under 0.1 %"
 
 
 def _number(value: object) -> float:

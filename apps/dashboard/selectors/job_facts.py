@@ -90,9 +90,10 @@ class JobFacts:
     parts: tuple[tuple[str, float], ...]  # what the time before the start was spent on
 
     @property
-    def trend_s(self) -> float:
-        """Seconds that the small line shows."""
-        return -self.trend[0][0] if self.trend else 0.0
+    def trend_text(self) -> str:
+        """How long a time the small line shows, to five minutes."""
+        shown = -self.trend[0][0] if self.trend else 0.0
+        return words.duration(max(1.0, round(shown / 300)) * 300)
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,8 @@ def _fewer(lighter: ThroughputLatency | None) -> Sequence[Suggestion]:
     if lighter is None:
         return ()
     within = f"p{lighter.percentile:g} within {lighter.latency_seconds * 1e3:g} ms"
-    return (Suggestion(f"{lighter.qps:,.4g} queries/s, {within}", lighter.as_json()),)
+    load = f"{lighter.qps:,.0f}" if lighter.qps >= 10.0 else f"{lighter.qps:g}"
+    return (Suggestion(f"{load} queries/s, {within}", lighter.as_json()),)
 
 
 def _refused(sized: Sized, refused: Refused) -> Checked:

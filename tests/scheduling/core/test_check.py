@@ -98,3 +98,11 @@ def test_sizing_counts_the_units_of_open_servers() -> None:
     assert facts.platforms == ("J", "A")
     assert facts.units == (304, 160)
     assert facts.server_units == (16, 8)
+
+
+def test_too_many_queries_are_answered_with_fewer_in_plain_digits() -> None:
+    target = {"kind": "throughput_latency", "qps": 10**9, "latency_seconds": 1, "percentile": 99}
+    found = checked(profile(kind="latency_critical", base_rate=1e3), target=target, input_bytes=0)
+    (suggestion,) = found.suggestions
+    assert suggestion.text == f"{suggestion.target['qps']:,.0f} queries/s, p99 within 1000 ms"
+    assert checked(profile(base_rate=1e3), target=dict(suggestion.target)).feasible is True
