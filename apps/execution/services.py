@@ -183,6 +183,7 @@ def _take_away(job_ids: Sequence[UUID], move: Any) -> None:
 def sweep() -> None:
     """Find what stopped without saying so: servers, launches, profiling runs."""
     silent_before = timezone.now() - timedelta(seconds=SILENT_S)
+    inventory.keep_clock()
     inventory.revive_and_bury(silent_before=silent_before)
     recover_lost(silent_before=silent_before)
     profiling.give_up_runs()

@@ -4,6 +4,8 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
+from apps.common.core.clock import ClusterClock
+
 
 class ServerState(models.TextChoices):
     """Whether a server takes new work."""
@@ -34,6 +36,15 @@ class Cluster(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def clock(self) -> ClusterClock:
+        """How cluster time is told by this row."""
+        return ClusterClock(
+            wall_anchor_s=self.wall_anchor_s,
+            cluster_anchor_s=self.cluster_anchor_s,
+            speed=self.speed,
+        )
 
 
 class Platform(models.Model):

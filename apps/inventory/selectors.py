@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from django.db import connection
@@ -23,6 +23,8 @@ from apps.inventory.models import (
     ServerReading,
 )
 
+CLOCK_UNSEEN_S: Final = 30.0  # wall seconds without a touch after which a clock has crashed
+
 
 def cluster() -> Cluster:
     """Return the one cluster row; created on first use."""
@@ -32,10 +34,23 @@ def cluster() -> Cluster:
 
 def cluster_clock() -> ClusterClock:
     """Return the clock by which cluster time is told now."""
-    row = cluster()
-    return ClusterClock(
-        wall_anchor_s=row.wall_anchor_s, cluster_anchor_s=row.cluster_anchor_s, speed=row.speed
-    )
+    return cluster().clock
+
+
+def is_live(row: Cluster, *, wall_s: float) -> bool:
+    """Tell whether the clock runs and somebody has seen it lately; else its processes crashed.
+
+    The emulator touches it every 2 s and the sweep every 5 s, so the wall time of the last touch
+    follows from the cluster time it left.
+    """
+    seen_s = max(row.cluster_anchor_s, row.seen_cluster_s)
+    return row.speed > 0 and wall_s - row.clock.wall(seen_s) <= CLOCK_UNSEEN_S
+
+
+def last_change_s() -> float:
+    """Cluster time of the latest entry of the change log; 0 before any."""
+    last = Change.objects.order_by("-seq").values_list("cluster_s", flat=True).first()
+    return last or 0.0
 
 
 def cluster_now() -> float:

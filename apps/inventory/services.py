@@ -59,37 +59,52 @@ def append_changes(changes: Sequence[NewChange], *, at: datetime, cluster_s: flo
     return numbers
 
 
-def start_clock(*, speed: float) -> Cluster:
-    """Let cluster time run on from where it was last seen.
+def start_clock(*, speed: float, was_still: bool = False) -> Cluster:
+    """Let cluster time run on from where it stands; a clock that runs is not set back.
 
-    After a crash that is the last moment a running process saw; so time stands still while nothing
+    After a crash it stands where a running process saw it last; so time stands still while nothing
     runs.
+
+    Parameters
+    ----------
+    was_still : the caller knows that nothing has been running since the clock was last seen
     """
     if not 0 < speed <= 100_000:
         msg = f"speed must be above 0 and at most 100,000 cluster seconds a second, got {speed!r}"
         raise ValueError(msg)
-    with transaction.atomic():
-        selectors.cluster()
-        row = Cluster.objects.select_for_update().get(id=1)
-        row.cluster_anchor_s = max(row.seen_cluster_s, row.cluster_anchor_s)
-        row.seen_cluster_s = row.cluster_anchor_s
-        row.wall_anchor_s = timezone.now().timestamp()
-        row.speed = speed
-        row.save()
-    return row
+    return _anchor_clock(speed=speed, was_still=was_still)
 
 
 def stop_clock() -> Cluster:
     """Let cluster time stand still."""
+    return _anchor_clock(speed=0.0)
+
+
+def _anchor_clock(*, speed: float, was_still: bool = False) -> Cluster:
     with transaction.atomic():
         selectors.cluster()
         row = Cluster.objects.select_for_update().get(id=1)
         now_s = timezone.now().timestamp()
-        row.cluster_anchor_s = selectors.cluster_clock().at(now_s)
-        row.seen_cluster_s = row.cluster_anchor_s
-        row.wall_anchor_s, row.speed = now_s, 0.0
+        stands_s = max(row.cluster_anchor_s, row.seen_cluster_s)
+        if selectors.is_live(row, wall_s=now_s) and not was_still:
+            stands_s = max(stands_s, row.clock.at(now_s))
+        elif row.speed > 0:
+            # agents went on for up to a few seconds after the clock was last seen
+            stands_s = max(stands_s, selectors.last_change_s())
+        row.cluster_anchor_s = row.seen_cluster_s = stands_s
+        row.wall_anchor_s, row.speed = now_s, speed
         row.save()
     return row
+
+
+def keep_clock() -> None:
+    """Remember how far cluster time has come, also while no backend reports.
+
+    Not after a crash: nothing ran in the time that seems to have passed.
+    """
+    row, now_s = selectors.cluster(), timezone.now().timestamp()
+    if selectors.is_live(row, wall_s=now_s):
+        touch_clock(cluster_s=row.clock.at(now_s))
 
 
 def touch_clock(*, cluster_s: float) -> None:

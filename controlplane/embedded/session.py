@@ -87,7 +87,9 @@ class Session:
         self._launch(fleet.web(self.options.port))
         self.is_clock_running = True
         speed = str(self.instance.recall("state")["speed"])
-        self._manage("Starting the cluster's clock", "start_clock", "--speed", speed)
+        # the lock of the instance is ours, so nothing has run since the last one ended
+        clock = ("start_clock", "--was-still", "--speed", speed)
+        self._manage("Starting the cluster's clock", *clock)
         self._await_first_page()
         agents = int(self.environment.get("BERTH_AGENTS", "1"))
         schedule = Path(self.environment["BERTH_SOCKET_DIR"]) / "beat"

@@ -3,9 +3,16 @@
 import pytest
 from django.utils import timezone
 
-from apps.inventory.models import Cluster
-from apps.inventory.selectors import cluster_clock, cluster_now
-from apps.inventory.services import start_clock, stop_clock, touch_clock
+from apps.inventory.models import ChangeKind, Cluster
+from apps.inventory.selectors import CLOCK_UNSEEN_S, cluster_clock, cluster_now
+from apps.inventory.services import (
+    NewChange,
+    append_changes,
+    keep_clock,
+    start_clock,
+    stop_clock,
+    touch_clock,
+)
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -35,19 +42,80 @@ def test_a_clock_after_a_crash_runs_on_from_what_was_last_seen() -> None:
     assert start_clock(speed=1.0).cluster_anchor_s == 5000.0
 
 
+def running(*, since_s: float, unseen_s: float) -> Cluster:
+    """Start a clock ``since_s`` wall seconds ago, at 60x, that was last seen ``unseen_s`` ago."""
+    return factories.cluster(
+        wall_anchor_s=wall_s() - since_s,
+        cluster_anchor_s=1000.0,
+        seen_cluster_s=1000.0 + (since_s - unseen_s) * 60.0,
+        speed=60.0,
+    )
+
+
+@pytest.mark.parametrize("unseen_s", [0.0, 2.0, CLOCK_UNSEEN_S - 5.0])
+def test_a_clock_that_runs_is_not_set_back(unseen_s: float) -> None:
+    running(since_s=100.0, unseen_s=unseen_s)
+    before = cluster_now()
+    row = start_clock(speed=10.0)
+    assert before <= row.cluster_anchor_s == pytest.approx(7000.0, abs=200.0)
+    assert (row.seen_cluster_s, row.speed) == (row.cluster_anchor_s, 10.0)
+
+
+def test_a_clock_unseen_for_long_has_crashed() -> None:
+    row = running(since_s=100.0, unseen_s=CLOCK_UNSEEN_S + 5.0)
+    assert start_clock(speed=60.0).cluster_anchor_s == row.seen_cluster_s
+
+
+def test_who_knows_that_nothing_ran_need_not_wait() -> None:
+    row = running(since_s=100.0, unseen_s=2.0)
+    assert start_clock(speed=60.0, was_still=True).cluster_anchor_s == row.seen_cluster_s
+
+
+def test_a_clock_after_a_crash_is_not_set_back_behind_the_change_log() -> None:
+    row = running(since_s=1000.0, unseen_s=900.0)
+    server = factories.server()
+    change = NewChange(ChangeKind.CLOSE, server.id)
+    append_changes([change], at=timezone.now(), cluster_s=row.seen_cluster_s + 90.0)
+    assert start_clock(speed=60.0).cluster_anchor_s == row.seen_cluster_s + 90.0
+
+
+def test_a_clock_ahead_of_its_anchor_is_not_set_back() -> None:
+    factories.cluster(
+        wall_anchor_s=wall_s() + 50.0, cluster_anchor_s=900.0, seen_cluster_s=1000.0, speed=60.0
+    )
+    assert start_clock(speed=60.0).cluster_anchor_s == 1000.0
+
+
+def test_a_running_clock_is_remembered() -> None:
+    running(since_s=100.0, unseen_s=5.0)
+    keep_clock()
+    assert Cluster.objects.get().seen_cluster_s == pytest.approx(7000.0, abs=200.0)
+
+
+@pytest.mark.parametrize("speed", [60.0, 0.0])
+def test_a_clock_that_crashed_or_stands_still_is_not_touched(speed: float) -> None:
+    row = running(since_s=1000.0, unseen_s=900.0)
+    Cluster.objects.update(speed=speed)
+    keep_clock()
+    assert Cluster.objects.get().seen_cluster_s == row.seen_cluster_s
+
+
 def test_a_clock_nobody_looked_at_is_not_set_back() -> None:
     factories.cluster(seen_cluster_s=10.0, cluster_anchor_s=4000.0)
     assert start_clock(speed=1.0).cluster_anchor_s == 4000.0
 
 
 def test_a_stopped_clock_stands_where_it_was() -> None:
-    factories.cluster(
-        wall_anchor_s=wall_s() - 100.0, cluster_anchor_s=1000.0, seen_cluster_s=1000.0, speed=60.0
-    )
+    running(since_s=100.0, unseen_s=2.0)
     row = stop_clock()
-    assert row.cluster_anchor_s == pytest.approx(7000.0, abs=300.0)
+    assert row.cluster_anchor_s == pytest.approx(7000.0, abs=200.0)
     assert (row.speed, row.seen_cluster_s) == (0.0, row.cluster_anchor_s)
     assert cluster_clock().at(wall_s() + 1e6) == row.cluster_anchor_s
+
+
+def test_stopping_a_clock_after_a_crash_does_not_count_the_time_between() -> None:
+    row = running(since_s=1000.0, unseen_s=900.0)
+    assert stop_clock().cluster_anchor_s == row.seen_cluster_s
 
 
 def test_stopping_twice_changes_nothing() -> None:

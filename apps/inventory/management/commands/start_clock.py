@@ -16,8 +16,13 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the options."""
         parser.add_argument("--speed", type=float, default=60.0, help="cluster seconds per second")
+        parser.add_argument(
+            "--was-still",
+            action="store_true",
+            help="nothing has been running since the clock was last seen",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Start the clock and tell where it stands."""
-        row = services.start_clock(speed=options["speed"])
+        row = services.start_clock(speed=options["speed"], was_still=options["was_still"])
         self.stdout.write(f"cluster time {row.cluster_anchor_s:.0f} s, running at {row.speed:g}x")
