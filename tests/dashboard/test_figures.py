@@ -148,9 +148,7 @@ LATENCY = decision_latency.DecisionLatency(
 
 
 def test_latency_title_gives_p99_and_conflicts() -> None:
-    assert decision_latency.title(LATENCY) == (
-        "99 % decided within 160 µs; 2 commit conflicts"
-    )
+    assert decision_latency.title(LATENCY) == ("99 % decided within 160 µs; 2 commit conflicts")
 
 
 def test_latency_draws_three_percentiles_and_the_conflicts() -> None:

@@ -155,3 +155,10 @@ def test_units_alike_on_one_server_are_one_row() -> None:
 def test_many_chosen_units_leave_room_for_the_others() -> None:
     rows = shortened((CHOSEN,) * 9 + (NEXT,) * 3, chosen=2, others=2)
     assert [row.server for row in rows] == ["srv-1", "srv-1", "srv-2", "srv-2"]
+
+
+def test_a_unit_that_is_not_enough_is_not_called_better_than_needed() -> None:
+    assert NEXT.verdict_text == "better than needed"
+    assert (
+        replace(NEXT, closeness=NEXT.quality).verdict_text == "too little room in Memory capacity"
+    )

@@ -83,7 +83,7 @@ def compare(candidates: Sequence[CandidateFacts], caused: Sequence[float]) -> Co
         for c in candidates
         if c.verdict == "outranked" and c.headroom and pairs(c.quality) != pairs(chosen.quality)
     ]
-    if not others or is_enough(chosen) != is_enough(others[0]):
+    if not others or chosen.is_enough != others[0].is_enough:
         return None
     other = others[0]
     order = sorted(range(len(SOURCES)), key=lambda i: -caused[i])  # stable, as the encoding's
@@ -109,15 +109,10 @@ def pairs(code: float) -> tuple[int, ...]:
     return (whole // 10_000, whole // 100 % 100, whole % 100)
 
 
-def is_enough(candidate: CandidateFacts) -> bool:
-    """Whether a unit's match is 1 - (U - T); that of a unit that is not enough is U."""
-    return abs(1.0 - candidate.quality + candidate.target - candidate.closeness) < 5e-6
-
-
 def _gains(chosen: CandidateFacts, other: CandidateFacts) -> tuple[float, ...]:
     """Return the difference of two matches, 1 - (U - T) each or U each, one part per pair."""
     mine, theirs = pairs(chosen.quality), pairs(other.quality)
-    sign = 1 if is_enough(chosen) else -1
+    sign = 1 if chosen.is_enough else -1
     return tuple(
         sign * (b - a) * 100.0 ** -(i + 1)
         for i, (a, b) in enumerate(zip(mine, theirs, strict=True))

@@ -57,8 +57,15 @@ class CandidateFacts:
         return min(range(len(self.headroom)), key=self.headroom.__getitem__, default=0)
 
     @property
+    def is_enough(self) -> bool:
+        """Whether the match is 1 - (U - T); that of a unit that is not enough is U."""
+        return abs(1.0 - self.quality + self.target - self.closeness) < 5e-6
+
+    @property
     def verdict_text(self) -> str:
         """The verdict in words, naming the source where one decided."""
+        if self.verdict == "outranked" and self.closeness == self.quality and self.headroom:
+            return f"too little room in {words.SOURCE_NAMES[SOURCES[self.tightest]]}"
         if self.verdict == "too_noisy" and self.headroom:
             return f"{words.SOURCE_NAMES[SOURCES[self.tightest]]} too contended"
         return VERDICTS.get(self.verdict, self.verdict)
