@@ -9,11 +9,25 @@
     - {name, platform, rack, labels?}
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from apps.common.core.errors import FieldProblem, InvalidInputError
+from apps.inventory.core.file_checks import (
+    Problems,
+    check_fields,
+    labels_of,
+    number_of,
+    rows_of,
+    seen,
+    text_of,
+)
+
+MOST_CORES: Final = 4096  # each is a row of its own
+MOST_BYTES: Final = 2**53  # the cluster's arrays are float64, which count exactly up to here
+MOST_WATTS: Final = 1e6
+MOST_SHOWN: Final = 8  # names in one sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +62,13 @@ class ClusterSpec:
     servers: tuple[ServerSpec, ...]
 
 
-_WHOLE = ("cores", "memory_bytes", "network_bps", "storage_bytes")
-_WATTS = ("idle_watts", "peak_watts")
+_SIZES: Final = {
+    "cores": MOST_CORES,
+    "memory_bytes": MOST_BYTES,
+    "network_bps": MOST_BYTES,
+    "storage_bytes": MOST_BYTES,
+}
+_WATTS: Final = ("idle_watts", "peak_watts")
 
 
 def parse_cluster(data: Any) -> ClusterSpec:
@@ -57,104 +76,70 @@ def parse_cluster(data: Any) -> ClusterSpec:
 
     Raises
     ------
-    InvalidInputError : lists every field that is wrong, the value seen and what would be right.
+    InvalidInputError : lists what is wrong (the first 1,024), the value seen and what would be
+        right. Nothing else is raised, whatever the document holds.
     """
-    problems: list[FieldProblem] = []
+    problems = Problems()
     if not isinstance(data, Mapping):
-        problems.append(FieldProblem("", "type", f"expected an object, got {data!r:.80}"))
-        raise InvalidInputError(problems)
-    platforms = [
-        _platform(f"/platforms/{i}", row, problems)
-        for i, row in enumerate(_rows(data, "platforms", problems))
-    ]
-    known = {platform.name for platform in platforms if platform}
-    servers = [
-        _server(f"/servers/{i}", row, known, problems)
-        for i, row in enumerate(_rows(data, "servers", problems))
-    ]
-    _find_twice("/platforms", [p.name for p in platforms if p], problems)
-    _find_twice("/servers", [s.name for s in servers if s], problems)
-    if problems:
-        raise InvalidInputError(problems)
-    return ClusterSpec(
-        name=str(data.get("name", "cluster")),
-        platforms=tuple(platform for platform in platforms if platform),
-        servers=tuple(server for server in servers if server),
+        message = f"expected an object with platforms and servers, got {seen(data)}"
+        raise InvalidInputError([FieldProblem("", "type", message)])
+    check_fields("", data, ("name", "platforms", "servers"), problems)
+    name = text_of("", data, "name", problems) if "name" in data else "cluster"
+    rows = rows_of(data, "platforms", problems)
+    known = {row["name"]: None for _, row in rows if isinstance(row.get("name"), str)}
+    platforms = [_platform(at, row, problems) for at, row in rows]
+    _find_twice(rows, problems)
+    rows = rows_of(data, "servers", problems)
+    servers = [_server(at, row, known, problems) for at, row in rows]
+    _find_twice(rows, problems)
+    if problems.count:
+        raise InvalidInputError(problems.listed())
+    return ClusterSpec(name, tuple(platforms), tuple(servers))
+
+
+def _platform(at: str, row: Mapping[Any, Any], problems: Problems) -> PlatformSpec:
+    check_fields(at, row, ("name", *_SIZES, *_WATTS), problems)
+    name = text_of(at, row, "name", problems)
+    cores, memory, network, storage = (
+        int(number_of(at, row, key, (1, most), problems, is_whole=True))
+        for key, most in _SIZES.items()
     )
-
-
-def _rows(
-    data: Mapping[str, Any], key: str, problems: list[FieldProblem]
-) -> Sequence[Mapping[str, Any]]:
-    rows = data.get(key)
-    if not isinstance(rows, list) or not rows:
-        problems.append(FieldProblem(f"/{key}", "required", f"expected a non-empty list of {key}"))
-        return []
-    for i, row in enumerate(rows):
-        if not isinstance(row, Mapping):
-            message = f"expected an object, got {row!r:.80}"
-            problems.append(FieldProblem(f"/{key}/{i}", "type", message))
-    return [row for row in rows if isinstance(row, Mapping)]
-
-
-def _text(at: str, row: Mapping[str, Any], key: str, problems: list[FieldProblem]) -> str:
-    value = row.get(key)
-    if not isinstance(value, str) or not 0 < len(value) <= 63:
-        message = f"expected 1 to 63 characters, got {value!r:.80}"
-        problems.append(FieldProblem(f"{at}/{key}", "invalid", message))
-        return ""
-    return value
-
-
-def _number(
-    at: str, row: Mapping[str, Any], key: str, least: float, problems: list[FieldProblem]
-) -> float:
-    value = row.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 2**62:
-        message = f"expected a number of {least:g} or more, got {value!r:.80}"
-        problems.append(FieldProblem(f"{at}/{key}", "invalid", message))
-        return least
-    return value
-
-
-def _platform(
-    at: str, row: Mapping[str, Any], problems: list[FieldProblem]
-) -> PlatformSpec | None:
-    before = len(problems)
-    name = _text(at, row, "name", problems)
-    cores, memory, network, storage = (int(_number(at, row, key, 1, problems)) for key in _WHOLE)
-    idle, peak = (float(_number(at, row, key, 0, problems)) for key in _WATTS)
-    if peak < idle:
-        problems.append(
-            FieldProblem(f"{at}/peak_watts", "invalid", "expected at least idle_watts")
-        )
-    if len(problems) > before:
-        return None
+    idle, peak = (float(number_of(at, row, key, (0, MOST_WATTS), problems)) for key in _WATTS)
+    if peak < idle:  # never where one of them is wrong: that is a NaN
+        message = f"expected at least idle_watts ({idle:g}), got {peak:g}"
+        problems.add(f"{at}/peak_watts", "too_low", message)
     return PlatformSpec(name, cores, memory, network, storage, idle, peak)
 
 
 def _server(
-    at: str, row: Mapping[str, Any], platforms: set[str], problems: list[FieldProblem]
-) -> ServerSpec | None:
-    before = len(problems)
-    name, rack = _text(at, row, "name", problems), _text(at, row, "rack", problems)
-    platform, labels = row.get("platform"), row.get("labels", {})
-    if platform not in platforms:
-        message = f"expected one of {sorted(platforms)}, got {platform!r:.80}"
-        problems.append(FieldProblem(f"{at}/platform", "unknown", message))
-    if not isinstance(labels, Mapping) or not all(
-        isinstance(k, str) and isinstance(v, str) for k, v in labels.items()
-    ):
-        problems.append(
-            FieldProblem(f"{at}/labels", "invalid", f"expected texts by name, got {labels!r:.80}")
-        )
-    return ServerSpec(name, str(platform), rack, dict(labels)) if len(problems) == before else None
+    at: str, row: Mapping[Any, Any], platforms: Iterable[str], problems: Problems
+) -> ServerSpec:
+    check_fields(at, row, ("name", "platform", "rack", "labels"), problems)
+    name, rack = text_of(at, row, "name", problems), text_of(at, row, "rack", problems)
+    platform = row.get("platform")
+    if not isinstance(platform, str) or platform not in platforms:
+        message = f"expected {_one_of(tuple(platforms))}, got {seen(platform)}"
+        problems.add(f"{at}/platform", "unknown", message)
+    labels = labels_of(f"{at}/labels", row.get("labels", {}), problems)
+    return ServerSpec(name, str(platform), rack, labels) if not problems.count else _NO_SERVER
 
 
-def _find_twice(at: str, names: Sequence[str], problems: list[FieldProblem]) -> None:
-    seen: set[str] = set()
-    for i, name in enumerate(names):
-        if name in seen:
-            message = f"{name!r} is there twice"
-            problems.append(FieldProblem(f"{at}/{i}/name", "duplicate", message))
-        seen.add(name)
+_NO_SERVER: Final = ServerSpec("", "", "")
+
+
+def _one_of(names: Sequence[str]) -> str:
+    shown = ", ".join(seen(name) for name in names[:MOST_SHOWN])
+    more = f" or {len(names) - MOST_SHOWN} others" if len(names) > MOST_SHOWN else ""
+    return f"one of the platforms {shown}{more}" if names else "a platform of the file"
+
+
+def _find_twice(rows: Sequence[tuple[str, Mapping[Any, Any]]], problems: Problems) -> None:
+    first: dict[str, str] = {}
+    for at, row in rows:
+        name = row.get("name")
+        if not isinstance(name, str):
+            continue
+        if name in first:
+            message = f"expected a name of its own, got {seen(name)} as at {first[name]}"
+            problems.add(f"{at}/name", "duplicate", message)
+        first.setdefault(name, at)
