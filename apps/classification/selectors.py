@@ -12,6 +12,7 @@ from apps.classification.core.matrix import Matrix, MatrixName
 from apps.classification.core.profile import HALF_WIDTH_90, Profile
 from apps.classification.models import MatrixRevision
 from apps.classification.models import Profile as ProfileRow
+from apps.inventory.models import Platform
 
 
 def current_library() -> Library:
@@ -26,9 +27,18 @@ def current_library() -> Library:
     if missing:
         raise NoLibraryError(
             f"there is no library of profiled applications ({', '.join(missing)}): "
-            "make one, for the demo cluster with `manage.py seed_demo`"
+            "make one with `manage.py profile_library`"
         )
     return _library(tuple(current[name.value] for name in MatrixName))
+
+
+def unprofiled_platforms() -> list[str]:
+    """Platforms of the cluster of which the current library knows nothing; best first."""
+    name = MatrixName.HETEROGENEITY.value
+    library = MatrixRevision.objects.filter(is_current=True, matrix=name).first()
+    known = set(library.columns) if library else set()
+    platforms = Platform.objects.order_by("rank").values_list("name", flat=True)
+    return [platform for platform in platforms if platform not in known]
 
 
 class NoLibraryError(ValueError):

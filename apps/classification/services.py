@@ -85,6 +85,25 @@ def classify(application: Application) -> ProfileRow:
     )
 
 
+def classify_again() -> int:
+    """Fold the measurements of every profiled application into the current library.
+
+    After a new revision: a profile of the one before knows nothing of new platforms, so its jobs
+    would never be placed there. Returns the applications classified.
+
+    Raises
+    ------
+    NoLibraryError : there is no library to fold into.
+    """
+    rows = ProfileRow.objects.filter(is_current=True).order_by("application_id")
+    known = list(rows.values_list("application_id", flat=True))
+    for application_id in known:
+        with transaction.atomic():
+            for application in lock_applications([application_id]):
+                classify(application)
+    return len(known)
+
+
 def _without(library: Library, application: str) -> Library:
     """Return the library without the row of an application that has its own measurements."""
     if all(application not in matrix.rows for matrix in library.matrices.values()):

@@ -70,6 +70,7 @@ def test_progress_is_told_a_step_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
         "40/100 servers",
         "80/100 servers",
         "100/100 servers",
+        "profiling the library on 14 platforms",
         "library of 28 applications, revision 1",
     ]
 

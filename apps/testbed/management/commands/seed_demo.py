@@ -5,14 +5,10 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, Final
 
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.classification.core.matrix import Cell, MatrixName
 from apps.classification.models import MatrixRevision
-from apps.classification.services import store_library
-from apps.emulation.core.library import library
-from apps.emulation.core.platforms import catalogue
-from apps.inventory import selectors
 from apps.inventory.core.cluster_file import ClusterSpec, PlatformSpec, ServerSpec
 from apps.inventory.core.demo import PLATFORMS, platform_counts
 from apps.inventory.models import Server
@@ -52,21 +48,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{made:,}/{servers:,} servers")
             self.stdout.flush()
         if not MatrixRevision.objects.filter(is_current=True).exists():
-            self._profile_library()
-
-    def _profile_library(self) -> None:
-        names = selectors.topology().platform_name
-        platforms = catalogue(names, seed=selectors.cluster().seed)
-        entries = library(selectors.cluster().seed, platforms)
-        rows = {
-            entry.application: [
-                Cell(MatrixName(c.matrix), c.column, c.value, c.standard_error)
-                for c in entry.cells
-            ]
-            for entry in entries
-        }
-        number = store_library(rows, platforms=names)
-        self.stdout.write(f"library of {len(rows)} applications, revision {number}")
+            call_command("profile_library", stdout=self.stdout)
 
 
 def _steps(name: str, servers: int) -> Iterator[ClusterSpec]:
