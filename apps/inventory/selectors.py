@@ -11,6 +11,8 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from apps.common.core.clock import ClusterClock
+from apps.common.core.errors import FieldProblem
+from apps.inventory.core.cluster_file import ClusterSpec
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.models import (
     Change,
@@ -125,6 +127,50 @@ def topology() -> Topology:
         platform_name=tuple(name for _, name in platforms),
         rack_name=tuple(name for _, name in racks),
     )
+
+
+def known_servers(spec: ClusterSpec) -> dict[str, Server]:
+    """Servers of a cluster file that are there already, by name."""
+    names = [server.name for server in spec.servers]
+    rows = Server.objects.filter(name__in=names).select_related("platform", "rack")
+    return {row.name: row for row in rows}
+
+
+def contradictions(spec: ClusterSpec) -> list[FieldProblem]:
+    """Where a cluster file says otherwise than the inventory about what is there already.
+
+    An import leaves that alone, so the file would not become true.
+    """
+    problems = []
+    platforms = {row.name: row for row in Platform.objects.all()}
+    for i, platform in enumerate(spec.platforms):
+        if row := platforms.get(platform.name):
+            problems += [
+                _otherwise(f"/platforms/{i}/{key}", getattr(row, key), getattr(platform, key))
+                for key in _FIGURES
+                if getattr(row, key) != getattr(platform, key)
+            ]
+    known = known_servers(spec)
+    for i, server in enumerate(spec.servers):
+        if found := known.get(server.name):
+            there = {"platform": found.platform.name, "rack": found.rack.name}
+            problems += [
+                _otherwise(f"/servers/{i}/{key}", value, getattr(server, key))
+                for key, value in there.items()
+                if getattr(server, key) != value
+            ]
+    return problems
+
+
+_FIGURES: Final = (
+    *("cores", "memory_bytes", "network_bps", "storage_bytes"),
+    *("idle_watts", "peak_watts"),
+)
+
+
+def _otherwise(pointer: str, there: object, given: object) -> FieldProblem:
+    detail = f"expected {there!r} as in the inventory (or a new name), got {given!r}"
+    return FieldProblem(pointer, "otherwise", detail)
 
 
 def silent_servers(*, silent_before: datetime) -> QuerySet[Server]:

@@ -1,0 +1,103 @@
+"""Reading cluster files: JSON or YAML, by ending or by content."""
+
+import json
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+_JSON_ENDINGS: Final = frozenset({".json"})
+_YAML_ENDINGS: Final = frozenset({".yaml", ".yml"})
+
+
+class ClusterFileError(ValueError):
+    """The file cannot be read; the message names it and the line."""
+
+
+def read_document(path: Path) -> Any:
+    """Decode a JSON or YAML file.
+
+    Raises
+    ------
+    ClusterFileError : no such file, not UTF-8, not the syntax, or a field there twice.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise ClusterFileError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ClusterFileError(f"{path}, line {line}: this is not UTF-8 text") from error
+    try:
+        return _from_json(path, text) if _is_json(path, text) else _from_yaml(path, text)
+    except RecursionError as error:
+        raise ClusterFileError(f"{path} is nested too deeply to be a cluster") from error
+
+
+def _is_json(path: Path, text: str) -> bool:
+    ending = path.suffix.lower()
+    if ending in _JSON_ENDINGS | _YAML_ENDINGS:
+        return ending in _JSON_ENDINGS
+    return text.lstrip().startswith("{")
+
+
+def _from_json(path: Path, text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise ClusterFileError(f"{path}, {place}: {error.msg}") from error
+    except ValueError as error:  # a field twice, or a number of thousands of digits
+        raise ClusterFileError(f"{path}: {error}") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in row if keys.count(key) > 1)
+        raise ValueError(f"the field {twice!r} is there twice in one object")
+    return row
+
+
+class _Loader(yaml.SafeLoader):
+    """A safe loader that tells the line of whatever it cannot read."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Make a value; PyYAML lets the errors of dates, numbers and tags through bare."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            message = f"this value cannot be read ({error})"
+            raise yaml.constructor.ConstructorError(
+                None, None, message, node.start_mark
+            ) from error
+
+    def construct_mapping(
+        self,
+        node: yaml.MappingNode,
+        deep: bool = False,
+    ) -> dict[Hashable, Any]:
+        """Make an object; PyYAML would keep the last of two fields of one name."""
+        names: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in names:
+                    message = f"the field {key.value!r} is there twice in one object"
+                    raise yaml.constructor.ConstructorError(None, None, message, key.start_mark)
+                names.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _from_yaml(path: Path, text: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        what = error.problem or error.context or "not YAML"
+        raise ClusterFileError(f"{path}{place}: {what}") from error
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        raise ClusterFileError(f"{path}, line {line}: {error.reason}") from error
