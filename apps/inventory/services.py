@@ -120,7 +120,9 @@ def import_cluster(spec: ClusterSpec) -> int:
     """
     with transaction.atomic():
         selectors.cluster()
-        Cluster.objects.select_for_update().filter(id=1).update(name=spec.name)
+        row = Cluster.objects.select_for_update().get(id=1)
+        row.name = spec.name or row.name
+        row.save(update_fields=["name"])
         _add_platforms(spec)
         racks = sorted({server.rack for server in spec.servers})
         Rack.objects.bulk_create([Rack(name=name) for name in racks], ignore_conflicts=True)

@@ -74,7 +74,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ClusterFileError, match="cannot read .*: Is a directory"):
+    with pytest.raises(ClusterFileError, match=r"cannot read .*: Is a directory"):
         read_document(tmp_path)
 
 

@@ -55,6 +55,12 @@ def test_importing_again_adds_nothing() -> None:
     assert changes() == before
 
 
+def test_a_file_without_a_name_leaves_the_cluster_its_own() -> None:
+    import_cluster(SPEC)
+    import_cluster(replace(SPEC, name=""))
+    assert Cluster.objects.get().name == "north-quay"
+
+
 def test_agents_learn_of_new_servers_by_one_change() -> None:
     import_cluster(SPEC)
     first = Server.objects.get(name="a").id

@@ -2,7 +2,7 @@
 
 ::
 
-    name: north-quay
+    name: north-quay  # optional
     platforms:  # best first
     - {name, cores, memory_bytes, network_bps, storage_bytes, idle_watts, peak_watts}
     servers:
@@ -55,7 +55,7 @@ class ServerSpec:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """A whole cluster; platforms from the highest-end down."""
+    """A whole cluster; platforms from the highest-end down; an empty name changes none."""
 
     name: str
     platforms: tuple[PlatformSpec, ...]
@@ -84,7 +84,7 @@ def parse_cluster(data: Any) -> ClusterSpec:
         message = f"expected an object with platforms and servers, got {seen(data)}"
         raise InvalidInputError([FieldProblem("", "type", message)])
     check_fields("", data, ("name", "platforms", "servers"), problems)
-    name = text_of("", data, "name", problems) if "name" in data else "cluster"
+    name = text_of("", data, "name", problems) if "name" in data else ""
     rows = rows_of(data, "platforms", problems)
     known = {row["name"]: None for _, row in rows if isinstance(row.get("name"), str)}
     platforms = [_platform(at, row, problems) for at, row in rows]

@@ -49,7 +49,7 @@ def test_a_whole_file_is_read() -> None:
 def test_the_name_of_the_cluster_and_labels_may_be_left_out() -> None:
     plain = {key: SERVER[key] for key in ("name", "platform", "rack")}
     spec = parse_cluster({"platforms": [PLATFORM], "servers": [plain]})
-    assert (spec.name, spec.servers[0].labels) == ("cluster", {})
+    assert (spec.name, spec.servers[0].labels) == ("", {})
 
 
 def test_the_largest_numbers_are_taken() -> None:
