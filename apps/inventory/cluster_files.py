@@ -1,7 +1,6 @@
 """Reading cluster files: JSON or YAML, by ending or by content."""
 
 import json
-from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,20 +73,20 @@ class _Loader(yaml.SafeLoader):
                 None, None, message, node.start_mark
             ) from error
 
-    def construct_mapping(
-        self,
-        node: yaml.MappingNode,
-        deep: bool = False,
-    ) -> dict[Hashable, Any]:
-        """Make an object; PyYAML would keep the last of two fields of one name."""
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Read an object; PyYAML would keep the last of two fields of one name.
+
+        Here and not when it is constructed: by then merge keys may have added fields twice.
+        """
+        node = super().compose_mapping_node(anchor)
         names: set[str] = set()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+            if isinstance(key, yaml.ScalarNode):
                 if key.value in names:
                     message = f"the field {key.value!r} is there twice in one object"
-                    raise yaml.constructor.ConstructorError(None, None, message, key.start_mark)
+                    raise yaml.composer.ComposerError(None, None, message, key.start_mark)
                 names.add(key.value)
-        return super().construct_mapping(node, deep)
+        return node
 
 
 def _from_yaml(path: Path, text: str) -> Any:

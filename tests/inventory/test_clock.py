@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from apps.inventory.models import ChangeKind, Cluster
-from apps.inventory.selectors import CLOCK_UNSEEN_S, cluster_clock, cluster_now
+from apps.inventory.selectors import CLOCK_UNSEEN_S, cluster_clock, cluster_now, is_live
 from apps.inventory.services import (
     NewChange,
     append_changes,
@@ -90,6 +90,10 @@ def test_a_running_clock_is_remembered() -> None:
     running(since_s=100.0, unseen_s=5.0)
     keep_clock()
     assert Cluster.objects.get().seen_cluster_s == pytest.approx(7000.0, abs=200.0)
+
+
+def test_a_clock_that_stands_still_is_not_live() -> None:
+    assert not is_live(factories.cluster(), wall_s=wall_s())
 
 
 @pytest.mark.parametrize("speed", [60.0, 0.0])

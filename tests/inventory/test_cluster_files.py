@@ -78,6 +78,12 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         read_document(tmp_path)
 
 
-def test_a_merge_key_is_no_field_twice(tmp_path: Path) -> None:
-    content = "a: &a {x: 1}\nb: {<<: *a, x: 2}\n"
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a: &a {x: 1}\nb: {<<: *a, x: 2}\n",
+        "a: &a {x: 1}\nd: {e: &e {<<: *a, x: 2}}\nb: {<<: *e}\n",  # e is made after b
+    ],
+)
+def test_a_merge_key_is_no_field_twice(tmp_path: Path, content: str) -> None:
     assert read_document(written(tmp_path, "c.yaml", content))["b"] == {"x": 2}
