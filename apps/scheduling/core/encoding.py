@@ -18,7 +18,7 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Singles
 
 BASE: Final = 10**10
 HALF: Final = N_SOURCES // 2
-MARGIN: Final = 20.0  # points of headroom that GUARDED wants in every source
+MARGIN: Final = 10.0  # points of headroom that GUARDED wants in every source
 _PLACES: Final = 100 ** np.arange(HALF - 1, -1, -1, dtype=np.int64)
 
 

@@ -153,7 +153,7 @@ def look(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         j = best[i]
         units[i], servers[i] = drawn[j], unit_server[drawn[j]]
         keys[i], shown[i], room[i] = key[j], quality[j], headroom[j]
-        close[i] = (key[j, 0] + key[j, 1] / B) / B
+        close[i] = (key[j, 0] % B + key[j, 1] / B) / B
     return units, servers, keys, shown, (target_h + target_l / B) / B, close, room
 
 
@@ -322,7 +322,8 @@ def _closeness(
         return h, low
     if kept and (h > target_h or (h == target_h and low >= target_l)):
         over_h, over_l = _minus(h, low, target_h, target_l)
-        return B - 1 - over_h, B - 1 - over_l
+        first = B if form == GUARDED else 0
+        return first + B - 1 - over_h, B - 1 - over_l
     if form == PRINTED:
         return _minus(target_h, target_l, h, low)
     return h, low

@@ -57,9 +57,12 @@ def tarcil(
     asked = encoding.demand(request.caused)
     quality = encoding.quality(pressures, asked.order)
     headroom = request.tolerated - pressures
-    close = encoding.closeness(quality, asked.target, form, encoding.keeps(headroom))
+    kept = encoding.keeps(headroom)
+    close = encoding.closeness(quality, asked.target, form, kept)
+    # a guarded miss may have U above the Q of a hit; every hit still comes first
+    hit = kept & encoding.is_at_least(quality, asked.target) & (form is Form.GUARDED)
     speed = speed_steps(request, len(topology.platform_name))[topology.server_platform[servers]]
-    key = np.stack((close.high, close.low, speed, chance.coins(seed, units)), axis=1)
+    key = np.stack((close.high + encoding.BASE * hit, close.low, speed, chance.coins(seed, units)), axis=1)
     return Scores(
         units=units,
         servers=servers,

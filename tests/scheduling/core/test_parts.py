@@ -29,14 +29,14 @@ def servers(outcome: Placed, snapshot: Snapshot) -> list[int]:
     return sorted(snapshot.topology.unit_server[outcome.units].tolist())
 
 
-# four servers of 3 units feel 0, 40, 60 and 90; a job of 50 tolerates 49
+# four servers of 3 units feel 0, 40, 60 and 90; a job of 45 tolerates 54
 LEVELS = noisy(idle(topology((3, 3, 3, 3))), 0.0, 80.0, 120.0, 180.0)
 
 
 @pytest.mark.parametrize(
     ("name", "caused", "server"),
     [
-        ("tarcil", 50.0, 1),  # the loudest that the job still tolerates
+        ("tarcil", 45.0, 1),  # the loudest that leaves the job its margin
         ("tarcil", 5.0, 2),  # on the loudest it would have no margin left
         ("tarcil", 95.0, 0),
         ("quietest", 5.0, 0),
@@ -55,6 +55,17 @@ def test_below_the_target_only_the_printed_form_prefers_the_far_miss(
     loud = replace(LEVELS, server_open=np.array([False, False, True, True]))
     asked = request(caused=np.full(10, 80.0), sample_size=100)
     assert servers(placed(make(name), loud, asked), LEVELS) == [server]
+
+
+def test_a_unit_that_leaves_a_margin_comes_before_every_quieter_one_that_does_not() -> None:
+    # the second source alone is too loud on the first server, which Eq. 5 sees last
+    pressure = np.zeros((2, 10), dtype=np.float32)
+    pressure[0, 1], pressure[1] = 2 * 60.0, 2 * 30.0
+    snapshot = replace(idle(topology((3, 3))), server_caused=pressure)
+    caused = np.full(10, 45.0)
+    caused[0] = 46.0
+    asked = request(caused=caused, sample_size=100)
+    assert servers(placed(make("tarcil"), snapshot, asked), snapshot) == [1]
 
 
 def test_units_too_loud_for_the_job_are_marked() -> None:
@@ -77,7 +88,7 @@ def test_among_equals_the_faster_platform_is_taken(name: str) -> None:
 
 
 def test_the_best_neighbourhood_is_taken_as_a_whole() -> None:
-    near = request(2, locality=Within.SERVER, caused=np.full(10, 50.0), sample_size=100)
+    near = request(2, locality=Within.SERVER, caused=np.full(10, 45.0), sample_size=100)
     outcomes = [placed(make("tarcil"), LEVELS, near, seed) for seed in range(5)]
     assert [servers(outcome, LEVELS) for outcome in outcomes] == [[1, 1]] * 5
 
