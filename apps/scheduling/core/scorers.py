@@ -62,7 +62,9 @@ def tarcil(
     # a guarded miss may have U above the Q of a hit; every hit still comes first
     hit = kept & encoding.is_at_least(quality, asked.target) & (form is Form.GUARDED)
     speed = speed_steps(request, len(topology.platform_name))[topology.server_platform[servers]]
-    key = np.stack((close.high + encoding.BASE * hit, close.low, speed, chance.coins(seed, units)), axis=1)
+    key = np.stack(
+        (close.high + encoding.BASE * hit, close.low, speed, chance.coins(seed, units)), axis=1
+    )
     return Scores(
         units=units,
         servers=servers,
