@@ -51,9 +51,9 @@ def free_ports() -> int:
             return port
 
 
-def _descendants(pid: int) -> list[int]:
-    """Find the processes started by that one, by those, and so on."""
-    parents: dict[int, list[int]] = {}
+def _children() -> dict[int, list[int]]:
+    """Process ids by their parent's."""
+    found: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -61,11 +61,25 @@ def _descendants(pid: int) -> list[int]:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue  # it has just ended
-        parents.setdefault(int(fields[1]), []).append(int(entry.name))
-    found = list(parents.get(pid, ()))
-    for child in found:
-        found += parents.get(child, ())
+        found.setdefault(int(fields[1]), []).append(int(entry.name))
     return found
+
+
+def _descendants(pid: int) -> list[int]:
+    """Find the processes started by that one, by those, and so on."""
+    started = _children()
+    found = list(started.get(pid, ()))
+    for child in found:
+        found += started.get(child, ())
+    return found
+
+
+def _command(pid: int) -> str:
+    """Read a command line; empty when the process has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
 
 
 @dataclass(slots=True)
@@ -169,16 +183,21 @@ class RunningInstance:
         finally:
             shutil.rmtree(self.home, ignore_errors=True)
 
+    def children(self) -> dict[int, str]:
+        """Command lines of the processes the launcher has started itself, by process id."""
+        launcher = self.process.pid if self.process else 0
+        return {pid: _command(pid) for pid in _children().get(launcher, ())}
+
     def cpu_seconds(self) -> dict[str, float]:
         """Tell how much processor time each part has used so far, its children included."""
         used = dict.fromkeys(PARTS.values(), 0.0)
         for pid in _descendants(self.process.pid if self.process else 0):
             try:
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue  # it has just ended
-            part = next((name for word, name in PARTS.items() if word in words), None)
+            command = _command(pid)
+            part = next((name for word, name in PARTS.items() if word in command), None)
             if part:
                 used[part] += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
         return used
