@@ -7,7 +7,7 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Snapshot, 
 from apps.scheduling.core import policies, scorers
 from apps.scheduling.core.board import Board, Facts, fixed
 from apps.scheduling.core.capacity import wanted
-from apps.scheduling.core.encoding import Form
+from apps.scheduling.core.encoding import MARGIN, Form
 from apps.scheduling.core.filters import FILTERS, Eligibility
 from apps.scheduling.core.localcopy import LocalCopy
 from apps.scheduling.core.scorers import Scores
@@ -75,6 +75,7 @@ class FusedTarcil(policies.Assembled):
             policies.sample_count(request, eligibility),
             seed,
             self._form,
+            MARGIN,  # an argument: a constant would stay in the compiled cache
         )
         return Scores(units, servers, key, quality, target, close, headroom)
 
@@ -96,6 +97,7 @@ class FusedTarcil(policies.Assembled):
             scorers.speed_steps(request, len(facts.topology.platform_name)),
             seed,
             self._form,
+            MARGIN,  # an argument: a constant would stay in the compiled cache
             np.ascontiguousarray(seen.scores.key[seen.picked]),
         )
         return below / (seen.eligibility.units - 1)

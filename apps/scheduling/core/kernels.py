@@ -23,7 +23,7 @@ N = N_SOURCES
 HALF = encoding.HALF
 B = encoding.BASE
 PRINTED, QUIETEST = int(encoding.Form.PRINTED), int(encoding.Form.QUIETEST)
-GUARDED, MARGIN = int(encoding.Form.GUARDED), encoding.MARGIN
+GUARDED = int(encoding.Form.GUARDED)
 DENSE, CROWDED = samplers.DENSE, samplers.CROWDED
 _GAMMA, _MIX_1, _MIX_2 = (np.uint64(c) for c in (chance.GAMMA, chance.MIX_1, chance.MIX_2))
 _COIN = np.uint64(chance.COIN)
@@ -125,6 +125,7 @@ def look(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     count: int,
     seed: int,
     form: int,
+    margin: float,
 ) -> tuple[Ints, Shorts, Ints, Floats, float, Floats, Floats]:
     """Draw ``count`` eligible units, score them exactly and order them, best first.
 
@@ -142,7 +143,7 @@ def look(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         s = unit_server[u]
         h, low = _quality(server_caused[s], server_units[s], order, tolerated, headroom[i])
         quality[i] = (h + low / B) / B
-        kept = form != GUARDED or headroom[i].min() >= MARGIN
+        kept = form != GUARDED or headroom[i].min() >= margin
         key[i, 0], key[i, 1] = _closeness(h, low, target_h, target_l, form, kept)
         key[i, 2] = speed[platform[s]]
         key[i, 3] = np.int64(_word(salt, np.uint64(u)) >> _1)
@@ -170,6 +171,7 @@ def outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     speed: Ints,
     seed: int,
     form: int,
+    margin: float,
     chosen: Ints,
 ) -> Ints:
     """Count the eligible units below each chosen key: (k,) from keys (k, 4). O(S·(N + k)).
@@ -184,7 +186,7 @@ def outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         if not mask[s]:
             continue
         h, low = _quality(server_caused[s], server_units[s], order, tolerated, room)
-        kept = form != GUARDED or room.min() >= MARGIN
+        kept = form != GUARDED or room.min() >= margin
         key[0, 0], key[0, 1] = _closeness(h, low, target_h, target_l, form, kept)
         key[0, 2] = speed[platform[s]]
         for i in range(chosen.shape[0]):
