@@ -37,7 +37,7 @@ from controlplane.embedded.progress import Progress
 from controlplane.embedded.servers import Servers
 
 FIRST_PAGE_TIMEOUT_S = 60.0
-STOP_PATIENCE_S = 2.4
+STOP_PATIENCE_S = 1.6  # then harder, and then the kill: nothing is lost by either
 WATCH_INTERVAL_S = 0.2
 DISK_INTERVAL_S = 5.0
 LEAST_SPACE_BYTES = 64 * MEBIBYTE
