@@ -13,7 +13,7 @@ from controlplane.cli.client import Client
 from controlplane.cli.config import Config, load_config, save_config
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.jobfile import read_job
-from controlplane.cli.output import columns, duration, facts, percent, render, target
+from controlplane.cli.output import columns, duration, facts, ips, percent, render, target
 
 JOBS: Final = "/api/v1/jobs/"
 TERMINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
@@ -52,19 +52,20 @@ def submit(client: Client, args: Namespace) -> int:
 
 def check(client: Client, args: Namespace) -> int:
     """Ask what would happen to a job; nothing is written."""
-    found = client.post("/api/v1/checks/", read_job(args)).body
-    _print(render(found, args.output, _check_table(found)))
+    job = read_job(args)
+    found = client.post("/api/v1/checks/", job).body
+    _print(render(found, args.output, _check_table(found, job.get("spec", job)["target"])))
     return Exit.INFEASIBLE if found["feasible"] is False else Exit.OK
 
 
-def _check_table(found: Mapping[str, Any]) -> str:
-    predicted, guarantee = found["predicted"], found["guarantee"]
+def _check_table(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    guarantee = found["guarantee"]
     shown = {
         "outcome": found["outcome"],
         "units": found["units"],
         "platforms": ", ".join(found["platforms"]) or None,
         "servers": ", ".join(found["servers"][:5]) or None,
-        "predicted": predicted["value"] if predicted else None,
+        "predicted": _predicted(found["predicted"], wanted["kind"]),
         "target met": percent(found["probability_met"]),
         "examined": f"{found['units_examined']} of {found['units_eligible']} eligible units",
         "guarantee": guarantee["statement"] if guarantee else None,
@@ -72,6 +73,15 @@ def _check_table(found: Mapping[str, Any]) -> str:
     lines = [found["summary"], "", facts(shown)]
     lines += [f"feasible: {suggestion['text']}" for suggestion in found["suggestions"]]
     return "\n".join(lines)
+
+
+def _predicted(predicted: Mapping[str, float] | None, kind: str) -> str | None:
+    """Return what is predicted, in the unit of the target."""
+    if predicted is None:
+        return None
+    unit = ips if kind == "ips" else duration
+    low, high = unit(predicted["low"]), unit(predicted["high"])
+    return f"{unit(predicted['value'])} (90% within {low} and {high})"
 
 
 def find_job(client: Client, key: str) -> dict[str, Any]:
@@ -252,9 +262,11 @@ def _why_table(found: Mapping[str, Any]) -> str:
             f"Decision {decision['id']} by {decision['policy']} v{decision['policy_version']}"
             f" in {duration(sample['elapsed_seconds'])}, snapshot {decision['snapshot']},"
             f" seed {decision['seed']}",
-            f"  {decision['guarantee']['statement']},"
-            f" assuming {decision['guarantee']['assumption']}",
         ]
+        # a refusal before any unit was drawn promises nothing
+        if sample["units_examined"]:
+            guarantee = decision["guarantee"]
+            lines.append(f"  {guarantee['statement']}, assuming {guarantee['assumption']}")
     table = found.get("candidates")
     if table:
         rows = [[_short(row[name]) for name in table["columns"]] for row in table["results"]]
@@ -269,7 +281,12 @@ def _short(value: Any) -> Any:
 def servers(client: Client, args: Namespace) -> int:
     """List servers, or show one."""
     if args.server:
-        found = client.get(f"/api/v1/servers/{quote(args.server, safe='')}/")
+        try:
+            found = client.get(f"/api/v1/servers/{quote(args.server, safe='')}/")
+        except CliError as error:
+            if error.code is Exit.NOT_FOUND:
+                error.next_command = "berth servers"
+            raise
         _print(render(found, args.output, facts(_server_facts(found))))
         return Exit.OK
     params = {"state": args.state, "platform": args.platform, "rack": args.rack}

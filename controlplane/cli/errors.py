@@ -83,15 +83,18 @@ class CliError(Exception):
 def from_problem(status: int, problem: dict[str, Any], request_id: str) -> CliError:
     """Return the error of a problem answer (RFC 9457)."""
     code = _BY_CODE.get(str(problem.get("code")), _BY_STATUS.get(status, Exit.FAILED))
+    detail = str(problem.get("detail", ""))
     errors = tuple(
         f"{error.get('pointer') or '/'}: {error.get('detail', '')}"
         for error in problem.get("errors", ())
         if isinstance(error, dict)
     )
+    if detail in errors:  # the only wrong field is the detail
+        detail = ""
     return CliError(
         str(problem.get("title") or f"the server answered {status}"),
         code=code,
-        detail=str(problem.get("detail", "")),
+        detail=detail,
         errors=errors,
         request_id=str(problem.get("request_id") or request_id),
     )

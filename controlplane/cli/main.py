@@ -2,7 +2,7 @@
 
 import os
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,8 +11,9 @@ from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.jobfile import seconds, size
 from controlplane.cli.output import FORMATS
 
-EPILOG = """exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 infeasible, 5 conflict, 6
-time-out, 7 not allowed environment: BERTH_URL, BERTH_TOKEN"""
+EPILOG = """exit codes:  0 ok, 1 failure, 2 usage, 3 not found, 4 infeasible,
+             5 conflict, 6 time-out, 7 not allowed
+environment: BERTH_URL, BERTH_TOKEN"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,11 +45,23 @@ def _typed(read: Callable[[str], Any]) -> Callable[[str], Any]:
     return convert
 
 
+def _most(text: str) -> int:
+    most = int(text)
+    if most < 1:
+        raise ArgumentTypeError(f"must be at least 1, not {most}")
+    return most
+
+
 def _parser() -> ArgumentParser:
     common = ArgumentParser(add_help=False)
     common.add_argument("-o", "--output", choices=FORMATS, default="table")
     common.add_argument("--url", help="address of the server; BERTH_URL otherwise")
-    parser = ArgumentParser(prog="berth", description=__doc__, epilog=EPILOG)
+    parser = ArgumentParser(
+        prog="berth",
+        description=__doc__,
+        epilog=EPILOG,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
     def verb(name: str, run: commands.Verb) -> ArgumentParser:
@@ -107,7 +120,7 @@ def _add_list_options(parser: ArgumentParser) -> None:
     parser.add_argument("--project")
     parser.add_argument("--label", metavar="NAME:VALUE")
     parser.add_argument("-q", "--query", help="part of the name")
-    parser.add_argument("--limit", type=int, default=50)
+    parser.add_argument("--limit", type=_most, default=50, help="at most so many (50)")
 
 
 def _add_server_options(parser: ArgumentParser) -> None:
@@ -115,7 +128,7 @@ def _add_server_options(parser: ArgumentParser) -> None:
     parser.add_argument("--state")
     parser.add_argument("--platform")
     parser.add_argument("--rack")
-    parser.add_argument("--limit", type=int, default=100)
+    parser.add_argument("--limit", type=_most, default=100, help="at most so many (100)")
 
 
 def _add_api_options(parser: ArgumentParser) -> None:

@@ -88,9 +88,14 @@ def target(target: Mapping[str, Any]) -> str:
                 f" {target['latency_seconds'] * 1e3:g} ms"
             )
         case "ips":
-            return f"{target['ips']:.3g} ips"
+            return ips(target["ips"])
         case _:
             return "best effort"
+
+
+def ips(rate: float) -> str:
+    """Return a rate of instructions."""
+    return f"{rate:.3g} ips"
 
 
 def percent(share: float | None) -> str:

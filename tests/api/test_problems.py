@@ -90,6 +90,11 @@ def test_broken_json_is_located(api: APIClient) -> None:
     assert "line 2, column 2" in response.json()["detail"]
 
 
+def test_a_body_that_is_wrong_as_a_whole_is_told_by_the_root(api: APIClient) -> None:
+    response = send_raw(api, "/api/v1/jobs/", b"[]", content_type="application/json")
+    assert response.json()["detail"] == "/: a job must be an object"
+
+
 def test_an_unknown_format_is_refused(api: APIClient) -> None:
     response = api.get("/api/v1/me/", HTTP_ACCEPT="image/png")
     assert (response.status_code, response.json()["code"]) == (406, "not_acceptable")

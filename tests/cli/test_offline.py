@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from controlplane.cli.commands import _predicted, _why_table
 from controlplane.cli.config import Config, load_config, save_config
 from controlplane.cli.errors import CliError, Exit, from_problem
 from controlplane.cli.jobfile import read_job, seconds, size
@@ -162,6 +163,52 @@ def test_an_error_says_title_detail_fields_request_and_what_next() -> None:
     assert from_problem(404, problem, "").text() == (
         "berth: T\n  D\n  /a: wrong\n  request id: r1\n  try: berth list"
     )
+
+
+def test_the_only_wrong_field_is_told_once() -> None:
+    error = {"pointer": "/tasks", "detail": "too low"}
+    problem = {"title": "T", "detail": "/tasks: too low", "errors": [error]}
+    assert from_problem(422, problem, "").text() == "berth: T\n  /tasks: too low"
+
+
+@pytest.mark.parametrize("verb", ["list", "servers"])
+def test_a_list_of_no_rows_is_not_asked_for(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([verb, "--limit", "0"])
+    assert caught.value.code == Exit.USAGE
+    assert "must be at least 1, not 0" in capsys.readouterr().err
+
+
+def test_the_help_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "7 not allowed\nenvironment: BERTH_URL" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [
+        ("completion_time", "1.5 min (90% within 1.0 min and 2.0 min)"),
+        ("ips", "90 ips (90% within 60 ips and 120 ips)"),
+    ],
+)
+def test_a_check_predicts_in_the_unit_of_the_target(kind: str, shown: str) -> None:
+    assert _predicted({"value": 90.0, "low": 60.0, "high": 120.0}, kind) == shown
+
+
+REFUSED: dict[str, Any] = {
+    "summary": "Not placed.",
+    "reason": None,
+    "decision": {
+        "id": "d", "policy": "tarcil", "policy_version": 1, "snapshot": 0, "seed": 0,
+        "sample": {"elapsed_seconds": 0.0, "units_examined": 0},
+        "guarantee": {"statement": "P(best of 0 ...) = 1", "assumption": "uniform"},
+    },
+}  # fmt: skip
+
+
+def test_a_refusal_before_any_draw_promises_nothing() -> None:
+    assert "best of" not in _why_table(REFUSED)
 
 
 def test_the_environment_outranks_the_file_and_options_the_environment(tmp_path: Path) -> None:

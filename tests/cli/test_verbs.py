@@ -74,6 +74,14 @@ def test_programs_get_json_and_yaml(berth: Berth) -> None:
     assert shown == listed[0]
 
 
+def test_a_check_tells_what_would_happen_and_writes_nothing(berth: Berth) -> None:
+    build_cluster()
+    code, out, _ = berth("check", "--app", "a", "--best-effort")
+    assert code == Exit.OK
+    assert "outcome " in out
+    assert Job.objects.count() == 0
+
+
 def test_a_repeated_key_is_reported_and_makes_no_second_job(berth: Berth) -> None:
     first = submit(berth, "--key", "k1")
     code, out, err = berth("submit", "--app", "memcached", "--best-effort", "--key", "k1")
@@ -150,7 +158,8 @@ def test_servers_are_listed_and_shown(berth: Berth) -> None:
         "srv-1", "A", "r1", "active", "0/4", "50%", "25%", "125",
     ]  # fmt: skip
     assert "platform   A" in berth("servers", "srv-1")[1]
-    assert berth("servers", "srv-9")[0] == Exit.NOT_FOUND
+    code, _, err = berth("servers", "srv-9")
+    assert (code, "try: berth servers" in err) == (Exit.NOT_FOUND, True)
 
 
 def test_a_placement_is_explained_with_its_candidates(berth: Berth) -> None:

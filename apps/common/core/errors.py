@@ -24,7 +24,7 @@ class InvalidInputError(ControlPlaneError, ValueError):
     """Input that breaks the rules; carries every problem found, not only the first."""
 
     def __init__(self, problems: list[FieldProblem]) -> None:
-        super().__init__("; ".join(f"{p.pointer}: {p.detail}" for p in problems))
+        super().__init__("; ".join(f"{p.pointer or '/'}: {p.detail}" for p in problems))
         self.problems = problems
 
 
