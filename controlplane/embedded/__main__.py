@@ -32,9 +32,11 @@ def _dispatch(command: str, arguments: list[str]) -> int:
         case "bench":
             return _bench(arguments)
         case "manage":
-            return _with_instance([str(PROJECT / "manage.py"), *arguments])
+            manage = [str(PROJECT / "manage.py"), *arguments]
+            return _python(manage, launcher.running_environment())
         case "berth":
-            return _with_instance(["-m", "controlplane.cli.main", *arguments])
+            client = ["-m", "controlplane.cli.main", *arguments]
+            return _python(client, launcher.client_environment())
     raise LauncherError(f"There is no command {command!r}.")
 
 
@@ -46,8 +48,7 @@ def _bench(arguments: list[str]) -> int:
     return launcher.run_with_servers([sys.executable, "-m", f"benchmarks.{name}", *rest])
 
 
-def _with_instance(arguments: list[str]) -> int:
-    environment = launcher.running_environment()
+def _python(arguments: list[str], environment: dict[str, str]) -> int:
     return subprocess.run(  # noqa: S603  (our own command)
         [sys.executable, *arguments], env=environment, check=False
     ).returncode

@@ -34,6 +34,8 @@ from controlplane.embedded.session import Session
 
 SPACE_TO_START_BYTES = 256 * MEBIBYTE
 FOREGROUND_PATIENCE_S = 10.0
+# what a user may set to reach another server, or this one as somebody else
+CLIENT_SETTINGS = ("BERTH_URL", "BERTH_TOKEN")
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -74,6 +76,18 @@ def running_environment() -> dict[str, str]:
     run = Instance.here().recall("run")
     is_running = "pid" in run and alive(run["pid"])
     return {**os.environ, **(run["environment"] if is_running else {})}
+
+
+def client_environment() -> dict[str, str]:
+    """Return the environment of the berth command: what the user set outranks the instance.
+
+    The instance's token never goes to another address than its own.
+    """
+    own = {name: os.environ[name] for name in CLIENT_SETTINGS if os.environ.get(name)}
+    environment = running_environment()
+    if own.get("BERTH_URL", environment.get("BERTH_URL")) != environment.get("BERTH_URL"):
+        environment.pop("BERTH_TOKEN", None)
+    return {**environment, **own}
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from controlplane.embedded.launcher import (
     check_policy,
     check_port,
     check_trace,
+    client_environment,
     running_environment,
 )
 from controlplane.embedded.processes import LauncherError
@@ -137,3 +138,32 @@ def test_commands_join_a_running_instance_and_ignore_a_dead_one(
     assert running_environment()["REDIS_URL"] == "redis://theirs/0"
     Instance(tmp_path).remember("run", {"pid": 2**22 + 1, "environment": theirs})
     assert running_environment()["REDIS_URL"] == "redis://ours/0"
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretend that an instance runs, and that the user has set nothing."""
+    monkeypatch.setenv("BERTH_HOME", str(tmp_path))
+    monkeypatch.delenv("BERTH_URL", raising=False)
+    monkeypatch.delenv("BERTH_TOKEN", raising=False)
+    theirs = {"BERTH_URL": "http://theirs", "BERTH_TOKEN": "admin"}
+    Instance(tmp_path).remember("run", {"pid": os.getpid(), "environment": theirs})
+
+
+@pytest.mark.parametrize(
+    ("own", "url", "token"),
+    [
+        ({}, "http://theirs", "admin"),
+        ({"BERTH_TOKEN": "viewer"}, "http://theirs", "viewer"),
+        ({"BERTH_URL": "http://theirs"}, "http://theirs", "admin"),
+        ({"BERTH_URL": "http://other"}, "http://other", None),
+        ({"BERTH_URL": "http://other", "BERTH_TOKEN": "t"}, "http://other", "t"),
+    ],
+)
+@pytest.mark.usefixtures("running")
+def test_the_users_settings_outrank_the_instances_whose_token_stays_with_it(
+    own: dict[str, str], url: str, token: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", {**os.environ, **own})
+    environment = client_environment()
+    assert (environment["BERTH_URL"], environment.get("BERTH_TOKEN")) == (url, token)
