@@ -6,13 +6,19 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from django.db import transaction
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from apps.accounts.core.roles import RANK, Role
 from apps.accounts.models import Membership, Project, Token, User
 from apps.accounts.selectors import token_digest
-from apps.common.core.errors import FieldProblem, InvalidInputError, NotFoundError
+from apps.common.core.errors import (
+    ConflictError,
+    FieldProblem,
+    InvalidInputError,
+    NotFoundError,
+)
 
 TOKEN_PREFIX: Final = "berth_"  # noqa: S105 - lets scanners recognise a leaked token
 SHOWN: Final = len(TOKEN_PREFIX) + 6
@@ -97,6 +103,39 @@ def create_user(*, username: str, password: str | None, role: Role, service: boo
         user.save()
         join_project(user=user, project=ensure_project(DEFAULT_PROJECT))
     return user
+
+
+@dataclass(frozen=True, slots=True)
+class NewUser:
+    """Somebody who was just added, and how to get in; no password for a service account."""
+
+    user: User
+    password: str | None
+    token: str
+
+
+def add_user(*, username: str, role: Role, service: bool = False) -> NewUser:
+    """Add a person or a service account with a random password and a token.
+
+    Raises
+    ------
+    InvalidInputError : no user can have that name.
+    ConflictError : somebody has it already.
+    """
+    try:
+        User(username=username).clean_fields(exclude={"password"})
+    except ValidationError as error:
+        raise InvalidInputError(
+            [FieldProblem("/username", "invalid", " ".join(error.messages))]
+        ) from error
+    password = None if service else secrets.token_urlsafe(12)
+    try:
+        with transaction.atomic():
+            user = create_user(username=username, password=password, role=role, service=service)
+            token = create_token(user=user, name="first").secret
+    except IntegrityError as error:
+        raise ConflictError(f"there is a user {username} already") from error
+    return NewUser(user=user, password=password, token=token)
 
 
 def ensure_project(name: str) -> Project:
