@@ -97,4 +97,6 @@ def from_problem(status: int, problem: dict[str, Any], request_id: str) -> CliEr
         detail=detail,
         errors=errors,
         request_id=str(problem.get("request_id") or request_id),
+        # who has a role too few gains nothing by signing in again
+        next_command="berth whoami" if status == 403 else "",
     )

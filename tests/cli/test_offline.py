@@ -165,6 +165,11 @@ def test_an_error_says_title_detail_fields_request_and_what_next() -> None:
     )
 
 
+def test_a_missing_role_sends_nobody_to_the_login() -> None:
+    assert from_problem(403, {"code": "permission_denied"}, "").next_command == "berth whoami"
+    assert from_problem(401, {"code": "not_authenticated"}, "").next_command == "berth login"
+
+
 def test_the_only_wrong_field_is_told_once() -> None:
     error = {"pointer": "/tasks", "detail": "too low"}
     problem = {"title": "T", "detail": "/tasks: too low", "errors": [error]}
