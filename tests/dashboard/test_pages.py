@@ -156,7 +156,7 @@ def test_viewers_get_no_buttons_that_change_things(as_viewer: Client) -> None:
     factories.server("srv-0212")
     assert b"data-server-action" not in as_viewer.get("/servers/srv-0212/").content
     assert b"Cancel matching" not in as_viewer.get("/jobs/").content
-    assert b"Your role is viewer" in as_viewer.get("/submit/").content
+    assert b"Checking and submitting need the role" in as_viewer.get("/submit/").content
 
 
 def test_people_see_the_jobs_of_their_projects_only(client: Client) -> None:
