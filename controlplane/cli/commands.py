@@ -165,8 +165,9 @@ def _job_row(job: Mapping[str, Any]) -> tuple[Any, ...]:
 def watch(client: Client, args: Namespace) -> int:
     """Follow a job until it ends."""
     job_id = find_job(client, args.job)["metadata"]["id"]
-    job = _follow(client, job_id, until=TERMINAL, timeout_s=args.timeout, quiet=False)
-    if args.output != "table":
+    is_for_people = args.output == "table"
+    job = _follow(client, job_id, until=TERMINAL, timeout_s=args.timeout, quiet=not is_for_people)
+    if not is_for_people:
         _print(render(job, args.output, ""))
     return _outcome(job)
 

@@ -1,6 +1,7 @@
 """Jobs from files and from options."""
 
 import json
+import math
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -39,7 +40,10 @@ def size(text: str) -> int:
     unit = lower[len(number) :]
     if unit not in _BYTES:
         raise ValueError(f"unknown unit of size {unit!r}")
-    return int(float(number) * _BYTES[unit])
+    value = float(number) * _BYTES[unit]
+    if not math.isfinite(value):
+        raise ValueError("must be finite")
+    return int(value)
 
 
 def read_job(args: Namespace) -> dict[str, Any]:

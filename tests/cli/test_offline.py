@@ -52,6 +52,12 @@ def test_sizes_are_read_as_people_write_them(text: str, expected: int) -> None:
     assert size(text) == expected
 
 
+@pytest.mark.parametrize("text", ["", "G", "inf", "1e400", "nan", "5 parsecs"])
+def test_other_sizes_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        size(text)
+
+
 OPTIONS: dict[str, Any] = dict.fromkeys(
     ["file", "app", "name", "project", "tasks", "units", "priority", "input", "label", "within",
      "p99", "qps", "ips"]

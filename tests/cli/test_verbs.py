@@ -137,6 +137,13 @@ def test_watching_ends_with_the_job(berth: Berth) -> None:
     assert out.startswith("succeeded")
 
 
+def test_a_program_that_watches_reads_the_job_and_nothing_else(berth: Berth) -> None:
+    job = submit(berth)
+    Job.objects.filter(pk=job).update(state="succeeded", finished_s=1.0, progress=1.0)
+    watched = json.loads(berth("watch", job, "-o", "json")[1])
+    assert watched["metadata"]["id"] == job
+
+
 def test_waiting_gives_up_when_told(berth: Berth) -> None:
     code, _, err = berth(
         "submit", "--app", "a", "--best-effort", "--wait", "placed", "--timeout", "10ms"
