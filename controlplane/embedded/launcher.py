@@ -221,6 +221,8 @@ def _announce(session: Session, password: str | None) -> None:
     if password is not None:
         say(f"  Log in      as admin with the one-time password {password}")
         say(f"  API token   {session.environment['BERTH_TOKEN']}")
+    else:
+        say(f"  API token   in {session.instance.home / 'token'}")
     say(f"  Logs        {session.instance.logs}")
     say("  Ctrl-C stops everything and keeps the data.")
     say("")

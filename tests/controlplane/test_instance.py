@@ -1,3 +1,4 @@
+import io
 import os
 import socket
 import stat
@@ -6,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.embedded import options
 from controlplane.embedded.instance import Instance, require_space, socket_directory
 from controlplane.embedded.launcher import (
+    _announce,
     check_policy,
     check_port,
     check_trace,
@@ -15,6 +18,9 @@ from controlplane.embedded.launcher import (
     running_environment,
 )
 from controlplane.embedded.processes import LauncherError
+from controlplane.embedded.progress import Progress
+from controlplane.embedded.servers import Servers
+from controlplane.embedded.session import Session
 
 
 def test_a_second_start_in_the_same_directory_is_refused(tmp_path: Path) -> None:
@@ -167,3 +173,22 @@ def test_the_users_settings_outrank_the_instances_whose_token_stays_with_it(
     monkeypatch.setattr(os, "environ", {**os.environ, **own})
     environment = client_environment()
     assert (environment["BERTH_URL"], environment.get("BERTH_TOKEN")) == (url, token)
+
+
+@pytest.mark.parametrize(
+    ("password", "token"), [("first-time", "API token   secret"), (None, "API token   in ")]
+)
+def test_every_start_tells_where_the_token_is_but_shows_it_once(
+    tmp_path: Path, password: str | None, token: str
+) -> None:
+    said = io.StringIO()
+    session = Session(
+        options.parse([]),
+        Instance(tmp_path),
+        Servers("", "", ()),
+        {"BERTH_TOKEN": "secret"},
+        Progress(stream=said),
+    )
+    _announce(session, password)
+    assert token in said.getvalue()
+    assert ("secret" in said.getvalue()) is (password is not None)
