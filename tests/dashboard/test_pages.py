@@ -1,6 +1,7 @@
 """Every page as a person with a role gets it."""
 
 import json
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -185,6 +186,17 @@ def test_the_system_page_names_agents_and_backends(as_operator: Client) -> None:
     page = as_operator.get("/system/").content.decode()
     assert "agent-7" in page
     assert "emulated" in page
+
+
+def test_agents_of_earlier_runs_are_not_shown(as_operator: Client) -> None:
+    factories.cluster(wall_anchor_s=factories.MOMENT.timestamp())
+    job = factories.job(state="running")
+    before = factories.MOMENT - timedelta(seconds=1)
+    factories.decision(job, agent="agent-gone", at=before)
+    factories.decision(job, agent="agent-here", at=factories.MOMENT)
+    page = as_operator.get("/system/").content.decode()
+    assert "agent-here" in page
+    assert "agent-gone" not in page
 
 
 def test_the_preview_counts_what_a_cancel_would_touch(as_operator: Client) -> None:

@@ -78,11 +78,12 @@ def system(*, now: datetime) -> System:
         oldest=Min("at"),
     )
     runs = dict(ProfilingRun.objects.values_list("state").annotate(n=Count("id")))
+    clock = cluster()
     return System(
-        cluster=cluster(),
+        cluster=clock,
         cluster_s=cluster_now(),
         policy=settings.DEFAULT_POLICY,
-        agents=_agents(now),
+        agents=_agents(now, clock.wall_anchor_s),
         backends=_backends(now),
         profiling_open=runs.get(RunState.QUEUED, 0) + runs.get(RunState.RUNNING, 0),
         profiling_failed=runs.get(RunState.FAILED, 0),
@@ -101,14 +102,15 @@ SELECT agent, count(*), count(*) FILTER (WHERE outcome = 'placed'), sum(commit_r
        percentile_cont(0.5) WITHIN GROUP (ORDER BY elapsed_s),
        percentile_cont(0.99) WITHIN GROUP (ORDER BY elapsed_s), max(at)
 FROM (SELECT agent, outcome, commit_retries, elapsed_s, at FROM scheduling_decision
-      ORDER BY at DESC, id DESC LIMIT %s) latest
+      WHERE at >= to_timestamp(%s) ORDER BY at DESC, id DESC LIMIT %s) latest
 GROUP BY agent ORDER BY agent
 """
 
 
-def _agents(now: datetime) -> tuple[Agent, ...]:
+def _agents(now: datetime, since_s: float) -> tuple[Agent, ...]:
+    """Agents by their latest decisions since the clock was started: earlier ones are gone."""
     with connection.cursor() as cursor:
-        cursor.execute(_AGENTS, [LATEST])
+        cursor.execute(_AGENTS, [since_s, LATEST])
         rows = cursor.fetchall()
     return tuple(
         Agent(name, count, placed, lost, p50, p99, last, (now - last).total_seconds() > QUIET_S)
