@@ -1,0 +1,157 @@
+"""Rows as Gaussian components: one family from nearest rows to a conditional Gaussian.
+
+p(z) = Σ_r w_r · K(z; x_r, S), where the component of row r lies at x_r = μ + √(1 - h²)·(z_r - μ)
+and S = h²·C + τ·11ᵀ. C is the shrunk covariance of the rows. With h near 0 only the nearest rows
+speak; with h = 1 all components lie at the mean and S is the covariance: the conditional Gaussian.
+Given known cells o, component r weighs K(z_o; x_r,o, S_oo + E) and predicts
+x_r + S_·o (S_oo + E)⁻¹ (z_o - x_r,o).
+
+Source: West, "Approximating posterior distributions by mixtures" (1993) for √(1 - h²); Nadaraya
+(1964) and Watson (1964) for the weights.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from apps.classification.core.estimators.covariance import (
+    FLOOR,
+    group_weights,
+    shrunk_covariance,
+)
+from apps.classification.core.estimators.protocol import (
+    Learner,
+    Predictor,
+    Rows,
+    Spread,
+    known_columns,
+)
+from apps.inventory.core.snapshot import Bools, Floats, Ints
+
+NOISE: Final = 0.01  # of a measured cell, relative: what its standard error leaves out
+# What is believed of a row's shape before any row is seen, worth this many rows: each column by
+# itself, and the whole row stretched along the mean one.
+PRIOR_ROWS: Final = 2.0
+PRIOR_DEVIATION: Final = 0.25
+PRIOR_STRETCH: Final = 3.0
+CHUNK_CELLS: Final = 4_000_000  # of the largest temporary array
+
+
+class Level(StrEnum):
+    """What the height of a whole row tells about its shape."""
+
+    TOLD = "told"  # all that it told in the library
+    HINT = "hint"  # the same, but a component may also be moved up or down
+    FREE = "free"  # nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Settings of one member of the family.
+
+    Attributes
+    ----------
+    width : h, in (0, 1]
+    level : what the height of a row tells
+    tail : degrees of freedom of the Student t that weighs the components; inf is a Gaussian
+    by_application : 0 counts every row, 1 every application the same
+    west : whether components move towards the mean; without, S is h²·C around the rows themselves
+    prior_rows : weight of the prior covariance
+    """
+
+    width: float
+    level: Level
+    tail: float = 4.0
+    by_application: float = 0.5
+    west: bool = True
+    prior_rows: float = PRIOR_ROWS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Mixture:
+    centre: Floats  # (n, m) x_r
+    bent: Floats  # (m, m) S
+    log_weight: Floats  # (n,)
+    tail: float
+
+    def predict(self, z: Floats, known: Bools, error: Floats) -> Spread:
+        at = known_columns(known)
+        n, m = self.centre.shape
+        size = max(1, CHUNK_CELLS // (n * m))
+        parts = [
+            self._part(z[i : i + size], at[i : i + size], error[i : i + size])
+            for i in range(0, len(z), size)
+        ]
+        return Spread(
+            np.concatenate([p.mean for p in parts]), np.concatenate([p.deviation for p in parts])
+        )
+
+    def _part(self, z: Floats, at: Ints, error: Floats) -> Spread:
+        k = at.shape[1]
+        noise = np.take_along_axis(error, at, axis=1) ** 2 + NOISE**2
+        seen = self.bent[at[:, :, None], at[:, None, :]] + noise[:, :, None] * np.eye(k)
+        across = self.bent[:, at].transpose(1, 0, 2)
+        inverse = np.linalg.inv(seen)
+        gain = across @ inverse
+        centre = self.centre[:, at].transpose(1, 0, 2)
+        value = np.take_along_axis(z, at, axis=1)
+        away = value[:, None, :] - centre
+        weight = self._weights(((away @ inverse) * away).sum(axis=2), k)
+        mean = weight @ self.centre + np.einsum(
+            "qmk,qk->qm", gain, value - np.einsum("qn,qnk->qk", weight, centre)
+        )
+        # what a component says of a row whose known cells are 0
+        base = self.centre[None] - centre @ gain.transpose(0, 2, 1)
+        middle = np.einsum("qn,qnm->qm", weight, base)
+        scatter = np.einsum("qn,qnm->qm", weight, (base - middle[:, None, :]) ** 2)
+        rest = np.diag(self.bent)[None, :] - np.einsum("qmk,qmk->qm", gain, across)
+        return Spread(mean, np.sqrt(scatter + np.maximum(rest, FLOOR)))
+
+    def _weights(self, squared: Floats, k: int) -> Floats:
+        """(q, n) share of each component, from (q, n) squared Mahalanobis distances."""
+        if np.isinf(self.tail):
+            logs = -0.5 * squared
+        else:
+            logs = -0.5 * (self.tail + k) * np.log1p(squared / self.tail)
+        logs = logs + self.log_weight
+        weight = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return weight / weight.sum(axis=1, keepdims=True)
+
+
+def local(settings: Local) -> Learner:
+    """Learn one member of the family; O(n·m²), and O(n·m·k) a row to predict."""
+
+    def learn(rows: Rows, rng: np.random.Generator) -> Predictor:
+        weight = group_weights(rows.groups, settings.by_application)
+        mean = weight @ rows.z
+        rest = rows.z - mean
+        level = rest.mean(axis=1, keepdims=True)
+        shape = rest - level if settings.level is Level.FREE else rest
+        covariance = _with_prior(shape, weight, mean, settings.prior_rows)
+        height = max(float(weight @ level[:, 0] ** 2), float(np.trace(covariance)) / mean.size)
+        kept = np.sqrt(1.0 - settings.width**2) if settings.west else 1.0
+        bent = settings.width**2 * covariance + _FREEDOM[settings.level] * height
+        return _Mixture(mean + kept * shape, bent, np.log(weight), settings.tail)
+
+    return learn
+
+
+# of τ, in variances of the rows' heights
+_FREEDOM: Final = {Level.TOLD: 0.0, Level.HINT: 1.0, Level.FREE: 100.0}
+
+
+def _with_prior(shape: Floats, weight: Floats, mean: Floats, prior_rows: float) -> Floats:
+    """(m, m) covariance of (n, m) rows, unbiased, predictive, and mixed with the prior."""
+    sample, rows = shrunk_covariance(shape, weight)
+    m = mean.size
+    ramp = mean - mean.mean()
+    stretch = np.outer(ramp, ramp) / max(float((ramp**2).mean()), FLOOR)
+    usual = (rows * float(np.trace(sample)) / m + PRIOR_ROWS * PRIOR_DEVIATION**2) / (
+        rows + PRIOR_ROWS
+    )
+    prior = min(usual, PRIOR_DEVIATION**2) * (np.eye(m) + PRIOR_STRETCH * stretch)
+    # + 1: the mean is itself uncertain; - 1: it was taken from the same rows
+    sample = sample * (rows + 1.0) / max(rows - 1.0, 1.0)
+    return (rows * sample + prior_rows * prior) / (rows + prior_rows)
