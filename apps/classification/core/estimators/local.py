@@ -36,6 +36,7 @@ NOISE: Final = 0.01  # of a measured cell, relative: what its standard error lea
 PRIOR_ROWS: Final = 2.0
 PRIOR_DEVIATION: Final = 0.25
 PRIOR_STRETCH: Final = 3.0
+PRIOR_FADE: Final = 1.5
 CHUNK_CELLS: Final = 4_000_000  # of the largest temporary array
 
 
@@ -148,10 +149,11 @@ def _with_prior(shape: Floats, weight: Floats, mean: Floats, prior_rows: float) 
     m = mean.size
     ramp = mean - mean.mean()
     stretch = np.outer(ramp, ramp) / max(float((ramp**2).mean()), FLOOR)
-    usual = (rows * float(np.trace(sample)) / m + PRIOR_ROWS * PRIOR_DEVIATION**2) / (
-        rows + PRIOR_ROWS
-    )
+    seen = float(np.trace(sample)) / m
+    usual = (rows * seen + PRIOR_ROWS * PRIOR_DEVIATION**2) / (rows + PRIOR_ROWS)
     prior = min(usual, PRIOR_DEVIATION**2) * (np.eye(m) + PRIOR_STRETCH * stretch)
     # + 1: the mean is itself uncertain; - 1: it was taken from the same rows
     sample = sample * (rows + 1.0) / max(rows - 1.0, 1.0)
-    return (rows * sample + prior_rows * prior) / (rows + prior_rows)
+    # fades faster than 1 / rows: with twenty rows the sample knows the shape better
+    share = prior_rows / (prior_rows + rows**PRIOR_FADE) if prior_rows else 0.0
+    return (1.0 - share) * sample + share * prior

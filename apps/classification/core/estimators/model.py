@@ -16,7 +16,7 @@ from apps.classification.core.estimators.protocol import (
     check_values,
     forward,
 )
-from apps.classification.core.estimators.tuning import Tuning, combined, rows_of, tune
+from apps.classification.core.estimators.tuning import DRAWS, Tuning, combined, rows_of, tune
 from apps.classification.core.matrix import Scale
 from apps.classification.core.profile import HALF_WIDTH_90
 from apps.inventory.core.snapshot import Bools, Floats, Ints
@@ -40,11 +40,13 @@ class Estimator:
     members : what is learnt; a plain method has one
     sharpness : how much better members count more, see `tuning.tune`
     shift : share of the variance by which values lie below the median on the log scale
+    draws : held-out rows that weigh and calibrate it, about
     """
 
     members: tuple[Learner, ...]
     sharpness: float = 3.0
     shift: float = 0.0
+    draws: int = DRAWS
 
     def fit(
         self, library: Floats, *, scale: Scale, groups: Ints | None = None, seed: int = 0
@@ -175,8 +177,10 @@ class Model:
         k = min(k, LARGEST_K, self.columns.size - 1)
         if k not in self._tunings:
             rng = np.random.default_rng([self.seed, k])
-            members, sharpness = self.estimator.members, self.estimator.sharpness
-            self._tunings[k] = tune(members, self.rows, k, sharpness, rng)
+            how = self.estimator
+            self._tunings[k] = tune(
+                how.members, self.rows, k, rng, sharpness=how.sharpness, draws=how.draws
+            )
         return self._tunings[k]
 
     def _members(self) -> Sequence[Predictor]:

@@ -15,7 +15,6 @@ from apps.classification.core.profile import HALF_WIDTH_90
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
 FOLDS: Final = 10
-ROWS_OF_A_FOLD: Final = 30
 DRAWS: Final = 150  # held-out rows wanted in all; few rows are drawn up to six times
 REPEATS: Final = 6
 WORST: Final = 1.5  # in comparison space: one impossible cell does not decide
@@ -41,7 +40,13 @@ class _HeldOut(NamedTuple):
 
 
 def tune(
-    members: Sequence[Learner], rows: Rows, k: int, sharpness: float, rng: np.random.Generator
+    members: Sequence[Learner],
+    rows: Rows,
+    k: int,
+    rng: np.random.Generator,
+    *,
+    sharpness: float,
+    draws: int = DRAWS,
 ) -> Tuning:
     """Weigh the members for rows with k known cells.
 
@@ -49,10 +54,11 @@ def tune(
     ----------
     sharpness : how fast weight falls with error, with the square root of the number of
         applications: w ∝ error^(-sharpness·√G); inf takes the best member only
+    draws : rows to predict, about; at most twice as many
 
     With a single application nothing can be held out: equal weights, wide intervals.
     """
-    held = _held_out(members, rows, k, rng)
+    held = _held_out(members, rows, k, rng, draws)
     if held is None:
         return Tuning(np.full(len(members), 1.0 / len(members)), UNTESTED)
     _, index, count = np.unique(held.groups, return_inverse=True, return_counts=True)
@@ -91,10 +97,10 @@ def _quantile(values: Floats, weight: Floats, share: float) -> float:
 
 
 def _held_out(
-    members: Sequence[Learner], rows: Rows, k: int, rng: np.random.Generator
+    members: Sequence[Learner], rows: Rows, k: int, rng: np.random.Generator, draws: int
 ) -> _HeldOut | None:
     parts = [
-        _one_fold(members, rows, out, k, rng)
+        _one_fold(members, rows, _drawn(rows, out, k, rng, draws), out, rng)
         for out in _folds(rows.groups)
         if ((rows.known.sum(axis=1) > k) & out).any()
     ]
@@ -115,18 +121,31 @@ def _folds(groups: Ints) -> Iterator[Bools]:
         yield np.isin(groups, names[fold::folds])
 
 
-def _one_fold(
-    members: Sequence[Learner], rows: Rows, out: Bools, k: int, rng: np.random.Generator
-) -> _HeldOut:
+class _Drawn(NamedTuple):
+    """S row numbers, some repeated, and the (S, m) cells taken as known."""
+
+    at: Ints
+    known: Bools
+
+
+def _drawn(rows: Rows, out: Bools, k: int, rng: np.random.Generator, draws: int) -> _Drawn:
     at = np.flatnonzero(out & (rows.known.sum(axis=1) > k))
-    if at.size > ROWS_OF_A_FOLD:
-        at = np.sort(rng.choice(at, ROWS_OF_A_FOLD, replace=False))
-    at = np.repeat(at, max(1, min(REPEATS, DRAWS // min(len(rows.z), DRAWS))))
+    most = max(1, 2 * draws // FOLDS)
+    if at.size > most:
+        at = np.sort(rng.choice(at, most, replace=False))
+    at = np.repeat(at, max(1, min(REPEATS, draws // min(len(rows.z), draws))))
     # the k known cells of each row with the smallest draw
     draw = np.where(rows.known[at], rng.random((at.size, rows.z.shape[1])), np.inf)
     chosen = np.argsort(draw, axis=1, kind="stable")[:, :k]
     known = np.zeros(draw.shape, dtype=np.bool_)
     np.put_along_axis(known, chosen, True, axis=1)
+    return _Drawn(at, known)
+
+
+def _one_fold(
+    members: Sequence[Learner], rows: Rows, drawn: _Drawn, out: Bools, rng: np.random.Generator
+) -> _HeldOut:
+    at, known = drawn
     kept = Rows(rows.z[~out], rows.known[~out], rows.groups[~out])
     z = np.where(known, rows.z[at], 0.0)
     spreads = [learn(kept, rng).predict(z, known, np.zeros(z.shape)) for learn in members]
