@@ -27,6 +27,9 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 SHIFT: Final = 0.5
 LARGEST_VARIANCE: Final = 0.5
 LARGEST_K: Final = 16  # more known cells are tuned as 16
+# More rows are thinned to this many: components of a mixture beyond a thousand cost time and were
+# measured to add nothing.
+LARGEST_LIBRARY: Final = 1000
 # what one row alone says nothing of: a factor of e^(1.645 · 0.5) = 2.3, or 41 points, either way
 LONE_DEVIATION: Final = 0.5
 
@@ -41,12 +44,14 @@ class Estimator:
     sharpness : how much better members count more, see `tuning.tune`
     shift : share of the variance by which values lie below the median on the log scale
     draws : held-out rows that weigh and calibrate it, about
+    linear : whether it works on performance itself, so that runtimes must be inverted first
     """
 
     members: tuple[Learner, ...]
     sharpness: float = 3.0
     shift: float = 0.0
     draws: int = DRAWS
+    linear: bool = False
 
     def fit(
         self, library: Floats, *, scale: Scale, groups: Ints | None = None, seed: int = 0
@@ -66,7 +71,7 @@ class Estimator:
         EmptyLibraryError : the library has no row with a known cell.
         ValueError : a cell that cannot be a measurement, or a column without a known cell.
         """
-        rows, columns = _canonical(library, scale, groups)
+        rows, columns = _canonical(library, scale, groups, np.random.default_rng(seed))
         return Model(self, rows, columns, scale, seed)
 
 
@@ -190,7 +195,9 @@ class Model:
         return self._learnt
 
 
-def _canonical(library: Floats, scale: Scale, groups: Ints | None) -> tuple[Rows, Ints]:
+def _canonical(
+    library: Floats, scale: Scale, groups: Ints | None, rng: np.random.Generator
+) -> tuple[Rows, Ints]:
     """Rows and columns in an order that depends on their cells only; and that of the columns."""
     if library.ndim != 2:
         raise ValueError(f"library must have two dimensions, got shape {library.shape}")
@@ -212,6 +219,9 @@ def _canonical(library: Floats, scale: Scale, groups: Ints | None) -> tuple[Rows
     if np.unique(of_row).size < 2:
         of_row = np.arange(len(z))  # one application only: hold out its rows instead
     rows, columns = _by_cells(z), _by_cells(z.T)
+    if rows.size > LARGEST_LIBRARY:
+        thinned = np.sort(rng.choice(rows, LARGEST_LIBRARY, replace=False))
+        rows = thinned if known[thinned].any(axis=0).all() else rows
     z, known = z[np.ix_(rows, columns)], known[np.ix_(rows, columns)]
     first = {name: i for i, name in reversed(list(enumerate(of_row[rows].tolist())))}
     names = np.array([first[name] for name in of_row[rows].tolist()], dtype=np.int64)

@@ -18,7 +18,7 @@ FOLDS: Final = 10
 DRAWS: Final = 150  # held-out rows wanted in all; few rows are drawn up to six times
 REPEATS: Final = 6
 WORST: Final = 1.5  # in comparison space: one impossible cell does not decide
-FEW: Final = 0.5  # how much wider for few applications: the quantile is itself an estimate
+FEW: Final = 1.0  # how much wider for few applications: the quantile is itself an estimate
 UNTESTED: Final = 2.0 * HALF_WIDTH_90
 
 
