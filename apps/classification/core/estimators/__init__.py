@@ -49,9 +49,18 @@ ESTIMATORS: Final[dict[str, Estimator]] = {
     "knn": Estimator((nearest_rows(NEIGHBOURS),)),
     "knn_plain": Estimator((nearest_rows(NEIGHBOURS, moved=False),)),
     "als": Estimator((alternating,)),
-    "pq_paragon": Estimator((reconstruction(Bias.NONE),), draws=RETRAINED, linear=True),
-    "pq_quasar": Estimator((reconstruction(Bias.ROW),), draws=RETRAINED, linear=True),
-    "pq_biased": Estimator((reconstruction(Bias.ROW_AND_COLUMN),), draws=RETRAINED, linear=True),
+    "pq_paragon": Estimator(
+        (reconstruction(Bias.NONE, aligned=False),), draws=RETRAINED, linear=True
+    ),
+    "pq_quasar": Estimator(
+        (reconstruction(Bias.ROW, aligned=False),), draws=RETRAINED, linear=True
+    ),
+    "pq_biased": Estimator(
+        (reconstruction(Bias.ROW_AND_COLUMN, aligned=True),), draws=RETRAINED, linear=True
+    ),
+    "pq_aligned": Estimator(
+        (reconstruction(Bias.NONE, aligned=True),), draws=RETRAINED, linear=True
+    ),
     "column_mean": Estimator((column_mean,)),
 }
 DEFAULT: Final = "blend"

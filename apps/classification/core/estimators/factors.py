@@ -42,15 +42,17 @@ class Bias(StrEnum):
 class _Reconstruction:
     library: Floats  # (n, m) in (0, 1]
     bias: Bias
+    aligned: bool
 
     def predict(self, z: Floats, known: Bools, error: Floats) -> Spread:
         mean = np.array([self._row(z[i], known[i]) for i in range(len(z))])
         return Spread(mean.reshape(z.shape), np.ones(z.shape))
 
     def _row(self, z: Floats, known: Bools) -> Floats:
-        """Retrain with the row, as the papers do; its scale is set against the column means."""
-        columns = self.library.mean(axis=0)
-        scale = float((z - np.log(columns))[known].mean()) if known.any() else 0.0
+        """Retrain with the row, as the papers do."""
+        against = np.log(self.library.mean(axis=0)) if self.aligned else np.zeros(z.size)
+        away = (z - against)[known]
+        scale = float(away.mean() if self.aligned else away.max()) if known.any() else 0.0
         # an exponent beyond this is no performance any more
         new = np.exp(np.clip(z - scale, -30.0, 30.0))
         matrix = np.vstack([self.library, np.where(known, new, 0.0)])
@@ -60,22 +62,26 @@ class _Reconstruction:
         return np.log(np.maximum(full, SMALLEST)) + scale
 
 
-def reconstruction(bias: Bias) -> Learner:
+def reconstruction(bias: Bias, *, aligned: bool) -> Learner:
     """SVD, then PQ-reconstruction by stochastic gradient descent, retrained for every new row.
 
     As printed, over the known cells in order: e = r - q·p (Quasar: r - μ - b_u - q·p),
     q ← q + η(e·p - λ·q), p ← p + η(e·q - λ·p), until ‖e‖₂ stops shrinking. The start is the SVD
     of rank 4 of the matrix whose missing cells hold the column mean (without a bias) or 0 (after
-    the biases): with the full rank and gaps at 0, the start would already explain every known
+    the biases). With the full rank and gaps at 0, the start would already explain every known
     cell and never move. Quasar's model has no column bias, so a new row shrinks to a flat one.
     O(epochs·n·m·r) for each row.
 
-    Source: Paragon §2.1; Quasar §3.1; P2. η, λ and r are not printed.
+    Performance is relative to the best configuration of the row. Of a new row only the best known
+    one is there to be taken; ``aligned`` sets its scale so that the known cells lie around the
+    column means instead, which the papers do not, and which errs less.
+
+    Source: Paragon §2.1 and §2.2; Quasar §3.1; P2. η, λ and r are not printed.
     """
 
     def learn(rows: Rows, rng: np.random.Generator) -> Predictor:
         best = rows.z.max(axis=1, keepdims=True)
-        return _Reconstruction(np.maximum(np.exp(rows.z - best), SMALLEST), bias)
+        return _Reconstruction(np.maximum(np.exp(rows.z - best), SMALLEST), bias, aligned)
 
     return learn
 

@@ -21,6 +21,7 @@ from apps.classification.core.estimators.covariance import (
     group_weights,
     shrunk_covariance,
 )
+from apps.classification.core.estimators.mixture import condition
 from apps.classification.core.estimators.protocol import (
     Learner,
     Predictor,
@@ -28,7 +29,7 @@ from apps.classification.core.estimators.protocol import (
     Spread,
     known_columns,
 )
-from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.inventory.core.snapshot import Bools, Floats
 
 NOISE: Final = 0.01  # of a measured cell, relative: what its standard error leaves out
 # What is believed of a row's shape before any row is seen, worth this many rows: each column by
@@ -37,7 +38,6 @@ PRIOR_ROWS: Final = 2.0
 PRIOR_DEVIATION: Final = 0.25
 PRIOR_STRETCH: Final = 3.0
 PRIOR_FADE: Final = 1.5
-CHUNK_CELLS: Final = 4_000_000  # of the largest temporary array
 
 
 class Level(StrEnum):
@@ -72,53 +72,19 @@ class Local:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Mixture:
+    origin: Floats  # (m,) taken off everything, for the sake of exact variances
     centre: Floats  # (n, m) x_r
     bent: Floats  # (m, m) S
-    log_weight: Floats  # (n,)
+    weight: Floats  # (n,)
     tail: float
 
     def predict(self, z: Floats, known: Bools, error: Floats) -> Spread:
         at = known_columns(known)
-        n, m = self.centre.shape
-        size = max(1, CHUNK_CELLS // (n * m))
-        parts = [
-            self._part(z[i : i + size], at[i : i + size], error[i : i + size])
-            for i in range(0, len(z), size)
-        ]
-        return Spread(
-            np.concatenate([p.mean for p in parts]), np.concatenate([p.deviation for p in parts])
-        )
-
-    def _part(self, z: Floats, at: Ints, error: Floats) -> Spread:
-        k = at.shape[1]
         noise = np.take_along_axis(error, at, axis=1) ** 2 + NOISE**2
-        seen = self.bent[at[:, :, None], at[:, None, :]] + noise[:, :, None] * np.eye(k)
-        across = self.bent[:, at].transpose(1, 0, 2)
-        inverse = np.linalg.inv(seen)
-        gain = across @ inverse
-        centre = self.centre[:, at].transpose(1, 0, 2)
-        value = np.take_along_axis(z, at, axis=1)
-        away = value[:, None, :] - centre
-        weight = self._weights(((away @ inverse) * away).sum(axis=2), k)
-        mean = weight @ self.centre + np.einsum(
-            "qmk,qk->qm", gain, value - np.einsum("qn,qnk->qk", weight, centre)
+        mean, deviation = condition(
+            self.centre, self.bent, self.weight, self.tail, z - self.origin, at, noise
         )
-        # what a component says of a row whose known cells are 0
-        base = self.centre[None] - centre @ gain.transpose(0, 2, 1)
-        middle = np.einsum("qn,qnm->qm", weight, base)
-        scatter = np.einsum("qn,qnm->qm", weight, (base - middle[:, None, :]) ** 2)
-        rest = np.diag(self.bent)[None, :] - np.einsum("qmk,qmk->qm", gain, across)
-        return Spread(mean, np.sqrt(scatter + np.maximum(rest, FLOOR)))
-
-    def _weights(self, squared: Floats, k: int) -> Floats:
-        """(q, n) share of each component, from (q, n) squared Mahalanobis distances."""
-        if np.isinf(self.tail):
-            logs = -0.5 * squared
-        else:
-            logs = -0.5 * (self.tail + k) * np.log1p(squared / self.tail)
-        logs = logs + self.log_weight
-        weight = np.exp(logs - logs.max(axis=1, keepdims=True))
-        return weight / weight.sum(axis=1, keepdims=True)
+        return Spread(mean + self.origin, deviation)
 
 
 def local(settings: Local) -> Learner:
@@ -134,7 +100,7 @@ def local(settings: Local) -> Learner:
         height = max(float(weight @ level[:, 0] ** 2), float(np.trace(covariance)) / mean.size)
         kept = np.sqrt(1.0 - settings.width**2) if settings.west else 1.0
         bent = settings.width**2 * covariance + _FREEDOM[settings.level] * height
-        return _Mixture(mean + kept * shape, bent, np.log(weight), settings.tail)
+        return _Mixture(mean, kept * shape, bent, weight, settings.tail)
 
     return learn
 
