@@ -12,7 +12,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Floats, Ints
 
-NEGLIGIBLE: Final = 1e-7  # of the largest weight: such components are left out
+NEGLIGIBLE: Final = 1e-3  # of all weight: as much may be left out, in components far away
 FLOOR: Final = 1e-8  # of a variance
 
 
@@ -32,7 +32,7 @@ def condition(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects that 
     centre : (n, m) centres of the components; numbers near 0 keep the variance exact
     bent : (m, m) their common covariance
     weight : (n,) of the components, before anything is known
-    tail : degrees of freedom of the Student t that weighs components; inf is a Gaussian
+    tail : whole degrees of freedom of the Student t that weighs components; inf is a Gaussian
     z : (q, m) rows, relative to the same origin as ``centre``; used at the known columns only
     at : (q, k) the known columns of each row
     noise : (q, k) variances of the known cells' errors
@@ -123,10 +123,15 @@ def _shares(squared, weight, tail, k, share):  # type: ignore[no-untyped-def]
             share[r] = weight[r] * np.exp(-0.5 * (squared[r] - nearest))
             total += share[r]
     else:
-        power = 0.5 * (tail + k)
+        # whole powers of a square root: a general power costs five times as much
+        power = round(tail) + k
         for r in range(squared.size):
-            share[r] = weight[r] * ((tail + nearest) / (tail + squared[r])) ** power
-            total += share[r]
+            ratio = (tail + nearest) / (tail + squared[r])
+            factor = weight[r] * (np.sqrt(ratio) if power % 2 else 1.0)
+            for _ in range(power // 2):
+                factor *= ratio
+            share[r] = factor
+            total += factor
     share /= total
 
 
@@ -137,7 +142,7 @@ def _moments(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917 - numba
     """Mean of the row, and the scatter of what the components say of it."""
     m, k = gain.shape
     first, second, base = np.zeros(m), np.zeros(m), np.empty(m)
-    least = NEGLIGIBLE * share.max()
+    least = NEGLIGIBLE / share.size
     kept = 0.0
     for r in range(share.size):
         w = share[r]

@@ -27,8 +27,8 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 SHIFT: Final = 0.5
 LARGEST_VARIANCE: Final = 0.5
 LARGEST_K: Final = 16  # more known cells are tuned as 16
-# More rows are thinned to this many: components of a mixture beyond a thousand cost time and were
-# measured to add nothing.
+# More rows are thinned to this many. On the generator, 40 columns and 5,000 rows, all of them err
+# 1.018 times as much as exact Bayes, 1,000 of them 1.035, 250 of them 1.062.
 LARGEST_LIBRARY: Final = 1000
 # what one row alone says nothing of: a factor of e^(1.645 · 0.5) = 2.3, or 41 points, either way
 LONE_DEVIATION: Final = 0.5
