@@ -33,6 +33,12 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--method", help="estimator; the default was chosen by measured error")
     parser.add_argument("--json", action="store_true", help="the same as -o json")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--application",
+        choices=["name", "row"],
+        default="name",
+        help="rows whose names start with the same word are one application, or each is its own",
+    )
     better = parser.add_mutually_exclusive_group()
     better.add_argument("--higher-is-better", dest="lower", action="store_false", help="default")
     better.add_argument("--lower-is-better", dest="lower", action="store_true")
@@ -43,7 +49,7 @@ def classify(args: Namespace) -> int:
     """Fill the empty cells of a CSV of measurements, with 90 % intervals; needs no server."""
     table = _table(args.matrix)
     started = time.perf_counter()
-    method, fold = _completed(table, args.method, lower=args.lower, seed=args.seed)
+    method, fold = _completed(table, args)
     seconds = time.perf_counter() - started
     cells = [
         {
@@ -67,18 +73,19 @@ def classify(args: Namespace) -> int:
     return Exit.OK
 
 
-def _completed(table: Table, method: str | None, *, lower: bool, seed: int) -> tuple[str, "Fold"]:
+def _completed(table: Table, args: Namespace) -> tuple[str, "Fold"]:
     # numpy and numba take a second to import, which no other verb should pay
     import numpy as np  # noqa: PLC0415
 
     from apps.classification.core.estimators import (  # noqa: PLC0415
         DEFAULT,
         ESTIMATORS,
+        applications,
         complete,
     )
     from apps.classification.core.matrix import Scale  # noqa: PLC0415
 
-    name = method or DEFAULT
+    name = args.method or DEFAULT
     if name not in ESTIMATORS:
         raise CliError(
             f"no method {name!r}", code=Exit.USAGE, detail=f"there are {', '.join(ESTIMATORS)}"
@@ -86,10 +93,15 @@ def _completed(table: Table, method: str | None, *, lower: bool, seed: int) -> t
     values: Floats = np.array(table.cells, dtype=np.float64)
     _check_columns(table, values)
     estimator = ESTIMATORS[name]
-    inverted = lower and estimator.linear
+    inverted = args.lower and estimator.linear
+    groups = applications(table.rows) if args.application == "name" else None
     try:
         fold = complete(
-            1.0 / values if inverted else values, estimator, scale=Scale.LOG, seed=seed
+            1.0 / values if inverted else values,
+            estimator,
+            scale=Scale.LOG,
+            groups=groups,
+            seed=args.seed,
         )
     except ValueError as error:
         raise CliError("the matrix cannot be completed", detail=str(error)) from error

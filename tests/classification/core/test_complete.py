@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from apps.classification.core.estimators import DEFAULT, ESTIMATORS, EmptyLibraryError, complete
+from apps.classification.core.estimators import (
+    DEFAULT,
+    ESTIMATORS,
+    EmptyLibraryError,
+    applications,
+    complete,
+)
 from apps.classification.core.matrix import Scale
 
 RNG = np.random.default_rng(11)
@@ -74,3 +80,13 @@ def test_a_huge_and_a_tiny_value_are_answered() -> None:
     sparse[0, np.isnan(sparse[0])] = np.nan
     sparse[0] = sparse[0] * 1e305
     assert np.isfinite(complete(sparse, BLEND, scale=Scale.LOG)).all()
+
+
+def test_rows_that_start_with_the_same_word_are_one_application() -> None:
+    names = ["kmeans/10GB", "sort_huge", "kmeans/50GB", "LM (batch 5)", "LM (batch 10)", "grep"]
+    groups = applications(names).tolist()
+    assert [groups.index(number) for number in groups] == [0, 1, 0, 3, 3, 5]
+
+
+def test_a_word_that_all_names_share_names_no_application() -> None:
+    assert applications(["job-1", "job-2", "job-3", "job-4"]).tolist() == [0, 1, 2, 3]

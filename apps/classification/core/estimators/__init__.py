@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from apps.classification.core.estimators.complete import complete
+from apps.classification.core.estimators.complete import applications, complete
 from apps.classification.core.estimators.factors import Bias, alternating, reconstruction
 from apps.classification.core.estimators.gaussian import gaussian, principal, student
 from apps.classification.core.estimators.local import Level, Local, local
@@ -12,7 +12,16 @@ from apps.classification.core.estimators.model import SHIFT, Estimator, Model
 from apps.classification.core.estimators.plain import column_mean, nearest_rows
 from apps.classification.core.estimators.protocol import EmptyLibraryError, Fold
 
-__all__ = ["DEFAULT", "ESTIMATORS", "EmptyLibraryError", "Estimator", "Fold", "Model", "complete"]
+__all__ = [
+    "DEFAULT",
+    "ESTIMATORS",
+    "EmptyLibraryError",
+    "Estimator",
+    "Fold",
+    "Model",
+    "applications",
+    "complete",
+]
 
 NEIGHBOURS: Final = 5
 WIDTHS: Final = (0.08, 0.2, 0.4, 0.8)
