@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from apps.classification.core.estimators.mixture import condition
+from apps.classification.core.estimators.mixture import components, condition
 from apps.inventory.core.snapshot import Floats, Ints
 
 RNG = np.random.default_rng(3)
@@ -33,7 +33,7 @@ def plain(tail: float, row: Floats, at: Ints, noise: Floats) -> tuple[Floats, Fl
 def test_the_kernel_answers_as_the_formula(tail: float, known: list[int]) -> None:
     at = np.array(known, dtype=np.int64)
     noise = np.full((9, at.size), 0.01)
-    found = condition(CENTRE, BENT, WEIGHT, tail, ROWS, np.tile(at, (9, 1)), noise)
+    found = condition(components(CENTRE), BENT, WEIGHT, tail, ROWS, np.tile(at, (9, 1)), noise)
     expected = [plain(tail, row, at, noise[0]) for row in ROWS]
     assert found[0] == pytest.approx(np.array([mean for mean, _ in expected]), abs=0.01)
     assert found[1] == pytest.approx(np.array([wide for _, wide in expected]), abs=0.01)
@@ -41,7 +41,7 @@ def test_the_kernel_answers_as_the_formula(tail: float, known: list[int]) -> Non
 
 def test_what_is_left_out_is_negligible_at_every_tail() -> None:
     at = np.array([[0, 5]])
-    found = condition(CENTRE, BENT, WEIGHT, 3.0, ROWS[:1], at, np.full((1, 2), 0.01))
+    found = condition(components(CENTRE), BENT, WEIGHT, 3.0, ROWS[:1], at, np.full((1, 2), 0.01))
     expected = plain(3.0, ROWS[0], at[0], np.full(2, 0.01))
     assert found[0][0] == pytest.approx(expected[0], abs=0.003)
 
@@ -49,5 +49,5 @@ def test_what_is_left_out_is_negligible_at_every_tail() -> None:
 def test_a_row_far_from_every_component_is_still_answered() -> None:
     at = np.array([[0, 1]])
     far = np.full((1, 6), 1e6)
-    found = condition(CENTRE, BENT, WEIGHT, np.inf, far, at, np.full((1, 2), 0.01))
+    found = condition(components(CENTRE), BENT, WEIGHT, np.inf, far, at, np.full((1, 2), 0.01))
     assert np.isfinite(found).all()

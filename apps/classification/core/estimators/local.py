@@ -21,7 +21,7 @@ from apps.classification.core.estimators.covariance import (
     group_weights,
     shrunk_covariance,
 )
-from apps.classification.core.estimators.mixture import condition
+from apps.classification.core.estimators.mixture import Components, components, condition
 from apps.classification.core.estimators.protocol import (
     Learner,
     Predictor,
@@ -73,7 +73,7 @@ class Local:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Mixture:
     origin: Floats  # (m,) taken off everything, for the sake of exact variances
-    centre: Floats  # (n, m) x_r
+    centre: Components  # x_r - origin
     bent: Floats  # (m, m) S
     weight: Floats  # (n,)
     tail: float
@@ -100,7 +100,7 @@ def local(settings: Local) -> Learner:
         height = max(float(weight @ level[:, 0] ** 2), float(np.trace(covariance)) / mean.size)
         kept = np.sqrt(1.0 - settings.width**2) if settings.west else 1.0
         bent = settings.width**2 * covariance + _FREEDOM[settings.level] * height
-        return _Mixture(mean, kept * shape, bent, weight, settings.tail)
+        return _Mixture(mean, components(kept * shape), bent, weight, settings.tail)
 
     return learn
 

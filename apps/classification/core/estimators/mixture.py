@@ -5,7 +5,7 @@ array of components x columns. `tests/classification/core/test_mixture.py` holds
 formula.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numba
 import numpy as np
@@ -16,8 +16,26 @@ NEGLIGIBLE: Final = 1e-3  # of all weight: as much may be left out, in component
 FLOOR: Final = 1e-8  # of a variance
 
 
+class Components(NamedTuple):
+    """Centres twice, by component and by column: the loops run along either.
+
+    Attributes
+    ----------
+    rows : (n, m) contiguous; numbers near 0 keep the variance exact
+    columns : (m, n) contiguous
+    """
+
+    rows: Floats
+    columns: Floats
+
+
+def components(centre: Floats) -> Components:
+    """Lay out (n, m) centres for `condition`."""
+    return Components(np.ascontiguousarray(centre), np.ascontiguousarray(centre.T))
+
+
 def condition(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects that hold them
-    centre: Floats,
+    centre: Components,
     bent: Floats,
     weight: Floats,
     tail: float,
@@ -29,7 +47,7 @@ def condition(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects that 
 
     Parameters
     ----------
-    centre : (n, m) centres of the components; numbers near 0 keep the variance exact
+    centre : of the n components
     bent : (m, m) their common covariance
     weight : (n,) of the components, before anything is known
     tail : whole degrees of freedom of the Student t that weighs components; inf is a Gaussian
@@ -41,10 +59,9 @@ def condition(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects that 
     """
     q, m = z.shape
     mean, deviation = np.empty((q, m)), np.empty((q, m))
-    columns = np.ascontiguousarray(centre.T)
     _condition(
-        np.ascontiguousarray(centre),
-        columns,
+        centre.rows,
+        centre.columns,
         np.ascontiguousarray(bent),
         weight,
         tail,

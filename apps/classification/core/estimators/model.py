@@ -30,6 +30,7 @@ LARGEST_K: Final = 16  # more known cells are tuned as 16
 # More rows are thinned to this many. On the generator, 40 columns and 5,000 rows, all of them err
 # 1.018 times as much as exact Bayes, 1,000 of them 1.035, 250 of them 1.062.
 LARGEST_LIBRARY: Final = 1000
+LEAST_WEIGHT: Final = 0.02  # members that count less are not asked
 # what one row alone says nothing of: a factor of e^(1.645 · 0.5) = 2.3, or 41 points, either way
 LONE_DEVIATION: Final = 0.5
 
@@ -166,7 +167,7 @@ class Model:
             mean = self.rows.z + level
             return mean, mean, np.full(mean.shape, HALF_WIDTH_90 * LONE_DEVIATION)
         tuning = self._tuning(k)
-        used = np.flatnonzero(tuning.weight > 1e-3)
+        used = np.flatnonzero(tuning.weight >= min(LEAST_WEIGHT, tuning.weight.max()))
         weight = tuning.weight[used] / tuning.weight[used].sum()
         spreads = [self._members()[i].predict(z, known, error) for i in used.tolist()]
         mean, deviation = combined(
