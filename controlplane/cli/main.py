@@ -6,7 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormat
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from controlplane.cli import commands
+from controlplane.cli import classify, commands
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.jobfile import seconds, size
 from controlplane.cli.output import FORMATS
@@ -20,6 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code."""
     args = _parser().parse_args(argv)
     try:
+        if args.alone is not None:
+            return int(args.alone(args))
         with commands.client_of(args) as client:
             return int(args.run(client, args))
     except CliError as error:
@@ -64,10 +66,16 @@ def _parser() -> ArgumentParser:
     )
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
+    alone = verbs.add_parser(
+        "classify", parents=[common], help=_summary(classify.classify), epilog=classify.__doc__
+    )
+    classify.add_options(alone)
+    alone.set_defaults(alone=classify.classify)
+
     def verb(name: str, run: commands.Verb) -> ArgumentParser:
-        doc = (run.__doc__ or "").strip().rstrip(".")
+        doc = _summary(run)
         made = verbs.add_parser(name, parents=[common], help=doc, description=doc)
-        made.set_defaults(run=run)
+        made.set_defaults(run=run, alone=None)
         return made
 
     _add_job_options(verb("check", commands.check))
@@ -87,6 +95,10 @@ def _parser() -> ArgumentParser:
     verb("version", commands.version)
     _add_api_options(verb("api", commands.api))
     return parser
+
+
+def _summary(run: Callable[..., Any]) -> str:
+    return (run.__doc__ or "").strip().rstrip(".").replace("%", "%%")
 
 
 def _add_job_options(parser: ArgumentParser) -> None:

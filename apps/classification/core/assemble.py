@@ -2,12 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from apps.classification.core.estimators import DEFAULT, ESTIMATORS, Estimator, Fold
-from apps.classification.core.matrix import Cell, Matrix, MatrixName, columns_of, observed
+from apps.classification.core.estimators import DEFAULT, ESTIMATORS, EmptyLibraryError, Fold, Model
+from apps.classification.core.matrix import (
+    Cell,
+    Matrix,
+    MatrixName,
+    Scale,
+    columns_of,
+    observed,
+)
 from apps.classification.core.profile import HALF_WIDTH_90, Profile
 from apps.inventory.core.snapshot import Bools
 
@@ -43,10 +51,7 @@ def assemble(
     """
     if estimator not in ESTIMATORS:
         raise ValueError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {estimator!r}")
-    rows = {
-        name: _complete(name, cells, library, platforms, ESTIMATORS[estimator])
-        for name in MatrixName
-    }
+    rows = {name: _complete(name, cells, library, platforms, estimator) for name in MatrixName}
     rate = rows[MatrixName.BASE_RATE].fold
     errors = np.log(rate.high / rate.low) / (2.0 * HALF_WIDTH_90)
     speed, platform_measured = rows[MatrixName.HETEROGENEITY]
@@ -91,10 +96,20 @@ def _complete(
     cells: Sequence[Cell],
     library: Library,
     platforms: tuple[str, ...],
-    fold_in: Estimator,
+    estimator: str,
 ) -> _Row:
     columns = columns_of(name, platforms)
     values, errors = observed(name, columns, cells)
     known = ~np.isnan(values)
     dense = library.matrices[name].dense(columns)
-    return _Row(fold_in(values, known, dense, error=errors, scale=name.scale), known)
+    if not dense.size:
+        raise EmptyLibraryError(f"{name} has no row known at all of {', '.join(columns)}")
+    model = _fitted(estimator, name.scale, dense.shape, np.ascontiguousarray(dense).tobytes())
+    return _Row(model.fold(values, known, error=errors), known)
+
+
+@lru_cache(maxsize=64)
+def _fitted(estimator: str, scale: Scale, shape: tuple[int, ...], cells: bytes) -> Model:
+    """Fit once for each content of a library: a revision answers many applications."""
+    library = np.frombuffer(cells, dtype=np.float64).reshape(shape)
+    return ESTIMATORS[estimator].fit(library, scale=scale)

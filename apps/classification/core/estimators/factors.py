@@ -1,0 +1,176 @@
+"""Matrix factors: the papers' SVD + PQ-reconstruction, and textbook alternating least squares.
+
+A is the matrix of performance relative to the row's best, with the new row as its last one; Q are
+row factors, P column factors, r the rank, η the learning rate, λ the regularisation.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numba
+import numpy as np
+
+from apps.classification.core.estimators.protocol import (
+    Learner,
+    Predictor,
+    Rows,
+    Spread,
+    known_columns,
+)
+from apps.inventory.core.snapshot import Bools, Floats
+
+RANK: Final = 4
+RATE: Final = 0.02
+REGULARISATION: Final = 0.02
+EPOCHS: Final = 100
+MARGINAL: Final = 1e-4  # ‖e‖₂ has converged when an epoch improves it by less than this share
+SMALLEST: Final = 1e-3  # of the row's best: what a negative reconstruction is read as
+ALS_ROUNDS: Final = 10
+ALS_RIDGE: Final = 0.1
+
+
+class Bias(StrEnum):
+    """What PQ takes off before it factors."""
+
+    NONE = "none"  # Paragon: r ≈ q·p
+    ROW = "row"  # Quasar: r ≈ μ + b_u + q·p
+    ROW_AND_COLUMN = "row_and_column"  # r ≈ μ + b_u + b_i + q·p
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reconstruction:
+    library: Floats  # (n, m) in (0, 1]
+    bias: Bias
+    aligned: bool
+
+    def predict(self, z: Floats, known: Bools, error: Floats) -> Spread:
+        mean = np.array([self._row(z[i], known[i]) for i in range(len(z))])
+        return Spread(mean.reshape(z.shape), np.ones(z.shape))
+
+    def _row(self, z: Floats, known: Bools) -> Floats:
+        """Retrain with the row, as the papers do."""
+        against = np.log(self.library.mean(axis=0)) if self.aligned else np.zeros(z.size)
+        away = (z - against)[known]
+        scale = float(away.mean() if self.aligned else away.max()) if known.any() else 0.0
+        # an exponent beyond this is no performance any more
+        new = np.exp(np.clip(z - scale, -30.0, 30.0))
+        matrix = np.vstack([self.library, np.where(known, new, 0.0)])
+        mask = np.ones(matrix.shape, dtype=np.bool_)
+        mask[-1] = known
+        full = _reconstructed(matrix, mask, self.bias)[-1]
+        return np.log(np.maximum(full, SMALLEST)) + scale
+
+
+def reconstruction(bias: Bias, *, aligned: bool) -> Learner:
+    """SVD, then PQ-reconstruction by stochastic gradient descent, retrained for every new row.
+
+    As printed, over the known cells in order: e = r - q·p (Quasar: r - μ - b_u - q·p),
+    q ← q + η(e·p - λ·q), p ← p + η(e·q - λ·p), until ‖e‖₂ stops shrinking. The start is the SVD
+    of rank 4 of the matrix whose missing cells hold the column mean (without a bias) or 0 (after
+    the biases). With the full rank and gaps at 0, the start would already explain every known
+    cell and never move. Quasar's model has no column bias, so a new row shrinks to a flat one.
+    O(epochs·n·m·r) for each row.
+
+    Performance is relative to the best configuration of the row. Of a new row only the best known
+    one is there to be taken; ``aligned`` sets its scale so that the known cells lie around the
+    column means instead, which the papers do not, and which errs less.
+
+    Source: Paragon §2.1 and §2.2; Quasar §3.1; P2. η, λ and r are not printed.
+    """
+
+    def learn(rows: Rows, rng: np.random.Generator) -> Predictor:
+        best = rows.z.max(axis=1, keepdims=True)
+        return _Reconstruction(np.maximum(np.exp(rows.z - best), SMALLEST), bias, aligned)
+
+    return learn
+
+
+def _reconstructed(matrix: Floats, known: Bools, bias: Bias) -> Floats:
+    """(n + 1, m) model of all cells."""
+    count = known.sum()
+    base = np.zeros(matrix.shape)
+    if bias is not Bias.NONE:
+        base += np.where(known, matrix, 0.0).sum() / count
+        if bias is Bias.ROW_AND_COLUMN:
+            # before the row's: two columns that are both fast must not make the row look fast
+            base += _means(matrix - base, known, axis=0)
+        base += _means(matrix - base, known, axis=1)
+    gaps = _means(matrix, known, axis=0) if bias is Bias.NONE else np.zeros((1, matrix.shape[1]))
+    start = np.where(known, matrix - base, gaps)
+    u, s, vt = np.linalg.svd(start, full_matrices=False)
+    rank = min(RANK, s.size)
+    q, p = u[:, :rank].copy(), (s[:rank, None] * vt[:rank]).T.copy()
+    _descend(matrix - base, known, q, p)
+    return base + q @ p.T
+
+
+def _means(values: Floats, known: Bools, axis: int) -> Floats:
+    count = np.maximum(known.sum(axis=axis, keepdims=True), 1)
+    return np.where(known, values, 0.0).sum(axis=axis, keepdims=True) / count
+
+
+@numba.njit(cache=True)
+def _descend(target: Floats, known: Bools, q: Floats, p: Floats) -> None:
+    """Change q and p in place, one known cell after the other."""
+    previous = np.inf
+    for _ in range(EPOCHS):
+        total = 0.0
+        for u in range(target.shape[0]):
+            for i in range(target.shape[1]):
+                if not known[u, i]:
+                    continue
+                e = target[u, i]
+                for f in range(q.shape[1]):
+                    e -= q[u, f] * p[i, f]
+                total += e * e
+                for f in range(q.shape[1]):
+                    old = q[u, f]
+                    q[u, f] += RATE * (e * p[i, f] - REGULARISATION * old)
+                    p[i, f] += RATE * (e * old - REGULARISATION * p[i, f])
+        norm = np.sqrt(total)
+        if previous - norm < MARGINAL * norm:
+            return
+        previous = norm
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Factors:
+    mean: Floats
+    columns: Floats  # (m, r)
+    deviation: Floats
+
+    def predict(self, z: Floats, known: Bools, error: Floats) -> Spread:
+        at = known_columns(known)
+        seen = self.columns[at]
+        square = seen.transpose(0, 2, 1) @ seen + ALS_RIDGE * np.eye(self.columns.shape[1])
+        away = np.take_along_axis(z - self.mean, at, axis=1)
+        level = away.sum(axis=1, keepdims=True) / max(at.shape[1], 1)
+        away = away - level
+        right = np.einsum("qkr,qk->qr", seen, away)
+        row = np.linalg.solve(square, right[:, :, None])[:, :, 0]
+        mean = self.mean + level + row @ self.columns.T
+        return Spread(mean, np.broadcast_to(self.deviation, mean.shape))
+
+
+def alternating(rows: Rows, rng: np.random.Generator) -> Predictor:
+    """Biases and rank-4 factors by alternating least squares; a new row is folded in.
+
+    z ≈ b_i + b_u + q·p, where b_i is the column mean and b_u the mean distance from it of the
+    row's known cells.
+
+    Source: Zhou et al., "Large-scale parallel collaborative filtering for the Netflix prize"
+    (2008), started at the SVD. O(rounds·n·m·r).
+    """
+    mean = rows.z.mean(axis=0)
+    rest = rows.z - mean
+    rest = rest - rest.mean(axis=1, keepdims=True)
+    vt = np.linalg.svd(rest, full_matrices=False)[2]
+    columns = vt[: min(RANK, vt.shape[0])].T.copy()
+    ridge = ALS_RIDGE * np.eye(columns.shape[1])
+    row = np.zeros((len(rest), columns.shape[1]))
+    for _ in range(ALS_ROUNDS):
+        row = np.linalg.solve(columns.T @ columns + ridge, columns.T @ rest.T).T
+        columns = np.linalg.solve(row.T @ row + ridge, row.T @ rest).T
+    left = rest - row @ columns.T
+    return _Factors(mean, columns, np.sqrt((left**2).mean(axis=0)) + 0.05)

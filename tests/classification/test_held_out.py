@@ -1,0 +1,126 @@
+"""The evaluation: what is hidden, and how answers are scored."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from apps.classification.core.estimators import ESTIMATORS, Fold
+from apps.classification.core.matrix import MatrixName, Scale
+from benchmarks import classification
+from benchmarks._compare import overall, ratio
+from benchmarks._datasets import Block, scout_multinode
+from benchmarks._generated import emulated, roofline_case
+from benchmarks._held_out import Case, Scores, cases, method, random_cells, scores
+
+VALUES = np.random.default_rng(0).lognormal(0.0, 0.5, (12, 6))
+BLOCK = Block("made.up", tuple("abcdefghijkl"), tuple("uvwxyz"), VALUES, tuple("aabbccddeeff"))
+
+
+def case(truth: list[float], known: list[bool]) -> Case:
+    rows = np.array([truth])
+    return Case(
+        VALUES, np.arange(12), rows, rows, np.array([known]), np.zeros(1, np.int64), Scale.LOG
+    )
+
+
+def scored(error: list[float]) -> Scores:
+    n = np.array(error)
+    return Scores(np.arange(n.size), n, n, n, n, n)
+
+
+def test_every_application_is_held_out_once_and_never_in_its_library() -> None:
+    made = list(cases(BLOCK, 2, np.random.default_rng(1)))
+    out = [set(one.applications.tolist()) for one in made]
+    assert sorted(name for names in out for name in names) == list(range(6))
+    assert [names & set(one.groups.tolist()) for names, one in zip(out, made, strict=True)] == [
+        set()
+    ] * len(made)
+
+
+def test_only_the_asked_number_of_measured_cells_is_told() -> None:
+    values = np.where(VALUES > 2.0, np.nan, VALUES)
+    known = random_cells(values, 2, np.random.default_rng(1))
+    assert (known.sum(axis=1) == 2).all()
+    assert not np.isnan(values[known]).any()
+
+
+def test_errors_are_relative_and_over_hidden_cells_only() -> None:
+    told = case([1.0, 2.0, 4.0, 5.0], [True, False, False, False])
+    value = np.array([[9.0, 3.0, 4.0, 4.0]])
+    result = scores(told, Fold(value, value - 0.5, value + 0.5))
+    assert result.error == pytest.approx([(0.5 + 0.0 + 0.2) / 3])
+    assert result.covered == pytest.approx([1 / 3])
+
+
+def test_the_best_column_is_sought_among_known_and_estimated_cells() -> None:
+    told = case([1.0, 2.0, 4.9, 5.0], [True, False, False, False])
+    wrong = np.array([[1.0, 2.0, 6.0, 5.0]])
+    result = scores(told, Fold(wrong, wrong, wrong))
+    assert result.hit == pytest.approx([0.0])
+    assert result.near == pytest.approx([1.0])
+
+
+def test_rank_agreement_of_an_inverted_row_is_minus_one() -> None:
+    told = case([1.0, 2.0, 3.0, 4.0], [True, False, False, False])
+    value = np.array([[1.0, 4.0, 3.0, 2.0]])
+    assert scores(told, Fold(value, value, value)).rank == pytest.approx([-1.0])
+
+
+def test_a_ratio_of_equal_errors_is_one_without_any_spread() -> None:
+    found = ratio(
+        "here", "twin", [(scored([0.1, 0.4]), scored([0.1, 0.4]))], np.random.default_rng(2)
+    )
+    assert (found.summary.ratio, found.summary.low, found.summary.high) == (1.0, 1.0, 1.0)
+
+
+def test_the_overall_ratio_is_the_geometric_mean_over_sets() -> None:
+    rng = np.random.default_rng(2)
+    half = ratio("a", "x", [(scored([0.1, 0.1]), scored([0.2, 0.2]))], rng)
+    double = ratio("b", "x", [(scored([0.2, 0.2]), scored([0.1, 0.1]))], rng)
+    assert overall("both", "x", [half, double]).ratio == pytest.approx(1.0)
+    assert overall("one", "x", [half, half]).ratio == pytest.approx(0.5)
+
+
+def test_no_method_beats_the_exact_posterior() -> None:
+    made, bayes = roofline_case(60, 80, 10, 2, 5)
+    hidden = ~made.known
+    exact = np.abs(bayes / made.truth - 1.0)[hidden].mean()
+    ours = np.abs(method(ESTIMATORS["blend"], 0)(made).value / made.truth - 1.0)[hidden].mean()
+    assert exact < ours < 1.5 * exact
+
+
+def test_the_emulated_library_is_measured_and_the_new_rows_are_true() -> None:
+    made = next(emulated(MatrixName.HETEROGENEITY, 2, 3))
+    assert made.library.shape == (28, 14)
+    assert np.abs(made.observed / made.truth - 1.0).max() < 0.2
+    assert (made.observed != made.truth).any()
+
+
+def test_the_reader_keeps_both_input_sizes_of_an_application_together(data: Path) -> None:
+    (block,) = scout_multinode(data)
+    assert block.values.shape == (12, 69)
+    assert len(set(block.groups)) == 6
+
+
+def test_the_command_prints_json(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--data", str(data), "--sets", "c3o", "--entries", "2", "--methods", "knn"]
+    assert classification.main([*options, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert {line["method"] for line in printed["lines"]} == {"blend", "knn"}
+    assert printed["ratios"][-1]["where"] == "all real sets, 2 entries"
+
+
+def test_an_unknown_set_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="--sets must be among sparecores"):
+        classification.main(["--sets", "nosuch", "--methods", "knn"])
+
+
+@pytest.fixture
+def data() -> Path:
+    """Public measurements beside the checkout; they are never shipped."""
+    folder = Path(__file__).parents[3] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("no folder of public measurements beside the checkout")
+    return folder
