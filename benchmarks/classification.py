@@ -1,10 +1,12 @@
-"""How well estimators fill rows of applications they have never seen, on real measurements.
+"""How fast the default estimator is, and how well estimators fill rows of unseen applications.
 
-    python -m benchmarks.classification --data DIR [--sets a,b] [--entries 2,3,4,8]
-        [--methods x,y] [--seed 1] [--json]
+    python -m benchmarks.classification [--data DIR] [--sets a,b] [--entries 2,3,4,8]
+        [--methods x,y] [--seed 1] [--repeat 7] [--json]
 
-DIR holds one folder for each set (see `benchmarks._datasets`); the sets `emulated` and `generator`
-need none. All rows of an application are hidden together, but for a few random cells each.
+First the speed, beside peers and a calibration loop (`benchmarks._classification_speed`);
+``--repeat 0`` leaves it out. Then, when ``--data`` or ``--sets`` is given, the accuracy. DIR holds
+one folder for each set (see `benchmarks._datasets`); the sets `emulated` and `generator` need
+none. All rows of an application are hidden together, but for a few random cells each.
 Printed for each set, number of entries and method: average, median and 90th percentile over rows
 of the mean relative error of the hidden cells (scores: in points / 100); how often the best
 column was found, and one within 5 % of it; rank agreement (Spearman); and the share of hidden
@@ -22,6 +24,8 @@ from pathlib import Path
 import numpy as np
 
 from apps.classification.core.estimators import DEFAULT, ESTIMATORS
+from benchmarks._calibration import calibrate, calibration_line
+from benchmarks._classification_speed import timings
 from benchmarks._compare import Ratio, overall, ratio
 from benchmarks._datasets import READERS
 from benchmarks._generated import EMULATED, emulated, roofline_case
@@ -65,6 +69,29 @@ Results = dict[tuple[str, int, str], Scores]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run, print, and say nothing about whether it is good: the numbers do."""
     options = _options().parse_args(argv)
+    printed: dict[str, object] = {}
+    if options.repeat:
+        printed |= _speed(options)
+    if options.data or options.sets:
+        printed |= _accuracy(options)
+    if options.json:
+        sys.stdout.write(json.dumps(printed, indent=1) + "\n")
+    return 0
+
+
+def _speed(options: argparse.Namespace) -> dict[str, object]:
+    before = calibrate()
+    found = timings(options.repeat, options.seed)
+    after = calibrate()
+    if not options.json:
+        for timing in found:
+            sys.stdout.write(f"{timing}\n")
+        sys.stdout.write(f"{calibration_line(before, after)}\n")
+    return {"speed": [asdict(timing) for timing in found], "calibration_ms": [before, after]}
+
+
+def _accuracy(options: argparse.Namespace) -> dict[str, object]:
+    options.sets = options.sets or ",".join([*READERS, "emulated", "generator"])
     methods = _methods(options.methods.split(",") if options.methods else None, options.seed)
     entries = tuple(int(n) for n in options.entries.split(","))
     results: Results = {}
@@ -78,29 +105,27 @@ def main(argv: Sequence[str] | None = None) -> int:
                 sys.stdout.write(f"{lines[-1]}\n")
     ratios = [found for k in entries for found in _ratios(results, k, options.seed)]
     bayes = _generator(methods, entries[0], options.seed) if "generator" in options.sets else {}
-    if options.json:
-        answer_json = {
-            "lines": [asdict(line) for line in lines],
-            "ratios": [asdict(found) for found in ratios],
-            "bayes": bayes,
-        }
-        sys.stdout.write(json.dumps(answer_json, indent=1) + "\n")
-    else:
+    if not options.json:
         for found in ratios:
             sys.stdout.write(f"{found}\n")
         for size, by_method in bayes.items():
             shown = "  ".join(f"{name} {value:.2f}" for name, value in by_method.items())
             sys.stdout.write(f"error over exact Bayes, {size}: {shown}\n")
-    return 0
+    return {
+        "lines": [asdict(line) for line in lines],
+        "ratios": [asdict(found) for found in ratios],
+        "bayes": bayes,
+    }
 
 
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.classification")
     parser.add_argument("--data", type=Path, help="folder with one folder for each real set")
-    parser.add_argument("--sets", default=",".join([*READERS, "emulated", "generator"]))
+    parser.add_argument("--sets", default="", help="all of them, when --data is given")
     parser.add_argument("--entries", default="2,3,4,8")
     parser.add_argument("--methods", default="", help="the default is always among them")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--repeat", type=int, default=7, help="of every timing; 0 for none")
     parser.add_argument("--json", action="store_true")
     return parser
 

@@ -106,6 +106,7 @@ def test_the_reader_keeps_both_input_sizes_of_an_application_together(data: Path
 
 def test_the_command_prints_json(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--data", str(data), "--sets", "c3o", "--entries", "2", "--methods", "knn"]
+    options = [*options, "--repeat", "0"]
     assert classification.main([*options, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert {line["method"] for line in printed["lines"]} == {"blend", "knn"}
@@ -114,7 +115,7 @@ def test_the_command_prints_json(data: Path, capsys: pytest.CaptureFixture[str])
 
 def test_an_unknown_set_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="--sets must be among sparecores"):
-        classification.main(["--sets", "nosuch", "--methods", "knn"])
+        classification.main(["--sets", "nosuch", "--methods", "knn", "--repeat", "0"])
 
 
 @pytest.fixture

@@ -1,0 +1,179 @@
+"""How long the default estimator takes, beside what answers the same question elsewhere.
+
+1,000 rows of the roofline generator x 40 columns, two known cells in each new row, at columns of
+its own; 5,000 x 40 for the refit; and a whole new job of the emulated cluster: all six matrices.
+The default checks its input and answers with intervals; the peers are their bare formula. Every
+figure is the median of repetitions, taken in turn with those of what it stands beside.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from apps.classification.core.assemble import Library, assemble
+from apps.classification.core.estimators import DEFAULT, ESTIMATORS
+from apps.classification.core.estimators.factors import Bias, alternating, reconstruction
+from apps.classification.core.estimators.plain import nearest_rows
+from apps.classification.core.estimators.protocol import Learner, Predictor, Rows
+from apps.classification.core.matrix import Cell, MatrixName, Scale, columns_of, from_cells
+from apps.emulation.core.library import library as emulated_library
+from apps.emulation.core.platforms import CAPACITY, catalogue
+from benchmarks._generated import roofline_case
+from benchmarks._held_out import Case
+
+ROWS: Final = 1000
+MANY: Final = 5000
+COLUMNS: Final = 40
+KNOWN: Final = 2
+BATCH: Final = 1000
+GOAL_ONE_US: Final = 100.0
+GOAL_EACH_US: Final = 5.0
+GOAL_JOB_MS: Final = 0.5
+GOAL_REFIT: Final = 0.1  # of training PQ again
+PEERS: Final[dict[str, Learner]] = {"knn": nearest_rows(5), "als": alternating}
+RETRAINED: Final[dict[str, Learner]] = {
+    "pq_paragon": reconstruction(Bias.NONE, aligned=False),
+    "pq_quasar": reconstruction(Bias.ROW, aligned=False),
+}
+
+Work = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One figure; ``goal`` is in the same unit, None where there is none."""
+
+    what: str
+    method: str
+    value: float
+    unit: str
+    goal: float | None = None
+
+    def __str__(self) -> str:
+        goal = "" if self.goal is None else f"  goal {self.goal:.3g}"
+        return f"{self.what:<42} {self.method:<11} {self.value:9.2f} {self.unit}{goal}"
+
+
+def timings(repeat: int, seed: int) -> list[Timing]:
+    """Measure everything; half a minute."""
+    return [*_fits(repeat, seed), *_answers(repeat, seed), *_job(repeat, seed)]
+
+
+def medians(works: Mapping[str, Work], repeat: int, loops: int = 1) -> dict[str, float]:
+    """Seconds of one call: the median of ``repeat`` rounds, in turn; the first calls unseen."""
+    taken: dict[str, list[float]] = {name: [] for name in works}
+    for work in works.values():
+        work()
+    for _ in range(repeat):
+        for name, work in works.items():
+            began = time.perf_counter()
+            for _ in range(loops):
+                work()
+            taken[name].append((time.perf_counter() - began) / loops)
+    return {name: float(np.median(seconds)) for name, seconds in taken.items()}
+
+
+def _fits(repeat: int, seed: int) -> list[Timing]:
+    """Fit a library for the first time, and again; beside PQ trained again."""
+    small = roofline_case(ROWS, 1, COLUMNS, KNOWN, seed).case
+    large = roofline_case(MANY, 1, COLUMNS, KNOWN, seed).case
+    default = ESTIMATORS[DEFAULT]
+
+    def first() -> object:
+        model = default.fit(small.library, scale=Scale.LOG)
+        return model.fold(small.observed, small.known)
+
+    def refit() -> object:
+        return default.fit(large.library, scale=Scale.LOG)
+
+    pq = {name: _asked(_learnt(learner, large), large) for name, learner in RETRAINED.items()}
+    tuned = medians({DEFAULT: first}, max(1, repeat // 3))[DEFAULT]
+    taken = medians({DEFAULT: refit, **pq}, repeat)
+    goal = GOAL_REFIT * 1e3 * min(taken[name] for name in RETRAINED)
+    return [
+        Timing(f"first fit of {ROWS} x {COLUMNS} and one row", DEFAULT, tuned * 1e3, "ms"),
+        Timing(f"full refit of {MANY} x {COLUMNS}", DEFAULT, taken[DEFAULT] * 1e3, "ms", goal),
+        *(
+            Timing(f"retraining {MANY} x {COLUMNS} for one row", name, taken[name] * 1e3, "ms")
+            for name in RETRAINED
+        ),
+    ]
+
+
+def _answers(repeat: int, seed: int) -> list[Timing]:
+    """One new row, and a thousand at once, with intervals."""
+    case = roofline_case(ROWS, BATCH, COLUMNS, KNOWN, seed).case
+    model = ESTIMATORS[DEFAULT].fit(case.library, scale=Scale.LOG)
+    rows = np.where(case.known, case.observed, 1.0)
+    peers = {name: _learnt(learner, case) for name, learner in PEERS.items()}
+    alone: dict[str, Work] = {DEFAULT: lambda: model.fold(rows[0], case.known[0])}
+    together: dict[str, Work] = {DEFAULT: lambda: model.fold(rows, case.known)}
+    for name, learnt in peers.items():
+        alone[name] = _asked(learnt, case, rows=1)
+        together[name] = _asked(learnt, case)
+    one = medians(alone, repeat, loops=200)
+    all_of_them = medians(together, repeat)
+    return [
+        *(
+            Timing(f"one row of {ROWS} x {COLUMNS}", name, one[name] * 1e6, "us", goal)
+            for name, goal in _only_default(alone, GOAL_ONE_US)
+        ),
+        *(
+            Timing(
+                f"{BATCH} rows at once, each", name, all_of_them[name] / BATCH * 1e6, "us", goal
+            )
+            for name, goal in _only_default(together, GOAL_EACH_US)
+        ),
+    ]
+
+
+def _job(repeat: int, seed: int) -> list[Timing]:
+    """Estimates of all six matrices from two cells of each."""
+    platforms = catalogue(list(CAPACITY), seed=seed)
+    names = tuple(platforms.names)
+    measured = {
+        e.application: [
+            Cell(MatrixName(c.matrix), c.column, c.value, c.standard_error) for c in e.cells
+        ]
+        for e in emulated_library(seed, platforms)
+    }
+    matrices = {name: from_cells(name, columns_of(name, names), measured) for name in MatrixName}
+    first = next(iter(measured.values()))
+    told = {name: columns_of(name, names)[:KNOWN] for name in MatrixName}
+    cells = [cell for cell in first if cell.column in told[cell.matrix]]
+    library = Library(1, matrices)
+    folds = []
+    for name, matrix in matrices.items():
+        model = ESTIMATORS[DEFAULT].fit(matrix.values, scale=name.scale)
+        known = np.arange(len(matrix.columns)) < KNOWN
+        folds.append((model, np.where(known, matrix.values[0], 1.0), known))
+    works: dict[str, Work] = {
+        "folds": lambda: [model.fold(row, known) for model, row, known in folds],
+        "profile": lambda: assemble("new", "batch", cells, library, platforms=names),
+    }
+    taken = medians(works, repeat, loops=20)
+    what = f"a new job's six matrices ({len(measured)} rows)"
+    return [
+        Timing(what, DEFAULT, taken["folds"] * 1e3, "ms", GOAL_JOB_MS),
+        Timing("the same, from cells to a profile", DEFAULT, taken["profile"] * 1e3, "ms"),
+    ]
+
+
+def _learnt(learner: Learner, case: Case) -> Predictor:
+    z = np.log(case.library)
+    rows = Rows(z, np.ones(z.shape, dtype=np.bool_), np.arange(len(z)))
+    return learner(rows, np.random.default_rng(0))
+
+
+def _asked(learnt: Predictor, case: Case, rows: int = BATCH) -> Work:
+    known = case.known[:rows]
+    z = np.where(known, np.log(case.observed[:rows]), 0.0)
+    error = np.zeros(z.shape)
+    return lambda: learnt.predict(z, known, error)
+
+
+def _only_default(works: Mapping[str, Work], goal: float) -> list[tuple[str, float | None]]:
+    return [(name, goal if name == DEFAULT else None) for name in works]
