@@ -3,6 +3,7 @@
 Name what the test is about, the rest follows.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -12,7 +13,9 @@ import numpy as np
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Project, User
-from apps.classification.core.matrix import Cell, MatrixName, columns_of
+from apps.classification.core.cells import KnownCell, Source
+from apps.classification.core.matrix import MatrixName, columns_of
+from apps.classification.core.profile import Profile as Belief
 from apps.classification.models import Profile
 from apps.classification.selectors import cells_of
 from apps.classification.services import store_library
@@ -166,8 +169,26 @@ def profile(of: Application, *, platforms: tuple[str, ...] = ("J",), **values: A
         number=Profile.objects.filter(application=of).count() + 1,
         revision=belief.revision,
         estimator="test",
-        cells=cells_of(belief, columns),
+        cells=cells_of(belief, known_of(belief, columns), columns),
     )
+
+
+def known_of(belief: Belief, columns: Mapping[MatrixName, tuple[str, ...]]) -> list[KnownCell]:
+    """The cells a profile says were measured; errors of 2 %."""
+    parts = {
+        MatrixName.BASE_RATE: ([belief.base_rate, belief.bytes_rate], [True, True]),
+        MatrixName.HETEROGENEITY: (belief.platform_speed, belief.platform_measured),
+        MatrixName.SCALE_UP: (belief.scale_up, belief.scale_up_measured),
+        MatrixName.SCALE_OUT: (belief.scale_out, belief.scale_out_measured),
+        MatrixName.TOLERATED: (belief.tolerated, belief.tolerated_measured),
+        MatrixName.CAUSED: (belief.caused, belief.caused_measured),
+    }
+    return [
+        KnownCell(name, column, float(value), 0.02 * float(value), Source.MEASURED, 8, 60.0)
+        for name, (values, marks) in parts.items()
+        for column, value, mark in zip(columns[name], values, marks, strict=True)
+        if mark
+    ]
 
 
 def job(name: str = "", *, state: str = "queued", **values: Any) -> Job:
@@ -303,7 +324,15 @@ def library(platforms: tuple[str, ...], *, seed: int = 2011, leave_out: str = ""
     """The library every profile starts from, measured on these platforms; its revision."""
     rows = {
         entry.application: [
-            Cell(MatrixName(cell.matrix), cell.column, cell.value, cell.standard_error)
+            KnownCell(
+                MatrixName(cell.matrix),
+                cell.column,
+                cell.value,
+                cell.standard_error,
+                Source.MEASURED,
+                cell.samples,
+                0.0,
+            )
             for cell in entry.cells
         ]
         for entry in measured_library(seed, catalogue(platforms, seed=seed))

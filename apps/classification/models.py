@@ -1,35 +1,71 @@
-"""Classification matrices and the profiles drawn from them."""
+"""Utility matrices and their revisions, profiles drawn from them, corrections and feedback."""
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
 from apps.common.core.ids import uuid7
-from apps.workloads.models import Application
+from apps.operations.models import Operation
+from apps.profiling.models import Matrix
+from apps.workloads.models import Application, Job
 
 
-class MatrixRevision(models.Model):
-    """One immutable state of one utility matrix: the dense rows every fold-in starts from."""
+class RevisionReason(models.TextChoices):
+    """Why a revision was made."""
 
-    matrix = models.CharField(max_length=16)
-    number = models.PositiveIntegerField()
+    LIBRARY = "library", "a library was profiled or loaded"
+    ROWS = "rows", "enough applications were measured since the last one"
+    SCHEDULE = "schedule", "it was time"
+    REQUEST = "request", "somebody asked for it"
+
+
+class Revision(models.Model):
+    """One immutable state of all utility matrices: what every fold-in starts from."""
+
+    number = models.PositiveIntegerField(primary_key=True)
+    reason = models.CharField(max_length=8, choices=RevisionReason.choices)
     estimator = models.CharField(max_length=31)
-    rows = ArrayField(models.CharField(max_length=127), help_text="application names")
-    columns = ArrayField(models.CharField(max_length=63))
-    values = models.BinaryField(help_text="float64, C order, (rows, columns); NaN = not known")
-    created_at = models.DateTimeField(auto_now_add=True)
     is_current = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    cluster_s = models.FloatField(default=0.0)
+    seconds = models.FloatField(default=0.0, help_text="wall seconds it took to make")
+    operation = models.ForeignKey(
+        Operation, on_delete=models.SET_NULL, null=True, related_name="+", db_index=False
+    )
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(fields=["matrix", "number"], name="revision_number_once"),
             models.UniqueConstraint(
-                fields=["matrix"], name="one_current_revision", condition=Q(is_current=True)
+                fields=["is_current"], name="one_revision_in_force", condition=Q(is_current=True)
             ),
         )
 
     def __str__(self) -> str:
-        return f"{self.matrix} r{self.number}"
+        return f"r{self.number}"
+
+
+class MatrixRevision(models.Model):
+    """One utility matrix at one revision: every cell, measured or inferred."""
+
+    revision = models.ForeignKey(Revision, on_delete=models.CASCADE, related_name="matrices")
+    matrix = models.CharField(max_length=16, choices=Matrix.choices)
+    rows = ArrayField(models.CharField(max_length=127), help_text="application names")
+    library_rows = models.PositiveIntegerField(help_text="so many first rows are the library's")
+    columns = ArrayField(models.CharField(max_length=63))
+    cells = models.BinaryField(help_text="core.cells.CELL, C order, (rows, columns)")
+    singular_values = ArrayField(models.FloatField(), default=list)
+    evaluation = models.JSONField(
+        default=dict, help_text="errors and coverage on held-out applications"
+    )
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["revision", "matrix"], name="matrix_once_a_revision"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.matrix} r{self.revision_id}"
 
 
 class Profile(models.Model):
@@ -38,11 +74,14 @@ class Profile(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     application = models.ForeignKey(Application, on_delete=models.CASCADE, related_name="profiles")
     number = models.PositiveIntegerField()
-    revision = models.PositiveIntegerField(help_text="revision number of the matrices used")
+    revision = models.PositiveIntegerField(help_text="number of the revision used")
     estimator = models.CharField(max_length=31)
     is_current = models.BooleanField(default=True)
     cells = models.JSONField(
-        help_text="per matrix: columns, value, low, high, measured; see classification.services"
+        help_text="per matrix: columns, value, low, high, source, ...; see selectors.cells_of"
+    )
+    flags = ArrayField(
+        models.CharField(max_length=31), default=list, help_text="why estimates are degraded"
     )
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -58,3 +97,88 @@ class Profile(models.Model):
 
     def __str__(self) -> str:
         return f"{self.application_id} p{self.number}"
+
+
+class PendingFold(models.Model):
+    """An application whose profile must be drawn anew; deleted in the transaction that does."""
+
+    application = models.OneToOneField(
+        Application, on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
+    requested_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return str(self.application_id)
+
+
+class Override(models.Model):
+    """A cell that somebody knows better; it outranks what was measured until it is withdrawn."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    application = models.ForeignKey(
+        Application, on_delete=models.CASCADE, related_name="overrides"
+    )
+    matrix = models.CharField(max_length=16, choices=Matrix.choices)
+    column = models.CharField(max_length=63)
+    value = models.FloatField()
+    cluster_s = models.FloatField()
+    reason = models.CharField(max_length=500)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT)
+    created_at = models.DateTimeField(auto_now_add=True)
+    withdrawn_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=["application", "matrix", "column"],
+                name="one_override_in_force",
+                condition=Q(withdrawn_at__isnull=True),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.matrix}[{self.column}] = {self.value:.4g}"
+
+
+class PredictionError(models.Model):
+    """What one job was predicted to do and what it did, in work per second (Quasar Q5)."""
+
+    application = models.ForeignKey(
+        Application, on_delete=models.CASCADE, related_name="prediction_errors"
+    )
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="prediction_errors")
+    profile = models.ForeignKey(Profile, on_delete=models.CASCADE, related_name="+")
+    number = models.PositiveIntegerField(help_text="counts the observations of one job")
+    cluster_s = models.FloatField()
+    predicted = models.FloatField()
+    measured = models.FloatField()
+    deviation = models.FloatField(help_text="expected of log(measured / predicted)")
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["job", "number"], name="prediction_error_once"),
+        )
+        indexes = (
+            # the chart of one application, and its drift
+            models.Index(fields=["application", "cluster_s"], name="prediction_error_by_time"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.job_id} {self.measured:.4g} for {self.predicted:.4g}"
+
+
+class Drift(models.Model):
+    """How far the predictions of one application have gone wrong: a two-sided cumulated sum."""
+
+    application = models.OneToOneField(
+        Application, on_delete=models.CASCADE, primary_key=True, related_name="drift"
+    )
+    observations = models.PositiveIntegerField(default=0)
+    faster = models.FloatField(default=0.0, help_text="cumulated sum of runs that went faster")
+    slower = models.FloatField(default=0.0, help_text="cumulated sum of runs that went slower")
+    mean_error = models.FloatField(default=0.0, help_text="moving mean of log(measured/predicted)")
+    flagged_s = models.FloatField(null=True, help_text="since when predictions are wrong")
+    updated_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return f"{self.application_id} {self.mean_error:+.2f}"

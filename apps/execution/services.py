@@ -15,8 +15,6 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from apps.classification import services as classification
-from apps.classification.core.estimators import EmptyLibraryError
-from apps.classification.selectors import NoLibraryError
 from apps.common.poke import poke
 from apps.inventory import services as inventory
 from apps.inventory.models import ClusterFrame
@@ -28,6 +26,8 @@ from apps.workloads import services as workloads
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
 
+CLASSIFY_TASK: Final = "execution.classify"
+CLASSIFY_QUEUE: Final = "default"
 MAX_ATTEMPTS: Final = 5  # launches of one job
 SILENT_S: Final = 30.0  # wall seconds without a heartbeat
 FRAME_S: Final = 60.0  # cluster seconds
@@ -97,26 +97,27 @@ def release_jobs(job_ids: Sequence[UUID]) -> None:
 
 
 def take_measurements(run: UUID, at_s: float, cells: Iterable[MeasuredCell]) -> None:
-    """Take in what a profiling run measured: a new profile, and its jobs go on.
+    """Take in what a profiling run measured; a worker draws the profile from it.
 
-    In the caller's transaction. The same report twice changes nothing. Where there is no library
-    to tell a profile by, the measurements stay and the jobs fail with that reason.
+    In the caller's transaction. The same report twice changes nothing.
     """
     new = [
         profiling.NewMeasurement(c.matrix, c.column, c.value, c.standard_error, c.samples)
         for c in cells
     ]
     application = profiling.record_measurements(run, at_s=at_s, cells=new)
-    if application is None:
-        return
-    try:
-        classification.classify(application)
-    except (NoLibraryError, EmptyLibraryError) as error:
-        profiling.fail_jobs(application.id, reason=Reason.UNCLASSIFIABLE, message=str(error))
-        return
-    workloads.queue_profiled(application.id)
-    profiling.record_profiled(application)
-    poke(AGENT_TASK, queue=AGENT_QUEUE)
+    if application is not None:
+        classification.request_folds([application.id])
+        poke(CLASSIFY_TASK, queue=CLASSIFY_QUEUE)
+
+
+def draw_profiles() -> int:
+    """Draw all profiles that are wanted; their jobs go on. Returns how many were drawn."""
+    drawn = 0
+    while new := classification.fold_pending():
+        drawn += new
+        poke(AGENT_TASK, queue=AGENT_QUEUE)
+    return drawn
 
 
 # ---- repairs ----

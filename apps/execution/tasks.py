@@ -2,6 +2,7 @@
 
 from celery import shared_task
 
+from apps.common.poke import poked
 from apps.execution import services
 
 
@@ -9,6 +10,13 @@ from apps.execution import services
 def sweep() -> None:
     """Repair what stopped without saying so."""
     services.sweep()
+
+
+@shared_task(name=services.CLASSIFY_TASK)
+def classify() -> int:
+    """Draw the profiles that are wanted; woken by pokes, and by beat for pokes that were lost."""
+    poked(services.CLASSIFY_TASK)
+    return services.draw_profiles()
 
 
 @shared_task(name="execution.frame")

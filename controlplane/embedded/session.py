@@ -97,7 +97,7 @@ class Session:
             fleet.stream(self.options.port + 1),
             fleet.command("emulator", "run_emulator"),
             fleet.worker("agents", agents),
-            fleet.worker("default", 1),
+            fleet.worker("default", 2),  # a retraining must not keep new profiles waiting
             fleet.beat(schedule),
         ):
             self._launch(member)

@@ -8,8 +8,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from apps.classification.core.matrix import MatrixName
-from apps.classification.models import MatrixRevision
-from apps.classification.selectors import current_library
+from apps.classification.models import MatrixRevision, Revision
+from apps.classification.selectors import current_library, current_number
 from apps.inventory.core.cluster_file import ClusterSpec, PlatformSpec, ServerSpec
 from apps.inventory.core.demo import PLATFORMS, platform_counts
 from apps.inventory.models import Cluster, Platform, Rack, ResourceUnit, Server
@@ -89,11 +89,12 @@ def test_an_import_cut_off_is_completed(monkeypatch: pytest.MonkeyPatch) -> None
     seed(40)
     whole = {s.name: s.platform_id for s in Server.objects.all()}
     Server.objects.filter(name__gt="srv-0017").delete()
-    MatrixRevision.objects.all().delete()
+    Revision.objects.all().delete()
     monkeypatch.setattr(seed_demo, "STEP", 10)
     seed(40)
     assert {s.name: s.platform_id for s in Server.objects.all()} == whole
-    assert MatrixRevision.objects.filter(is_current=True).count() == len(MatrixName)
+    assert current_number() == 1
+    assert MatrixRevision.objects.count() == len(MatrixName)
 
 
 def test_a_larger_cluster_keeps_its_servers_and_nearly_the_proportions() -> None:

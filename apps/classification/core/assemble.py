@@ -1,7 +1,7 @@
 """From a few measurements and the library to a dense profile."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from apps.classification.core.matrix import (
     observed,
 )
 from apps.classification.core.profile import HALF_WIDTH_90, Profile
-from apps.inventory.core.snapshot import Bools
+from apps.inventory.core.snapshot import Bools, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,29 @@ def assemble(
     )
 
 
+def without(library: Library, application: str) -> Library:
+    """Return the library without the row of an application that has its own measurements."""
+    if all(application not in matrix.rows for matrix in library.matrices.values()):
+        return library
+    matrices = {}
+    for name, matrix in library.matrices.items():
+        others = [i for i, row in enumerate(matrix.rows) if row != application]
+        rows = tuple(matrix.rows[i] for i in others)
+        matrices[name] = replace(matrix, rows=rows, values=matrix.values[others])
+    return replace(library, matrices=matrices)
+
+
+def model_of(estimator: str, scale: Scale, values: Floats) -> Model:
+    """Fit an estimator to (n, m) rows, once for each content: a revision answers many.
+
+    Raises
+    ------
+    EmptyLibraryError : no row has a known cell.
+    ValueError : a cell that cannot be a measurement, or a column without a known cell.
+    """
+    return _fitted(estimator, scale, values.shape, np.ascontiguousarray(values).tobytes())
+
+
 def _complete(
     name: MatrixName,
     cells: Sequence[Cell],
@@ -101,15 +124,14 @@ def _complete(
     columns = columns_of(name, platforms)
     values, errors = observed(name, columns, cells)
     known = ~np.isnan(values)
-    dense = library.matrices[name].dense(columns)
-    if not dense.size:
-        raise EmptyLibraryError(f"{name} has no row known at all of {', '.join(columns)}")
-    model = _fitted(estimator, name.scale, dense.shape, np.ascontiguousarray(dense).tobytes())
+    rows = library.matrices[name].rows_at(columns)
+    if not rows.size:
+        raise EmptyLibraryError(f"{name} has no row known at {', '.join(columns)}")
+    model = model_of(estimator, name.scale, rows)
     return _Row(model.fold(values, known, error=errors), known)
 
 
 @lru_cache(maxsize=64)
 def _fitted(estimator: str, scale: Scale, shape: tuple[int, ...], cells: bytes) -> Model:
-    """Fit once for each content of a library: a revision answers many applications."""
     library = np.frombuffer(cells, dtype=np.float64).reshape(shape)
     return ESTIMATORS[estimator].fit(library, scale=scale)

@@ -90,8 +90,8 @@ class Matrix:
         """(n, m) True where a value is known."""
         return ~np.isnan(self.values)
 
-    def dense(self, columns: tuple[str, ...]) -> Floats:
-        """(k, len(columns)) the rows known at all these columns, in the order of these columns.
+    def rows_at(self, columns: tuple[str, ...]) -> Floats:
+        """(k, len(columns)) rows with something known at these columns, in their order.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class Matrix:
         if missing:
             raise ValueError(f"{self.name} has no column {', '.join(missing)}")
         picked = self.values[:, [self.columns.index(column) for column in columns]]
-        return picked[~np.isnan(picked).any(axis=1)]
+        return picked[~np.isnan(picked).all(axis=1)]
 
 
 def from_cells(

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.classification.core.matrix import Cell, MatrixName
-from apps.classification.services import classify_again, store_library
+from apps.classification.core.cells import KnownCell, Source
+from apps.classification.core.matrix import MatrixName
+from apps.classification.services import classify_again, fold_pending, store_library
 from apps.emulation.core.library import PER_KIND, library
 from apps.emulation.core.platforms import catalogue
 from apps.inventory import selectors
@@ -46,6 +47,8 @@ class Command(BaseCommand):
         number = store_library(rows, platforms=names)
         self._say(f"library of {len(rows)} applications, revision {number}")
         if again := classify_again():
+            while fold_pending():
+                pass
             self._say(f"{again:,} profiled applications classified again")
 
     def _say(self, text: str) -> None:
@@ -53,11 +56,15 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-def _measured(names: tuple[str, ...], per_kind: int) -> dict[str, list[Cell]]:
-    seed = selectors.cluster().seed
+def _measured(names: tuple[str, ...], per_kind: int) -> dict[str, list[KnownCell]]:
+    seed, now_s = selectors.cluster().seed, selectors.cluster_now()
     return {
         entry.application: [
-            Cell(MatrixName(c.matrix), c.column, c.value, c.standard_error) for c in entry.cells
+            KnownCell(
+                MatrixName(c.matrix), c.column, c.value, c.standard_error, Source.MEASURED,
+                c.samples, now_s,
+            )
+            for c in entry.cells
         ]
         for entry in library(seed, catalogue(names, seed=seed), per_kind=per_kind)
     }

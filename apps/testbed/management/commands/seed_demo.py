@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.classification.models import MatrixRevision
+from apps.classification.selectors import current_number
 from apps.inventory.core.cluster_file import ClusterSpec, PlatformSpec, ServerSpec
 from apps.inventory.core.demo import PLATFORMS, platform_counts
 from apps.inventory.models import Server
@@ -47,7 +47,7 @@ class Command(BaseCommand):
             made += len(spec.servers)
             self.stdout.write(f"{made:,}/{servers:,} servers")
             self.stdout.flush()
-        if not MatrixRevision.objects.filter(is_current=True).exists():
+        if current_number() is None:
             call_command("profile_library", stdout=self.stdout)
 
 

@@ -1,0 +1,151 @@
+"""How good a matrix' estimates are, told from its own rows: hide cells, infer, compare.
+
+Source: Paragon §3.2 and Quasar §3.2 validate by hiding; the calibration curve is ours.
+"""
+
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, Final
+
+import numpy as np
+
+from apps.classification.core.estimators import Estimator
+from apps.classification.core.matrix import Matrix, Scale
+from apps.classification.core.profile import HALF_WIDTH_90
+from apps.inventory.core.snapshot import Bools, Floats
+
+FOLDS: Final = 5
+ENTRIES: Final = 2  # cells left of a hidden row, as in the papers
+LEVELS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+FEWEST_ROWS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Errors of hidden cells.
+
+    Attributes
+    ----------
+    rows, cells : rows that were hidden in turn, and their hidden cells
+    average, p50, p90, largest : over rows, of the mean error of a row's hidden cells: relative on
+        the log scale, points / 100 for scores
+    covered : share of the hidden cells inside their 90 % intervals
+    calibration : for each of `LEVELS`, the share of the hidden cells inside the interval of that
+        level; intervals of other levels are those of a normal distribution (in comparison space)
+    """
+
+    rows: int
+    cells: int
+    average: float
+    p50: float
+    p90: float
+    largest: float
+    covered: float
+    calibration: tuple[float, ...]
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "entries": ENTRIES,
+            "rows": self.rows,
+            "cells": self.cells,
+            "average": self.average,
+            "p50": self.p50,
+            "p90": self.p90,
+            "largest": self.largest,
+            "covered": self.covered,
+            "levels": list(LEVELS),
+            "calibration": list(self.calibration),
+        }
+
+
+def evaluate(
+    matrix: Matrix, estimator: Estimator, *, seed: int = 0, entries: int = ENTRIES
+) -> Evaluation | None:
+    """Hide all but some cells of each fifth of the rows in turn, infer them from the rest.
+
+    Rows are applications, so no application is told by its own cells. None where there are too
+    few rows or columns to hide any.
+
+    Cost: five fits, and a fold of every row.
+    """
+    n, m = matrix.values.shape
+    if n < FEWEST_ROWS or m <= entries:
+        return None
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(n)
+    errors, distances = [], []
+    for fold in range(min(FOLDS, n)):
+        out = order[fold::FOLDS]
+        rest = np.delete(matrix.values, out, axis=0)
+        if np.isnan(rest).all(axis=0).any():
+            continue
+        shown = _shown(matrix.known[out], entries, rng)
+        hidden = matrix.known[out] & ~shown
+        truth = matrix.values[out]
+        found = estimator.fit(rest, scale=matrix.name.scale, seed=seed).fold(
+            np.where(shown, truth, 1.0), shown
+        )
+        errors += _errors(found.value, truth, hidden, matrix.name.scale)
+        distances.append(_distances(found.low, found.high, truth, matrix.name.scale)[hidden])
+    return _summed(np.array(errors), np.concatenate(distances)) if errors else None
+
+
+def _shown(known: Bools, entries: int, rng: np.random.Generator) -> Bools:
+    """(q, m) True for the few random cells of each row that are not hidden."""
+    turn = np.where(known, rng.random(known.shape), 2.0)
+    rank = np.argsort(np.argsort(turn, axis=1), axis=1)
+    return known & (rank < entries)
+
+
+def _errors(value: Floats, truth: Floats, hidden: Bools, scale: Scale) -> list[float]:
+    """Mean error of the hidden cells of each row that has some."""
+    unit = np.abs(truth) if scale is Scale.LOG else np.full(truth.shape, 100.0)
+    with np.errstate(invalid="ignore"):
+        error = np.where(hidden, np.abs(value - truth) / unit, 0.0)
+    count = hidden.sum(axis=1)
+    return [float(e) for e in error.sum(axis=1)[count > 0] / count[count > 0]]
+
+
+def _distances(low: Floats, high: Floats, truth: Floats, scale: Scale) -> Floats:
+    """How many standard deviations the truth lies from the middle of its 90 % interval."""
+    ends = (low, high, truth)
+    if scale is Scale.LOG:
+        with np.errstate(invalid="ignore"):
+            ends = (np.log(low), np.log(high), np.log(truth))
+    below, above, at = ends
+    half = np.maximum((above - below) / 2.0, 1e-12)
+    away: Floats = np.abs(at - (above + below) / 2.0) / half * HALF_WIDTH_90
+    return away
+
+
+def _summed(errors: Floats, distances: Floats) -> Evaluation:
+    return Evaluation(
+        rows=errors.size,
+        cells=distances.size,
+        average=float(errors.mean()),
+        p50=float(np.quantile(errors, 0.5)),
+        p90=float(np.quantile(errors, 0.9)),
+        largest=float(errors.max()),
+        covered=float((distances <= HALF_WIDTH_90 * (1.0 + 1e-9)).mean()),
+        calibration=tuple(float((distances <= quantile).mean()) for quantile in _QUANTILES),
+    )
+
+
+# two-sided normal quantiles of LEVELS
+_QUANTILES: Final = tuple(NormalDist().inv_cdf(0.5 + level / 2.0) for level in LEVELS)
+
+
+def singular_values(matrix: Matrix) -> tuple[float, ...]:
+    """Singular values of the fully known rows around their column means, in comparison space.
+
+    Each is the strength of one similarity concept (Paragon §3.2, P2); empty with fewer than two
+    such rows.
+    """
+    rows = matrix.values[matrix.known.all(axis=1)]
+    if len(rows) < 2:
+        return ()
+    z = np.log(rows) if matrix.name.scale is Scale.LOG else rows
+    found = np.linalg.svd(z - z.mean(axis=0), compute_uv=False)
+    return tuple(float(value) for value in found)

@@ -1,0 +1,140 @@
+"""Corrections by hand: cells that somebody knows better than any measurement."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from apps.classification import selectors
+from apps.classification.core.matrix import MatrixName, Scale
+from apps.classification.models import Override
+from apps.classification.services.folding import request_folds
+from apps.common.core.errors import FieldProblem, InvalidInputError
+from apps.inventory.selectors import cluster_now
+from apps.operations.services import NewEvent, record_events
+from apps.profiling.services import lock_applications
+from apps.workloads.models import Application
+
+
+@dataclass(frozen=True, slots=True)
+class NewOverride:
+    """A cell to set; ``value`` in the unit of its matrix."""
+
+    matrix: MatrixName
+    column: str
+    value: float
+
+
+def set_overrides(
+    application_id: UUID, cells: Sequence[NewOverride], *, reason: str, by: UUID
+) -> list[Override]:
+    """Put cells above whatever is measured; an earlier override of the same cell is withdrawn.
+
+    The profile follows in a moment; an application that was never profiled gets them with its
+    first one.
+
+    Raises
+    ------
+    InvalidInputError : names each cell that cannot be.
+    NoLibraryError : there are no matrices yet.
+    """
+    check_overrides(cells)
+    with transaction.atomic():
+        (application,) = lock_applications([application_id])
+        now_s = cluster_now()
+        for cell in cells:
+            _in_force(application).filter(matrix=cell.matrix.value, column=cell.column).update(
+                withdrawn_at=timezone.now()
+            )
+        made = Override.objects.bulk_create(
+            Override(
+                application=application,
+                matrix=cell.matrix.value,
+                column=cell.column,
+                value=cell.value,
+                cluster_s=now_s,
+                reason=reason,
+                created_by_id=by,
+            )
+            for cell in cells
+        )
+        _changed(application, "application.overridden", cells=len(made))
+    return made
+
+
+def withdraw_overrides(application_id: UUID, override_ids: Sequence[UUID]) -> int:
+    """Let measurements speak again; returns how many overrides were in force."""
+    with transaction.atomic():
+        (application,) = lock_applications([application_id])
+        withdrawn = (
+            _in_force(application)
+            .filter(id__in=list(override_ids))
+            .update(withdrawn_at=timezone.now())
+        )
+        if withdrawn:
+            _changed(application, "application.override_withdrawn", cells=withdrawn)
+    return withdrawn
+
+
+def check_overrides(cells: Sequence[NewOverride]) -> None:
+    """Refuse cells no matrix has, and values that cannot be.
+
+    Raises
+    ------
+    InvalidInputError : one problem for each such cell.
+    NoLibraryError : there are no matrices yet.
+    """
+    columns = selectors.current_columns()
+    problems = [
+        FieldProblem(f"/cells/{i}/{field}", code, detail)
+        for i, cell in enumerate(cells)
+        for field, code, detail in _problems(cell, columns)
+    ]
+    places = [(cell.matrix, cell.column) for cell in cells]
+    problems += [
+        FieldProblem(f"/cells/{i}", "duplicate", f"{matrix}[{column}] is given twice")
+        for i, (matrix, column) in enumerate(places)
+        if (matrix, column) in places[:i]
+    ]
+    if problems:
+        raise InvalidInputError(problems)
+
+
+def _problems(
+    cell: NewOverride, columns: Mapping[MatrixName, tuple[str, ...]]
+) -> list[tuple[str, str, str]]:
+    found = []
+    if cell.column not in columns[cell.matrix]:
+        known = ", ".join(columns[cell.matrix])
+        found.append(
+            ("column", "unknown", f"{cell.matrix} has no column {cell.column!r}; it has {known}")
+        )
+    if cell.matrix.scale is Scale.SCORE:
+        if not 0.0 <= cell.value <= 100.0:
+            found.append(("value", "out_of_range", f"must lie in 0-100, got {cell.value}"))
+    elif not (math.isfinite(cell.value) and cell.value > 0.0):
+        found.append(("value", "out_of_range", f"must be positive and finite, got {cell.value}"))
+    return found
+
+
+def _in_force(application: Application) -> QuerySet[Override]:
+    return Override.objects.filter(application=application, withdrawn_at__isnull=True)
+
+
+def _changed(application: Application, kind: str, *, cells: int) -> None:
+    if selectors.current_profile_ids([application.id]):
+        request_folds([application.id])
+    record_events(
+        [
+            NewEvent(
+                topic="applications",
+                kind=kind,
+                subject=str(application.id),
+                data={"name": application.name, "cells": cells},
+            )
+        ]
+    )
