@@ -1,0 +1,135 @@
+"""Revisions of the utility matrices: what every fold starts from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+from apps.classification.core.assemble import Library, model_of
+from apps.classification.core.cells import Cells, KnownCell, SourceCode, read, training
+from apps.classification.core.estimators import DEFAULT
+from apps.classification.core.matrix import MatrixName
+from apps.classification.models import MatrixRevision, Revision
+from apps.inventory.models import Platform
+
+
+class NoLibraryError(ValueError):
+    """No matrix revision to classify by."""
+
+
+def current_number() -> int | None:
+    """Find the number of the revision in force; None before the first."""
+    return Revision.objects.filter(is_current=True).values_list("number", flat=True).first()
+
+
+def current_library() -> Library:
+    """Rows to learn from of the revision in force; read once per revision and process.
+
+    Raises
+    ------
+    NoLibraryError : there is no revision yet.
+    """
+    return _library(*_current())
+
+
+def warm_up() -> None:
+    """Read the revision in force and fit its estimators, so that the next fold need not."""
+    if current_number() is not None:
+        for name, matrix in current_library().matrices.items():
+            if matrix.rows:
+                model_of(DEFAULT, name.scale, matrix.rows_at(matrix.columns))
+
+
+def current_columns() -> dict[MatrixName, tuple[str, ...]]:
+    """Column labels of each matrix of the revision in force.
+
+    Raises
+    ------
+    NoLibraryError : there is no revision yet.
+    """
+    return {name: matrix.columns for name, matrix in current_library().matrices.items()}
+
+
+def unprofiled_platforms() -> list[str]:
+    """Platforms of the cluster of which the current library knows nothing; best first."""
+    is_known = current_number() is not None
+    columns = current_columns()[MatrixName.HETEROGENEITY] if is_known else ()
+    platforms = Platform.objects.order_by("rank").values_list("name", flat=True)
+    return [platform for platform in platforms if platform not in columns]
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryRows:
+    """The offline library as it is stored in the revision in force.
+
+    Attributes
+    ----------
+    rows : known cells of each application of it, by name
+    platforms : highest-end first
+    """
+
+    number: int
+    rows: Mapping[str, Sequence[KnownCell]]
+    platforms: tuple[str, ...]
+
+
+def library_rows() -> LibraryRows:
+    """Read the offline library back from the revision in force.
+
+    Raises
+    ------
+    NoLibraryError : there is no revision yet.
+    """
+    number, _ = _current()
+    rows: dict[str, list[KnownCell]] = {}
+    platforms: tuple[str, ...] = ()
+    for stored in MatrixRevision.objects.filter(revision_id=number):
+        name = MatrixName(stored.matrix)
+        if name is MatrixName.HETEROGENEITY:
+            platforms = tuple(stored.columns)
+        cells = cells_in(stored)[: stored.library_rows]
+        for application, row in zip(stored.rows, cells, strict=False):
+            rows.setdefault(application, []).extend(_known(name, stored.columns, row))
+    return LibraryRows(number, rows, platforms)
+
+
+def cells_in(stored: MatrixRevision) -> Cells:
+    """(rows, columns) cells of a stored matrix."""
+    return read(bytes(stored.cells), len(stored.rows), len(stored.columns))
+
+
+def _current() -> tuple[int, datetime]:
+    found = Revision.objects.filter(is_current=True).values_list("number", "created_at").first()
+    if found is None:
+        raise NoLibraryError(
+            "there is no library of profiled applications: "
+            "make one with `manage.py profile_library`"
+        )
+    return found
+
+
+@lru_cache(maxsize=2)
+def _library(number: int, created_at: datetime) -> Library:
+    """Read a revision; its time tells it from one of the same number before a reset."""
+    stored = {row.matrix: row for row in MatrixRevision.objects.filter(revision_id=number)}
+    matrices = {}
+    for name in MatrixName:
+        row = stored[name.value]
+        matrices[name] = training(name, row.rows, row.columns, cells_in(row))
+    return Library(number, matrices)
+
+
+def _known(name: MatrixName, columns: Sequence[str], row: Cells) -> list[KnownCell]:
+    return [
+        KnownCell(
+            name,
+            column,
+            float(cell["value"]),
+            float(cell["standard_error"]),
+            SourceCode(int(cell["source"])).source,
+            int(cell["samples"]),
+            float(cell["measured_s"]),
+        )
+        for column, cell in zip(columns, row, strict=True)
+        if cell["samples"]
+    ]
