@@ -175,7 +175,7 @@ def profile(of: Application, *, platforms: tuple[str, ...] = ("J",), **values: A
 
 def known_of(belief: Belief, columns: Mapping[MatrixName, tuple[str, ...]]) -> list[KnownCell]:
     """The cells a profile says were measured; errors of 2 %."""
-    parts = {
+    parts: dict[MatrixName, tuple[Any, Any]] = {
         MatrixName.BASE_RATE: ([belief.base_rate, belief.bytes_rate], [True, True]),
         MatrixName.HETEROGENEITY: (belief.platform_speed, belief.platform_measured),
         MatrixName.SCALE_UP: (belief.scale_up, belief.scale_up_measured),

@@ -30,6 +30,9 @@ class Revision(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     cluster_s = models.FloatField(default=0.0)
     seconds = models.FloatField(default=0.0, help_text="wall seconds it took to make")
+    last_measurement = models.BigIntegerField(
+        default=0, help_text="id of the newest measurement it rests on"
+    )
     operation = models.ForeignKey(
         Operation, on_delete=models.SET_NULL, null=True, related_name="+", db_index=False
     )

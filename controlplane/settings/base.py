@@ -107,6 +107,10 @@ CELERY_TIMEZONE = "UTC"
 _stream_origin = os.environ.get("BERTH_STREAM_ORIGIN", "")
 BERTH_STREAM_URL = f"{_stream_origin}/api/v1/stream/" if _stream_origin else ""
 BERTH_VERSION = "0.1.0"  # with pyproject.toml; a test holds them equal
+# The matrices are learnt anew once so many applications were measured since the last time, or
+# after so many wall seconds if any was.
+BERTH_RECLASSIFY_ROWS = int(os.environ.get("BERTH_RECLASSIFY_ROWS", "20"))
+BERTH_RECLASSIFY_SECONDS = float(os.environ.get("BERTH_RECLASSIFY_SECONDS", "600"))
 # Placement policy of jobs that name none.
 DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "tarcil")
 

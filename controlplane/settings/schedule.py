@@ -13,6 +13,11 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "options": {"expires": 1.0, "queue": "agents"},
     },
     "execution.frame": {"task": "execution.frame", "schedule": 1.0, "options": {"expires": 1.0}},
+    "classification.reclassify": {
+        "task": "classification.reclassify",
+        "schedule": 5.0,
+        "options": _FRESH,
+    },
     "execution.classify": {"task": "execution.classify", "schedule": 2.0, "options": _FRESH},
     "execution.sweep": {"task": "execution.sweep", "schedule": 5.0, "options": _FRESH},
     "operations.sweep": {"task": "operations.sweep", "schedule": 10.0, "options": _FRESH},

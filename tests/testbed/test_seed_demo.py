@@ -66,11 +66,16 @@ def test_racks_are_full_and_mixed() -> None:
 
 def test_progress_is_told_a_step_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seed_demo, "STEP", 40)
-    assert seed(100) == [
+    said = seed(100)
+    assert said[:4] == [
         "40/100 servers",
         "80/100 servers",
         "100/100 servers",
         "profiling the library on 14 platforms",
+    ]
+    assert said[4] == "3/28 applications profiled"
+    assert said[-2:] == [
+        "28/28 applications profiled",
         "library of 28 applications, revision 1",
     ]
 

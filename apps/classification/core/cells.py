@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.classification.core.matrix import Cell, Matrix, MatrixName
-from apps.inventory.core.snapshot import Floats
 
 
 class Source(StrEnum):
@@ -128,7 +127,7 @@ def training(
     So the offline library counts from the start, and a live application as soon as its runs have
     told enough of it.
     """
-    values: Floats = np.asarray(cells["value"], dtype=np.float64)
+    values = np.asarray(cells["value"], dtype=np.float64)
     enough = 2 * (~np.isnan(values)).sum(axis=1) >= max(len(columns), 1)
     kept = np.flatnonzero(enough).tolist()
     return Matrix(name, tuple(rows[i] for i in kept), tuple(columns), values[kept])

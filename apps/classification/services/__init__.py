@@ -8,20 +8,24 @@ from apps.classification.services.folding import (
     request_folds,
 )
 from apps.classification.services.overrides import set_overrides, withdraw_overrides
-from apps.classification.services.revisions import (
-    evaluate_revision,
-    reclassify,
-    store_library,
+from apps.classification.services.reclassification import (
+    begin_reclassification,
+    open_reclassification,
+    reclassify_if_due,
 )
+from apps.classification.services.revisions import evaluate_revision, retrain, store_library
 
 __all__ = [
+    "begin_reclassification",
     "classify",
     "classify_again",
     "evaluate_revision",
     "fold_pending",
-    "reclassify",
+    "open_reclassification",
+    "reclassify_if_due",
     "repair_waiting",
     "request_folds",
+    "retrain",
     "set_overrides",
     "store_library",
     "withdraw_overrides",

@@ -1,9 +1,9 @@
 """Revisions of the utility matrices: written whole, swapped in at once, never changed."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from uuid import UUID
+from typing import Any
 
 import numpy as np
 from django.db import transaction
@@ -17,13 +17,36 @@ from apps.classification.core.evaluate import evaluate, singular_values
 from apps.classification.core.matrix import Matrix, MatrixName, columns_of
 from apps.classification.models import MatrixRevision, Revision, RevisionReason
 from apps.inventory.selectors import cluster_now
+from apps.operations.core.states import Topic
+from apps.operations.models import Operation
 from apps.operations.services import NewEvent, record_events
+from apps.profiling.models import Measurement
 
 Rows = Mapping[str, Sequence[KnownCell]]
+Step = Callable[[str], None]
+STEPS = 2 * len(MatrixName)  # of a retraining: each matrix is learnt, then tried out
 
 
 class StaleRevisionError(RuntimeError):
     """Another revision came into force while this one was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """What a revision is made of.
+
+    Attributes
+    ----------
+    rows : known cells of each application, those of the library first
+    replaces : number of the revision in force when they were read
+    last_measurement : id of the newest one among them
+    """
+
+    rows: Rows
+    library_rows: int
+    platforms: tuple[str, ...]
+    replaces: int | None
+    last_measurement: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,41 +57,34 @@ class _Made:
     columns: tuple[str, ...]
     cells: Cells
     learnt: Matrix
+    evaluation: dict[str, Any]
 
 
-def store_library(library: Rows, *, platforms: tuple[str, ...], estimator: str = DEFAULT) -> int:
+def store_library(library: Rows, *, platforms: tuple[str, ...]) -> int:
     """Make measured rows the library of a new revision; returns its number.
 
-    Live applications that were measured stay rows of it.
+    Live applications that were measured stay rows of it. How well it infers is tried out later
+    (`evaluate_revision`).
 
     Parameters
     ----------
     library : known cells of each application of the library, by name
     platforms : columns of the heterogeneity matrix, highest-end first
     """
-    before = selectors.current_number()
     started = time.perf_counter()
-    rows = _rows(library, selectors.live_rows())
-    made = [_made(name, rows, platforms, estimator) for name in MatrixName]
-    return _store(
-        made,
-        library_rows=len(library),
-        row_names=list(rows),
-        revision=Revision(
-            reason=RevisionReason.LIBRARY,
-            estimator=estimator,
-            seconds=time.perf_counter() - started,
-        ),
-        replaces=before,
-    )
+    source = _input(library, platforms)
+    made = [_made(name, source) for name in MatrixName]
+    return _store(source, made, reason=RevisionReason.LIBRARY, started=started)
 
 
-def reclassify(
-    *, reason: RevisionReason, operation_id: UUID | None = None, estimator: str = DEFAULT
-) -> int:
-    """Retrain all matrices with everything measured since, and swap the new revision in.
+def retrain(*, reason: RevisionReason, step: Step, operation: Operation | None = None) -> int:
+    """Learn all matrices anew from everything measured, and swap the new revision in.
 
     Fold-ins go on with the revision in force until the last statement of this (Quasar §3.2, Q2).
+
+    Parameters
+    ----------
+    step : told before each of the `STEPS` what comes; may raise to stop, and nothing is changed
 
     Raises
     ------
@@ -77,104 +93,114 @@ def reclassify(
     """
     started = time.perf_counter()
     library = selectors.library_rows()
-    rows = _rows(library.rows, selectors.live_rows())
-    made = [_made(name, rows, library.platforms, estimator) for name in MatrixName]
-    return _store(
-        made,
-        library_rows=len(library.rows),
-        row_names=list(rows),
-        revision=Revision(
-            reason=reason,
-            estimator=estimator,
-            seconds=time.perf_counter() - started,
-            operation_id=operation_id,
-        ),
-        replaces=library.number,
-    )
+    source = _input(library.rows, library.platforms)
+    made = []
+    for name in MatrixName:
+        step(f"learning {name.value} from {len(source.rows):,} applications")
+        one = _made(name, source)
+        step(f"hiding cells of {name.value} to see how well it infers them")
+        made.append(_evaluated(one))
+    return _store(source, made, reason=reason, started=started, operation=operation)
 
 
 def evaluate_revision(number: int, matrix: MatrixName) -> bool:
-    """Write down how well one matrix of a revision infers hidden cells; once, after the swap.
+    """Write down how well one matrix of a revision infers hidden cells; once.
 
     False where that was done before, or the revision is gone.
     """
-    row = MatrixRevision.objects.filter(
-        revision_id=number, matrix=matrix.value, evaluation={}
-    ).first()
+    rows = MatrixRevision.objects.filter(revision_id=number, matrix=matrix.value, evaluation={})
+    row = rows.first()
     if row is None:
         return False
     learnt = training(matrix, row.rows, row.columns, selectors.cells_in(row))
+    return bool(rows.update(evaluation=_report(learnt)))
+
+
+def _input(library: Rows, platforms: tuple[str, ...]) -> _Input:
+    """Read what is known now; a live application of the name of a library row is that row."""
+    replaces = selectors.current_number()
+    newest = Measurement.objects.aggregate(newest=Max("id"))["newest"] or 0
+    live = {name: cells for name, cells in selectors.live_rows().items() if name not in library}
+    return _Input({**library, **live}, len(library), platforms, replaces, newest)
+
+
+def _made(name: MatrixName, source: _Input) -> _Made:
+    columns = columns_of(name, source.platforms)
+    cells = table(name, columns, source.rows.values())
+    learnt = training(name, list(source.rows), columns, cells)
+    if learnt.rows:
+        _infer(cells, learnt)
+    return _Made(name, columns, cells, learnt, {})
+
+
+def _evaluated(made: _Made) -> _Made:
+    return _Made(made.name, made.columns, made.cells, made.learnt, _report(made.learnt))
+
+
+def _report(learnt: Matrix) -> dict[str, Any]:
     found = evaluate(learnt, ESTIMATORS[DEFAULT])
-    report = {"rows": 0} if found is None else found.json
-    return bool(MatrixRevision.objects.filter(pk=row.pk, evaluation={}).update(evaluation=report))
+    return {"rows": 0} if found is None else found.json
 
 
-def _rows(library: Rows, live: Rows) -> dict[str, Sequence[KnownCell]]:
-    """Rows of the library first; a live application of the same name is that row."""
-    return dict(library) | {name: cells for name, cells in live.items() if name not in library}
-
-
-def _made(name: MatrixName, rows: Rows, platforms: tuple[str, ...], estimator: str) -> _Made:
-    columns = columns_of(name, platforms)
-    cells = table(name, columns, rows.values())
-    learnt = training(name, list(rows), columns, cells)
-    if len(learnt.rows):
-        _infer(name, cells, learnt, estimator)
-    return _Made(name, columns, cells, learnt)
-
-
-def _infer(name: MatrixName, cells: Cells, learnt: Matrix, estimator: str) -> None:
+def _infer(cells: Cells, learnt: Matrix) -> None:
     """Write estimates and intervals into the cells, all rows in one batch."""
     columns = learnt.known.any(axis=0)
-    known = ~np.isnan(cells["value"])[:, columns]
-    fold = model_of(estimator, name.scale, learnt.values[:, columns]).fold(
-        np.where(known, cells["value"][:, columns], 1.0),
-        known,
-        error=np.where(known, cells["standard_error"][:, columns], 0.0),
-    )
-    for field, array in zip(("estimate", "low", "high"), fold[:3], strict=True):
-        part = cells[field]
-        part[:, columns] = array
+    value, error = cells["value"][:, columns], cells["standard_error"][:, columns]
+    known = ~np.isnan(value)
+    model = model_of(DEFAULT, learnt.name.scale, learnt.values[:, columns])
+    fold = model.fold(np.where(known, value, 1.0), known, error=np.where(known, error, 0.0))
+    cells["estimate"][:, columns] = fold.value
+    cells["low"][:, columns] = fold.low
+    cells["high"][:, columns] = fold.high
 
 
 def _store(
+    source: _Input,
     made: Sequence[_Made],
     *,
-    library_rows: int,
-    row_names: list[str],
-    revision: Revision,
-    replaces: int | None,
+    reason: RevisionReason,
+    started: float,
+    operation: Operation | None = None,
 ) -> int:
     """Store a revision and bring it into force, if the one it was made from still is."""
     with transaction.atomic():
         list(Revision.objects.select_for_update().filter(is_current=True))
-        if selectors.current_number() != replaces:
-            raise StaleRevisionError(f"revision {replaces} is no longer in force")
-        revision.number = (Revision.objects.aggregate(last=Max("number"))["last"] or 0) + 1
-        revision.cluster_s = cluster_now()
+        if selectors.current_number() != source.replaces:
+            raise StaleRevisionError(f"revision {source.replaces} is no longer in force")
+        number = (Revision.objects.aggregate(last=Max("number"))["last"] or 0) + 1
         Revision.objects.filter(is_current=True).update(is_current=False)
-        revision.is_current = True
-        revision.save(force_insert=True)
-        MatrixRevision.objects.bulk_create(
-            MatrixRevision(
-                revision=revision,
-                matrix=one.name.value,
-                rows=row_names,
-                library_rows=library_rows,
-                columns=list(one.columns),
-                cells=one.cells.tobytes(),
-                singular_values=list(singular_values(one.learnt)),
-            )
-            for one in made
+        revision = Revision.objects.create(
+            number=number,
+            reason=reason,
+            estimator=DEFAULT,
+            is_current=True,
+            cluster_s=cluster_now(),
+            seconds=time.perf_counter() - started,
+            last_measurement=source.last_measurement,
+            operation=operation,
         )
+        MatrixRevision.objects.bulk_create(_row(revision, source, one) for one in made)
         record_events(
             [
                 NewEvent(
-                    topic="applications",
+                    topic=Topic.APPLICATIONS,
                     kind="revision.created",
-                    subject=str(revision.number),
-                    data={"number": revision.number, "reason": str(revision.reason)},
+                    subject=str(number),
+                    data={"number": number, "reason": str(reason)},
                 )
             ]
         )
-    return revision.number
+    return number
+
+
+def _row(revision: Revision, source: _Input, made: _Made) -> MatrixRevision:
+    return MatrixRevision(
+        revision=revision,
+        matrix=made.name.value,
+        rows=list(source.rows),
+        library_rows=source.library_rows,
+        columns=list(made.columns),
+        cells=made.cells.tobytes(),
+        singular_values=list(singular_values(made.learnt)),
+        evaluation=made.evaluation,
+    )

@@ -3,6 +3,7 @@
 Source: Paragon §3.2 and Quasar §3.2: 20-30 applications are profiled exhaustively once.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,11 +26,14 @@ class LibraryEntry:
 
 def library(seed: int, platforms: Catalogue, *, per_kind: int = PER_KIND) -> list[LibraryEntry]:
     """Measure the library of a cluster; the same for the same seed and platforms."""
-    return [
-        _entry(seed, platforms, f"library-{kind.replace('_', '-')}-{number:02d}", kind)
-        for kind in KINDS
-        for number in range(1, per_kind + 1)
-    ]
+    return list(entries(seed, platforms, per_kind=per_kind))
+
+
+def entries(seed: int, platforms: Catalogue, *, per_kind: int) -> Iterator[LibraryEntry]:
+    """Measure one application of the library after the other, for those who show progress."""
+    for kind in KINDS:
+        for number in range(1, per_kind + 1):
+            yield _entry(seed, platforms, f"library-{kind.replace('_', '-')}-{number:02d}", kind)
 
 
 def _entry(seed: int, platforms: Catalogue, name: str, kind: str) -> LibraryEntry:

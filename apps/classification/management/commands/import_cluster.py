@@ -18,6 +18,7 @@ from apps.inventory.selectors import contradictions, known_servers
 from apps.inventory.services import import_cluster
 
 MOST_LINES: Final = 50
+_REFUSED: Final = "{} is not a cluster that can be imported:"
 
 
 class Command(BaseCommand):
@@ -38,9 +39,9 @@ class Command(BaseCommand):
         except ClusterFileError as error:
             raise CommandError(str(error)) from error
         except InvalidInputError as error:
-            raise CommandError(_listed(path, error.problems)) from error
+            raise CommandError(listed(_REFUSED.format(path), error.problems)) from error
         if problems := contradictions(spec):
-            raise CommandError(_listed(path, problems))
+            raise CommandError(listed(_REFUSED.format(path), problems))
         if options["dry_run"]:
             there = len(known_servers(spec))
             added, verb = len(spec.servers) - there, "would be added"
@@ -49,17 +50,19 @@ class Command(BaseCommand):
             there = len(spec.servers) - added
         self.stdout.write(f"{added:,} servers {verb}, {there:,} were there already")
         if not options["dry_run"] and (missing := unprofiled_platforms()):
-            self.stdout.write(_advice(missing))
+            self.stdout.write(advice(missing))
 
 
-def _listed(path: Path, problems: list[FieldProblem]) -> str:
+def listed(what: str, problems: list[FieldProblem]) -> str:
+    """Write problems below each other, below a line that says of what."""
     lines = [f"{p.pointer or '(whole file)'}: {p.detail}" for p in problems[:MOST_LINES]]
     if len(problems) > MOST_LINES:
         lines.append(f"... and {len(problems) - MOST_LINES:,} more lines like these")
-    return "\n  ".join([f"{path} is not a cluster that can be imported:", *lines])
+    return "\n  ".join([what, *lines])
 
 
-def _advice(missing: list[str]) -> str:
+def advice(missing: list[str]) -> str:
+    """Tell which platforms no job is placed on, and what to do about it."""
     names = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
     return (
         f"The library of profiled applications does not know: {names}.\n"

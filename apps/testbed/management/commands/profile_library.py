@@ -1,5 +1,6 @@
 """``profile_library``: the applications every estimate starts from, on the cluster's platforms."""
 
+import math
 from argparse import ArgumentParser
 from typing import Any, Final
 
@@ -8,11 +9,14 @@ from django.core.management.base import BaseCommand, CommandError
 from apps.classification.core.cells import KnownCell, Source
 from apps.classification.core.matrix import MatrixName
 from apps.classification.services import classify_again, fold_pending, store_library
-from apps.emulation.core.library import PER_KIND, library
+from apps.emulation.core.draws import KINDS
+from apps.emulation.core.library import PER_KIND, entries
 from apps.emulation.core.platforms import catalogue
+from apps.emulation.core.probe import Measured
 from apps.inventory import selectors
 
 MOST_PER_KIND: Final = 200
+STEPS: Final = 10  # lines of progress
 
 
 class Command(BaseCommand):
@@ -43,7 +47,7 @@ class Command(BaseCommand):
                 "(`manage.py import_cluster FILE` or `manage.py seed_demo`)"
             )
         self._say(f"profiling the library on {len(names)} platforms")
-        rows = _measured(names, per_kind)
+        rows = self._measured(names, per_kind)
         number = store_library(rows, platforms=names)
         self._say(f"library of {len(rows)} applications, revision {number}")
         if again := classify_again():
@@ -51,20 +55,28 @@ class Command(BaseCommand):
                 pass
             self._say(f"{again:,} profiled applications classified again")
 
+    def _measured(self, names: tuple[str, ...], per_kind: int) -> dict[str, list[KnownCell]]:
+        seed, now_s = selectors.cluster().seed, selectors.cluster_now()
+        total = per_kind * len(KINDS)
+        rows: dict[str, list[KnownCell]] = {}
+        for entry in entries(seed, catalogue(names, seed=seed), per_kind=per_kind):
+            rows[entry.application] = [_known(cell, now_s) for cell in entry.cells]
+            if len(rows) % math.ceil(total / STEPS) == 0 or len(rows) == total:
+                self._say(f"{len(rows)}/{total} applications profiled")
+        return rows
+
     def _say(self, text: str) -> None:
         self.stdout.write(text)
         self.stdout.flush()
 
 
-def _measured(names: tuple[str, ...], per_kind: int) -> dict[str, list[KnownCell]]:
-    seed, now_s = selectors.cluster().seed, selectors.cluster_now()
-    return {
-        entry.application: [
-            KnownCell(
-                MatrixName(c.matrix), c.column, c.value, c.standard_error, Source.MEASURED,
-                c.samples, now_s,
-            )
-            for c in entry.cells
-        ]
-        for entry in library(seed, catalogue(names, seed=seed), per_kind=per_kind)
-    }
+def _known(cell: Measured, at_s: float) -> KnownCell:
+    return KnownCell(
+        MatrixName(cell.matrix),
+        cell.column,
+        cell.value,
+        cell.standard_error,
+        Source.MEASURED,
+        cell.samples,
+        at_s,
+    )

@@ -1,0 +1,148 @@
+"""When the matrices are learnt anew, and the long operation that does it."""
+
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from apps.classification import selectors
+from apps.classification.core.matrix import MatrixName
+from apps.classification.models import Revision, RevisionReason
+from apps.classification.services.folding import classify_again
+from apps.classification.services.revisions import (
+    STEPS,
+    StaleRevisionError,
+    evaluate_revision,
+    retrain,
+)
+from apps.common.core.errors import ConflictError
+from apps.common.poke import poke
+from apps.operations.core.states import TERMINAL, OperationStatus
+from apps.operations.models import Operation
+from apps.operations.services import (
+    advance_operation,
+    begin_operation,
+    claim_operation,
+    finish_operation,
+)
+from apps.profiling.models import Measurement
+
+KIND: Final = "classification.reclassify"
+TASK: Final = "classification.reclassify"
+QUEUE: Final = "default"
+_TRIES: Final = 3  # a library may be loaded while we learn
+
+
+class _StoppedError(Exception):
+    """Somebody cancelled the operation, or another worker has it."""
+
+
+def begin_reclassification(*, reason: RevisionReason, by: UUID | None) -> Operation:
+    """Ask for a new revision; a worker starts on it at once.
+
+    Raises
+    ------
+    ConflictError : names the operation that is open already.
+    NoLibraryError : there is nothing to start from.
+    """
+    selectors.current_library()
+    with transaction.atomic():
+        # one at a time: the revision's row stands for the right to replace it
+        list(Revision.objects.select_for_update().filter(is_current=True))
+        if (other := open_reclassification()) is not None:
+            raise ConflictError(f"Operation {other.pk} is classifying anew already.")
+        operation = begin_operation(
+            kind=KIND, created_by=by, total=STEPS, arguments={"reason": str(reason)}
+        )
+        poke(TASK, queue=QUEUE)
+    return operation
+
+
+def open_reclassification() -> Operation | None:
+    """Find the operation that is making, or about to make, the next revision."""
+    rows = Operation.objects.filter(kind=KIND).exclude(status__in=TERMINAL)
+    return rows.order_by("created_at").first()
+
+
+def reclassify_if_due() -> int | None:
+    """Do what is wanted: an operation that waits, or one that it is time for.
+
+    Also tries out a revision that came into force untried. Returns the number of a new revision.
+    """
+    operation = open_reclassification()
+    if operation is None and (reason := _due()) is not None:
+        operation = begin_reclassification(reason=reason, by=None)
+    if operation is not None:
+        return _work(operation.pk)
+    _try_out()
+    return None
+
+
+def _due() -> RevisionReason | None:
+    revision = Revision.objects.filter(is_current=True).first()
+    if revision is None:
+        return None
+    new = Measurement.objects.filter(id__gt=revision.last_measurement)
+    applications = new.values("application_id").distinct().count()
+    if applications >= settings.BERTH_RECLASSIFY_ROWS:
+        return RevisionReason.ROWS
+    age = timezone.now() - revision.created_at
+    if applications and age >= timedelta(seconds=settings.BERTH_RECLASSIFY_SECONDS):
+        return RevisionReason.SCHEDULE
+    return None
+
+
+def _work(operation_id: UUID) -> int | None:
+    operation = claim_operation(operation_id)
+    if operation is None:
+        return None
+    try:
+        number = _retrained(operation)
+    except _StoppedError:
+        if Operation.objects.filter(pk=operation_id, status=OperationStatus.RUNNING).exists():
+            finish_operation(operation_id, status=OperationStatus.CANCELLED)
+        return None
+    except (selectors.NoLibraryError, StaleRevisionError) as error:
+        problem = {"title": "Not classified anew", "detail": str(error)}
+        finish_operation(operation_id, status=OperationStatus.FAILED, problem=problem)
+        return None
+    profiles = classify_again()
+    finish_operation(
+        operation_id,
+        status=OperationStatus.SUCCEEDED,
+        result={"revision": number, "profiles": profiles},
+    )
+    return number
+
+
+def _retrained(operation: Operation) -> int:
+    reason = RevisionReason(operation.arguments["reason"])
+    for attempt in range(_TRIES):
+        done = 0
+
+        def step(message: str) -> None:
+            nonlocal done
+            if not advance_operation(operation.pk, progress=done, message=message):
+                raise _StoppedError
+            done += 1
+
+        try:
+            return retrain(reason=reason, step=step, operation=operation)
+        except StaleRevisionError:
+            if attempt == _TRIES - 1:
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+def _try_out() -> None:
+    """Evaluate one matrix that came into force without: a library that was just stored."""
+    row = (
+        Revision.objects.filter(is_current=True, matrices__evaluation={})
+        .values_list("number", "matrices__matrix")
+        .first()
+    )
+    if row is not None:
+        evaluate_revision(row[0], MatrixName(row[1]))
