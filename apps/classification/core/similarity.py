@@ -146,7 +146,7 @@ def _neighbour(space: Space, a: Floats, i: int, similarity: float) -> Neighbour:
     side = np.sign(space.concepts[k]) * np.sign(float(space.concepts[k] @ a))
     agreed = (np.sign(a) == side) & (np.sign(b) == side) & (side != 0)
     order = np.argsort(-np.abs(space.concepts[k]), kind="stable")
-    drivers = [Driver(*space.places[j], is_above=bool(a[j] > 0)) for j in order if agreed[j]]
+    drivers = [Driver(*space.places[j], bool(a[j] > 0)) for j in order if agreed[j]]
     return Neighbour(
         name=space.names[i],
         similarity=similarity,
@@ -158,7 +158,7 @@ def _neighbour(space: Space, a: Floats, i: int, similarity: float) -> Neighbour:
 
 def _placed(space: Space, row: Mapping[MatrixName, tuple[Sequence[str], Floats]]) -> Floats:
     """(m,) weighted deviations of a row; average where it has no such column."""
-    values = {
+    values: dict[tuple[MatrixName, str], float] = {
         (name, column): value
         for name, (columns, array) in row.items()
         if name in COMPARED
