@@ -115,7 +115,7 @@ def test_a_profile_is_near_the_truth() -> None:
     truth = application_truth(2011, "sort", "batch", catalogue(SMALL, seed=2011))
     assert found.base_rate == pytest.approx(truth.metric_per_s, rel=0.08)
     assert found.platform_speed == pytest.approx(truth.platform_speed, rel=0.25)
-    assert found.platform_measured.sum() == 2
+    assert found.platform_measured.sum() == 3  # there is time for both others
     assert found.tolerated_measured.sum() == found.caused_measured.sum() == 2
 
 

@@ -1,26 +1,30 @@
-"""Profiling runs on emulated servers: what a sandboxed copy of an application shows in a minute.
+"""Profiling runs on emulated servers: what sandboxed copies of an application show in a minute.
 
 Source: Paragon §3.3 and P3 (microbenchmarks), Quasar §3.2-3.4 (which runs). Every number comes
-out of noisy samples, never straight from the truth.
+out of noisy samples, never straight from the truth, and now and then a copy or a microbenchmark
+dies. What decides how far to ramp, and when a source is given up, is `profiling.core`: the same
+as on real servers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from heapq import merge
 from typing import Final
 
 import numpy as np
 
-from apps.common.core.interference import N_SOURCES, SOURCES
-from apps.emulation.core.truth import QOS, Truth, interference_factor
-from apps.inventory.core.snapshot import Floats
+from apps.common.core.interference import SOURCES
+from apps.emulation.core.microbenchmarks import SAMPLE_S as RAMP_SAMPLE_S
+from apps.emulation.core.microbenchmarks import caused, tolerated
+from apps.emulation.core.truth import Truth
+from apps.profiling.core.plan import takes_another_source
+from apps.profiling.core.ramp import Missing, ProbeFailedError, Threshold
 
 SAMPLES: Final = 8
 SAMPLE_S: Final = 1.5
 SAMPLE_NOISE: Final = 0.04  # of one sample of a rate
 SETUP_S: Final = (3.0, 10.0)  # copying and warming up, uniform
-RAMP_STEP: Final = 5.0  # intensity points
-RAMP_NOISE: Final = 0.005  # of the mean of one step, relative to isolation
-RAMP_STEP_S: Final = 0.5
+FAILURES: Final = 0.01  # share of copies, and of ramps, that die
 SIZES: Final = (1, 2, 4, 8, 16, 32)  # columns of the two scaling matrices
 
 
@@ -32,13 +36,18 @@ class ProbeRun:
     ----------
     platform : name; the highest-end one unless it explores another
     servers, units : how many servers, and units on each
-    sources : sources of interference whose microbenchmarks it carries, one after the other
+    sources : sources of interference whose microbenchmarks the run of one unit on the highest-end
+        platform carries, one after the other
+    spare : further ones, for which there is time where ramps stop early
+    copy : runs of one sandboxed copy follow one another; None = a copy of its own
     """
 
     platform: str
     servers: int
     units: int
     sources: tuple[str, ...] = ()
+    spare: tuple[str, ...] = ()
+    copy: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +68,125 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class Unmeasured:
+    """One cell that was probed in vain, and why."""
+
+    matrix: str
+    column: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One run, or one source, that is over.
+
+    Attributes
+    ----------
+    at_s : cluster seconds since the start; steps come in this order
+    done, total : steps over with this one, and in all as far as is known now
+    what : in a few words
+    failed : why all is over and nothing was measured; empty = it is not
+    """
+
+    at_s: float
+    done: int
+    total: int
+    what: str
+    cells: tuple[Measured, ...] = ()
+    missing: tuple[Unmeasured, ...] = ()
+    failed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What a set of runs at the same time measured, and how many cluster seconds it took."""
+    """What a set of runs measured, what not, and how many cluster seconds it took."""
 
     cells: tuple[Measured, ...]
+    missing: tuple[Unmeasured, ...]
     duration_s: float
+
+
+def probe(
+    truth: Truth,
+    runs: Sequence[ProbeRun],
+    rng: np.random.Generator,
+    *,
+    budget_s: float | None = None,
+    failures: float = 0.0,
+) -> ProbeResult:
+    """Run a plan to its end; parameters as of `probing`.
+
+    Raises
+    ------
+    ProbeFailedError : the run all others are compared to died.
+    ValueError : as `probing`.
+    """
+    steps = list(probing(truth, runs, rng, budget_s=budget_s, failures=failures))
+    if steps[-1].failed:
+        raise ProbeFailedError(steps[-1].failed)
+    return ProbeResult(
+        tuple(cell for step in steps for cell in step.cells),
+        tuple(gap for step in steps for gap in step.missing),
+        steps[-1].at_s,
+    )
+
+
+def probing(
+    truth: Truth,
+    runs: Sequence[ProbeRun],
+    rng: np.random.Generator,
+    *,
+    budget_s: float | None = None,
+    failures: float = 0.0,
+) -> Iterator[Step]:
+    """Run a plan, all copies at once; a ramp is computed when its step is asked for.
+
+    Parameters
+    ----------
+    runs : among them one unit of the highest-end platform, to which other sizes are compared; a
+        run on another platform or on several servers is compared to the one of as many units
+    budget_s : cluster seconds within which another source is begun (`takes_another_source`); None
+        = all planned ones and no spare one
+    failures : share of copies, and of ramps, that die
+
+    Raises
+    ------
+    ValueError : no such run, or an unknown platform or source.
+    """
+    best = truth.catalogue.names[truth.catalogue.reference]
+    base = next((i for i, run in enumerate(runs) if _shape(run) == (best, 1, 1)), None)
+    if base is None:
+        raise ValueError(f"a plan needs a run of one unit on {best}, got {list(runs)}")
+    unknown = {*runs[base].sources, *runs[base].spare} - set(SOURCES)
+    if unknown:
+        raise ValueError(f"unknown sources {', '.join(sorted(unknown))}")
+    plan = _Plan(truth, best, _tried(truth, runs, failures, rng), base)
+    alone = [_unlike(plan, run) for run in runs]
+    if any(alone):
+        raise ValueError(next(filter(None, alone)))
+    return _steps(plan, _Ramps(truth, rng, failures, budget_s))
+
+
+def exhaustive(
+    truth: Truth, rng: np.random.Generator, *, failures: float = 0.0
+) -> tuple[Measured, ...]:
+    """Every column of every matrix, with the same noise: the offline library of P1 and Q2.
+
+    A probe that fails or does not decide leaves its cell out.
+
+    Raises
+    ------
+    ProbeFailedError : the run all others are compared to died.
+    """
+    best = truth.catalogue.names[truth.catalogue.reference]
+    runs = [ProbeRun(best, 1, 1, SOURCES)]
+    runs += [ProbeRun(best, 1, units) for units in SIZES[1:]]
+    runs += [ProbeRun(best, servers, 1) for servers in SIZES[1:]]
+    runs += [ProbeRun(name, 1, 1) for name in truth.catalogue.names if name != best]
+    return probe(truth, runs, rng, failures=failures).cells
+
+
+# ---- runs ----
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,46 +203,54 @@ class _Rate:
         return quotient, float(quotient * relative)
 
 
-def probe(truth: Truth, runs: Sequence[ProbeRun], rng: np.random.Generator) -> ProbeResult:
-    """Run a plan, all its runs at once.
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A run that ended at `at_s`; without a rate where its copy died."""
 
-    Parameters
-    ----------
-    runs : among them one unit of the highest-end platform, to which other sizes are compared; a
-        run on another platform or on several servers is compared to the one of as many units
-
-    Raises
-    ------
-    ValueError : no such run, or an unknown platform or source.
-    """
-    best = truth.catalogue.names[truth.catalogue.reference]
-    base = next((i for i, r in enumerate(runs) if r == _alone(best, r.sources)), None)
-    if base is None:
-        raise ValueError(f"a plan needs a run of one unit on {best}, got {list(runs)}")
-    rates = [_sampled(_true_rate(truth, run), rng) for run in runs]
-    cells = _base_cells(truth, rates[base])
-    for run, rate in zip(runs, rates, strict=True):
-        cells += _scaling_cells(run, rate, _Compared(best, runs, rates, rates[base]))
-        for source in run.sources:
-            cells += _interference_cells(truth, SOURCES.index(source), rng)
-    ramps = max(len(run.sources) for run in runs)
-    steps = 2 * (100.0 / RAMP_STEP + 1.0)
-    duration = rng.uniform(*SETUP_S) + SAMPLES * SAMPLE_S + ramps * steps * RAMP_STEP_S
-    return ProbeResult(cells=tuple(cells), duration_s=float(duration))
+    run: ProbeRun
+    at_s: float
+    rate: _Rate | None
 
 
-def exhaustive(truth: Truth, rng: np.random.Generator) -> tuple[Measured, ...]:
-    """Every column of every matrix, with the same noise: the offline library of P1 and Q2."""
-    best = truth.catalogue.names[truth.catalogue.reference]
-    runs = [ProbeRun(best, 1, 1, SOURCES)]
-    runs += [ProbeRun(best, 1, units) for units in SIZES[1:]]
-    runs += [ProbeRun(best, servers, 1) for servers in SIZES[1:]]
-    runs += [ProbeRun(name, 1, 1) for name in truth.catalogue.names if name != best]
-    return probe(truth, runs, rng).cells
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Runs of one application; the one at `base` is one unit of the highest-end platform."""
+
+    truth: Truth
+    best: str
+    tried: Sequence[_Tried]
+    base: int
+
+    def like(self, run: ProbeRun) -> _Tried | None:
+        """Find the run of the same units on one server of the highest-end platform."""
+        shape = (self.best, 1, run.units)
+        return next((one for one in self.tried if _shape(one.run) == shape), None)
 
 
-def _alone(platform: str, sources: tuple[str, ...]) -> ProbeRun:
-    return ProbeRun(platform, 1, 1, sources)
+def _shape(run: ProbeRun) -> tuple[str, int, int]:
+    return run.platform, run.servers, run.units
+
+
+def _unlike(plan: _Plan, run: ProbeRun) -> str:
+    """Say what a run lacks to be compared to; empty where it lacks nothing."""
+    if plan.like(run):
+        return ""
+    return f"no run of {run.units} units on {plan.best} to compare {run} to"
+
+
+def _tried(
+    truth: Truth, runs: Sequence[ProbeRun], failures: float, rng: np.random.Generator
+) -> list[_Tried]:
+    """Measure the rate of every run; those of one copy follow one another."""
+    free_s: dict[int, float] = {}
+    found = []
+    for i, run in enumerate(runs):
+        copy = run.copy if run.copy is not None else -1 - i
+        rate, setup_s = _true_rate(truth, run), rng.uniform(*SETUP_S)
+        seen, is_dead = _sampled(rate, rng), rng.random() < failures
+        free_s[copy] = free_s.get(copy, 0.0) + setup_s + (0.0 if is_dead else SAMPLES * SAMPLE_S)
+        found.append(_Tried(run, free_s[copy], None if is_dead else seen))
+    return found
 
 
 def _true_rate(truth: Truth, run: ProbeRun) -> float:
@@ -136,83 +267,118 @@ def _sampled(rate: float, rng: np.random.Generator) -> _Rate:
     return _Rate(float(samples.mean()), float(samples.std(ddof=1) / np.sqrt(SAMPLES)))
 
 
-def _base_cells(truth: Truth, rate: _Rate) -> list[Measured]:
-    return [
-        Measured("base_rate", column, rate.value * scale, rate.error * scale, SAMPLES)
-        for column, scale in (("metric", truth.metric_per_s), ("bytes", truth.bytes_per_s))
-    ]
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one run or source brought; `sources` is how many there will be as far as known."""
+
+    at_s: float
+    what: str
+    cells: tuple[Measured, ...] = ()
+    missing: tuple[Unmeasured, ...] = ()
+    sources: int | None = None
+
+
+def _steps(plan: _Plan, ramps: "_Ramps") -> Iterator[Step]:
+    base = plan.tried[plan.base]
+    sources = len(base.run.sources)
+    if base.rate is None:
+        why = f"{_words(base.run)}: its copy died while it was set up"
+        yield Step(base.at_s, 1, len(plan.tried) + sources, why, failed=why)
+        return
+    runs = sorted((_part(plan, one, base) for one in plan.tried), key=lambda part: part.at_s)
+    parts = merge(runs, ramps.parts(base.run, base.at_s), key=lambda part: part.at_s)
+    for done, part in enumerate(parts, start=1):
+        sources = sources if part.sources is None else part.sources
+        total = len(plan.tried) + sources
+        yield Step(part.at_s, done, total, part.what, part.cells, part.missing)
+
+
+def _part(plan: _Plan, one: _Tried, base: _Tried) -> _Part:
+    """Heterogeneity, scale-up or scale-out cell of one run, or all that are 1 by definition."""
+    if one is base and base.rate:
+        return _Part(one.at_s, _words(one.run), _base_cells(plan, base.rate))
+    name, column, divisor = _cell(plan, one.run)
+    like = base if name == "scale_up" else plan.like(one.run)
+    rate, other = one.rate, like.rate if like else None
+    if rate is None or other is None:
+        why = "its copy died while it was set up" if rate is None else "nothing to compare it to"
+        gap = Unmeasured(name, column, why)
+        return _Part(one.at_s, f"{_words(one.run)}: {why}", missing=(gap,))
+    value, error = rate.over(other)
+    cell = Measured(name, column, value / divisor, error / divisor, SAMPLES)
+    at_s = max(one.at_s, like.at_s if like else 0.0)
+    return _Part(at_s, f"{_words(one.run)}: {name} {cell.value:.2f}", (cell,))
+
+
+def _cell(plan: _Plan, run: ProbeRun) -> tuple[str, str, int]:
+    """Matrix and column of a run, and what its rate is shared by."""
+    if run.servers > 1:
+        return "scale_out", str(run.servers), run.servers
+    if run.platform == plan.best:
+        return "scale_up", str(run.units), 1
+    return "heterogeneity", run.platform, 1
+
+
+def _base_cells(plan: _Plan, rate: _Rate) -> tuple[Measured, ...]:
+    truth = plan.truth
+    scales = (("metric", truth.metric_per_s), ("bytes", truth.bytes_per_s))
+    ones = (("scale_up", "1"), ("scale_out", "1"), ("heterogeneity", plan.best))
+    return (
+        *(Measured("base_rate", c, rate.value * k, rate.error * k, SAMPLES) for c, k in scales),
+        *(Measured(name, column, 1.0, 0.0, SAMPLES) for name, column in ones),
+    )
+
+
+def _words(run: ProbeRun) -> str:
+    servers = f"{run.servers} servers of " if run.servers > 1 else ""
+    units = f"{run.units} unit{'s' if run.units > 1 else ''} on "
+    return f"{units}{servers}{run.platform}"
+
+
+# ---- ramps ----
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
-    """What a run's rate is compared to."""
+class _Ramps:
+    """The microbenchmarks one run carries, one after the other."""
 
-    best: str
-    runs: Sequence[ProbeRun]
-    rates: Sequence[_Rate]
-    base: _Rate
+    truth: Truth
+    rng: np.random.Generator
+    failures: float
+    budget_s: float | None
 
-    def same_size(self, run: ProbeRun) -> _Rate | None:
-        """Rate of the same units on one server of the highest-end platform."""
-        for other, rate in zip(self.runs, self.rates, strict=True):
-            if (other.platform, other.servers, other.units) == (self.best, 1, run.units):
-                return rate
-        return None
-
-
-def _scaling_cells(run: ProbeRun, rate: _Rate, to: _Compared) -> list[Measured]:
-    """Heterogeneity, scale-up or scale-out cell of one run; two of them are 1 by definition."""
-    if run.platform == to.best and run.servers == 1:
-        if rate is to.base:
-            one = Measured("scale_up", "1", 1.0, 0.0, SAMPLES)
-            return [
-                one,
-                Measured("scale_out", "1", 1.0, 0.0, SAMPLES),
-                Measured("heterogeneity", run.platform, 1.0, 0.0, SAMPLES),
+    def parts(self, run: ProbeRun, at_s: float) -> Iterator[_Part]:
+        """Both scores of each source there is time for."""
+        names = run.sources if self.budget_s is None else (*run.sources, *run.spare)
+        goes_on = self._has_time(0, names, at_s)
+        done = 0
+        while goes_on:
+            name, done = names[done], done + 1
+            found = [
+                (matrix, press(self.truth, name, self.rng, self.failures))
+                for matrix, press in (("tolerated", tolerated), ("caused", caused))
             ]
-        return [Measured("scale_up", str(run.units), *rate.over(to.base), SAMPLES)]
-    like = to.same_size(run)
-    if like is None:
-        raise ValueError(f"no run of {run.units} units on {to.best} to compare {run} to")
-    value, error = rate.over(like)
-    if run.servers == 1:
-        return [Measured("heterogeneity", run.platform, value, error, SAMPLES)]
-    n = run.servers
-    return [Measured("scale_out", str(n), value / n, error / n, SAMPLES)]
+            at_s += RAMP_SAMPLE_S * sum(score.samples for _, score in found)
+            goes_on = self._has_time(done, names, at_s)
+            cells = tuple(
+                Measured(matrix, name, score.value, score.standard_error, score.samples)
+                for matrix, score in found
+                if isinstance(score, Threshold)
+            )
+            missing = tuple(
+                Unmeasured(matrix, name, score.reason)
+                for matrix, score in found
+                if isinstance(score, Missing)
+            )
+            total = max(done + 1, min(len(run.sources), len(names))) if goes_on else done
+            yield _Part(at_s, _told(name, cells, missing), cells, missing, total)
+
+    def _has_time(self, done: int, names: Sequence[str], at_s: float) -> bool:
+        if done == len(names):
+            return False
+        return self.budget_s is None or takes_another_source(done, at_s, self.budget_s)
 
 
-def _interference_cells(truth: Truth, source: int, rng: np.random.Generator) -> list[Measured]:
-    """Both scores of one source: where the job loses 5 %, and where the microbenchmark does."""
-    name = SOURCES[source]
-    tolerated, t_error = _ramp(float(truth.tolerated[source]), rng)
-    intensity, c_error = _ramp(100.0 - float(truth.caused[source]), rng)
-    steps = int(100.0 / RAMP_STEP) + 1
-    return [
-        Measured("tolerated", name, tolerated, t_error, steps),
-        Measured("caused", name, 100.0 - intensity, c_error, steps),
-    ]
-
-
-def _ramp(tolerated: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Intensity at which performance is first seen below 95 % of isolation, and its error.
-
-    Steps of 5 points, linear between the last step above and the first below; 100 if never.
-    """
-    levels = np.arange(0.0, 100.0 + RAMP_STEP, RAMP_STEP)
-    seen = _alone_under(levels, tolerated) + rng.normal(0.0, RAMP_NOISE, len(levels))
-    seen[0] = 1.0
-    below = np.flatnonzero(seen < QOS)
-    if len(below) == 0:
-        return 100.0, RAMP_STEP / 2.0
-    last, first = below[0] - 1, below[0]
-    slope = (seen[last] - seen[first]) / RAMP_STEP
-    return float(levels[last] + (seen[last] - QOS) / slope), float(RAMP_NOISE / slope)
-
-
-def _alone_under(levels: Floats, tolerated: float) -> Floats:
-    """(n,) performance when one source is pressed at these levels and the others not at all."""
-    pressure = np.zeros((len(levels), N_SOURCES))
-    pressure[:, 0] = levels
-    scores = np.full(N_SOURCES, 100.0)
-    scores[0] = tolerated
-    return interference_factor(pressure, scores)
+def _told(name: str, cells: Sequence[Measured], missing: Sequence[Unmeasured]) -> str:
+    scores = [f"{x.matrix} {x.value:.0f} ± {x.standard_error:.1f}" for x in cells]
+    return f"{name}: {', '.join([*scores, *(f'{x.matrix} missing, {x.reason}' for x in missing)])}"

@@ -1,22 +1,34 @@
-"""Which short runs an unknown application gets: four at most, all at once.
+"""Which short runs an unknown application gets, all copies at once, within a budget of seconds.
 
-Two sizes on the highest-end platform, the first also carrying the microbenchmarks of two sources;
-one on several servers, where the kind of application spreads at all; one on another platform.
+Two sizes on the highest-end platform, the first also carrying the microbenchmarks of as many
+sources as fit; one on several servers, where the kind of application spreads at all; and other
+platforms, one after the other.
 
 Source: Quasar §3.4 (Q8), Paragon §3.3 (P3).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
 from apps.common.core.interference import SOURCES
 
-SOURCES_PROBED: Final = 2
+LEAST_SOURCES: Final = 2  # carried whatever the budget (P3)
 SIZES: Final = (2, 4, 8, 16, 32)  # columns of the scaling matrices beyond the first
 SPREADS: Final = frozenset({"analytics", "latency_critical"})  # kinds that use several servers
+RUN_S: Final = 22.0  # cluster seconds of one run, set-up included, at most
+SOURCE_S: Final = 8.0  # of both ramps of one source, on average: rather more
+# Cluster seconds from the start of the copies to the last measurement. The longer a kind runs, the
+# more a better placement is worth: services run for days, small batch jobs for a minute (Quasar
+# §3.4: 10-15 s for those, less than 5 min for all).
+BUDGET_S: Final = MappingProxyType(
+    {"latency_critical": 120.0, "analytics": 90.0, "single_node": 60.0, "batch": 45.0}
+)
+
+Ranking = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,45 +41,90 @@ class PlatformShape:
 
 
 def plan(
-    kind: str, platforms: Sequence[PlatformShape], rng: np.random.Generator
+    kind: str,
+    platforms: Sequence[PlatformShape],
+    rng: np.random.Generator,
+    *,
+    order: Ranking | None = None,
 ) -> dict[str, Any]:
-    """Draw the runs of one application.
+    """Choose the runs of one application.
 
     Parameters
     ----------
+    kind : a key of `BUDGET_S`
     platforms : highest-end first; at least one
+    order : columns of "scale_up", "scale_out", "heterogeneity" and "tolerated", the most
+        informative first; what it leaves out comes after, at random, as everything without it (the
+        papers). A source is always measured for both its matrices.
 
     Returns
     -------
-    ``{"runs": [{"platform", "servers", "units", "sources"}, ...]}``, ready for JSON. The first run
-    has one unit of the highest-end platform, to which every other is compared.
+    ``{"budget_s", "expected_s", "runs": [{"copy", "platform", "servers", "units", "sources",
+    "spare"}, ...]}``, ready for JSON. Copies work at the same time, the runs of one copy after one
+    another. The first run has one unit of the highest-end platform, to which every other is
+    compared; it carries ``sources``, which should fit the budget, and then those of ``spare`` for
+    which ramps that stopped early left time (`takes_another_source`).
 
     Raises
     ------
-    ValueError : no platform.
+    ValueError : unknown kind, or no platform.
     """
+    if kind not in BUDGET_S:
+        raise ValueError(f"kind must be one of {', '.join(BUDGET_S)}, got {kind!r}")
     if not platforms:
         raise ValueError("an application can only be profiled on a cluster that has servers")
     best, others = platforms[0], platforms[1:]
-    sources = rng.choice(SOURCES, size=SOURCES_PROBED, replace=False).tolist()
-    runs = [_run(best, sources=sources)]
-    up = [size for size in SIZES if size <= best.cores]
-    if up:
-        runs.append(_run(best, units=int(rng.choice(up))))
-    out = [size for size in SIZES if size <= best.servers]
-    if out and kind in SPREADS:
-        runs.append(_run(best, servers=int(rng.choice(out))))
-    if others:
-        runs.append(_run(others[int(rng.integers(len(others)))]))
-    return {"runs": runs}
+    budget_s, draw = BUDGET_S[kind], _Draw(order or {}, rng)
+    sources = draw.ranked("tolerated", SOURCES)
+    fitting = max(LEAST_SOURCES, int((budget_s - RUN_S) // SOURCE_S))
+    runs = [_run(0, best, sources=sources[:fitting], spare=sources[fitting:])]
+    up = draw.ranked("scale_up", [str(size) for size in SIZES if size <= best.cores])
+    runs += [_run(1, best, units=int(size)) for size in up[:1]]
+    if kind in SPREADS:
+        out = draw.ranked("scale_out", [str(size) for size in SIZES if size <= best.servers])
+        runs += [_run(2, best, servers=int(size)) for size in out[:1]]
+    shapes = {shape.name: shape for shape in others}
+    names = draw.ranked("heterogeneity", list(shapes))[: max(1, int(budget_s // RUN_S))]
+    runs += [_run(3, shapes[name]) for name in names]
+    longest_s = max(RUN_S + SOURCE_S * len(runs[0]["sources"]), RUN_S * len(names))
+    return {"budget_s": budget_s, "expected_s": longest_s, "runs": runs}
+
+
+def takes_another_source(done: int, elapsed_s: float, budget_s: float) -> bool:
+    """Whether a copy that has measured so many sources begins another one.
+
+    A ramp that stopped early leaves time for a source more, one that took long costs one; the
+    first two are always measured.
+    """
+    return done < LEAST_SOURCES or elapsed_s + SOURCE_S <= budget_s
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    order: Ranking
+    rng: np.random.Generator
+
+    def ranked(self, matrix: str, columns: Sequence[str]) -> list[str]:
+        """Columns as ranked for a matrix, those that are not ranked after them at random."""
+        drawn = [columns[i] for i in self.rng.permutation(len(columns))]
+        first = [column for column in self.order.get(matrix, ()) if column in drawn]
+        return [*first, *(column for column in drawn if column not in first)]
 
 
 def _run(
-    platform: PlatformShape, *, servers: int = 1, units: int = 1, sources: Sequence[str] = ()
+    copy: int,
+    platform: PlatformShape,
+    *,
+    servers: int = 1,
+    units: int = 1,
+    sources: Sequence[str] = (),
+    spare: Sequence[str] = (),
 ) -> dict[str, Any]:
     return {
+        "copy": copy,
         "platform": platform.name,
         "servers": servers,
         "units": units,
         "sources": list(sources),
+        "spare": list(spare),
     }

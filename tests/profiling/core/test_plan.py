@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from apps.common.core.interference import SOURCES
 from apps.emulation.core.draws import KINDS, application_truth
+from apps.emulation.core.microbenchmarks import SAMPLE_S
 from apps.emulation.core.platforms import catalogue
 from apps.emulation.core.probe import ProbeRun, probe
 from apps.inventory.core.demo import PLATFORMS, platform_counts
-from apps.profiling.core.plan import PlatformShape, plan
+from apps.profiling.core.plan import BUDGET_S, PlatformShape, plan, takes_another_source
+from apps.profiling.core.ramp import MAX_SAMPLES
 
 Runs = list[dict[str, Any]]
 SIZES = {2, 4, 8, 16, 32}
@@ -46,13 +48,14 @@ OUT = (True, False, True)
 ELSEWHERE = (False, False, False)
 
 
+# budgets of 90, 120, 60 and 45 s; a copy does a run in at most 22 s
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("analytics", [BASE, UP, OUT, ELSEWHERE]),
-        ("latency_critical", [BASE, UP, OUT, ELSEWHERE]),
-        ("single_node", [BASE, UP, ELSEWHERE]),
-        ("batch", [BASE, UP, ELSEWHERE]),
+        ("analytics", [BASE, UP, OUT, *[ELSEWHERE] * 4]),
+        ("latency_critical", [BASE, UP, OUT, *[ELSEWHERE] * 5]),
+        ("single_node", [BASE, UP, *[ELSEWHERE] * 2]),
+        ("batch", [BASE, UP, *[ELSEWHERE] * 2]),
     ],
 )
 @pytest.mark.parametrize("seed", range(5))
@@ -62,11 +65,73 @@ def test_a_kind_gets_the_runs_it_can_use(
     assert forms(drawn(kind, seed=seed)) == expected
 
 
-def test_the_first_run_carries_two_sources_and_no_other_any() -> None:
-    first, *others = drawn()
-    assert len(set(first["sources"])) == 2
-    assert set(first["sources"]) <= set(SOURCES)
-    assert [run["sources"] for run in others] == [[], [], []]
+# 8 s a source, and 22 s before the first
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [("analytics", 8), ("latency_critical", 10), ("single_node", 4), ("batch", 2)],
+)
+def test_the_first_run_carries_the_sources_that_fit_and_the_others_are_spare(
+    kind: str, count: int
+) -> None:
+    first, *others = drawn(kind)
+    assert len(first["sources"]) == count
+    assert sorted(first["sources"] + first["spare"]) == sorted(SOURCES)
+    assert [run["sources"] + run["spare"] for run in others] == [[]] * len(others)
+
+
+def test_four_copies_work_at_once_and_only_the_last_has_several_runs() -> None:
+    assert [run["copy"] for run in drawn("analytics")] == [0, 1, 2, 3, 3, 3, 3]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_expected_to_be_run_fits_the_budget(kind: str) -> None:
+    found = plan(kind, shapes(), np.random.default_rng(1))
+    assert found["budget_s"] == BUDGET_S[kind]
+    assert 0.0 < found["expected_s"] <= found["budget_s"]
+
+
+RANKED = {
+    "scale_up": ["1", "16", "4"],
+    "scale_out": ["32", "2"],
+    "heterogeneity": [PLATFORMS[5].name, PLATFORMS[0].name, PLATFORMS[3].name],
+    "tolerated": [SOURCES[7], SOURCES[2]],
+}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_most_informative_columns_are_measured(seed: int) -> None:
+    found = plan("analytics", shapes(), np.random.default_rng(seed), order=RANKED)["runs"]
+    assert found[0]["sources"][:2] == [SOURCES[7], SOURCES[2]]
+    assert found[1]["units"] == 16
+    assert found[2]["servers"] == 32
+    names = [run["platform"] for run in found[3:]]
+    assert names[:2] == [PLATFORMS[5].name, PLATFORMS[3].name]
+    assert len(set(names)) == 4
+
+
+def test_what_is_not_ranked_comes_after_at_random() -> None:
+    plans = [
+        plan("analytics", shapes(), np.random.default_rng(seed), order=RANKED)["runs"]
+        for seed in range(100)
+    ]
+    assert {runs[0]["sources"][2] for runs in plans} == set(SOURCES) - {SOURCES[7], SOURCES[2]}
+    assert len({runs[5]["platform"] for runs in plans}) == len(PLATFORMS) - 3
+
+
+def test_sizes_the_cluster_does_not_have_are_passed_over() -> None:
+    small = [PlatformShape("cr1.8xlarge", 3, 8), PlatformShape("m1.small", 1, 1)]
+    found = plan("analytics", small, np.random.default_rng(1), order=RANKED)["runs"]
+    assert [found[1]["units"], found[2]["servers"]] == [4, 2]
+
+
+@pytest.mark.parametrize(
+    ("done", "elapsed_s", "expected"),
+    [(0, 500.0, True), (1, 500.0, True), (2, 82.0, True), (2, 82.1, False), (9, 0.0, True)],
+)
+def test_another_source_is_begun_while_it_fits(
+    done: int, elapsed_s: float, *, expected: bool
+) -> None:
+    assert takes_another_source(done, elapsed_s, 90.0) is expected
 
 
 def test_sizes_are_columns_of_the_matrices() -> None:
@@ -78,7 +143,7 @@ def test_sizes_are_columns_of_the_matrices() -> None:
 def test_every_other_platform_and_every_source_is_drawn_in_time() -> None:
     plans = [drawn(seed=seed) for seed in range(200)]
     assert {runs[3]["platform"] for runs in plans} == {p.name for p in PLATFORMS[1:]}
-    assert {source for runs in plans for source in runs[0]["sources"]} == set(SOURCES)
+    assert {runs[0]["sources"][0] for runs in plans} == set(SOURCES)
 
 
 def test_the_same_seed_draws_the_same_plan() -> None:
@@ -113,19 +178,34 @@ def test_refuses_a_cluster_without_platforms() -> None:
         plan("batch", [], np.random.default_rng(1))
 
 
+def test_refuses_an_unknown_kind() -> None:
+    with pytest.raises(ValueError, match="kind must be one of latency_critical, analytics"):
+        plan("poetry", shapes(), np.random.default_rng(1))
+
+
 @settings(max_examples=60, deadline=None)
 @given(kind=st.sampled_from(KINDS), servers=st.integers(1, 2000), seed=st.integers(0, 2**62))
 def test_every_plan_can_be_carried_out_and_measures_two_columns_a_matrix(
     kind: str, servers: int, seed: int
 ) -> None:
-    runs = drawn(kind, seed=seed, platforms=shapes(servers))
+    found = plan(kind, shapes(servers), np.random.default_rng(seed))
     truth = application_truth(7, "sort", kind, catalogue([p.name for p in PLATFORMS], seed=7))
-    asked = [ProbeRun(r["platform"], r["servers"], r["units"], tuple(r["sources"])) for r in runs]
-    cells = probe(truth, asked, np.random.default_rng(1)).cells
-    measured = {(cell.matrix, cell.column) for cell in cells}
-    assert len(measured) == len(cells)
-    in_matrix = [sum(matrix == name for matrix, _ in measured) for name in ALWAYS_TWO]
-    assert in_matrix == [2] * len(ALWAYS_TWO)
+    asked = [
+        ProbeRun(
+            *(r["platform"], r["servers"], r["units"], tuple(r["sources"])),
+            tuple(r["spare"]),
+            r["copy"],
+        )
+        for r in found["runs"]
+    ]
+    rng = np.random.default_rng(1)
+    result = probe(truth, asked, rng, budget_s=found["budget_s"])
+    measured = {(cell.matrix, cell.column) for cell in result.cells}
+    assert len(measured) == len(result.cells)
+    in_matrix = [sum(matrix == name for matrix, _ in measured) for name in AT_LEAST_TWO]
+    assert min(in_matrix) >= 2
+    assert result.duration_s < found["budget_s"] + MOST_OF_A_SOURCE_S
 
 
-ALWAYS_TWO = ("base_rate", "heterogeneity", "scale_up", "tolerated", "caused")
+AT_LEAST_TWO = ("base_rate", "heterogeneity", "scale_up", "tolerated", "caused")
+MOST_OF_A_SOURCE_S = 2 * MAX_SAMPLES * SAMPLE_S  # of which 8 s lie within the budget

@@ -1,0 +1,148 @@
+"""A ramp tells where the threshold is and how sure that is, or that it does not know."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from apps.emulation.core.microbenchmarks import under_one_source
+from apps.inventory.core.snapshot import Floats
+from apps.profiling.core.ramp import (
+    FULL,
+    HALF_WIDTH_90,
+    MAX_SAMPLES,
+    Missing,
+    ProbeFailedError,
+    Sampler,
+    Threshold,
+    find_threshold,
+)
+
+Curve = Callable[[float, float], float]
+
+
+def straight(x: float, threshold: float) -> float:
+    """Falls by 5 % up to the threshold and twice as steeply beyond it."""
+    return 1.0 - 0.05 * x / threshold - 0.05 * max(x - threshold, 0.0) / threshold
+
+
+def bent(x: float, threshold: float) -> float:
+    """A logistic curve that passes 95 % at the threshold."""
+    return 1.0 / (1.0 + math.exp((x - threshold) / 8.0) / 19.0)
+
+
+def seeing(curve: Curve, threshold: float, *, noise: float, seed: int) -> Sampler:
+    rng = np.random.default_rng(seed)
+    return lambda x, n: curve(float(x), threshold) + rng.normal(0.0, noise, n)
+
+
+def found(threshold: float, *, noise: float = 0.005, seed: int = 1, **more: Any) -> Threshold:
+    score = find_threshold(seeing(under_one_source, threshold, noise=noise, seed=seed), **more)
+    assert isinstance(score, Threshold)
+    return score
+
+
+def many(curve: Curve, noise: float) -> tuple[Floats, Floats]:
+    """Errors, and how many standard errors they are, of thresholds all over the scale."""
+    thresholds = np.random.default_rng(5).uniform(5.0, 100.0, 600)
+    runs = [
+        (find_threshold(seeing(curve, t, noise=noise, seed=seed)), t)
+        for seed, t in enumerate(thresholds)
+    ]
+    errors = [(one.value - t, one.standard_error) for one, t in runs if isinstance(one, Threshold)]
+    table = np.array(errors)
+    assert len(table) > 0.97 * len(runs)
+    return table[:, 0], table[:, 0] / table[:, 1]
+
+
+@pytest.mark.parametrize("noise", [0.005, 0.007, 0.01])
+def test_a_90_percent_interval_holds_the_truth_in_about_90_of_100_runs(noise: float) -> None:
+    # 600 runs: 1.2 % standard error of the share; the posterior may be too careful by some percent
+    _, sizes = many(under_one_source, noise)
+    assert 0.87 < np.mean(np.abs(sizes) <= HALF_WIDTH_90) < 0.985
+
+
+def test_a_threshold_is_found_within_a_point_and_without_bias() -> None:
+    errors, _ = many(under_one_source, 0.005)
+    assert np.sqrt(np.mean(errors**2)) < 1.0
+    assert abs(np.mean(errors)) < 0.3
+
+
+@pytest.mark.parametrize(("curve", "points"), [(straight, 4.0), (bent, 3.0)])
+def test_curves_of_other_shapes_are_met_with_larger_errors(curve: Curve, points: float) -> None:
+    errors, _ = many(curve, 0.005)
+    assert np.median(np.abs(errors)) < points
+
+
+def test_it_takes_a_third_of_the_21_steps_of_a_plain_ramp() -> None:
+    taken = [found(t, seed=int(t)).samples for t in np.linspace(5.0, 95.0, 91)]
+    assert np.mean(taken) < 8.0
+
+
+def test_a_finer_resolution_takes_more_samples() -> None:
+    coarse = [found(t, seed=int(t), resolution=3.0).samples for t in range(10, 90)]
+    fine = [found(t, seed=int(t), resolution=0.3).samples for t in range(10, 90)]
+    assert np.mean(fine) > np.mean(coarse)
+
+
+def test_100_means_firmly_above_at_full_intensity() -> None:
+    pressed: list[int] = []
+
+    def never(x: int, n: int) -> Floats:
+        pressed.append(x)
+        return np.full(n, 0.99)
+
+    score = find_threshold(never)
+    assert isinstance(score, Threshold)
+    assert score.value == 100.0
+    assert pressed[-1] == FULL
+    assert 0.0 < score.standard_error < 3.0
+
+
+def test_95_percent_at_full_intensity_is_not_a_sure_100() -> None:
+    scores = [found(100.0, seed=seed) for seed in range(40)]
+    assert np.mean([score.value == 100.0 for score in scores]) < 0.25
+    assert min(score.value for score in scores) > 95.0
+
+
+def test_an_application_that_minds_the_least_pressure_scores_almost_nothing() -> None:
+    score = found(0.0)
+    assert 0.0 < score.value < 2.0
+    assert score.value < 2.0 * HALF_WIDTH_90 * score.standard_error
+
+
+def test_the_same_samples_give_the_same_score() -> None:
+    assert found(42.0, seed=9) == found(42.0, seed=9)
+
+
+def test_noise_that_hides_the_5_percent_leaves_the_probe_undecided() -> None:
+    score = find_threshold(seeing(under_one_source, 60.0, noise=0.3, seed=1))
+    assert score == Missing(f"not decided within {MAX_SAMPLES} samples", MAX_SAMPLES)
+
+
+def test_no_more_samples_are_taken_than_allowed() -> None:
+    counts: list[int] = []
+
+    def noisy(x: int, n: int) -> Floats:
+        counts.append(n)
+        return np.array([0.45, 1.45] * 4)[sum(counts) - n : sum(counts)]
+
+    assert isinstance(find_threshold(noisy, max_samples=7), Missing)
+    assert sum(counts) == 7
+
+
+def test_a_probe_that_fails_is_missing_with_its_reason_and_cost() -> None:
+    def fails_later(x: int, n: int) -> Floats:
+        if x != 55:
+            raise ProbeFailedError("the microbenchmark died")
+        return np.full(n, 0.80)
+
+    assert find_threshold(fails_later) == Missing("the microbenchmark died", 2)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_sample_that_is_no_number_makes_the_probe_missing(value: float) -> None:
+    score = find_threshold(lambda x, n: np.full(n, value))
+    assert score == Missing("a sample at intensity 55 is not a number", 0)
