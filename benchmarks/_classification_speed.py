@@ -17,7 +17,7 @@ from apps.classification.core.assemble import Library, assemble
 from apps.classification.core.estimators import DEFAULT, ESTIMATORS
 from apps.classification.core.estimators.factors import Bias, alternating, reconstruction
 from apps.classification.core.estimators.plain import nearest_rows
-from apps.classification.core.estimators.protocol import Learner, Predictor, Rows
+from apps.classification.core.estimators.protocol import Learner, Predictor, Rows, Told
 from apps.classification.core.matrix import Cell, MatrixName, Scale, columns_of, from_cells
 from apps.emulation.core.library import library as emulated_library
 from apps.emulation.core.platforms import CAPACITY, catalogue
@@ -169,10 +169,10 @@ def _learnt(learner: Learner, case: Case) -> Predictor:
 
 
 def _asked(learnt: Predictor, case: Case, rows: int = BATCH) -> Work:
-    known = case.known[:rows]
-    z = np.where(known, np.log(case.observed[:rows]), 0.0)
-    error = np.zeros(z.shape)
-    return lambda: learnt.predict(z, known, error)
+    at = np.nonzero(case.known[:rows])[1].reshape(-1, KNOWN)
+    z = np.log(np.take_along_axis(case.observed[:rows], at, axis=1))
+    told = Told(at, z, np.zeros(z.shape))
+    return lambda: learnt.predict(told)
 
 
 def _only_default(works: Mapping[str, Work], goal: float) -> list[tuple[str, float | None]]:

@@ -6,15 +6,17 @@ import numpy as np
 
 from apps.classification.core.estimators.complete import applications, complete
 from apps.classification.core.estimators.factors import Bias, alternating, reconstruction
+from apps.classification.core.estimators.flags import Degraded
 from apps.classification.core.estimators.gaussian import gaussian, principal, student
-from apps.classification.core.estimators.local import Level, Local, local
+from apps.classification.core.estimators.local import Family, Level, Local
 from apps.classification.core.estimators.model import SHIFT, Estimator, Model
-from apps.classification.core.estimators.plain import column_mean, nearest_rows
+from apps.classification.core.estimators.plain import Single, column_mean, nearest_rows
 from apps.classification.core.estimators.protocol import EmptyLibraryError, Fold
 
 __all__ = [
     "DEFAULT",
     "ESTIMATORS",
+    "Degraded",
     "EmptyLibraryError",
     "Estimator",
     "Fold",
@@ -29,47 +31,32 @@ RETRAINED: Final = 20  # draws of a method that is retrained for every row
 BANDWIDTHS: Final = (0.15, 0.25, 0.4, 0.6, 0.85)
 
 _KERNELS: Final = tuple(
-    local(
-        Local(
-            width,
-            Level.TOLD,
-            tail=np.inf,
-            by_application=0.0,
-            west=False,
-            prior_rows=0.0,
-        )
-    )
+    Local(width, Level.TOLD, tail=np.inf, by_application=0.0, west=False, prior_rows=0.0)
     for width in BANDWIDTHS
 )
 # Kernel densities without a prior belong to it: with some twenty rows that are alike they err
 # 1-4 % less than the members with one.
-_BLEND: Final = (
-    *(local(Local(width, level)) for level in Level for width in WIDTHS),
-    *_KERNELS,
-)
+_BLEND: Final = Family((*(Local(width, level) for level in Level for width in WIDTHS), *_KERNELS))
+
+
+def _reconstruction(bias: Bias, *, aligned: bool) -> Estimator:
+    return Estimator(Single(reconstruction(bias, aligned=aligned)), draws=RETRAINED, linear=True)
+
 
 ESTIMATORS: Final[dict[str, Estimator]] = {
     "blend": Estimator(_BLEND, sharpness=8.0, shift=SHIFT),
     "blend_median": Estimator(_BLEND, sharpness=8.0),
-    "kde": Estimator(_KERNELS, sharpness=np.inf),
-    "gaussian": Estimator((gaussian,)),
-    "student": Estimator((student,)),
-    "ppca": Estimator((principal,)),
-    "knn": Estimator((nearest_rows(NEIGHBOURS),)),
-    "knn_plain": Estimator((nearest_rows(NEIGHBOURS, moved=False),)),
-    "als": Estimator((alternating,)),
-    "pq_paragon": Estimator(
-        (reconstruction(Bias.NONE, aligned=False),), draws=RETRAINED, linear=True
-    ),
-    "pq_quasar": Estimator(
-        (reconstruction(Bias.ROW, aligned=False),), draws=RETRAINED, linear=True
-    ),
-    "pq_biased": Estimator(
-        (reconstruction(Bias.ROW_AND_COLUMN, aligned=True),), draws=RETRAINED, linear=True
-    ),
-    "pq_aligned": Estimator(
-        (reconstruction(Bias.NONE, aligned=True),), draws=RETRAINED, linear=True
-    ),
-    "column_mean": Estimator((column_mean,)),
+    "kde": Estimator(Family(_KERNELS), sharpness=np.inf),
+    "gaussian": Estimator(Single(gaussian)),
+    "student": Estimator(Single(student)),
+    "ppca": Estimator(Single(principal)),
+    "knn": Estimator(Single(nearest_rows(NEIGHBOURS))),
+    "knn_plain": Estimator(Single(nearest_rows(NEIGHBOURS, moved=False))),
+    "als": Estimator(Single(alternating)),
+    "pq_paragon": _reconstruction(Bias.NONE, aligned=False),
+    "pq_quasar": _reconstruction(Bias.ROW, aligned=False),
+    "pq_biased": _reconstruction(Bias.ROW_AND_COLUMN, aligned=True),
+    "pq_aligned": _reconstruction(Bias.NONE, aligned=True),
+    "column_mean": Estimator(Single(column_mean)),
 }
 DEFAULT: Final = "blend"

@@ -30,12 +30,13 @@ def shrunk_covariance(centred: Floats, weight: Floats) -> Shrunk:
     """
     m = centred.shape[1]
     rows = 1.0 / float((weight**2).sum())
-    squares = centred**2
     sample = (centred * weight[:, None]).T @ centred
     level = float(np.trace(sample)) / m
-    fourth = (squares * weight[:, None]).T @ squares
-    noise = float((fourth - sample**2).sum()) / m / rows
-    distance = float((sample**2).sum()) / m - level**2
+    total = float((sample**2).sum())
+    # Σ over all pairs of columns of the fourth moments: no second product of matrices
+    fourth = float(weight @ np.einsum("nm,nm->n", centred, centred) ** 2)
+    noise = (fourth - total) / m / rows
+    distance = total / m - level**2
     shrinkage = 1.0 if distance <= 0 else min(1.0, max(0.0, noise / distance))
     diagonal = (shrinkage * level + FLOOR) * np.eye(m)
     return Shrunk((1.0 - shrinkage) * sample + diagonal, rows)

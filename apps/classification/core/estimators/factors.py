@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-import numba
 import numpy as np
 
 from apps.classification.core.estimators.protocol import (
@@ -16,15 +15,13 @@ from apps.classification.core.estimators.protocol import (
     Predictor,
     Rows,
     Spread,
-    known_columns,
+    Told,
 )
-from apps.inventory.core.snapshot import Bools, Floats
+from apps.inventory.core.snapshot import Bools, Floats, Ints
 
 RANK: Final = 4
-RATE: Final = 0.02
-REGULARISATION: Final = 0.02
-EPOCHS: Final = 100
-MARGINAL: Final = 1e-4  # ‖e‖₂ has converged when an epoch improves it by less than this share
+RATE: Final = 0.02  # η
+STEADY: Final = 1.0  # largest η‖p‖²
 SMALLEST: Final = 1e-3  # of the row's best: what a negative reconstruction is read as
 ALS_ROUNDS: Final = 10
 ALS_RIDGE: Final = 0.1
@@ -40,24 +37,29 @@ class Bias(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Reconstruction:
-    library: Floats  # (n, m) in (0, 1]
+    library: Floats  # (n, m) in (0, 1], columns in the order of ``order``
+    order: Ints
     bias: Bias
     aligned: bool
 
-    def predict(self, z: Floats, known: Bools, error: Floats) -> Spread:
-        mean = np.array([self._row(z[i], known[i]) for i in range(len(z))])
-        return Spread(mean.reshape(z.shape), np.ones(z.shape))
+    def predict(self, told: Told) -> Spread:
+        place = np.argsort(self.order)
+        mean = np.empty((len(told.at), self.order.size))
+        for i in range(len(mean)):
+            mean[i, self.order] = self._row(told.z[i], place[told.at[i]])
+        return Spread(mean, np.ones(mean.shape))
 
-    def _row(self, z: Floats, known: Bools) -> Floats:
+    def _row(self, z: Floats, at: Ints) -> Floats:
         """Retrain with the row, as the papers do."""
-        against = np.log(self.library.mean(axis=0)) if self.aligned else np.zeros(z.size)
-        away = (z - against)[known]
-        scale = float(away.mean() if self.aligned else away.max()) if known.any() else 0.0
-        # an exponent beyond this is no performance any more
-        new = np.exp(np.clip(z - scale, -30.0, 30.0))
-        matrix = np.vstack([self.library, np.where(known, new, 0.0)])
+        against = np.log(self.library.mean(axis=0))[at] if self.aligned else np.zeros(at.size)
+        away = z - against
+        scale = float(away.mean() if self.aligned else away.max()) if at.size else 0.0
+        matrix = np.vstack([self.library, np.zeros(self.library.shape[1])])
         mask = np.ones(matrix.shape, dtype=np.bool_)
-        mask[-1] = known
+        mask[-1] = False
+        mask[-1, at] = True
+        # an exponent beyond this is no performance any more
+        matrix[-1, at] = np.exp(np.clip(z - scale, -30.0, 30.0))
         full = _reconstructed(matrix, mask, self.bias)[-1]
         return np.log(np.maximum(full, SMALLEST)) + scale
 
@@ -81,7 +83,10 @@ def reconstruction(bias: Bias, *, aligned: bool) -> Learner:
 
     def learn(rows: Rows, rng: np.random.Generator) -> Predictor:
         best = rows.z.max(axis=1, keepdims=True)
-        return _Reconstruction(np.maximum(np.exp(rows.z - best), SMALLEST), bias, aligned)
+        relative = np.maximum(np.exp(rows.z - best), SMALLEST)
+        # steps are taken cell by cell: their order must not hang on the order of the columns
+        order = np.lexsort((rows.z.std(axis=0), rows.z.mean(axis=0)))
+        return _Reconstruction(relative[:, order], order, bias, aligned)
 
     return learn
 
@@ -101,7 +106,12 @@ def _reconstructed(matrix: Floats, known: Bools, bias: Bias) -> Floats:
     u, s, vt = np.linalg.svd(start, full_matrices=False)
     rank = min(RANK, s.size)
     q, p = u[:, :rank].copy(), (s[:rank, None] * vt[:rank]).T.copy()
-    _descend(matrix - base, known, q, p)
+    # numba is for processes that estimate, see `mixture`
+    from apps.classification.core.estimators import kernels  # noqa: PLC0415
+
+    # η‖p‖² above 2 overshoots, and further with every step
+    longest = max(float((p**2).sum(axis=1).max()), float((q**2).sum(axis=1).max()))
+    kernels.descend(matrix - base, known, q, p, min(RATE, STEADY / longest))
     return base + q @ p.T
 
 
@@ -110,44 +120,18 @@ def _means(values: Floats, known: Bools, axis: int) -> Floats:
     return np.where(known, values, 0.0).sum(axis=axis, keepdims=True) / count
 
 
-@numba.njit(cache=True)
-def _descend(target: Floats, known: Bools, q: Floats, p: Floats) -> None:
-    """Change q and p in place, one known cell after the other."""
-    previous = np.inf
-    for _ in range(EPOCHS):
-        total = 0.0
-        for u in range(target.shape[0]):
-            for i in range(target.shape[1]):
-                if not known[u, i]:
-                    continue
-                e = target[u, i]
-                for f in range(q.shape[1]):
-                    e -= q[u, f] * p[i, f]
-                total += e * e
-                for f in range(q.shape[1]):
-                    old = q[u, f]
-                    q[u, f] += RATE * (e * p[i, f] - REGULARISATION * old)
-                    p[i, f] += RATE * (e * old - REGULARISATION * p[i, f])
-        norm = np.sqrt(total)
-        if previous - norm < MARGINAL * norm:
-            return
-        previous = norm
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Factors:
     mean: Floats
     columns: Floats  # (m, r)
     deviation: Floats
 
-    def predict(self, z: Floats, known: Bools, error: Floats) -> Spread:
-        at = known_columns(known)
-        seen = self.columns[at]
+    def predict(self, told: Told) -> Spread:
+        seen = self.columns[told.at]
         square = seen.transpose(0, 2, 1) @ seen + ALS_RIDGE * np.eye(self.columns.shape[1])
-        away = np.take_along_axis(z - self.mean, at, axis=1)
-        level = away.sum(axis=1, keepdims=True) / max(at.shape[1], 1)
-        away = away - level
-        right = np.einsum("qkr,qk->qr", seen, away)
+        away = told.z - self.mean[told.at]
+        level = away.sum(axis=1, keepdims=True) / max(told.at.shape[1], 1)
+        right = np.einsum("qkr,qk->qr", seen, away - level)
         row = np.linalg.solve(square, right[:, :, None])[:, :, 0]
         mean = self.mean + level + row @ self.columns.T
         return Spread(mean, np.broadcast_to(self.deviation, mean.shape))

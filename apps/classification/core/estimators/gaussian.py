@@ -16,8 +16,8 @@ from apps.classification.core.estimators.covariance import (
     low_rank_covariance,
     shrunk_covariance,
 )
-from apps.classification.core.estimators.protocol import Predictor, Rows, Spread, known_columns
-from apps.inventory.core.snapshot import Bools, Floats
+from apps.classification.core.estimators.protocol import Predictor, Rows, Spread, Told
+from apps.inventory.core.snapshot import Floats
 
 TAIL: Final = 5.0  # degrees of freedom
 RANK: Final = 4
@@ -30,14 +30,13 @@ class _Gaussian:
     covariance: Floats
     tail: float
 
-    def predict(self, z: Floats, known: Bools, error: Floats) -> Spread:
-        at = known_columns(known)
-        k = at.shape[1]
-        noise = np.take_along_axis(error, at, axis=1) ** 2 + NOISE**2
+    def predict(self, told: Told) -> Spread:
+        at, k = told.at, told.at.shape[1]
+        noise = told.error**2 + NOISE**2
         seen = self.covariance[at[:, :, None], at[:, None, :]] + noise[:, :, None] * np.eye(k)
         across = self.covariance[:, at].transpose(1, 0, 2)
         gain = across @ np.linalg.inv(seen)
-        away = np.take_along_axis(z - self.mean, at, axis=1)
+        away = told.z - self.mean[at]
         mean = self.mean + np.einsum("qmk,qk->qm", gain, away)
         rest = np.diag(self.covariance)[None, :] - np.einsum("qmk,qmk->qm", gain, across)
         variance = np.maximum(rest, FLOOR)

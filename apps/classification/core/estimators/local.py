@@ -12,24 +12,19 @@ Source: West, "Approximating posterior distributions by mixtures" (1993) for √
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from apps.classification.core.estimators import mixture
 from apps.classification.core.estimators.covariance import (
     FLOOR,
     group_weights,
     shrunk_covariance,
 )
-from apps.classification.core.estimators.mixture import Components, components, condition
-from apps.classification.core.estimators.protocol import (
-    Learner,
-    Predictor,
-    Rows,
-    Spread,
-    known_columns,
-)
-from apps.inventory.core.snapshot import Bools, Floats
+from apps.classification.core.estimators.mixture import Component, Layout
+from apps.classification.core.estimators.protocol import Panel, Rows, Spread, Told
+from apps.inventory.core.snapshot import Floats
 
 NOISE: Final = 0.01  # of a measured cell, relative: what its standard error leaves out
 # What is believed of a row's shape before any row is seen, worth this many rows: each column by
@@ -70,53 +65,104 @@ class Local:
     prior_rows: float = PRIOR_ROWS
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Mixture:
-    origin: Floats  # (m,) taken off everything, for the sake of exact variances
-    centre: Components  # x_r - origin
-    bent: Floats  # (m, m) S
-    weight: Floats  # (n,)
-    tail: float
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Members of the family, which share centres and covariances."""
 
-    def predict(self, z: Floats, known: Bools, error: Floats) -> Spread:
-        at = known_columns(known)
-        noise = np.take_along_axis(error, at, axis=1) ** 2 + NOISE**2
-        mean, deviation = condition(
-            self.centre, self.bent, self.weight, self.tail, z - self.origin, at, noise
+    settings: tuple[Local, ...]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.settings)
+
+    def learn(self, rows: Rows, rng: np.random.Generator, which: tuple[int, ...]) -> Panel:
+        """Learn some members; O(n·m²) for every different covariance among them."""
+        is_grouped = np.unique(rows.groups).size < rows.groups.size
+        centres: dict[_CentresKey, _Centres] = {}
+        covariances: dict[tuple[_CentresKey, float], Floats] = {}
+        members = []
+        for one in (self.settings[i] for i in which):
+            key = (one.level is Level.FREE, one.by_application if is_grouped else 0.0)
+            if key not in centres:
+                centres[key] = _centred(rows, *key)
+            found = centres[key]
+            bent = (key, one.prior_rows)
+            if bent not in covariances:
+                covariances[bent] = _with_prior(found, one.prior_rows)
+            members.append(
+                Component(
+                    list(centres).index(key),
+                    list(covariances).index(bent),
+                    float(np.sqrt(1.0 - one.width**2)) if one.west else 1.0,
+                    one.width**2,
+                    _FREEDOM[one.level] * max(found.height, _mean_variance(covariances[bent])),
+                    one.tail,
+                )
+            )
+        return _Mixture(
+            _layout(list(centres.values()), list(covariances.values())), np.array(members)
         )
-        return Spread(mean + self.origin, deviation)
-
-
-def local(settings: Local) -> Learner:
-    """Learn one member of the family; O(n·m²), and O(n·m·k) a row to predict."""
-
-    def learn(rows: Rows, rng: np.random.Generator) -> Predictor:
-        weight = group_weights(rows.groups, settings.by_application)
-        mean = weight @ rows.z
-        rest = rows.z - mean
-        level = rest.mean(axis=1, keepdims=True)
-        shape = rest - level if settings.level is Level.FREE else rest
-        covariance = _with_prior(shape, weight, mean, settings.prior_rows)
-        height = max(float(weight @ level[:, 0] ** 2), float(np.trace(covariance)) / mean.size)
-        kept = np.sqrt(1.0 - settings.width**2) if settings.west else 1.0
-        bent = settings.width**2 * covariance + _FREEDOM[settings.level] * height
-        return _Mixture(mean, components(kept * shape), bent, weight, settings.tail)
-
-    return learn
 
 
 # of τ, in variances of the rows' heights
 _FREEDOM: Final = {Level.TOLD: 0.0, Level.HINT: 1.0, Level.FREE: 100.0}
 
+_CentresKey = tuple[bool, float]
 
-def _with_prior(shape: Floats, weight: Floats, mean: Floats, prior_rows: float) -> Floats:
-    """(m, m) covariance of (n, m) rows, unbiased, predictive, and mixed with the prior."""
-    sample, rows = shrunk_covariance(shape, weight)
-    m = mean.size
-    ramp = mean - mean.mean()
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Mixture:
+    layout: Layout
+    members: Floats  # (M, 6)
+
+    def each(self, told: Told) -> Spread:
+        return mixture.each(self.layout, self.members, told, told.error**2 + NOISE**2)
+
+    def blend(self, told: Told, share: Floats) -> Spread:
+        return mixture.blend(self.layout, self.members, share, told, told.error**2 + NOISE**2)
+
+
+class _Centres(NamedTuple):
+    """(n, m) rows less their (m,) mean; (n,) weights; variance of the rows' heights."""
+
+    shape: Floats
+    mean: Floats
+    weight: Floats
+    height: float
+
+
+def _centred(rows: Rows, is_free: bool, by_application: float) -> _Centres:
+    weight = group_weights(rows.groups, by_application)
+    mean = weight @ rows.z
+    rest = rows.z - mean
+    level = rest.mean(axis=1, keepdims=True)
+    height = float(weight @ level[:, 0] ** 2)
+    return _Centres(rest - level if is_free else rest, mean, weight, height)
+
+
+def _layout(centres: list[_Centres], covariances: list[Floats]) -> Layout:
+    rows = np.array([c.shape for c in centres], dtype=np.float32)
+    return Layout(
+        rows,
+        np.ascontiguousarray(rows.transpose(0, 2, 1)),
+        np.array([c.weight for c in centres], dtype=np.float32),
+        np.array([c.mean for c in centres]),
+        np.array(covariances),
+    )
+
+
+def _mean_variance(covariance: Floats) -> float:
+    return float(np.trace(covariance)) / len(covariance)
+
+
+def _with_prior(centres: _Centres, prior_rows: float) -> Floats:
+    """(m, m) covariance of the rows, unbiased, predictive, and mixed with the prior."""
+    sample, rows = shrunk_covariance(centres.shape, centres.weight)
+    m = centres.mean.size
+    ramp = centres.mean - centres.mean.mean()
     stretch = np.outer(ramp, ramp) / max(float((ramp**2).mean()), FLOOR)
-    seen = float(np.trace(sample)) / m
-    usual = (rows * seen + PRIOR_ROWS * PRIOR_DEVIATION**2) / (rows + PRIOR_ROWS)
+    usual = (rows * _mean_variance(sample) + PRIOR_ROWS * PRIOR_DEVIATION**2) / (rows + PRIOR_ROWS)
     prior = min(usual, PRIOR_DEVIATION**2) * (np.eye(m) + PRIOR_STRETCH * stretch)
     # + 1: the mean is itself uncertain; - 1: it was taken from the same rows
     sample = sample * (rows + 1.0) / max(rows - 1.0, 1.0)

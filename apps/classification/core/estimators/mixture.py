@@ -1,180 +1,79 @@
-"""The conditional mean and spread of a mixture of Gaussians that share one covariance.
+"""Mixtures of Gaussians around the rows of a library, conditioned on the known cells of new rows.
 
-The hot loop of the default estimator: one pass over the components for each row, no temporary
-array of components x columns. `tests/classification/core/test_mixture.py` holds it to the plain
-formula.
+The hot loop of the default estimator: one pass over the components for each row and member, no
+temporary array of components x columns.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-import numba
 import numpy as np
 
-from apps.inventory.core.snapshot import Floats, Ints
-
-NEGLIGIBLE: Final = 1e-3  # of all weight: as much may be left out, in components far away
-FLOOR: Final = 1e-8  # of a variance
+from apps.classification.core.estimators.protocol import Singles, Spread, Told
+from apps.inventory.core.snapshot import Floats
 
 
-class Components(NamedTuple):
-    """Centres twice, by component and by column: the loops run along either.
+class Layout(NamedTuple):
+    """S sets of n components of m columns, and C covariances.
 
     Attributes
     ----------
-    rows : (n, m) contiguous; numbers near 0 keep the variance exact
-    columns : (m, n) contiguous
+    rows : (S, n, m) float32 centres less their origin: numbers near 0 keep variances exact
+    columns : (S, m, n) float32, the same by column: the loops run along either
+    weight : (S, n) float32 of the components before anything is known, sum 1
+    origin : (S, m) float64
+    covariance : (C, m, m) float64
     """
 
-    rows: Floats
-    columns: Floats
+    rows: Singles
+    columns: Singles
+    weight: Singles
+    origin: Floats
+    covariance: Floats
 
 
-def components(centre: Floats) -> Components:
-    """Lay out (n, m) centres for `condition`."""
-    return Components(np.ascontiguousarray(centre), np.ascontiguousarray(centre.T))
+class Component(NamedTuple):
+    """One member: which centres and covariance it uses, and how.
+
+    Attributes
+    ----------
+    centres, covariance : their numbers in the layout
+    squeeze : the component of row x lies at origin + squeeze·(x - origin)
+    scale, lift : its covariance is scale·C + lift·11ᵀ
+    tail : whole degrees of freedom of the Student t that weighs components; inf is a Gaussian
+    """
+
+    centres: int
+    covariance: int
+    squeeze: float
+    scale: float
+    lift: float
+    tail: float
 
 
-def condition(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects that hold them
-    centre: Components,
-    bent: Floats,
-    weight: Floats,
-    tail: float,
-    z: Floats,
-    at: Ints,
-    noise: Floats,
-) -> tuple[Floats, Floats]:
-    """(q, m) means and (q, m) deviations of rows of which k cells are known.
+def each(layout: Layout, members: Floats, told: Told, noise: Floats) -> Spread:
+    """(M, q, m) means and deviations by every member.
 
     Parameters
     ----------
-    centre : of the n components
-    bent : (m, m) their common covariance
-    weight : (n,) of the components, before anything is known
-    tail : whole degrees of freedom of the Student t that weighs components; inf is a Gaussian
-    z : (q, m) rows, relative to the same origin as ``centre``; used at the known columns only
-    at : (q, k) the known columns of each row
-    noise : (q, k) variances of the known cells' errors
+    members : (M, 6) one `Component` a line
+    noise : (q, k) variances of the known cells' errors, > 0
 
-    O(q·n·(k² + m·k)).
+    O(M·q·n·(k² + k·m)), m only for components near the row.
     """
-    q, m = z.shape
-    mean, deviation = np.empty((q, m)), np.empty((q, m))
-    _condition(
-        centre.rows,
-        centre.columns,
-        np.ascontiguousarray(bent),
-        weight,
-        tail,
-        np.ascontiguousarray(z),
-        np.ascontiguousarray(at),
-        np.ascontiguousarray(noise),
-        mean,
-        deviation,
-    )
-    return mean, deviation
+    # numba is for processes that estimate; the web's only read what these have stored
+    from apps.classification.core.estimators import kernels  # noqa: PLC0415
+
+    shape = (len(members), len(told.at), layout.origin.shape[1])
+    mean, deviation = np.empty(shape), np.empty(shape)
+    kernels.each(layout, members, told.at, told.z, noise, mean, deviation)
+    return Spread(mean, deviation)
 
 
-@numba.njit(cache=True)
-def _condition(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917 - numba
-    centre, columns, bent, weight, tail, z, at, noise, mean, deviation
-):
-    n, m = centre.shape
-    k = at.shape[1]
-    squared, share, gain = np.empty(n), np.empty(n), np.empty((m, k))
-    for row in range(z.shape[0]):
-        inverse = _inverse(bent, at[row], noise[row])
-        _gain(bent, at[row], inverse, gain)
-        _distances(columns, z[row], at[row], inverse, squared)
-        _shares(squared, weight, tail, k, share)
-        _moments(centre, share, z[row], at[row], gain, mean[row], deviation[row])
-        for j in range(m):
-            rest = bent[j, j]
-            for a in range(k):
-                rest -= gain[j, a] * bent[j, at[row, a]]
-            deviation[row, j] = np.sqrt(max(deviation[row, j], 0.0) + max(rest, FLOOR))
+def blend(layout: Layout, members: Floats, share: Floats, told: Told, noise: Floats) -> Spread:
+    """(q, m) centre and deviation of the members mixed by ``share`` (M,) > 0, sum 1."""
+    from apps.classification.core.estimators import kernels  # noqa: PLC0415 - see above
 
-
-@numba.njit(cache=True)
-def _inverse(bent, at, noise):  # type: ignore[no-untyped-def]
-    k = at.size
-    seen = np.empty((k, k))
-    for a in range(k):
-        for b in range(k):
-            seen[a, b] = bent[at[a], at[b]]
-        seen[a, a] += noise[a]
-    return np.linalg.inv(seen)
-
-
-@numba.njit(cache=True)
-def _gain(bent, at, inverse, gain):  # type: ignore[no-untyped-def]
-    for j in range(gain.shape[0]):
-        for a in range(at.size):
-            total = 0.0
-            for b in range(at.size):
-                total += bent[j, at[b]] * inverse[b, a]
-            gain[j, a] = total
-
-
-@numba.njit(cache=True, fastmath={"reassoc", "contract"})
-def _distances(columns, z, at, inverse, squared):  # type: ignore[no-untyped-def]
-    squared[:] = 0.0
-    for a in range(at.size):
-        first, za = columns[at[a]], z[at[a]]
-        for b in range(a + 1):
-            second, zb = columns[at[b]], z[at[b]]
-            factor = inverse[a, b] * (1.0 if a == b else 2.0)
-            for r in range(squared.size):
-                squared[r] += factor * (za - first[r]) * (zb - second[r])
-
-
-@numba.njit(cache=True, fastmath={"reassoc", "contract"})
-def _shares(squared, weight, tail, k, share):  # type: ignore[no-untyped-def]
-    """Weights of the components, sum 1; the nearest is the unit, so that nothing underflows."""
-    for r in range(squared.size):
-        # rounding, when the covariance is nearly singular
-        squared[r] = max(squared[r], 0.0)
-    nearest = squared.min()
-    total = 0.0
-    if np.isinf(tail):
-        for r in range(squared.size):
-            share[r] = weight[r] * np.exp(-0.5 * (squared[r] - nearest))
-            total += share[r]
-    else:
-        # whole powers of a square root: a general power costs five times as much
-        power = round(tail) + k
-        for r in range(squared.size):
-            ratio = (tail + nearest) / (tail + squared[r])
-            factor = weight[r] * (np.sqrt(ratio) if power % 2 else 1.0)
-            for _ in range(power // 2):
-                factor *= ratio
-            share[r] = factor
-            total += factor
-    share /= total
-
-
-@numba.njit(cache=True, fastmath={"reassoc", "contract"})
-def _moments(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917 - numba
-    centre, share, z, at, gain, mean, scatter
-):
-    """Mean of the row, and the scatter of what the components say of it."""
-    m, k = gain.shape
-    first, second, base = np.zeros(m), np.zeros(m), np.empty(m)
-    least = NEGLIGIBLE / share.size
-    kept = 0.0
-    for r in range(share.size):
-        w = share[r]
-        if w < least:
-            continue
-        kept += w
-        for j in range(m):
-            base[j] = centre[r, j]
-        for a in range(k):
-            away = z[at[a]] - centre[r, at[a]]
-            for j in range(m):
-                base[j] += gain[j, a] * away
-        for j in range(m):
-            first[j] += w * base[j]
-            second[j] += w * base[j] * base[j]
-    for j in range(m):
-        mean[j] = first[j] / kept
-        scatter[j] = second[j] / kept - mean[j] * mean[j]
+    shape = (len(told.at), layout.origin.shape[1])
+    mean, deviation = np.empty(shape), np.empty(shape)
+    kernels.blend(layout, members, share, told.at, told.z, noise, mean, deviation)
+    return Spread(mean, deviation)

@@ -1,22 +1,25 @@
 """An estimator fitted to a library: weighted members, calibrated intervals, known cells kept."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
+from apps.classification.core.estimators.flags import Degraded, flags
+from apps.classification.core.estimators.library import Library, prepared
 from apps.classification.core.estimators.protocol import (
-    EmptyLibraryError,
     Fold,
-    Learner,
-    Predictor,
-    Rows,
+    Members,
+    Panel,
+    Spread,
+    Told,
     backward,
     check_values,
     forward,
+    is_measurement,
 )
-from apps.classification.core.estimators.tuning import DRAWS, Tuning, combined, rows_of, tune
+from apps.classification.core.estimators.tuning import DRAWS, How, Tuning, tune
 from apps.classification.core.matrix import Scale
 from apps.classification.core.profile import HALF_WIDTH_90
 from apps.inventory.core.snapshot import Bools, Floats, Ints
@@ -27,10 +30,6 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 SHIFT: Final = 0.5
 LARGEST_VARIANCE: Final = 0.5
 LARGEST_K: Final = 16  # more known cells are tuned as 16
-# More rows are thinned to this many. On the generator, 40 columns and 5,000 rows, all of them err
-# 1.018 times as much as exact Bayes, 1,000 of them 1.035, 250 of them 1.062.
-LARGEST_LIBRARY: Final = 1000
-LEAST_WEIGHT: Final = 0.02  # members that count less are not asked
 # what one row alone says nothing of: a factor of e^(1.645 · 0.5) = 2.3, or 41 points, either way
 LONE_DEVIATION: Final = 0.5
 
@@ -42,20 +41,26 @@ class Estimator:
     Attributes
     ----------
     members : what is learnt; a plain method has one
-    sharpness : how much better members count more, see `tuning.tune`
+    sharpness : how much better members count more, see `tuning.How`
     shift : share of the variance by which values lie below the median on the log scale
     draws : held-out rows that weigh and calibrate it, about
     linear : whether it works on performance itself, so that runtimes must be inverted first
     """
 
-    members: tuple[Learner, ...]
+    members: Members
     sharpness: float = 3.0
     shift: float = 0.0
     draws: int = DRAWS
     linear: bool = False
 
     def fit(
-        self, library: Floats, *, scale: Scale, groups: Ints | None = None, seed: int = 0
+        self,
+        library: Floats,
+        *,
+        scale: Scale,
+        groups: Ints | None = None,
+        seed: int = 0,
+        tunings: Mapping[int, Tuning] | None = None,
     ) -> "Model":
         """Learn from a library.
 
@@ -66,31 +71,41 @@ class Estimator:
         groups : (n,) the application of each row, None when every row is one; intervals hold for
             rows of applications that are not in the library
         seed : of the rows and cells drawn for the comparison of members
+        tunings : of an earlier revision, by number of known cells; others are made when asked for
 
         Raises
         ------
         EmptyLibraryError : the library has no row with a known cell.
-        ValueError : a cell that cannot be a measurement, or a column without a known cell.
+        ValueError : a cell that cannot be a measurement, a column without a known cell, or a
+            tuning of another estimator.
         """
-        rows, columns = _canonical(library, scale, groups, np.random.default_rng(seed))
-        return Model(self, rows, columns, scale, seed)
+        for k, tuning in (tunings or {}).items():
+            if tuning.weight.shape != (self.members.count,):
+                raise ValueError(
+                    f"tunings must weigh {self.members.count} members, "
+                    f"got {tuning.weight.size} for {k} known cells"
+                )
+        ready = prepared(library, scale, groups, np.random.default_rng(seed))
+        model = Model(self, ready, scale, seed, dict(tunings or {}))
+        for tuning in model.tunings.values():
+            model.panel(tuning.used)
+        return model
 
 
 @dataclass(slots=True, eq=False)
 class Model:
     """A fitted estimator; answers the same for the same row whatever it is asked together with.
 
-    Rows and columns are kept in an order of their own (`_canonical`), so that the order in which
-    a library is given never matters. Tunings are made when a number of known cells first occurs.
+    The order in which rows and columns of a library are given does not matter. Tunings are made
+    when a number of known cells first occurs.
     """
 
     estimator: Estimator
-    rows: Rows
-    columns: Ints
+    library: Library
     scale: Scale
     seed: int
-    _tunings: dict[int, Tuning] = field(default_factory=dict)
-    _learnt: list[Predictor] = field(default_factory=list)
+    tunings: dict[int, Tuning] = field(default_factory=dict)
+    _panels: dict[tuple[int, ...], Panel] = field(default_factory=dict)
 
     def fold(self, observed: Floats, known: Bools, *, error: Floats | None = None) -> Fold:
         """Complete rows.
@@ -109,127 +124,114 @@ class Model:
         ------
         ValueError : shapes that disagree, or a cell that cannot be a measurement.
         """
+        values, mask = self._checked(observed, known)
+        errors = None if error is None else np.atleast_2d(error)
+        if len(values) == 1:
+            fold = self._complete(values, mask, errors, int(np.count_nonzero(mask)))
+            return Fold(*(part.reshape(observed.shape) for part in fold))
+        counts = np.count_nonzero(mask, axis=1)
+        answer = Fold(*np.empty((3, *values.shape)))
+        for k in np.unique(counts).tolist():
+            at = np.flatnonzero(counts == k)
+            part = self._complete(values[at], mask[at], None if errors is None else errors[at], k)
+            for whole, rows in zip(answer, part, strict=True):
+                whole[at] = rows
+        return answer
+
+    def flags(self, observed: Floats, known: Bools) -> Sequence[frozenset[Degraded]]:
+        """Reasons, for each row, why its estimates may be worse than their intervals say.
+
+        Raises
+        ------
+        ValueError : as `fold`.
+        """
+        values, mask = self._checked(observed, known)
+        check_values(values, mask, self.scale, name="observed")
+        z = np.full(values.shape, np.nan)
+        z[mask] = forward(values[mask], self.scale)
+        return flags(z, self.library.seen)
+
+    def weights(self, k: int) -> Floats:
+        """(M,) how much each member counts for rows of k known cells."""
+        return self.tuned(k).weight
+
+    def tuned(self, k: int) -> Tuning:
+        """Weights and width for rows of k known cells; made when first asked for."""
+        k = min(k, LARGEST_K, self.library.rows.z.shape[1] - 1)
+        if k not in self.tunings:
+            rng = np.random.default_rng([self.seed, k])
+            self.tunings[k] = tune(
+                self.estimator.members,
+                self.library.rows,
+                k,
+                rng,
+                how=How(self.estimator.sharpness, self.estimator.draws),
+                columns=self.library.columns,
+            )
+        return self.tunings[k]
+
+    def panel(self, used: tuple[int, ...]) -> Panel:
+        """Give the members of these numbers, which have learnt from the whole library."""
+        if used not in self._panels:
+            rng = np.random.default_rng(self.seed)
+            self._panels[used] = self.estimator.members.learn(self.library.rows, rng, used)
+        return self._panels[used]
+
+    def _checked(self, observed: Floats, known: Bools) -> tuple[Floats, Bools]:
         values, mask = np.atleast_2d(observed), np.atleast_2d(known)
-        m = self.columns.size
+        m = self.library.columns.size
         if values.shape[1] != m or mask.shape != values.shape:
             raise ValueError(
                 f"observed and known must have {m} columns, got {observed.shape}, {known.shape}"
             )
-        check_values(values, mask, self.scale, name="observed")
-        relative = self._errors(values, mask, error)
-        z = np.where(mask, forward(np.where(mask, values, 1.0), self.scale), 0.0)
-        centre, value, half = np.zeros(z.shape), np.zeros(z.shape), np.zeros(z.shape)
-        counts = mask.sum(axis=1)
-        order = self.columns
-        for k in np.unique(counts):
-            at = np.flatnonzero(counts == k)
-            cells = np.ix_(at, order)
-            centre[cells], value[cells], half[cells] = self._complete(
-                z[cells], mask[cells], relative[cells], int(k)
-            )
-        centre, value = np.where(mask, z, centre), np.where(mask, z, value)
-        half = np.where(mask, HALF_WIDTH_90 * relative, half)
-        return self._in_unit(centre, value, half, values, mask, observed.shape)
+        return values, mask
 
-    def weights(self, k: int) -> Floats:
-        """(M,) how much each member counts for rows of k known cells."""
-        return self._tuning(k).weight
+    def _complete(self, values: Floats, known: Bools, error: Floats | None, k: int) -> Fold:
+        """Complete rows that all have k known cells."""
+        cells = np.flatnonzero(known)
+        seen = values.reshape(-1)[cells]
+        if not is_measurement(seen, self.scale).all():
+            check_values(values, known, self.scale, name="observed")
+        z = forward(seen, self.scale)
+        off = self._errors(seen, error, cells)
+        q, m = values.shape
+        told = Told((cells % m).reshape(q, k), z.reshape(q, k), off.reshape(q, k))
+        (mean, deviation), width = self._spread(told, k)
+        half = width * deviation
+        value = backward(self._shifted(mean, half), self.scale)
+        low = np.minimum(backward(mean - half, self.scale), value)
+        high = np.maximum(backward(mean + half, self.scale), value)
+        value.reshape(-1)[cells] = seen
+        low.reshape(-1)[cells] = np.minimum(backward(z - HALF_WIDTH_90 * off, self.scale), seen)
+        high.reshape(-1)[cells] = np.maximum(backward(z + HALF_WIDTH_90 * off, self.scale), seen)
+        return Fold(value, low, high)
 
-    def _in_unit(
-        self,
-        centre: Floats,
-        value: Floats,
-        half: Floats,
-        observed: Floats,
-        known: Bools,
-        shape: tuple[int, ...],
-    ) -> Fold:
-        answer = np.where(known, observed, backward(value, self.scale))
-        low = np.minimum(backward(centre - half, self.scale), answer)
-        high = np.maximum(backward(centre + half, self.scale), answer)
-        return Fold(answer.reshape(shape), low.reshape(shape), high.reshape(shape))
-
-    def _errors(self, values: Floats, known: Bools, error: Floats | None) -> Floats:
-        if error is None:
-            return np.zeros(values.shape)
-        given = np.where(known, np.atleast_2d(error), 0.0)
-        if not (np.isfinite(given) & (given >= 0)).all():
-            raise ValueError(f"error must be finite and >= 0, got {given.min()}..{given.max()}")
-        unit = values if self.scale is Scale.LOG else 1.0 / forward(np.ones(1), self.scale)
-        return np.where(known, given / np.where(known, unit, 1.0), 0.0)
-
-    def _complete(
-        self, z: Floats, known: Bools, error: Floats, k: int
-    ) -> tuple[Floats, Floats, Floats]:
-        """Centre, value and half width of rows that all have k known cells."""
-        if self.rows.z.shape[0] == 1:
-            level = np.where(known, z - self.rows.z, 0.0).sum(axis=1, keepdims=True) / max(k, 1)
-            mean = self.rows.z + level
-            return mean, mean, np.full(mean.shape, HALF_WIDTH_90 * LONE_DEVIATION)
-        tuning = self._tuning(k)
-        used = np.flatnonzero(tuning.weight >= min(LEAST_WEIGHT, tuning.weight.max()))
-        weight = tuning.weight[used] / tuning.weight[used].sum()
-        spreads = [self._members()[i].predict(z, known, error) for i in used.tolist()]
-        mean, deviation = combined(
-            np.array([s.mean for s in spreads]), np.array([s.deviation for s in spreads]), weight
-        )
-        half = tuning.width * deviation
-        if self.scale is not Scale.LOG:
-            return mean, mean, half
+    def _shifted(self, mean: Floats, half: Floats) -> Floats:
+        """Where the expected relative error is smallest; one row alone knows no variance."""
+        if self.scale is not Scale.LOG or not self.estimator.shift or self._is_alone:
+            return mean
         variance = np.minimum((half / HALF_WIDTH_90) ** 2, LARGEST_VARIANCE)
-        return mean, mean - self.estimator.shift * variance, half
+        return mean - self.estimator.shift * variance
 
-    def _tuning(self, k: int) -> Tuning:
-        k = min(k, LARGEST_K, self.columns.size - 1)
-        if k not in self._tunings:
-            rng = np.random.default_rng([self.seed, k])
-            how = self.estimator
-            self._tunings[k] = tune(
-                how.members, self.rows, k, rng, sharpness=how.sharpness, draws=how.draws
-            )
-        return self._tunings[k]
+    @property
+    def _is_alone(self) -> bool:
+        return len(self.library.rows.z) == 1
 
-    def _members(self) -> Sequence[Predictor]:
-        if not self._learnt:
-            rng = np.random.default_rng(self.seed)
-            self._learnt = [learn(self.rows, rng) for learn in self.estimator.members]
-        return self._learnt
+    def _spread(self, told: Told, k: int) -> tuple[Spread, float]:
+        """(q, m) centres and deviations, and the half width of intervals in deviations."""
+        if self._is_alone:
+            rows = self.library.rows.z
+            away = told.z - rows[0][told.at]
+            mean = rows + away.sum(axis=1, keepdims=True) / max(k, 1)
+            return Spread(mean, np.full(mean.shape, LONE_DEVIATION)), HALF_WIDTH_90
+        tuning = self.tuned(k)
+        used = tuning.used
+        return self.panel(used).blend(told, tuning.weight[list(used)]), tuning.width
 
-
-def _canonical(
-    library: Floats, scale: Scale, groups: Ints | None, rng: np.random.Generator
-) -> tuple[Rows, Ints]:
-    """Rows and columns in an order that depends on their cells only; and that of the columns."""
-    if library.ndim != 2:
-        raise ValueError(f"library must have two dimensions, got shape {library.shape}")
-    known = ~np.isnan(library)
-    kept = known.any(axis=1)
-    if not kept.any():
-        raise EmptyLibraryError("the library has no row to compare with")
-    empty = np.flatnonzero(~known.any(axis=0))
-    if empty.size:
-        raise ValueError(
-            f"library must have a known cell in every column, column {empty[0]} has none"
-        )
-    check_values(library, known, scale, name="library")
-    of_row = np.arange(len(library)) if groups is None else np.asarray(groups)
-    if of_row.shape != (len(library),):
-        raise ValueError(f"groups must name {len(library)} applications, got {of_row.shape}")
-    z = forward(library[kept], scale)
-    known, of_row = known[kept], of_row[kept]
-    if np.unique(of_row).size < 2:
-        of_row = np.arange(len(z))  # one application only: hold out its rows instead
-    rows, columns = _by_cells(z), _by_cells(z.T)
-    if rows.size > LARGEST_LIBRARY:
-        thinned = np.sort(rng.choice(rows, LARGEST_LIBRARY, replace=False))
-        rows = thinned if known[thinned].any(axis=0).all() else rows
-    z, known = z[np.ix_(rows, columns)], known[np.ix_(rows, columns)]
-    first = {name: i for i, name in reversed(list(enumerate(of_row[rows].tolist())))}
-    names = np.array([first[name] for name in of_row[rows].tolist()], dtype=np.int64)
-    return rows_of(z, known, names), columns
-
-
-def _by_cells(z: Floats) -> Ints:
-    """Order of the rows by their sorted cells: however the columns lie, the same."""
-    keys = np.sort(z, axis=1)  # NaN last
-    return np.lexsort(np.where(np.isnan(keys), np.inf, keys).T[::-1])
+    def _errors(self, seen: Floats, error: Floats | None, cells: Ints) -> Floats:
+        if error is None:
+            return np.zeros(seen.size)
+        given = error.reshape(-1)[cells]
+        if not ((given >= 0) & (given < np.inf)).all():
+            raise ValueError(f"error must be finite and >= 0, got {given.min()}..{given.max()}")
+        return given / seen if self.scale is Scale.LOG else forward(given, self.scale)

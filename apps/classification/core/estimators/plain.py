@@ -1,19 +1,46 @@
-"""The plain baselines: column means, and nearest rows."""
+"""The plain baselines, column means and nearest rows; and how single learners make a panel."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from apps.classification.core.estimators.protocol import (
     Learner,
+    Panel,
     Predictor,
     Rows,
     Spread,
-    known_columns,
+    Told,
+    blended,
 )
-from apps.inventory.core.snapshot import Bools, Floats
+from apps.inventory.core.snapshot import Floats
 
-FLOOR = 0.02  # of a deviation: neighbours that agree to the digit still differ from a new row
+FLOOR: Final = 0.02  # of a deviation: neighbours that agree to the digit still differ from a row
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """An estimator of one learner."""
+
+    learner: Learner
+    count: int = 1
+
+    def learn(self, rows: Rows, rng: np.random.Generator, which: tuple[int, ...]) -> Panel:
+        """Learn it."""
+        return _Alone(self.learner(rows, rng))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Alone:
+    predictor: Predictor
+
+    def each(self, told: Told) -> Spread:
+        mean, deviation = self.predictor.predict(told)
+        return Spread(mean[None], deviation[None])
+
+    def blend(self, told: Told, share: Floats) -> Spread:
+        return blended(self.each(told), share)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,9 +48,10 @@ class _ColumnMean:
     mean: Floats
     deviation: Floats
 
-    def predict(self, z: Floats, known: Bools, error: Floats) -> Spread:
-        shift = _level(z - self.mean, known)
-        return Spread(self.mean + shift, np.broadcast_to(self.deviation, z.shape))
+    def predict(self, told: Told) -> Spread:
+        away = told.z - self.mean[told.at]
+        mean = self.mean + _level(away)
+        return Spread(mean, np.broadcast_to(self.deviation, mean.shape))
 
 
 def column_mean(rows: Rows, rng: np.random.Generator) -> Predictor:
@@ -44,13 +72,12 @@ class _Nearest:
     count: int
     moved: bool
 
-    def predict(self, z: Floats, known: Bools, error: Floats) -> Spread:
-        at = known_columns(known)
-        if at.shape[1] == 0:
+    def predict(self, told: Told) -> Spread:
+        if told.at.shape[1] == 0:
             mean, deviation = self.z.mean(axis=0), self.z.std(axis=0) + FLOOR
-            return Spread(np.tile(mean, (len(z), 1)), np.tile(deviation, (len(z), 1)))
-        seen = np.take_along_axis(z, at, axis=1)
-        away = seen[:, None, :] - self.z[:, at].transpose(1, 0, 2)
+            rows = (len(told.at), 1)
+            return Spread(np.tile(mean, rows), np.tile(deviation, rows))
+        away = told.z[:, None, :] - self.z[:, told.at].transpose(1, 0, 2)
         shift = away.mean(axis=2) if self.moved else np.zeros(away.shape[:2])
         distance = ((away - shift[:, :, None]) ** 2).mean(axis=2)
         nearest = np.argsort(distance, axis=1, kind="stable")[:, : self.count]
@@ -67,8 +94,6 @@ def nearest_rows(count: int, *, moved: bool = True) -> Learner:
     return learn
 
 
-def _level(offsets: Floats, known: Bools) -> Floats:
+def _level(away: Floats) -> Floats:
     """(q, 1) mean offset of the known cells, 0 when none is known."""
-    count = known.sum(axis=1, keepdims=True)
-    total = np.where(known, offsets, 0.0).sum(axis=1, keepdims=True)
-    return total / np.maximum(count, 1)
+    return away.sum(axis=1, keepdims=True) / max(away.shape[1], 1)

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apps.classification.core.matrix import Scale
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
 # so that a typical difference between applications has about the same size on both scales
 SCORE_UNIT: Final = 50.0
+
+Singles = NDArray[np.float32]
 
 
 class EmptyLibraryError(ValueError):
@@ -45,8 +48,23 @@ class Rows:
     groups: Ints
 
 
+class Told(NamedTuple):
+    """The k known cells of each of q rows, k the same for all, maybe 0.
+
+    Attributes
+    ----------
+    at : (q, k) their columns, ascending
+    z : (q, k) in comparison space
+    error : (q, k) standard errors in comparison space, >= 0
+    """
+
+    at: Ints
+    z: Floats
+    error: Floats
+
+
 class Spread(NamedTuple):
-    """(q, m) centres and (q, m) deviations > 0, in comparison space."""
+    """(q, m) centres and (q, m) deviations > 0, in comparison space; (M, q, m) of M members."""
 
     mean: Floats
     deviation: Floats
@@ -55,19 +73,37 @@ class Spread(NamedTuple):
 class Predictor(Protocol):
     """A learner that has learnt."""
 
-    def predict(self, z: Floats, known: Bools, error: Floats) -> Spread:
-        """Predict all cells of q rows.
-
-        Parameters
-        ----------
-        z : (q, m) in comparison space, 0 where not ``known``
-        known : (q, m) True where measured; the same number k of cells in every row, maybe 0
-        error : (q, m) standard errors in comparison space, 0 where not ``known``
-        """
+    def predict(self, told: Told) -> Spread:
+        """Predict all m cells of q rows."""
         ...
 
 
 Learner = Callable[[Rows, np.random.Generator], Predictor]
+
+
+class Panel(Protocol):
+    """Members that have learnt from the same rows."""
+
+    def each(self, told: Told) -> Spread:
+        """(M, q, m) what every member predicts."""
+        ...
+
+    def blend(self, told: Told, share: Floats) -> Spread:
+        """(q, m) mixture of the members by ``share`` (M,) > 0, sum 1."""
+        ...
+
+
+class Members(Protocol):
+    """Learners that an estimator compares and mixes."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        ...
+
+    def learn(self, rows: Rows, rng: np.random.Generator, which: tuple[int, ...]) -> Panel:
+        """Learn some of them."""
+        ...
 
 
 def forward(values: Floats, scale: Scale) -> Floats:
@@ -83,6 +119,13 @@ def backward(z: Floats, scale: Scale) -> Floats:
     return np.clip(z * SCORE_UNIT, 0.0, 100.0)
 
 
+def is_measurement(values: Floats, scale: Scale) -> Bools:
+    """Whether each value can be one; NaN cannot."""
+    if scale is Scale.LOG:
+        return (values > 0) & (values < np.inf)
+    return (values >= 0) & (values <= 100)
+
+
 def check_values(values: Floats, known: Bools, scale: Scale, *, name: str) -> None:
     """Refuse what cannot be a measurement.
 
@@ -90,19 +133,15 @@ def check_values(values: Floats, known: Bools, scale: Scale, *, name: str) -> No
     ------
     ValueError : names the argument, the place and the value seen.
     """
-    bad = known & ~np.isfinite(values)
-    if scale is Scale.LOG:
-        bad |= known & ~(values > 0)
-        what = "positive and finite"
-    else:
-        bad |= known & ((values < 0) | (values > 100))
-        what = "between 0 and 100"
+    bad = known & ~is_measurement(values, scale)
+    what = "positive and finite" if scale is Scale.LOG else "between 0 and 100"
     if bad.any():
         at = tuple(int(i) for i in np.argwhere(bad)[0])
         raise ValueError(f"{name} must be {what}, got {values[at]} at {at}")
 
 
-def known_columns(known: Bools) -> Ints:
-    """(q, k) columns of the known cells of rows that all have k of them."""
-    k = int(known[0].sum()) if known.shape[0] else 0
-    return np.nonzero(known)[1].reshape(known.shape[0], k)
+def blended(each: Spread, share: Floats) -> Spread:
+    """(q, m) centre and deviation of a mixture of (M, q, m) members."""
+    centre = np.einsum("m,mqj->qj", share, each.mean)
+    variance = np.einsum("m,mqj->qj", share, each.deviation**2 + (each.mean - centre) ** 2)
+    return Spread(centre, np.sqrt(variance))

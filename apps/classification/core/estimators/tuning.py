@@ -2,15 +2,18 @@
 
 Rows are held out by application. With k known cells drawn at random, every member predicts the
 rest; members that err less weigh more, and the intervals get the width that held 90 %.
+
+Tuning is model selection: it costs some twenty fits, depends little on single rows, and may be
+done in the background, stored, and handed to the fit of the next revision.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from apps.classification.core.estimators.gaps import filled
-from apps.classification.core.estimators.protocol import Learner, Rows, Spread
+from apps.classification.core.estimators.protocol import Members, Rows, Spread, Told, blended
 from apps.classification.core.profile import HALF_WIDTH_90
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
@@ -20,6 +23,10 @@ REPEATS: Final = 6
 WORST: Final = 1.5  # in comparison space: one impossible cell does not decide
 FEW: Final = 1.0  # how much wider for few applications: the quantile is itself an estimate
 UNTESTED: Final = 2.0 * HALF_WIDTH_90
+LEAST_WEIGHT: Final = 0.02  # members that count less are not asked
+# An answer may look at this many rows, each member at all of the library; but two are kept.
+LOOKS: Final = 2000
+FEWEST_MEMBERS: Final = 2
 
 
 class Tuning(NamedTuple):
@@ -27,6 +34,40 @@ class Tuning(NamedTuple):
 
     weight: Floats
     width: float
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """Numbers of the members that are asked."""
+        return tuple(np.flatnonzero(self.weight).tolist())
+
+
+Tunings = Mapping[int, Tuning]
+
+
+def to_json(tunings: Tunings) -> dict[str, dict[str, object]]:
+    """Plain data of tunings by their number of known cells."""
+    return {
+        str(k): {"weight": [float(w) for w in tuning.weight], "width": float(tuning.width)}
+        for k, tuning in sorted(tunings.items())
+    }
+
+
+def from_json(stored: Mapping[str, Mapping[str, object]]) -> dict[int, Tuning]:
+    """Tunings that `to_json` wrote.
+
+    Raises
+    ------
+    ValueError : a weight or width that none can have.
+    """
+    tunings = {}
+    for k, one in stored.items():
+        weight, width = np.array(one["weight"], dtype=np.float64), float(str(one["width"]))
+        if weight.ndim != 1 or not (weight >= 0).all() or abs(weight.sum() - 1.0) > 1e-6:
+            raise ValueError(f"weight must sum to 1, got {one['weight']} for {k} known cells")
+        if not 0 < width < np.inf:
+            raise ValueError(f"width must be positive, got {width} for {k} known cells")
+        tunings[int(k)] = Tuning(weight, width)
+    return tunings
 
 
 class _HeldOut(NamedTuple):
@@ -39,47 +80,47 @@ class _HeldOut(NamedTuple):
     groups: Ints
 
 
+class How(NamedTuple):
+    """How members are compared.
+
+    Attributes
+    ----------
+    sharpness : how fast weight falls with error, with the square root of the number of
+        applications: w ∝ error^(-sharpness·√G); inf takes the best member only
+    draws : rows to predict, about; at most twice as many
+    """
+
+    sharpness: float
+    draws: int = DRAWS
+
+
 def tune(
-    members: Sequence[Learner],
-    rows: Rows,
-    k: int,
-    rng: np.random.Generator,
-    *,
-    sharpness: float,
-    draws: int = DRAWS,
+    members: Members, rows: Rows, k: int, rng: np.random.Generator, *, how: How, columns: Ints
 ) -> Tuning:
     """Weigh the members for rows with k known cells.
 
     Parameters
     ----------
-    sharpness : how fast weight falls with error, with the square root of the number of
-        applications: w ∝ error^(-sharpness·√G); inf takes the best member only
-    draws : rows to predict, about; at most twice as many
+    columns : (m,) all columns, in an order that does not hang on the caller's
 
     With a single application nothing can be held out: equal weights, wide intervals.
     """
-    held = _held_out(members, rows, k, rng, draws)
+    held = _held_out(members, rows, k, rng, _Draw(how.draws, columns))
+    most = max(FEWEST_MEMBERS, LOOKS // len(rows.z))
     if held is None:
-        return Tuning(np.full(len(members), 1.0 / len(members)), UNTESTED)
+        return Tuning(_heaviest(np.full(members.count, 1.0 / members.count), most), UNTESTED)
     _, index, count = np.unique(held.groups, return_inverse=True, return_counts=True)
     share = count[index].astype(np.float64) ** -0.5
     share = share / share.sum()
     cells = np.maximum(held.cells.sum(axis=1), 1)
     error = np.minimum(np.abs(held.mean - held.truth), WORST)
     error = np.maximum((np.where(held.cells, error, 0.0).sum(axis=2) / cells) @ share, 1e-9)
-    weight = _weights(error, sharpness * np.sqrt(count.size))
-    centre, deviation = combined(held.mean, held.deviation, weight)
+    weight = _heaviest(_weights(error, how.sharpness * np.sqrt(count.size)), most)
+    centre, deviation = blended(Spread(held.mean, held.deviation), weight)
     away = np.abs(centre - held.truth) / deviation
     of_cell = np.broadcast_to((share / cells)[:, None], away.shape)
     width = _quantile(away[held.cells], of_cell[held.cells], 0.9)
     return Tuning(weight, width * (1.0 + FEW / count.size))
-
-
-def combined(mean: Floats, deviation: Floats, weight: Floats) -> Spread:
-    """(S, m) centre and deviation of a mixture of (M, S, m) members."""
-    centre = np.einsum("m,msj->sj", weight, mean)
-    variance = np.einsum("m,msj->sj", weight, deviation**2 + (mean - centre) ** 2)
-    return Spread(centre, np.sqrt(variance))
 
 
 def _weights(error: Floats, power: float) -> Floats:
@@ -89,6 +130,14 @@ def _weights(error: Floats, power: float) -> Floats:
     return weight / weight.sum()
 
 
+def _heaviest(weight: Floats, most: int) -> Floats:
+    """Weights of the ``most`` heaviest members that count at all; the others are 0."""
+    least = min(LEAST_WEIGHT, float(weight.max()))
+    least = max(least, float(np.sort(weight)[-min(most, weight.size)]))
+    kept = np.where(weight >= least, weight, 0.0)
+    return kept / kept.sum()
+
+
 def _quantile(values: Floats, weight: Floats, share: float) -> float:
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weight[order])
@@ -96,13 +145,21 @@ def _quantile(values: Floats, weight: Floats, share: float) -> float:
     return float(values[order[min(at, values.size - 1)]])
 
 
+class _Draw(NamedTuple):
+    """About how many rows to draw, and the columns in the order cells are drawn in."""
+
+    rows: int
+    columns: Ints
+
+
 def _held_out(
-    members: Sequence[Learner], rows: Rows, k: int, rng: np.random.Generator, draws: int
+    members: Members, rows: Rows, k: int, rng: np.random.Generator, draw: _Draw
 ) -> _HeldOut | None:
+    enough = rows.known.sum(axis=1) > k
     parts = [
-        _one_fold(members, rows, _drawn(rows, out, k, rng, draws), out, rng)
+        _one_fold(members, rows, _drawn(rows, out & enough, k, rng, draw), out, rng)
         for out in _folds(rows.groups)
-        if ((rows.known.sum(axis=1) > k) & out).any()
+        if (enough & out).any()
     ]
     if not parts:
         return None
@@ -113,49 +170,45 @@ def _held_out(
 
 
 def _folds(groups: Ints) -> Iterator[Bools]:
-    names = np.unique(groups)
+    names, index = np.unique(groups, return_inverse=True)
     if names.size < 2:
         return
     folds = min(FOLDS, names.size)
     for fold in range(folds):
-        yield np.isin(groups, names[fold::folds])
+        yield index % folds == fold
 
 
 class _Drawn(NamedTuple):
-    """S row numbers, some repeated, and the (S, m) cells taken as known."""
+    """S row numbers, some repeated, and the (S, k) columns of the cells taken as known."""
 
+    row: Ints
     at: Ints
-    known: Bools
 
 
-def _drawn(rows: Rows, out: Bools, k: int, rng: np.random.Generator, draws: int) -> _Drawn:
-    at = np.flatnonzero(out & (rows.known.sum(axis=1) > k))
-    most = max(1, 2 * draws // FOLDS)
-    if at.size > most:
-        at = np.sort(rng.choice(at, most, replace=False))
-    at = np.repeat(at, max(1, min(REPEATS, draws // min(len(rows.z), draws))))
-    # the k known cells of each row with the smallest draw
-    draw = np.where(rows.known[at], rng.random((at.size, rows.z.shape[1])), np.inf)
-    chosen = np.argsort(draw, axis=1, kind="stable")[:, :k]
-    known = np.zeros(draw.shape, dtype=np.bool_)
-    np.put_along_axis(known, chosen, True, axis=1)
-    return _Drawn(at, known)
+def _drawn(rows: Rows, out: Bools, k: int, rng: np.random.Generator, draw: _Draw) -> _Drawn:
+    row = np.flatnonzero(out)
+    most = max(1, 2 * draw.rows // FOLDS)
+    if row.size > most:
+        row = np.sort(rng.choice(row, most, replace=False))
+    row = np.repeat(row, max(1, min(REPEATS, draw.rows // min(len(rows.z), draw.rows))))
+    # the k known cells of each row with the smallest number
+    number = np.empty((row.size, rows.z.shape[1]))
+    number[:, draw.columns] = rng.random(number.shape)
+    number[~rows.known[row]] = np.inf
+    return _Drawn(row, np.sort(np.argsort(number, axis=1, kind="stable")[:, :k], axis=1))
 
 
 def _one_fold(
-    members: Sequence[Learner], rows: Rows, drawn: _Drawn, out: Bools, rng: np.random.Generator
+    members: Members, rows: Rows, drawn: _Drawn, out: Bools, rng: np.random.Generator
 ) -> _HeldOut:
-    at, known = drawn
+    row, at = drawn
     kept = Rows(rows.z[~out], rows.known[~out], rows.groups[~out])
-    z = np.where(known, rows.z[at], 0.0)
-    spreads = [learn(kept, rng).predict(z, known, np.zeros(z.shape)) for learn in members]
-    return _HeldOut(
-        np.array([s.mean for s in spreads]),
-        np.array([s.deviation for s in spreads]),
-        rows.z[at],
-        rows.known[at] & ~known,
-        rows.groups[at],
-    )
+    truth, cells = rows.z[row], rows.known[row]
+    np.put_along_axis(cells, at, False, axis=1)
+    z = np.take_along_axis(truth, at, axis=1)
+    panel = members.learn(kept, rng, tuple(range(members.count)))
+    each = panel.each(Told(at, z, np.zeros(z.shape)))
+    return _HeldOut(each.mean, each.deviation, truth, cells, rows.groups[row])
 
 
 def rows_of(z: Floats, known: Bools, groups: Ints) -> Rows:
