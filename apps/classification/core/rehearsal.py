@@ -1,0 +1,193 @@
+"""How well rows would be filled if these columns were the measured ones, by rows held out.
+
+P sets of k columns each, n rows, m columns, G applications; z in comparison space (`protocol`).
+Every row is predicted from the rows of other applications as a mixture of Gaussian components
+around them (the family of `estimators.local`, two members of it):
+
+weight_r ∝ w_r · (1 + d_r² / nu)^(-(nu + k) / 2), d_r the Mahalanobis distance of the set's cells;
+prediction = Σ_r weight_r · x_r + S_·o (S_oo + noise)⁻¹ (z_o - Σ_r weight_r · x_r,o).
+
+All sets are predicted at once, so that the work is a few matrix products.
+"""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+
+from apps.classification.core.estimators.covariance import group_weights, shrunk_covariance
+from apps.classification.core.estimators.protocol import Rows, forward
+from apps.classification.core.estimators.tuning import rows_of
+from apps.classification.core.matrix import Scale
+from apps.inventory.core.snapshot import Bools, Floats, Ints
+
+FOLDS: Final = 10
+MOST_ROWS: Final = 128  # more are thinned: 1,000 rows of the generator choose no better
+WIDTH: Final = 0.4  # of a component, in deviations of the rows
+TAIL: Final = 4  # degrees of freedom nu of the weights
+FREEDOM: Final = (0.0, 1.0)  # of the level of a component, in variances of the rows' levels
+NOISE: Final = 0.02  # deviation of a measured cell
+WORST: Final = 1.5  # one impossible cell does not decide
+BY_APPLICATION: Final = 0.5  # a row of an application of c rows counts c^-0.5
+WORKING_CELLS: Final = 4_000_000  # of the largest temporary array
+
+
+class _Mixture(NamedTuple):
+    """Components (n, m), their covariance (m, m) and weights (n,)."""
+
+    centre: Floats
+    covariance: Floats
+    weight: Floats
+
+
+class _Part(NamedTuple):
+    """Numbers of the rows held out, and what the others say; z (q, m) from the others' mean."""
+
+    rows: Ints
+    z: Floats
+    mixtures: tuple[_Mixture, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rehearsal:
+    """A library ready to be asked about sets of columns.
+
+    Attributes
+    ----------
+    rows : at most `MOST_ROWS`, gaps filled, in an order that depends on their cells only
+    share : (n,) how much each row counts, sum 1
+    covariance : (m, m) of the rows, level included
+    """
+
+    rows: Rows
+    share: Floats
+    covariance: Floats
+    parts: tuple[_Part, ...]
+
+    @classmethod
+    def of(cls, library: Floats, scale: Scale, groups: Ints) -> Self:
+        """Prepare a library of n >= 1 rows; every row and every column has a known cell.
+
+        O(n log n · m), and O(n·m² + m³) for at most `MOST_ROWS` rows, times m when there are gaps.
+        """
+        z = forward(library, scale)
+        at = _thinned(z)
+        z, of_row = z[at], groups[at].tolist()
+        numbers = {name: i for i, name in enumerate(dict.fromkeys(of_row))}
+        of_row = np.array([numbers[name] for name in of_row], dtype=np.int64)
+        if len(numbers) < 2:
+            of_row = np.arange(len(z))  # one application only: hold out its rows instead
+        rows = rows_of(z, ~np.isnan(z), of_row)
+        share = group_weights(of_row, BY_APPLICATION)
+        centred = rows.z - share @ rows.z
+        return cls(rows, share, shrunk_covariance(centred, share).covariance, _parts(rows))
+
+    def errors(self, sets: Ints) -> Floats:
+        """(P, G) what each application adds to the average error of the cells outside each set.
+
+        The sum over the applications is the average absolute error in comparison space. An
+        application that cannot be held out adds 0. O(P·n²·m).
+        """
+        off = np.zeros((len(sets), len(self.rows.z)))
+        for part in self.parts:
+            count = part.rows.size * max(self.rows.z.shape)
+            step = max(1, WORKING_CELLS // count)
+            for first in range(0, len(sets), step):
+                some = sets[first : first + step]
+                off[first : first + step, part.rows] = self._part_errors(part, some)
+        weighted = off * self.share
+        groups = int(self.rows.groups.max()) + 1
+        return np.array([np.bincount(self.rows.groups, row, groups) for row in weighted])
+
+    def deviations(self, sets: Ints) -> Floats:
+        """(P,) mean deviation left in the cells outside each set if rows were Gaussian.
+
+        The A-criterion with deviations in place of variances, since errors are judged by their
+        size. O(P·k²·m). Source: Pukelsheim, "Optimal design of experiments" (1993), §6.
+        """
+        across = self.covariance[sets]
+        seen = np.take_along_axis(across, sets[:, None, :], axis=2) + _ridge(sets)
+        told = (across * np.linalg.solve(seen, across)).sum(axis=1)
+        left = np.sqrt(np.maximum(np.diag(self.covariance) - told, 0.0))
+        outside = _outside(sets, left.shape[1])
+        return np.where(outside, left, 0.0).sum(axis=1) / np.maximum(outside.sum(axis=1), 1)
+
+    def _part_errors(self, part: _Part, sets: Ints) -> Floats:
+        """(P, q) mean absolute errors of the known cells outside each set."""
+        guesses = [_predicted(mixture, part.z, sets) for mixture in part.mixtures]
+        off = np.minimum(np.abs(sum(guesses) / len(guesses) - part.z), WORST)
+        cells = _outside(sets, part.z.shape[1])[:, None, :] & self.rows.known[part.rows]
+        return np.where(cells, off, 0.0).sum(axis=2) / np.maximum(cells.sum(axis=2), 1)
+
+
+def _thinned(z: Floats) -> Ints:
+    """Numbers of at most `MOST_ROWS` rows and one more for each column they leave empty."""
+    keys = np.where(np.isnan(z), np.inf, z)
+    order = np.lexsort(keys.T[::-1])
+    if order.size <= MOST_ROWS:
+        return order
+    picked = np.linspace(0, order.size - 1, MOST_ROWS).round().astype(np.int64)
+    known = ~np.isnan(z[order])
+    empty = np.flatnonzero(~known[picked].any(axis=0))
+    return order[np.unique(np.concatenate([picked, known[:, empty].argmax(axis=0)]))]
+
+
+def _parts(rows: Rows) -> tuple[_Part, ...]:
+    names = np.unique(rows.groups)
+    if names.size < 2:
+        return ()
+    return tuple(
+        _part(rows, np.isin(rows.groups, names[fold::FOLDS]))
+        for fold in range(min(FOLDS, names.size))
+    )
+
+
+def _part(rows: Rows, out: Bools) -> _Part:
+    weight = group_weights(rows.groups[~out], BY_APPLICATION)
+    mean = weight @ rows.z[~out]
+    rest = rows.z[~out] - mean
+    covariance = shrunk_covariance(rest, weight).covariance
+    height = max(float(weight @ rest.mean(axis=1) ** 2), float(np.trace(covariance)) / mean.size)
+    # West (1993): moved towards the mean, the components together keep the rows' covariance
+    centre = np.sqrt(1.0 - WIDTH**2) * rest
+    mixtures = tuple(
+        _Mixture(centre, WIDTH**2 * covariance + freedom * height, weight) for freedom in FREEDOM
+    )
+    return _Part(np.flatnonzero(out), rows.z[out] - mean, mixtures)
+
+
+def _predicted(mixture: _Mixture, z: Floats, sets: Ints) -> Floats:
+    """(P, q, m) rows given their cells of each set."""
+    (p, k), q = sets.shape, len(z)
+    across = mixture.covariance[sets]
+    seen = np.take_along_axis(across, sets[:, None, :], axis=2) + _ridge(sets)
+    white = np.linalg.inv(np.linalg.cholesky(seen)).transpose(0, 2, 1)
+    cells = z[:, sets].transpose(1, 0, 2)
+    weight = _weights(cells @ white, mixture.centre[:, sets].transpose(1, 0, 2) @ white)
+    weight *= mixture.weight
+    weight /= weight.sum(axis=2, keepdims=True)
+    mean = (weight.reshape(p * q, -1) @ mixture.centre).reshape(p, q, -1)
+    away = cells - np.take_along_axis(mean, np.broadcast_to(sets[:, None, :], (p, q, k)), axis=2)
+    return mean + away @ np.linalg.solve(seen, across)
+
+
+def _weights(rows: Floats, components: Floats) -> Floats:
+    """(P, q, n) Student weights of components by their distance, 1 for the nearest."""
+    squared = (rows**2).sum(axis=2)[:, :, None] + (components**2).sum(axis=2)[:, None, :]
+    squared -= 2.0 * rows @ components.transpose(0, 2, 1)
+    squared = np.maximum(squared, 0.0)  # rounding
+    ratio = (TAIL + squared.min(axis=2, keepdims=True)) / (TAIL + squared)
+    power = TAIL + rows.shape[2]
+    whole = ratio ** (power // 2)
+    return whole * np.sqrt(ratio) if power % 2 else whole
+
+
+def _ridge(sets: Ints) -> Floats:
+    return NOISE**2 * np.eye(sets.shape[1])
+
+
+def _outside(sets: Ints, columns: int) -> Bools:
+    """(P, m) True for the columns that are not in each set."""
+    outside = np.ones((len(sets), columns), dtype=np.bool_)
+    np.put_along_axis(outside, sets, False, axis=1)
+    return outside
