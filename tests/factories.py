@@ -37,7 +37,7 @@ from apps.inventory.models import (
     Server,
     ServerReading,
 )
-from apps.profiling.models import ProfilingRun
+from apps.profiling.models import Measurement, ProfilingRun
 from apps.profiling.services import NewMeasurement
 from apps.scheduling.models import Allocation, Decision
 from apps.workloads.models import Application, Job
@@ -345,6 +345,14 @@ def profiling_run(about: Application, **values: Any) -> ProfilingRun:
     """A run wanted of an application."""
     defaults = {"plan": {"runs": []}, "seed": number(), "requested_s": 3000.0}
     return ProfilingRun.objects.create(application=about, **{**defaults, **values})
+
+
+def measurement(about: Application, *, matrix: str, column: str, **values: Any) -> Measurement:
+    """One measured cell of an application."""
+    defaults = {"value": 0.5, "standard_error": 0.01, "cluster_s": 60.0}
+    return Measurement.objects.create(
+        application=about, matrix=matrix, column=column, **{**defaults, **values}
+    )
 
 
 def cells(about: Application, *, run: ProfilingRun, seed: int = 2011) -> list[NewMeasurement]:

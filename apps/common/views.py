@@ -112,19 +112,27 @@ class ListView(ApiView):
         """Return one page."""
         query = read_list_query(request.query_params, self.filters, more=self.more_parameters)
         queryset = self.rows(request, query, **kwargs).filter(query.where)
-        page = keyset_page(queryset, self._order(query), limit=query.limit, cursor=query.cursor)
+        page = keyset_page(queryset, self.order(query), limit=query.limit, cursor=query.cursor)
         self.prepare(list(page.rows))
+        count = None if query.count is None else count_rows(queryset, query.count)
+        return self.answer_page(request, page, count)
+
+    def answer_page(
+        self, request: Request, page: Page[Any], count: tuple[int, bool] | None
+    ) -> Response:
+        """Answer with one page, links to its neighbours, and 304 where the caller has it."""
         links = page_links(request._request, page)
         body: Body = {"results": self._results(request, page), **links}
-        if query.count is not None:
-            body["count"], body["count_is_exact"] = count_rows(queryset, query.count)
+        if count is not None:
+            body["count"], body["count_is_exact"] = count
         tag = entity_tag(None, encode(body))
         headers = {"ETag": tag, **link_header(links)}
         if is_unchanged(request._request, tag):
             return Response(status=304, headers=headers)
         return Response(body, headers=headers)
 
-    def _order(self, query: ListQuery) -> Order:
+    def order(self, query: ListQuery) -> Order:
+        """Return the order asked for."""
         name = query.ordering or next(iter(self.orders))
         if name not in self.orders:
             raise ProblemError(

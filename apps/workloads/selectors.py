@@ -1,6 +1,7 @@
 """Reads of applications, jobs and batches."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -111,3 +112,9 @@ def application_by(key: str) -> Application | None:
         return Application.objects.filter(pk=UUID(key)).first()
     except ValueError:
         return Application.objects.filter(name=key).first()
+
+
+def application_kinds(names: Iterable[str]) -> dict[str, str]:
+    """Kind of each of these applications, by name; names that are none are missing."""
+    rows = Application.objects.filter(name__in=set(names))
+    return dict(rows.values_list("name", "kind"))

@@ -1,12 +1,17 @@
 """Addresses of classification."""
 
-from apps.classification.api.views import ClassificationView
+from apps.classification.api import matrix_views, revision_views, views
 from apps.common.routes import route
 
 urlpatterns = [
+    *route("matrices/", matrix_views.MatrixList.as_view(), "api-matrices"),
+    *route("matrices/<str:name>/", matrix_views.MatrixDetail.as_view(), "api-matrix"),
+    *route("matrices/<str:name>/cells/", matrix_views.MatrixCells.as_view(), "api-matrix-cells"),
+    *route("revisions/", revision_views.RevisionList.as_view(), "api-revisions"),
+    *route("revisions/<int:number>/", revision_views.RevisionDetail.as_view(), "api-revision"),
     *route(
         "applications/<path:key>/classification/",
-        ClassificationView.as_view(),
+        views.ClassificationView.as_view(),
         "api-application-classification",
     ),
 ]

@@ -16,6 +16,10 @@ from apps.classification.selectors.revisions import (
     current_library,
     current_number,
     library_rows,
+    matrices_at,
+    matrices_of,
+    matrix_at,
+    revisions,
     unprofiled_platforms,
     warm_up,
 )
@@ -33,8 +37,12 @@ __all__ = [
     "known_cells_of",
     "library_rows",
     "live_rows",
+    "matrices_at",
+    "matrices_of",
+    "matrix_at",
     "profile_named",
     "profiles",
+    "revisions",
     "unprofiled_platforms",
     "warm_up",
 ]

@@ -1,19 +1,22 @@
 """Revisions of the utility matrices: what every fold starts from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+
+from django.db.models import Q, QuerySet
 
 from apps.classification.core.assemble import Library, model_of
 from apps.classification.core.cells import Cells, KnownCell, SourceCode, read, training
 from apps.classification.core.estimators import DEFAULT
 from apps.classification.core.matrix import MatrixName
 from apps.classification.models import MatrixRevision, Revision
+from apps.common.core.errors import ConflictError
 from apps.inventory.models import Platform
 
 
-class NoLibraryError(ValueError):
+class NoLibraryError(ConflictError, ValueError):
     """No matrix revision to classify by."""
 
 
@@ -91,6 +94,36 @@ def library_rows() -> LibraryRows:
         for application, row in zip(stored.rows, cells, strict=False):
             rows.setdefault(application, []).extend(_known(name, stored.columns, row))
     return LibraryRows(number, rows, platforms)
+
+
+def revisions() -> QuerySet[Revision]:
+    """Return all revisions."""
+    return Revision.objects.all()
+
+
+def matrices_of(numbers: Iterable[int]) -> QuerySet[MatrixRevision]:
+    """Return the matrices of some revisions with what they are made of, but without the cells."""
+    return MatrixRevision.objects.filter(revision_id__in=list(numbers)).defer("cells")
+
+
+def matrices_at(number: int | None) -> list[MatrixRevision]:
+    """Read the six matrices of a revision, cells included; none where there is no such revision.
+
+    Parameters
+    ----------
+    number : None = the revision in force
+    """
+    at = Q(revision__is_current=True) if number is None else Q(revision_id=number)
+    rows = MatrixRevision.objects.filter(at).select_related("revision")
+    place = {name.value: i for i, name in enumerate(MatrixName)}
+    return sorted(rows, key=lambda row: place[row.matrix])
+
+
+def matrix_at(name: MatrixName, number: int | None) -> MatrixRevision | None:
+    """Read one matrix of a revision, None = that in force; None where there is none."""
+    at = Q(revision__is_current=True) if number is None else Q(revision_id=number)
+    found = MatrixRevision.objects.filter(at, matrix=name.value)
+    return found.select_related("revision").first()
 
 
 def cells_in(stored: MatrixRevision) -> Cells:

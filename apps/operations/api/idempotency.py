@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.api.permissions import principal_of
+from apps.common.core.errors import ControlPlaneError
 from apps.common.core.problem_codes import ProblemCode
 from apps.common.problems import ProblemError
 from apps.operations.core.keys import KeyedAnswer, KeyedRequest, body_digest
@@ -47,6 +48,10 @@ def once(request: Request, body: Any, make: Callable[[], KeyedAnswer]) -> Respon
             is_first = keep_answer(keyed, answer)
             if not is_first:
                 transaction.set_rollback(True)
+    except ControlPlaneError:
+        if kept_answer(keyed) is None:
+            raise
+        return _replay(keyed)  # what the first request made may stand in the way of making it
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
             raise ProblemError(
