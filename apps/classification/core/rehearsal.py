@@ -10,7 +10,8 @@ prediction = Σ_r weight_r · x_r + S_·o (S_oo + noise)⁻¹ (z_o - Σ_r weight
 All sets are predicted at once, so that the work is a few matrix products.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, NamedTuple, Self
 
 import numpy as np
@@ -30,6 +31,7 @@ NOISE: Final = 0.02  # deviation of a measured cell
 WORST: Final = 1.5  # one impossible cell does not decide
 BY_APPLICATION: Final = 0.5  # a row of an application of c rows counts c^-0.5
 WORKING_CELLS: Final = 4_000_000  # of the largest temporary array
+REMEMBERED: Final = 10_000  # sets of one library, and their errors
 
 
 class _Mixture(NamedTuple):
@@ -50,7 +52,7 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rehearsal:
-    """A library ready to be asked about sets of columns.
+    """A library ready to be asked about sets of columns; what was asked once is remembered.
 
     Attributes
     ----------
@@ -63,6 +65,7 @@ class Rehearsal:
     share: Floats
     covariance: Floats
     parts: tuple[_Part, ...]
+    _asked: dict[tuple[int, ...], Floats] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, library: Floats, scale: Scale, groups: Ints) -> Self:
@@ -86,8 +89,17 @@ class Rehearsal:
         """(P, G) what each application adds to the average error of the cells outside each set.
 
         The sum over the applications is the average absolute error in comparison space. An
-        application that cannot be held out adds 0. O(P·n²·m).
+        application that cannot be held out adds 0. O(P·n²·m) for sets that are asked first.
         """
+        keys = [tuple(sorted(chosen)) for chosen in sets.tolist()]
+        if len(self._asked) > REMEMBERED:
+            self._asked.clear()
+        new = [key for key in dict.fromkeys(keys) if key not in self._asked]
+        if new:
+            self._asked.update(zip(new, self._errors(np.array(new, dtype=np.int64)), strict=True))
+        return np.array([self._asked[key] for key in keys])
+
+    def _errors(self, sets: Ints) -> Floats:
         off = np.zeros((len(sets), len(self.rows.z)))
         for part in self.parts:
             count = part.rows.size * max(self.rows.z.shape)
@@ -118,6 +130,20 @@ class Rehearsal:
         off = np.minimum(np.abs(sum(guesses) / len(guesses) - part.z), WORST)
         cells = _outside(sets, part.z.shape[1])[:, None, :] & self.rows.known[part.rows]
         return np.where(cells, off, 0.0).sum(axis=2) / np.maximum(cells.sum(axis=2), 1)
+
+
+def rehearsal(library: Floats, scale: Scale, groups: Ints) -> Rehearsal:
+    """Prepare a library once: one revision is asked for every new application."""
+    cells, of_row = np.ascontiguousarray(library), np.ascontiguousarray(groups)
+    return _remembered(scale, cells.shape, cells.tobytes(), of_row.dtype.str, of_row.tobytes())
+
+
+@lru_cache(maxsize=16)
+def _remembered(
+    scale: Scale, shape: tuple[int, ...], cells: bytes, kind: str, groups: bytes
+) -> Rehearsal:
+    library = np.frombuffer(cells, dtype=np.float64).reshape(shape)
+    return Rehearsal.of(library, scale, np.frombuffer(groups, dtype=kind))
 
 
 def _thinned(z: Floats) -> Ints:
@@ -161,23 +187,28 @@ def _predicted(mixture: _Mixture, z: Floats, sets: Ints) -> Floats:
     (p, k), q = sets.shape, len(z)
     across = mixture.covariance[sets]
     seen = np.take_along_axis(across, sets[:, None, :], axis=2) + _ridge(sets)
-    white = np.linalg.inv(np.linalg.cholesky(seen)).transpose(0, 2, 1)
+    white = np.linalg.inv(np.linalg.cholesky(seen))
     cells = z[:, sets].transpose(1, 0, 2)
-    weight = _weights(cells @ white, mixture.centre[:, sets].transpose(1, 0, 2) @ white)
+    weight = _weights(
+        np.einsum("pqk,pjk->pqj", cells, white),
+        np.einsum("npk,pjk->pnj", mixture.centre[:, sets], white),
+    )
     weight *= mixture.weight
     weight /= weight.sum(axis=2, keepdims=True)
     mean = (weight.reshape(p * q, -1) @ mixture.centre).reshape(p, q, -1)
     away = cells - np.take_along_axis(mean, np.broadcast_to(sets[:, None, :], (p, q, k)), axis=2)
-    return mean + away @ np.linalg.solve(seen, across)
+    # small products: einsum, because a library of threads costs more than it saves
+    return mean + np.einsum("pqk,pkm->pqm", away, np.linalg.solve(seen, across))
 
 
 def _weights(rows: Floats, components: Floats) -> Floats:
     """(P, q, n) Student weights of components by their distance, 1 for the nearest."""
-    squared = (rows**2).sum(axis=2)[:, :, None] + (components**2).sum(axis=2)[:, None, :]
-    squared -= 2.0 * rows @ components.transpose(0, 2, 1)
-    squared = np.maximum(squared, 0.0)  # rounding
+    (p, q, k), n = rows.shape, components.shape[1]
+    squared = np.zeros((p, q, n))
+    for a in range(k):
+        squared += (rows[:, :, None, a] - components[:, None, :, a]) ** 2
     ratio = (TAIL + squared.min(axis=2, keepdims=True)) / (TAIL + squared)
-    power = TAIL + rows.shape[2]
+    power = TAIL + k
     whole = ratio ** (power // 2)
     return whole * np.sqrt(ratio) if power % 2 else whole
 

@@ -101,3 +101,24 @@ def test_missing_cells_are_not_counted_as_errors() -> None:
     gaps = Rehearsal.of(values, Scale.LOG, np.arange(30))
     assert np.isfinite(gaps.errors(SETS)).all()
     assert not np.allclose(gaps.errors(SETS).sum(axis=1), whole)
+
+
+def test_what_was_asked_is_remembered_in_whatever_order_the_columns_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = Rehearsal.of(library(), Scale.LOG, np.arange(9))
+    first = asked.errors(SETS)
+
+    def fail(*_: object) -> Floats:
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr(rehearsal, "_predicted", fail)
+    assert np.array_equal(asked.errors(SETS[:, ::-1]), first)
+
+
+def test_no_more_sets_are_remembered_than_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "REMEMBERED", 2)
+    asked = Rehearsal.of(library(), Scale.LOG, np.arange(9))
+    first = asked.errors(SETS)
+    assert np.allclose(asked.errors(SETS[::-1])[::-1], first)
+    assert len(asked._asked) == 3
