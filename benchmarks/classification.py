@@ -1,7 +1,7 @@
 """How fast the default estimator is, and how well estimators fill rows of unseen applications.
 
     python -m benchmarks.classification [--data DIR] [--sets a,b] [--entries 2,3,4,8]
-        [--methods x,y] [--seed 1] [--repeat 7] [--json]
+        [--methods x,y] [--seed 1] [--repeat 7] [--json] [--probing]
 
 First the speed, beside peers and a calibration loop (`benchmarks._classification_speed`);
 ``--repeat 0`` leaves it out. Then, when ``--data`` or ``--sets`` is given, the accuracy. DIR holds
@@ -11,7 +11,8 @@ Printed for each set, number of entries and method: average, median and 90th per
 of the mean relative error of the hidden cells (scores: in points / 100); how often the best
 column was found, and one within 5 % of it; rank agreement (Spearman); and the share of hidden
 cells inside the 90 % intervals. Then the ratio of the default's average error to that of others,
-with 90 % intervals from resampled applications.
+with 90 % intervals from resampled applications. ``--probing`` measures instead what choosing the
+measured cells buys (`benchmarks._probing`).
 """
 
 import argparse
@@ -31,10 +32,12 @@ from benchmarks._datasets import READERS
 from benchmarks._generated import EMULATED, emulated, roofline_case
 from benchmarks._held_out import Case, Method, Scores, cases, method, scores
 from benchmarks._peers import peers
+from benchmarks._probing import probing
 
 PAPERS_SGD = ("pq_paragon", "pq_quasar")
 SINGLES = ("knn", "knn_plain", "sklearn_knn", "sklearn_knn_plain", "kde")
 GENERATED = ((20, 10), (30, 10), (400, 10), (30, 40), (1000, 40))  # dense rows, columns
+ALL_SETS = ",".join([*READERS, "emulated", "generator"])
 GENERATED_SEEDS = 4
 GENERATED_ROWS = 150
 
@@ -70,9 +73,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run, print, and say nothing about whether it is good: the numbers do."""
     options = _options().parse_args(argv)
     printed: dict[str, object] = {}
-    if options.repeat:
+    if options.probing:
+        sets = (options.sets or ALL_SETS).split(",")
+        printed |= probing(sets, options.data, options.seed, quiet=options.json)
+    if options.repeat and not options.probing:
         printed |= _speed(options)
-    if options.data or options.sets:
+    if (options.data or options.sets) and not options.probing:
         printed |= _accuracy(options)
     if options.json:
         sys.stdout.write(json.dumps(printed, indent=1) + "\n")
@@ -91,7 +97,7 @@ def _speed(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _accuracy(options: argparse.Namespace) -> dict[str, object]:
-    options.sets = options.sets or ",".join([*READERS, "emulated", "generator"])
+    options.sets = options.sets or ALL_SETS
     methods = _methods(options.methods.split(",") if options.methods else None, options.seed)
     entries = tuple(int(n) for n in options.entries.split(","))
     results: Results = {}
@@ -127,6 +133,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=7, help="of every timing; 0 for none")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--probing", action="store_true", help="random, fixed, informative cells")
     return parser
 
 

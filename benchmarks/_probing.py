@@ -1,0 +1,272 @@
+"""What choosing the measured columns buys: error with 2, 3, 4 cells chosen by each design.
+
+Columns are chosen from the rows of the training applications only; the default estimator then
+fills the rest of the held-out applications' rows. On the sets ``live.*`` of the emulated library
+the cell of the reference column, which the first run measures anyway, is one of the entries.
+"""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from apps.classification.core.design import A_OPTIMAL, FIXED, INFORMATIVE, RANDOM, choose
+from apps.classification.core.estimators import DEFAULT, ESTIMATORS, Model
+from apps.classification.core.matrix import MatrixName
+from apps.inventory.core.snapshot import Bools, Floats
+from benchmarks._compare import overall, ratio
+from benchmarks._datasets import READERS
+from benchmarks._generated import EMULATED, emulated, roofline_case
+from benchmarks._held_out import Case, Scores, cases, scores
+
+DESIGNS: Final = (RANDOM, FIXED, A_OPTIMAL, INFORMATIVE)
+ENTRIES: Final = (2, 3, 4)
+SEEDS: Final = 3
+GENERATED: Final = ((20, 10), (30, 10), (400, 10), (30, 40))  # dense rows, columns
+GENERATED_ROWS: Final = 150
+# The first run of a plan is one unit on the highest-end platform: the first column of these.
+REFERENCED: Final = (MatrixName.HETEROGENEITY, MatrixName.SCALE_UP, MatrixName.SCALE_OUT)
+LIVE: Final = "live"
+TIMED_ROWS, TIMED_COLUMNS = 1000, 100
+# design and entries of ours, and of theirs
+PAIRS: Final = (
+    *((design, k, RANDOM, k) for design in (FIXED, A_OPTIMAL, INFORMATIVE) for k in ENTRIES),
+    (INFORMATIVE, 2, RANDOM, 3),
+    (INFORMATIVE, 2, RANDOM, 4),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Default estimator, one design; shares. ``whole_row`` counts measured cells as error 0."""
+
+    part: str
+    entries: int
+    design: str
+    rows: int
+    error: float
+    whole_row: float
+    covered: float
+
+    def __str__(self) -> str:
+        head = f"{self.part:<29} {self.entries} entries  {self.design:<12}"
+        errors = f"avg {self.error:6.1%}  whole row {self.whole_row:6.1%}"
+        return f"{head} {errors}  covered {self.covered:4.0%}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """Error of one design over that of another: below 1 the first is better."""
+
+    where: str
+    ours: str
+    theirs: str
+    ratio: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        what = f"{self.where:<18} {self.ours:<13} / {self.theirs:<8}"
+        return f"{what} {self.ratio:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+class Asked(NamedTuple):
+    """A case, its fitted estimator, and the (m,) columns every row has measured before."""
+
+    case: Case
+    model: Model
+    already: Bools
+
+
+Results = dict[tuple[str, int, str], Scores]
+
+
+def probing(
+    sets: Sequence[str], data: Path | None, seed: int, *, quiet: bool
+) -> dict[str, object]:
+    """Measure, and print unless ``quiet``: lines, then ratios to random cells, then the speed."""
+    lines: list[Line] = []
+    results: Results = {}
+    for part, asked in _parts(sets, data, seed):
+        for line, scored in _measured(part, asked, seed):
+            lines.append(line)
+            results[part, line.entries, line.design] = scored
+            _say(line, quiet)
+    ratios = [found for pair in PAIRS for found in _gains(results, pair, seed)]
+    for found in ratios:
+        _say(found, quiet)
+    speed = choice_ms(seed)
+    for name, spent in speed.items():
+        _say(f"2 of {TIMED_COLUMNS} columns, {TIMED_ROWS} rows, {name}: {spent:.1f} ms", quiet)
+    return {
+        "probing": {
+            "lines": [asdict(line) for line in lines],
+            "ratios": [asdict(found) for found in ratios],
+            "choice_ms": speed,
+        }
+    }
+
+
+def choice_ms(seed: int) -> dict[str, float]:
+    """Milliseconds to choose two columns of a large library, first and asked again."""
+    case, _ = roofline_case(TIMED_ROWS, 1, TIMED_COLUMNS, 2, seed)
+    found = {}
+    for name in ("first", "again"):
+        began = time.perf_counter()
+        _choose(case, 2, INFORMATIVE, np.ones(TIMED_COLUMNS, np.bool_), np.random.default_rng(0))
+        found[name] = (time.perf_counter() - began) * 1e3
+    return found
+
+
+def _say(what: object, quiet: bool) -> None:
+    if not quiet:
+        sys.stdout.write(f"{what}\n")
+        sys.stdout.flush()
+
+
+def _parts(sets: Sequence[str], data: Path | None, seed: int) -> Iterator[tuple[str, list[Asked]]]:
+    for name in sets:
+        if name in READERS:
+            if data is None or not (data / name).is_dir():
+                raise SystemExit(f"--data must hold a folder {name}")
+            for block in READERS[name](data):
+                most = max(k for k in ENTRIES if len(block.columns) >= k + 2)
+                made = [
+                    case
+                    for draw in range(SEEDS)
+                    for case in cases(block, most, np.random.default_rng([seed + draw, most]))
+                ]
+                yield block.name, [_asked(case) for case in made]
+        elif name == "emulated":
+            yield from _emulated(seed)
+        elif name == "generator":
+            for dense, columns in GENERATED:
+                drawn = [
+                    roofline_case(dense, GENERATED_ROWS, columns, 4, seed + draw).case
+                    for draw in range(SEEDS)
+                ]
+                yield f"generator.{dense}x{columns}", [_asked(case) for case in drawn]
+        else:
+            raise SystemExit(f"--sets must be among {', '.join(READERS)}, emulated, generator")
+
+
+def _emulated(seed: int) -> Iterator[tuple[str, list[Asked]]]:
+    for matrix in EMULATED:
+        made = [case for draw in range(SEEDS) for case in emulated(matrix, 4, seed + draw)]
+        yield f"emulated.{matrix.value}", [_asked(case) for case in made]
+        if matrix in REFERENCED:
+            first = np.arange(made[0].truth.shape[1]) == 0
+            yield f"{LIVE}.{matrix.value}", [_asked(case, first) for case in made]
+
+
+def _asked(case: Case, already: Bools | None = None) -> Asked:
+    model = ESTIMATORS[DEFAULT].fit(case.library, scale=case.scale, groups=case.groups)
+    return Asked(
+        case, model, np.zeros(case.truth.shape[1], np.bool_) if already is None else already
+    )
+
+
+def _measured(part: str, asked: Sequence[Asked], seed: int) -> Iterator[tuple[Line, Scores]]:
+    columns = min(one.case.truth.shape[1] for one in asked)
+    for k in ENTRIES:
+        if columns < k + 2:
+            continue
+        for design in DESIGNS:
+            rng = np.random.default_rng([seed, k])
+            told = [told_cells(one, k, design, rng) for one in asked]
+            parts = [_scored(one, known) for one, known in zip(asked, told, strict=True)]
+            scored = Scores(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+            left = np.concatenate(
+                [_left(one.case.truth, known) for one, known in zip(asked, told, strict=True)]
+            )
+            line = Line(
+                part,
+                k,
+                design,
+                scored.error.size,
+                float(scored.error.mean()),
+                float((scored.error * left).mean()),
+                float(scored.covered.mean()),
+            )
+            yield line, scored
+
+
+def told_cells(asked: Asked, k: int, design: str, rng: np.random.Generator) -> Bools:
+    """(q, m) True at k measured cells of each row: those already, and the ones chosen."""
+    case, already = asked.case, asked.already
+    known = np.tile(already, (len(case.truth), 1))
+    chosen: dict[bytes, list[int]] = {}
+    for row, measurable in enumerate(~np.isnan(case.truth)):
+        pattern = measurable.tobytes()
+        if design == RANDOM or pattern not in chosen:
+            more = k - int(already.sum())
+            chosen[pattern] = _choose(case, more, design, measurable, rng, already)
+        known[row, chosen[pattern]] = True
+    return known
+
+
+def _choose(
+    case: Case,
+    k: int,
+    design: str,
+    measurable: Bools,
+    rng: np.random.Generator,
+    already: Bools | None = None,
+) -> list[int]:
+    return choose(
+        case.library,
+        k,
+        scale=case.scale,
+        method=design,
+        allowed=measurable,
+        already=already,
+        groups=case.groups,
+        rng=rng,
+    ).tolist()
+
+
+def _scored(asked: Asked, known: Bools) -> Scores:
+    case = asked.case
+    answer = asked.model.fold(np.where(known, case.observed, 1.0), known)
+    told = Case(
+        case.library,
+        case.groups,
+        case.truth,
+        case.observed,
+        known,
+        case.applications,
+        case.scale,
+    )
+    return scores(told, answer)
+
+
+def _left(truth: Floats, known: Bools) -> Floats:
+    """(q,) share of the measurable cells of each row that are not told."""
+    there = ~np.isnan(truth)
+    return (there & ~known).sum(axis=1) / there.sum(axis=1)
+
+
+def _gains(results: Results, pair: tuple[str, int, str, int], seed: int) -> Iterator[Gain]:
+    """Ratios by set, and their geometric mean over the real sets."""
+    ours, more = (pair[1], pair[0]), (pair[3], pair[2])
+    parts = [p for p, *what in results if tuple(what) == ours and (p, *more) in results]
+    found = {
+        name: ratio(
+            name,
+            "",
+            [(results[p, *ours], results[p, *more]) for p in parts if p.split(".")[0] == name],
+            np.random.default_rng(seed),
+        )
+        for name in dict.fromkeys(part.split(".")[0] for part in parts)
+    }
+    real = [one for name, one in found.items() if name in READERS]
+    summaries = [one.summary for one in found.values()]
+    if real:
+        summaries.append(overall("all real sets", "", real))
+    for one in summaries:
+        what = f"{ours[1]} {ours[0]}", f"{more[1]} {more[0]}"
+        yield Gain(one.where, *what, one.ratio, one.low, one.high)
