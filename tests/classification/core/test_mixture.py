@@ -18,7 +18,7 @@ ROWS = RNG.normal(size=(9, 6))
 MEMBERS = (
     Component(0, 1, 0.9, 0.4, 0.0, 4.0),
     Component(1, 0, 0.5, 0.8, 0.7, np.inf),
-    Component(0, 0, 1.0, 0.1, 30.0, 5.0),
+    Component(0, 0, 1.0, 0.1, 30.0, 13.0),
 )
 SHARE = np.array([0.5, 0.2, 0.3])
 

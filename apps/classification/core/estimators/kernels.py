@@ -15,6 +15,7 @@ import numpy as np
 NEGLIGIBLE: Final = 1e-3  # of all weight: as much may be left out, in components far away
 FLOOR: Final = 1e-8  # of a variance
 FUSED: Final = 2  # known cells
+CROWDED: Final = 3  # with more than a third of the components it is faster to take all
 REGULARISATION: Final = 0.02
 EPOCHS: Final = 100
 MARGINAL: Final = 1e-4  # ‖e‖₂ has converged when an epoch improves it by less than this share
@@ -100,24 +101,19 @@ def _one(layout, member, at, z, noise, room, mean, variance):  # type: ignore[no
     else:
         total = _student_shares(squared, layout.weight[where], tail, k, share)
     count = _weighty(share, np.float32(NEGLIGIBLE * total / share.size), picked)
+    _gain(bent, scale, lift, at, white, gain, variance)
     for j in range(m):
-        rest = scale * bent[j, j] + lift
-        moved = origin[j]
-        for a in range(k):
-            gain[a, j] = 0.0
-        for c in range(k):
-            part = 0.0
-            for b in range(c + 1):
-                part += white[c, b] * (scale * bent[j, at[b]] + lift)
-            rest -= part * part
-            for a in range(c + 1):
-                gain[a, j] += white[c, a] * part
-        for a in range(k):
-            moved += gain[a, j] * (z[a] - origin[at[a]])
-        mean[j] = moved
-        variance[j] = max(rest, FLOOR)
+        mean[j] = origin[j]
+    for a in range(k):
+        away = z[a] - origin[at[a]]
+        for j in range(m):
+            mean[j] += gain[a, j] * away
     first, second = in_columns[0], in_columns[1]
-    kept = _moments(centre, share, picked[:count], at, gain, in_columns)
+    if count * CROWDED > share.size:
+        _all_moments(layout.columns[where], share, at, gain, scratch, in_columns)
+        kept = total
+    else:
+        kept = _moments(centre, share, picked[:count], at, gain, in_columns)
     for j in range(m):
         mid = first[j] / kept
         mean[j] += squeeze * mid
@@ -146,10 +142,46 @@ def _whiten(bent, scale, lift, at, noise, lower, white):  # type: ignore[no-unty
             white[a, b] = -total / lower[a, a]
 
 
+@_exact
+def _gain(bent, scale, lift, at, white, gain, rest):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917 - numba
+    """(k, m) what a unit of each known cell moves each column; (m,) the variance it leaves."""
+    k, m = gain.shape
+    for j in range(m):
+        rest[j] = scale * bent[j, j] + lift
+    gain[:] = 0.0
+    part = np.empty(m)
+    for c in range(k):
+        part[:] = 0.0
+        for b in range(c + 1):
+            row, factor = bent[at[b]], white[c, b]
+            for j in range(m):
+                part[j] += factor * (scale * row[j] + lift)
+        for j in range(m):
+            rest[j] -= part[j] * part[j]
+        for a in range(c + 1):
+            factor = white[c, a]
+            for j in range(m):
+                gain[a, j] += factor * part[j]
+    for j in range(m):
+        rest[j] = max(rest[j], FLOOR)
+
+
 @_loose
 def _distances(columns, origin, squeeze, at, z, white, squared, scratch):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917 - numba
     """Squared whitened distance of the row from every component."""
     n = squared.size
+    if at.size == FUSED:
+        first, second = z[0] - origin[at[0]], z[1] - origin[at[1]]
+        one, other = columns[at[0]], columns[at[1]]
+        start = np.float32(white[0, 0] * first)
+        start_other = np.float32(white[1, 0] * first + white[1, 1] * second)
+        by, cross = np.float32(squeeze * white[0, 0]), np.float32(squeeze * white[1, 0])
+        by_other = np.float32(squeeze * white[1, 1])
+        for r in range(n):
+            away = start - by * one[r]
+            turned = start_other - cross * one[r] - by_other * other[r]
+            squared[r] = away * away + turned * turned
+        return
     for r in range(n):
         squared[r] = 0.0
     for a in range(at.size):
@@ -202,16 +234,31 @@ def _student_shares(squared, weight, tail, k, share):  # type: ignore[no-untyped
     for r in range(squared.size):
         nearest = min(nearest, squared[r])
     power = round(tail) + k
+    whole = power // 2
+    single, double, fourfold = whole & 1 == 1, whole & 2 == 2, whole & 4 == 4
     freedom, unit = np.float32(tail), np.float32(tail + nearest)
-    for r in range(squared.size):
-        squared[r] = unit / (freedom + squared[r])
-        share[r] = weight[r] * (np.sqrt(squared[r]) if power % 2 else _ONE)
-    for _ in range(power // 2):
-        for r in range(squared.size):
-            share[r] *= squared[r]
     total = np.float32(0.0)
     for r in range(squared.size):
-        total += share[r]
+        squared[r] = unit / (freedom + squared[r])
+        share[r] = weight[r]
+    if power % 2:
+        for r in range(squared.size):
+            share[r] *= np.sqrt(squared[r])
+    for r in range(squared.size):
+        x = squared[r]
+        raised = share[r] * (x if single else _ONE)
+        x *= x
+        raised *= x if double else _ONE
+        x *= x
+        raised *= x if fourfold else _ONE
+        share[r] = raised
+        squared[r] = x * x
+        total += raised
+    for _ in range(whole // 8):
+        total = np.float32(0.0)
+        for r in range(squared.size):
+            share[r] *= squared[r]
+            total += share[r]
     return total
 
 
@@ -256,6 +303,33 @@ def _moments(centre, share, picked, at, gain, columns):  # type: ignore[no-untyp
             first[j] += w * rest[j]
             second[j] += w * rest[j] * rest[j]
     return kept
+
+
+@_loose
+def _all_moments(columns, share, at, gain, scratch, sums):  # type: ignore[no-untyped-def]
+    """As `_moments` over all components, column by column."""
+    for j in range(columns.shape[0]):
+        column = columns[j]
+        first, second = np.float32(0.0), np.float32(0.0)
+        if at.size == FUSED:
+            one, other = columns[at[0]], columns[at[1]]
+            by_one, by_other = np.float32(gain[0, j]), np.float32(gain[1, j])
+            for r in range(share.size):
+                y = column[r] - by_one * one[r] - by_other * other[r]
+                first += share[r] * y
+                second += share[r] * y * y
+        else:
+            for r in range(share.size):
+                scratch[r] = column[r]
+            for a in range(at.size):
+                by_one, one = np.float32(gain[a, j]), columns[at[a]]
+                for r in range(share.size):
+                    scratch[r] -= by_one * one[r]
+            for r in range(share.size):
+                first += share[r] * scratch[r]
+                second += share[r] * scratch[r] * scratch[r]
+        sums[0, j] = first
+        sums[1, j] = second
 
 
 @_exact

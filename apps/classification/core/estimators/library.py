@@ -63,14 +63,16 @@ def prepared(
     if of_row.shape != (len(library),):
         raise ValueError(f"groups must name {len(library)} applications, got {of_row.shape}")
     z, known, of_row = forward(library[kept], scale), known[kept], of_row[kept]
-    rows = _thinned(known, _order(z), rng)
+    rows = _thinned(known, _order(np.where(known, z, 0.0), axis=1), rng)
     z, known = z[rows], known[rows]
     _, first, index = np.unique(of_row[rows], return_index=True, return_inverse=True)
     # one application only: hold out its rows instead
     names = first[index] if first.size > 1 else np.arange(len(z))
     full = rows_of(z, known, names)
     distinct = 1 + int(((z[1:] != z[:-1]) & known[1:]).any(axis=1).sum())
-    return Library(full, _order(full.z.T), Seen(full.z.min(axis=0), full.z.max(axis=0), distinct))
+    return Library(
+        full, _order(full.z, axis=0), Seen(full.z.min(axis=0), full.z.max(axis=0), distinct)
+    )
 
 
 def _thinned(known: Bools, rows: Ints, rng: np.random.Generator) -> Ints:
@@ -80,8 +82,8 @@ def _thinned(known: Bools, rows: Ints, rng: np.random.Generator) -> Ints:
     return thinned if known[thinned].any(axis=0).all() else rows
 
 
-def _order(z: Floats) -> Ints:
-    """Order of the rows by what does not hang on the order of their cells."""
-    safe = np.nan_to_num(z)
-    sums = np.round(safe.sum(axis=1), DIGITS), np.round((safe**2).sum(axis=1), DIGITS)
-    return np.lexsort((safe.min(axis=1), safe.max(axis=1), *reversed(sums)))
+def _order(z: Floats, axis: int) -> Ints:
+    """Order along an axis, by what does not hang on the order along the other."""
+    sums = np.round(z.sum(axis=axis), DIGITS)
+    squares = np.round(np.einsum("ij,ij->i" if axis else "ij,ij->j", z, z), DIGITS)
+    return np.lexsort((squares, sums))

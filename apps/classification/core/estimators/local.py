@@ -78,7 +78,7 @@ class Family:
 
     def learn(self, rows: Rows, rng: np.random.Generator, which: tuple[int, ...]) -> Panel:
         """Learn some members; O(n·m²) for every different covariance among them."""
-        is_grouped = np.unique(rows.groups).size < rows.groups.size
+        is_grouped = not np.array_equal(rows.groups, np.arange(rows.groups.size))
         centres: dict[_CentresKey, _Centres] = {}
         covariances: dict[tuple[_CentresKey, float], Floats] = {}
         members = []

@@ -24,9 +24,10 @@ WORST: Final = 1.5  # in comparison space: one impossible cell does not decide
 FEW: Final = 1.0  # how much wider for few applications: the quantile is itself an estimate
 UNTESTED: Final = 2.0 * HALF_WIDTH_90
 LEAST_WEIGHT: Final = 0.02  # members that count less are not asked
-# An answer may look at this many rows, each member at all of the library; but two are kept.
+# Where every member looking at every row makes more looks than this, a member is only kept when
+# the held-out error of the mixture falls by a share of WORTH with it.
 LOOKS: Final = 2000
-FEWEST_MEMBERS: Final = 2
+WORTH: Final = 0.01
 
 
 class Tuning(NamedTuple):
@@ -106,21 +107,50 @@ def tune(
     With a single application nothing can be held out: equal weights, wide intervals.
     """
     held = _held_out(members, rows, k, rng, _Draw(how.draws, columns))
-    most = max(FEWEST_MEMBERS, LOOKS // len(rows.z))
     if held is None:
-        return Tuning(_heaviest(np.full(members.count, 1.0 / members.count), most), UNTESTED)
-    _, index, count = np.unique(held.groups, return_inverse=True, return_counts=True)
-    share = count[index].astype(np.float64) ** -0.5
-    share = share / share.sum()
-    cells = np.maximum(held.cells.sum(axis=1), 1)
-    error = np.minimum(np.abs(held.mean - held.truth), WORST)
-    error = np.maximum((np.where(held.cells, error, 0.0).sum(axis=2) / cells) @ share, 1e-9)
-    weight = _heaviest(_weights(error, how.sharpness * np.sqrt(count.size)), most)
+        return Tuning(np.full(members.count, 1.0 / members.count), UNTESTED)
+    share, groups = _shares(held.groups)
+    error = _errors(held.mean, held, share)
+    weight = _weights(error, how.sharpness * np.sqrt(groups))
+    weight = np.where(weight >= min(LEAST_WEIGHT, weight.max()), weight, 0.0)
+    if np.count_nonzero(weight) * len(rows.z) > LOOKS:
+        weight = _frugal(weight, held, share)
+    weight = weight / weight.sum()
     centre, deviation = blended(Spread(held.mean, held.deviation), weight)
     away = np.abs(centre - held.truth) / deviation
-    of_cell = np.broadcast_to((share / cells)[:, None], away.shape)
+    cells = held.cells.sum(axis=1)
+    of_cell = np.broadcast_to((share / np.maximum(cells, 1))[:, None], away.shape)
     width = _quantile(away[held.cells], of_cell[held.cells], 0.9)
-    return Tuning(weight, width * (1.0 + FEW / count.size))
+    return Tuning(weight, width * (1.0 + FEW / groups))
+
+
+def _shares(groups: Ints) -> tuple[Floats, int]:
+    """(S,) how much each held-out row counts, sum 1; and the number of applications."""
+    _, index, count = np.unique(groups, return_inverse=True, return_counts=True)
+    share = count[index].astype(np.float64) ** -0.5
+    return share / share.sum(), count.size
+
+
+def _errors(mean: Floats, held: _HeldOut, share: Floats) -> Floats:
+    """(M,) error of (M, S, m) predictions over the cells that count."""
+    cells = np.maximum(held.cells.sum(axis=1), 1)
+    off = np.where(held.cells, np.minimum(np.abs(mean - held.truth), WORST), 0.0)
+    return np.maximum((off.sum(axis=2) / cells) @ share, 1e-9)
+
+
+def _frugal(weight: Floats, held: _HeldOut, share: Floats) -> Floats:
+    """Weights of the heaviest member and of those that are worth asking beside it."""
+    first, *others = np.argsort(-weight, kind="stable")[: np.count_nonzero(weight)].tolist()
+    kept = np.where(np.arange(weight.size) == first, weight, 0.0)
+    error = _errors(held.mean[[first]], held, share)[0]
+    for i in others:
+        tried = kept.copy()
+        tried[i] = weight[i]
+        mean = np.einsum("m,msj->sj", tried / tried.sum(), held.mean)
+        found = _errors(mean[None], held, share)[0]
+        if found < (1.0 - WORTH) * error:
+            kept, error = tried, found
+    return kept
 
 
 def _weights(error: Floats, power: float) -> Floats:
@@ -128,14 +158,6 @@ def _weights(error: Floats, power: float) -> Floats:
         return np.asarray(np.arange(error.size) == int(np.argmin(error)), dtype=np.float64)
     weight = (error / error.min()) ** -power
     return weight / weight.sum()
-
-
-def _heaviest(weight: Floats, most: int) -> Floats:
-    """Weights of the ``most`` heaviest members that count at all; the others are 0."""
-    least = min(LEAST_WEIGHT, float(weight.max()))
-    least = max(least, float(np.sort(weight)[-min(most, weight.size)]))
-    kept = np.where(weight >= least, weight, 0.0)
-    return kept / kept.sum()
 
 
 def _quantile(values: Floats, weight: Floats, share: float) -> float:
