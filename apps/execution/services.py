@@ -187,6 +187,7 @@ def sweep() -> None:
     inventory.keep_clock()
     inventory.revive_and_bury(silent_before=silent_before)
     recover_lost(silent_before=silent_before)
+    profiling.end_cancelled_runs()
     profiling.give_up_runs()
     classification.repair_waiting()
 

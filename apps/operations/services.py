@@ -269,6 +269,88 @@ def release_expired_operations() -> int:
     ).update(status=OperationStatus.PENDING, lease_until=None)
 
 
+@dataclass(frozen=True, slots=True)
+class OperationChange:
+    """How the work an operation stands for is now; None leaves a field as it is.
+
+    Attributes
+    ----------
+    progress, total : steps done, and in all
+    result : of a success
+    problem : of a failure
+    """
+
+    operation_id: UUID
+    status: OperationStatus
+    message: str
+    progress: int | None = None
+    total: int | None = None
+    result: Mapping[str, Any] | None = None
+    problem: Mapping[str, Any] | None = None
+
+
+_FOLLOW: Final = """
+WITH new AS MATERIALIZED (
+    SELECT * FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::int[], %s::int[], %s::text[],
+                         %s::text[])
+        AS d(id, status, message, progress, total, result, problem)),
+held AS MATERIALIZED (
+    SELECT o.id, o.status FROM operations_operation o
+    WHERE o.id IN (SELECT id FROM new) AND o.status IN ('pending', 'running')
+    ORDER BY o.id FOR UPDATE)
+UPDATE operations_operation o
+SET status = d.status, message = d.message,
+    progress = CASE WHEN d.status = 'succeeded' THEN coalesce(d.total, o.total, o.progress)
+                    ELSE coalesce(d.progress, o.progress) END,
+    total = coalesce(d.total, o.total), result = coalesce(d.result::jsonb, o.result),
+    problem = coalesce(d.problem::jsonb, o.problem), lease_until = NULL, updated_at = now(),
+    finished_at = CASE WHEN d.status IN ('succeeded', 'failed', 'cancelled') THEN now() END,
+    generation = o.generation + (held.status <> d.status)::int
+FROM new d JOIN held ON held.id = d.id
+WHERE o.id = d.id
+RETURNING o.id
+"""
+
+
+def follow_operations(changes: Sequence[OperationChange]) -> list[NewEvent]:
+    """Let operations follow work that has a row of its own; those that have ended stay ended.
+
+    That row leads: it is locked before, it holds the lease, and whoever works on it looks whether
+    its operation is to be cancelled. In the caller's transaction, which records the events
+    returned, last.
+    """
+    if not changes:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _FOLLOW,
+            [
+                [change.operation_id for change in changes],
+                [str(change.status) for change in changes],
+                [change.message for change in changes],
+                [change.progress for change in changes],
+                [change.total for change in changes],
+                [_json(change.result) for change in changes],
+                [_json(change.problem) for change in changes],
+            ],
+        )
+        moved = [row[0] for row in cursor.fetchall()]
+    rows = Operation.objects.filter(pk__in=moved).order_by("pk")
+    return [
+        _event(row, "operation.finished" if row.status in TERMINAL else "operation.progress")
+        for row in rows
+    ]
+
+
+def operation_created(operation: Operation) -> NewEvent:
+    """Make the event of an operation written by its caller, to be recorded last."""
+    return _event(operation, "operation.created")
+
+
+def _json(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else json.dumps(value)
+
+
 def _event(operation: Operation, kind: str) -> NewEvent:
     return NewEvent(
         topic=Topic.OPERATIONS,

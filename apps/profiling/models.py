@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from apps.common.core.ids import uuid7
+from apps.operations.models import Operation
 from apps.workloads.models import Application
 
 
@@ -14,6 +15,10 @@ class RunState(models.TextChoices):
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+OPEN_STATES = (RunState.QUEUED, RunState.RUNNING)
 
 
 class ProfilingRun(models.Model):
@@ -23,7 +28,12 @@ class ProfilingRun(models.Model):
     application = models.ForeignKey(
         Application, on_delete=models.CASCADE, related_name="profiling_runs"
     )
-    state = models.CharField(max_length=8, choices=RunState.choices, default=RunState.QUEUED)
+    # how far it is, and whether somebody wants it stopped; of runs since there are operations
+    operation = models.OneToOneField(
+        Operation, null=True, on_delete=models.SET_NULL, related_name="profiling_run"
+    )
+    state = models.CharField(max_length=9, choices=RunState.choices, default=RunState.QUEUED)
+    reason = models.CharField(max_length=200, blank=True)
     plan = models.JSONField(help_text="what to run: see profiling.core.plan")
     seed = models.BigIntegerField()
     created_at = models.DateTimeField(auto_now_add=True)
@@ -34,6 +44,7 @@ class ProfilingRun(models.Model):
     claimed_until = models.DateTimeField(null=True)
     attempts = models.PositiveIntegerField(default=0)
     message = models.CharField(max_length=500, blank=True)
+    result = models.JSONField(null=True, help_text="cells, seconds, and what is missing and why")
 
     class Meta:
         constraints = (
@@ -93,3 +104,20 @@ class Measurement(models.Model):
 
     def __str__(self) -> str:
         return f"{self.matrix}[{self.column}] = {self.value:.4g}"
+
+
+class Ranking(models.Model):
+    """The one row that says which columns tell most about a new application.
+
+    Classification writes it, as only it knows what the others allow to infer.
+    """
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
+    order = models.JSONField(help_text="columns of each matrix, the most informative first")
+    set_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = (models.CheckConstraint(condition=Q(id=1), name="one_ranking"),)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{matrix}: {columns[0]}" for matrix, columns in self.order.items())

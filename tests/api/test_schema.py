@@ -102,7 +102,7 @@ def world(db: None, operator: User, as_user: Speak) -> dict[str, Any]:
     decision = place(job)
     about = Application.objects.get(name="hadoop-17")
     factories.profile(about, platforms=("A", "B"))
-    factories.profiling_run(about)
+    run = factories.profiling_run(about, state="done")
     batch = api.post("/api/v1/batches/", {"items": [short(), short(tasks=0)]}).json()
     return {
         "api": api,
@@ -110,6 +110,7 @@ def world(db: None, operator: User, as_user: Speak) -> dict[str, Any]:
         "decision_id": str(decision.pk),
         "batch_id": batch["id"],
         "number": number,
+        "run_id": str(run.pk),
         "name": "base_rate",
         "operation_id": batch["operation"],
         "platform_id": api.get("/api/v1/platforms/").json()["results"][0]["metadata"]["id"],

@@ -8,12 +8,13 @@ import numpy as np
 
 from apps.common.core.clock import ClusterClock
 from apps.emulation.core.events import ServerReadings
-from apps.emulation.core.probe import Measured
+from apps.emulation.core.probe import Measured, Step
 from apps.execution.backends.emulated.port import (
     EndReport,
     JobReport,
     LaunchOrder,
     ProfilingOrder,
+    ProfilingReport,
     Site,
 )
 from apps.inventory.core.snapshot import Ints
@@ -50,6 +51,11 @@ class MemoryPlane:
     jobs: dict[int, JobReport] = field(default_factory=dict)
     servers: list[tuple[float, ServerReadings]] = field(default_factory=list)
     measured: dict[UUID, tuple[float, tuple[Measured, ...]]] = field(default_factory=dict)
+    reports: list[ProfilingReport] = field(default_factory=list)
+    steps: list[dict[UUID, Step]] = field(default_factory=list)
+    failed: list[tuple[UUID, str]] = field(default_factory=list)
+    unwanted: list[UUID] = field(default_factory=list)
+    stopped: list[UUID] = field(default_factory=list)
     kept: set[UUID] = field(default_factory=set)
     is_away: bool = False
 
@@ -105,9 +111,26 @@ class MemoryPlane:
         self._answer()
         self.servers.append((at_s, readings))
 
-    def report_measurements(self, run: UUID, at_s: float, cells: Sequence[Measured]) -> None:
+    def profiling_to_stop(self, doing: Collection[UUID]) -> list[UUID]:
         self._answer()
-        self.measured[run] = (at_s, tuple(cells))
+        return [run for run in doing if run in self.unwanted]
+
+    def report_stopped(self, runs: Sequence[UUID]) -> None:
+        self._answer()
+        self.stopped += runs
+
+    def report_steps(self, steps: Mapping[UUID, Step]) -> None:
+        self._answer()
+        self.steps.append(dict(steps))
+
+    def report_measurements(self, report: ProfilingReport) -> None:
+        self._answer()
+        self.measured[report.run] = (report.at_s, report.cells)
+        self.reports.append(report)
+
+    def report_failed(self, run: UUID, at_s: float, reason: str) -> None:
+        self._answer()
+        self.failed.append((run, reason))
 
     def _answer(self) -> None:
         if self.is_away:

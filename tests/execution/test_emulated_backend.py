@@ -11,7 +11,7 @@ from apps.emulation.core.probe import ProbeRun
 from apps.emulation.core.truth import BLOCK_BYTES, Truth
 from apps.execution.backends.emulated.emulator import PATIENCE_S, Emulator, Pace
 from apps.execution.backends.emulated.orders import UnknownServerError, engine_order
-from apps.execution.backends.emulated.port import LaunchOrder, ProfilingOrder
+from apps.execution.backends.emulated.port import LaunchOrder, ProfilingOrder, ProfilingReport
 from tests.emulation.worlds import all_platforms
 from tests.execution.emulated_plane import AwayError, MemoryPlane, site
 
@@ -226,6 +226,71 @@ def test_profiling_takes_its_time_and_brings_measurements() -> None:
     at_s, cells = plane.measured[PROBE.run]
     assert 20.0 < at_s < 120.0
     assert {cell.matrix for cell in cells} >= {"base_rate", "tolerated", "heterogeneity"}
+
+
+def test_profiling_tells_each_step_in_time() -> None:
+    plane = MemoryPlane(site(4), profiling=[PROBE])
+    one = emulator(plane)
+    for tick in range(20):
+        one.tick(0.1 * tick)
+    done = [step.done for steps in plane.steps for step in steps.values()]
+    assert done == sorted(set(done))
+    assert 2 <= len(done) <= 3  # of four; the last is the report
+    (report,) = plane.reports
+    assert report.at_s == pytest.approx(report.seconds)
+
+
+def test_profiling_that_is_cancelled_is_stopped_and_told() -> None:
+    plane = MemoryPlane(site(4), profiling=[PROBE])
+    one = emulator(plane)
+    one.tick(0.0)
+    plane.unwanted = [PROBE.run]
+    one.tick(0.1)
+    one.tick(5.0)
+    assert plane.stopped == [PROBE.run]
+    assert (plane.measured, plane.failed) == ({}, [])
+
+
+def test_a_copy_that_dies_fails_the_attempt() -> None:
+    plane = MemoryPlane(site(4), profiling=[PROBE])
+    one = Emulator(plane, wall_s=0.0, pace=ALWAYS, probe_failures=1.0)
+    one.tick(0.0)
+    one.tick(2.0)
+    one.tick(2.1)
+    reason = "1 unit on cr1.8xlarge: its copy died while it was set up"
+    assert (plane.failed, plane.measured) == ([(PROBE.run, reason)], {})
+
+
+def test_a_failed_report_is_sent_again() -> None:
+    plane = MemoryPlane(site(4), profiling=[PROBE])
+    one = emulator(plane)
+    one.tick(0.0)
+    refuse_measurements(plane)
+    with pytest.raises(AwayError):
+        one.tick(2.0)
+    assert plane.measured == {}
+    del plane.report_measurements  # back to the class' own
+    one.tick(2.1)
+    assert set(plane.measured) == {PROBE.run}
+
+
+def refuse_measurements(plane: MemoryPlane) -> None:
+    """Let the connection break when measurements are handed in."""
+
+    def refuse(report: ProfilingReport) -> None:
+        raise AwayError
+
+    plane.report_measurements = refuse  # type: ignore[method-assign]  # for one call
+
+
+def test_another_attempt_draws_anew() -> None:
+    first = MemoryPlane(site(4), profiling=[PROBE])
+    second = MemoryPlane(site(4), profiling=[replace(PROBE, attempt=2)])
+    for plane in (first, second):
+        one = emulator(plane)
+        one.tick(0.0)
+        one.tick(2.0)
+    assert first.measured[PROBE.run] != second.measured[PROBE.run]
 
 
 def test_profiling_again_measures_the_same() -> None:

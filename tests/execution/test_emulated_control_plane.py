@@ -1,24 +1,18 @@
 """The emulator's reads and reports, on real tables."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pytest
-from django.utils import timezone
 
 from apps.emulation.core.events import ServerReadings
-from apps.emulation.core.probe import Measured, ProbeRun
 from apps.execution.backends.emulated.control_plane import DatabaseControlPlane, Hooks
 from apps.execution.backends.emulated.port import EndReport, JobReport
 from apps.execution.models import JobSample, Launch
 from apps.inventory.models import Cluster, ServerReading
 from apps.operations.models import Event
-from apps.profiling.models import ProfilingRun
-from apps.profiling.services import MAX_ATTEMPTS
 from apps.workloads.core.attainment import Performance
 from apps.workloads.models import Job
 from tests import factories
@@ -171,91 +165,6 @@ def test_servers_beat_and_cluster_time_is_remembered() -> None:
     assert Cluster.objects.get().seen_cluster_s == 5000.0
 
 
-PLAN: dict[str, Sequence[dict[str, Any]]] = {
-    "runs": [
-        {"platform": "cr1.8xlarge", "servers": 1, "units": 1, "sources": ["core", "tlb"]},
-        {"platform": "m1.large", "servers": 1, "units": 1},
-    ]
-}
-
-
-def probing() -> ProfilingRun:
-    about = factories.application()
-    return ProfilingRun.objects.create(application=about, plan=PLAN, seed=5, requested_s=10.0)
-
-
-def test_a_profiling_run_is_claimed_once() -> None:
-    run = probing()
-    (order,) = plane().claim_profiling(5)
-    assert (order.run, order.seed) == (run.id, 5)
-    assert order.runs == (
-        ProbeRun("cr1.8xlarge", 1, 1, ("core", "tlb")),
-        ProbeRun("m1.large", 1, 1),
-    )
-    assert plane().claim_profiling(5) == []
-    run.refresh_from_db()
-    assert (run.state, run.attempts) == ("running", 1)
-
-
-def lapse(run: ProfilingRun, **values: Any) -> None:
-    """Let the claim of a run end a second ago."""
-    past = timezone.now() - timedelta(seconds=1)
-    ProfilingRun.objects.filter(id=run.id).update(claimed_until=past, **values)
-
-
-def renewing(worker: str = "emulator-1") -> DatabaseControlPlane:
-    """A control plane whose next claim also renews."""
-    one = plane(worker=worker)
-    one._renewed = timezone.now() - timedelta(seconds=60)
-    return one
-
-
-def test_a_profiling_run_of_a_dead_process_is_claimed_again() -> None:
-    run = probing()
-    plane(worker="emulator-dead").claim_profiling(5)
-    lapse(run)
-    (order,) = plane().claim_profiling(5)
-    run.refresh_from_db()
-    assert (order.run, run.claimed_by, run.attempts) == (run.id, "emulator-1", 2)
-
-
-def test_a_profiling_run_that_failed_often_is_claimed_no_more() -> None:
-    run = probing()
-    lapse(run, state="running", attempts=MAX_ATTEMPTS)
-    assert plane().claim_profiling(5) == []
-
-
-def test_a_profiling_run_being_done_keeps_its_claim() -> None:
-    run = probing()
-    one = renewing()
-    one.claim_profiling(5)
-    lapse(run)
-    one._renewed -= timedelta(seconds=60)
-    assert one.claim_profiling(5, doing=[run.id]) == []
-    run.refresh_from_db()
-    assert run.attempts == 1
-    assert run.claimed_until is not None
-    assert run.claimed_until > timezone.now()
-
-
-def test_a_claim_nobody_got_the_answer_of_runs_out() -> None:
-    lost = probing()
-    renewing().claim_profiling(5)
-    lapse(lost)
-    (order,) = renewing().claim_profiling(5)
-    assert order.run == lost.id
-
-
-def test_the_claim_of_another_process_is_not_kept() -> None:
-    run = probing()
-    plane(worker="emulator-other").claim_profiling(5)
-    lapse(run)
-    renewing().claim_profiling(0, doing=[run.id])
-    run.refresh_from_db()
-    assert run.claimed_until is not None
-    assert run.claimed_until < timezone.now()
-
-
 def test_launches_over_for_the_control_plane_are_named() -> None:
     ended, live = running(), running()
     Launch.objects.filter(id=ended.id).update(state="ended")
@@ -267,10 +176,3 @@ def test_launches_are_asked_for_before_they_are_claimed() -> None:
     hooks = replace(Told().hooks(), request=lambda backend, limit: asked.append((backend, limit)))
     DatabaseControlPlane(worker="emulator-1", hooks=hooks).claim_launches(7)
     assert asked == [("emulated", 7)]
-
-
-def test_measurements_are_handed_on() -> None:
-    told, run = Told(), probing()
-    cell = Measured("scale_up", "8", 6.5, 0.1, 8)
-    plane(told).report_measurements(run.id, 70.0, [cell])
-    assert told.measured == [(run.id, 70.0, 1)]

@@ -70,8 +70,8 @@ def test_jobs_that_waited_are_queued_with_the_time_of_the_profile() -> None:
     assert list(found) == [("queued", 4000.0, 4000.0)] * 2
     other.refresh_from_db()
     assert (other.state, other.profiled_s) == ("profiling", None)
-    told = Event.objects.exclude(kind="revision.created").order_by("seq")
-    told = told.values_list("kind", "subject")
+    events = Event.objects.exclude(kind="revision.created").order_by("seq")
+    told = events.values_list("kind", "subject")
     assert sorted(told[:2]) == sorted(("job.queued", str(job.id)) for job in jobs)
     assert list(told[2:]) == [("application.profiled", str(about.id))]
 

@@ -1,30 +1,92 @@
-"""Profiling runs of applications."""
+"""Profiling runs: what is measured of applications, and asking for it."""
 
 from typing import Any, ClassVar
+from uuid import UUID
 
 from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
+from rest_framework.response import Response
 
+from apps.accounts.api.permissions import principal_of
+from apps.common.core.errors import NotFoundError
+from apps.common.inputs import validated
 from apps.common.paging import Order
-from apps.common.queries import ListQuery, choice
-from apps.common.views import ListView
-from apps.profiling.api.serializers import ProfilingRunSerializer, represent_run
+from apps.common.queries import ListQuery, choice, choices, exact
+from apps.common.views import ApiView, ListView, answer
+from apps.operations.api.idempotency import once
+from apps.operations.core.keys import KeyedAnswer
+from apps.profiling import selectors
+from apps.profiling.api.serializers import (
+    ProfilingRequestSerializer,
+    ProfilingRunSerializer,
+    represent_run,
+)
 from apps.profiling.models import ProfilingRun, RunState
+from apps.profiling.services import request_run
 from apps.workloads.api.application_views import named_application
 
 
 class ProfilingRunList(ListView):
-    """The profiling runs of one application, newest first."""
+    """All profiling runs, newest first."""
 
     row_serializer = ProfilingRunSerializer
     orders: ClassVar = {"-created_at": Order(("created_at", "id"), descending=True)}
-    filters: ClassVar = {"state": choice("state", RunState.values, "In this state.")}
+    filters: ClassVar = {
+        "state": choice("state", RunState.values, "In this state."),
+        "state__in": choices("state", RunState.values, "In any of these states."),
+        "application": exact("application__name", "Of the application with this name."),
+    }
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[ProfilingRun]:
-        """Return the application's runs."""
-        application = named_application(kwargs["key"])
-        return ProfilingRun.objects.filter(application=application).select_related("application")
+        """Return all runs."""
+        return selectors.runs()
 
     def represent(self, row: ProfilingRun) -> dict[str, Any]:
         """JSON of a run."""
         return represent_run(row)
+
+
+class ApplicationRunList(ProfilingRunList):
+    """The profiling runs of one application, newest first; asking for another one."""
+
+    filters: ClassVar = {
+        name: each for name, each in ProfilingRunList.filters.items() if name != "application"
+    }
+    takes_key = True
+
+    def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[ProfilingRun]:
+        """Return the application's runs."""
+        return selectors.runs().filter(application=named_application(kwargs["key"]))
+
+    @extend_schema(request=ProfilingRequestSerializer, responses={202: ProfilingRunSerializer})
+    def post(self, request: Request, key: str) -> Response:
+        """Profile an application, again if it is known: what is measured is added.
+
+        The Location is the operation that tells how far it is, where it can be cancelled. The
+        present profile stays in force until there is a new one.
+        """
+        application = named_application(key)
+        body = request.data or {}
+        reason = validated(ProfilingRequestSerializer, body).get("reason", "")
+
+        def ask() -> KeyedAnswer:
+            run = request_run(
+                application.pk, requested_by=principal_of(request).user_id, reason=reason
+            )
+            location = f"/api/v1/operations/{run.operation_id}/"
+            return KeyedAnswer(202, location, represent_run(run))
+
+        return once(request, body, ask)
+
+
+class ProfilingRunDetail(ApiView):
+    """One profiling run."""
+
+    @extend_schema(responses=ProfilingRunSerializer)
+    def get(self, request: Request, run_id: UUID) -> Response:
+        """Return a run: its plan and cost, how far it is, what it brought."""
+        found = selectors.runs().filter(pk=run_id).first()
+        if found is None:
+            raise NotFoundError(f"There is no profiling run {run_id}.")
+        return answer(request, represent_run(found))

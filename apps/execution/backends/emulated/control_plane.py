@@ -19,12 +19,13 @@ from django.utils import timezone
 from apps.common.core.clock import ClusterClock
 from apps.common.db import copy_rows
 from apps.emulation.core.events import ServerReadings
-from apps.emulation.core.probe import Measured, ProbeRun
+from apps.emulation.core.probe import Measured, ProbeRun, Step
 from apps.execution.backends.emulated.port import (
     EndReport,
     JobReport,
     LaunchOrder,
     ProfilingOrder,
+    ProfilingReport,
     Site,
 )
 from apps.execution.backends.emulated.site import read_site
@@ -32,6 +33,8 @@ from apps.execution.models import JobSample
 from apps.inventory import selectors as inventory
 from apps.inventory import services as inventory_services
 from apps.inventory.core.snapshot import Ints
+from apps.profiling import selectors as profiling_selectors
+from apps.profiling import services as profiling
 from apps.profiling.services import MAX_ATTEMPTS
 from apps.workloads import services as workloads
 from apps.workloads.core.attainment import attainment, measured
@@ -65,6 +68,23 @@ FROM claimed l
 JOIN workloads_job j ON j.id = l.job_id
 JOIN workloads_application a ON a.id = j.application_id
 ORDER BY l.id
+"""
+_CLAIM_PROFILING: Final = """
+WITH claimed AS (
+    UPDATE profiling_profilingrun
+    SET state = 'running', claimed_by = %s, claimed_until = %s,
+        attempts = attempts + 1, started_s = coalesce(started_s, %s)
+    WHERE id = ANY(ARRAY(
+        SELECT r.id FROM profiling_profilingrun r
+        WHERE (r.state = 'queued' OR (r.state = 'running' AND r.claimed_until < %s
+                                      AND r.attempts < %s))
+          AND NOT EXISTS (
+            SELECT FROM operations_operation o
+            WHERE o.id = r.operation_id AND (o.cancel_requested OR o.status = 'cancelled'))
+        ORDER BY r.created_at LIMIT %s FOR UPDATE OF r SKIP LOCKED))
+    RETURNING id, application_id, plan, seed, attempts)
+SELECT c.id, a.name, a.kind, c.plan, c.seed, c.attempts FROM claimed c
+JOIN workloads_application a ON a.id = c.application_id ORDER BY c.id
 """
 
 
@@ -142,29 +162,13 @@ class DatabaseControlPlane:
         """
         now = timezone.now()
         self._renew(now, doing)
-        rows = _rows(
-            """WITH claimed AS (
-                   UPDATE profiling_profilingrun
-                   SET state = 'running', claimed_by = %s, claimed_until = %s,
-                       attempts = attempts + 1, started_s = coalesce(started_s, %s)
-                   WHERE id = ANY(ARRAY(
-                       SELECT id FROM profiling_profilingrun
-                       WHERE state = 'queued'
-                          OR (state = 'running' AND claimed_until < %s AND attempts < %s)
-                       ORDER BY created_at LIMIT %s FOR UPDATE SKIP LOCKED))
-                   RETURNING id, application_id, plan, seed)
-               SELECT c.id, a.name, a.kind, c.plan, c.seed FROM claimed c
-               JOIN workloads_application a ON a.id = c.application_id ORDER BY c.id""",
-            [
-                self._worker,
-                now + timedelta(seconds=PROFILING_LEASE_S),
-                inventory.cluster_clock().at(now.timestamp()),
-                now,
-                MAX_ATTEMPTS,
-                limit,
-            ],
-        )
-        return [_profiling_order(row) for row in rows]
+        lease = [self._worker, now + timedelta(seconds=PROFILING_LEASE_S)]
+        begun_s = inventory.cluster_clock().at(now.timestamp())
+        with transaction.atomic():
+            rows = _rows(_CLAIM_PROFILING, [*lease, begun_s, now, MAX_ATTEMPTS, limit])
+            orders = [_profiling_order(row) for row in rows]
+            profiling.record_begun([order.run for order in orders])
+        return orders
 
     def _renew(self, now: datetime, doing: Collection[UUID]) -> None:
         """Keep the leases of the runs this process is doing."""
@@ -247,10 +251,34 @@ class DatabaseControlPlane:
         )
         inventory_services.touch_clock(cluster_s=at_s)
 
-    def report_measurements(self, run: UUID, at_s: float, cells: Sequence[Measured]) -> None:
+    def profiling_to_stop(self, doing: Collection[UUID]) -> list[UUID]:
+        """Read which of these profiling runs are cancelled or over, whatever runs here."""
+        profiling.end_cancelled_runs()
+        return profiling_selectors.runs_to_stop(doing)
+
+    def report_stopped(self, runs: Sequence[UUID]) -> None:
+        """Tell that the copies of profiling runs are stopped."""
+        profiling.stop_runs(runs)
+
+    def report_steps(self, steps: Mapping[UUID, Step]) -> None:
+        """Tell how far profiling runs are that go on."""
+        profiling.record_progress(
+            {
+                run: profiling.Progress(step.done, step.total, step.what)
+                for run, step in steps.items()
+            }
+        )
+
+    def report_measurements(self, report: ProfilingReport) -> None:
         """Hand in what profiling runs measured; they are done."""
+        gaps = [profiling.MissingCell(g.matrix, g.column, g.reason) for g in report.missing]
         with transaction.atomic():
-            self._hooks.measured(run, at_s, cells)
+            self._hooks.measured(report.run, report.at_s, report.cells)
+            profiling.record_done(report.run, seconds=report.seconds, missing=gaps)
+
+    def report_failed(self, run: UUID, at_s: float, reason: str) -> None:
+        """Tell that a profiling run could not be done; it is tried again, a few times."""
+        profiling.record_failure(run, at_s=at_s, reason=reason)
 
 
 _SAMPLE_COLUMNS: Final = (
@@ -281,16 +309,27 @@ def _launch_order(row: tuple[Any, ...]) -> LaunchOrder:
 
 
 def _profiling_order(row: tuple[Any, ...]) -> ProfilingOrder:
-    run, application, kind, plan, seed = row
+    run, application, kind, plan_json, seed, attempt = row
+    plan = json.loads(plan_json)
     return ProfilingOrder(
         run=run,
         application=application,
         kind=kind,
-        runs=tuple(
-            ProbeRun(r["platform"], r["servers"], r["units"], tuple(r.get("sources", ())))
-            for r in json.loads(plan)["runs"]
-        ),
+        runs=tuple(_probe_run(asked) for asked in plan["runs"]),
         seed=seed,
+        budget_s=plan.get("budget_s"),
+        attempt=attempt,
+    )
+
+
+def _probe_run(asked: Mapping[str, Any]) -> ProbeRun:
+    return ProbeRun(
+        platform=asked["platform"],
+        servers=asked["servers"],
+        units=asked["units"],
+        sources=tuple(asked.get("sources", ())),
+        spare=tuple(asked.get("spare", ())),
+        copy=asked.get("copy"),
     )
 
 

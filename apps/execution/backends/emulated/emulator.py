@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from apps.emulation.core.draws import LATENCY_CRITICAL, SINGLE_NODE, application_truth
 from apps.emulation.core.engine import Engine
 from apps.emulation.core.events import EventKind
-from apps.emulation.core.probe import Measured, probe
+from apps.emulation.core.probe import FAILURES, Step
 from apps.emulation.core.seeds import generator
 from apps.emulation.core.truth import Truth
 from apps.execution.backends.emulated.orders import UnknownServerError, engine_order
@@ -27,6 +27,7 @@ from apps.execution.backends.emulated.port import (
     Outbox,
     ProfilingOrder,
 )
+from apps.execution.backends.emulated.probing import Probing
 from apps.inventory.core.snapshot import Ints
 from apps.workloads.core.attainment import Performance
 
@@ -37,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 LAUNCHES_PER_TICK: Final = 500
 PROFILING_PER_TICK: Final = 20
+PROBE_FAILURES: Final = FAILURES
 PATIENCE_S: Final = 30.0  # wall seconds a launch may wait for units its predecessor still holds
 
 
@@ -58,13 +60,6 @@ class Pace:
 
 
 @dataclass(slots=True)
-class _Probing:
-    order: ProfilingOrder
-    done_s: float
-    cells: tuple[Measured, ...]
-
-
-@dataclass(slots=True)
 class _Blocked:
     launch: LaunchOrder
     until_wall_s: float
@@ -74,9 +69,15 @@ class Emulator:
     """The emulated backend between two ticks."""
 
     def __init__(
-        self, control_plane: ControlPlane, *, wall_s: float, pace: Pace | None = None
+        self,
+        control_plane: ControlPlane,
+        *,
+        wall_s: float,
+        pace: Pace | None = None,
+        probe_failures: float = PROBE_FAILURES,
     ) -> None:
         self._plane = control_plane
+        self._failures = probe_failures
         self._pace = pace or Pace()
         self._clock = control_plane.clock()
         self._site = control_plane.site()
@@ -87,7 +88,7 @@ class Emulator:
         self._live: dict[int, LaunchOrder] = {}
         self._outbox = Outbox()
         self._blocked: dict[int, _Blocked] = {}
-        self._probing: dict[UUID, _Probing] = {}
+        self._probing: dict[UUID, Probing] = {}
         self._turn: deque[int] = deque()
         self._due = dict.fromkeys(("look", "slice", "servers"), wall_s)
         self.resume(wall_s)
@@ -135,6 +136,7 @@ class Emulator:
         self._pass_time(wall_s)
         for launch in wanted:
             self._cancel(launch)
+        self._stop_probing()
 
     def _pass_time(self, wall_s: float) -> None:
         # the clock may be stopped or set back; cluster time never goes back here
@@ -234,26 +236,44 @@ class Emulator:
         ]
 
     def _profile(self) -> None:
-        """Begin the profiling runs that are wanted, hand in those that are done."""
+        """Begin the profiling runs that are wanted, tell how far they are, hand in the results."""
         for order in self._plane.claim_profiling(PROFILING_PER_TICK, doing=self._probing.keys()):
             if order.run not in self._probing:
                 self._begin_probing(order)
+        news: dict[UUID, Step] = {}
         for run, probing in list(self._probing.items()):
-            if probing.done_s <= self._engine.now:
-                self._plane.report_measurements(run, probing.done_s, probing.cells)
-                del self._probing[run]
+            step = probing.until(self._engine.now)
+            if probing.failed:
+                self._plane.report_failed(run, probing.at_s, probing.failed)
+            elif probing.is_over:
+                self._plane.report_measurements(probing.report())
+            else:
+                if step is not None:
+                    news[run] = step
+                continue
+            del self._probing[run]
+        if news:
+            self._plane.report_steps(news)
 
     def _begin_probing(self, order: ProfilingOrder) -> None:
-        rng = generator(self._site.seed, "probe", str(order.seed))
+        # another attempt is another run: what failed by chance must not fail again by the seed
+        rng = generator(self._site.seed, "probe", str(order.seed), str(order.attempt))
         try:
-            result = probe(self._truth(order), order.runs, rng)
+            self._probing[order.run] = Probing(
+                order, self._truth(order), rng, begun_s=self._engine.now, failures=self._failures
+            )
         except ValueError as error:
             # its claim runs out, and after some of them the control plane gives it up; a platform
             # that was imported just now is known at the next try
             logger.warning("profiling of %s cannot be done: %s", order.application, error)
-            return
-        done_s = self._engine.now + result.duration_s
-        self._probing[order.run] = _Probing(order, done_s, result.cells)
+
+    def _stop_probing(self) -> None:
+        """Stop the copies of profiling runs that somebody cancelled."""
+        stopped = self._plane.profiling_to_stop(list(self._probing))
+        for run in stopped:
+            self._probing.pop(run, None)
+        if stopped:
+            self._plane.report_stopped(stopped)
 
     def _truth(self, order: LaunchOrder | ProfilingOrder) -> Truth:
         key = (order.application, order.kind)

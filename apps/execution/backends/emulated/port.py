@@ -10,7 +10,7 @@ from uuid import UUID
 
 from apps.common.core.clock import ClusterClock
 from apps.emulation.core.events import Machines, ServerReadings
-from apps.emulation.core.probe import Measured, ProbeRun
+from apps.emulation.core.probe import Measured, ProbeRun, Step, Unmeasured
 from apps.inventory.core.snapshot import Ints
 from apps.workloads.core.attainment import Performance
 
@@ -46,13 +46,32 @@ class LaunchOrder:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingOrder:
-    """Profiling runs wanted of one application, all at once."""
+    """Profiling runs wanted of one application, all at once.
+
+    Attributes
+    ----------
+    budget_s : cluster seconds within which another source is begun; None = all planned ones
+    attempt : how often it was claimed, this time included
+    """
 
     run: UUID
     application: str
     kind: str
     runs: tuple[ProbeRun, ...]
     seed: int
+    budget_s: float | None = None
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilingReport:
+    """What the runs of one application measured, and what not; when, and in how many seconds."""
+
+    run: UUID
+    at_s: float
+    seconds: float
+    cells: tuple[Measured, ...]
+    missing: tuple[Unmeasured, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +161,24 @@ class ControlPlane(Protocol):
         """Tell that every server is alive, and its use."""
         ...
 
-    def report_measurements(self, run: UUID, at_s: float, cells: Sequence[Measured]) -> None:
+    def profiling_to_stop(self, doing: Collection[UUID]) -> Sequence[UUID]:
+        """Read which of these profiling runs are cancelled or over, whatever runs here."""
+        ...
+
+    def report_stopped(self, runs: Sequence[UUID]) -> None:
+        """Tell that the copies of profiling runs are stopped."""
+        ...
+
+    def report_steps(self, steps: Mapping[UUID, Step]) -> None:
+        """Tell how far profiling runs are that go on."""
+        ...
+
+    def report_measurements(self, report: ProfilingReport) -> None:
         """Hand in what profiling runs measured; they are done."""
+        ...
+
+    def report_failed(self, run: UUID, at_s: float, reason: str) -> None:
+        """Tell that a profiling run could not be done."""
         ...
 
 

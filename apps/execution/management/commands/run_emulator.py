@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import InterfaceError, OperationalError, connection
 
 from apps.execution.backends.emulated.control_plane import DatabaseControlPlane, Hooks
-from apps.execution.backends.emulated.emulator import Emulator
+from apps.execution.backends.emulated.emulator import PROBE_FAILURES, Emulator
 from apps.execution.backends.emulated.port import NoServersError
 from apps.execution.backends.emulated.runner import AWAY_S, DatabaseAwayError, Outside, run
 
@@ -37,18 +37,27 @@ class Command(BaseCommand):
             default=AWAY_S,
             help="wall seconds the database may be away before the process ends",
         )
+        parser.add_argument(
+            "--probe-failures",
+            type=float,
+            default=PROBE_FAILURES,
+            help="share of profiling copies, and of ramps, that die",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Tick once, or until SIGTERM or SIGINT."""
         worker = f"emulator-{socket.gethostname()[:30]}-{os.getpid()}"
         plane = DatabaseControlPlane(worker=worker, hooks=_hooks())
+        failures = options["probe_failures"]
+        if not 0.0 <= failures <= 1.0:
+            raise CommandError(f"--probe-failures must lie between 0 and 1, got {failures}")
         try:
             if options["once"]:
                 now = time.time()
-                Emulator(plane, wall_s=now).tick(now)
+                Emulator(plane, wall_s=now, probe_failures=failures).tick(now)
                 return
             run(
-                lambda wall_s: Emulator(plane, wall_s=wall_s),
+                lambda wall_s: Emulator(plane, wall_s=wall_s, probe_failures=failures),
                 _outside(_stop_on_signal()),
                 away_s=options["patience"],
             )

@@ -1,0 +1,171 @@
+"""Profiling runs over REST: ask for one, follow it, cancel it."""
+
+from typing import Any
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+from rest_framework.test import APIClient
+
+from apps.accounts.models import User
+from apps.operations.models import Event, Operation
+from apps.profiling.models import ProfilingRun
+from apps.profiling.services import (
+    MissingCell,
+    Progress,
+    record_begun,
+    record_done,
+    record_progress,
+)
+from tests import factories
+from tests.api.conftest import Speak
+from tests.api.test_schema import check_answer
+
+URL = "/api/v1/applications/sort/profiling-runs/"
+
+
+@pytest.fixture
+def sort(db: None) -> None:
+    """An application, and a cluster of two platforms to profile it on."""
+    factories.cluster(seen_cluster_s=500.0)
+    for name in ("best", "other"):
+        factories.server(of=factories.platform(name, cores=8))
+    factories.application("sort", kind="batch")
+
+
+@pytest.mark.usefixtures("sort")
+def test_a_run_is_asked_for_and_followed(api: APIClient, submitter: User) -> None:
+    response = api.post(URL, {"reason": "new version"})
+    body = response.json()
+    run = ProfilingRun.objects.get()
+    assert response.status_code == 202
+    assert response["Location"] == f"/api/v1/operations/{run.operation_id}/"
+    assert (body["id"], body["state"], body["reason"]) == (str(run.pk), "queued", "new version")
+    assert (body["progress"], body["total"]) == (0, 5)  # three runs, two sources
+    assert (body["budget_seconds"], body["expected_seconds"]) == (45.0, 38.0)
+    assert body["result"] is None
+    operation = api.get(response["Location"]).json()
+    assert (operation["kind"], operation["status"]) == ("profiling", "pending")
+    assert operation["message"] == "sort waits for a backend"
+    assert Operation.objects.get().created_by == submitter
+    assert Event.objects.get().kind == "operation.created"
+
+
+@pytest.mark.usefixtures("sort")
+def test_a_body_is_not_needed_and_the_answer_is_what_the_schema_says(api: APIClient) -> None:
+    response = api.post(URL)
+    assert response.status_code == 202
+    check_answer("/api/v1/applications/{key}/profiling-runs/", "post", 202, response.json())
+
+
+@pytest.mark.usefixtures("sort")
+def test_a_second_run_is_refused_and_the_first_named(api: APIClient) -> None:
+    first = api.post(URL).json()
+    response = api.post(URL)
+    assert (response.status_code, response.json()["code"]) == (409, "state_conflict")
+    assert first["id"] in response.json()["detail"]
+    assert ProfilingRun.objects.count() == 1
+
+
+@pytest.mark.usefixtures("sort")
+def test_the_same_key_asks_once(api: APIClient) -> None:
+    first = api.post(URL, HTTP_IDEMPOTENCY_KEY="k1")
+    again = api.post(URL, HTTP_IDEMPOTENCY_KEY="k1")
+    assert again.json() == first.json()
+    assert (again["Idempotency-Replayed"], again["Location"]) == ("true", first["Location"])
+    assert ProfilingRun.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"), [({"reason": "x" * 201}, "/reason"), ({"budget": 5}, "/budget")]
+)
+@pytest.mark.usefixtures("sort")
+def test_a_wrong_wish_is_refused(api: APIClient, body: dict[str, Any], pointer: str) -> None:
+    response = api.post(URL, body)
+    assert response.status_code == 422
+    assert [error["pointer"] for error in response.json()["errors"]] == [pointer]
+
+
+def test_without_servers_nothing_can_be_measured(api: APIClient) -> None:
+    factories.application("sort", kind="batch")
+    response = api.post(URL)
+    assert response.status_code == 409
+    assert "a cluster that has servers" in response.json()["detail"]
+
+
+@pytest.mark.usefixtures("sort")
+def test_an_application_nobody_knows_is_not_found(api: APIClient) -> None:
+    assert api.post("/api/v1/applications/unheard/profiling-runs/").status_code == 404
+
+
+@pytest.mark.usefixtures("sort")
+def test_a_viewer_may_look_but_not_ask(viewer: User, as_user: Speak) -> None:
+    speaking = as_user(viewer)
+    assert speaking.post(URL).status_code == 403
+    assert speaking.get(URL).status_code == 200
+
+
+@pytest.mark.usefixtures("sort")
+def test_a_run_under_way_tells_how_far_it_is(api: APIClient) -> None:
+    run_id = api.post(URL).json()["id"]
+    run = ProfilingRun.objects.get()
+    ProfilingRun.objects.update(state="running", attempts=1)
+    record_begun([run.pk])
+    record_progress({run.pk: Progress(3, 6, "tlb: tolerated 40 ± 0.5")})
+    body = api.get(f"/api/v1/profiling-runs/{run_id}/").json()
+    assert (body["progress"], body["total"], body["message"]) == (3, 6, "tlb: tolerated 40 ± 0.5")
+    operation = api.get(f"/api/v1/operations/{run.operation_id}/").json()
+    assert (operation["status"], operation["progress"]) == ("running", 3)
+
+
+@pytest.mark.usefixtures("sort")
+def test_a_run_that_is_done_tells_what_it_brought(api: APIClient) -> None:
+    run_id = api.post(URL).json()["id"]
+    run = ProfilingRun.objects.get()
+    ProfilingRun.objects.update(state="done")
+    record_done(run.pk, seconds=41.26, missing=[MissingCell("caused", "tlb", "it died")])
+    body = api.get(f"/api/v1/profiling-runs/{run_id}/").json()
+    gap = {"matrix": "caused", "column": "tlb", "reason": "it died"}
+    assert body["result"] == {"cells": 0, "seconds": 41.3, "missing": [gap]}
+    operation = api.get(f"/api/v1/operations/{run.operation_id}/").json()
+    assert (operation["status"], operation["result"]) == ("succeeded", body["result"])
+    assert operation["progress"] == operation["total"]
+
+
+@pytest.mark.usefixtures("sort")
+def test_a_run_that_waits_is_cancelled_at_its_operation(api: APIClient) -> None:
+    operation = api.post(URL)["Location"]
+    assert api.post(f"{operation}cancel/").json()["status"] == "cancelled"
+
+
+@pytest.mark.usefixtures("sort")
+def test_runs_are_listed_by_state_and_application(api: APIClient) -> None:
+    about, other = factories.application("grep"), factories.application("join")
+    factories.profiling_run(about, state="done")
+    factories.profiling_run(other, state="failed")
+    factories.profiling_run(other, state="queued")
+
+    def listed(query: str) -> list[tuple[str, str]]:
+        rows = api.get(f"/api/v1/profiling-runs/?{query}").json()["results"]
+        return [(row["application"], row["state"]) for row in rows]
+
+    assert listed("state=done") == [("grep", "done")]
+    assert listed("state__in=failed,queued") == [("join", "queued"), ("join", "failed")]
+    assert listed("application=grep") == [("grep", "done")]
+    one = api.get("/api/v1/applications/join/profiling-runs/?state=failed").json()["results"]
+    assert [row["state"] for row in one] == ["failed"]
+    assert api.get("/api/v1/profiling-runs/?state=lost").status_code == 400
+
+
+@pytest.mark.usefixtures("sort")
+def test_a_page_of_runs_takes_two_queries(
+    api: APIClient, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for _ in range(3):
+        factories.profiling_run(factories.application(), state="done")
+    with django_assert_num_queries(2):
+        assert len(api.get("/api/v1/profiling-runs/").json()["results"]) == 3
+
+
+def test_a_run_nobody_asked_for_is_not_found(api: APIClient) -> None:
+    nobody = "00000000-0000-7000-8000-000000000000"
+    assert api.get(f"/api/v1/profiling-runs/{nobody}/").status_code == 404

@@ -1,0 +1,334 @@
+"""Profiling runs of the emulated backend, on real tables."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from apps.emulation.core.probe import Measured, ProbeRun, Step, Unmeasured
+from apps.execution.backends.emulated.control_plane import DatabaseControlPlane
+from apps.execution.backends.emulated.emulator import Emulator
+from apps.execution.backends.emulated.port import ProfilingReport
+from apps.execution.management.commands.run_emulator import _hooks
+from apps.execution.services import sweep
+from apps.operations.models import Event, Operation
+from apps.operations.services import cancel_operation
+from apps.profiling.models import Measurement, ProfilingRun
+from apps.profiling.services import MAX_ATTEMPTS, request_run
+from apps.workloads.models import Job
+from tests import factories
+from tests.execution.test_emulated_control_plane import Told, plane
+
+pytestmark = pytest.mark.django_db
+
+PLAN: dict[str, Sequence[dict[str, Any]]] = {
+    "runs": [
+        {"platform": "cr1.8xlarge", "servers": 1, "units": 1, "sources": ["core", "tlb"]},
+        {"platform": "m1.large", "servers": 1, "units": 1},
+    ]
+}
+
+
+def probing() -> ProfilingRun:
+    about = factories.application()
+    return ProfilingRun.objects.create(application=about, plan=PLAN, seed=5, requested_s=10.0)
+
+
+def test_a_profiling_run_is_claimed_once() -> None:
+    run = probing()
+    (order,) = plane().claim_profiling(5)
+    assert (order.run, order.seed) == (run.id, 5)
+    assert order.runs == (
+        ProbeRun("cr1.8xlarge", 1, 1, ("core", "tlb")),
+        ProbeRun("m1.large", 1, 1),
+    )
+    assert plane().claim_profiling(5) == []
+    run.refresh_from_db()
+    assert (run.state, run.attempts) == ("running", 1)
+
+
+def lapse(run: ProfilingRun, **values: Any) -> None:
+    """Let the claim of a run end a second ago."""
+    past = timezone.now() - timedelta(seconds=1)
+    ProfilingRun.objects.filter(id=run.id).update(claimed_until=past, **values)
+
+
+def renewing(worker: str = "emulator-1") -> DatabaseControlPlane:
+    """A control plane whose next claim also renews."""
+    one = plane(worker=worker)
+    one._renewed = timezone.now() - timedelta(seconds=60)
+    return one
+
+
+def test_a_profiling_run_of_a_dead_process_is_claimed_again() -> None:
+    run = probing()
+    plane(worker="emulator-dead").claim_profiling(5)
+    lapse(run)
+    (order,) = plane().claim_profiling(5)
+    run.refresh_from_db()
+    assert (order.run, run.claimed_by, run.attempts) == (run.id, "emulator-1", 2)
+
+
+def test_a_profiling_run_that_failed_often_is_claimed_no_more() -> None:
+    run = probing()
+    lapse(run, state="running", attempts=MAX_ATTEMPTS)
+    assert plane().claim_profiling(5) == []
+
+
+def test_a_profiling_run_being_done_keeps_its_claim() -> None:
+    run = probing()
+    one = renewing()
+    one.claim_profiling(5)
+    lapse(run)
+    one._renewed -= timedelta(seconds=60)
+    assert one.claim_profiling(5, doing=[run.id]) == []
+    run.refresh_from_db()
+    assert run.attempts == 1
+    assert run.claimed_until is not None
+    assert run.claimed_until > timezone.now()
+
+
+def test_a_claim_nobody_got_the_answer_of_runs_out() -> None:
+    lost = probing()
+    renewing().claim_profiling(5)
+    lapse(lost)
+    (order,) = renewing().claim_profiling(5)
+    assert order.run == lost.id
+
+
+def test_the_claim_of_another_process_is_not_kept() -> None:
+    run = probing()
+    plane(worker="emulator-other").claim_profiling(5)
+    lapse(run)
+    renewing().claim_profiling(0, doing=[run.id])
+    run.refresh_from_db()
+    assert run.claimed_until is not None
+    assert run.claimed_until < timezone.now()
+
+
+def test_a_plan_tells_its_budget_copies_and_spare_sources() -> None:
+    run = probing()
+    first = {**PLAN["runs"][0], "copy": 0, "spare": ["l1i"]}
+    ProfilingRun.objects.update(plan={"budget_s": 45.0, "runs": [first]})
+    (order,) = plane().claim_profiling(5)
+    assert (order.run, order.budget_s, order.attempt) == (run.id, 45.0, 1)
+    assert order.runs == (ProbeRun("cr1.8xlarge", 1, 1, ("core", "tlb"), ("l1i",), 0),)
+
+
+def test_measurements_are_handed_on() -> None:
+    told, run = Told(), probing()
+    cell = Measured("scale_up", "8", 6.5, 0.1, 8)
+    plane(told).report_measurements(ProfilingReport(run.id, 70.0, 60.0, (cell,)))
+    assert told.measured == [(run.id, 70.0, 1)]
+
+
+# ---- operations ----
+
+
+def small_cluster() -> None:
+    """Two platforms with servers."""
+    for rank, name in enumerate(("cr1.8xlarge", "m1.large")):
+        factories.server(of=factories.platform(name, cores=8 >> rank, rank=rank))
+
+
+def asked(name: str = "sort") -> ProfilingRun:
+    """A run with its operation, of a batch application."""
+    return request_run(factories.application(name, kind="batch").id)
+
+
+def operation_of(run: ProfilingRun) -> Operation:
+    return Operation.objects.get(profiling_run=run)
+
+
+def test_a_claim_begins_the_operation() -> None:
+    small_cluster()
+    run = asked()
+    plane().claim_profiling(5)
+    found = operation_of(run)
+    assert (found.status, found.progress) == ("running", 0)
+    assert found.message == "attempt 1: copies of sort are set up"
+
+
+def test_a_cancelled_run_is_claimed_no_more() -> None:
+    small_cluster()
+    run = asked()
+    cancel_operation(operation_of(run).pk)
+    assert plane().claim_profiling(5) == []
+
+
+def test_a_cancelled_run_of_a_dead_process_is_not_begun_anew() -> None:
+    small_cluster()
+    run = asked()
+    plane(worker="emulator-dead").claim_profiling(5)
+    lapse(run)
+    cancel_operation(operation_of(run).pk)
+    assert plane().claim_profiling(5) == []
+
+
+def test_looking_for_cancelled_runs_ends_those_that_wait() -> None:
+    small_cluster()
+    waits, runs = asked("sort"), asked("grep")
+    ProfilingRun.objects.filter(id=waits.id).update(created_at=timezone.now())
+    one = plane()
+    (order,) = one.claim_profiling(1)
+    assert order.run == runs.id
+    assert one.profiling_to_stop([runs.id]) == []
+    cancel_operation(operation_of(waits).pk)
+    cancel_operation(operation_of(runs).pk)
+    assert one.profiling_to_stop([runs.id]) == [runs.id]
+    waits.refresh_from_db()
+    runs.refresh_from_db()
+    assert (waits.state, runs.state) == ("cancelled", "running")
+    one.report_stopped([runs.id])
+    runs.refresh_from_db()
+    assert (runs.state, operation_of(runs).status) == ("cancelled", "cancelled")
+
+
+def test_steps_become_progress() -> None:
+    small_cluster()
+    run = asked()
+    one = plane()
+    one.claim_profiling(1)
+    one.report_steps({run.id: Step(30.0, 3, 6, "tlb: tolerated 40 ± 0.5")})
+    found = operation_of(run)
+    assert (found.progress, found.total, found.message) == (3, 6, "tlb: tolerated 40 ± 0.5")
+
+
+def test_what_is_missing_is_kept_with_its_reason() -> None:
+    small_cluster()
+    run = asked()
+    one = DatabaseControlPlane(worker="emulator-1", hooks=_hooks())
+    one.claim_profiling(1)
+    gap = Unmeasured("caused", "tlb", "the microbenchmark died")
+    cell = Measured("scale_up", "8", 6.5, 0.1, 8)
+    report = ProfilingReport(run.id, 70.0, 60.0, (cell,), (gap,))
+    one.report_measurements(report)
+    one.report_measurements(replace(report, at_s=80.0))
+    run.refresh_from_db()
+    missing = [{"matrix": "caused", "column": "tlb", "reason": "the microbenchmark died"}]
+    assert run.result == {"cells": 1, "seconds": 60.0, "missing": missing}
+    assert (run.finished_s, Measurement.objects.count()) == (70.0, 1)
+    subject = str(operation_of(run).pk)
+    assert Event.objects.filter(subject=subject, kind="operation.finished").count() == 1
+
+
+def test_a_run_that_failed_is_claimed_again_at_once() -> None:
+    small_cluster()
+    run = asked()
+    one = plane()
+    one.claim_profiling(1)
+    one.report_failed(run.id, 20.0, "its copy died")
+    (order,) = one.claim_profiling(1)
+    assert (order.run, order.attempt) == (run.id, 2)
+
+
+# ---- the emulator on these tables ----
+
+
+class Play:
+    """An emulator from cluster second 0, 60 a wall second."""
+
+    def __init__(self, *, failures: float = 0.0, worker: str = "emulator-1") -> None:
+        self.begun = timezone.now().timestamp()
+        clock = {"cluster_anchor_s": 0.0, "wall_anchor_s": self.begun, "speed": 60.0}
+        factories.cluster(seen_cluster_s=0.0, **clock)
+        self.one = Emulator(
+            DatabaseControlPlane(worker=worker, hooks=_hooks()),
+            wall_s=self.begun,
+            probe_failures=failures,
+        )
+        self.at(0.0)
+
+    def at(self, cluster_s: float) -> None:
+        """Tick at a cluster time."""
+        self.one.tick(self.begun + cluster_s / 60.0)
+
+
+def test_a_run_is_followed_from_its_wish_to_its_cells() -> None:
+    small_cluster()
+    run, seen = asked(), []
+    play = Play()
+    for cluster_s in range(6, 120, 6):
+        play.at(cluster_s)
+        found = operation_of(run)
+        seen.append((found.status, found.progress))
+    assert [status for status, _ in seen] == sorted(status for status, _ in seen)
+    assert seen[0] == ("running", 0)
+    assert seen[-1][0] == "succeeded"
+    progress = [done for _, done in seen]
+    assert progress == sorted(progress)
+    assert len(set(progress)) >= 4
+    run.refresh_from_db()
+    assert run.result is not None
+    assert run.result["cells"] == run.measurements.count() >= 10
+    assert run.finished_s == pytest.approx(run.result["seconds"], abs=0.1)
+
+
+def test_a_cancelled_run_is_stopped_by_the_emulator() -> None:
+    small_cluster()
+    run = asked()
+    job = factories.job(application=run.application, state="profiling")
+    play = Play()
+    play.at(12.0)
+    cancel_operation(operation_of(run).pk)
+    play.at(60.0)
+    play.at(300.0)
+    run.refresh_from_db()
+    job.refresh_from_db()
+    assert (run.state, operation_of(run).status) == ("cancelled", "cancelled")
+    assert not Measurement.objects.exists()
+    assert (job.state, job.reason_message) == ("failed", "the profiling of sort was cancelled")
+
+
+def test_a_run_of_a_dead_emulator_is_done_by_the_next_and_told_once() -> None:
+    small_cluster()
+    run = asked()
+    Play(worker="emulator-dead").at(12.0)
+    lapse(run)
+    play = Play(worker="emulator-2")
+    play.at(300.0)
+    run.refresh_from_db()
+    assert (run.state, run.attempts, operation_of(run).status) == ("done", 2, "succeeded")
+    subject = str(operation_of(run).pk)
+    assert Event.objects.filter(subject=subject, kind="operation.finished").count() == 1
+
+
+def test_copies_that_always_die_fail_the_run_and_its_jobs() -> None:
+    small_cluster()
+    run = asked()
+    job = factories.job(application=run.application, state="profiling")
+    play = Play(failures=1.0)
+    for cluster_s in range(15, 15 * 12, 15):
+        play.at(cluster_s)
+    run.refresh_from_db()
+    job.refresh_from_db()
+    assert (run.state, run.attempts) == ("failed", MAX_ATTEMPTS)
+    assert "its copy died while it was set up" in run.message
+    assert (job.state, job.reason_code) == ("failed", "ProfilingFailed")
+
+
+def test_a_sweep_ends_cancelled_runs_where_no_backend_looks() -> None:
+    small_cluster()
+    run = asked()
+    cancel_operation(operation_of(run).pk)
+    sweep()
+    run.refresh_from_db()
+    assert run.state == "cancelled"
+
+
+def test_a_known_application_is_profiled_again_while_its_jobs_go_on() -> None:
+    small_cluster()
+    first = asked()
+    play = Play()
+    play.at(120.0)
+    again = request_run(first.application_id)
+    job = factories.job(application=first.application, state="running")
+    play.at(126.0)
+    play.at(300.0)
+    again.refresh_from_db()
+    assert again.state == "done"
+    assert Job.objects.get(id=job.id).state == "running"
+    assert set(Measurement.objects.values_list("run_id", flat=True)) == {first.id, again.id}

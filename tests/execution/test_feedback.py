@@ -1,0 +1,299 @@
+"""The feedback loop in the database: observed once, learnt, told when an application drifts."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from django.db import transaction
+from django.utils import timezone
+
+from apps.classification.core.drift import REASON
+from apps.classification.core.feedback import NEIGHBOURS
+from apps.classification.core.matrix import MatrixName
+from apps.classification.models import Drift, PendingFold, PredictionError, Profile
+from apps.classification.selectors import known_cells_of, profile_named
+from apps.classification.services import NewOverride, set_overrides
+from apps.execution import feedback
+from apps.execution.core.telemetry import EVERY_S
+from apps.execution.feedback import give_feedback
+from apps.execution.services import draw_profiles, take_measurements
+from apps.inventory.models import Cluster, Server
+from apps.operations.models import Event
+from apps.profiling.models import Measurement, ProfilingRun
+from apps.profiling.services import request_runs
+from apps.workloads.models import Application, Job
+from tests import factories
+from tests.scheduling.world import at_once
+
+pytestmark = pytest.mark.django_db
+
+PLATFORMS = ("cr1.8xlarge", "m1.large", "c1.medium")
+BYTES = 10**12
+
+
+@dataclass(frozen=True)
+class World:
+    """One profiled application, and a server of each platform."""
+
+    about: Application
+    servers: tuple[Server, ...]
+
+    def ran(self, relative: float = 1.0, *, on: int = 1, **values: Any) -> Job:
+        """A job that just ended after 1,000 s; at ``relative`` times the rate of its profile."""
+        finished_s = now() - 1.0
+        job = self.running(on=on, started_s=finished_s - 1000.0, **values)
+        rate = relative * self.believed(on)
+        Job.objects.filter(id=job.id).update(
+            state="succeeded",
+            input_bytes=int(rate * 1000.0),
+            finished_s=finished_s,
+            finished_at=wall(),
+        )
+        job.allocations.update(released_s=finished_s, released_seq=10**6)
+        return job
+
+    def running(self, *, on: int = 1, **values: Any) -> Job:
+        """A job on one unit of a server."""
+        defaults = {"state": "running", "units": 1, "attempts": 1, "input_bytes": BYTES}
+        job = factories.job(application=self.about, **{**defaults, **values})
+        factories.allocation(job, self.servers[on], acquired_s=job.started_s - 1.0)
+        return job
+
+    def believed(self, on: int) -> float:
+        """What profiling alone predicts of one unit of a server, undisturbed."""
+        first = Profile.objects.filter(application=self.about).earliest("number")
+        cells = first.cells
+        return float(
+            NEIGHBOURS * cells["base_rate"]["value"][1] * cells["heterogeneity"]["value"][on]
+        )
+
+
+def now() -> float:
+    return Cluster.objects.get().seen_cluster_s
+
+
+def wall() -> Any:
+    return timezone.now()
+
+
+def later(seconds: float) -> None:
+    factories.cluster(seen_cluster_s=now() + seconds)
+
+
+@pytest.fixture
+def world() -> World:
+    """An application of which two platforms are not measured."""
+    factories.cluster(seen_cluster_s=10_000.0)
+    servers = [
+        factories.server(of=factories.platform(name, cores=8, rank=rank))
+        for rank, name in enumerate(PLATFORMS)
+    ]
+    factories.library(PLATFORMS)
+    about = factories.application("sort")
+    profiled(about)
+    return World(about, tuple(servers))
+
+
+def profiled(about: Application) -> None:
+    with transaction.atomic():
+        request_runs([about.id])
+    measured(about)
+
+
+def measured(about: Application) -> None:
+    """Let the open run be measured, and the profile drawn."""
+    run = ProfilingRun.objects.get(application=about, state="queued")
+    with transaction.atomic():
+        take_measurements(run.id, now(), factories.cells(about, run=run))
+    draw_profiles()
+
+
+def test_a_job_is_held_against_its_profile_once(world: World) -> None:
+    job = world.ran(0.5)
+    assert (give_feedback(), give_feedback()) == (1, 0)
+    found = PredictionError.objects.get()
+    assert (found.job_id, found.number, found.cluster_s) == (job.id, 1, now() - 1.0)
+    assert found.profile == Profile.objects.get(application=world.about, number=1)
+    assert found.measured / found.predicted == pytest.approx(0.5, rel=1e-6)
+    assert found.predicted == pytest.approx(world.believed(1))
+    assert 0.05 < found.deviation < 0.5
+
+
+def test_long_runners_are_observed_again_and_at_their_end(world: World) -> None:
+    job = world.running(started_s=now() - 700.0)
+    factories.sample(job, now() - 10.0, progress=0.1)
+    give_feedback()
+    assert give_feedback() == 0
+    later(EVERY_S)
+    factories.sample(job, now(), progress=0.4)
+    give_feedback()
+    Job.objects.filter(id=job.id).update(
+        state="succeeded", finished_s=now() + 500.0, finished_at=wall()
+    )
+    later(501.0)
+    give_feedback()
+    found = PredictionError.objects.order_by("number")
+    assert list(found.values_list("number", flat=True)) == [1, 2, 3]
+    spans = np.diff([9300.0, *found.values_list("cluster_s", flat=True)])
+    shares = np.array(found.values_list("measured", flat=True)) * spans / BYTES
+    assert shares == pytest.approx([0.1, 0.3, 0.6])
+
+
+def test_the_running_are_not_observed_before_their_time(world: World) -> None:
+    job = world.running(started_s=now() - 60.0)
+    factories.sample(job, now(), progress=0.1)
+    assert give_feedback() == 0
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"state": "failed"},
+        {"input_bytes": 0},
+        {"target": {"kind": "ips", "ips": 1e9}},
+        {"target": {"kind": "throughput_latency", "qps": 9.0, "latency_seconds": 1.0}},
+    ],
+)
+def test_jobs_whose_reports_tell_no_rate_are_left_alone(
+    world: World, values: dict[str, Any]
+) -> None:
+    job = world.ran()
+    kind = values.get("target", job.target)["kind"]
+    Job.objects.filter(id=job.id).update(target_kind=kind, **values)
+    assert give_feedback() == 0
+
+
+def test_jobs_of_applications_without_a_profile_are_left_alone(world: World) -> None:
+    world.ran()
+    Profile.objects.all().delete()
+    assert give_feedback() == 0
+
+
+def test_a_job_whose_server_is_gone_is_left_alone(world: World) -> None:
+    job = world.ran()
+    job.allocations.update(server_id=10**9)
+    assert give_feedback() == 0
+
+
+def test_what_jobs_did_becomes_measured_cells_and_a_new_profile(world: World) -> None:
+    for _ in range(6):
+        later(100.0)
+        world.ran(0.8, on=2)
+        give_feedback()
+        draw_profiles()
+    told = Measurement.objects.filter(source="telemetry", column="c1.medium")
+    assert told.exists()
+    profile = profile_named("sort")
+    assert profile is not None
+    rate = NEIGHBOURS * profile.rate(1, platform="c1.medium", in_bytes=True).value
+    assert abs(math.log(rate / (0.8 * world.believed(2)))) < 0.05
+    cell = next(c for c in known_cells_of(world.about.id) if c.column == "c1.medium")
+    assert cell.value == told.latest("id").value
+
+
+def test_jobs_that_run_as_predicted_make_few_new_profiles(world: World) -> None:
+    for _ in range(12):
+        later(100.0)
+        world.ran(1.0)
+        give_feedback()
+        draw_profiles()
+    assert PredictionError.objects.count() == 12
+    assert Profile.objects.filter(application=world.about).count() <= 6
+
+
+def test_overrides_are_never_moved(world: World) -> None:
+    by = factories.user()
+    cell = NewOverride(MatrixName.HETEROGENEITY, "c1.medium", 0.4)
+    set_overrides(world.about.id, [cell], reason="known", by=by.id)
+    draw_profiles()
+    for _ in range(4):
+        later(100.0)
+        world.ran(0.5, on=2)
+        give_feedback()
+    assert not Measurement.objects.filter(source="telemetry", column="c1.medium").exists()
+    assert Measurement.objects.filter(source="telemetry", column="bytes").exists()
+
+
+def drifted(world: World) -> Drift:
+    """Let ten jobs run as predicted, and then five at half that."""
+    for i in range(15):
+        later(100.0)
+        world.ran(1.0 if i < 10 else 0.5, on=0)
+        give_feedback()
+        draw_profiles()
+    return Drift.objects.get(application=world.about)
+
+
+def test_an_application_that_changed_is_told_and_measured_anew(world: World) -> None:
+    found = drifted(world)
+    assert found.flagged_s is not None
+    assert found.slower > found.faster
+    assert found.mean_error < -0.2
+    told = Event.objects.get(kind="application.drifted")
+    assert told.subject == str(world.about.id)
+    run = ProfilingRun.objects.get(reason=REASON)
+    assert (run.state, run.requested_s >= found.flagged_s) == ("queued", True)
+    assert Profile.objects.filter(application=world.about, is_current=True).exists()
+
+
+def test_while_it_is_measured_anew_nothing_is_learnt(world: World) -> None:
+    drifted(world)
+    before = Measurement.objects.count()
+    world.ran(0.5, on=0)
+    give_feedback()
+    assert (Measurement.objects.count(), PendingFold.objects.count()) == (before, 0)
+    assert ProfilingRun.objects.filter(reason=REASON).count() == 1
+
+
+def test_once_it_is_measured_anew_the_past_counts_no_more(world: World) -> None:
+    drifted(world)
+    later(60.0)
+    measured(world.about)
+    known = known_cells_of(world.about.id)
+    assert {cell.at_s for cell in known} == {now()}
+    later(2000.0)
+    world.ran(1.0, on=0)
+    give_feedback()
+    found = Drift.objects.get(application=world.about)
+    assert (found.flagged_s, found.observations) == (None, 1)
+
+
+def test_a_profiling_run_that_failed_is_asked_again_after_a_while(world: World) -> None:
+    drifted(world)
+    ProfilingRun.objects.filter(reason=REASON).update(state="failed")
+    world.ran(0.5, on=0)
+    give_feedback()
+    assert ProfilingRun.objects.filter(reason=REASON).count() == 1
+    later(4000.0)
+    world.ran(0.5, on=0)
+    give_feedback()
+    assert ProfilingRun.objects.filter(reason=REASON).count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_at_once_observe_each_job_once(world: World) -> None:
+    for _ in range(5):
+        world.ran()
+    assert at_once(give_feedback, give_feedback, give_feedback) == []
+    numbers = PredictionError.objects.values_list("number", flat=True)
+    assert list(numbers) == [1] * 5
+
+
+@pytest.mark.django_db(transaction=True)
+def test_whoever_comes_while_another_looks_leaves_at_once(world: World) -> None:
+    world.ran()
+    with feedback._alone() as mine:
+        assert mine
+        found: list[int] = []
+        assert at_once(lambda: found.append(give_feedback())) == []
+    assert found == [0]
+    assert give_feedback() == 1
+
+
+def test_the_look_is_a_few_queries(world: World, django_assert_max_num_queries: Any) -> None:
+    for _ in range(10):
+        world.ran()
+    with django_assert_max_num_queries(40):
+        give_feedback()
