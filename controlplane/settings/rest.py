@@ -49,5 +49,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "JobState": "apps.workloads.api.serializers.STATES",
         "ReasonCode": "apps.workloads.api.serializers.REASONS",
         "Role": "apps.accounts.api.serializers.ROLES",
+        "MatrixName": "apps.classification.api.matrix_serializers.MATRICES",
+        "CellSource": "apps.classification.api.matrix_serializers.SOURCES",
+        "Origin": "apps.classification.api.serializers.ORIGIN_CHOICES",
     },
 }

@@ -1,11 +1,74 @@
-"""Profiles as the API shows them."""
+"""What is believed about applications, and what it rests on, as the API shows it."""
 
+from collections import Counter
 from typing import Any
 
 from rest_framework import serializers
 
-from apps.classification.models import Profile
+from apps.accounts.core.principal import Principal
+from apps.classification.api.matrix_serializers import MATRICES, SOURCES
+from apps.classification.core.cells import Source
+from apps.classification.core.estimates import SizeEstimate
+from apps.classification.core.matrix import MatrixName
+from apps.classification.core.units import BYTES, WORK_OF_KIND, WORK_OF_TARGET, unit_of
+from apps.classification.models import Drift, PredictionError, Profile
 from apps.common.representations import time
+from apps.profiling.models import Measurement
+from apps.workloads.core.targets import TargetKind
+
+ORIGINS = ("profiling", "telemetry")
+METRICS = ("work", "bytes")
+ORIGIN_CHOICES = [(origin, origin) for origin in ORIGINS]
+
+
+class DriftSerializer(serializers.Serializer[Any]):
+    """How far the predictions of an application have gone wrong."""
+
+    observations = serializers.IntegerField()
+    mean_error = serializers.FloatField(help_text="Moving mean of ln(measured / predicted).")
+    flagged_seconds = serializers.FloatField(
+        allow_null=True, help_text="Since when, in cluster time; null: predictions hold."
+    )
+
+
+class ProfileCellsSerializer(serializers.Serializer[Any]):
+    """Cells of one matrix: lists as long as ``columns``; intervals hold 90 %."""
+
+    columns = serializers.ListField(child=serializers.CharField())
+    unit = serializers.ListField(child=serializers.CharField())
+    value = serializers.ListField(child=serializers.FloatField())
+    low = serializers.ListField(child=serializers.FloatField())
+    high = serializers.ListField(child=serializers.FloatField())
+    measured = serializers.ListField(
+        child=serializers.BooleanField(), help_text="Known, not inferred."
+    )
+    source = serializers.ListField(  # type: ignore[assignment]  # shadows Field.source
+        child=serializers.ChoiceField(choices=SOURCES)
+    )
+    standard_error = serializers.ListField(child=serializers.FloatField(allow_null=True))
+    samples = serializers.ListField(child=serializers.IntegerField())
+    at_s = serializers.ListField(
+        child=serializers.FloatField(allow_null=True), help_text="Cluster seconds."
+    )
+    log_error = serializers.ListField(
+        child=serializers.FloatField(), required=False, help_text="base_rate: of the logarithm."
+    )
+
+
+class CellsByMatrixSerializer(serializers.Serializer[Any]):
+    """The cells of an application in every matrix."""
+
+    def get_fields(self) -> dict[str, Any]:
+        """One field for each matrix."""
+        return {name: ProfileCellsSerializer() for name, _ in MATRICES}
+
+
+class SourceCountSerializer(serializers.Serializer[Any]):
+    """Number of cells by where they come from."""
+
+    measured = serializers.IntegerField()
+    inferred = serializers.IntegerField()
+    override = serializers.IntegerField()
 
 
 class ClassificationSerializer(serializers.Serializer[Any]):
@@ -15,19 +78,178 @@ class ClassificationSerializer(serializers.Serializer[Any]):
     application = serializers.CharField()
     number = serializers.IntegerField(help_text="Counts the application's profiles.")
     revision = serializers.IntegerField(help_text="Of the matrices used.")
+    revision_in_force = serializers.IntegerField(allow_null=True)
+    is_stale = serializers.BooleanField(help_text="Another revision is in force by now.")
+    is_pending = serializers.BooleanField(help_text="A new profile is being drawn.")
     estimator = serializers.CharField()
     created_at = serializers.DateTimeField()
-    cells = serializers.DictField(help_text="By matrix: columns, value, low, high, measured.")
+    flags = serializers.ListField(
+        child=serializers.CharField(), help_text="Why estimates are degraded."
+    )
+    drift = DriftSerializer(allow_null=True, help_text="Null: no job has been compared yet.")
+    sources = SourceCountSerializer()
+    cells = CellsByMatrixSerializer()
 
 
-def represent_profile(profile: Profile, application: str) -> dict[str, Any]:
-    """JSON of a profile."""
+class SizeEstimateSerializer(serializers.Serializer[Any]):
+    """Work per second of one size on one platform, undisturbed, with its 90 % interval."""
+
+    platform = serializers.CharField()
+    units = serializers.IntegerField()
+    servers = serializers.IntegerField(help_text="The units are spread over evenly.")
+    value = serializers.FloatField()
+    low = serializers.FloatField()
+    high = serializers.FloatField()
+    fits = serializers.BooleanField(
+        help_text="Whether a server of the platform has so many units."
+    )
+
+
+class EstimatesSerializer(serializers.Serializer[Any]):
+    """Predicted work per second of an application."""
+
+    application = serializers.CharField()
+    profile = serializers.IntegerField(help_text="Number of the profile used.")
+    revision = serializers.IntegerField(help_text="Of the matrices used.")
+    metric = serializers.ChoiceField(choices=[(m, m) for m in METRICS])
+    unit = serializers.CharField()
+    results = SizeEstimateSerializer(many=True)
+
+
+class MeasurementSerializer(serializers.Serializer[Any]):
+    """One measurement of one cell."""
+
+    id = serializers.IntegerField()
+    matrix = serializers.ChoiceField(choices=MATRICES)
+    column = serializers.CharField()
+    value = serializers.FloatField()
+    unit = serializers.CharField()
+    standard_error = serializers.FloatField()
+    samples = serializers.IntegerField()
+    source = serializers.ChoiceField(  # type: ignore[assignment]  # shadows Field.source
+        choices=ORIGIN_CHOICES
+    )
+    run = serializers.UUIDField(allow_null=True, help_text="Null: seen in running jobs.")
+    at_seconds = serializers.FloatField(help_text="Cluster time.")
+
+
+class PredictionErrorSerializer(serializers.Serializer[Any]):
+    """What one job was predicted to do and what it did."""
+
+    id = serializers.IntegerField()
+    job = serializers.UUIDField(allow_null=True, help_text="Null: of a project you are not in.")
+    job_name = serializers.CharField(allow_null=True)
+    number = serializers.IntegerField(help_text="Counts the observations of the job.")
+    profile = serializers.IntegerField(help_text="Number of the profile that predicted.")
+    at_seconds = serializers.FloatField(help_text="Cluster time.")
+    unit = serializers.CharField()
+    predicted = serializers.FloatField()
+    measured = serializers.FloatField()
+    ratio = serializers.FloatField(help_text="Measured over predicted.")
+    deviation = serializers.FloatField(help_text="Expected of ln(measured / predicted).")
+
+
+def represent_profile(
+    profile: Profile, in_force: int | None, *, is_pending: bool
+) -> dict[str, Any]:
+    """JSON of a profile whose application and drift are loaded.
+
+    Parameters
+    ----------
+    in_force : number of the revision in force
+    """
+    about = profile.application
     return {
         "id": str(profile.pk),
-        "application": application,
+        "application": about.name,
         "number": profile.number,
         "revision": profile.revision,
+        "revision_in_force": in_force,
+        "is_stale": profile.revision != in_force,
+        "is_pending": is_pending,
         "estimator": profile.estimator,
         "created_at": time(profile.created_at),
-        "cells": profile.cells,
+        "flags": profile.flags,
+        "drift": _drift(getattr(about, "drift", None)),
+        "sources": _source_counts(profile.cells),
+        "cells": {
+            name: {**part, "unit": _units(name, part["columns"], about.kind)}
+            for name, part in profile.cells.items()
+        },
+    }
+
+
+def _units(matrix: str, columns: list[str], kind: str) -> list[str]:
+    return [unit_of(MatrixName(matrix), column, kind) for column in columns]
+
+
+def _source_counts(cells: dict[str, Any]) -> dict[str, int]:
+    counts = Counter(source for part in cells.values() for source in part["source"])
+    return {source.value: counts[source.value] for source in Source}
+
+
+def _drift(drift: Drift | None) -> dict[str, Any] | None:
+    if drift is None:
+        return None
+    return {
+        "observations": drift.observations,
+        "mean_error": drift.mean_error,
+        "flagged_seconds": drift.flagged_s,
+    }
+
+
+def represent_estimates(
+    profile: Profile, found: list[SizeEstimate], *, in_bytes: bool
+) -> dict[str, Any]:
+    """JSON of estimates from a profile whose application is loaded."""
+    return {
+        "application": profile.application.name,
+        "profile": profile.number,
+        "revision": profile.revision,
+        "metric": METRICS[in_bytes],
+        "unit": BYTES if in_bytes else WORK_OF_KIND[profile.application.kind],
+        "results": [
+            {
+                "platform": one.platform,
+                "units": one.units,
+                "servers": one.servers,
+                **one.estimate._asdict(),
+                "fits": one.fits,
+            }
+            for one in found
+        ],
+    }
+
+
+def represent_measurement(row: Measurement, kind: str) -> dict[str, Any]:
+    """JSON of a measurement of an application of that kind."""
+    return {
+        "id": row.pk,
+        "matrix": row.matrix,
+        "column": row.column,
+        "value": row.value,
+        "unit": unit_of(MatrixName(row.matrix), row.column, kind),
+        "standard_error": row.standard_error,
+        "samples": row.samples,
+        "source": row.source,
+        "run": str(row.run_id) if row.run_id else None,
+        "at_seconds": row.cluster_s,
+    }
+
+
+def represent_error(row: PredictionError, caller: Principal) -> dict[str, Any]:
+    """JSON of a prediction error whose job and profile are loaded."""
+    is_seen = caller.sees(row.job.project_id)
+    return {
+        "id": row.pk,
+        "job": str(row.job_id) if is_seen else None,
+        "job_name": row.job.name if is_seen else None,
+        "number": row.number,
+        "profile": row.profile.number,
+        "at_seconds": row.cluster_s,
+        "unit": WORK_OF_TARGET[TargetKind(row.job.target_kind)],
+        "predicted": row.predicted,
+        "measured": row.measured,
+        "ratio": row.measured / row.predicted,
+        "deviation": row.deviation,
     }

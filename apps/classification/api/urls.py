@@ -14,4 +14,19 @@ urlpatterns = [
         views.ClassificationView.as_view(),
         "api-application-classification",
     ),
+    *route(
+        "applications/<path:key>/estimates/",
+        views.EstimatesView.as_view(),
+        "api-application-estimates",
+    ),
+    *route(
+        "applications/<path:key>/measurements/",
+        views.MeasurementList.as_view(),
+        "api-application-measurements",
+    ),
+    *route(
+        "applications/<path:key>/prediction-errors/",
+        views.PredictionErrorList.as_view(),
+        "api-application-prediction-errors",
+    ),
 ]

@@ -1,16 +1,23 @@
-"""In which unit the cells of each matrix are, in words for people."""
+"""In which unit the cells of each matrix are, and the work of applications and jobs."""
 
 from typing import Final
 
 from apps.classification.core.matrix import RATE_COLUMNS, MatrixName
+from apps.workloads.core.targets import TargetKind
 
+BYTES: Final = "bytes/s"
 WORK_OF_KIND: Final = {
-    "analytics": "bytes/s",
+    "analytics": BYTES,
     "latency_critical": "queries/s",
     "single_node": "instructions/s",
-    "batch": "bytes/s",
+    "batch": BYTES,
 }
-_METRIC, _BYTES = RATE_COLUMNS
+WORK_OF_TARGET: Final = {
+    TargetKind.COMPLETION_TIME: BYTES,
+    TargetKind.THROUGHPUT_LATENCY: "queries/s",
+    TargetKind.IPS: "instructions/s",
+    TargetKind.BEST_EFFORT: BYTES,
+}
 _UNITS: Final = {
     MatrixName.HETEROGENEITY: "x highest-end platform",
     MatrixName.SCALE_UP: "x one unit",
@@ -30,6 +37,6 @@ def unit_of(matrix: MatrixName, column: str = "", kind: str | None = None) -> st
     """
     if matrix is not MatrixName.BASE_RATE:
         return _UNITS[matrix]
-    if column == _BYTES:
-        return "bytes/s"
+    if column == RATE_COLUMNS[1]:
+        return BYTES
     return WORK_OF_KIND.get(kind or "", "work/s")

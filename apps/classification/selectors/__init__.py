@@ -1,5 +1,11 @@
 """Reads of classification: revisions, what is known of each cell, profiles."""
 
+from apps.classification.selectors.history import (
+    current_profile,
+    measurements_of,
+    overrides_of,
+    prediction_errors_of,
+)
 from apps.classification.selectors.known import known_cells_of, live_rows
 from apps.classification.selectors.profiles import (
     cells_of,
@@ -20,6 +26,7 @@ from apps.classification.selectors.revisions import (
     matrices_of,
     matrix_at,
     revisions,
+    server_units,
     unprofiled_platforms,
     warm_up,
 )
@@ -32,6 +39,7 @@ __all__ = [
     "current_columns",
     "current_library",
     "current_number",
+    "current_profile",
     "current_profile_ids",
     "from_row",
     "known_cells_of",
@@ -40,9 +48,13 @@ __all__ = [
     "matrices_at",
     "matrices_of",
     "matrix_at",
+    "measurements_of",
+    "overrides_of",
+    "prediction_errors_of",
     "profile_named",
     "profiles",
     "revisions",
+    "server_units",
     "unprofiled_platforms",
     "warm_up",
 ]

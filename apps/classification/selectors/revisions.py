@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
-from django.db.models import Q, QuerySet
+from django.db.models import Max, Q, QuerySet
 
 from apps.classification.core.assemble import Library, model_of
 from apps.classification.core.cells import Cells, KnownCell, SourceCode, read, training
@@ -13,7 +13,7 @@ from apps.classification.core.estimators import DEFAULT
 from apps.classification.core.matrix import MatrixName
 from apps.classification.models import MatrixRevision, Revision
 from apps.common.core.errors import ConflictError
-from apps.inventory.models import Platform
+from apps.inventory.models import Platform, Server
 
 
 class NoLibraryError(ConflictError, ValueError):
@@ -59,6 +59,12 @@ def unprofiled_platforms() -> list[str]:
     columns = current_columns()[MatrixName.HETEROGENEITY] if is_known else ()
     platforms = Platform.objects.order_by("rank").values_list("name", flat=True)
     return [platform for platform in platforms if platform not in columns]
+
+
+def server_units() -> dict[str, int]:
+    """Units of the largest server of each platform that has servers."""
+    largest = Server.objects.order_by().values("platform__name").annotate(most=Max("cores"))
+    return dict(largest.values_list("platform__name", "most"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,50 @@
+"""What was learnt of an application piece by piece: for lists, newest first."""
+
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from apps.classification.models import Override, PendingFold, PredictionError
+from apps.classification.models import Profile as ProfileRow
+from apps.profiling.models import Measurement
+
+
+def current_profile(application_id: UUID) -> ProfileRow | None:
+    """Find the current profile with its application and drift; None before it was ever profiled.
+
+    ``is_pending`` tells whether another is being drawn.
+    """
+    rows = ProfileRow.objects.filter(application_id=application_id, is_current=True)
+    pending = PendingFold.objects.filter(application_id=OuterRef("application_id"))
+    return (
+        rows.select_related("application", "application__drift")
+        .annotate(is_pending=Exists(pending))
+        .first()
+    )
+
+
+def measurements_of(application_id: UUID) -> QuerySet[Measurement]:
+    """Return every single measurement of an application."""
+    return Measurement.objects.filter(application_id=application_id)
+
+
+def prediction_errors_of(application_id: UUID) -> QuerySet[PredictionError]:
+    """Return what its jobs were predicted to do and did, each with its job and profile."""
+    rows = PredictionError.objects.filter(application_id=application_id)
+    return rows.select_related("job", "profile").only(
+        "number",
+        "cluster_s",
+        "predicted",
+        "measured",
+        "deviation",
+        "job__name",
+        "job__project_id",
+        "job__target_kind",
+        "profile__number",
+    )
+
+
+def overrides_of(application_id: UUID, *, withdrawn: bool = False) -> QuerySet[Override]:
+    """Return corrections in force with who made them; the withdrawn ones too where asked."""
+    rows = Override.objects.filter(application_id=application_id).select_related("created_by")
+    return rows if withdrawn else rows.filter(withdrawn_at=None)
