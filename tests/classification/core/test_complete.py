@@ -4,9 +4,11 @@ import pytest
 from apps.classification.core.estimators import (
     DEFAULT,
     ESTIMATORS,
+    Degraded,
     EmptyLibraryError,
     applications,
     complete,
+    completion,
 )
 from apps.classification.core.matrix import Scale
 
@@ -90,3 +92,18 @@ def test_rows_that_start_with_the_same_word_are_one_application() -> None:
 
 def test_a_word_that_all_names_share_names_no_application() -> None:
     assert applications(["job-1", "job-2", "job-3", "job-4"]).tolist() == [0, 1, 2, 3]
+
+
+def test_rows_that_little_is_known_of_are_flagged_with_the_reason() -> None:
+    sparse = TRUE.copy()
+    sparse[3, 2] = np.nan
+    sparse[5, 1:] = np.nan
+    sparse[7] = np.nan
+    sparse[9, 4:] = np.nan
+    sparse[9, 0] *= 1e6
+    flags = completion(sparse, BLEND, scale=Scale.LOG).flags
+    assert flags[3] == frozenset()
+    assert flags[5] == {Degraded.ONE_CELL}
+    assert flags[7] == {Degraded.NO_CELL}
+    assert flags[9] == {Degraded.FAR}
+    assert flags[0] == frozenset()

@@ -4,7 +4,12 @@ from typing import Final
 
 import numpy as np
 
-from apps.classification.core.estimators.complete import applications, complete
+from apps.classification.core.estimators.complete import (
+    Completion,
+    applications,
+    complete,
+    completion,
+)
 from apps.classification.core.estimators.factors import Bias, alternating, reconstruction
 from apps.classification.core.estimators.flags import Degraded
 from apps.classification.core.estimators.gaussian import gaussian, principal, student
@@ -16,6 +21,7 @@ from apps.classification.core.estimators.protocol import EmptyLibraryError, Fold
 __all__ = [
     "DEFAULT",
     "ESTIMATORS",
+    "Completion",
     "Degraded",
     "EmptyLibraryError",
     "Estimator",
@@ -23,6 +29,7 @@ __all__ = [
     "Model",
     "applications",
     "complete",
+    "completion",
 ]
 
 NEIGHBOURS: Final = 5

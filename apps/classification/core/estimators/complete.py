@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from apps.classification.core.estimators.flags import Degraded
 from apps.classification.core.estimators.model import Estimator
 from apps.classification.core.estimators.protocol import EmptyLibraryError, Fold, check_values
 from apps.classification.core.matrix import Scale
@@ -17,6 +18,13 @@ SEPARATORS: Final = re.compile(r"[-_/:|.( ]")
 ENOUGH_ROWS: Final = 3
 
 
+class Completion(NamedTuple):
+    """A whole matrix without gaps, and why the estimates of each row may be off."""
+
+    fold: Fold
+    flags: tuple[frozenset[Degraded], ...]
+
+
 def complete(
     values: Floats,
     estimator: Estimator,
@@ -25,7 +33,19 @@ def complete(
     groups: Ints | None = None,
     seed: int = 0,
 ) -> Fold:
-    """Estimate the NaN cells of a matrix from its other cells.
+    """Estimate the NaN cells of a matrix from its other cells; see `completion`."""
+    return completion(values, estimator, scale=scale, groups=groups, seed=seed).fold
+
+
+def completion(
+    values: Floats,
+    estimator: Estimator,
+    *,
+    scale: Scale,
+    groups: Ints | None = None,
+    seed: int = 0,
+) -> Completion:
+    """Estimate the NaN cells of a matrix from its other cells, and tell which rows are degraded.
 
     Rows of which at least half is known are the library; when there are fewer than three, or a
     column is empty in them, all rows are. A row is never completed from itself: rows of the
@@ -38,7 +58,8 @@ def complete(
 
     Returns
     -------
-    (n, m) arrays; known cells keep their value, with an interval of no width.
+    (n, m) arrays; known cells keep their value, with an interval of no width. Rows without a gap
+    have no flag.
 
     Raises
     ------
@@ -58,16 +79,20 @@ def complete(
     of_row = np.arange(len(values)) if groups is None else groups
     library = _library(known)
     answer = Fold(values.copy(), values.copy(), values.copy())
+    flags = [frozenset[Degraded]()] * len(values)
     for out, kept in _parts(known, library):
         columns = known[kept].any(axis=0)
         model = estimator.fit(
             values[np.ix_(kept, columns)], scale=scale, groups=of_row[kept], seed=seed
         )
         cells = np.ix_(out, columns)
-        fold = model.fold(np.where(known, values, 1.0)[cells], known[cells])
+        told = np.where(known[cells], values[cells], 1.0)
+        fold = model.fold(told, known[cells])
         for whole, part in zip(answer, fold, strict=True):
             whole[cells] = part
-    return answer
+        for row, reasons in zip(out.tolist(), model.flags(told, known[cells]), strict=True):
+            flags[row] = reasons
+    return Completion(answer, tuple(flags))
 
 
 def applications(names: Sequence[str]) -> Ints:
