@@ -4,6 +4,7 @@ from celery import shared_task
 
 from apps.common.poke import poked
 from apps.execution import services
+from apps.execution.feedback import give_feedback
 
 
 @shared_task(name="execution.sweep")
@@ -29,3 +30,9 @@ def frame() -> None:
 def prune() -> None:
     """Delete old frames."""
     services.prune_frames()
+
+
+@shared_task(name="execution.feedback")
+def feedback() -> int:
+    """Hold what jobs achieve against what was predicted, and learn from it."""
+    return give_feedback()

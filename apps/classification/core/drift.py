@@ -15,6 +15,7 @@ from typing import Final
 
 from apps.inventory.core.snapshot import Floats
 
+REASON: Final = "drift"  # of the profiling runs that it asks for
 # k: a mean that is off by less than one deviation is for learning to follow, and never adds up;
 # shifts of two and more are found soonest
 SLACK: Final = 1.0

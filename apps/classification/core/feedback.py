@@ -124,6 +124,11 @@ class Prediction(NamedTuple):
     gradient: Floats
     deviation: float
 
+    @property
+    def rate(self) -> float:
+        """Work per second."""
+        return math.exp(self.log_rate)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Followed:

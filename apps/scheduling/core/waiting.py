@@ -13,14 +13,16 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 _HALVINGS = 40
 
 
-def late_share(units: Ints, capacity: Floats, load: float, latency_s: Floats | float) -> Floats:
+def late_share(
+    units: Ints | int, capacity: Floats, load: Floats | float, latency_s: Floats | float
+) -> Floats:
     """Share of queries slower than ``latency_s``; 1 where the load reaches capacity.
 
     Parameters
     ----------
-    units : (m, 1) c >= 1; all arrays are broadcast
+    units : (m, 1) c >= 1, or one; all arrays are broadcast
     capacity : (m, P) queries/s of all units together, > 0
-    load : λ > 0
+    load : λ > 0, one or as many
     """
     rate = capacity / units
     is_stable = load < capacity
@@ -56,13 +58,36 @@ def latency_percentile(units: int | Ints, capacity: Floats, load: float, share: 
     return np.where(np.isnan(capacity), np.nan, np.where(load < capacity, high, np.inf))
 
 
+def capacity_at(units: int, latency_s: float, load: Floats, share: float) -> Floats:
+    """Queries/s a service must serve for ``share`` of the queries to stay within ``latency_s``.
+
+    The inverse of `latency_percentile`, by bisection in the logarithm to 2^-40 of the span.
+
+    Parameters
+    ----------
+    units : c >= 1
+    latency_s : > 0
+    load : of any shape, as the answer's; > 0
+    """
+    # without any load a query takes -ln(1 - share) c / capacity; below the load nothing is stable
+    idle = -np.log1p(-share) * units / latency_s
+    low, high = np.log(load), np.log(np.maximum(2.0 * load, idle))
+    while (is_late := late_share(units, np.exp(high), load, latency_s) > 1.0 - share).any():
+        high = np.where(is_late, high + 1.0, high)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        late = late_share(units, np.exp(middle), load, latency_s) > 1.0 - share
+        low, high = np.where(late, middle, low), np.where(late, high, middle)
+    return np.exp(high)
+
+
 def _is_late(units: Ints, capacity: Floats, load: float, at: Floats, share: float) -> Bools:
     """Whether too many queries are slower than ``at``; overloaded services count as not."""
     late: Bools = late_share(units, capacity, load, at) > 1.0 - share
     return late & (load < capacity)
 
 
-def _erlang_c(units: Ints, offered: Floats) -> Floats:
+def _erlang_c(units: Ints | int, offered: Floats) -> Floats:
     """Probability that a query waits, for an offered load below ``units``.
 
     Erlang B is the Poisson probability of c over that of at most c, and the latter a regularised

@@ -1,0 +1,247 @@
+"""The feedback loop: what running jobs achieve goes back to where their predictions come from.
+
+Looks for jobs whose next observation is due, writes each down once, and lets classification learn
+from the observations of the applications concerned. One look at a time: whoever comes while
+another one is looking has nothing to do.
+
+Source: Quasar §3.2 and §4.1 (Q5), Paragon §3.4 (P7).
+"""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from apps.classification.core.feedback import Observation, Part
+from apps.classification.selectors.known import counted_since
+from apps.classification.services.feedback import (
+    REMEMBERED,
+    Achieved,
+    learn,
+    record_achieved,
+)
+from apps.common.poke import poke
+from apps.execution.core.telemetry import (
+    EVERY_S,
+    FIRST_S,
+    LEAST_S,
+    Rate,
+    Run,
+    Sample,
+    busy_share,
+    column_of,
+    rate,
+)
+from apps.execution.services import CLASSIFY_QUEUE, CLASSIFY_TASK
+from apps.inventory.selectors import cluster_now
+from apps.workloads.core.targets import read_target
+
+_LOOKING: Final = 7103  # advisory lock; the logs hold 7101 and 7102
+ENDED_WITHIN_S: Final = 600.0  # wall seconds for which the end of a job is looked at
+CHUNK: Final = 500
+
+# A job counts where its target and its application say what its reports mean, and where there is a
+# profile to hold them against.
+_DUE: Final = """
+WITH seen AS (
+    SELECT j.id, j.application_id, j.target, j.target_kind, j.input_bytes, j.tasks_total, j.units,
+           j.duration_s, j.attempts, j.started_s, a.kind,
+           CASE WHEN j.state = 'succeeded' THEN j.finished_s END AS finished_s,
+           coalesce(e.number, 0) AS number,
+           greatest(e.cluster_s, j.started_s) AS since_s
+    FROM workloads_job j
+    JOIN workloads_application a ON a.id = j.application_id
+    JOIN classification_profile p ON p.application_id = a.id AND p.is_current
+    LEFT JOIN LATERAL (
+        SELECT number, cluster_s FROM classification_predictionerror
+        WHERE job_id = j.id ORDER BY number DESC LIMIT 1) e ON true
+    WHERE (j.state = 'running'
+           OR j.state = 'succeeded' AND j.finished_at > now() - make_interval(secs => %s))
+      AND CASE a.kind WHEN 'latency_critical' THEN j.target_kind = 'throughput_latency'
+                      ELSE j.target_kind IN ('completion_time', 'best_effort')
+                               AND j.input_bytes > 0
+                           OR j.target_kind = 'ips' AND a.kind = 'single_node' END)
+SELECT * FROM seen
+WHERE coalesce(finished_s, %s) - since_s >= CASE WHEN finished_s IS NOT NULL THEN %s
+                                                 WHEN since_s > started_s THEN %s ELSE %s END
+ORDER BY since_s, id
+"""
+_SAMPLES: Final = """
+SELECT s.job_id, s.cluster_s, s.progress, s.performance
+FROM unnest(%s::uuid[], %s::float8[]) AS d(job, since_s)
+JOIN execution_jobsample s ON s.job_id = d.job AND s.cluster_s >= d.since_s
+ORDER BY s.job_id, s.cluster_s
+"""
+_PARTS: Final = """
+SELECT d.place, a.decision_id, p.name, a.cores
+FROM unnest(%s::uuid[], %s::float8[]) WITH ORDINALITY AS d(job, at_s, place)
+JOIN scheduling_allocation a ON a.job_id = d.job AND a.acquired_s <= d.at_s
+     AND (a.released_s IS NULL OR a.released_s >= d.at_s)
+LEFT JOIN inventory_server s ON s.id = a.server_id
+LEFT JOIN inventory_platform p ON p.id = s.platform_id
+ORDER BY d.place, a.server_id
+"""
+_HISTORY: Final = """
+SELECT e.application_id, e.job_id, e.cluster_s, e.measured, j.target_kind, j.tasks_total
+FROM unnest(%s::uuid[], %s::float8[]) AS d(application, since_s)
+JOIN LATERAL (
+    SELECT * FROM classification_predictionerror
+    WHERE application_id = d.application AND cluster_s >= d.since_s
+    ORDER BY cluster_s DESC LIMIT %s) e ON true
+JOIN workloads_job j ON j.id = e.job_id
+ORDER BY e.cluster_s, e.job_id, e.number
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """A job whose next observation is due."""
+
+    job_id: UUID
+    application_id: UUID
+    number: int
+    kind: str
+    tasks: int
+    run: Run
+
+
+class _Held(NamedTuple):
+    """What a job held at some moment."""
+
+    run: str
+    parts: tuple[Part, ...]
+
+
+def give_feedback() -> int:
+    """Take in what jobs achieved since the last look; returns the number of applications."""
+    with _alone() as is_alone:
+        if not is_alone:
+            return 0
+        changed: set[UUID] = set()
+        due = _due()
+        for begin in range(0, len(due), CHUNK):
+            changed |= record_achieved(_achieved(due[begin : begin + CHUNK]))
+        drawn = [learn(key, seen) for key, seen in _histories(changed).items()]
+        if any(drawn):
+            poke(CLASSIFY_TASK, queue=CLASSIFY_QUEUE)
+        return len(changed)
+
+
+@contextmanager
+def _alone() -> Iterator[bool]:
+    """Hold the right to look, if nobody else does; ends with the connection at the latest."""
+    (is_alone,) = _rows("SELECT pg_try_advisory_lock(%s)", [_LOOKING])[0]
+    try:
+        yield is_alone
+    finally:
+        if is_alone:
+            _rows("SELECT pg_advisory_unlock(%s)", [_LOOKING])
+
+
+def _due() -> list[_Due]:
+    waits = [ENDED_WITHIN_S, cluster_now(), LEAST_S, EVERY_S, FIRST_S]
+    return [_read_due(row) for row in _rows(_DUE, waits)]
+
+
+def _read_due(row: tuple[Any, ...]) -> _Due:
+    job, application, target, kind, input_bytes, tasks, units, duration_s, attempts, *rest = row
+    started_s, application_kind, finished_s, number, since_s = rest
+    run = Run(
+        target=read_target(json.loads(target)),
+        input_bytes=float(input_bytes),
+        units=units,
+        duration_s=duration_s,
+        is_service=application_kind == "latency_critical",
+        is_first_run=attempts == 1,
+        started_s=started_s,
+        since_s=since_s,
+        finished_s=finished_s,
+    )
+    return _Due(job, application, number + 1, kind, tasks, run)
+
+
+def _achieved(due: Sequence[_Due]) -> list[Achieved]:
+    samples = _samples(due)
+    rates = [(one, rate(one.run, samples[one.job_id])) for one in due]
+    told = [(one, found) for one, found in rates if found is not None]
+    held = _held([(one.job_id, found.at_s) for one, found in told])
+    return [
+        Achieved(
+            application_id=one.application_id,
+            job_id=one.job_id,
+            number=one.number,
+            at_s=found.at_s,
+            seen=_observation(where, found, one.tasks),
+        )
+        for (one, found), where in zip(told, held, strict=True)
+        if where is not None
+    ]
+
+
+def _samples(due: Iterable[_Due]) -> Mapping[UUID, list[Sample]]:
+    since = {one.job_id: one.run.since_s for one in due}
+    found: dict[UUID, list[Sample]] = defaultdict(list)
+    for job, *numbers in _rows(_SAMPLES, [list(since), list(since.values())]):
+        found[job].append(Sample(*numbers))
+    return found
+
+
+def _held(moments: Sequence[tuple[UUID, float]]) -> list[_Held | None]:
+    """Read what jobs held at some moments; None where a server of theirs is gone."""
+    rows = _rows(_PARTS, [[job for job, _ in moments], [at_s for _, at_s in moments]])
+    parts: dict[int, list[Part]] = defaultdict(list)
+    runs: dict[int, str] = {}
+    gone: set[int] = set()
+    for place, decision, platform, cores in rows:
+        parts[place].append(Part(platform, cores))
+        runs[place] = str(decision)
+        gone |= {place} if platform is None else set()
+    return [
+        _Held(runs[place], tuple(parts[place])) if place in runs.keys() - gone else None
+        for place in range(1, len(moments) + 1)
+    ]
+
+
+def _observation(held: _Held, found: Rate, tasks: int) -> Observation:
+    units = sum(part.units for part in held.parts)
+    return Observation(
+        run=held.run,
+        parts=held.parts,
+        column=found.column,
+        rate=found.per_s,
+        deviation=found.deviation,
+        busy=busy_share(tasks, units),
+    )
+
+
+def _histories(application_ids: Collection[UUID]) -> dict[UUID, list[Observation]]:
+    """Observations that count, oldest first, of each of these applications."""
+    keys = sorted(application_ids)
+    since = counted_since(keys)
+    starts = [since.get(key, -math.inf) for key in keys]
+    rows = _rows(_HISTORY, [keys, starts, REMEMBERED])
+    held = _held([(job, at_s) for _, job, at_s, *_ in rows])
+    found: dict[UUID, list[Observation]] = {key: [] for key in keys}
+    for (application, _, at_s, measured, kind, tasks), where in zip(rows, held, strict=True):
+        if where is not None:
+            seen = Rate(at_s, *_in_column(kind, measured))
+            found[application].append(_observation(where, seen, tasks))
+    return found
+
+
+def _in_column(kind: str, measured: float) -> tuple[str, float, float]:
+    column, deviation = column_of(kind)
+    return column, measured, deviation
+
+
+# Django leaves JSON columns of plain cursors as text
+def _rows(sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return cursor.fetchall()
