@@ -176,44 +176,40 @@ def _new_operation(run: ProfilingRun, by: UUID | None) -> Operation:
 
 def record_begun(run_ids: Sequence[UUID]) -> None:
     """Tell that a backend has begun runs it claimed; last in the transaction of the claim."""
-    record_events(
-        follow_operations(
-            [
-                OperationChange(
-                    operation.pk,
-                    OperationStatus.RUNNING,
-                    f"attempt {run.attempts}: copies of {run.application.name} are set up",
-                    progress=0,
-                )
-                for run, operation in _operations(run_ids)
-            ]
+    changes = [
+        OperationChange(
+            operation_id,
+            OperationStatus.RUNNING,
+            f"attempt {attempts}: copies of {name} are set up",
+            progress=0,
         )
-    )
+        for _, operation_id, attempts, name in _running(run_ids)
+    ]
+    record_events(follow_operations(changes))
 
 
 def record_progress(steps: Mapping[UUID, Progress]) -> None:
     """Tell how far runs are that go on; a few statements, however many."""
     with transaction.atomic():
-        events = follow_operations(
-            [
-                OperationChange(
-                    operation.pk,
-                    OperationStatus.RUNNING,
-                    steps[run.pk].message,
-                    progress=steps[run.pk].done,
-                    total=steps[run.pk].total,
-                )
-                for run, operation in _operations(list(steps))
-                if run.state == RunState.RUNNING
-            ]
-        )
-        record_events(events)
+        changes = [
+            OperationChange(
+                operation_id,
+                OperationStatus.RUNNING,
+                steps[run_id].message,
+                progress=steps[run_id].done,
+                total=steps[run_id].total,
+            )
+            for run_id, operation_id, _, _ in _running(list(steps))
+        ]
+        record_events(follow_operations(changes))
 
 
-def _operations(run_ids: Sequence[UUID]) -> list[tuple[ProfilingRun, Operation]]:
-    """Find those of the runs that have an operation."""
-    rows = selectors.runs().filter(id__in=run_ids)
-    return [(run, run.operation) for run in rows if run.operation is not None]
+def _running(run_ids: Sequence[UUID]) -> list[tuple[UUID, UUID, int, str]]:
+    """Id, operation, attempt and application of those that run and have an operation."""
+    rows = ProfilingRun.objects.filter(
+        id__in=run_ids, state=RunState.RUNNING, operation__isnull=False
+    )
+    return list(rows.values_list("id", "operation_id", "attempts", "application__name"))
 
 
 # ---- ends ----

@@ -9,7 +9,12 @@ import pytest
 from apps.emulation.core.draws import application_truth
 from apps.emulation.core.probe import ProbeRun
 from apps.emulation.core.truth import BLOCK_BYTES, Truth
-from apps.execution.backends.emulated.emulator import PATIENCE_S, Emulator, Pace
+from apps.execution.backends.emulated.emulator import (
+    PATIENCE_S,
+    PROFILING_PER_TICK,
+    Emulator,
+    Pace,
+)
 from apps.execution.backends.emulated.orders import UnknownServerError, engine_order
 from apps.execution.backends.emulated.port import LaunchOrder, ProfilingOrder, ProfilingReport
 from tests.emulation.worlds import all_platforms
@@ -238,6 +243,23 @@ def test_profiling_tells_each_step_in_time() -> None:
     assert 2 <= len(done) <= 3  # of four; the last is the report
     (report,) = plane.reports
     assert report.at_s == pytest.approx(report.seconds)
+
+
+def test_many_profiling_runs_are_spread_over_ticks() -> None:
+    orders = [replace(PROBE, run=UUID(int=number)) for number in range(20)]
+    plane = MemoryPlane(site(4), profiling=orders)
+    one = emulator(plane)
+    one.tick(0.0)
+    assert len(plane.profiling) == 20 - PROFILING_PER_TICK
+    for tick in range(3):
+        one.tick(0.001 * tick)
+    handed_in = []
+    for tick in range(5):
+        one.tick(10.0 + tick)
+        handed_in.append(len(plane.reports))
+    assert handed_in == [6, 12, 18, 20, 20]
+    # told with the time at which they were over, not with that of the report
+    assert max(report.at_s for report in plane.reports) < 60.0
 
 
 def test_profiling_that_is_cancelled_is_stopped_and_told() -> None:

@@ -10,12 +10,13 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
+from uuid import UUID
 
 from apps.emulation.core.draws import LATENCY_CRITICAL, SINGLE_NODE, application_truth
 from apps.emulation.core.engine import Engine
 from apps.emulation.core.events import EventKind
-from apps.emulation.core.probe import FAILURES, Step
+from apps.emulation.core.probe import FAILURES
 from apps.emulation.core.seeds import generator
 from apps.emulation.core.truth import Truth
 from apps.execution.backends.emulated.orders import UnknownServerError, engine_order
@@ -31,13 +32,11 @@ from apps.execution.backends.emulated.probing import Probing
 from apps.inventory.core.snapshot import Ints
 from apps.workloads.core.attainment import Performance
 
-if TYPE_CHECKING:
-    from uuid import UUID
-
 logger = logging.getLogger(__name__)
 
 LAUNCHES_PER_TICK: Final = 500
-PROFILING_PER_TICK: Final = 20
+PROFILING_PER_TICK: Final = 8  # begun, some 2 ms each
+REPORTS_PER_TICK: Final = 6  # profiling runs handed in, a transaction each
 PROBE_FAILURES: Final = FAILURES
 PATIENCE_S: Final = 30.0  # wall seconds a launch may wait for units its predecessor still holds
 
@@ -240,20 +239,20 @@ class Emulator:
         for order in self._plane.claim_profiling(PROFILING_PER_TICK, doing=self._probing.keys()):
             if order.run not in self._probing:
                 self._begin_probing(order)
-        news: dict[UUID, Step] = {}
-        for run, probing in list(self._probing.items()):
-            step = probing.until(self._engine.now)
-            if probing.failed:
-                self._plane.report_failed(run, probing.at_s, probing.failed)
-            elif probing.is_over:
-                self._plane.report_measurements(probing.report())
-            else:
-                if step is not None:
-                    news[run] = step
-                continue
-            del self._probing[run]
+        steps = {run: one.until(self._engine.now) for run, one in self._probing.items()}
+        over = [run for run, probing in self._probing.items() if probing.is_over]
+        news = {run: step for run, step in steps.items() if step and run not in over}
         if news:
             self._plane.report_steps(news)
+        for run in over[:REPORTS_PER_TICK]:
+            self._hand_in(run, self._probing[run])
+            del self._probing[run]
+
+    def _hand_in(self, run: UUID, probing: Probing) -> None:
+        if probing.failed:
+            self._plane.report_failed(run, probing.at_s, probing.failed)
+        else:
+            self._plane.report_measurements(probing.report())
 
     def _begin_probing(self, order: ProfilingOrder) -> None:
         # another attempt is another run: what failed by chance must not fail again by the seed

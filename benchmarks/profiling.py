@@ -1,0 +1,292 @@
+"""What profiling costs and how well it measures, on applications whose truth is known.
+
+    python -m benchmarks.profiling [--applications 200] [--noise 0.005] [--json]
+
+The ramp that stops when its interval decides (`profiling.core.ramp`) against the ramp of fixed
+steps it replaced, on both scores of all ten sources of each application; then whole profiling
+runs, by kind of application; then what many at once cost a tick of the emulator at 60x.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+
+from apps.common.core.interference import SOURCES
+from apps.emulation.core.draws import KINDS, application_truth
+from apps.emulation.core.microbenchmarks import NOISE, SAMPLE_S, under_one_source
+from apps.emulation.core.platforms import Catalogue, catalogue
+from apps.emulation.core.probe import FAILURES, ProbeRun, Step, probing
+from apps.emulation.core.seeds import generator
+from apps.emulation.core.truth import Truth
+from apps.execution.backends.emulated.port import ProfilingOrder
+from apps.execution.backends.emulated.probing import Probing
+from apps.inventory.core.demo import PLATFORMS, platform_counts
+from apps.inventory.core.snapshot import Floats
+from apps.profiling.core.plan import BUDGET_S, PlatformShape, plan
+from apps.profiling.core.ramp import (
+    HALF_WIDTH_90,
+    QOS,
+    Missing,
+    Sampler,
+    Threshold,
+    find_threshold,
+)
+from benchmarks._calibration import calibrate, calibration_line
+
+SEED: Final = 2011
+SERVERS: Final = 100  # of the cluster whose platforms are measured on
+STEP: Final = 5  # intensity points of the fixed ramp
+AT_ONCE: Final = (1, 30, 100)
+TICK_S: Final = 6.0  # cluster seconds of a tick of 100 ms at 60x
+
+Ramp = Callable[[Sampler], Threshold | Missing]
+
+
+def fixed_ramp(sample: Sampler) -> Threshold:
+    """Climb in steps of five points to the end; linear between the steps around 95 %.
+
+    100 if never; the error is the documented noise over the slope. As the emulated probe did
+    before.
+    """
+    levels = np.arange(0, 101, STEP)
+    seen = np.array([1.0, *(sample(int(level), 1)[0] for level in levels[1:])])
+    below = np.flatnonzero(seen < QOS)
+    if len(below) == 0:
+        return Threshold(100.0, STEP / 2.0, len(levels))
+    last, first = below[0] - 1, below[0]
+    slope = (seen[last] - seen[first]) / STEP
+    at = float(levels[last] + (seen[last] - QOS) / slope)
+    return Threshold(at, NOISE / float(slope), len(levels))
+
+
+@dataclass(frozen=True, slots=True)
+class RampFigures:
+    """How a ramp does: cluster seconds each, errors in points, shares 0-1, microseconds."""
+
+    ramp: str
+    seconds: float
+    rms_error: float
+    bias: float
+    p90_error: float
+    covered: float
+    missing: float
+    cpu_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class KindFigures:
+    """Whole runs of one kind, means; seconds of cluster time, points, milliseconds."""
+
+    kind: str
+    budget_s: float
+    seconds: float
+    most_seconds: float
+    sources: float
+    cells: float
+    missing: float
+    failed: float
+    score_error: float
+    cpu_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class TickFigures:
+    """So many profiling runs begun at once: milliseconds of the ticks until all are over."""
+
+    at_once: int
+    ticks: int
+    mean_ms: float
+    worst_ms: float
+
+
+def applications(count: int, platforms: Catalogue) -> list[Truth]:
+    """Applications of all kinds, by turns."""
+    kinds = [KINDS[i % len(KINDS)] for i in range(count)]
+    return [
+        application_truth(SEED, f"profiled-{i}", kind, platforms) for i, kind in enumerate(kinds)
+    ]
+
+
+def compare(name: str, ramp: Ramp, truths: list[Truth], noise: float) -> RampFigures:
+    """Ramp every score of every application."""
+    rng = np.random.default_rng(SEED)
+    scores = [float(s) for t in truths for s in (*t.tolerated, *(100.0 - t.caused))]
+    began = time.perf_counter()
+    found = [ramp(_sampler(score, noise, rng)) for score in scores]
+    cpu_us = (time.perf_counter() - began) * 1e6 / len(scores)
+    known = [(f, s) for f, s in zip(found, scores, strict=True) if isinstance(f, Threshold)]
+    errors = np.array([f.value - s for f, s in known])
+    widths = HALF_WIDTH_90 * np.array([f.standard_error for f, _ in known])
+    return RampFigures(
+        ramp=name,
+        seconds=SAMPLE_S * float(np.mean([f.samples for f in found])),
+        rms_error=float(np.sqrt(np.mean(errors**2))),
+        bias=float(errors.mean()),
+        p90_error=float(np.quantile(np.abs(errors), 0.9)),
+        covered=float(np.mean(np.abs(errors) <= widths)),
+        missing=1.0 - len(known) / len(found),
+        cpu_us=cpu_us,
+    )
+
+
+def _sampler(threshold: float, noise: float, rng: np.random.Generator) -> Sampler:
+    def sample(intensity: int, n: int) -> Floats:
+        return under_one_source(float(intensity), threshold) + rng.normal(0.0, noise, n)
+
+    return sample
+
+
+def orders(truths: list[Truth]) -> list[ProfilingOrder]:
+    """Return what the control plane would ask for each of them."""
+    counts = platform_counts(SERVERS)
+    shapes = [PlatformShape(p.name, n, p.cores) for p, n in zip(PLATFORMS, counts, strict=True)]
+    return [_order(i, truth, shapes) for i, truth in enumerate(truths)]
+
+
+def _order(number: int, truth: Truth, shapes: list[PlatformShape]) -> ProfilingOrder:
+    wanted: dict[str, Any] = plan(truth.kind, shapes, generator(SEED, "plan", truth.name))
+    runs = tuple(
+        ProbeRun(
+            *(run["platform"], run["servers"], run["units"], tuple(run["sources"])),
+            tuple(run["spare"]),
+            run["copy"],
+        )
+        for run in wanted["runs"]
+    )
+    return ProfilingOrder(
+        UUID(int=number), truth.name, truth.kind, runs, number, wanted["budget_s"]
+    )
+
+
+def whole_runs(kind: str, truths: list[Truth]) -> KindFigures:
+    """Profile all applications of a kind."""
+    chosen = [(o, t) for o, t in zip(orders(truths), truths, strict=True) if t.kind == kind]
+    began = time.perf_counter()
+    runs = [
+        list(
+            probing(
+                truth, order.runs, generator(SEED, "run", order.application),
+                budget_s=order.budget_s, failures=FAILURES,
+            )
+        )
+        for order, truth in chosen
+    ]  # fmt: skip
+    cpu_ms = (time.perf_counter() - began) * 1e3 / len(chosen)
+    done = [(steps, t) for steps, (_, t) in zip(runs, chosen, strict=True) if not steps[-1].failed]
+    ends = [steps[-1].at_s for steps, _ in done]
+    errors = [error for steps, truth in done for error in _score_errors(steps, truth)]
+    return KindFigures(
+        kind=kind,
+        budget_s=BUDGET_S[kind],
+        seconds=float(np.mean(ends)),
+        most_seconds=max(ends),
+        sources=float(np.mean([_tolerated(steps) for steps, _ in done])),
+        cells=float(np.mean([sum(len(step.cells) for step in steps) for steps, _ in done])),
+        missing=float(np.mean([sum(len(step.missing) for step in steps) for steps, _ in done])),
+        failed=1.0 - len(done) / len(chosen),
+        score_error=float(np.mean(np.abs(errors))),
+        cpu_ms=cpu_ms,
+    )
+
+
+def _tolerated(steps: list[Step]) -> int:
+    return sum(cell.matrix == "tolerated" for step in steps for cell in step.cells)
+
+
+def _score_errors(steps: list[Step], truth: Truth) -> Iterator[float]:
+    for step in steps:
+        for cell in step.cells:
+            if cell.matrix in {"tolerated", "caused"}:
+                yield cell.value - getattr(truth, cell.matrix)[SOURCES.index(cell.column)]
+
+
+def at_once(count: int, truths: list[Truth]) -> TickFigures:
+    """Begin many runs in one tick, and tick until all are over."""
+    wanted = orders(truths)[:count]
+    spans: list[float] = []
+    live: list[Probing] = []
+    now_s = 0.0
+    while not spans or live:
+        began = time.perf_counter()
+        if not spans:
+            live = [
+                Probing(
+                    order, truth, generator(SEED, "run", order.application),
+                    begun_s=0.0, failures=0.0,
+                )
+                for order, truth in zip(wanted, truths, strict=False)
+            ]  # fmt: skip
+        for one in live:
+            one.until(now_s)
+        live = [one for one in live if not one.is_over]
+        spans.append((time.perf_counter() - began) * 1e3)
+        now_s += TICK_S
+    return TickFigures(count, len(spans), float(np.mean(spans)), max(spans))
+
+
+def main() -> int:
+    """Print the three tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--applications", type=int, default=200)
+    parser.add_argument("--noise", type=float, default=NOISE, help="of a sample of a ramp")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    before = calibrate()
+    truths = applications(options.applications, catalogue([p.name for p in PLATFORMS], seed=SEED))
+    ramps = [
+        compare(name, ramp, truths, options.noise)
+        for name, ramp in (("fixed steps", fixed_ramp), ("sequential", find_threshold))
+    ]
+    kinds = [whole_runs(kind, truths) for kind in BUDGET_S]
+    ticks = [at_once(count, truths) for count in AT_ONCE if count <= len(truths)]
+    after = calibrate()
+    if options.json:
+        body = {
+            "ramps": [asdict(row) for row in ramps],
+            "kinds": [asdict(row) for row in kinds],
+            "ticks": [asdict(row) for row in ticks],
+            "calibration_ms": [before, after],
+        }
+        json.dump(body, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+        return 0
+    for lines in (_ramp_lines(ramps), _kind_lines(kinds), _tick_lines(ticks)):
+        sys.stdout.write("\n".join(lines) + "\n\n")
+    sys.stdout.write(calibration_line(before, after) + "\n")
+    return 0
+
+
+def _ramp_lines(rows: Sequence[RampFigures]) -> Iterator[str]:
+    yield "ramp         seconds  rms error   bias    p90  in 90 % interval  missing   CPU"
+    for row in rows:
+        yield (
+            f"{row.ramp:12} {row.seconds:7.1f} {row.rms_error:10.2f} {row.bias:6.2f} "
+            f"{row.p90_error:6.2f} {row.covered:16.1%} {row.missing:9.2%} {row.cpu_us:4.0f} µs"
+        )
+
+
+def _kind_lines(rows: Sequence[KindFigures]) -> Iterator[str]:
+    yield "kind              budget  seconds  most  sources  cells  missing  failed  error   CPU"
+    for row in rows:
+        yield (
+            f"{row.kind:17} {row.budget_s:5.0f} s {row.seconds:8.1f} {row.most_seconds:5.0f} "
+            f"{row.sources:8.1f} {row.cells:6.1f} {row.missing:8.2f} {row.failed:7.1%} "
+            f"{row.score_error:6.2f} {row.cpu_ms:5.1f} ms"
+        )
+
+
+def _tick_lines(rows: Sequence[TickFigures]) -> Iterator[str]:
+    yield f"begun at once  ticks of {TICK_S:.0f} cluster s   mean   worst"
+    for row in rows:
+        yield f"{row.at_once:13} {row.ticks:22} {row.mean_ms:6.1f} {row.worst_ms:7.1f} ms"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

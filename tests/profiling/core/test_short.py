@@ -1,0 +1,63 @@
+"""Jobs that would be over before they were known are not profiled."""
+
+import pytest
+
+from apps.profiling.core.plan import BUDGET_S
+from apps.profiling.core.short import BYTES_PER_S, skips_profiling
+from apps.workloads.core.targets import (
+    BestEffort,
+    CompletionTime,
+    InstructionRate,
+    Target,
+    ThroughputLatency,
+)
+
+SERVICE = ThroughputLatency(100.0, 0.01)
+RATE = InstructionRate(1e9)
+SMALL, LARGE = int(BYTES_PER_S * 45.0), int(BYTES_PER_S * 45.0) + 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "duration_s", "input_bytes", "expected"),
+    [
+        # declared to end within the budget of the kind, whatever its target
+        ("batch", BestEffort(), 45.0, 0, True),
+        ("batch", BestEffort(), 45.1, 0, False),
+        ("latency_critical", SERVICE, 120.0, 0, True),
+        ("latency_critical", SERVICE, 121.0, 0, False),
+        ("single_node", RATE, 60.0, 0, True),
+        ("single_node", RATE, 61.0, 0, False),
+        ("batch", BestEffort(), 0.0, LARGE, True),
+        # to be complete within the budget
+        ("analytics", CompletionTime(90.0), None, LARGE, True),
+        ("analytics", CompletionTime(90.1), None, LARGE, False),
+        ("analytics", CompletionTime(5.0), 3600.0, 0, True),
+        # nothing promised and little to do
+        ("batch", BestEffort(), None, SMALL, True),
+        ("batch", BestEffort(), None, LARGE, False),
+        ("batch", BestEffort(), 3600.0, SMALL, True),
+        # a target is kept by knowing the application, however little there is to do
+        ("analytics", CompletionTime(1000.0), None, 1, False),
+        ("single_node", RATE, None, 1, False),
+        # nothing said of its length
+        ("batch", BestEffort(), None, 0, False),
+        ("latency_critical", SERVICE, None, 0, False),
+    ],
+)
+def test_a_job_shorter_than_its_profiling_skips_it(
+    kind: str, target: Target, duration_s: float | None, input_bytes: int, *, expected: bool
+) -> None:
+    found = skips_profiling(kind, target, duration_s=duration_s, input_bytes=input_bytes)
+    assert found is expected
+
+
+@pytest.mark.parametrize("kind", sorted(BUDGET_S))
+@pytest.mark.parametrize(("budget_s", "expected"), [(10.0, True), (9.9, False)])
+def test_another_budget_moves_the_line(kind: str, budget_s: float, *, expected: bool) -> None:
+    target = CompletionTime(10.0)
+    assert skips_profiling(kind, target, budget_s=budget_s) is expected
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match="kind must be one of"):
+        skips_profiling("poetry", BestEffort())
