@@ -55,7 +55,8 @@ class ProfilingRunSerializer(serializers.Serializer[Any]):
     started_seconds = serializers.FloatField(allow_null=True)
     finished_seconds = serializers.FloatField(allow_null=True)
     budget_seconds = serializers.FloatField(
-        allow_null=True, help_text="Cluster seconds within which the last source is begun."
+        allow_null=True,
+        help_text="Cluster seconds it may take: no source is begun that would end later.",
     )
     expected_seconds = serializers.FloatField(
         allow_null=True, help_text="Cluster seconds it is expected to take from its start."
