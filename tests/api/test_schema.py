@@ -118,6 +118,12 @@ def world(db: None, operator: User, as_user: Speak) -> dict[str, Any]:
     }
 
 
+def address(path: str, world: dict[str, Any]) -> str:
+    """Put ids, and the key of what the address is about, into an address."""
+    by_key = {"applications": "hadoop-17", "servers": "srv-1"}
+    return path.format(**{**world, "key": by_key.get(path.split("/")[3], "")})
+
+
 def check_answer(path: str, method: str, status: int, body: Any) -> None:
     """Hold an answer against the schema of its operation."""
     response = schema()["paths"][path][method]["responses"][str(status)]
@@ -139,13 +145,15 @@ READS = sorted(
 
 @pytest.mark.parametrize("path", READS)
 def test_what_is_read_is_what_the_schema_says(path: str, world: dict[str, Any]) -> None:
-    by_key = {"applications": "hadoop-17", "servers": "srv-1"}
-    key = by_key.get(path.split("/")[3], "")
-    response = world["api"].get(path.format(**{**world, "key": key}))
+    response = world["api"].get(address(path, world))
     assert response.status_code == 200, response.content
     check_answer(path, "get", 200, response.json())
 
 
+CORRECTION = {
+    "cells": [{"matrix": "caused", "column": "l1i", "value": 20}],
+    "reason": "measured on the bench",
+}
 WRITES = [
     ("/api/v1/jobs/", JOB, 201),
     ("/api/v1/batches/", {"items": [JOB]}, 202),
@@ -156,6 +164,7 @@ WRITES = [
     ("/api/v1/servers/{key}/drain/", None, 200),
     ("/api/v1/stream/tickets/", None, 201),
     ("/api/v1/revisions/", None, 202),
+    ("/api/v1/applications/{key}/overrides/", CORRECTION, 201),
 ]
 
 
@@ -163,7 +172,7 @@ WRITES = [
 def test_what_writes_answer_is_what_the_schema_says(
     path: str, body: Any, status: int, world: dict[str, Any]
 ) -> None:
-    response = world["api"].post(path.format(**{**world, "key": "srv-1"}), body)
+    response = world["api"].post(address(path, world), body)
     assert response.status_code == status, response.content
     check_answer(path, "post", status, response.json())
 

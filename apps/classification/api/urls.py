@@ -1,6 +1,6 @@
 """Addresses of classification."""
 
-from apps.classification.api import matrix_views, revision_views, views
+from apps.classification.api import matrix_views, override_views, revision_views, views
 from apps.common.routes import route
 
 urlpatterns = [
@@ -28,5 +28,15 @@ urlpatterns = [
         "applications/<path:key>/prediction-errors/",
         views.PredictionErrorList.as_view(),
         "api-application-prediction-errors",
+    ),
+    *route(
+        "applications/<path:key>/overrides/",
+        override_views.OverrideList.as_view(),
+        "api-application-overrides",
+    ),
+    *route(
+        "applications/<path:key>/overrides/<uuid:override_id>/",
+        override_views.OverrideDetail.as_view(),
+        "api-application-override",
     ),
 ]

@@ -7,7 +7,12 @@ from apps.classification.services.folding import (
     repair_waiting,
     request_folds,
 )
-from apps.classification.services.overrides import set_overrides, withdraw_overrides
+from apps.classification.services.overrides import (
+    NewOverride,
+    check_overrides,
+    set_overrides,
+    withdraw_overrides,
+)
 from apps.classification.services.reclassification import (
     begin_reclassification,
     open_reclassification,
@@ -16,7 +21,9 @@ from apps.classification.services.reclassification import (
 from apps.classification.services.revisions import evaluate_revision, retrain, store_library
 
 __all__ = [
+    "NewOverride",
     "begin_reclassification",
+    "check_overrides",
     "classify",
     "classify_again",
     "evaluate_revision",

@@ -1,8 +1,8 @@
 """Corrections by hand: cells that somebody knows better than any measurement."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from django.db import transaction
@@ -18,6 +18,11 @@ from apps.inventory.selectors import cluster_now
 from apps.operations.services import NewEvent, record_events
 from apps.profiling.services import lock_applications
 from apps.workloads.models import Application
+
+# beyond these nothing was ever measured, and products of cells must stay finite
+_RATES: Final = (1e-6, 1e18)
+_RATIOS: Final = (1e-6, 1e6)
+_SCORES: Final = (0.0, 100.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +67,22 @@ def set_overrides(
             )
             for cell in cells
         )
-        _changed(application, "application.overridden", cells=len(made))
+        _changed(application, "application.overridden", made, by=by, reason=reason)
     return made
 
 
-def withdraw_overrides(application_id: UUID, override_ids: Sequence[UUID]) -> int:
+def withdraw_overrides(
+    application_id: UUID, override_ids: Sequence[UUID], *, by: UUID | None = None
+) -> int:
     """Let measurements speak again; returns how many overrides were in force."""
     with transaction.atomic():
         (application,) = lock_applications([application_id])
-        withdrawn = (
-            _in_force(application)
-            .filter(id__in=list(override_ids))
-            .update(withdrawn_at=timezone.now())
-        )
+        withdrawn = list(_in_force(application).filter(id__in=list(override_ids)).order_by("id"))
         if withdrawn:
-            _changed(application, "application.override_withdrawn", cells=withdrawn)
-    return withdrawn
+            ids = [row.pk for row in withdrawn]
+            Override.objects.filter(id__in=ids).update(withdrawn_at=timezone.now())
+            _changed(application, "application.override_withdrawn", withdrawn, by=by)
+    return len(withdrawn)
 
 
 def check_overrides(cells: Sequence[NewOverride]) -> None:
@@ -113,28 +118,41 @@ def _problems(
         found.append(
             ("column", "unknown", f"{cell.matrix} has no column {cell.column!r}; it has {known}")
         )
-    if cell.matrix.scale is Scale.SCORE:
-        if not 0.0 <= cell.value <= 100.0:
-            found.append(("value", "out_of_range", f"must lie in 0-100, got {cell.value}"))
-    elif not (math.isfinite(cell.value) and cell.value > 0.0):
-        found.append(("value", "out_of_range", f"must be positive and finite, got {cell.value}"))
+    low, high = _bounds(cell.matrix)
+    if not low <= cell.value <= high:
+        found.append(
+            ("value", "out_of_range", f"must lie in {low:g}-{high:g}, got {cell.value:g}")
+        )
     return found
+
+
+def _bounds(matrix: MatrixName) -> tuple[float, float]:
+    if matrix is MatrixName.BASE_RATE:
+        return _RATES
+    return _SCORES if matrix.scale is Scale.SCORE else _RATIOS
 
 
 def _in_force(application: Application) -> QuerySet[Override]:
     return Override.objects.filter(application=application, withdrawn_at__isnull=True)
 
 
-def _changed(application: Application, kind: str, *, cells: int) -> None:
+def _changed(
+    application: Application,
+    kind: str,
+    rows: Sequence[Override],
+    *,
+    by: UUID | None,
+    reason: str = "",
+) -> None:
     if selectors.current_profile_ids([application.id]):
         request_folds([application.id])
+    data = {
+        "name": application.name,
+        "cells": [f"{row.matrix}[{row.column}]" for row in rows],
+        "by": None if by is None else str(by),
+    }
+    if reason:
+        data["reason"] = reason
     record_events(
-        [
-            NewEvent(
-                topic="applications",
-                kind=kind,
-                subject=str(application.id),
-                data={"name": application.name, "cells": cells},
-            )
-        ]
+        [NewEvent(topic="applications", kind=kind, subject=str(application.id), data=data)]
     )
