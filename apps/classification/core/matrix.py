@@ -97,11 +97,20 @@ class Matrix:
         ------
         ValueError : the matrix lacks one of the columns.
         """
+        picked = self.at(columns)
+        return picked[~np.isnan(picked).all(axis=1)]
+
+    def at(self, columns: tuple[str, ...]) -> Floats:
+        """(n, len(columns)) all rows at these columns, in their order.
+
+        Raises
+        ------
+        ValueError : the matrix lacks one of the columns.
+        """
         missing = [column for column in columns if column not in self.columns]
         if missing:
             raise ValueError(f"{self.name} has no column {', '.join(missing)}")
-        picked = self.values[:, [self.columns.index(column) for column in columns]]
-        return picked[~np.isnan(picked).all(axis=1)]
+        return self.values[:, [self.columns.index(column) for column in columns]]
 
 
 def from_cells(

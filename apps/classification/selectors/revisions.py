@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from django.db.models import Max, Q, QuerySet
 
-from apps.classification.core.assemble import Library, model_of
+from apps.classification.core.assemble import POOLS, Library, model_of, pooled
 from apps.classification.core.cells import Cells, KnownCell, SourceCode, read, training
 from apps.classification.core.estimators import DEFAULT
 from apps.classification.core.matrix import MatrixName
@@ -38,9 +38,11 @@ def current_library() -> Library:
 def warm_up() -> None:
     """Read the revision in force and fit its estimators, so that the next fold need not."""
     if current_number() is not None:
-        for name, matrix in current_library().matrices.items():
-            if matrix.rows:
-                model_of(DEFAULT, name.scale, matrix.rows_at(matrix.columns))
+        library = current_library()
+        platforms = library.matrices[MatrixName.HETEROGENEITY].columns
+        for pool in POOLS:
+            if all(library.matrices[name].rows for name in pool):
+                model_of(DEFAULT, pool[0].scale, pooled(library, pool, platforms))
 
 
 def current_columns() -> dict[MatrixName, tuple[str, ...]]:

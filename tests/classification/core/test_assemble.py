@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from apps.classification.core.assemble import Library, assemble
+from apps.classification.core.assemble import Library, assemble, pooled
 from apps.classification.core.estimators import EmptyLibraryError
 from apps.classification.core.matrix import Cell, MatrixName, columns_of, from_cells
 from apps.classification.core.profile import HALF_WIDTH_90
@@ -89,3 +91,26 @@ def test_an_unknown_estimator_is_named() -> None:
 def test_an_empty_library_is_an_error() -> None:
     with pytest.raises(EmptyLibraryError):
         assemble("x", "batch", [], library(rows=0), platforms=PLATFORMS)
+
+
+def test_what_an_application_causes_tells_what_it_tolerates() -> None:
+    # tolerated falls as caused rises, both by the latent number: 15 points down at one source of
+    # one matrix are 15 points up at every source of the other
+    caused = [cell for cell in CELLS if cell.matrix != MatrixName.TOLERATED]
+    quiet = [replace(c, value=10.0) if c.matrix == MatrixName.CAUSED else c for c in caused]
+    plain = assemble("kmeans", "analytics", caused, library(), platforms=PLATFORMS)
+    other = assemble("kmeans", "analytics", quiet, library(), platforms=PLATFORMS)
+    assert not other.tolerated_measured.any()
+    assert (other.tolerated - plain.tolerated).mean() > 10.0
+
+
+def test_an_application_that_one_matrix_of_a_pool_lacks_still_counts_in_the_other() -> None:
+    full = library()
+    caused = full.matrices[MatrixName.CAUSED]
+    half = replace(caused, rows=caused.rows[:12], values=caused.values[:12])
+    mixed = Library(4, {**full.matrices, MatrixName.CAUSED: half})
+    rows = pooled(mixed, (MatrixName.TOLERATED, MatrixName.CAUSED), PLATFORMS)
+    assert rows.shape == (24, 20)
+    assert (~np.isnan(rows)).sum() == 24 * 10 + 12 * 10
+    profile = assemble("kmeans", "analytics", CELLS, mixed, platforms=PLATFORMS)
+    assert np.isfinite(profile.tolerated).all()
