@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -18,10 +18,13 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 
 from apps.classification import selectors as classification
+from apps.classification.core.estimators import EmptyLibraryError
 from apps.classification.core.profile import Profile
+from apps.classification.selectors.typical import typical_profile
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_clock
 from apps.profiling import services as profiling
+from apps.profiling.core.short import skips_profiling
 from apps.scheduling.core import registry
 from apps.scheduling.core.ask import CLOSED, cluster_facts, is_only_closed, request_of, size_of
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
@@ -52,22 +55,42 @@ LOOKS_PER_S: Final = 200.0  # waiting jobs an agent looks at again each second
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """A job and what is believed of its application; without an id, of any application."""
+
+    job: ClaimedJob
+    profile_id: UUID | None
+    profile: Profile
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Ready:
     """A job that has its size."""
 
     job: ClaimedJob
-    profile_id: UUID
+    profile_id: UUID | None
+    profile: Profile
     sized: Sized
     request: Request
     topology: Topology  # that the request is about
+
+
+class _Decider(NamedTuple):
+    """A policy, and the name under which it decides."""
+
+    policy: Policy
+    me: Agent
 
 
 class SchedulingAgent:
     """One agent of one process."""
 
     def __init__(self, name: str, *, policy: Policy, rng: np.random.Generator) -> None:
-        self.me = Agent(name, policy.name, policy.version, settings.BERTH_VERSION)
-        self._policy, self._rng = policy, rng
+        self._default, self._short = (
+            _Decider(one, Agent(name, one.name, one.version, settings.BERTH_VERSION))
+            for one in (policy, registry.make(registry.SHORT))
+        )
+        self.me, self._rng = self._default.me, rng
         self._cluster = ClusterCopy()
         self._profiles: dict[UUID, Profile] = {}
         self._one_unit = 0
@@ -104,12 +127,36 @@ class SchedulingAgent:
             claimed, cluster_s=clock.at(time.time()), start_delay_s=START_DELAY_S * clock.speed
         )
         known = classification.current_profile_ids({job.application_id for job in jobs})
-        unprofiled = self._profile([job for job in jobs if job.application_id not in known])
+        new = [job for job in jobs if job.application_id not in known]
+        short = self._short_jobs(new) if new else []
+        alone = {one.job.id for one in short}
+        unprofiled = self._profile([job for job in new if job.id not in alone])
         self._load(known.values())
         ready, refused = self._size(
-            [(job, known[job.application_id]) for job in jobs if job.application_id in known]
+            [
+                _Known(job, known[job.application_id], self._profiles[known[job.application_id]])
+                for job in jobs
+                if job.application_id in known
+            ]
         )
-        self._refuse(unprofiled + refused + self._place(ready))
+        self._refuse(unprofiled + refused + self._place(ready, self._default), self._default)
+        self._refuse(self._place(short, self._short), self._short)
+
+    def _short_jobs(self, jobs: Sequence[ClaimedJob]) -> list[_Ready]:
+        """Pick the jobs of unknown applications that are over before profiling would be (P9).
+
+        They are sized by what is typical of all applications. Where that does not keep their
+        target they are profiled: no job is refused on a guess.
+        """
+        short = [job for job in jobs if _is_short(job)]
+        if not short or self._cluster.follow().topology.server_id.size == 0:
+            return []
+        try:
+            typical = [_Known(job, None, typical_profile(job.kind)) for job in short]
+        except (classification.NoLibraryError, EmptyLibraryError):
+            return []
+        ready, _ = self._size(typical)
+        return ready
 
     def _profile(self, jobs: Sequence[ClaimedJob]) -> list[Refusal]:
         """Send jobs of unknown applications to profiling, and see that somebody profiles them."""
@@ -130,12 +177,11 @@ class SchedulingAgent:
         if wanted:
             self._profiles |= classification.profiles(wanted)
 
-    def _size(self, jobs: Sequence[tuple[ClaimedJob, UUID]]) -> tuple[list[_Ready], list[Refusal]]:
+    def _size(self, jobs: Sequence[_Known]) -> tuple[list[_Ready], list[Refusal]]:
         snapshot = self._cluster.follow().snapshot()
         facts: dict[tuple[str, ...], ClusterFacts] = {}
         ready, refused = [], []
-        for job, profile_id in jobs:
-            profile = self._profiles[profile_id]
+        for job, profile_id, profile in ((k.job, k.profile_id, k.profile) for k in jobs):
             if profile.platforms not in facts:
                 facts[profile.platforms] = cluster_facts(snapshot, profile.platforms)
             sized = size_of(job.ask, profile, facts[profile.platforms])
@@ -146,10 +192,12 @@ class SchedulingAgent:
                     refused.append(_infeasible(job, profile_id, sized, is_closed=is_closed))
                     continue
                 sized = late
+            # ranks check what sampling promises, which is about the default policy
+            is_measured = profile_id is not None and self._is_measured(sized)
             request = request_of(
-                job.ask, profile, sized, snapshot.topology, measure_rank=self._is_measured(sized)
+                job.ask, profile, sized, snapshot.topology, measure_rank=is_measured
             )
-            ready.append(_Ready(job, profile_id, sized, request, snapshot.topology))
+            ready.append(_Ready(job, profile_id, profile, sized, request, snapshot.topology))
         return ready, refused
 
     def _is_measured(self, sized: Sized) -> bool:
@@ -158,7 +206,7 @@ class SchedulingAgent:
         self._one_unit += 1
         return self._one_unit % RANK_ONE_IN == 0
 
-    def _place(self, ready: Sequence[_Ready]) -> list[Refusal]:
+    def _place(self, ready: Sequence[_Ready], by: _Decider) -> list[Refusal]:
         refused: list[Refusal] = []
         for attempt in range(RETRIES + 1):
             if not ready:
@@ -166,7 +214,7 @@ class SchedulingAgent:
             copy = self._cluster.follow()
             ready = [self._fitted(one, copy.topology) for one in ready]
             begun = time.perf_counter()
-            outcomes = self._policy.place(copy.snapshot(), [r.request for r in ready], self._rng)
+            outcomes = by.policy.place(copy.snapshot(), [r.request for r in ready], self._rng)
             elapsed_s = (time.perf_counter() - begun) / len(ready)
             proposals = []
             for one, outcome in zip(ready, outcomes, strict=True):
@@ -176,7 +224,7 @@ class SchedulingAgent:
                     proposals.append(self._proposal(one, outcome, elapsed_s, attempt))
             if not proposals:
                 return refused
-            won, lost = commit(proposals, agent=self.me)
+            won, lost = commit(proposals, agent=by.me)
             logger.debug("%d of %d placements won", len(won), len(proposals))
             again = {entry.proposal.job.id for entry in lost if not entry.is_gone}
             if attempt == RETRIES:
@@ -188,9 +236,8 @@ class SchedulingAgent:
         """Ask anew where servers came since the request was made: it knows platforms by index."""
         if one.topology is topology:
             return one
-        profile = self._profiles[one.profile_id]
         request = request_of(
-            one.job.ask, profile, one.sized, topology, measure_rank=one.request.measure_rank
+            one.job.ask, one.profile, one.sized, topology, measure_rank=one.request.measure_rank
         )
         return replace(one, request=request, topology=topology)
 
@@ -206,20 +253,29 @@ class SchedulingAgent:
             retries=attempt,
         )
 
-    def _refuse(self, refused: Sequence[Refusal]) -> None:
+    def _refuse(self, refused: Sequence[Refusal], by: _Decider) -> None:
         topology = self._cluster.copy.topology
         servers = topology.server_id.size
         hopeless = [r for r in refused if r.reason in _HOPELESS]
-        refuse_for_good(hopeless, agent=self.me, servers=servers, topology=topology)
+        refuse_for_good(hopeless, agent=by.me, servers=servers, topology=topology)
         waiting = [r for r in refused if r.reason not in _HOPELESS]
         if not waiting:
             return
         # a long queue is looked at less often: every look costs a sizing and an update
         delay_s = min(MOST_DELAY_S, max(LEAST_DELAY_S, waiting_jobs() / LOOKS_PER_S))
-        note_refusals(waiting, agent=self.me, servers=servers, topology=topology, delay_s=delay_s)
+        note_refusals(waiting, agent=by.me, servers=servers, topology=topology, delay_s=delay_s)
 
 
 _HOPELESS: Final = frozenset({Reason.INFEASIBLE_TARGET, Reason.INVALID, Reason.UNCLASSIFIABLE})
+
+
+def _is_short(job: ClaimedJob) -> bool:
+    return skips_profiling(
+        job.kind,
+        job.ask.target,
+        duration_s=job.duration_s,
+        input_bytes=int(job.ask.input_bytes),
+    )
 
 
 def _late(job: ClaimedJob, profile: Profile, facts: ClusterFacts) -> Sized | None:
@@ -252,7 +308,7 @@ def _unmeasurable(job: ClaimedJob) -> Refusal:
 
 
 def _infeasible(
-    job: ClaimedJob, profile_id: UUID, sized: Infeasible, *, is_closed: bool
+    job: ClaimedJob, profile_id: UUID | None, sized: Infeasible, *, is_closed: bool
 ) -> Refusal:
     best = f"; the best would be {sized.units} units of {sized.platform}" if sized.platform else ""
     reason = Reason.INFEASIBLE_TARGET if sized.platform else Reason.NO_MATCHING_SERVER

@@ -116,23 +116,29 @@ class ClaimedJob:
 
     Attributes
     ----------
+    kind : of its application
     submitted_s : cluster seconds
     tries : decisions since it was queued
+    duration_s : cluster seconds after which it ends whatever its work; None = not declared
     """
 
     id: UUID
     name: str
     project_id: UUID
     application_id: UUID
+    kind: str
     submitted_s: float
     tries: int
+    duration_s: float | None
     ask: Ask
 
 
 _CLAIMED: Final = """
-SELECT id, name, project_id, application_id, submitted_s, tries, target, constraints, input_bytes,
-       tasks_total, units_requested, gang, unit_memory_bytes, unit_network_bps, unit_storage_bytes
-FROM workloads_job WHERE id = ANY(%s) ORDER BY priority DESC, created_at, id
+SELECT j.id, j.name, j.project_id, j.application_id, a.kind, j.submitted_s, j.tries, j.duration_s,
+       j.target, j.constraints, j.input_bytes, j.tasks_total, j.units_requested, j.gang,
+       j.unit_memory_bytes, j.unit_network_bps, j.unit_storage_bytes
+FROM workloads_job j JOIN workloads_application a ON a.id = j.application_id
+WHERE j.id = ANY(%s) ORDER BY j.priority DESC, j.created_at, j.id
 """
 
 
@@ -153,16 +159,18 @@ def claimed_jobs(
 
 
 def _claimed(row: tuple[Any, ...], begins_s: float) -> ClaimedJob:
-    job, name, project, application, submitted_s, tries, target, constraints, *work = row
-    input_bytes, tasks, units, gang, memory, network, storage = work
+    job, name, project, application, kind, submitted_s, tries, duration_s, *work = row
+    target, constraints, input_bytes, tasks, units, gang, memory, network, storage = work
     where = json.loads(constraints)
     return ClaimedJob(
         id=job,
         name=name,
         project_id=project,
         application_id=application,
+        kind=kind,
         submitted_s=submitted_s,
         tries=tries,
+        duration_s=duration_s,
         ask=Ask(
             job=str(job),
             target=read_target(json.loads(target)),

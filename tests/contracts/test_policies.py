@@ -55,7 +55,7 @@ def test_the_registry_names_what_it_makes(policy: Policy) -> None:
 def test_an_unknown_name_is_answered_with_those_there_are() -> None:
     with pytest.raises(
         UnknownPolicyError,
-        match="least_loaded, quietest, random, tarcil, tarcil_monotone, tarcil_printed",
+        match="least_loaded, quietest, random, roomiest, tarcil, tarcil_monotone, tarcil_printed",
     ):
         make("fifo")
 

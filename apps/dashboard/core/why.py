@@ -148,6 +148,7 @@ def _how(policy: str) -> str:
         "tarcil": "the closest match to what it needs",
         "least_loaded": "the least loaded that fits",
         "random": "drawn at random",
+        "roomiest": "on servers with much room and quiet neighbours, drawn at random",
     }.get(policy, f"chosen by {policy}")
 
 

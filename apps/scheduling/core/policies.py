@@ -193,6 +193,23 @@ def at_random() -> Assembled:
     )
 
 
+def roomiest() -> Assembled:
+    """Random servers among those with the most free resources and least caused interference (P9).
+
+    For short jobs of applications nobody knows: it looks at what their neighbours cause, which is
+    known, and at nothing of the job itself. Source: Paragon §3.5.
+    """
+    return Assembled(
+        "roomiest",
+        1,
+        # a few servers drawn from the best fifth
+        sample=samplers.roomiest,
+        near=samplers.roomiest,
+        # which of their units is all the same
+        score=scorers.coin,
+    )
+
+
 def sample_count(request: Request, eligibility: Eligibility) -> int:
     """R·m candidates, R alone where neighbours are examined anyway; at most all there are."""
     units = 1 if request.locality else request.units

@@ -10,6 +10,7 @@ from apps.scheduling.core.fused import FusedTarcil
 from apps.scheduling.core.types import Policy
 
 DEFAULT: Final = "tarcil"
+SHORT: Final = "roomiest"  # for short jobs of applications nobody knows
 
 POLICIES: Final[dict[str, Callable[[], Policy]]] = {
     "tarcil": FusedTarcil,
@@ -18,6 +19,7 @@ POLICIES: Final[dict[str, Callable[[], Policy]]] = {
     "quietest": partial(FusedTarcil, "quietest", form=Form.QUIETEST),
     "least_loaded": policies.least_loaded,
     "random": policies.at_random,
+    "roomiest": policies.roomiest,
 }
 
 

@@ -4,9 +4,11 @@ Every sampler takes (board, request, eligibility, count, seed) and returns indic
 int64.
 """
 
+import math
+
 import numpy as np
 
-from apps.inventory.core.snapshot import Bools, Ints
+from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core import chance
 from apps.scheduling.core.board import Board
 from apps.scheduling.core.filters import Eligibility
@@ -14,6 +16,7 @@ from apps.scheduling.core.types import MAX_CANDIDATES, Request, Within
 
 DENSE = 32  # below one eligible unit in 32, listing them is cheaper than missing 31 draws
 CROWDED = 4  # drawing more than a quarter of them, too
+ROOMY = 0.2  # of the eligible servers: those a short job is thrown among
 
 
 def uniform(
@@ -70,6 +73,43 @@ def emptiest(
     near = np.zeros(topology.server_id.size, dtype=np.bool_)
     near[servers[order[: max(request.units, MAX_CANDIDATES)]]] = True
     return np.flatnonzero(_mask(board, eligibility) & near[topology.unit_server])
+
+
+def roomiest(
+    board: Board, request: Request, eligibility: Eligibility, count: int, seed: int
+) -> Ints:
+    """Free units of servers drawn from those with the most free resources and least interference.
+
+    Servers are ranked by the least free share among their cores, memory, network and storage, less
+    the mean pressure a free unit feels there as a share of 100; the first fifth is drawn from, and
+    as many more as hold the job's units. As many servers as wanted units are drawn uniformly, more
+    where these have too few. O(S log S).
+
+    Source: Paragon §3.5 (P9), which names both criteria but no weights: equal here.
+    """
+    topology = board.snapshot.topology
+    servers = np.flatnonzero(eligibility.servers)
+    order = servers[np.lexsort((chance.coins(seed, servers), -_roominess(board, servers)))]
+    holds = np.cumsum(eligibility.room[order])
+    enough = 1 + int(np.searchsorted(holds, min(request.units, holds[-1])))
+    pool = order[: max(enough, math.ceil(ROOMY * order.size))]
+    drawn = _shuffled(pool, pool.size, seed)
+    holds = np.cumsum(eligibility.room[drawn])
+    enough = 1 + int(np.searchsorted(holds, min(request.units, holds[-1])))
+    near = np.zeros(topology.server_id.size, dtype=np.bool_)
+    near[drawn[: max(enough, request.units)]] = True
+    return np.flatnonzero(_mask(board, eligibility) & near[topology.unit_server])
+
+
+def _roominess(board: Board, servers: Ints) -> Floats:
+    """(n,) least free share of these servers' resources, less the mean pressure there."""
+    topology = board.snapshot.topology
+    size = topology.server_units[servers]
+    shares = board.server_free[servers] / topology.server_capacity[servers]
+    free = np.minimum(board.free_count[servers] / size, shares.min(axis=1))
+    pressure = board.server_caused[servers].mean(axis=1) / np.maximum(size - 1, 1)
+    room: Floats = np.where(size > 1, free - pressure / 100.0, free)
+    return room
 
 
 def neighbourhoods(

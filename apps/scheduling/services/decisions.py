@@ -20,6 +20,7 @@ from apps.workloads.core.reasons import Reason
 _REASON_OF: Final = {
     "least_loaded": Reason.PLACED_LEAST_LOADED,
     "random": Reason.PLACED_AT_RANDOM,
+    "roomiest": Reason.PLACED_AT_RANDOM,
 }
 
 

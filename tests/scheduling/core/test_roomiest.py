@@ -1,0 +1,86 @@
+"""Where short jobs go: random servers among the roomiest and quietest (P9)."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from apps.inventory.core.snapshot import Snapshot
+from apps.scheduling.core.registry import make
+from apps.scheduling.core.types import Placed, Within
+from tests.scheduling.core.clusters import idle, request, topology
+
+SERVERS = 20
+CORES = 4
+
+
+def cluster(*, busy: int = 0, noisy: float = 0.0) -> Snapshot:
+    """Twenty servers of four cores; the first ten have so many units busy, and cause so much."""
+    snapshot = idle(topology((CORES,) * SERVERS))
+    free, caused = snapshot.unit_free.copy(), snapshot.server_caused.copy()
+    free.reshape(SERVERS, CORES)[:10, :busy] = False
+    caused[:10] = noisy
+    return replace(snapshot, unit_free=free, server_caused=caused)
+
+
+def servers(snapshot: Snapshot, *, times: int = 400, **asked: object) -> Counter[int]:
+    """How often each server is chosen for a job."""
+    policy, rng = make("roomiest"), np.random.default_rng(4)
+    found: Counter[int] = Counter()
+    for _ in range(times):
+        (outcome,) = policy.place(snapshot, [request(**asked)], rng)  # type: ignore[arg-type]
+        assert isinstance(outcome, Placed)
+        found.update(snapshot.topology.unit_server[outcome.units].tolist())
+    return found
+
+
+def test_servers_with_fewer_free_units_are_not_used() -> None:
+    assert min(servers(cluster(busy=1))) >= 10
+
+
+def test_servers_with_louder_jobs_are_not_used() -> None:
+    assert min(servers(cluster(noisy=60.0))) >= 10
+
+
+def test_interference_weighs_as_much_as_room() -> None:
+    # a quarter of the units busy costs 0.25; 75 points summed over three neighbours cost as much
+    louder = servers(_either(noise=90.0))
+    roomier = servers(_either(noise=60.0))
+    assert max(louder) < 10
+    assert min(roomier) >= 10
+
+
+def _either(*, noise: float) -> Snapshot:
+    """The first ten servers have one unit busy, the others cause so much in sum."""
+    snapshot = cluster(busy=1)
+    caused = snapshot.server_caused.copy()
+    caused[10:] = noise
+    return replace(snapshot, server_caused=caused)
+
+
+def test_among_equals_servers_are_drawn_evenly() -> None:
+    found = servers(cluster(), times=2000)
+    # 2,000 draws among 20: 100 each with a deviation of 9.7
+    assert len(found) == SERVERS
+    assert max(found.values()) < 100 + 5 * 9.7
+    assert min(found.values()) > 100 - 5 * 9.7
+
+
+def test_more_servers_are_drawn_from_where_the_best_fifth_is_too_small() -> None:
+    policy = make("roomiest")
+    (outcome,) = policy.place(
+        cluster(busy=1), [request(SERVERS * CORES - 10)], np.random.default_rng(1)
+    )
+    assert isinstance(outcome, Placed)
+    assert outcome.units.size == SERVERS * CORES - 10
+
+
+def test_units_that_must_share_a_server_do() -> None:
+    policy = make("roomiest")
+    (outcome,) = policy.place(
+        cluster(busy=1), [request(4, gang=True, locality=Within.SERVER)], np.random.default_rng(1)
+    )
+    assert isinstance(outcome, Placed)
+    found = set(cluster().topology.unit_server[outcome.units].tolist())
+    assert len(found) == 1
+    assert min(found) >= 10
