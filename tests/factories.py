@@ -320,6 +320,11 @@ def demo_platforms() -> tuple[str, ...]:
     return tuple(facts.name for facts in PLATFORMS)
 
 
+def platform_names() -> tuple[str, ...]:
+    """The platforms there are, highest-end first."""
+    return tuple(Platform.objects.order_by("rank").values_list("name", flat=True))
+
+
 def library(platforms: tuple[str, ...], *, seed: int = 2011, leave_out: str = "") -> int:
     """The library every profile starts from, measured on these platforms; its revision."""
     rows = {

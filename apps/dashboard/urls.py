@@ -4,6 +4,8 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
 from apps.dashboard.views import (
+    applications,
+    classification,
     decisions,
     figures,
     jobs,
@@ -30,6 +32,9 @@ urlpatterns = [
     path("map/layout.json", servers.map_layout, name="map-layout"),
     path("map/state.json", servers.map_state, name="map-state"),
     path("servers/<str:name>/", servers.server, name="server"),
+    path("applications/", applications.applications, name="applications"),
+    path("applications/<path:name>/", applications.application, name="application"),
+    path("classification/", classification.classification, name="classification"),
     path("decisions/", decisions.decisions, name="decisions"),
     path("decisions/<uuid:decision_id>/", decisions.decision, name="decision"),
     path("sampling/", decisions.sampling, name="sampling"),

@@ -26,6 +26,7 @@ from apps.inventory.models import (
 from apps.scheduling.models import Allocation, Decision
 from apps.workloads.models import Application, Job
 from tests import factories
+from tests.browser.classified import write_classification
 from tests.browser.recordings import (
     NOW_S,
     write_checks,
@@ -97,6 +98,7 @@ def build(*, servers: int = SERVERS, running: int = 70, seed: int = 11) -> World
     write_readings(machines, now, rng)
     write_events(jobs)
     write_checks(rng)
+    write_classification(apps, jobs, operator)
     shown = next(job for job in jobs if job.state == "running" and job.id in decisions)
     waiting = next(job for job in jobs if job.state == "queued")
     first = Allocation.objects.filter(job=shown).first()

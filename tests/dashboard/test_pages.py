@@ -13,9 +13,15 @@ from apps.accounts.models import Membership, User
 from tests import factories
 
 pytestmark = pytest.mark.django_db
-FIGURES = ["utilisation", "attainment", "queue", "decision-latency", "power", "quality"]
+FIGURES = [
+    *("utilisation", "attainment", "queue", "decision-latency", "power", "quality"),
+    *("matrix", "singular-values", "calibration", "revision-error"),
+]
 PASSWORD = "right-one-11"  # noqa: S105 - of people who exist in tests only
-PAGES = ["overview", "submit", "jobs", "map", "decisions", "sampling", "system"]
+PAGES = [
+    *("overview", "submit", "jobs", "map", "applications", "classification", "decisions"),
+    *("sampling", "system"),
+]
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -146,7 +146,9 @@ def _neighbour(space: Space, a: Floats, i: int, similarity: float) -> Neighbour:
     side = np.sign(space.concepts[k]) * np.sign(float(space.concepts[k] @ a))
     agreed = (np.sign(a) == side) & (np.sign(b) == side) & (side != 0)
     order = np.argsort(-np.abs(space.concepts[k]), kind="stable")
-    drivers = [Driver(*space.places[j], bool(a[j] > 0)) for j in order if agreed[j]]
+    drivers = [
+        Driver(*space.places[j], is_above=bool(a[j] > 0)) for j in map(int, order) if agreed[j]
+    ]
     return Neighbour(
         name=space.names[i],
         similarity=similarity,

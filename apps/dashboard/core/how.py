@@ -51,6 +51,57 @@ HOW: Final = {
         "counted; for services, the latency of a queue with Poisson queries (M/M/c). "
         "Intervals add the errors of the rate, of the curve and of the platform in squares."
     ),
+    "scale-up": (
+        "Work per second of so many units on one server of the highest-end platform, divided by "
+        "that of one unit. Filled points were measured in short runs, hollow ones are inferred "
+        "from them and from the applications that are known on every column; a whisker is the "
+        "90 % interval."
+    ),
+    "scale-out": (
+        "Work per second of so many servers divided by that many times one server's. Filled "
+        "points were measured in short runs, hollow ones are inferred; a whisker is the 90 % "
+        "interval."
+    ),
+    "platform-speed": (
+        "Work per second of one unit on each platform divided by that on the highest-end one. "
+        "Filled marks were measured in short runs, hollow ones are inferred, a diamond was set "
+        "by hand; a whisker is the 90 % interval."
+    ),
+    "interference": (
+        "Tolerated: a microbenchmark presses one resource harder and harder; the score is where "
+        "the application has lost 5 % of its performance. Caused: how hard one unit presses "
+        "others, on the same scale. Filled marks were measured, hollow ones are inferred; a "
+        "whisker is the 90 % interval."
+    ),
+    "matrix": (
+        "A row is an application, a column what may be measured of it. Solid cells were measured "
+        "(the weighted mean of all measurements of the cell), hatched ones are inferred by the "
+        "estimator from the rest of their row and from the other rows, diamonds were set by hand. "
+        "Rates and speed-ups have logarithmic colours; the base rate is coloured relative to the "
+        "median of its column."
+    ),
+    "singular-values": (
+        "Singular values of the fully known rows around their column means: logarithms of rates "
+        "and speed-ups, points of scores. Each is the strength of one similarity concept "
+        "(Paragon §3.2); its share of the variance is its square divided by the sum of squares."
+    ),
+    "calibration": (
+        "A fifth of the applications is hidden in turn except for two random cells each, and "
+        "inferred from the rest. A point is the share of the hidden cells that lie inside the "
+        "intervals of one level; on the diagonal intervals hold what they promise. Whiskers: 95 % "
+        "interval of the share (Wilson)."
+    ),
+    "revision-error": (
+        "When a revision has come into force, a fifth of its applications is hidden in turn "
+        "except for two random cells each, and inferred from the rest. Average, median and 90th "
+        "percentile are over applications, of the mean error of the hidden cells of each."
+    ),
+    "prediction-error": (
+        "Each point compares what a running job did with what its profile said it would do on "
+        "the units it had, given its neighbours. The band holds 90 % of the points if the "
+        "profile's own error is right. Drift is flagged by a two-sided cumulated sum of the "
+        "errors in standard deviations."
+    ),
 }
 HOW_ALIASES: Final = {"quality": "guarantee"}
 

@@ -5,6 +5,8 @@ Unit after a space, minus as "−", thousands with a comma.
 
 import math
 import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 DAY_S: Final = 86_400
@@ -157,6 +159,18 @@ def cluster_day(cluster_s: float) -> str:
     return f"day {int(cluster_s) // DAY_S + 1}, {cluster_time(cluster_s)}"
 
 
+def ago(at: datetime, *, now: datetime) -> str:
+    """Return a wall time relative to now up to an hour, then the clock, then the day, in UTC."""
+    passed = (now - at).total_seconds()
+    if passed < 1:
+        return "just now"
+    if passed < 3600:
+        return f"{int(passed)} s ago" if passed < 60 else f"{int(passed) // 60} min ago"
+    utc = at.astimezone(UTC)
+    same_day = now.astimezone(UTC).date() == utc.date()
+    return f"{utc:%H:%M} UTC" if same_day else f"{utc.day} {utc:%b %H:%M} UTC"
+
+
 def byte_size(size: float) -> str:
     """Bytes in the largest binary-free unit, e.g. "128 MB", "1.5 TB"."""
     for factor, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
@@ -214,6 +228,13 @@ def reason_text(code: str) -> str:
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Return a count with its noun, e.g. "1 job", "46 jobs"."""
     return f"{thousands(count)} {one if count == 1 else many or one + 's'}"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Return parts as one enumeration, e.g. "a, b and c"."""
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _number(target: dict[str, object], name: str, default: float = math.nan) -> float:

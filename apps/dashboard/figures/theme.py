@@ -25,6 +25,9 @@ TRACK: Final = "var(--bg-hover)"
 RULE: Final = "var(--rule-strong)"
 MET: Final = "var(--div-7)"
 MISSED: Final = "var(--div-1)"
+CLEAR: Final = "rgba(0,0,0,0)"
+# names of rows a little away from what stands beside them
+APART: Final = {"ticks": "outside", "ticklen": 6, "tickcolor": CLEAR}
 BAND_OPACITY: Final = "band"  # the page's: 0.14 in light, 0.20 in dark
 
 

@@ -45,10 +45,12 @@ RAIL = (
         RailItem("submit", "Submit", "submit", phone=True),
         RailItem("jobs", "Jobs", "jobs", pages=("job",), phone=True),
         RailItem("map", "Cluster map", "map", pages=("server",), phone=True),
+        RailItem("applications", "Applications", "apps", pages=("application",)),
     ),
     (
         RailItem("decisions", "Decisions", "decisions", pages=("decision",), phone=True),
         RailItem("sampling", "Sampling", "sampling"),
+        RailItem("classification", "Classification", "matrix"),
     ),
     (RailItem("system", "System", "admin"),),
 )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import template
+from django.utils import timezone
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
@@ -28,6 +29,8 @@ register.filter("byte_size", lambda value: words.byte_size(_float(value)))
 register.filter("reason_text", words.reason_text)
 register.filter("target_text", words.target_text)
 register.filter("short_id", lambda value: str(value)[:13])
+
+register.filter("ago", lambda at: words.ago(at, now=timezone.now()))
 
 STATE_ICONS = {
     "submitted": "st-submitted",
@@ -159,6 +162,20 @@ def share_bar(share: float, cls: str = "fa") -> SafeString:
         '<rect width="{}" height="8" class="{}"/></svg>',
         f"{44 * known:.1f}",
         cls,
+    )
+
+
+@register.simple_tag
+def source_mark(source: str) -> SafeString:
+    """How a cell is known: filled, hollow, or a diamond; a word stands beside it."""
+    shapes = {
+        "measured": '<circle cx="6" cy="6" r="4" class="fa"/>',
+        "inferred": '<circle cx="6" cy="6" r="3.5" class="sa hollow"/>',
+        "override": '<path d="M6 .5 11.5 6 6 11.5 .5 6z" class="f2 st"/>',
+    }
+    return format_html(
+        '<svg class="srcmark" viewBox="0 0 12 12" aria-hidden="true">{}</svg>',
+        mark_safe(shapes[str(source)]),  # noqa: S308 - constants
     )
 
 

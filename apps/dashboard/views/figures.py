@@ -1,29 +1,49 @@
 """Figures as JSON: the picture, its title, its table twin."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+from urllib.parse import quote
 
 from django.core.cache import cache
 from django.http import Http404, HttpRequest, HttpResponse
 
+from apps.classification.core.matrix import MatrixName
 from apps.dashboard.core import words
 from apps.dashboard.core.how import how_computed
 from apps.dashboard.figures import (
     attainment,
+    calibration,
     decision_latency,
     feasibility,
+    interference,
+    matrix_heatmap,
     performance,
+    platform_speed,
     power,
+    prediction_error,
     pressure,
     quality_cdf,
     queue,
+    revision_error,
+    scale_curve,
     server_history,
+    singular_values,
 )
 from apps.dashboard.figures import utilisation as utilisation_figure
-from apps.dashboard.selectors import decisions, jobs, overview, sampling, servers, utilisation
+from apps.dashboard.selectors import (
+    application,
+    classification,
+    decisions,
+    jobs,
+    overview,
+    sampling,
+    servers,
+    utilisation,
+)
 from apps.dashboard.views.access import asked_range, jobs_seen_by, page
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.feasibility import Feasibility
@@ -111,6 +131,61 @@ SOURCES: dict[str, Source] = {
 }
 
 
+def _named(request: HttpRequest) -> str:
+    """Return the application that a figure is about."""
+    return request.GET.get("application", "")
+
+
+CLASSIFICATION = "/api/v1/applications/{application}/classification/"
+SOURCES |= {
+    "scale-up": Source(
+        lambda request: application.matrix_row(_named(request), MatrixName.SCALE_UP),
+        scale_curve,
+        CLASSIFICATION,
+    ),
+    "scale-out": Source(
+        lambda request: application.matrix_row(_named(request), MatrixName.SCALE_OUT),
+        scale_curve,
+        CLASSIFICATION,
+    ),
+    "platform-speed": Source(
+        lambda request: application.matrix_row(_named(request), MatrixName.HETEROGENEITY),
+        platform_speed,
+        CLASSIFICATION,
+    ),
+    "interference": Source(
+        lambda request: application.interference(_named(request)),
+        interference,
+        CLASSIFICATION,
+    ),
+    "prediction-error": Source(
+        lambda request: application.prediction_errors(_named(request)),
+        prediction_error,
+        "/api/v1/applications/{application}/prediction-errors/",
+    ),
+    "matrix": Source(
+        lambda request: classification.heat(classification.asked(request.GET)),
+        matrix_heatmap,
+        "/api/v1/matrices/{matrix}/cells/",
+    ),
+    "singular-values": Source(
+        lambda request: classification.singular_values(classification.asked(request.GET)),
+        singular_values,
+        "/api/v1/matrices/{matrix}/",
+    ),
+    "calibration": Source(
+        lambda request: classification.calibration(classification.asked(request.GET)),
+        calibration,
+        "/api/v1/matrices/{matrix}/",
+    ),
+    "revision-error": Source(
+        lambda request: classification.revision_errors(classification.asked(request.GET)),
+        revision_error,
+        "/api/v1/revisions/",
+    ),
+}
+
+
 def _feasibility(text: str) -> Feasibility:
     """Return what any size of the job in the address would achieve.
 
@@ -138,12 +213,16 @@ def figure(request: HttpRequest, name: str) -> HttpResponse:
     key = f"dashboard.figure.{whose}.{name}?{request.GET.urlencode()}"
     body = cache.get(key)
     if body is None:
-        body = figure_json(source, source.read(request), how=how_computed(name))
+        body = figure_json(
+            source, source.read(request), how=how_computed(name), asked=request.GET.dict()
+        )
         cache.set(key, body, source.kept_s)
     return HttpResponse(body, content_type="application/json")
 
 
-def figure_json(source: Source, data: object, *, how: str = "") -> str:
+def figure_json(
+    source: Source, data: object, *, how: str = "", asked: Mapping[str, str] | None = None
+) -> str:
     """Title, subtitle, table and figure.
 
     The figure in Plotly's own JSON, whose arrays are typed blocks.
@@ -154,7 +233,14 @@ def figure_json(source: Source, data: object, *, how: str = "") -> str:
         "sub": source.draw.sub(data),
         "as_of": words.cluster_day(cluster_now()),
         "how": how,
-        "api": source.api,
+        "api": _address(source.api, asked or {}),
         "table": {"head": table.head, "rows": table.rows},
     }
     return f'{json.dumps(about)[:-1]}, "figure": {source.draw.figure(data).to_json()}}}'
+
+
+def _address(api: str, asked: Mapping[str, str]) -> str:
+    """Return the address of a call with what the figure was asked for in its places."""
+    for name in re.findall(r"{(\w+)}", api):
+        api = api.replace(f"{{{name}}}", quote(asked.get(name, ""), safe="/"))
+    return api

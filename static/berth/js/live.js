@@ -5,7 +5,8 @@
 const POLL_MS = 5000;
 const STALE_MS = 20000;
 const QUIET_MS = 10000; // a quiet stream: ages and clocks move all the same
-const EVENTS = ["job.updated", "decision.created", "server.updated", "application.updated", "operation.progress",
+const EVENTS = ["job.updated", "decision.created", "server.updated", "application.updated", "application.profiled",
+  "application.overridden", "application.override_withdrawn", "application.drifted", "revision.created", "operation.progress",
   "cluster.updated", "gap", "hello"];
 
 const conn = document.getElementById("conn");

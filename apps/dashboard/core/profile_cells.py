@@ -1,0 +1,84 @@
+"""A stored profile as cells with their provenance."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.classification.core.cells import Source
+from apps.classification.core.matrix import MatrixName
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileCell:
+    """What is believed of one column of one matrix, and on what grounds.
+
+    Attributes
+    ----------
+    low, high : ends of the 90 % interval
+    samples : measurements that were averaged; 0 = inferred
+    standard_error : in the unit of ``value``; NaN = inferred
+    at_s : cluster seconds of the newest measurement; NaN = inferred
+    """
+
+    matrix: MatrixName
+    column: str
+    value: float
+    low: float
+    high: float
+    source: Source
+    samples: int
+    standard_error: float
+    at_s: float
+
+
+Cells = Mapping[MatrixName, Sequence[ProfileCell]]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How much of a profile is known and not inferred."""
+
+    measured: int
+    by_hand: int
+    cells: int
+
+    @property
+    def share(self) -> float:
+        """Share of the cells that are known, in [0, 1]."""
+        return (self.measured + self.by_hand) / self.cells if self.cells else 0.0
+
+
+def read_cells(stored: Mapping[str, Any]) -> Cells:
+    """Cells of a profile's JSON, by matrix in the order of the columns."""
+    return {name: tuple(_row(name, stored[name.value])) for name in MatrixName}
+
+
+def known_in(cells: Cells) -> Known:
+    """Count what is known."""
+    sources = [cell.source for row in cells.values() for cell in row]
+    return Known(
+        measured=sources.count(Source.MEASURED),
+        by_hand=sources.count(Source.OVERRIDE),
+        cells=len(sources),
+    )
+
+
+def _row(name: MatrixName, part: Mapping[str, Sequence[Any]]) -> list[ProfileCell]:
+    columns = ("columns", "value", "low", "high", "source", "samples", "standard_error", "at_s")
+    return [
+        ProfileCell(
+            matrix=name,
+            column=column,
+            value=value,
+            low=low,
+            high=high,
+            source=Source(source),
+            samples=samples,
+            standard_error=math.nan if error is None else error,
+            at_s=math.nan if at_s is None else at_s,
+        )
+        for column, value, low, high, source, samples, error, at_s in zip(
+            *(part[key] for key in columns), strict=True
+        )
+    ]

@@ -1,0 +1,139 @@
+"""Whether intervals hold what they promise: nominal level against observed share."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from apps.dashboard.core import words
+from apps.dashboard.core.intervals import wilson
+from apps.dashboard.figures import theme
+from apps.dashboard.figures.theme import Table
+
+HEIGHT = 264
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibration:
+    """Hidden cells of one matrix at one revision.
+
+    Attributes
+    ----------
+    levels : (k,) promised, in (0, 1)
+    observed : (k,) share of the hidden cells inside the interval of that level
+    covered : share inside the 90 % intervals; NaN = not evaluated
+    cells, rows : that were hidden
+    """
+
+    levels: Floats
+    observed: Floats
+    covered: float
+    cells: int
+    rows: int
+    revision: int
+
+
+def title(data: Calibration) -> str:
+    """Return what the 90 % intervals hold."""
+    if math.isnan(data.covered):
+        return "Intervals not checked yet"
+    return (
+        f"90 % intervals hold {words.percent(data.covered, 0)} of "
+        f"{words.plural(data.cells, 'hidden cell')}"
+    )
+
+
+def sub(data: Calibration) -> str:
+    """Return what is measured."""
+    if math.isnan(data.covered):
+        return f"Revision {data.revision} is tried out in the background"
+    return (
+        f"Share of hidden cells inside intervals of each level, "
+        f"{words.plural(data.rows, 'application')} hidden in turn"
+    )
+
+
+def table(data: Calibration) -> Table:
+    """Every level."""
+    return Table(
+        ("Promised", "Observed", "95 % interval of the share"),
+        tuple(
+            (words.percent(float(level), 0), words.percent(float(share)), _ends(data, share))
+            for level, share in zip(data.levels, data.observed, strict=True)
+        ),
+    )
+
+
+def figure(data: Calibration) -> go.Figure:
+    """Points against the diagonal."""
+    axis = {
+        "range": [0, 1.02],
+        "tickvals": [0, 0.25, 0.5, 0.75, 1],
+        "ticktext": ["0", "25", "50", "75", "100 %"],
+        "showgrid": True,
+        "fixedrange": True,
+    }
+    x_axis = {**axis, "title": {"text": "promised level"}}
+    if math.isnan(data.covered):
+        return theme.empty(HEIGHT, "Not checked yet", x=x_axis, y=axis)
+    chart = go.Figure(
+        layout=theme.layout(
+            HEIGHT,
+            margin={"l": 40, "r": 16, "t": 22, "b": 36},
+            xaxis=x_axis,
+            yaxis=axis,
+            hovermode="closest",
+        )
+    )
+    chart.add_annotation(theme.axis_name("hidden cells inside"))
+    chart.add_shape(
+        type="line",
+        x0=0,
+        y0=0,
+        x1=1,
+        y1=1,
+        line={"color": theme.TEXT_2, "width": 1, "dash": "dot"},
+    )
+    chart.add_annotation(
+        theme.note(
+            "as promised",
+            x=0.3,
+            y=0.3,
+            xanchor="left",
+            yanchor="top",
+            xshift=6,
+            font={"color": theme.TEXT_2},
+        )
+    )
+    chart.add_scatter(
+        x=np.round(data.levels, 3),
+        y=np.round(data.observed, 4),
+        mode="lines+markers",
+        line={"color": theme.ACCENT, "width": 1.5},
+        marker={"color": theme.ACCENT, "size": 7},
+        error_y=_whiskers(data),
+        hovertemplate="<b>%{y:.1%}</b> inside the %{x:.0%} intervals<extra></extra>",
+    )
+    return chart
+
+
+def _whiskers(data: Calibration) -> dict[str, object]:
+    ends = [wilson(round(share * data.cells), data.cells) for share in data.observed.tolist()]
+    pairs = list(zip(ends, data.observed.tolist(), strict=True))
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [round(max(0.0, high - share), 4) for (_, high), share in pairs],
+        "arrayminus": [round(max(0.0, share - low), 4) for (low, _), share in pairs],
+        "width": 3,
+        "thickness": 1,
+        "color": theme.TEXT_2,
+    }
+
+
+def _ends(data: Calibration, share: float) -> str:
+    low, high = wilson(round(float(share) * data.cells), data.cells)
+    return f"{words.percent(low)}–{words.percent(high)}"

@@ -1,0 +1,122 @@
+"""What pressure an application tolerates and causes, in the ten shared resources."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from apps.common.core.interference import SOURCES
+from apps.dashboard.core import words
+from apps.dashboard.core.profile_words import PRESSURES
+from apps.dashboard.figures import marks, theme
+from apps.dashboard.figures.marks import Row
+from apps.dashboard.figures.theme import Table
+
+HEIGHT = 280
+
+
+@dataclass(frozen=True, slots=True)
+class Interference:
+    """The two rows of one application, ten sources each; empty = not profiled yet."""
+
+    tolerated: Row
+    caused: Row
+
+
+def title(data: Interference) -> str:
+    """Return the pressure it minds most, and the one it causes most."""
+    if not data.tolerated.cells:
+        return "Interference not known yet"
+    minds = min(data.tolerated.cells, key=lambda cell: cell.value)
+    presses = max(data.caused.cells, key=lambda cell: cell.value)
+    return (
+        f"Minds {PRESSURES[minds.column]} pressure most, from {words.thousands(minds.value)} %; "
+        f"causes {PRESSURES[presses.column]} pressure most, {words.thousands(presses.value)} %"
+    )
+
+
+def sub(data: Interference) -> str:
+    """Return what is measured."""
+    if not data.tolerated.cells:
+        return marks.NOT_PROFILED
+    return (
+        "Pressure at which it loses 5 % (left) and pressure of one unit (right), 0–100 %; "
+        f"{marks.counted((*data.tolerated.cells, *data.caused.cells))}"
+    )
+
+
+def table(data: Interference) -> Table:
+    """Both values of every source."""
+    left, right = marks.table(data.tolerated, ""), marks.table(data.caused, "")
+    head = ("Tolerated", "90 % interval", "Source", "Caused", "90 % interval", "Source")
+    return Table(
+        ("Resource", *head),
+        tuple(
+            (one[0], *one[1:4], *other[1:4])
+            for one, other in zip(left.rows, right.rows, strict=True)
+        ),
+    )
+
+
+def figure(data: Interference) -> go.Figure:
+    """Two panels of ten bars with a common list of resources."""
+    places = np.arange(len(SOURCES))
+    chart = go.Figure(layout=_layout(places))
+    for name, x in (("tolerated", 0.0), ("caused by one unit", 0.53)):
+        chart.add_annotation(
+            theme.note(
+                name,
+                xref="paper",
+                x=x,
+                yref="paper",
+                y=1,
+                yanchor="bottom",
+                xanchor="left",
+                yshift=4,
+                font={"color": theme.TEXT_2, "weight": 600},
+            )
+        )
+    if not data.tolerated.cells:
+        chart.add_annotation(
+            theme.note("Not profiled yet", xref="paper", yref="paper", x=0.5, y=0.5)
+        )
+        return chart
+    for row, axis in ((data.tolerated, "x"), (data.caused, "x2")):
+        chart.add_bar(
+            x=[float(f"{value:.4g}") for value in row.values],
+            y=places,
+            orientation="h",
+            marker={"color": theme.faded(theme.ACCENT, 0.22)},
+            hoverinfo="skip",
+            xaxis=axis,
+        )
+        marks.add(chart, row, places.tolist(), along="x", xaxis=axis)
+    return chart
+
+
+def _layout(places: Any) -> dict[str, Any]:
+    x_axis = {
+        "range": [-1, 101],
+        "tickvals": [0, 25, 50, 75, 100],
+        "ticktext": ["0", "25", "50", "75", "100 %"],
+        "showgrid": True,
+        "fixedrange": True,
+    }
+    return theme.layout(
+        HEIGHT,
+        margin={"l": 118, "r": 20, "t": 24, "b": 24},
+        xaxis={**x_axis, "domain": [0, 0.47]},
+        xaxis2={**x_axis, "domain": [0.53, 1]},
+        yaxis={
+            "range": [len(places) - 0.5, -0.5],
+            "tickvals": places.tolist(),
+            "ticktext": [words.SOURCE_NAMES[source] for source in SOURCES],
+            "showgrid": False,
+            "fixedrange": True,
+            "automargin": False,
+            **theme.APART,
+        },
+        bargap=0.5,
+        hovermode="closest",
+    )

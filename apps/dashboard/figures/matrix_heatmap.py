@@ -1,0 +1,356 @@
+"""One utility matrix as a heatmap: solid = measured, hatched = inferred, diamond = set by hand."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from apps.classification.core.cells import CODE_OF, Source, SourceCode
+from apps.classification.core.matrix import MatrixName, Scale
+from apps.dashboard.core import words
+from apps.dashboard.core.profile_words import MATRIX_MEANS, SOURCE_WORDS, value_text
+from apps.dashboard.figures import theme
+from apps.dashboard.figures.theme import Table
+
+PAGE_ROWS: Final = 40
+HEIGHTS: Final = ((8, 264), (16, 400), (28, 560), (PAGE_ROWS, 736))
+LEFT, TOP, BOTTOM, RIGHT = 158, 70, 8, 50
+NAME_LENGTH: Final = 24
+Floats = NDArray[np.float64]
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int32]
+INFERRED, BY_HAND = CODE_OF[Source.INFERRED], CODE_OF[Source.OVERRIDE]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixHeat:
+    """Some rows of a matrix at one revision.
+
+    Attributes
+    ----------
+    rows : n names; links : their addresses, "" where there is no page
+    kinds : n kinds, "" where not known
+    library : (n,) True for rows of the offline library
+    columns : m names as read
+    value, low, high : (n, m), NaN where nothing could be inferred
+    source : (n, m) codes
+    samples : (n, m)
+    measured_s : (n, m) cluster seconds, NaN where inferred
+    column_keys : m labels as stored
+    first, matching : place of the first row among those that match, and how many match
+    known, cells : of the whole matrix
+    now_s : cluster seconds, for ages
+    """
+
+    matrix: MatrixName
+    revision: int
+    rows: tuple[str, ...]
+    links: tuple[str, ...]
+    kinds: tuple[str, ...]
+    library: NDArray[np.bool_]
+    columns: tuple[str, ...]
+    column_keys: tuple[str, ...]
+    value: Floats
+    low: Floats
+    high: Floats
+    source: Bytes
+    samples: Ints
+    measured_s: Floats
+    first: int
+    matching: int
+    known: int
+    cells: int
+    now_s: float
+
+
+def height(rows: int) -> int:
+    """Return one of a few heights, so that the page keeps room for it."""
+    return next((pixels for most, pixels in HEIGHTS if rows <= most), HEIGHTS[-1][1])
+
+
+def title(data: MatrixHeat) -> str:
+    """Return how much is known."""
+    if not data.cells:
+        return "There is no matrix yet"
+    share = words.percent(data.known / data.cells, 0)
+    rest = data.cells - data.known
+    if not rest:
+        return f"All {words.thousands(data.cells)} cells are known"
+    return (
+        f"{share} of {words.thousands(data.cells)} cells are known, "
+        f"{words.thousands(rest)} are inferred"
+    )
+
+
+def sub(data: MatrixHeat) -> str:
+    """Return what is shown, and which part."""
+    if not data.cells:
+        return "A library of profiled applications is the first revision"
+    last = data.first + len(data.rows)
+    part = (
+        f"rows {data.first + 1}–{last} of {words.thousands(data.matching)}"
+        if data.matching > len(data.rows)
+        else words.plural(data.matching, "row")
+    )
+    log = ", log colours" if data.matrix.scale is Scale.LOG else ""
+    means = MATRIX_MEANS[data.matrix]
+    return f"{means[0].upper()}{means[1:]}{log}; {part}, revision {data.revision}"
+
+
+def table(data: MatrixHeat) -> Table:
+    """Every cell; ≈ before what is inferred, ◆ before what was set by hand."""
+    marks = {int(INFERRED): "≈ ", int(BY_HAND): "◆ "}
+    return Table(
+        ("Application", *data.columns),
+        tuple(
+            (
+                name,
+                *(
+                    marks.get(int(data.source[i, j]), "") + _text(data, i, j)
+                    for j in range(len(data.columns))
+                ),
+            )
+            for i, name in enumerate(data.rows)
+        ),
+    )
+
+
+def figure(data: MatrixHeat) -> go.Figure:
+    """Colours by value; hatch over what is inferred."""
+    n, m = data.value.shape
+    pixels = height(n)
+    if not n or not m:
+        sentence = "No application matches" if data.cells else "There is no revision yet"
+        hidden = {"showticklabels": False, "range": [0, 1]}
+        return theme.empty(pixels, sentence, x=hidden, y=hidden)
+    chart = go.Figure(layout=_layout(data, pixels))
+    z = _coloured(data)
+    lowest, highest = _range(data, z)
+    chart.add_heatmap(
+        x=np.arange(m),
+        y=np.arange(n),
+        z=np.round(z, 4),
+        zmin=lowest,
+        zmax=max(highest, lowest + 1e-6),
+        colorscale=theme.SEQUENTIAL,
+        xgap=1,
+        ygap=1,
+        customdata=[[_hover(data, i, j) for j in range(m)] for i in range(n)],
+        hovertemplate="%{customdata}<extra></extra>",
+        hoverongaps=True,
+        # plotly.js draws its colour bar with inline styles, which our pages forbid
+        showscale=False,
+    )
+    _add_hatch(chart, data.source == INFERRED, theme.faded(theme.GROUND, 0.62))
+    _add_hatch(chart, np.isnan(data.value), theme.MUTED)
+    _add_by_hand(chart, data)
+    _add_parts(chart, data)
+    _add_key(chart, data, lowest, highest)
+    return chart
+
+
+def _coloured(data: MatrixHeat) -> Floats:
+    """(n, m) what the colour stands for: logarithms of rates, each column by its own median."""
+    if data.matrix.scale is not Scale.LOG:
+        return data.value
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs: Floats = np.log10(np.where(data.value > 0, data.value, np.nan))
+    if data.matrix is not MatrixName.BASE_RATE:
+        return logs
+    return logs - np.array([_median(column) for column in logs.T])
+
+
+def _median(values: Floats) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if known.size else 0.0
+
+
+def _range(data: MatrixHeat, z: Floats) -> tuple[float, float]:
+    if data.matrix.scale is not Scale.LOG:
+        return 0.0, 100.0
+    known = z[~np.isnan(z)]
+    return (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+
+
+def _text(data: MatrixHeat, i: int, j: int) -> str:
+    value = float(data.value[i, j])
+    if np.isnan(value):
+        return "–"
+    return value_text(data.matrix, data.column_keys[j], value, data.kinds[i])
+
+
+def _hover(data: MatrixHeat, i: int, j: int) -> str:
+    if np.isnan(data.value[i, j]):
+        return f"<b>not known</b><br>{data.rows[i]}, {data.columns[j]}"
+    ends = [
+        value_text(data.matrix, data.column_keys[j], float(end[i, j]), data.kinds[i])
+        for end in (data.low, data.high)
+    ]
+    grounds = SOURCE_WORDS[SourceCode(int(data.source[i, j])).source]
+    if data.samples[i, j]:
+        age = data.now_s - float(data.measured_s[i, j])
+        grounds += f", {words.plural(int(data.samples[i, j]), 'sample')}"
+        grounds += f", {words.duration(max(0.0, age))} old"
+    return (
+        f"<b>{_text(data, i, j)}</b> [{ends[0]}, {ends[1]}]"
+        f"<br>{data.rows[i]}, {data.columns[j]}<br>{grounds}"
+    )
+
+
+def _layout(data: MatrixHeat, pixels: int) -> dict[str, Any]:
+    n, m = data.value.shape
+    return theme.layout(
+        pixels,
+        margin={"l": LEFT, "r": RIGHT, "t": TOP, "b": BOTTOM},
+        xaxis={
+            "side": "top",
+            "range": [-0.5, m - 0.5],
+            "tickvals": list(range(m)),
+            "ticktext": list(data.columns),
+            "tickangle": -38 if m > 6 else 0,
+            "ticklen": 0,
+            "showgrid": False,
+            "showline": False,
+            "fixedrange": True,
+        },
+        yaxis={
+            "range": [n - 0.5, -0.5],
+            "tickvals": list(range(n)),
+            "ticktext": [_shortened(name) for name in data.rows],
+            **theme.APART,
+            "showgrid": False,
+            "fixedrange": True,
+            "automargin": False,
+        },
+        hovermode="closest",
+        meta={"links": list(data.links)},
+    )
+
+
+def _shortened(name: str) -> str:
+    name = name.removeprefix("library-")  # said once, at the right
+    return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1]}…"
+
+
+def runs_of(mask: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
+    """Find runs of True along the rows: (row, first column, column after the last)."""
+    found = []
+    for i, row in enumerate(mask):
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], row, [False]))))
+        found += [(i, int(start), int(end)) for start, end in edges.reshape(-1, 2)]
+    return found
+
+
+def _add_hatch(chart: go.Figure, mask: NDArray[np.bool_], colour: str) -> None:
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for i, start, end in runs_of(mask):
+        xs += [start - 0.5, end - 0.5, end - 0.5, start - 0.5, start - 0.5, None]
+        ys += [i - 0.46, i - 0.46, i + 0.46, i + 0.46, i - 0.46, None]
+    if xs:
+        chart.add_scatter(
+            x=xs,
+            y=ys,
+            fill="toself",
+            mode="none",
+            fillcolor=theme.CLEAR,
+            fillpattern={
+                "shape": "/",
+                "size": 5,
+                "solidity": 0.4,
+                "fgcolor": colour,
+                "bgcolor": theme.CLEAR,
+            },
+            hoverinfo="skip",
+        )
+
+
+def _add_by_hand(chart: go.Figure, data: MatrixHeat) -> None:
+    rows, columns = np.nonzero(data.source == BY_HAND)
+    if rows.size:
+        chart.add_scatter(
+            x=columns,
+            y=rows,
+            mode="markers",
+            marker={
+                "symbol": "diamond",
+                "size": 9,
+                "color": "var(--cat-2)",
+                "line": {"color": theme.TEXT, "width": 1},
+            },
+            hoverinfo="skip",
+        )
+
+
+def _add_parts(chart: go.Figure, data: MatrixHeat) -> None:
+    """Say which rows are the library's and which are live, and draw a line between them."""
+    n = len(data.rows)
+    split = int(data.library.sum())
+    if 0 < split < n:
+        chart.add_shape(
+            type="line",
+            xref="paper",
+            x0=0,
+            x1=1,
+            y0=split - 0.5,
+            y1=split - 0.5,
+            line={"color": theme.TEXT, "width": 1.5},
+        )
+    for word, at, there in (("library", 0, split > 0), ("live", split, split < n)):
+        if there:
+            chart.add_annotation(
+                theme.note(
+                    word,
+                    xref="paper",
+                    x=1,
+                    xanchor="left",
+                    xshift=6,
+                    y=at,
+                    yanchor="middle",
+                    font={"color": theme.TEXT_2},
+                )
+            )
+
+
+def _add_key(chart: go.Figure, data: MatrixHeat, lowest: float, highest: float) -> None:
+    """Draw nine steps of the colour scale at the upper left, with what its ends stand for."""
+    left, width, lift = -LEFT + 4, 8, 12
+    where = {"xref": "paper", "yref": "paper", "xsizemode": "pixel", "ysizemode": "pixel"}
+    for i, (_, colour) in enumerate(theme.SEQUENTIAL):
+        chart.add_shape(
+            type="rect",
+            xanchor=0,
+            yanchor=1,
+            x0=left + i * width,
+            x1=left + (i + 1) * width,
+            y0=lift + 14,
+            y1=lift + 22,
+            fillcolor=colour,
+            line={"width": 0},
+            **where,
+        )
+    corner = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yanchor": "bottom"}
+    end = left + len(theme.SEQUENTIAL) * width
+    low, high = _key_ends(data, lowest, highest)
+    for text, x, anchor in ((low, left, "left"), (high, end, "right")):
+        chart.add_annotation(
+            theme.note(
+                text,
+                xshift=x,
+                yshift=lift - 4,
+                xanchor=anchor,
+                font={"color": theme.MUTED},
+                **corner,
+            )
+        )
+
+
+def _key_ends(data: MatrixHeat, lowest: float, highest: float) -> tuple[str, str]:
+    if data.matrix.scale is not Scale.LOG:
+        return "0", "100 %"
+    low, high = 10**lowest, 10**highest
+    if data.matrix is MatrixName.SCALE_OUT:
+        return words.percent(low, 0), words.percent(high, 0)
+    return words.trimmed(low, 2), f"{words.trimmed(high, 2)} ×"
