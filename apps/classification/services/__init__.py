@@ -3,6 +3,7 @@
 from apps.classification.services.folding import (
     classify,
     classify_again,
+    draw,
     fold_pending,
     repair_waiting,
     request_folds,
@@ -26,6 +27,7 @@ __all__ = [
     "check_overrides",
     "classify",
     "classify_again",
+    "draw",
     "evaluate_revision",
     "fold_pending",
     "open_reclassification",

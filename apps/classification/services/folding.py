@@ -6,7 +6,7 @@ deletes the row in one transaction, so nothing measured is forgotten and nothing
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -14,8 +14,10 @@ from django.db.models import Max
 
 from apps.classification import selectors
 from apps.classification.core.assemble import assemble, without
+from apps.classification.core.cells import KnownCell
 from apps.classification.core.estimators import DEFAULT, EmptyLibraryError
 from apps.classification.core.matrix import MatrixName, columns_of
+from apps.classification.core.profile import Profile
 from apps.classification.models import PendingFold
 from apps.classification.models import Profile as ProfileRow
 from apps.classification.selectors import NoLibraryError
@@ -34,6 +36,13 @@ from apps.workloads.models import Application, Job
 logger = logging.getLogger(__name__)
 
 BATCH: Final = 32
+
+
+class Drawn(NamedTuple):
+    """A profile that is not stored, and its JSON as `selectors.cells_of` makes it."""
+
+    profile: Profile
+    cells: dict[str, Any]
 
 
 def request_folds(application_ids: Iterable[UUID]) -> None:
@@ -84,8 +93,27 @@ def classify(application: Application) -> ProfileRow:
     ------
     NoLibraryError : there is no library to fold into.
     """
+    profile, cells = draw(application, selectors.known_cells_of(application.id))
+    earlier = ProfileRow.objects.filter(application=application)
+    last = earlier.aggregate(last=Max("number"))["last"] or 0
+    earlier.filter(is_current=True).update(is_current=False)
+    return ProfileRow.objects.create(
+        application=application,
+        number=last + 1,
+        revision=profile.revision,
+        estimator=DEFAULT,
+        cells=cells,
+    )
+
+
+def draw(application: Application, known: Sequence[KnownCell]) -> Drawn:
+    """Fold cells of an application into the revision in force; writes nothing.
+
+    Raises
+    ------
+    NoLibraryError : there is no library to fold into.
+    """
     library = without(selectors.current_library(), application.name)
-    known = selectors.known_cells_of(application.id)
     platforms = library.matrices[MatrixName.HETEROGENEITY].columns
     profile = assemble(
         application.name,
@@ -95,16 +123,7 @@ def classify(application: Application) -> ProfileRow:
         platforms=platforms,
     )
     columns = {name: columns_of(name, platforms) for name in MatrixName}
-    earlier = ProfileRow.objects.filter(application=application)
-    last = earlier.aggregate(last=Max("number"))["last"] or 0
-    earlier.filter(is_current=True).update(is_current=False)
-    return ProfileRow.objects.create(
-        application=application,
-        number=last + 1,
-        revision=library.revision,
-        estimator=DEFAULT,
-        cells=selectors.cells_of(profile, known, columns),
-    )
+    return Drawn(profile, selectors.cells_of(profile, known, columns))
 
 
 def classify_again() -> int:
