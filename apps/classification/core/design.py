@@ -33,7 +33,8 @@ class Question:
 
     Attributes
     ----------
-    library, scale, groups : as `choose` takes them
+    library : (b, n, m) matrices whose columns are measured together
+    scale, groups : as `choose` takes them
     k : columns wanted
     candidates : (c,) that may be measured, c >= k, in the order of `spread_order` or of the user
     already : (a,) that are measured
@@ -69,7 +70,8 @@ def choose(  # noqa: PLR0913 - each is a fact of its own, and most have a defaul
 
     Parameters
     ----------
-    library : (n, m) rows of other applications, NaN where not measured
+    library : (n, m) rows of other applications, NaN where not measured; or (b, n, m), such as
+        interference tolerated and caused, where one probe measures a column of all b matrices
     k : >= 1 columns, beside those ``already`` measured
     method : one of `DESIGNS`
     rng : only ``random`` draws from it
@@ -97,16 +99,17 @@ def choose(  # noqa: PLR0913 - each is a fact of its own, and most have a defaul
     """
     if method not in DESIGNS:
         raise ValueError(f"method must be one of {', '.join(DESIGNS)}, got {method!r}")
-    m = _columns(library, scale)
+    matrices = _matrices(library, scale)
+    _, n, m = matrices.shape
     seen = _mask(already, m, "already", default=False)
     free = _mask(allowed, m, "allowed", default=True) & ~seen
     if not 1 <= k <= int(free.sum()):
         raise ValueError(f"k must lie between 1 and the {free.sum()} columns allowed, got {k}")
     ordered = _order(order, m)
     question = Question(
-        library=library,
+        library=matrices,
         scale=scale,
-        groups=_groups(groups, len(library)),
+        groups=_groups(groups, n),
         k=k,
         candidates=ordered[free[ordered]],
         already=np.flatnonzero(seen),
@@ -142,9 +145,13 @@ def _fixed(question: Question, rng: np.random.Generator) -> Sequence[int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
-    """Greedy choice with exchanges: a column is added, and later replaced, by the best one."""
+    """Greedy choice with exchanges: a column is added, and later replaced, by the best one.
+
+    Column c of matrix i is column c + i · (their number) of the rehearsal.
+    """
 
     rehearsal: Rehearsal
+    matrices: int
     already: tuple[int, ...]
     cost: Floats
     by_errors: bool
@@ -153,16 +160,23 @@ class _Search:
         """Return the candidate that leaves the least error, or lowers it most for its cost."""
         sets = np.array([[*self.already, *chosen, column] for column in candidates])
         if not self.by_errors:
-            return candidates[_least(self._value(self.rehearsal.deviations(sets), sets))]
-        errors = self.rehearsal.errors(sets)
+            return candidates[_least(self._value(self._deviations(sets), sets))]
+        errors = self.rehearsal.errors(self._in_all(sets))
         value = self._value(errors.sum(axis=1), sets)
         best = _least(value)
         alike = value - value[best] <= ALIKE * _standard_error(errors - errors[best])
         tied = np.flatnonzero(alike)
         if tied.size == 1:
             return candidates[best]
-        left = self._value(self.rehearsal.deviations(sets[tied]), sets[tied])
+        left = self._value(self._deviations(sets[tied]), sets[tied])
         return candidates[int(tied[_least(left)])]
+
+    def _in_all(self, sets: Ints) -> Ints:
+        count = self.cost.size
+        return np.concatenate([sets + i * count for i in range(self.matrices)], axis=1)
+
+    def _deviations(self, sets: Ints) -> Floats:
+        return self.rehearsal.deviations(self._in_all(sets))
 
     def _value(self, error: Floats, sets: Ints) -> Floats:
         """Lower is better: the error, or minus what it falls by for a unit of cost."""
@@ -175,20 +189,23 @@ class _Search:
         """Error before the last column of the sets is added."""
         before = sets[:1, :-1]
         if self.by_errors:
-            return float(self.rehearsal.errors(before).sum())
-        return float(self.rehearsal.deviations(before)[0])
+            return float(self.rehearsal.errors(self._in_all(before)).sum())
+        return float(self._deviations(before)[0])
 
 
 def _learnt(question: Question, rng: np.random.Generator, *, by_errors: bool) -> Sequence[int]:
     known = ~np.isnan(question.library)
-    rows, columns = np.flatnonzero(known.any(axis=1)), np.flatnonzero(known.any(axis=0))
+    rows = np.flatnonzero(known.any(axis=(0, 2)))
     if not rows.size:
         raise EmptyLibraryError("the library has no row to compare with")
-    number = np.full(known.shape[1], -1)
+    columns = np.flatnonzero(known.any(axis=1).all(axis=0))
+    number = np.full(known.shape[2], -1)
     number[columns] = np.arange(columns.size)
-    cells = question.library[np.ix_(rows, columns)]
+    cells = question.library[:, rows][:, :, columns]
+    told = ~np.isnan(cells).all(axis=(0, 2))
     search = _Search(
-        rehearsal(cells, question.scale, question.groups[rows]),
+        rehearsal(np.hstack(list(cells[:, told])), question.scale, question.groups[rows][told]),
+        len(cells),
         tuple(c for c in number[question.already].tolist() if c >= 0),
         question.cost[columns],
         by_errors,
@@ -234,11 +251,12 @@ def _standard_error(differences: Floats) -> Floats:
     return np.sqrt((centred**2).sum(axis=1) * count / max(count - 1, 1))
 
 
-def _columns(library: Floats, scale: Scale) -> int:
-    if library.ndim != 2:
-        raise ValueError(f"library must have two dimensions, got shape {library.shape}")
+def _matrices(library: Floats, scale: Scale) -> Floats:
+    """(b, n, m) checked cells of one or more matrices."""
+    if library.ndim not in {2, 3}:
+        raise ValueError(f"library must have two or three dimensions, got shape {library.shape}")
     check_values(library, ~np.isnan(library), scale, name="library")
-    return library.shape[1]
+    return library if library.ndim == 3 else library[None]
 
 
 def _mask(given: Bools | None, m: int, name: str, *, default: bool) -> Bools:

@@ -185,3 +185,35 @@ def test_random_draws_every_column_about_as_often() -> None:
     # 80 each are expected, with a deviation of 8
     assert counts.min() > 48
     assert counts.max() < 112
+
+
+@pytest.mark.parametrize("method", DESIGNS)
+def test_columns_of_several_matrices_measured_together_are_chosen_once(method: str) -> None:
+    both = np.stack([two_halves(), two_halves(8)])
+    chosen = asked(both, 4, method, allowed=~mask(0, 9), already=mask(4))
+    assert len(set(chosen)) == 4
+    assert set(chosen) <= {1, 2, 3, 5, 6, 7, 8}
+
+
+@pytest.mark.parametrize("method", LEARNT)
+def test_columns_are_chosen_for_all_matrices_they_are_measured_in(method: str) -> None:
+    rng = np.random.default_rng(6)
+    # the first matrix is nearly flat; in the second, four fifths of the columns move together
+    flat = np.exp(rng.normal(0.0, 0.01, (ROWS, COLUMNS)))
+    moving = np.exp(np.repeat(rng.normal(0.0, 0.5, (ROWS, 2)), [8, 2], axis=1))
+    moving *= rng.lognormal(0.0, 0.05, moving.shape)
+    first, second = (np.stack(pair) for pair in ((flat, moving), (moving, flat)))
+    assert sorted(column // 8 for column in asked(first, 2, method)) == [0, 1]
+    assert sorted(column // 8 for column in asked(second, 2, method)) == [0, 1]
+
+
+@pytest.mark.parametrize("method", LEARNT)
+def test_a_column_one_of_the_matrices_never_measured_comes_last(method: str) -> None:
+    second = two_halves(8)
+    second[:, 7] = np.nan
+    assert asked(np.stack([two_halves(), second]), COLUMNS, method)[-1] == 7
+
+
+def test_a_library_that_is_a_list_of_numbers_is_refused() -> None:
+    with pytest.raises(ValueError, match="two or three dimensions"):
+        asked(np.ones(4), 1, "random")

@@ -1,0 +1,69 @@
+"""In which order the columns of the profiled matrices are worth measuring."""
+
+from typing import Final
+
+import numpy as np
+
+from apps.classification.core.assemble import Library
+from apps.classification.core.design import INFORMATIVE, choose
+from apps.classification.core.matrix import Matrix, MatrixName, columns_of
+from apps.inventory.core.snapshot import Floats, Ints
+
+# The first run of a plan is one unit of the highest-end platform: the first column of these.
+REFERENCED: Final = (MatrixName.HETEROGENEITY, MatrixName.SCALE_UP, MatrixName.SCALE_OUT)
+INTERFERENCE: Final = (MatrixName.TOLERATED, MatrixName.CAUSED)
+
+
+def ranking(
+    library: Library, platforms: tuple[str, ...], *, method: str = INFORMATIVE, seed: int = 0
+) -> dict[str, tuple[str, ...]]:
+    """Columns of "heterogeneity", "scale_up", "scale_out" and "tolerated", the best first.
+
+    The reference column of the first three is measured anyway and left out. A source is measured
+    for both interference matrices, so both decide on it. A matrix of which the library knows no
+    row, or that has nothing to choose, is left out too.
+
+    Parameters
+    ----------
+    platforms : of the cluster, the highest-end one first
+    method : of `DESIGNS`
+    seed : for a method that draws
+    """
+    found = {}
+    for name in REFERENCED:
+        columns = columns_of(name, platforms)
+        order = _order(_cells(library, (name,), columns), name, 1, method, seed)
+        found[name.value] = tuple(columns[i] for i in order)
+    sources = columns_of(MatrixName.TOLERATED, platforms)
+    cells = _cells(library, INTERFERENCE, sources)
+    order = _order(cells, MatrixName.TOLERATED, 0, method, seed)
+    found[MatrixName.TOLERATED.value] = tuple(sources[i] for i in order)
+    return {name: columns for name, columns in found.items() if columns}
+
+
+def _order(cells: Floats, name: MatrixName, measured: int, method: str, seed: int) -> list[int]:
+    """All columns but the first ``measured``, the best first; none without a row."""
+    columns: Ints = np.arange(cells.shape[2])
+    left = columns.size - measured
+    if left < 1 or np.isnan(cells).all():
+        return []
+    rng = np.random.default_rng(seed)
+    already = columns < measured
+    return choose(cells, left, scale=name.scale, method=method, already=already, rng=rng).tolist()
+
+
+def _cells(library: Library, names: tuple[MatrixName, ...], columns: tuple[str, ...]) -> Floats:
+    """(b, n, m) cells of these matrices, one row for every application that any of them has."""
+    matrices = [library.matrices[name] for name in names]
+    rows = list(dict.fromkeys(row for matrix in matrices for row in matrix.rows))
+    return np.stack([_aligned(matrix, rows, columns) for matrix in matrices])
+
+
+def _aligned(matrix: Matrix, rows: list[str], columns: tuple[str, ...]) -> Floats:
+    """(n, m) cells at these rows and columns, NaN where the matrix has none."""
+    values = np.full((len(rows), len(columns)), np.nan)
+    at = {row: i for i, row in enumerate(rows)}
+    shown = [column for column in columns if column in matrix.columns]
+    cells = np.ix_([at[row] for row in matrix.rows], [columns.index(c) for c in shown])
+    values[cells] = matrix.values[:, [matrix.columns.index(column) for column in shown]]
+    return values

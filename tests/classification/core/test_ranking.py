@@ -1,0 +1,93 @@
+"""The order in which columns are worth measuring, for the live plan."""
+
+import numpy as np
+import pytest
+
+from apps.classification.core.assemble import Library
+from apps.classification.core.matrix import CURVE_COLUMNS, Matrix, MatrixName, columns_of
+from apps.classification.core.ranking import ranking
+from apps.common.core.interference import SOURCES
+from apps.inventory.core.snapshot import Floats
+
+PLATFORMS = ("best", "twin", "old", "slow")
+ROWS = tuple(f"app-{i}" for i in range(20))
+
+
+def curve(rng: np.random.Generator, columns: int) -> Floats:
+    """A first column of 1, and others that go down with one number of the application."""
+    steep = rng.uniform(0.05, 0.5, (len(ROWS), 1))
+    noise = np.where(np.arange(columns) > 0, rng.normal(0.0, 0.01, (len(ROWS), columns)), 0.0)
+    return np.exp(noise - steep * np.arange(columns))
+
+
+def values(name: MatrixName) -> Floats:
+    rng = np.random.default_rng(len(name.value))
+    if name in {MatrixName.SCALE_UP, MatrixName.SCALE_OUT}:
+        return curve(rng, 6)
+    if name in {MatrixName.TOLERATED, MatrixName.CAUSED}:
+        return np.clip(rng.normal(50.0, 15.0, (len(ROWS), 2)).repeat(5, axis=1), 0.0, 100.0)
+    twin = np.exp(rng.normal(0.0, 0.01, (len(ROWS), 1)))
+    old = np.exp(rng.normal(-0.5, 0.3, (len(ROWS), 1)))
+    return np.hstack([np.ones((len(ROWS), 1)), twin, old, old * 0.7 * twin])
+
+
+def library(**changed: Floats) -> Library:
+    shown = {
+        name: changed.get(name.value, values(name))
+        for name in MatrixName
+        if name is not MatrixName.BASE_RATE
+    }
+    return Library(
+        1, {n: Matrix(n, ROWS[: len(v)], columns_of(n, PLATFORMS), v) for n, v in shown.items()}
+    )
+
+
+def test_every_column_but_the_reference_is_ranked_once() -> None:
+    found = ranking(library(), PLATFORMS)
+    assert {name: sorted(columns) for name, columns in found.items()} == {
+        "heterogeneity": sorted(PLATFORMS[1:]),
+        "scale_up": sorted(CURVE_COLUMNS[1:]),
+        "scale_out": sorted(CURVE_COLUMNS[1:]),
+        "tolerated": sorted(SOURCES),
+    }
+
+
+def test_what_tells_most_of_the_others_comes_first() -> None:
+    found = ranking(library(), PLATFORMS)
+    assert found["heterogeneity"][0] in {"old", "slow"}
+    assert found["scale_up"][0] in {"16", "32"}
+
+
+def test_sources_of_both_independent_halves_come_first() -> None:
+    first, second = ranking(library(), PLATFORMS)["tolerated"][:2]
+    assert {SOURCES.index(first) // 5, SOURCES.index(second) // 5} == {0, 1}
+
+
+def test_both_interference_matrices_have_a_say() -> None:
+    rng = np.random.default_rng(3)
+    flat = 50.0 + rng.normal(0.0, 0.1, (len(ROWS), 10))
+    moving = np.clip(rng.normal(50.0, 15.0, (len(ROWS), 2)).repeat([2, 8], axis=1), 0.0, 100.0)
+    found = ranking(library(tolerated=flat, caused=moving), PLATFORMS)["tolerated"]
+    assert {SOURCES.index(source) // 2 > 0 for source in found[:2]} == {False, True}
+
+
+def test_what_the_library_or_the_cluster_does_not_know_is_left_out_or_last() -> None:
+    alone = ranking(library(), PLATFORMS[:1])
+    assert "heterogeneity" not in alone
+    assert ranking(library(), (*PLATFORMS, "new"))["heterogeneity"][-1] == "new"
+    bare = ranking(library(scale_out=np.full((2, 6), np.nan)), PLATFORMS)
+    assert "scale_out" not in bare
+    assert len(bare["scale_up"]) == 5
+
+
+@pytest.mark.parametrize("method", ["informative", "a_optimal", "fixed"])
+def test_the_same_library_has_the_same_ranking(method: str) -> None:
+    assert ranking(library(), PLATFORMS, method=method) == ranking(
+        library(), PLATFORMS, method=method, seed=5
+    )
+
+
+def test_a_random_ranking_follows_its_seed() -> None:
+    first = ranking(library(), PLATFORMS, method="random", seed=1)
+    assert first == ranking(library(), PLATFORMS, method="random", seed=1)
+    assert first != ranking(library(), PLATFORMS, method="random", seed=2)
