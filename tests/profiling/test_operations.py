@@ -204,9 +204,11 @@ def test_a_run_that_is_done_says_what_it_brought(sort: Application) -> None:
 def test_a_report_that_comes_twice_ends_it_once(sort: Application) -> None:
     run = claimed(request_run(sort.id))
     report(run)
-    report(run)
+    before = fresh(run).result
+    report(run, (MissingCell("caused", "tlb", "late"),))
     assert events(run).count("operation.finished") == 1
     assert Measurement.objects.count() == 1
+    assert fresh(run).result == before
 
 
 # ---- failures ----
