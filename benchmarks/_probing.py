@@ -17,19 +17,19 @@ import numpy as np
 from apps.classification.core.design import A_OPTIMAL, FIXED, INFORMATIVE, RANDOM, choose
 from apps.classification.core.estimators import DEFAULT, ESTIMATORS, Model
 from apps.classification.core.matrix import MatrixName
+from apps.classification.core.ranking import REFERENCED
 from apps.inventory.core.snapshot import Bools, Floats
 from benchmarks._compare import overall, ratio
 from benchmarks._datasets import READERS
-from benchmarks._generated import EMULATED, emulated, roofline_case
+from benchmarks._generated import roofline_case
 from benchmarks._held_out import Case, Scores, cases, scores
+from benchmarks._world import CURVES, world
 
 DESIGNS: Final = (RANDOM, FIXED, A_OPTIMAL, INFORMATIVE)
 ENTRIES: Final = (2, 3, 4)
 SEEDS: Final = 3
 GENERATED: Final = ((20, 10), (30, 10), (400, 10), (30, 40))  # dense rows, columns
 GENERATED_ROWS: Final = 150
-# The first run of a plan is one unit on the highest-end platform: the first column of these.
-REFERENCED: Final = (MatrixName.HETEROGENEITY, MatrixName.SCALE_UP, MatrixName.SCALE_OUT)
 LIVE: Final = "live"
 TIMED_ROWS, TIMED_COLUMNS = 1000, 100
 # design and entries of ours, and of theirs
@@ -155,12 +155,27 @@ def _parts(sets: Sequence[str], data: Path | None, seed: int) -> Iterator[tuple[
 
 
 def _emulated(seed: int) -> Iterator[tuple[str, list[Asked]]]:
-    for matrix in EMULATED:
-        made = [case for draw in range(SEEDS) for case in emulated(matrix, 4, seed + draw)]
+    for matrix in CURVES:
+        made = [_emulated_case(matrix, seed + draw) for draw in range(SEEDS)]
         yield f"emulated.{matrix.value}", [_asked(case) for case in made]
         if matrix in REFERENCED:
             first = np.arange(made[0].truth.shape[1]) == 0
             yield f"{LIVE}.{matrix.value}", [_asked(case, first) for case in made]
+
+
+def _emulated_case(matrix: MatrixName, seed: int) -> Case:
+    """Observed with the noise of a profiling run, compared with the hidden truth."""
+    cluster = world(seed)
+    dense, truth = cluster.library.matrices[matrix].values, cluster.truth(matrix)
+    return Case(
+        dense,
+        np.arange(len(dense)),
+        truth,
+        cluster.observed(matrix),
+        np.zeros(truth.shape, np.bool_),
+        np.arange(len(truth)),
+        matrix.scale,
+    )
 
 
 def _asked(case: Case, already: Bools | None = None) -> Asked:
