@@ -33,31 +33,37 @@ NOISE: Final = 0.02
 PRIOR_ROWS: Final = 100_000
 
 
-def emulated(name: MatrixName, k: int, seed: int) -> Iterator[Case]:
+def emulated(
+    name: MatrixName, k: int, seed: int, *, beside: tuple[MatrixName, ...] = ()
+) -> Iterator[Case]:
     """Measure the emulated cluster's library and a hundred applications it has not seen.
 
-    Rows are observed with the noise of a profiling run and compared with the hidden truth.
+    Rows are observed with the noise of a profiling run and compared with the hidden truth. Of the
+    matrix, and of those completed with it, k random cells each are known; its own are scored.
     """
+    pool = (name, *beside)
     platforms = catalogue(list(CAPACITY), seed=seed)
-    columns = columns_of(name, tuple(platforms.names))
+    columns = {one: columns_of(one, tuple(platforms.names)) for one in pool}
     entries = library(seed, platforms)
-    dense = _matrix(name, columns, {e.application: e.cells for e in entries})
+    dense = [_matrix(n, c, {e.application: e.cells for e in entries}) for n, c in columns.items()]
     new = {
         f"new-{kind}-{i}": application_truth(seed, f"new-{kind}-{i}", kind, platforms)
         for kind in KINDS
         for i in range(NEW_PER_KIND)
     }
     runs = {app: exhaustive(truth, generator(seed, "new", app)) for app, truth in new.items()}
-    observed = _matrix(name, columns, runs)
-    truth = np.array([_true_row(name, new[row]) for row in observed.rows])
+    observed = [_matrix(one, labels, runs).values for one, labels in columns.items()]
+    truth = [np.array([_true_row(one, row) for row in new.values()]) for one in pool]
     rng = np.random.default_rng([seed, k])
+    known = [random_cells(values, k, rng) for values in observed]
+    unscored = [np.full(part.shape, np.nan) for part in truth[1:]]
     yield Case(
-        dense.values,
-        np.arange(len(dense.rows)),
-        truth,
-        observed.values,
-        random_cells(observed.values, k, rng),
-        np.arange(len(truth)),
+        np.hstack([matrix.values for matrix in dense]),
+        np.arange(len(entries)),
+        np.hstack([truth[0], *unscored]),
+        np.hstack(observed),
+        np.hstack(known),
+        np.arange(len(new)),
         name.scale,
     )
 

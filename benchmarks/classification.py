@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+from apps.classification.core.assemble import POOLS
 from apps.classification.core.estimators import DEFAULT, ESTIMATORS
 from benchmarks._calibration import calibrate, calibration_line
 from benchmarks._classification_speed import timings
@@ -62,7 +63,7 @@ class Line:
         errors = f"avg {self.average:7.1%}  p50 {self.p50:6.1%}  p90 {self.p90:7.1%}"
         columns = f"best {self.best:4.0%}  within 5 % {self.within_5:4.0%}"
         ends = f"rank {self.rank:5.2f}  covered {self.covered:4.0%}"
-        head = f"{self.part:<29} {self.entries} entries  {self.method:<17}"
+        head = f"{self.part:<34} {self.entries} entries  {self.method:<17}"
         return f"{head} {errors}  {columns}  {ends}"
 
 
@@ -160,11 +161,15 @@ def _all_cases(
 
 
 def _emulated(entries: tuple[int, ...], seed: int) -> Iterator[tuple[str, int, list[Case]]]:
-    for matrix in EMULATED:
+    pools = {name: pool for pool in POOLS if len(pool) > 1 for name in pool}
+    parts = [(name, ()) for name in EMULATED] + [
+        (name, tuple(other for other in pool if other != name)) for name, pool in pools.items()
+    ]
+    for name, beside in parts:
         for k in entries:
-            made = list(emulated(matrix, k, seed))
-            if made[0].truth.shape[1] >= k + 2:
-                yield f"emulated.{matrix.value}", k, made
+            made = list(emulated(name, k, seed, beside=beside))
+            if (~np.isnan(made[0].truth)).sum(axis=1).min() >= k + 2:
+                yield f"emulated.{'+'.join((name, *beside))}", k, made
 
 
 def _measured(

@@ -98,6 +98,14 @@ def test_the_emulated_library_is_measured_and_the_new_rows_are_true() -> None:
     assert (made.observed != made.truth).any()
 
 
+def test_of_matrices_completed_together_one_is_scored_and_all_are_told() -> None:
+    made = next(emulated(MatrixName.CAUSED, 2, 3, beside=(MatrixName.TOLERATED,)))
+    assert made.library.shape == (28, 20)
+    assert (~np.isnan(made.truth)).any(axis=0).tolist() == [True] * 10 + [False] * 10
+    assert (made.known[:, :10].sum(axis=1) == 2).all()
+    assert (made.known[:, 10:].sum(axis=1) == 2).all()
+
+
 def test_the_reader_keeps_both_input_sizes_of_an_application_together(data: Path) -> None:
     (block,) = scout_multinode(data)
     assert block.values.shape == (12, 69)

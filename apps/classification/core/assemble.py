@@ -20,7 +20,7 @@ from apps.classification.core.profile import HALF_WIDTH_90, Profile
 from apps.inventory.core.snapshot import Bools, Floats
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Library:
     """The dense rows every profile starts from, at one revision: all six matrices."""
 
@@ -163,14 +163,21 @@ def _complete(
     told = [observed(name, columns[name], cells) for name in pool]
     values, errors = (np.concatenate(parts) for parts in zip(*told, strict=True))
     known = ~np.isnan(values)
-    model = model_of(estimator, pool[0].scale, pooled(library, pool, platforms))
-    fold = model.fold(values, known, error=errors)
-    ends = np.cumsum([len(columns[name]) for name in pool])[:-1]
-    parts = zip(*(np.split(part, ends) for part in (*fold, known)), strict=True)
-    return {
-        name: _Row(Fold(value, low, high), measured)
-        for name, (value, low, high, measured) in zip(pool, parts, strict=True)
-    }
+    model = _pool_model(library, pool, platforms, estimator)
+    value, low, high = model.fold(values, known, error=errors)
+    rows, end = {}, 0
+    for name in pool:
+        part = slice(end, end := end + len(columns[name]))
+        rows[name] = _Row(Fold(value[part], low[part], high[part]), known[part])
+    return rows
+
+
+@lru_cache(maxsize=64)
+def _pool_model(
+    library: Library, pool: tuple[MatrixName, ...], platforms: tuple[str, ...], estimator: str
+) -> Model:
+    """Find the model of a library that has been asked before without laying out its rows again."""
+    return model_of(estimator, pool[0].scale, pooled(library, pool, platforms))
 
 
 @lru_cache(maxsize=64)

@@ -115,8 +115,8 @@ def backward(z: Floats, scale: Scale) -> Floats:
     """Back into the unit of the matrix; scores stay within 0-100."""
     if scale is Scale.LOG:
         # e^700 is the largest power of ten a float holds
-        return np.exp(np.clip(z, -700.0, 700.0))
-    return np.clip(z * SCORE_UNIT, 0.0, 100.0)
+        return np.exp(np.minimum(np.maximum(z, -700.0), 700.0))
+    return np.minimum(np.maximum(z * SCORE_UNIT, 0.0), 100.0)
 
 
 def is_measurement(values: Floats, scale: Scale) -> Bools:
