@@ -26,7 +26,14 @@ from apps.inventory.selectors import cluster_clock
 from apps.profiling import services as profiling
 from apps.profiling.core.short import skips_profiling
 from apps.scheduling.core import registry
-from apps.scheduling.core.ask import CLOSED, cluster_facts, is_only_closed, request_of, size_of
+from apps.scheduling.core.ask import (
+    CLOSED,
+    START_DELAY_S,
+    cluster_facts,
+    is_only_closed,
+    request_of,
+    size_or_late,
+)
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.selectors import ClaimedJob, ClusterCopy, claimed_jobs, waiting_jobs
@@ -40,13 +47,11 @@ from apps.scheduling.services import (
 )
 from apps.workloads import services as workloads
 from apps.workloads.core.reasons import Reason
-from apps.workloads.core.targets import CompletionTime
 
 logger = logging.getLogger(__name__)
 
 BATCH: Final = 128
 RETRIES: Final = 3
-START_DELAY_S: Final = 0.25  # wall seconds from commit to the first second of work
 RANK_ONE_IN: Final = 10  # one-unit decisions whose rank D is measured
 PROFILES_KEPT: Final = 4096
 LEAST_DELAY_S: Final = 0.25
@@ -184,14 +189,11 @@ class SchedulingAgent:
         for job, profile_id, profile in ((k.job, k.profile_id, k.profile) for k in jobs):
             if profile.platforms not in facts:
                 facts[profile.platforms] = cluster_facts(snapshot, profile.platforms)
-            sized = size_of(job.ask, profile, facts[profile.platforms])
+            sized = size_or_late(job.ask, profile, facts[profile.platforms])
             if isinstance(sized, Infeasible):
-                late = _late(job, profile, facts[profile.platforms])
-                if late is None:
-                    is_closed = is_only_closed(job.ask, profile, snapshot)
-                    refused.append(_infeasible(job, profile_id, sized, is_closed=is_closed))
-                    continue
-                sized = late
+                is_closed = is_only_closed(job.ask, profile, snapshot)
+                refused.append(_infeasible(job, profile_id, sized, is_closed=is_closed))
+                continue
             # ranks check what sampling promises, which is about the default policy
             is_measured = profile_id is not None and self._is_measured(sized)
             request = request_of(
@@ -275,24 +277,6 @@ def _is_short(job: ClaimedJob) -> bool:
         job.ask.target,
         duration_s=job.duration_s,
         input_bytes=int(job.ask.input_bytes),
-    )
-
-
-def _late(job: ClaimedJob, profile: Profile, facts: ClusterFacts) -> Sized | None:
-    """Return the size that would have kept the promise had the job not waited; None if none would.
-
-    A promise that only waiting broke is kept as well as it can be: late is better than never.
-    """
-    at_submission = size_of(replace(job.ask, elapsed_s=0.0), profile, facts)
-    if isinstance(at_submission, Infeasible) or not isinstance(job.ask.target, CompletionTime):
-        return None
-    late_s = job.ask.elapsed_s
-    return replace(
-        at_submission,
-        predicted=at_submission.predicted + late_s,
-        low=at_submission.low + late_s,
-        high=at_submission.high + late_s,
-        probability=0.0,
     )
 
 

@@ -11,8 +11,9 @@ from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized, Work, locality_of, size
 from apps.scheduling.core.types import Request, Within
 from apps.workloads.core.spec import Constraints, JobSpec
-from apps.workloads.core.targets import Target
+from apps.workloads.core.targets import CompletionTime, Target
 
+START_DELAY_S: Final = 0.25  # wall seconds from commit to the first second of work
 CLOSED: Final = "the servers that could meet the target are drained, cordoned or silent"
 UNKNOWN_SPEED: Final = 1e-3  # of platforms the library never saw; requests do not allow them
 
@@ -95,13 +96,38 @@ def size_of(ask: Ask, profile: Profile, facts: ClusterFacts) -> Sized | Infeasib
     return Sized(ask.units, work.platforms, locality, math.nan, math.nan, math.nan, math.nan)
 
 
+def size_or_late(ask: Ask, profile: Profile, facts: ClusterFacts) -> Sized | Infeasible:
+    """Size a job; one whose promise only waiting broke gets the size that would have kept it.
+
+    Late is better than never, so it is kept as well as it can be.
+    """
+    sized = size_of(ask, profile, facts)
+    if isinstance(sized, Sized) or not isinstance(ask.target, CompletionTime):
+        return sized
+    at_submission = size_of(replace(ask, elapsed_s=0.0), profile, facts)
+    if isinstance(at_submission, Infeasible):
+        return sized
+    return replace(
+        at_submission,
+        predicted=at_submission.predicted + ask.elapsed_s,
+        low=at_submission.low + ask.elapsed_s,
+        high=at_submission.high + ask.elapsed_s,
+        probability=0.0,
+    )
+
+
 def is_only_closed(ask: Ask, profile: Profile, snapshot: Snapshot) -> bool:
     """Whether a job that nothing fits would fit if every server were open: waiting may help."""
     if snapshot.server_open.all():
         return False
-    everything = replace(snapshot, server_open=np.ones_like(snapshot.server_open))
-    facts = cluster_facts(everything, profile.platforms)
+    facts = facts_if_open(snapshot, profile.platforms)
     return isinstance(size_of(replace(ask, elapsed_s=0.0), profile, facts), Sized)
+
+
+def facts_if_open(snapshot: Snapshot, platforms: tuple[str, ...]) -> ClusterFacts:
+    """Return what `cluster_facts` would be if every server were open."""
+    everything = replace(snapshot, server_open=np.ones_like(snapshot.server_open))
+    return cluster_facts(everything, platforms)
 
 
 def request_of(

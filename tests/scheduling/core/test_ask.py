@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apps.scheduling.core.ask import UNKNOWN_SPEED, Ask, ask_of, cluster_facts, request_of, size_of
+from apps.scheduling.core.ask import (
+    UNKNOWN_SPEED,
+    Ask,
+    ask_of,
+    cluster_facts,
+    facts_if_open,
+    is_only_closed,
+    request_of,
+    size_of,
+    size_or_late,
+)
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.types import Within
 from apps.workloads.core.spec import Constraints, parse_job
@@ -156,3 +166,40 @@ def test_platforms_that_were_never_measured_are_not_used() -> None:
 def test_platforms_where_the_size_is_enough_are_kept() -> None:
     sized = replace(SIZE, platforms=frozenset({"J"}))
     assert request_of(ask(), profile(), sized, CLUSTER).platforms == frozenset({"J"})
+
+
+def test_a_promise_that_waiting_broke_is_kept_as_well_as_it_can_be() -> None:
+    in_time, late = ask(), ask(elapsed_s=150.0)
+    wanted = size_of(in_time, profile(), FACTS)
+    found = size_or_late(late, profile(), FACTS)
+    assert isinstance(wanted, Sized)
+    assert isinstance(found, Sized)
+    assert isinstance(size_of(late, profile(), FACTS), Infeasible)
+    assert (found.units, found.probability) == (wanted.units, 0.0)
+    assert found.predicted == pytest.approx(wanted.predicted + 150.0)
+    assert found.low == pytest.approx(wanted.low + 150.0)
+    assert found.high == pytest.approx(wanted.high + 150.0)
+
+
+def test_a_promise_that_nothing_ever_kept_is_not_late_but_impossible() -> None:
+    hopeless = ask(target=CompletionTime(1.0), input_bytes=9e12, elapsed_s=5.0)
+    assert isinstance(size_or_late(hopeless, profile(), FACTS), Infeasible)
+
+
+def test_a_job_in_time_is_sized_as_ever() -> None:
+    assert size_or_late(ask(elapsed_s=10.0), profile(), FACTS) == size_of(
+        ask(elapsed_s=10.0), profile(), FACTS
+    )
+
+
+def test_closed_servers_count_among_those_that_could_be_open() -> None:
+    closed = replace(SNAPSHOT, server_open=np.array([True, False, False]))
+    assert open_units(cluster_facts(closed, ("J", "A"))) == (("J", "A"), (16, 0), (16, 0))
+    assert open_units(facts_if_open(closed, ("J", "A"))) == (("J", "A"), (20, 8), (16, 8))
+
+
+def test_what_only_an_open_server_could_do_may_wait() -> None:
+    closed = replace(SNAPSHOT, server_open=np.zeros(3, dtype=np.bool_))
+    assert is_only_closed(ask(), profile(), closed)
+    assert not is_only_closed(ask(input_bytes=9e15), profile(), closed)
+    assert not is_only_closed(ask(), profile(), SNAPSHOT)
