@@ -197,13 +197,12 @@ def _held(moments: Sequence[tuple[UUID, float]]) -> list[_Held | None]:
     rows = _rows(_PARTS, [[job for job, _ in moments], [at_s for _, at_s in moments]])
     parts: dict[int, list[Part]] = defaultdict(list)
     runs: dict[int, str] = {}
-    gone: set[int] = set()
     for place, decision, platform, cores in rows:
         parts[place].append(Part(platform, cores))
         runs[place] = str(decision)
-        gone |= {place} if platform is None else set()
+    gone = {place for place, _, platform, _ in rows if platform is None}
     return [
-        _Held(runs[place], tuple(parts[place])) if place in runs.keys() - gone else None
+        _Held(runs[place], tuple(parts[place])) if place in runs and place not in gone else None
         for place in range(1, len(moments) + 1)
     ]
 

@@ -19,7 +19,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "options": _FRESH,
     },
     "execution.classify": {"task": "execution.classify", "schedule": 2.0, "options": _FRESH},
-    "execution.feedback": {"task": "execution.feedback", "schedule": 5.0, "options": _FRESH},
+    "execution.feedback": {"task": "execution.feedback", "schedule": 15.0, "options": _FRESH},
     "execution.sweep": {"task": "execution.sweep", "schedule": 5.0, "options": _FRESH},
     "operations.sweep": {"task": "operations.sweep", "schedule": 10.0, "options": _FRESH},
     "operations.prune": {"task": "operations.prune", "schedule": 3600.0},

@@ -17,6 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -313,6 +314,7 @@ def _offsets(belief: Belief) -> tuple[int, int]:
     return up, up + len(CURVE_COLUMNS)
 
 
+@lru_cache(maxsize=256)
 def _curve_weights(size: int) -> Floats:
     """(K,) weights of a curve's points whose sum is its logarithm at ``size`` (see `Profile`)."""
     x, last = math.log2(size), _LOG_SIZES.size - 1
@@ -320,4 +322,5 @@ def _curve_weights(size: int) -> Floats:
     share = (x - _LOG_SIZES[left]) / (_LOG_SIZES[left + 1] - _LOG_SIZES[left])
     weights = np.zeros(_LOG_SIZES.size)
     weights[left], weights[left + 1] = 1.0 - share, share
+    weights.setflags(write=False)
     return weights

@@ -49,7 +49,7 @@ from apps.workloads.models import Application
 
 logger = logging.getLogger(__name__)
 
-REMEMBERED: Final = 128  # newest observations of an application that count
+REMEMBERED: Final = 64  # newest observations of an application that count
 RETRY_S: Final = 3600.0  # cluster seconds after which a profiling run that failed is asked again
 
 
