@@ -1,7 +1,7 @@
 """How fast the default estimator is, and how well estimators fill rows of unseen applications.
 
     python -m benchmarks.classification [--data DIR] [--sets a,b] [--entries 2,3,4,8]
-        [--methods x,y] [--seed 1] [--repeat 7] [--json] [--probing]
+        [--methods x,y] [--seed 1] [--repeat 7] [--json] [--probing] [--papers]
 
 First the speed, beside peers and a calibration loop (`benchmarks._classification_speed`);
 ``--repeat 0`` leaves it out. Then, when ``--data`` or ``--sets`` is given, the accuracy. DIR holds
@@ -12,7 +12,8 @@ of the mean relative error of the hidden cells (scores: in points / 100); how of
 column was found, and one within 5 % of it; rank agreement (Spearman); and the share of hidden
 cells inside the 90 % intervals. Then the ratio of the default's average error to that of others,
 with 90 % intervals from resampled applications. ``--probing`` measures instead what choosing the
-measured cells buys (`benchmarks._probing`).
+measured cells buys (`benchmarks._probing`), ``--papers`` the papers' figures beside ours
+(`benchmarks._papers`).
 """
 
 import argparse
@@ -32,6 +33,7 @@ from benchmarks._compare import Ratio, overall, ratio
 from benchmarks._datasets import READERS
 from benchmarks._generated import EMULATED, emulated, roofline_case
 from benchmarks._held_out import Case, Method, Scores, cases, method, scores
+from benchmarks._papers import papers
 from benchmarks._peers import peers
 from benchmarks._probing import probing
 
@@ -77,9 +79,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.probing:
         sets = (options.sets or ALL_SETS).split(",")
         printed |= probing(sets, options.data, options.seed, quiet=options.json)
-    if options.repeat and not options.probing:
+    if options.papers:
+        printed |= papers(options.seed, quiet=options.json)
+    is_other = options.probing or options.papers
+    if options.repeat and not is_other:
         printed |= _speed(options)
-    if (options.data or options.sets) and not options.probing:
+    if (options.data or options.sets) and not is_other:
         printed |= _accuracy(options)
     if options.json:
         sys.stdout.write(json.dumps(printed, indent=1) + "\n")
@@ -135,6 +140,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--repeat", type=int, default=7, help="of every timing; 0 for none")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--probing", action="store_true", help="random, fixed, informative cells")
+    parser.add_argument("--papers", action="store_true", help="the papers' figures beside ours")
     return parser
 
 
