@@ -73,13 +73,13 @@ def test_live_applications_become_rows_below_the_library() -> None:
     measured("sort")
     ask()
     assert reclassify_if_due() == 2
-    row = stored(MatrixName.HETEROGENEITY)
+    row = stored(MatrixName.SCALE_UP)
     assert (row.library_rows, row.rows[28:]) == (28, ["sort"])
     cells = selectors.cells_in(row)[28]
+    # one unit and one other size
     assert sorted(cells["source"].tolist()) == [
-        SourceCode.INFERRED,
-        SourceCode.MEASURED,
-        SourceCode.MEASURED,
+        *[SourceCode.INFERRED] * 4,
+        *[SourceCode.MEASURED] * 2,
     ]
     assert (cells["low"] <= cells["estimate"]).all()
     assert (cells["estimate"] <= cells["high"]).all()
