@@ -17,13 +17,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from apps.classification.core.assemble import Library, assemble
+from apps.classification.core.assemble import Library
 from apps.classification.core.drift import mean_run_length, summed
 from apps.classification.core.feedback import (
     BYTES,
     Belief,
     Observation,
-    Part,
     Place,
     believed,
     follow,
@@ -31,18 +30,18 @@ from apps.classification.core.feedback import (
     taught,
 )
 from apps.classification.core.matrix import Cell, MatrixName, columns_of, from_cells
-from apps.classification.core.profile import Profile
 from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE, application_truth
 from apps.emulation.core.library import library
 from apps.emulation.core.platforms import Catalogue
 from apps.emulation.core.probe import Measured, ProbeRun, probe
 from apps.emulation.core.truth import Truth
-from apps.inventory.core.snapshot import Floats, Shorts
+from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.registry import make
 from apps.scheduling.core.types import Within
-from apps.testbed.core.offline import Arrival, Offline, Settings, parts_of
+from apps.testbed.core.offline import Arrival, Offline, Settings
 from apps.testbed.core.worlds import World, demo_world, request_of
 from benchmarks._calibration import calibrate, calibration_line
+from benchmarks._closed_loop import Loop, Student, parts, profile_of
 
 CLUSTER_SEED = 2015
 KINDS = (ANALYTICS, SINGLE_NODE, BATCH)
@@ -111,13 +110,13 @@ def run_jobs(world: World, found: Sequence[Subject], options: argparse.Namespace
         record, job = report.jobs[n], jobs[n]
         rate = job.work_s * job.truth.bytes_per_s / (record.ended_s - record.started_s)
         found[chosen[n]].seen.append(
-            Observation(str(n), _parts(world, where[str(n)]), BYTES, rate, 0.01)
+            Observation(str(n), parts(world, where[str(n)]), BYTES, rate, 0.01)
         )
 
 
 def errors_of(subject: Subject, known: Library) -> tuple[Floats, Floats, int]:
     """(k,) prediction errors without feedback and with it; and how many profiles were drawn."""
-    first = _profile(subject, known, ())
+    first = profile_of(subject.truth, subject.cells, known, {})
     before, now, written = believed(first), first, dict[Place, Cell]()
     plain, fed, drawn = [], [], 0
     for k, seen in enumerate(subject.seen):
@@ -127,7 +126,7 @@ def errors_of(subject: Subject, known: Library) -> tuple[Floats, Floats, int]:
         told = taught(before, after, written)
         if told:
             written |= {Place(cell.matrix, cell.column): cell for cell in told}
-            now = _profile(subject, known, tuple(written.values()))
+            now = profile_of(subject.truth, subject.cells, known, written)
             drawn += 1
     return np.array(plain), np.array(fed), drawn
 
@@ -165,7 +164,7 @@ def show_drift(found: Sequence[Subject], known: Library) -> None:
     false, observations, delays, missed = 0, 0, [], 0
     deviations = []
     for subject in found:
-        before = believed(_profile(subject, known, ()))
+        before = believed(profile_of(subject.truth, subject.cells, known, {}))
         innovations = follow(before, subject.seen).innovations
         deviations.append(innovations)
         at = flagged_after(subject.seen, before, changes_at=0)
@@ -192,12 +191,23 @@ def show_drift(found: Sequence[Subject], known: Library) -> None:
 
 def show_speed(subject: Subject, known: Library) -> None:
     """Print what one application costs."""
-    before = believed(_profile(subject, known, ()))
+    before = believed(profile_of(subject.truth, subject.cells, known, {}))
     began = time.perf_counter()
     for _ in range(20):
         follow(before, subject.seen)
     each = (time.perf_counter() - began) / 20
     sys.stdout.write(f"{len(subject.seen)} observations followed in {1e3 * each:.2f} ms\n")
+
+
+def show_loop(
+    world: World, found: Sequence[Subject], known: Library, options: argparse.Namespace
+) -> None:
+    """Print what feedback does to jobs that are sized by it."""
+    for learns in (False, True):
+        students = [Student.of(subject.truth, subject.cells, known) for subject in found]
+        outcome = Loop(world, students, options).run(learns=learns)
+        sys.stdout.write(f"{'with' if learns else 'without'} feedback: {outcome}\n")
+        sys.stdout.flush()
 
 
 def _error(belief: Belief, seen: Observation) -> float:
@@ -207,23 +217,8 @@ def _error(belief: Belief, seen: Observation) -> float:
     return float(np.log(seen.rate)) - expected.log_rate
 
 
-def _profile(subject: Subject, known: Library, told: tuple[Cell, ...]) -> Profile:
-    places = {(cell.matrix, cell.column) for cell in told}
-    kept = [cell for cell in subject.cells if (cell.matrix, cell.column) not in places]
-    truth = subject.truth
-    return assemble(truth.name, truth.kind, [*kept, *told], known, platforms=truth.catalogue.names)
-
-
 def _cells(measured: Iterable[Measured]) -> list[Cell]:
     return [Cell(MatrixName(m.matrix), m.column, m.value, m.standard_error) for m in measured]
-
-
-def _parts(world: World, units: Shorts) -> tuple[Part, ...]:
-    names, platform = world.topology.platform_name, world.topology.server_platform
-    return tuple(
-        Part(names[platform[server]], count)
-        for server, count in parts_of(units, world.topology.unit_server)
-    )
 
 
 def main() -> None:
@@ -243,6 +238,7 @@ def main() -> None:
     show_errors(found, known)
     show_drift(found, known)
     show_speed(found[0], known)
+    show_loop(world, found, known, options)
     sys.stdout.write(calibration_line(before_ms, calibrate()) + "\n")
 
 
