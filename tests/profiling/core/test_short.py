@@ -23,14 +23,14 @@ SMALL, LARGE = int(BYTES_PER_S * 45.0), int(BYTES_PER_S * 45.0) + 2
         # declared to end within the budget of the kind, whatever its target
         ("batch", BestEffort(), 45.0, 0, True),
         ("batch", BestEffort(), 45.1, 0, False),
-        ("latency_critical", SERVICE, 120.0, 0, True),
-        ("latency_critical", SERVICE, 121.0, 0, False),
+        ("latency_critical", SERVICE, 90.0, 0, True),
+        ("latency_critical", SERVICE, 91.0, 0, False),
         ("single_node", RATE, 60.0, 0, True),
         ("single_node", RATE, 61.0, 0, False),
         ("batch", BestEffort(), 0.0, LARGE, True),
         # to be complete within the budget
-        ("analytics", CompletionTime(90.0), None, LARGE, True),
-        ("analytics", CompletionTime(90.1), None, LARGE, False),
+        ("analytics", CompletionTime(60.0), None, LARGE, True),
+        ("analytics", CompletionTime(60.1), None, LARGE, False),
         ("analytics", CompletionTime(5.0), 3600.0, 0, True),
         # nothing promised and little to do
         ("batch", BestEffort(), None, SMALL, True),
