@@ -10,17 +10,19 @@ from django.db import transaction
 from django.db.models import Max
 
 from apps.classification import selectors
-from apps.classification.core.assemble import model_of
+from apps.classification.core.assemble import Library, model_of
 from apps.classification.core.cells import Cells, KnownCell, table, training
 from apps.classification.core.estimators import DEFAULT, ESTIMATORS
 from apps.classification.core.evaluate import evaluate, singular_values
 from apps.classification.core.matrix import Matrix, MatrixName, columns_of
+from apps.classification.core.ranking import ranking
 from apps.classification.models import MatrixRevision, Revision, RevisionReason
 from apps.inventory.selectors import cluster_now
 from apps.operations.core.states import Topic
 from apps.operations.models import Operation
 from apps.operations.services import NewEvent, record_events
 from apps.profiling.models import Measurement
+from apps.profiling.services import rank_columns
 
 Rows = Mapping[str, Sequence[KnownCell]]
 Step = Callable[[str], None]
@@ -162,7 +164,12 @@ def _store(
     started: float,
     operation: Operation | None = None,
 ) -> int:
-    """Store a revision and bring it into force, if the one it was made from still is."""
+    """Store a revision and bring it into force, if the one it was made from still is.
+
+    From then on profiling measures first what tells most of the rest, by this revision.
+    """
+    learnt = Library(0, {one.name: one.learnt for one in made})
+    order = ranking(learnt, source.platforms)
     with transaction.atomic():
         list(Revision.objects.select_for_update().filter(is_current=True))
         if selectors.current_number() != source.replaces:
@@ -180,6 +187,7 @@ def _store(
             operation=operation,
         )
         MatrixRevision.objects.bulk_create(_row(revision, source, one) for one in made)
+        rank_columns(order)
         record_events(
             [
                 NewEvent(
