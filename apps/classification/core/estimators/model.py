@@ -30,6 +30,7 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 SHIFT: Final = 0.5
 LARGEST_VARIANCE: Final = 0.5
 LARGEST_K: Final = 16  # more known cells are tuned as 16
+LARGEST_ERROR: Final = 100.0  # in logarithms: a cell with it says nothing
 # what one row alone says nothing of: a factor of e^(1.645 · 0.5) = 2.3, or 41 points, either way
 LONE_DEVIATION: Final = 0.5
 
@@ -234,4 +235,7 @@ class Model:
         given = error.reshape(-1)[cells]
         if not ((given >= 0) & (given < np.inf)).all():
             raise ValueError(f"error must be finite and >= 0, got {given.min()}..{given.max()}")
-        return given / seen if self.scale is Scale.LOG else forward(given, self.scale)
+        if self.scale is not Scale.LOG:
+            return forward(given, self.scale)
+        with np.errstate(over="ignore"):  # by a cell near 0
+            return np.minimum(given / seen, LARGEST_ERROR)
