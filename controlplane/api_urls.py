@@ -13,6 +13,7 @@ urlpatterns = [
     # before workloads, whose application names may hold slashes
     path("", include("apps.profiling.api.urls")),
     path("", include("apps.classification.api.urls")),
+    path("", include("apps.scheduling.api.application_urls")),
     path("", include("apps.workloads.api.urls")),
     path("", include("apps.scheduling.api.urls")),
     path("", include("apps.execution.api.urls")),

@@ -165,6 +165,7 @@ WRITES = [
     ("/api/v1/stream/tickets/", None, 201),
     ("/api/v1/revisions/", None, 202),
     ("/api/v1/applications/{key}/overrides/", CORRECTION, 201),
+    ("/api/v1/applications/{key}/overrides/preview/", CORRECTION, 200),
 ]
 
 

@@ -1,6 +1,7 @@
 """Writes of classification: revisions of the matrices, profiles, corrections."""
 
 from apps.classification.services.folding import (
+    Drawn,
     classify,
     classify_again,
     draw,
@@ -22,6 +23,7 @@ from apps.classification.services.reclassification import (
 from apps.classification.services.revisions import evaluate_revision, retrain, store_library
 
 __all__ = [
+    "Drawn",
     "NewOverride",
     "begin_reclassification",
     "check_overrides",

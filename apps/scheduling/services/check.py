@@ -8,6 +8,7 @@ import numpy as np
 from django.conf import settings
 
 from apps.classification.selectors import profile_named
+from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.check import Checked, check
 from apps.scheduling.core.registry import make_plain
 from apps.scheduling.selectors import ClusterCopy
@@ -27,6 +28,12 @@ def check_job(spec: JobSpec) -> Checked:
         snapshot = _COPY.follow().snapshot()
         policy = _policy(settings.DEFAULT_POLICY)
         return check(spec, profile, snapshot, policy, np.random.default_rng())
+
+
+def frozen_cluster() -> Snapshot:
+    """Return the cluster as it is now, not to change under the caller. O(U + S·N)."""
+    with _TURN:
+        return _COPY.follow().frozen()
 
 
 # what a policy works out of the topology is kept in it
