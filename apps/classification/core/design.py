@@ -199,6 +199,8 @@ def _learnt(question: Question, rng: np.random.Generator, *, by_errors: bool) ->
     if not rows.size:
         raise EmptyLibraryError("the library has no row to compare with")
     columns = np.flatnonzero(known.any(axis=1).all(axis=0))
+    if not columns.size:
+        return question.candidates[: question.k].tolist()
     number = np.full(known.shape[2], -1)
     number[columns] = np.arange(columns.size)
     cells = question.library[:, rows][:, :, columns]

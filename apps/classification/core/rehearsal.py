@@ -23,7 +23,8 @@ from apps.classification.core.matrix import Scale
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
 FOLDS: Final = 10
-MOST_ROWS: Final = 128  # more are thinned: 1,000 rows of the generator choose no better
+# More are thinned. With 64, 128 or 256 the columns chosen err alike on the real sets, within 3 %.
+MOST_ROWS: Final = 128
 WIDTH: Final = 0.4  # of a component, in deviations of the rows
 TAIL: Final = 4  # degrees of freedom nu of the weights
 FREEDOM: Final = (0.0, 1.0)  # of the level of a component, in variances of the rows' levels

@@ -214,6 +214,14 @@ def test_a_column_one_of_the_matrices_never_measured_comes_last(method: str) -> 
     assert asked(np.stack([two_halves(), second]), COLUMNS, method)[-1] == 7
 
 
+@pytest.mark.parametrize("method", LEARNT)
+def test_matrices_that_know_different_columns_are_answered_in_the_fixed_order(method: str) -> None:
+    both = np.stack([two_halves(), two_halves(8)])
+    both[0, :, :5] = np.nan
+    both[1, :, 5:] = np.nan
+    assert asked(both, 3, method) == asked(both, 3, FIXED)
+
+
 def test_a_library_that_is_a_list_of_numbers_is_refused() -> None:
     with pytest.raises(ValueError, match="two or three dimensions"):
         asked(np.ones(4), 1, "random")
