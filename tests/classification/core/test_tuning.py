@@ -47,7 +47,7 @@ def test_a_refit_with_the_tunings_of_the_last_one_answers_the_same_without_tunin
 
 
 def test_tunings_of_another_estimator_are_refused() -> None:
-    with pytest.raises(ValueError, match="tunings must weigh 17 members, got 3 for 2 known"):
+    with pytest.raises(ValueError, match="tunings must weigh 19 members, got 3 for 2 known"):
         BLEND.fit(library(9), scale=Scale.LOG, tunings={2: Tuning(np.full(3, 1 / 3), 1.6)})
 
 

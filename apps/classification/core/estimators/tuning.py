@@ -26,7 +26,7 @@ UNTESTED: Final = 2.0 * HALF_WIDTH_90
 LEAST_WEIGHT: Final = 0.02  # members that count less are not asked
 # Where every member looking at every row makes more looks than this, a member is only kept when
 # the held-out error of the mixture falls by a share of WORTH with it.
-LOOKS: Final = 2000
+LOOKS: Final = 6000
 WORTH: Final = 0.01
 
 
