@@ -77,8 +77,8 @@ HOW: Final = {
         "A row is an application, a column what may be measured of it. Solid cells were measured "
         "(the weighted mean of all measurements of the cell), hatched ones are inferred by the "
         "estimator from the rest of their row and from the other rows, diamonds were set by hand. "
-        "Rates and speed-ups have logarithmic colours; the base rate is coloured relative to the "
-        "median of its column."
+        "Rates and speed-ups have logarithmic colours; a base rate is coloured relative to the "
+        "median of the applications of its kind on the page."
     ),
     "singular-values": (
         "Singular values of the fully known rows around their column means: logarithms of rates "

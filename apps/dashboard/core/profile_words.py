@@ -126,11 +126,16 @@ def value_text(matrix: MatrixName, column: str, value: float, kind: str) -> str:
             unit = RATE_UNITS.get(kind) if column == "metric" else None
             return words.quantity(value, unit) if unit else f"{words.byte_size(value)}/s"
         case MatrixName.HETEROGENEITY | MatrixName.SCALE_UP:
-            return f"{words.significant(value)} ×"
+            return f"{_ratio(value)} ×"
         case MatrixName.SCALE_OUT:
             return words.percent(value, 0)
         case MatrixName.TOLERATED | MatrixName.CAUSED:
             return f"{words.thousands(value)} %"
+
+
+def _ratio(value: float) -> str:
+    """Return a ratio in three digits; 0.99999 is 1.00, not 1.000."""
+    return words.significant(float(f"{value:.3g}"))
 
 
 def interval_text(cell: ProfileCell, kind: str) -> str:
@@ -140,8 +145,8 @@ def interval_text(cell: ProfileCell, kind: str) -> str:
     if low == high:
         return high
     number, _, unit = low.partition(" ")
-    same = unit and high.endswith(f" {unit}")
-    return f"{number}–{high}" if same else f"{low} – {high}"
+    same_unit = unit == high.partition(" ")[2]
+    return f"{number}–{high}" if same_unit else f"{low} – {high}"
 
 
 def error_text(cell: ProfileCell, kind: str) -> str:

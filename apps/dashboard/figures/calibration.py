@@ -26,6 +26,7 @@ class Calibration:
     observed : (k,) share of the hidden cells inside the interval of that level
     covered : share inside the 90 % intervals; NaN = not evaluated
     cells, rows : that were hidden
+    is_too_small : too few rows or columns to hide any
     """
 
     levels: Floats
@@ -34,10 +35,13 @@ class Calibration:
     cells: int
     rows: int
     revision: int
+    is_too_small: bool = False
 
 
 def title(data: Calibration) -> str:
     """Return what the 90 % intervals hold."""
+    if data.is_too_small:
+        return "Too few cells to check intervals"
     if math.isnan(data.covered):
         return "Intervals not checked yet"
     return (
@@ -48,6 +52,8 @@ def title(data: Calibration) -> str:
 
 def sub(data: Calibration) -> str:
     """Return what is measured."""
+    if data.is_too_small:
+        return "Two cells of a row stay, so a matrix needs three columns and four rows to hide any"
     if math.isnan(data.covered):
         return f"Revision {data.revision} is tried out in the background"
     return (
@@ -78,7 +84,8 @@ def figure(data: Calibration) -> go.Figure:
     }
     x_axis = {**axis, "title": {"text": "promised level"}}
     if math.isnan(data.covered):
-        return theme.empty(HEIGHT, "Not checked yet", x=x_axis, y=axis)
+        sentence = "Nothing can be hidden" if data.is_too_small else "Not checked yet"
+        return theme.empty(HEIGHT, sentence, x=x_axis, y=axis)
     chart = go.Figure(
         layout=theme.layout(
             HEIGHT,

@@ -152,14 +152,18 @@ def figure(data: MatrixHeat) -> go.Figure:
 
 
 def _coloured(data: MatrixHeat) -> Floats:
-    """(n, m) what the colour stands for: logarithms of rates, each column by its own median."""
+    """(n, m) what colours stand for: logarithms of rates, base rates by their kind's median."""
     if data.matrix.scale is not Scale.LOG:
         return data.value
     with np.errstate(divide="ignore", invalid="ignore"):
         logs: Floats = np.log10(np.where(data.value > 0, data.value, np.nan))
     if data.matrix is not MatrixName.BASE_RATE:
         return logs
-    return logs - np.array([_median(column) for column in logs.T])
+    kinds = np.array(data.kinds)
+    for kind in np.unique(kinds):
+        mine = kinds == kind
+        logs[mine] -= np.array([_median(column) for column in logs[mine].T])
+    return logs
 
 
 def _median(values: Floats) -> float:

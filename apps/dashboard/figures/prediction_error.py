@@ -15,6 +15,7 @@ from apps.dashboard.figures.theme import Table
 HEIGHT = 280
 MEAN_OF = 10  # observations in the moving median
 LEAST_SPAN = math.log(1.25)
+NO_BIAS = 0.02
 Floats = NDArray[np.float64]
 
 
@@ -45,26 +46,36 @@ class PredictionErrors:
 
 
 def title(data: PredictionErrors) -> str:
-    """Return how far off the typical prediction was."""
+    """Return how far off the typical prediction was; once it drifted, since then."""
     if not data.ratio.size:
         return "No prediction has been checked yet"
+    if not math.isnan(data.flagged_s):
+        since = data.ratio[data.times_s >= data.flagged_s]
+        if since.size:
+            return f"Since {words.cluster_day(data.flagged_s)}, jobs run {_bias(since)} predicted"
     off = float(np.median(np.abs(data.ratio - 1.0)))
-    bias = float(np.exp(np.median(np.log(data.ratio)))) - 1.0
     half = f"Half of {words.plural(data.ratio.size, 'prediction')} were within"
     text = f"{half} {words.percent(off, 0 if off >= 0.1 else 1)}"
-    if abs(bias) < 0.02:
+    if abs(float(np.median(np.log(data.ratio)))) < NO_BIAS:
         return f"{text}, without bias"
-    side = "faster" if bias > 0 else "slower"
-    return f"{text}; jobs run {words.percent(abs(bias), 0)} {side} than predicted"
+    return f"{text}; jobs run {_bias(data.ratio)} predicted"
+
+
+def _bias(ratio: Floats) -> str:
+    """Return how a typical job differs, e.g. "24 % slower than"."""
+    bias = float(np.exp(np.median(np.log(ratio)))) - 1.0
+    if abs(bias) < NO_BIAS:
+        return "as"
+    return f"{words.percent(abs(bias), 0)} {'faster' if bias > 0 else 'slower'} than"
 
 
 def sub(data: PredictionErrors) -> str:
     """Return what is measured."""
     if not data.ratio.size:
         return "Work per second of running jobs ÷ predicted"
-    if math.isnan(data.flagged_s):
-        return "Work per second of running jobs ÷ predicted (log); no drift found"
-    return f"Work per second ÷ predicted (log); drifted since {words.cluster_day(data.flagged_s)}"
+    drift = "no drift found" if math.isnan(data.flagged_s) else "drift found"
+    count = words.plural(data.ratio.size, "observation")
+    return f"Work per second of running jobs ÷ predicted (log), {count}; {drift}"
 
 
 def table(data: PredictionErrors) -> Table:

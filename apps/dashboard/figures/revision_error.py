@@ -13,6 +13,7 @@ from apps.dashboard.figures.theme import Table
 
 HEIGHT = 264
 RIGHT = 92
+EMPTY_TICKS = ["0", "10", "20", "30 %"]
 LINES = ("p90", "average", "p50")
 Floats = NDArray[np.float64]
 
@@ -48,7 +49,7 @@ class RevisionErrors:
 def title(data: RevisionErrors) -> str:
     """Return where the newest evaluation stands, and where the first did."""
     if not data.numbers.size:
-        return "No revision has been tried out yet"
+        return "This matrix has not been tried out"
     now = f"Nine in ten applications are inferred within {_text(data, data.p90[-1])}"
     change = float(data.p90[-1] - data.p90[0])
     if data.numbers.size < 2 or abs(change) < 0.005:
@@ -59,7 +60,7 @@ def title(data: RevisionErrors) -> str:
 def sub(data: RevisionErrors) -> str:
     """Return what is measured."""
     if not data.numbers.size:
-        return "A revision is tried out in the background once it is in force"
+        return "A matrix of three columns and four rows or more is tried out with each revision"
     unit = "points of 100" if data.is_points else "relative error"
     return f"Mean error of hidden cells, {unit}; all but {data.entries} cells of a row hidden"
 
@@ -85,9 +86,9 @@ def figure(data: RevisionErrors) -> go.Figure:
     if not data.numbers.size:
         return theme.empty(
             HEIGHT,
-            "Not tried out yet",
+            "Not tried out",
             x={"range": [0, 1], "showticklabels": False},
-            y={"range": [0, 0.3], "tickvals": [0, 0.1, 0.2, 0.3]},
+            y={"range": [0, 0.3], "tickvals": [0, 0.1, 0.2, 0.3], "ticktext": EMPTY_TICKS},
         )
     top = float(data.p90.max()) * 1.15
     chart = go.Figure(layout=_layout(data, top))

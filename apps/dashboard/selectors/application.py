@@ -31,12 +31,14 @@ from apps.dashboard.figures.interference import Interference
 from apps.dashboard.figures.marks import Row
 from apps.dashboard.figures.prediction_error import PredictionErrors
 from apps.inventory.core.snapshot import Floats
-from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES
+from apps.workloads.core.lifecycle import WAITING_STATES, JobState
 from apps.workloads.models import Application, Job
 
 ERRORS_SHOWN = 500
 OVERRIDES_SHOWN = 20
 MOST_NEIGHBOURS = 4
+# named, not excluded: the index by state leads to the few that have not ended
+OPEN_STATES = (*WAITING_STATES, JobState.STARTING, JobState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class JobCounts:
 
 def job_counts(seen: QuerySet[Job], application: Application) -> JobCounts:
     """Return how many of its jobs have not ended."""
-    open_ones = seen.filter(application=application).exclude(state__in=TERMINAL_STATES).order_by()
+    open_ones = seen.filter(application=application, state__in=OPEN_STATES).order_by()
     counts = open_ones.aggregate(
         all=Count("id"), waiting=Count("id", filter=Q(state__in=WAITING_STATES))
     )

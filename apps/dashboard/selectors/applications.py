@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from django.core.exceptions import EmptyResultSet
 from django.db.models import (
     Count,
     DateTimeField,
     Exists,
     F,
     FloatField,
-    Func,
     IntegerField,
     OuterRef,
     Q,
@@ -124,8 +124,8 @@ def _annotated(seen: QuerySet[Job]) -> QuerySet[Application]:
     error = F("measured") / NullIf(F("predicted"), Value(0.0)) - Value(1.0)
     open_runs = ProfilingRun.objects.filter(application=OuterRef("pk"), state__in=OPEN_RUNS)
     return Application.objects.annotate(
-        running=_counted(jobs.filter(state__in=ACTIVE)),
-        jobs_total=_counted(jobs),
+        running=_Counted(jobs.filter(state__in=ACTIVE)),
+        jobs_total=_Counted(jobs),
         profiled_at=Coalesce(
             Subquery(profile.values("created_at")[:1]),
             Value(LONG_AGO, output_field=DateTimeField()),
@@ -140,11 +140,21 @@ def _annotated(seen: QuerySet[Job]) -> QuerySet[Application]:
     )
 
 
-def _counted(jobs: QuerySet[Job]) -> Func:
-    """How many jobs, at most one more than `JOBS_COUNTED`."""
-    some = Subquery(jobs.values("pk")[: JOBS_COUNTED + 1])
-    template = "(SELECT count(*) FROM %(expressions)s AS counted)"
-    return Func(some, template=template, output_field=IntegerField())
+class _Counted(Subquery):
+    """How many jobs, at most one more than `JOBS_COUNTED`; 0 for who may see none."""
+
+    template = "(SELECT count(*) FROM (%(subquery)s) AS counted)"
+    output_field = IntegerField()
+
+    def __init__(self, jobs: QuerySet[Job]) -> None:
+        super().__init__(jobs.values("pk")[: JOBS_COUNTED + 1])
+
+    def as_sql(self, *args: Any, **kwargs: Any) -> tuple[str, Any]:
+        """Return the statement; Django leaves out one that cannot find anything."""
+        try:
+            return super().as_sql(*args, **kwargs)
+        except EmptyResultSet:
+            return "0", ()
 
 
 def _matching(rows: QuerySet[Application], query: ApplicationQuery) -> QuerySet[Application]:

@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 from django.db.models import Count, QuerySet
 from django.urls import reverse
 
+from apps.classification.models import Drift
 from apps.dashboard.core import words
+from apps.dashboard.core.profile_words import drift_text
 from apps.inventory.models import Server, ServerState
 from apps.operations.models import Operation
 from apps.profiling.models import ProfilingRun, RunState
@@ -63,6 +65,7 @@ def needs_attention(seen: QuerySet[Job], *, now: datetime) -> Attention:
         _hopeless(seen),
         _silent(now),
         _failed_jobs(seen, now),
+        _drifted(),
         _failed_profiling(),
         _failed_operations(now),
         _draining(),
@@ -160,6 +163,23 @@ def _failed_jobs(seen: QuerySet[Job], now: datetime) -> tuple[list[Item], int]:
     return items, recent.count()
 
 
+def _drifted() -> tuple[list[Item], int]:
+    drifted = Drift.objects.filter(flagged_s__isnull=False)
+    items = [
+        Item(
+            "tri",
+            "warn",
+            f"{row.application.name} is not what its profile says",
+            f"runs {drift_text(row.mean_error)} than predicted since "
+            f"{words.cluster_day(row.flagged_s or 0.0)}",
+            "Re-profile",
+            reverse("application", args=[row.application.name]),
+        )
+        for row in drifted.select_related("application").order_by("-flagged_s")[:2]
+    ]
+    return items, drifted.count()
+
+
 def _failed_profiling() -> tuple[list[Item], int]:
     failed = ProfilingRun.objects.filter(state=RunState.FAILED)
     by_application = failed.values("application__name").annotate(runs=Count("id"))
@@ -169,8 +189,8 @@ def _failed_profiling() -> tuple[list[Item], int]:
             "t3",
             f"{row['application__name']} could not be profiled",
             words.plural(row["runs"], "run") + " failed",
-            "Jobs",
-            reverse("jobs") + f"?q=app:{row['application__name']}",
+            "Open",
+            reverse("application", args=[row["application__name"]]),
         )
         for row in by_application.order_by("-runs", "application__name")[:2]
     ]

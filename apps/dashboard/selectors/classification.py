@@ -218,7 +218,8 @@ def calibration(wanted: Asked) -> Calibration:
     report = found.evaluation if found else {}
     number = found.revision_id if found else 0
     if not report.get("rows"):
-        return Calibration(np.zeros(0), np.zeros(0), math.nan, 0, 0, number)
+        nothing, too_small = np.zeros(0), report.get("rows") == 0
+        return Calibration(nothing, nothing, math.nan, 0, 0, number, is_too_small=too_small)
     return Calibration(
         levels=np.array(report["levels"]),
         observed=np.array(report["calibration"]),
@@ -271,7 +272,15 @@ class RevisionRow:
     p90: float | None
     covered: float | None
     is_points: bool
+    is_too_small: bool
     shown: bool
+
+    @property
+    def covered_text(self) -> str:
+        """Return the share of hidden cells inside 90 % intervals, or why there is none."""
+        if self.covered is not None:
+            return words.percent(self.covered)
+        return "too few cells to tell" if self.is_too_small else "not tried out yet"
 
     @property
     def p90_text(self) -> str:
@@ -333,6 +342,7 @@ def _revision(
         p90=report.get("p90"),
         covered=report.get("covered"),
         is_points=wanted.matrix.scale is Scale.SCORE,
+        is_too_small=found["evaluation"].get("rows") == 0,
         shown=row.number == number,
     )
 

@@ -7,7 +7,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonRes
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from apps.dashboard.selectors import jobs, servers
+from apps.dashboard.core.application_query import KINDS
+from apps.dashboard.selectors import applications, jobs, servers
 from apps.dashboard.views.access import jobs_seen_by, page
 from apps.scheduling.models import Decision
 from apps.workloads.models import Job
@@ -15,7 +16,7 @@ from apps.workloads.models import Job
 
 @page
 def search(request: HttpRequest) -> HttpResponse:
-    """Jobs and servers whose name holds the text, at most ten."""
+    """Servers, applications and jobs whose name holds the text, a few of each."""
     return JsonResponse({"results": _found(request, request.GET.get("q", "").strip())})
 
 
@@ -41,6 +42,15 @@ def _found(request: HttpRequest, text: str) -> list[dict[str, str]]:
             "url": reverse("server", args=[server.name]),
         }
         for server in servers.search(text)
+    ]
+    results += [
+        {
+            "name": found.name,
+            "id": str(found.id),
+            "what": f"application, {KINDS.get(found.kind, found.kind)}",
+            "url": reverse("application", args=[found.name]),
+        }
+        for found in applications.search(text)
     ]
     results += [
         {

@@ -1,10 +1,12 @@
 """The Submit form; checking and submitting go through the REST API."""
 
+from django.db.models import OuterRef, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from apps.accounts.core.roles import Role
 from apps.accounts.selectors import principal_by_user
+from apps.classification.models import Profile
 from apps.common.core.ids import uuid7
 from apps.dashboard.views.access import has_role, page
 from apps.inventory.models import Platform
@@ -16,7 +18,12 @@ SUGGESTED = 200
 @page
 def submit(request: HttpRequest) -> HttpResponse:
     """Return the form, with known applications to choose from and a fresh key."""
-    applications = Application.objects.order_by("-updated_at").values_list("name", "kind")
+    profile = Profile.objects.filter(application=OuterRef("pk"), is_current=True)
+    applications = (
+        Application.objects.order_by("-updated_at")
+        .annotate(profile=Subquery(profile.values("number")[:1]))
+        .values_list("name", "kind", "profile")
+    )
     return render(
         request,
         "dashboard/submit.html",

@@ -26,9 +26,22 @@ export function start() {
   fill();
 }
 
+/* Whether the application is known: by which profile, or that it is measured first. */
+function sayKnown(name, option) {
+  const hint = document.getElementById("h-application");
+  hint.textContent = "An unknown application is profiled first, a few short runs.";
+  if (!name || !option) return;
+  const link = element("a", name);
+  link.href = `/applications/${name.split("/").map(encodeURIComponent).join("/")}/`;
+  if (option.dataset.profile) hint.replaceChildren("Known: ", link, `, profile no. ${option.dataset.profile}.`);
+  else hint.replaceChildren(link, " has no profile yet; it is profiled first, a few short runs.");
+}
+
 /* A known application brings the kind of target it is usually given, until a person chose one. */
 function suggestKind() {
-  const known = [...document.getElementById("known").options].find((option) => option.value === form.application.value.trim());
+  const name = form.application.value.trim();
+  const known = [...document.getElementById("known").options].find((option) => option.value === name);
+  sayKnown(name, known);
   const kind = { latency_critical: "throughput_latency", single_node: "ips", analytics: "completion_time" }[known?.dataset.kind];
   if (chosen || !kind || form.kind.value === kind) return;
   form.kind.value = kind;

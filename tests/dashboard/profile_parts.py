@@ -1,0 +1,56 @@
+"""Cells of profiles for tests."""
+
+import math
+from collections.abc import Sequence
+
+from apps.classification.core.cells import Source
+from apps.classification.core.matrix import CURVE_COLUMNS, MatrixName
+from apps.common.core.interference import SOURCES
+from apps.dashboard.core.profile_cells import Cells, ProfileCell
+from apps.dashboard.figures.marks import Row
+
+
+def cell(
+    matrix: MatrixName,
+    column: str,
+    value: float,
+    *,
+    source: Source = Source.MEASURED,
+    spread: float = 0.05,
+) -> ProfileCell:
+    """One cell; measured by default, with an interval of 5 % to either side."""
+    inferred = source is Source.INFERRED
+    return ProfileCell(
+        matrix=matrix,
+        column=column,
+        value=value,
+        low=value * (1 - spread),
+        high=value * (1 + spread),
+        source=source,
+        samples=0 if inferred else 8,
+        standard_error=math.nan if inferred else 0.02 * value,
+        at_s=math.nan if inferred else 3600.0,
+    )
+
+
+def row(matrix: MatrixName, columns: tuple[str, ...], values: list[float]) -> Row:
+    """A row whose cells are measured, but the last one."""
+    cells = [cell(matrix, column, value) for column, value in zip(columns, values, strict=True)]
+    cells[-1] = cell(matrix, columns[-1], values[-1], source=Source.INFERRED)
+    return Row("web", "latency_critical", tuple(cells))
+
+
+UP = row(MatrixName.SCALE_UP, CURVE_COLUMNS, [1, 2, 3.9, 7.2, 12, 18.1])
+OUT = row(MatrixName.SCALE_OUT, CURVE_COLUMNS, [1, 0.99, 0.97, 0.9, 0.75, 0.61])
+PLATFORMS = row(MatrixName.HETEROGENEITY, ("J", "A", "B"), [1.0, 0.4, 1.2])
+TOLERATED = row(MatrixName.TOLERATED, SOURCES, [80, 41, 90, 100, 35.4, 88, 97, 66, 70, 99.8])
+CAUSED = row(MatrixName.CAUSED, SOURCES, [3, 62, 12, 9, 4, 7, 0, 33, 25, 1])
+RATE = row(MatrixName.BASE_RATE, ("metric", "bytes"), [12_300.0, 4.2e6])
+
+
+def cells(**changes: Sequence[ProfileCell]) -> Cells:
+    """All six matrices of one profile, some of them changed."""
+    rows: dict[MatrixName, Sequence[ProfileCell]] = {
+        one.cells[0].matrix: one.cells for one in (RATE, PLATFORMS, UP, OUT, TOLERATED, CAUSED)
+    }
+    return rows | {MatrixName(name): row for name, row in changes.items()}

@@ -1,0 +1,474 @@
+"""The Applications list and one application, as a person with a role gets them."""
+
+import json
+from datetime import timedelta
+from urllib.parse import urlencode
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import User
+from apps.classification.core.matrix import MatrixName
+from apps.classification.models import Drift, Override, PredictionError, Profile
+from apps.dashboard.core.application_query import ApplicationQuery, read
+from apps.dashboard.selectors import application as one
+from apps.dashboard.selectors import applications, profiling
+from apps.profiling.models import ProfilingRun
+from apps.workloads.models import Application, Job
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+PLATFORMS = ("J", "A")
+NOBODY = Job.objects.none()
+
+
+def known(name: str = "web", *, kind: str = "latency_critical") -> Application:
+    """Return an application with a profile on two platforms."""
+    about = factories.application(name, kind=kind)
+    factories.profile(about, platforms=PLATFORMS)
+    return about
+
+
+def drifted(about: Application, *, since_s: float = 3600.0, mean_error: float = -0.28) -> Drift:
+    return Drift.objects.create(
+        application=about, observations=9, mean_error=mean_error, flagged_s=since_s
+    )
+
+
+def compared(about: Application, *, ratio: float, at_s: float = 4000.0) -> PredictionError:
+    job = factories.job(application=about, state="running")
+    return PredictionError.objects.create(
+        application=about,
+        job=job,
+        profile=Profile.objects.get(application=about, is_current=True),
+        number=1,
+        cluster_s=at_s,
+        predicted=100.0,
+        measured=100.0 * ratio,
+        deviation=0.1,
+    )
+
+
+def names(query: ApplicationQuery) -> list[str]:
+    page = applications.applications_page(Job.objects.all(), query, cursor=None)
+    return [row.name for row in page.rows]
+
+
+# ---- the list ----
+
+
+def test_a_line_says_what_is_known(as_operator: Client) -> None:
+    about = known()
+    compared(about, ratio=1.05)
+    factories.job(application=about, state="succeeded")
+    page = as_operator.get("/applications/").content.decode()
+    assert "<b>1</b> of <b>1</b> have a profile; no prediction has drifted." in page
+    assert 'href="/applications/web/"' in page
+    assert "+5.0 %" in page
+    assert "predictions hold" in page
+
+
+def test_jobs_are_counted_running_and_in_all() -> None:
+    about = known()
+    factories.job(application=about, state="running")
+    factories.job(application=about, state="starting")
+    factories.job(application=about, state="succeeded")
+    page = applications.applications_page(Job.objects.all(), ApplicationQuery(), cursor=None)
+    (row,) = applications.application_rows(page.rows)
+    assert (row.running, row.jobs, row.jobs_text) == (2, 3, "3")
+
+
+def test_jobs_are_counted_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    about = known()
+    for _ in range(4):
+        factories.job(application=about, state="succeeded")
+    monkeypatch.setattr(applications, "JOBS_COUNTED", 2)
+    page = applications.applications_page(Job.objects.all(), ApplicationQuery(), cursor=None)
+    (row,) = applications.application_rows(page.rows)
+    assert row.jobs_text == "2+"
+
+
+def test_jobs_of_others_are_not_counted_for_a_viewer(as_viewer: Client) -> None:
+    factories.job(application=known(), state="running")
+    page = as_viewer.get("/applications/").content.decode()
+    assert '<td class="num"><span class="t3">0</span></td>' in page
+
+
+def test_a_filter_keeps_what_matches() -> None:
+    known("web-leaf")
+    known("web-cache", kind="batch")
+    factories.application("index", kind="batch")
+    assert names(ApplicationQuery(text="WEB")) == ["web-cache", "web-leaf"]
+    assert names(ApplicationQuery(kind="batch")) == ["index", "web-cache"]
+    assert names(ApplicationQuery(standing="unprofiled")) == ["index"]
+
+
+def test_what_drifted_or_is_degraded_can_be_asked_for() -> None:
+    drifted(known("gone"))
+    known("fine")
+    weak = known("weak")
+    Profile.objects.filter(application=weak).update(flags=["far"])
+    assert names(ApplicationQuery(standing="drifted")) == ["gone"]
+    assert names(ApplicationQuery(standing="degraded")) == ["weak"]
+
+
+def test_the_largest_error_comes_first_and_what_was_never_compared_last() -> None:
+    compared(known("a"), ratio=1.05)
+    compared(known("b"), ratio=0.7)
+    known("c")
+    assert names(ApplicationQuery(sort="error")) == ["b", "a", "c"]
+
+
+def test_only_the_newest_comparison_counts() -> None:
+    about = known("a")
+    compared(about, ratio=0.2, at_s=100.0)
+    compared(about, ratio=1.1, at_s=200.0)
+    page = applications.applications_page(Job.objects.all(), ApplicationQuery(), cursor=None)
+    (row,) = applications.application_rows(page.rows)
+    assert row.error_text == "+10.0 %"
+
+
+def test_the_newest_profile_comes_first_and_none_last() -> None:
+    factories.application("none")
+    known("old")
+    Profile.objects.update(created_at=timezone.now() - timedelta(hours=2))
+    known("new")
+    assert names(ApplicationQuery(sort="profiled")) == ["new", "old", "none"]
+
+
+def test_most_running_jobs_come_first() -> None:
+    factories.job(application=known("busy"), state="running")
+    known("a-quiet")
+    assert names(ApplicationQuery(sort="running")) == ["busy", "a-quiet"]
+
+
+@pytest.mark.parametrize("sort", ["name", "running", "profiled", "error"])
+def test_pages_neither_skip_nor_repeat(sort: str) -> None:
+    for i in range(5):
+        factories.application(f"app-x{i}")
+    query = ApplicationQuery(sort=sort)
+    first = applications.applications_page(NOBODY, query, cursor=None, limit=2)
+    second = applications.applications_page(NOBODY, query, cursor=first.next, limit=2)
+    third = applications.applications_page(NOBODY, query, cursor=second.next, limit=2)
+    found = [row.name for page in (first, second, third) for row in page.rows]
+    assert sorted(found) == [f"app-x{i}" for i in range(5)]
+    assert third.next is None
+
+
+def test_a_cursor_of_another_order_shows_the_first_page(as_operator: Client) -> None:
+    known("web")
+    page = as_operator.get("/applications/?sort=error&cursor=broken").content.decode()
+    assert "That page of the list no longer exists" in page
+    assert 'href="/applications/web/"' in page
+
+
+def test_a_filter_without_matches_names_itself(as_operator: Client) -> None:
+    known("web")
+    page = as_operator.get("/applications/?kind=batch&standing=drifted&q=x").content.decode()
+    assert "No application is batch, drifted, “x” in the name" in page
+    assert "Clear filters" in page
+
+
+def test_no_application_says_how_one_becomes_known(as_operator: Client) -> None:
+    assert "No application is known yet" in as_operator.get("/applications/").content.decode()
+
+
+def test_an_address_that_makes_no_sense_lists_everything() -> None:
+    asked = read({"kind": "cloud", "standing": "on its head", "sort": "luck", "q": "  "})
+    assert asked == ApplicationQuery()
+
+
+def test_the_list_costs_the_same_for_many_applications(
+    as_operator: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for i in range(30):
+        known(f"app-x{i}")
+    as_operator.get("/applications/")
+    # session, user, principal; page, profiles, revision, totals; the frame is kept
+    with django_assert_num_queries(7):
+        as_operator.get("/applications/")
+
+
+# ---- one application ----
+
+
+def test_an_application_is_told_in_words(as_operator: Client) -> None:
+    known()
+    page = as_operator.get("/applications/web/").content.decode()
+    assert "One unit of J does" in page
+    assert "above it loses 5 % or more" in page
+    assert "no. 1, drawn" in page
+
+
+def test_names_with_slashes_have_a_page(as_operator: Client) -> None:
+    known("team/web")
+    response = as_operator.get("/applications/team/web/")
+    assert response.status_code == 200
+    assert b"team/web" in response.content
+
+
+def test_an_unknown_application_is_not_found(as_operator: Client) -> None:
+    response = as_operator.get("/applications/nothing/")
+    assert response.status_code == 404
+
+
+def test_a_name_is_escaped_in_every_address(as_operator: Client) -> None:
+    known("a+b")
+    page = as_operator.get("/applications/a+b/").content.decode()
+    assert "/figures/scale-up/?application=a%2Bb" in page
+
+
+@pytest.mark.parametrize("matrix", list(MatrixName))
+def test_every_matrix_lists_its_cells(as_operator: Client, matrix: MatrixName) -> None:
+    known()
+    page = as_operator.get(f"/applications/web/?matrix={matrix.value}").content.decode()
+    assert 'id="app-cells"' in page
+    assert page.count("data-override data-matrix=") > 0
+
+
+def test_an_unprofiled_application_says_what_comes(as_operator: Client) -> None:
+    factories.server()
+    factories.application("new")
+    page = as_operator.get("/applications/new/").content.decode()
+    assert "new has no profile yet" in page
+    assert "Profile it now…" in page
+
+
+def test_an_application_being_profiled_says_so(as_operator: Client) -> None:
+    factories.server()
+    about = factories.application("new")
+    factories.profiling_run(about, state="running", started_s=7150.0)
+    page = as_operator.get("/applications/new/").content.decode()
+    assert "new is being profiled" in page
+    assert "It is being profiled" in page
+
+
+def test_a_viewer_sees_but_changes_nothing(as_viewer: Client) -> None:
+    known()
+    factories.server()
+    page = as_viewer.get("/applications/web/").content.decode()
+    assert "Re-profiling needs the role submitter, overrides need the role operator" in page
+    assert "data-override" not in page
+    assert 'id="reprofile"' not in page
+
+
+def test_a_submitter_may_profile_but_not_override(client: Client) -> None:
+    factories.cluster()
+    factories.server()
+    known()
+    client.force_login(factories.user("sue", role=Role.SUBMITTER))
+    page = client.get("/applications/web/").content.decode()
+    assert 'id="reprofile"' in page
+    assert "data-override" not in page
+
+
+def test_drift_is_told_with_its_side_and_since_when(as_operator: Client) -> None:
+    drifted(known())
+    page = as_operator.get("/applications/web/").content.decode()
+    assert "Its jobs run 24 % slower than predicted since day 1, 01:00" in page
+
+
+def test_degraded_estimates_are_badges(as_operator: Client) -> None:
+    known()
+    Profile.objects.update(flags=["no_cell"])
+    page = as_operator.get("/applications/web/").content.decode()
+    assert "nothing measured" in page
+    assert "this is what the library says of any application" in page
+
+
+def test_overrides_name_their_value_reason_and_author(as_operator: Client, operator: User) -> None:
+    about = known()
+    Override.objects.create(
+        application=about,
+        matrix="scale_out",
+        column="16",
+        value=0.72,
+        cluster_s=60.0,
+        reason="load test",
+        created_by=operator,
+    )
+    page = as_operator.get("/applications/web/").content.decode()
+    assert "Scale-out, 16 servers: 72 %" in page
+    assert "“load test”, olga" in page
+    assert "1 value set by hand" in page
+
+
+def test_withdrawn_overrides_come_after_those_in_force(operator: User) -> None:
+    about = known()
+    common = {"application": about, "matrix": "caused", "cluster_s": 0.0, "created_by": operator}
+    gone = Override.objects.create(
+        column="tlb", value=1, reason="x", withdrawn_at=timezone.now(), **common
+    )
+    here = Override.objects.create(column="core", value=2, reason="y", **common)
+    assert one.overrides(about) == [here, gone]
+
+
+def test_typed_values_are_in_the_unit_people_read() -> None:
+    groups = one.override_choices(one.shown(known().name).cells, "latency_critical")
+    out = next(group for group in groups if group.key == "scale_out")
+    assert (out.unit, out.factor) == ("%", 0.01)
+    assert out.cells[0].value == "100"
+
+
+def test_the_page_costs_a_fixed_number_of_statements(
+    as_operator: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    factories.server()
+    about = known()
+    for _ in range(12):
+        factories.job(application=about, state="running")
+        factories.profiling_run(about, state="done")
+    as_operator.get("/applications/web/")
+    # session, user, principal; application, profile, overrides (2), runs, the clock, jobs, what
+    # profiling costs, revision in force; the frame is kept
+    with django_assert_num_queries(12):
+        as_operator.get("/applications/web/")
+
+
+# ---- profiling ----
+
+
+def test_the_cost_of_a_plan_is_what_its_copies_hold_at_once() -> None:
+    runs = [
+        {"copy": 0, "platform": "J", "servers": 1, "units": 1, "sources": ["tlb", "core"]},
+        {"copy": 1, "platform": "J", "servers": 1, "units": 8, "sources": []},
+        {"copy": 2, "platform": "J", "servers": 4, "units": 1, "sources": []},
+        {"copy": 3, "platform": "A", "servers": 1, "units": 1, "sources": []},
+        {"copy": 3, "platform": "B", "servers": 1, "units": 1, "sources": []},
+    ]
+    cost = profiling.cost_of({"budget_s": 90.0, "expected_s": 40.0, "runs": runs})
+    assert (cost.runs, cost.units, cost.platforms, cost.sources) == (5, 14, 3, 2)
+    assert cost.unit_seconds == 40.0 + 22.0 * (8 + 4 + 1 + 1)
+    assert profiling.plan_text({"runs": runs}) == "5 runs on 3 platforms, 2 resources probed"
+
+
+def test_a_cluster_without_servers_cannot_profile() -> None:
+    assert profiling.profiling_cost(factories.application()) is None
+
+
+def test_a_run_says_how_long_it_took_and_what_it_measured() -> None:
+    about = known()
+    run = factories.profiling_run(about, state="done", started_s=3010.0, finished_s=3071.0)
+    (row,) = profiling.run_rows(about, now_s=9000.0)
+    assert (row.run, row.took_s, row.share, row.icon) == (run, 61.0, None, "succeeded")
+
+
+def test_a_running_run_is_as_old_as_its_start() -> None:
+    about = known()
+    factories.profiling_run(about, state="running", started_s=8990.0)
+    (row,) = profiling.run_rows(about, now_s=9000.0)
+    assert (row.took_s, row.is_open) == (10.0, True)
+
+
+def test_a_failed_run_says_why() -> None:
+    about = known()
+    factories.profiling_run(about, state="failed", message="no backend finished the run")
+    (row,) = profiling.run_rows(about, now_s=9000.0)
+    assert row.message == "no backend finished the run"
+
+
+# ---- figures ----
+
+
+@pytest.mark.parametrize(
+    "name", ["scale-up", "scale-out", "platform-speed", "interference", "prediction-error"]
+)
+def test_figures_of_an_application_name_their_call(as_operator: Client, name: str) -> None:
+    known("team/web+1")
+    address = f"/figures/{name}/?{urlencode({'application': 'team/web+1'})}"
+    body = json.loads(as_operator.get(address).content)
+    assert body["title"]
+    assert body["api"].startswith("/api/v1/applications/team/web%2B1/")
+    assert as_operator.get(body["api"]).status_code == 200
+
+
+def test_figures_of_an_unknown_application_are_not_found(as_operator: Client) -> None:
+    assert as_operator.get("/figures/scale-up/?application=x").status_code == 404
+
+
+def test_prediction_errors_come_oldest_first() -> None:
+    about = known()
+    compared(about, ratio=1.2, at_s=200.0)
+    compared(about, ratio=0.9, at_s=100.0)
+    drifted(about, since_s=150.0)
+    data = one.prediction_errors("web")
+    assert data.ratio.tolist() == pytest.approx([0.9, 1.2])
+    assert data.flagged_s == 150.0
+
+
+def test_a_figure_costs_a_fixed_number_of_statements(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    known()
+    with django_assert_num_queries(2):
+        one.interference("web")
+    with django_assert_num_queries(4):
+        one.prediction_errors("web")
+
+
+# ---- neighbours ----
+
+
+def test_neighbours_come_from_the_revision_in_force() -> None:
+    factories.server(of=factories.platform("cr1.8xlarge", cores=32, rank=0))
+    factories.server(of=factories.platform("m1.small", cores=1, rank=1))
+    factories.library(("cr1.8xlarge", "m1.small"))
+    about = factories.application("web")
+    factories.profile(about, platforms=("cr1.8xlarge", "m1.small"))
+    found = one.relatives(one.shown("web"))
+    assert 0 < len(found) <= one.MOST_NEIGHBOURS
+    assert found[0].neighbour.similarity >= found[-1].neighbour.similarity > 0
+    assert not found[0].is_live
+    assert found[0].words.startswith(("both ", "alike "))
+
+
+def test_without_a_revision_there_are_no_neighbours(as_operator: Client) -> None:
+    known()
+    page = as_operator.get("/applications/web/").content.decode()
+    assert "Like no known application" in page
+
+
+# ---- elsewhere ----
+
+
+def test_the_search_finds_applications(as_operator: Client) -> None:
+    known("wordcount")
+    results = json.loads(as_operator.get("/search/?q=wordc").content)["results"]
+    assert {"name": "wordcount", "what": "application, latency critical"}.items() <= results[
+        0
+    ].items()
+    response = as_operator.get("/go/?q=wordcount")
+    assert response["Location"] == "/applications/wordcount/"
+
+
+def test_a_job_leads_to_its_application(as_operator: Client) -> None:
+    job = factories.job(application=known(), state="running")
+    page = as_operator.get(f"/jobs/{job.id}/").content.decode()
+    assert 'href="/applications/web/"' in page
+    assert 'href="/applications/web/"' in as_operator.get("/jobs/").content.decode()
+
+
+def test_submit_tells_known_applications_from_new_ones(as_operator: Client) -> None:
+    known("web")
+    factories.application("new", kind="batch")
+    page = as_operator.get("/submit/").content.decode()
+    assert 'data-profile="1">latency_critical, known</option>' in page
+    assert 'data-profile="">batch</option>' in page
+
+
+def test_drift_needs_attention(as_operator: Client) -> None:
+    factories.server()
+    drifted(known())
+    page = as_operator.get("/").content.decode()
+    assert "web is not what its profile says" in page
+    assert "runs 24 % slower than predicted" in page
+
+
+def test_a_run_that_failed_leads_to_its_application(as_operator: Client) -> None:
+    factories.server()
+    factories.profiling_run(known("web"), state="failed")
+    assert ProfilingRun.objects.count() == 1
+    assert 'href="/applications/web/"' in as_operator.get("/").content.decode()
