@@ -461,6 +461,16 @@ def test_waiting_jobs_come_first_and_no_more_than_the_limit_are_examined(
     assert (every.examined, every.total) == (3, 3)
 
 
+def test_when_time_is_up_a_preview_says_how_far_it_came(
+    power: APIClient, believed: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.scheduling.services.preview.BUDGET_S", 0.0)
+    waiting("w1")
+    waiting("w2")
+    found = previewed(power, SLOWER)
+    assert (found["examined"], found["total"]) == (1, 2)
+
+
 def test_of_an_application_never_profiled_only_the_cells_can_be_told(power: APIClient) -> None:
     build_cluster()
     factories.library(("A", "B"))

@@ -5,7 +5,7 @@ servers from what its default policy ranks by, so that a preview and a decision 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -28,7 +28,7 @@ from apps.scheduling.core.filters import eligible
 from apps.scheduling.core.scorers import tarcil
 from apps.scheduling.core.sizing import ClusterFacts, Sized
 from apps.scheduling.core.types import Request
-from apps.workloads.core.targets import TargetKind
+from apps.workloads.core.targets import CompletionTime, TargetKind
 
 PERFORMANCE_UNIT: Final = {
     TargetKind.COMPLETION_TIME: "seconds",
@@ -144,12 +144,12 @@ class _View(NamedTuple):
 
 
 def preview(
-    jobs: Sequence[tuple[Ask, Sequence[Holding]]],
+    jobs: Iterable[tuple[Ask, Sequence[Holding]]],
     before: Profile,
     after: Profile,
     snapshot: Snapshot,
-) -> list[JobPreview]:
-    """Size every job by both beliefs and look at the servers; O(m·S).
+) -> Iterator[JobPreview]:
+    """Size each job by both beliefs and look at the servers, one after the other; O(m·S).
 
     Parameters
     ----------
@@ -157,14 +157,22 @@ def preview(
     """
     board = Board.of(snapshot, Facts(snapshot.topology), writable=False)
     earlier, later = _view(before, board), _view(after, board)
-    return [
-        JobPreview(
-            before=_outlook(ask, earlier, board, waits=not holdings),
-            after=_outlook(ask, later, board, waits=not holdings),
-            stands=tuple(_stand(holding, before, after, snapshot) for holding in holdings),
-        )
-        for ask, holdings in jobs
-    ]
+    seen: dict[str, tuple[Outlook, Outlook]] = {}
+    for ask, holdings in jobs:
+        alike = f"{bool(holdings)} {_impersonal(ask)!r}"
+        if alike not in seen:
+            seen[alike] = (
+                _outlook(ask, earlier, board, waits=not holdings),
+                _outlook(ask, later, board, waits=not holdings),
+            )
+        stands = tuple(_stand(holding, before, after, snapshot) for holding in holdings)
+        yield JobPreview(*seen[alike], stands)
+
+
+def _impersonal(ask: Ask) -> Ask:
+    """Leave out what does not change the answer: jobs of one service are often alike."""
+    is_timed = isinstance(ask.target, CompletionTime)
+    return replace(ask, job="", elapsed_s=ask.elapsed_s if is_timed else 0.0)
 
 
 def _view(profile: Profile, board: Board) -> _View:

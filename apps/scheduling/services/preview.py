@@ -30,10 +30,11 @@ from apps.workloads.models import Application, Job
 from apps.workloads.selectors import visible_jobs
 
 MOST_JOBS: Final = 1000
+BUDGET_S: Final = 5.0  # of wall time: a preview that takes longer is none
 
 
 class PreviewedJob(NamedTuple):
-    """A job whose outlook changes; ``servers`` are the names and platforms of its stands."""
+    """A job looked at; ``servers`` are the names and platforms of its stands."""
 
     job: Job
     units_held: int | None
@@ -51,7 +52,7 @@ class Preview:
     revision : that the next profile is drawn from
     cells : of the profile, those that change
     jobs : those that change, waiting ones first and then as the agent takes them
-    examined, total : jobs looked at, and jobs there are
+    examined, total : jobs looked at in the time there is, and jobs there are
     """
 
     application: Application
@@ -86,13 +87,17 @@ def preview_overrides(
     check_overrides(cells)
     current = classification.current_profile(application.pk)
     drawn = _drawn(application, cells)
-    changes = cell_changes(current.cells if current else {}, drawn.cells)
     every = _jobs(caller, application)
     jobs = list(every[:limit]) if current else []
-    total = len(jobs) if current and len(jobs) < limit else every.count()
-    changed = _changed(jobs, current, drawn) if current and jobs else []
+    found = _previewed(jobs, current, drawn) if current and jobs else []
     return Preview(
-        application, current, drawn.profile.revision, changes, changed, len(jobs), total
+        application=application,
+        profile=current,
+        revision=drawn.profile.revision,
+        cells=cell_changes(current.cells if current else {}, drawn.cells),
+        jobs=[one for one in found if one.found.is_changed],
+        examined=len(found),
+        total=len(jobs) if current and len(jobs) < limit else every.count(),
     )
 
 
@@ -121,22 +126,25 @@ def _jobs(caller: Principal, application: Application) -> QuerySet[Job]:
     )
 
 
-def _changed(jobs: Sequence[Job], current: ProfileRow, drawn: Drawn) -> list[PreviewedJob]:
+def _previewed(jobs: Sequence[Job], current: ProfileRow, drawn: Drawn) -> list[PreviewedJob]:
+    """Preview jobs in their order, as many as time allows."""
     snapshot = frozen_cluster()
     holdings = _holdings([job.pk for job in jobs if job.state in ACTIVE_STATES], snapshot)
     asks = _asks(jobs)
     asked = [job for job in jobs if job.pk in asks]  # one may have gone since
-    found = preview(
-        [(asks[job.pk], holdings[job.pk]) for job in asked],
+    previews = preview(
+        ((asks[job.pk], holdings[job.pk]) for job in asked),
         classification.from_row(current),
         drawn.profile,
         snapshot,
     )
-    return [
-        PreviewedJob(job, _held(holdings[job.pk]), one, _servers(one, snapshot))
-        for job, one in zip(asked, found, strict=True)
-        if one.is_changed
-    ]
+    until, found = time.monotonic() + BUDGET_S, []
+    for job, one in zip(asked, previews, strict=True):
+        held = sum(holding.units for holding in holdings[job.pk])
+        found.append(PreviewedJob(job, held or None, one, _servers(one, snapshot)))
+        if time.monotonic() > until:
+            break
+    return found
 
 
 def _asks(jobs: Sequence[Job]) -> Mapping[UUID, Ask]:
@@ -165,10 +173,6 @@ def _holdings(job_ids: Sequence[UUID], snapshot: Snapshot) -> Mapping[UUID, list
             caused = np.array(row.caused, dtype=np.float64)
             found[row.job_id].append(Holding(index[row.server_id], row.cores, caused))
     return found
-
-
-def _held(holdings: Sequence[Holding]) -> int | None:
-    return sum(holding.units for holding in holdings) or None
 
 
 def _servers(found: JobPreview, snapshot: Snapshot) -> list[tuple[str, str]]:

@@ -176,8 +176,22 @@ def test_on_a_cluster_without_servers_nothing_is_possible() -> None:
     assert not found.is_changed
 
 
+def test_jobs_alike_are_answered_alike_whatever_they_hold() -> None:
+    jobs = [
+        (ask(job="a"), ()),
+        (ask(job="b"), (Holding(0, 1, FLAT),)),
+        (ask(job="c", elapsed_s=10.0), ()),
+        (ask(job="d"), ()),
+    ]
+    first, held, later, again = preview(jobs, profile(), profile(bytes_rate=5e7), IDLE)
+    assert (first, len(first.after.good_servers)) == (again, 4)
+    assert held.after.good_servers == frozenset()
+    assert first.before.predicted == pytest.approx((50.0, 50.0, 50.0))
+    assert later.before.predicted == pytest.approx((60.0, 60.0, 60.0))
+
+
 def test_the_beliefs_stay_as_they_were() -> None:
     one, other = profile(), tolerating(5.0)
-    preview([(ask(), ())], one, other, IDLE)
+    list(preview([(ask(), ())], one, other, IDLE))
     assert one.tolerated.tolist() == [50.0] * N_SOURCES
     assert other.tolerated.tolist() == [5.0] * N_SOURCES
