@@ -1,6 +1,6 @@
 """Ratios of average errors, with intervals from resampled applications."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,6 +56,22 @@ def overall(where: str, name: str, sets: Sequence[Sampled]) -> Ratio:
     low, high = np.exp(np.quantile(logs, [0.05, 0.95]))
     middle = float(np.exp(np.mean([np.log(one.summary.ratio) for one in sets])))
     return Ratio(where, name, middle, float(low), float(high))
+
+
+def against_best(k: int, by_method: Mapping[str, Sequence[Sampled]]) -> list[Ratio]:
+    """Compare with the best single method: over all sets, and with that of each set by itself.
+
+    The second is harder than any method can be: nobody knows beforehand which one it is.
+    """
+    means = {name: overall("", name, sets).ratio for name, sets in by_method.items()}
+    first = max(means, key=lambda name: means[name])
+    where = f"all real sets, {k} entries"
+    sets = list(zip(*by_method.values(), strict=True))
+    best = [max(one, key=lambda sampled: sampled.summary.ratio) for one in sets]
+    return [
+        overall(where, f"best single: {first}", by_method[first]),
+        overall(where, "best of each set", best),
+    ]
 
 
 def _part_logs(ours: Scores, theirs: Scores, rng: np.random.Generator) -> Floats:

@@ -29,7 +29,7 @@ from apps.classification.core.assemble import POOLS
 from apps.classification.core.estimators import DEFAULT, ESTIMATORS
 from benchmarks._calibration import calibrate, calibration_line
 from benchmarks._classification_speed import timings
-from benchmarks._compare import Ratio, overall, ratio
+from benchmarks._compare import Ratio, Sampled, against_best, overall, ratio
 from benchmarks._datasets import READERS
 from benchmarks._generated import EMULATED, emulated, roofline_case
 from benchmarks._held_out import Case, Method, Scores, cases, method, scores
@@ -37,7 +37,6 @@ from benchmarks._papers import papers
 from benchmarks._peers import peers
 from benchmarks._probing import probing
 
-PAPERS_SGD = ("pq_paragon", "pq_quasar")
 SINGLES = ("knn", "knn_plain", "sklearn_knn", "sklearn_knn_plain", "kde")
 GENERATED = ((20, 10), (30, 10), (400, 10), (30, 40), (1000, 40))  # dense rows, columns
 ALL_SETS = ",".join([*READERS, "emulated", "generator"])
@@ -216,9 +215,10 @@ def _ratios(results: Results, k: int, seed: int) -> Iterator[Ratio]:
     names = [name for name in dict.fromkeys(n for _, _, n in results) if name != DEFAULT]
     parts = [part for part, entries, name in results if entries == k and name == DEFAULT]
     sets = list(dict.fromkeys(part.split(".")[0] for part in parts))
+    by_method: dict[str, list[Sampled]] = {}
     for name in names:
-        found = [
-            ratio(
+        found = {
+            one: ratio(
                 f"{one}, {k} entries",
                 name,
                 [
@@ -229,11 +229,14 @@ def _ratios(results: Results, k: int, seed: int) -> Iterator[Ratio]:
                 np.random.default_rng(seed),
             )
             for one in sets
-        ]
-        yield from (one.summary for one in found)
-        real = [one for one, label in zip(found, sets, strict=True) if label != "emulated"]
-        if real:
-            yield overall(f"all real sets, {k} entries", name, real)
+        }
+        yield from (one.summary for one in found.values())
+        by_method[name] = [one for label, one in found.items() if label != "emulated"]
+        if by_method[name]:
+            yield overall(f"all real sets, {k} entries", name, by_method[name])
+    singles = {name: found for name, found in by_method.items() if name in SINGLES and found}
+    if singles:
+        yield from against_best(k, singles)
 
 
 def _generator(methods: Mapping[str, Method], k: int, seed: int) -> dict[str, dict[str, float]]:

@@ -9,7 +9,7 @@ import pytest
 from apps.classification.core.estimators import ESTIMATORS, Fold
 from apps.classification.core.matrix import MatrixName, Scale
 from benchmarks import classification
-from benchmarks._compare import overall, ratio
+from benchmarks._compare import Sampled, against_best, overall, ratio
 from benchmarks._datasets import Block, scout_multinode
 from benchmarks._generated import emulated, roofline_case
 from benchmarks._held_out import Case, Scores, cases, method, random_cells, scores
@@ -81,6 +81,17 @@ def test_the_overall_ratio_is_the_geometric_mean_over_sets() -> None:
     double = ratio("b", "x", [(scored([0.2, 0.2]), scored([0.1, 0.1]))], rng)
     assert overall("both", "x", [half, double]).ratio == pytest.approx(1.0)
     assert overall("one", "x", [half, half]).ratio == pytest.approx(0.5)
+
+
+def test_the_best_single_method_is_chosen_over_all_sets_and_for_each() -> None:
+    rng = np.random.default_rng(2)
+
+    def against(theirs: float) -> Sampled:
+        return ratio("s", "x", [(scored([0.1, 0.1]), scored([theirs, theirs]))], rng)
+
+    found = against_best(2, {"a": [against(0.2), against(0.1)], "b": [against(0.1), against(0.5)]})
+    assert [one.method for one in found] == ["best single: a", "best of each set"]
+    assert [one.ratio for one in found] == pytest.approx([0.5**0.5, 1.0])
 
 
 def test_no_method_beats_the_exact_posterior() -> None:
