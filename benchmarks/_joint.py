@@ -39,7 +39,8 @@ class Joint:
     estimator : which both used
     columns : number of combinations
     kinds : (q,) of the applications
-    joint, parallel : (q,) mean relative errors
+    joint, parallel, informed : (q,) mean relative errors; the third of parallel ones whose entries
+        were chosen
     cells : q arrays of the joint errors themselves
     fit_s, row_s : seconds of the joint one, to learn a library and to complete one row
     parallel_fit_s, parallel_row_s : the same of the parallel ones
@@ -50,6 +51,7 @@ class Joint:
     kinds: tuple[str, ...]
     joint: Floats
     parallel: Floats
+    informed: Floats
     cells: list[Floats]
     fit_s: float
     row_s: float
@@ -70,6 +72,7 @@ class Joint:
             "applications": len(self.kinds),
             "joint_error": float(self.joint.mean()),
             "parallel_error": float(self.parallel.mean()),
+            "parallel_informed_error": float(self.informed.mean()),
             "joint_fit_s": self.fit_s,
             "joint_row_s": self.row_s,
             "parallel_fit_s": self.parallel_fit_s,
@@ -80,7 +83,7 @@ class Joint:
         return (
             f"{self.estimator:<10} {self.columns} combinations, {ENTRIES} entries: "
             f"joint {self.joint.mean():.1%}, four parallel {self.parallel.mean():.1%} "
-            f"(Quasar: 11-17 % and below 8 %); "
+            f"(Quasar: 11-17 % and below 8 %), with chosen entries {self.informed.mean():.1%}; "
             f"learn {self.fit_s:.2f} s and {self.parallel_fit_s:.2f} s "
             f"({self.fit_s / self.parallel_fit_s:.1f}x), "
             f"one row {self.row_s * 1e3:.2f} ms and {self.parallel_row_s * 1e3:.2f} ms "
@@ -88,9 +91,16 @@ class Joint:
         )
 
 
-def compared(clusters: Sequence[World], profiles: Profiles, estimator: str, seed: int) -> Joint:
-    """Complete the combinations of every cluster's new applications both ways."""
-    parts = [_on_cluster(cluster, profiles, estimator, seed) for cluster in clusters]
+def compared(
+    clusters: Sequence[World], profiles: Profiles, informed: Profiles, estimator: str, seed: int
+) -> Joint:
+    """Complete the combinations of every cluster's new applications both ways.
+
+    Parameters
+    ----------
+    profiles, informed : of the new applications, from random entries and from chosen ones
+    """
+    parts = [_on_cluster(cluster, profiles, informed, estimator, seed) for cluster in clusters]
     mean = {
         name: float(np.mean([getattr(part, name) for part in parts]))
         for name in ("fit_s", "row_s", "parallel_fit_s", "parallel_row_s")
@@ -101,12 +111,15 @@ def compared(clusters: Sequence[World], profiles: Profiles, estimator: str, seed
         kinds=tuple(kind for part in parts for kind in part.kinds),
         joint=np.concatenate([part.joint for part in parts]),
         parallel=np.concatenate([part.parallel for part in parts]),
+        informed=np.concatenate([part.informed for part in parts]),
         cells=[errors for part in parts for errors in part.cells],
         **mean,
     )
 
 
-def _on_cluster(cluster: World, profiles: Profiles, estimator: str, seed: int) -> Joint:
+def _on_cluster(
+    cluster: World, profiles: Profiles, informed: Profiles, estimator: str, seed: int
+) -> Joint:
     columns = combinations(cluster.platforms, units=UNITS, servers=SERVERS, sources=SOURCES)
     rng = np.random.default_rng([seed, cluster.library.revision])
     dense = _measured([true_rates(t, columns) for t in cluster.entries.values()], rng)
@@ -119,19 +132,24 @@ def _on_cluster(cluster: World, profiles: Profiles, estimator: str, seed: int) -
     rows = [slice(i, i + 1) for i in range(len(truth))]
     value = np.vstack([fold_joint(model, observed[i], known[i]).value for i in rows])
     folded = time.perf_counter()
-    made = profiles(cluster)
     parallel_fit_s, parallel_row_s = _parallel_seconds(cluster, estimator)
     relative = truth / truth[:, :1]
-    parallel = _parallel(cluster, made).rates(columns, kept)
     off = np.abs(value / relative - 1.0)
-    other = np.where(known, 0.0, np.abs(parallel / relative - 1.0))
-    left = (~known).sum(axis=1)
+    others = [
+        np.abs(_parallel(cluster, made).rates(columns, kept) / relative - 1.0)
+        for made in (profiles(cluster), informed(cluster))
+    ]
+    joint, parallel, chosen = (
+        np.where(known, 0.0, errors).sum(axis=1) / (~known).sum(axis=1)
+        for errors in (off, *others)
+    )
     return Joint(
         estimator=estimator,
         columns=len(columns),
         kinds=tuple(t.kind for t in cluster.new.values()),
-        joint=np.where(known, 0.0, off).sum(axis=1) / left,
-        parallel=other.sum(axis=1) / left,
+        joint=joint,
+        parallel=parallel,
+        informed=chosen,
         cells=[errors[~told] for errors, told in zip(off, known, strict=True)],
         fit_s=fitted - began,
         row_s=(folded - fitted) / len(truth),

@@ -154,7 +154,13 @@ def papers(seed: int, *, quiet: bool) -> dict[str, object]:
         for name, figure in PARAGON.items()
     ]
     joint = {
-        name: compared([world(seed + i) for i in range(SEEDS)], _profiles_of(name), name, seed)
+        name: compared(
+            [world(seed + i) for i in range(SEEDS)],
+            _profiles_of(name, random_entries),
+            _profiles_of(name, informed_entries),
+            name,
+            seed,
+        )
         for name in (DEFAULT, PQ)
     }
     entries = list(_table_2(outcomes, joint[DEFAULT]))
@@ -233,14 +239,14 @@ WAYS: Final[dict[str, Way]] = {
 }
 
 
-def _profiles_of(estimator: str) -> Callable[[World], list[Profile]]:
-    """Profiles of the new applications from two random entries a matrix."""
+def _profiles_of(estimator: str, way: Way) -> Callable[[World], list[Profile]]:
+    """Profiles of the new applications from two entries a matrix."""
 
     def answer(cluster: World) -> list[Profile]:
-        made = []
+        made, order = [], ranking(cluster.library, cluster.platforms)
         for app, truth in cluster.new.items():
             rng = generator(cluster.library.revision, "papers", app)
-            cells = random_entries(cluster, app, {}, rng)
+            cells = way(cluster, app, order, rng)
             made.append(_profile(cluster, app, truth.kind, cells, estimator))
         return made
 

@@ -64,6 +64,15 @@ def test_the_emulated_library_gains_by_informed_choice(
     gain = {(one["where"], one["ours"], one["theirs"]): one["ratio"] for one in printed["ratios"]}
     assert gain["emulated", "informative 2", "random 3"] < 0.8
     assert gain["live", "informative 2", "random 2"] < 0.6
+    whole = {
+        (one["where"], one["ours"], one["theirs"]): one["whole_row"] for one in printed["ratios"]
+    }
+    # a cell more that is measured is a cell less to err in
+    assert (
+        1.1
+        < whole["live", "informative 2", "random 3"] / gain["live", "informative 2", "random 3"]
+        < 2.0
+    )
     assert set(printed["choice_ms"]) == {"first", "again"}
 
 
