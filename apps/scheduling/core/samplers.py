@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints
-from apps.scheduling.core import chance
+from apps.scheduling.core import chance, encoding
 from apps.scheduling.core.board import Board
 from apps.scheduling.core.filters import Eligibility
 from apps.scheduling.core.types import MAX_CANDIDATES, Request, Within
@@ -80,36 +80,44 @@ def roomiest(
 ) -> Ints:
     """Free units of servers drawn from those with the most free resources and least interference.
 
-    Servers are ranked by the least free share among their cores, memory, network and storage, less
-    the mean pressure a free unit feels there as a share of 100; the first fifth is drawn from, and
-    as many more as hold the job's units. As many servers as wanted units are drawn uniformly, more
-    where these have too few. O(S log S).
+    Ranked first are servers where the job, or a typical one where nobody knows it, tolerates the
+    pressure with a margin in every source; then those where a free unit is fast and much is free
+    beside it. Drawn from is the first fifth, and as many more as hold the job's units: uniformly
+    as many servers as units are wanted, more where these have too few. O(S log S).
 
-    Source: Paragon §3.5 (P9), which names both criteria but no weights: equal here.
+    Source: Paragon §3.5 (P9), which names both criteria but no weights. Counting free resources
+    alone sends jobs to idle servers of slow platforms: twice as far behind the default policy as
+    units drawn blindly (docs/classification.md, "Short jobs").
     """
     topology = board.snapshot.topology
     servers = np.flatnonzero(eligibility.servers)
-    order = servers[np.lexsort((chance.coins(seed, servers), -_roominess(board, servers)))]
-    holds = np.cumsum(eligibility.room[order])
-    enough = 1 + int(np.searchsorted(holds, min(request.units, holds[-1])))
-    pool = order[: max(enough, math.ceil(ROOMY * order.size))]
+    quiet, room = _roominess(board, request, servers)
+    order = servers[np.lexsort((chance.coins(seed, servers), -room, ~quiet))]
+    pool = order[: max(_enough(eligibility, order, request), math.ceil(ROOMY * order.size))]
     drawn = _shuffled(pool, pool.size, seed)
-    holds = np.cumsum(eligibility.room[drawn])
-    enough = 1 + int(np.searchsorted(holds, min(request.units, holds[-1])))
+    taken = drawn[: max(_enough(eligibility, drawn, request), request.units)]
     near = np.zeros(topology.server_id.size, dtype=np.bool_)
-    near[drawn[: max(enough, request.units)]] = True
+    near[taken] = True
     return np.flatnonzero(_mask(board, eligibility) & near[topology.unit_server])
 
 
-def _roominess(board: Board, servers: Ints) -> Floats:
-    """(n,) least free share of these servers' resources, less the mean pressure there."""
+def _enough(eligibility: Eligibility, servers: Ints, request: Request) -> int:
+    """How many of the first of these servers hold the job's units, or all."""
+    holds = np.cumsum(eligibility.room[servers])
+    return 1 + int(np.searchsorted(holds, min(request.units, holds[-1])))
+
+
+def _roominess(board: Board, request: Request, servers: Ints) -> tuple[Bools, Floats]:
+    """(n,) whether servers are quiet enough, (n,) speed of a unit there x (1 + free share)."""
     topology = board.snapshot.topology
     size = topology.server_units[servers]
+    pressures = encoding.pressure(board.server_caused[servers], size)
     shares = board.server_free[servers] / topology.server_capacity[servers]
     free = np.minimum(board.free_count[servers] / size, shares.min(axis=1))
-    pressure = board.server_caused[servers].mean(axis=1) / np.maximum(size - 1, 1)
-    room: Floats = np.where(size > 1, free - pressure / 100.0, free)
-    return room
+    speed = np.ones(servers.size)
+    if request.platform_speed is not None:
+        speed = request.platform_speed[topology.server_platform[servers]]
+    return encoding.keeps(request.tolerated - pressures), speed * (1.0 + free)
 
 
 def neighbourhoods(
