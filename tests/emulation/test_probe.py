@@ -78,13 +78,13 @@ def test_rates_are_measured_without_bias() -> None:
     )
 
 
-def test_scores_are_measured_within_a_point() -> None:
+def test_scores_are_measured_within_two_points() -> None:
     truth = sort_truth()
     i = SOURCES.index("llc_capacity")
     assert mean_of(truth, "tolerated", "llc_capacity") == pytest.approx(
-        truth.tolerated[i], abs=1.0
+        truth.tolerated[i], abs=2.0
     )
-    assert mean_of(truth, "caused", "llc_capacity") == pytest.approx(truth.caused[i], abs=1.0)
+    assert mean_of(truth, "caused", "llc_capacity") == pytest.approx(truth.caused[i], abs=2.0)
 
 
 def test_the_error_told_is_the_error_made() -> None:
@@ -167,17 +167,17 @@ def test_without_a_budget_the_planned_sources_are_carried() -> None:
 
 
 def test_time_left_by_ramps_that_stop_early_is_given_to_spare_sources() -> None:
-    # 22 s and 4 times 8 s are planned; a source takes some 7 s
-    counts = [len(sources(steps(ALL, seed=seed, budget_s=54.0))) for seed in range(40)]
+    # 22 s and 4 times 11 s are planned; a source takes some 10 s
+    counts = [len(sources(steps(ALL, seed=seed, budget_s=66.0))) for seed in range(40)]
     assert np.mean([count > 4 for count in counts]) > 0.3
     assert max(counts) < 9
 
 
 def test_the_last_source_is_begun_within_the_budget() -> None:
-    ends = [steps(ALL, seed=seed, budget_s=54.0)[-1].at_s for seed in range(40)]
-    # begun with 8 s left; a source takes 24 s at most
-    assert max(ends) < 54.0 - 8.0 + 24.0
-    assert np.median(ends) < 54.0
+    ends = [steps(ALL, seed=seed, budget_s=66.0)[-1].at_s for seed in range(40)]
+    # begun with 11 s left; a source takes 30 s at most
+    assert max(ends) < 66.0 - 11.0 + 30.0
+    assert np.median(ends) < 66.0
 
 
 def test_two_sources_are_carried_whatever_the_budget() -> None:
@@ -185,7 +185,7 @@ def test_two_sources_are_carried_whatever_the_budget() -> None:
 
 
 def test_the_last_step_is_the_last_of_all() -> None:
-    ends = [steps(ALL, seed=seed, budget_s=54.0)[-1] for seed in range(20)]
+    ends = [steps(ALL, seed=seed, budget_s=66.0)[-1] for seed in range(20)]
     assert [step.done for step in ends] == [step.total for step in ends]
 
 

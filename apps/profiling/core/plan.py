@@ -20,7 +20,7 @@ LEAST_SOURCES: Final = 2  # carried whatever the budget (P3)
 SIZES: Final = (2, 4, 8, 16, 32)  # columns of the scaling matrices beyond the first
 SPREADS: Final = frozenset({"analytics", "latency_critical"})  # kinds that use several servers
 RUN_S: Final = 22.0  # cluster seconds of one run, set-up included, at most
-SOURCE_S: Final = 8.0  # of both ramps of one source: rather more than on average
+SOURCE_S: Final = 11.0  # of both ramps of one source: rather more than on average
 # Cluster seconds from the start of the copies to the last measurement. Four or five columns a
 # matrix are where more of them stop to pay (Quasar §3.2); services, which run for days, get all
 # there is time for, small batch jobs the two of the papers (Quasar §3.4: 10-15 s for those, less

@@ -70,15 +70,19 @@ def test_a_threshold_is_found_within_a_point_and_without_bias() -> None:
     assert abs(np.mean(errors)) < 0.3
 
 
-@pytest.mark.parametrize(("curve", "points"), [(straight, 4.0), (bent, 3.0)])
-def test_curves_of_other_shapes_are_met_with_larger_errors(curve: Curve, points: float) -> None:
-    errors, _ = many(curve, 0.005)
-    assert np.median(np.abs(errors)) < points
+@pytest.mark.parametrize(("curve", "points"), [(straight, 2.6), (bent, 1.1)])
+def test_curves_of_other_shapes_are_met_with_nearly_honest_errors(
+    curve: Curve, points: float
+) -> None:
+    errors, sizes = many(curve, 0.005)
+    assert np.sqrt(np.mean(errors**2)) < points
+    # 600 runs: 1.5 % standard error of the share
+    assert np.mean(np.abs(sizes) <= HALF_WIDTH_90) > 0.75
 
 
-def test_it_takes_a_third_of_the_21_steps_of_a_plain_ramp() -> None:
+def test_it_takes_half_the_21_steps_of_a_plain_ramp() -> None:
     taken = [found(t, seed=int(t)).samples for t in np.linspace(5.0, 95.0, 91)]
-    assert np.mean(taken) < 8.0
+    assert np.mean(taken) < 11.0
 
 
 def test_a_finer_resolution_takes_more_samples() -> None:
