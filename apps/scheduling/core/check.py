@@ -9,6 +9,7 @@ import numpy as np
 
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot
+from apps.profiling.core.short import skips_profiling
 from apps.scheduling.core.ask import (
     CLOSED,
     ask_of,
@@ -90,13 +91,7 @@ def check(
     What the agent would decide now; the draw of a sampling policy may differ.
     """
     if profile is None:
-        return Checked(
-            outcome="profiling",
-            feasible=None,
-            reason="WaitingForProfile",
-            summary=f"{spec.application} is new: it is profiled first, then sized and placed.",
-            snapshot=snapshot.sequence,
-        )
+        return _unknown(spec, snapshot)
     ask = ask_of(spec, job="check")
     facts = cluster_facts(snapshot, profile.platforms)
     sized = size_of(ask, profile, facts)
@@ -114,6 +109,25 @@ def check(
     if isinstance(decided, Refused):
         return replace(_refused(sized, decided), feasibility=seen)
     return replace(_placed(sized, decided, snapshot), feasibility=seen)
+
+
+def _unknown(spec: JobSpec, snapshot: Snapshot) -> Checked:
+    is_short = skips_profiling(
+        spec.kind, spec.target, duration_s=spec.duration_s, input_bytes=spec.input_bytes
+    )
+    first = "it is profiled first, then sized and placed."
+    if is_short:
+        first = (
+            "the job is over before profiling would be, so it starts at once on a quiet server "
+            "with room, if typical applications would keep its target."
+        )
+    return Checked(
+        outcome="profiling",
+        feasible=None,
+        reason="PlacedAtRandom" if is_short else "WaitingForProfile",
+        summary=f"{spec.application} is new: {first}",
+        snapshot=snapshot.sequence,
+    )
 
 
 def _known(value: float) -> float | None:

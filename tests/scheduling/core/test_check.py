@@ -48,6 +48,12 @@ def test_an_unknown_application_would_be_profiled_first() -> None:
     assert (found.outcome, found.feasible) == ("profiling", None)
 
 
+def test_a_short_job_of_an_unknown_application_would_not_be_profiled() -> None:
+    found = checked(None, target={"kind": "best_effort"}, input_bytes=10**7)
+    assert (found.outcome, found.reason) == ("profiling", "PlacedAtRandom")
+    assert "starts at once" in found.summary
+
+
 def test_an_impossible_target_is_answered_with_one_that_is_possible() -> None:
     found = checked(profile(bytes_rate=1e8), target={"kind": "completion_time", "seconds": 0.1})
     assert (found.outcome, found.feasible) == ("infeasible", False)
