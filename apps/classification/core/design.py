@@ -160,37 +160,37 @@ class _Search:
         """Return the candidate that leaves the least error, or lowers it most for its cost."""
         sets = np.array([[*self.already, *chosen, column] for column in candidates])
         if not self.by_errors:
-            return candidates[_least(self._value(self._deviations(sets), sets))]
-        errors = self.rehearsal.errors(self._in_all(sets))
-        value = self._value(errors.sum(axis=1), sets)
+            return candidates[_least(self._worth(self._deviations, sets).sum(axis=1))]
+        worth = self._worth(self._errors, sets)
+        value = worth.sum(axis=1)
         best = _least(value)
-        alike = value - value[best] <= ALIKE * _standard_error(errors - errors[best])
+        alike = value - value[best] <= ALIKE * _standard_error(worth - worth[best])
         tied = np.flatnonzero(alike)
         if tied.size == 1:
             return candidates[best]
-        left = self._value(self._deviations(sets[tied]), sets[tied])
+        left = self._worth(self._deviations, sets[tied]).sum(axis=1)
         return candidates[int(tied[_least(left)])]
+
+    def _worth(self, criterion: Callable[[Ints], Floats], sets: Ints) -> Floats:
+        """(P, G) parts of what a set is judged by, lower is better.
+
+        The criterion itself; where costs differ, minus what the last column takes off it for each
+        unit of its cost.
+        """
+        cost = self.cost[sets[:, -1]]
+        if np.all(cost == cost[0]):
+            return criterion(sets)
+        return (criterion(sets) - criterion(sets[:1, :-1])) / cost[:, None]
+
+    def _errors(self, sets: Ints) -> Floats:
+        return self.rehearsal.errors(self._in_all(sets))
+
+    def _deviations(self, sets: Ints) -> Floats:
+        return self.rehearsal.deviations(self._in_all(sets))[:, None]
 
     def _in_all(self, sets: Ints) -> Ints:
         count = self.cost.size
         return np.concatenate([sets + i * count for i in range(self.matrices)], axis=1)
-
-    def _deviations(self, sets: Ints) -> Floats:
-        return self.rehearsal.deviations(self._in_all(sets))
-
-    def _value(self, error: Floats, sets: Ints) -> Floats:
-        """Lower is better: the error, or minus what it falls by for a unit of cost."""
-        cost = self.cost[sets[:, -1]]
-        if np.all(cost == cost[0]):
-            return error
-        return (error - self._without(sets)) / cost
-
-    def _without(self, sets: Ints) -> float:
-        """Error before the last column of the sets is added."""
-        before = sets[:1, :-1]
-        if self.by_errors:
-            return float(self.rehearsal.errors(self._in_all(before)).sum())
-        return float(self._deviations(before)[0])
 
 
 def _learnt(question: Question, rng: np.random.Generator, *, by_errors: bool) -> Sequence[int]:

@@ -140,6 +140,14 @@ def test_a_dear_column_gives_way_to_a_cheap_one_that_tells_the_same(method: str)
 
 
 @pytest.mark.parametrize("method", LEARNT)
+def test_the_unit_of_cost_does_not_matter(method: str) -> None:
+    cost = np.linspace(1.0, 3.0, COLUMNS)
+    once = asked(two_halves(), 3, method, cost=cost)
+    assert asked(two_halves(), 3, method, cost=1000.0 * cost) == once
+    assert asked(two_halves(), 3, method, cost=0.001 * cost) == once
+
+
+@pytest.mark.parametrize("method", LEARNT)
 def test_a_column_the_library_never_measured_comes_last(method: str) -> None:
     library = two_halves()
     library[:, 7] = np.nan
