@@ -9,13 +9,12 @@ from apps.classification.core.matrix import Cell, Matrix, MatrixName, Scale, col
 from apps.emulation.core.draws import KINDS, application_truth
 from apps.emulation.core.library import library
 from apps.emulation.core.platforms import CAPACITY, catalogue
-from apps.emulation.core.probe import Measured, exhaustive
+from apps.emulation.core.probe import SERVERS, SIZES, Measured, exhaustive
 from apps.emulation.core.seeds import generator
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Floats, Ints
 from benchmarks._held_out import Case, random_cells
 
-SIZES: Final = (1, 2, 4, 8, 16, 32)
 NEW_PER_KIND: Final = 25
 EMULATED: Final = (
     MatrixName.HETEROGENEITY,
@@ -96,7 +95,7 @@ def _true_row(name: MatrixName, truth: Truth) -> Floats:
         case MatrixName.SCALE_UP:
             return np.array([truth.scale_up.speed_up(n) for n in SIZES])
         case MatrixName.SCALE_OUT:
-            return np.array([truth.scale_out.efficiency(n) for n in SIZES])
+            return np.array([truth.scale_out.efficiency(n) for n in SERVERS])
         case _:
             raise ValueError(f"name must be one of the profiled curves, got {name}")
 

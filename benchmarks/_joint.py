@@ -17,10 +17,11 @@ from apps.classification.core.exhaustive import (
 )
 from apps.classification.core.profile import Profile
 from apps.common.core.interference import N_SOURCES, SOURCES
-from apps.emulation.core.probe import SAMPLE_NOISE, SAMPLES
+from apps.emulation.core.probe import SAMPLE_NOISE, SAMPLES, SIZES
+from apps.emulation.core.probe import SERVERS as SERVER_COUNTS
 from apps.emulation.core.truth import Truth, interference_factor
 from apps.inventory.core.snapshot import Bools, Floats
-from benchmarks._world import CURVES, SIZES, World
+from benchmarks._world import CURVES, World
 
 UNITS: Final = (1, 4, 16)
 SERVERS: Final = (1, 4, 16)
@@ -214,7 +215,7 @@ def _parallel(cluster: World, made: Sequence[Profile]) -> Parallel:
     return Parallel(
         platforms=cluster.platforms,
         units=SIZES,
-        servers=SIZES,
+        servers=SERVER_COUNTS,
         sources=SOURCES,
         speed=np.array([profile.platform_speed for profile in made]),
         up=np.array([profile.scale_up for profile in made]),

@@ -182,10 +182,12 @@ def known_of(belief: Belief, columns: Mapping[MatrixName, tuple[str, ...]]) -> l
         MatrixName.SCALE_OUT: (belief.scale_out, belief.scale_out_measured),
         MatrixName.TOLERATED: (belief.tolerated, belief.tolerated_measured),
         MatrixName.CAUSED: (belief.caused, belief.caused_measured),
+        MatrixName.FRAMEWORK: (belief.framework, belief.framework_measured),
     }
     return [
         KnownCell(name, column, float(value), 0.02 * float(value), Source.MEASURED, 8, 60.0)
         for name, (values, marks) in parts.items()
+        if len(values)
         for column, value, mark in zip(columns[name], values, marks, strict=True)
         if mark
     ]
@@ -364,10 +366,7 @@ def cells(about: Application, *, run: ProfilingRun, seed: int = 2011) -> list[Ne
     """What the emulated servers show of an application in the runs planned."""
     names = tuple(Platform.objects.order_by("rank").values_list("name", flat=True))
     truth = application_truth(seed, about.name, about.kind, catalogue(names, seed=seed))
-    runs = [
-        ProbeRun(r["platform"], r["servers"], r["units"], tuple(r["sources"]))
-        for r in run.plan["runs"]
-    ]
+    runs = [ProbeRun.of(asked) for asked in run.plan["runs"]]
     found = probe(truth, runs, np.random.default_rng(run.seed)).cells
     return [
         NewMeasurement(c.matrix, c.column, c.value, c.standard_error, c.samples) for c in found

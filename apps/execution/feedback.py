@@ -79,10 +79,11 @@ JOIN execution_jobsample s ON s.job_id = d.job AND s.cluster_s >= d.since_s
 ORDER BY s.job_id, s.cluster_s
 """
 _PARTS: Final = """
-SELECT d.place, a.decision_id, p.name, a.cores
+SELECT d.place, a.decision_id, c.predicted->>'setting', p.name, a.cores
 FROM unnest(%s::uuid[], %s::float8[]) WITH ORDINALITY AS d(job, at_s, place)
 JOIN scheduling_allocation a ON a.job_id = d.job AND a.acquired_s <= d.at_s
      AND (a.released_s IS NULL OR a.released_s >= d.at_s)
+JOIN scheduling_decision c ON c.id = a.decision_id
 LEFT JOIN inventory_server s ON s.id = a.server_id
 LEFT JOIN inventory_platform p ON p.id = s.platform_id
 ORDER BY d.place, a.server_id
@@ -115,6 +116,7 @@ class _Held(NamedTuple):
     """What a job held at some moment."""
 
     run: str
+    setting: str
     parts: tuple[Part, ...]
 
 
@@ -196,13 +198,13 @@ def _held(moments: Sequence[tuple[UUID, float]]) -> list[_Held | None]:
     """Read what jobs held at some moments; None where a server of theirs is gone."""
     rows = _rows(_PARTS, [[job for job, _ in moments], [at_s for _, at_s in moments]])
     parts: dict[int, list[Part]] = defaultdict(list)
-    runs: dict[int, str] = {}
-    for place, decision, platform, cores in rows:
+    runs: dict[int, tuple[str, str]] = {}
+    for place, decision, setting, platform, cores in rows:
         parts[place].append(Part(platform, cores))
-        runs[place] = str(decision)
-    gone = {place for place, _, platform, _ in rows if platform is None}
+        runs[place] = str(decision), setting or ""
+    gone = {place for place, _, _, platform, _ in rows if platform is None}
     return [
-        _Held(runs[place], tuple(parts[place])) if place in runs and place not in gone else None
+        _Held(*runs[place], tuple(parts[place])) if place in runs and place not in gone else None
         for place in range(1, len(moments) + 1)
     ]
 
@@ -216,6 +218,7 @@ def _observation(held: _Held, found: Rate, tasks: int) -> Observation:
         rate=found.per_s,
         deviation=found.deviation,
         busy=busy_share(tasks, units),
+        setting=held.setting,
     )
 
 

@@ -62,7 +62,8 @@ class MeasuredCell(Protocol):
 
 _REQUEST: Final = """
 WITH ready AS MATERIALIZED (
-    SELECT j.id, j.attempts, j.placed_at FROM workloads_job j
+    SELECT j.id, j.attempts, j.placed_at, j.predicted->>'setting' AS setting
+    FROM workloads_job j
     WHERE j.state = 'starting' AND NOT EXISTS (
         SELECT FROM execution_launch l
         WHERE l.job_id = j.id AND (l.state <> 'ended' OR l.attempt = j.attempts))
@@ -71,12 +72,14 @@ WITH ready AS MATERIALIZED (
 INSERT INTO execution_launch (job_id, attempt, backend, state, "order", cancel_requested,
                               claimed_by, created_at, outcome, message)
 SELECT r.id, r.attempts, %s, 'requested',
-       jsonb_build_object('parts', jsonb_agg(jsonb_build_array(a.server_id, a.cores)
-                                             ORDER BY a.server_id)),
+       jsonb_strip_nulls(jsonb_build_object(
+           'parts',
+           jsonb_agg(jsonb_build_array(a.server_id, a.cores) ORDER BY a.server_id),
+           'setting', r.setting)),
        false, '', now(), '', ''
 FROM ready r
 JOIN scheduling_allocation a ON a.job_id = r.id AND a.released_seq IS NULL
-GROUP BY r.id, r.attempts, r.placed_at ORDER BY r.placed_at, r.id
+GROUP BY r.id, r.attempts, r.placed_at, r.setting ORDER BY r.placed_at, r.id
 ON CONFLICT DO NOTHING
 """
 

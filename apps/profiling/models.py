@@ -75,6 +75,7 @@ class Matrix(models.TextChoices):
     HETEROGENEITY = "heterogeneity"
     SCALE_UP = "scale_up"
     SCALE_OUT = "scale_out"
+    FRAMEWORK = "framework"
     TOLERATED = "tolerated"
     CAUSED = "caused"
 

@@ -54,7 +54,7 @@ def test_a_profile_tells_how_fresh_it_is_and_where_its_cells_are_from(
     assert found["is_pending"] is False
     assert found["flags"] == []
     assert found["drift"] is None
-    assert found["sources"] == {"measured": 36, "inferred": 0, "override": 0}
+    assert found["sources"] == {"measured": 38, "inferred": 0, "override": 0}
     assert found["cells"]["base_rate"]["unit"] == ["bytes/s", "bytes/s"]
     assert found["cells"]["tolerated"]["unit"] == ["points of 100"] * 10
     assert found["cells"]["heterogeneity"]["source"] == ["measured", "measured"]
@@ -116,7 +116,7 @@ def test_every_size_on_every_platform_is_predicted(api: APIClient, profile: Prof
         "application": "sort", "profile": 1, "revision": 1, "metric": "work", "unit": "bytes/s",
     }  # fmt: skip
     assert [(r["platform"], r["units"]) for r in results] == [
-        (platform, units) for platform in ("A", "B") for units in (1, 2, 4, 8, 16, 32)
+        (platform, units) for platform in ("A", "B") for units in (1, 2, 4, 8, 16, 32, 64)
     ]
     assert all(r["value"] == pytest.approx(r["units"] * BASE) for r in results)
     assert all(r["fits"] for r in results)
@@ -145,7 +145,7 @@ def test_a_size_no_server_has_is_predicted_and_marked(api: APIClient, profile: P
 
 
 def test_sizes_begin_at_the_number_of_servers_asked_for(api: APIClient, profile: Profile) -> None:
-    assert [r["units"] for r in estimates(api, "servers=8&platform=A")] == [8, 16, 32]
+    assert [r["units"] for r in estimates(api, "servers=8&platform=A")] == [8, 16, 32, 64]
     assert [r["units"] for r in estimates(api, "servers=100&platform=A")] == [100]
 
 

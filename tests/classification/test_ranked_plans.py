@@ -11,6 +11,7 @@ from apps.common.core.interference import SOURCES
 from apps.profiling.models import ProfilingRun, Ranking
 from apps.profiling.selectors import ranking
 from apps.profiling.services import request_runs
+from apps.workloads.core.framework import LABELS
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +39,8 @@ def test_a_stored_library_ranks_every_column_but_the_reference() -> None:
     order = ranking()
     assert sorted(order["heterogeneity"]) == sorted(PLATFORMS[1:])
     assert sorted(order["scale_up"], key=int) == ["2", "4", "8", "16", "32"]
-    assert sorted(order["scale_out"], key=int) == ["2", "4", "8", "16", "32"]
+    assert sorted(order["scale_out"], key=int) == ["2", "4", "8", "16", "32", "64", "100"]
+    assert sorted(order["framework"]) == sorted(LABELS[1:])
     assert sorted(order["tolerated"]) == sorted(SOURCES)
 
 

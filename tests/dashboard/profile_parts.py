@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from apps.classification.core.cells import Source
-from apps.classification.core.matrix import CURVE_COLUMNS, MatrixName
+from apps.classification.core.matrix import SCALE_OUT_COLUMNS, SCALE_UP_COLUMNS, MatrixName
 from apps.common.core.interference import SOURCES
 from apps.dashboard.core.profile_cells import Cells, ProfileCell
 from apps.dashboard.figures.marks import Row
@@ -40,8 +40,8 @@ def row(matrix: MatrixName, columns: tuple[str, ...], values: list[float]) -> Ro
     return Row("web", "latency_critical", tuple(cells))
 
 
-UP = row(MatrixName.SCALE_UP, CURVE_COLUMNS, [1, 2, 3.9, 7.2, 12, 18.1])
-OUT = row(MatrixName.SCALE_OUT, CURVE_COLUMNS, [1, 0.99, 0.97, 0.9, 0.75, 0.61])
+UP = row(MatrixName.SCALE_UP, SCALE_UP_COLUMNS, [1, 2, 3.9, 7.2, 12, 18.1])
+OUT = row(MatrixName.SCALE_OUT, SCALE_OUT_COLUMNS[:6], [1, 0.99, 0.97, 0.9, 0.75, 0.61])
 PLATFORMS = row(MatrixName.HETEROGENEITY, ("J", "A", "B"), [1.0, 0.4, 1.2])
 TOLERATED = row(MatrixName.TOLERATED, SOURCES, [80, 41, 90, 100, 35.4, 88, 97, 66, 70, 99.8])
 CAUSED = row(MatrixName.CAUSED, SOURCES, [3, 62, 12, 9, 4, 7, 0, 33, 25, 1])

@@ -9,9 +9,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from apps.classification.core.cells import KnownCell, SourceCode, table
 from apps.classification.core.cells import Source as CellSource
-from apps.classification.core.matrix import CURVE_COLUMNS, RATE_COLUMNS, MatrixName
+from apps.classification.core.matrix import MatrixName, columns_of
 from apps.classification.models import Drift, MatrixRevision, Revision
-from apps.common.core.interference import SOURCES
 from apps.dashboard.figures import matrix_heatmap
 from apps.dashboard.selectors import classification as read
 from apps.dashboard.selectors.classification import Asked
@@ -19,14 +18,7 @@ from apps.operations.models import Operation
 from tests import factories
 
 pytestmark = pytest.mark.django_db
-COLUMNS = {
-    MatrixName.BASE_RATE: RATE_COLUMNS,
-    MatrixName.HETEROGENEITY: ("J", "A"),
-    MatrixName.SCALE_UP: CURVE_COLUMNS,
-    MatrixName.SCALE_OUT: CURVE_COLUMNS,
-    MatrixName.TOLERATED: SOURCES,
-    MatrixName.CAUSED: SOURCES,
-}
+COLUMNS = {name: columns_of(name, ("J", "A")) for name in MatrixName}
 REPORT = {
     "entries": 2,
     "rows": 28,

@@ -15,6 +15,7 @@ from apps.emulation.core.probe import (
 )
 from apps.emulation.core.truth import Truth
 from apps.profiling.core.ramp import HALF_WIDTH_90, ProbeFailedError
+from apps.workloads.core.framework import setting_named
 from tests.emulation.worlds import all_platforms
 
 BEST = "cr1.8xlarge"
@@ -37,6 +38,7 @@ def test_four_runs_give_the_two_entries_of_each_matrix() -> None:
         ("base_rate", "metric"),
         ("caused", "llc_capacity"),
         ("caused", "storage_bandwidth"),
+        ("framework", "1x1GB"),
         ("heterogeneity", BEST),
         ("heterogeneity", "m1.large"),
         ("scale_out", "1"),
@@ -102,7 +104,23 @@ def test_the_error_told_is_the_error_made() -> None:
 def test_the_library_has_every_column_once() -> None:
     cells = exhaustive(sort_truth(), np.random.default_rng(0))
     columns = [(cell.matrix, cell.column) for cell in cells]
-    assert len(set(columns)) == len(columns) == 2 + 6 + 6 + 14 + 10 + 10
+    assert len(set(columns)) == len(columns) == 2 + 6 + 8 + 14 + 10 + 10 + 18
+
+
+def test_a_framework_setting_is_compared_to_the_default() -> None:
+    truth = sort_truth()
+    assert truth.framework is not None
+    runs = [*PLAN, ProbeRun(BEST, 1, 1, setting="2x0.5GB")]
+    found = probe(truth, runs, np.random.default_rng(0)).cells
+    (cell,) = (c for c in found if (c.matrix, c.column) == ("framework", "2x0.5GB"))
+    # eight samples of 4 % each: a ratio errs by 2 %, five times that is never seen
+    assert cell.value == pytest.approx(truth.framework.speed(setting_named("2x0.5GB")), rel=0.1)
+
+
+def test_refuses_to_set_what_has_no_settings() -> None:
+    truth = application_truth(11, "sort", "batch", all_platforms())
+    with pytest.raises(ValueError, match="nothing can be set of sort"):
+        probe(truth, [*PLAN, ProbeRun(BEST, 1, 1, setting="2x0.5GB")], np.random.default_rng(0))
 
 
 def test_refuses_a_plan_without_a_reference_run() -> None:
@@ -204,9 +222,9 @@ def test_a_ramp_that_dies_is_missing_and_never_a_number() -> None:
         "the microbenchmark died",
         "its copy died while it was set up",
     }
-    assert len(cells) == 12
+    assert len(cells) == 13
     each = [len(result.cells) + len(result.missing) for result in results]
-    assert set(each) == {12}
+    assert set(each) == {13}
 
 
 def probe_failing(seed: int, failures: float) -> ProbeResult | None:

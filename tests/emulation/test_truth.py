@@ -7,12 +7,14 @@ from apps.emulation.core.platforms import catalogue
 from apps.emulation.core.truth import (
     BLOCK_BYTES,
     FLOOR,
+    Framework,
     UniversalScaling,
     interference_factor,
     unit_pressure,
     wave_efficiency,
 )
 from apps.inventory.core.demo import PLATFORMS, platform_counts
+from apps.workloads.core.framework import DEFAULT_SETTING, SETTINGS, Setting
 from tests.emulation.worlds import all_platforms
 
 
@@ -132,3 +134,56 @@ def test_platform_counts_add_up(servers: int) -> None:
 def test_a_thousand_servers_are_the_table_itself() -> None:
     assert platform_counts(1000) == [facts.count for facts in PLATFORMS]
     assert sum(facts.count * facts.cores for facts in PLATFORMS) == 7355
+
+
+def framework(**facts: float) -> Framework:
+    """Half of the time spent waiting, and nothing else that settings change."""
+    plain = {
+        "busy": 0.5,
+        "crowding": 0.0,
+        "working_set_bytes": 1.0,
+        "spilling": 0.0,
+        "moved": 0.0,
+        "packing": 0.0,
+    }
+    return Framework(**(plain | facts))
+
+
+def setting(tasks: int = 1, heap_gb: float = 1.0, *, compressed: bool = False) -> Setting:
+    return Setting(tasks, round(heap_gb * 1e9), is_compressed=compressed)
+
+
+@pytest.mark.parametrize("name", ["sort", "grep", "join"])
+def test_the_default_setting_changes_nothing(name: str) -> None:
+    found = application_truth(7, name, "analytics", all_platforms()).framework
+    assert found is not None
+    assert found.speed(DEFAULT_SETTING) == 1.0
+    assert all(0.05 < found.speed(one) < 8.0 for one in SETTINGS)
+
+
+@pytest.mark.parametrize("kind", ["latency_critical", "single_node", "batch"])
+def test_only_analytics_frameworks_have_settings(kind: str) -> None:
+    assert application_truth(7, "x", kind, all_platforms()).framework is None
+
+
+def test_a_second_task_works_while_the_first_waits() -> None:
+    assert framework().speed(setting(2)) == pytest.approx(2.0)
+    assert framework(busy=0.8).speed(setting(2)) == pytest.approx(1 / 0.8)
+    assert framework().speed(setting(4)) == pytest.approx(2.0)  # the core is busy at two
+
+
+def test_tasks_that_share_a_core_crowd_each_other() -> None:
+    assert framework(crowding=0.1).speed(setting(4)) == pytest.approx(2.0 / 1.3)
+
+
+def test_each_halving_of_the_heap_below_the_working_set_costs_its_share() -> None:
+    small = framework(working_set_bytes=1e9, spilling=0.2)
+    assert small.speed(setting(heap_gb=0.5)) == pytest.approx(1 / 1.2)
+    assert small.speed(setting(heap_gb=2.0)) == pytest.approx(1.0)
+    large = framework(working_set_bytes=2e9, spilling=0.2)
+    assert large.speed(setting(heap_gb=2.0)) == pytest.approx(1.2)
+
+
+def test_compression_saves_waiting_and_costs_work() -> None:
+    found = framework(moved=0.4, packing=0.1).speed(setting(compressed=True))
+    assert found == pytest.approx(1.0 / (0.5 * 1.1 + 0.5 * 0.6))

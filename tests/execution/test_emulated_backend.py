@@ -17,6 +17,7 @@ from apps.execution.backends.emulated.emulator import (
 )
 from apps.execution.backends.emulated.orders import UnknownServerError, engine_order
 from apps.execution.backends.emulated.port import LaunchOrder, ProfilingOrder, ProfilingReport
+from apps.workloads.core.framework import setting_named
 from tests.emulation.worlds import all_platforms
 from tests.execution.emulated_plane import AwayError, MemoryPlane, site
 
@@ -344,6 +345,21 @@ def test_work_without_input_follows_the_rule(order: LaunchOrder, work_s: float) 
 def test_an_order_for_an_unknown_server_is_refused() -> None:
     with pytest.raises(UnknownServerError, match="101"):
         engine_order(launch(1), sort(), {})
+
+
+def test_a_faster_framework_setting_leaves_less_work() -> None:
+    truth = sort("analytics")
+    assert truth.framework is not None
+    plain = engine_order(launch(1), truth, {101: 0})
+    tuned = engine_order(replace(launch(1), setting="2x0.5GB"), truth, {101: 0})
+    speed = truth.framework.speed(setting_named("2x0.5GB"))
+    assert tuned.work_s == pytest.approx(plain.work_s / speed)
+    assert speed != 1.0
+
+
+def test_a_setting_nobody_knows_is_named() -> None:
+    with pytest.raises(ValueError, match="'9x9GB'"):
+        engine_order(replace(launch(1), setting="9x9GB"), sort("analytics"), {101: 0})
 
 
 def test_a_launch_that_waits_is_handed_out_again_and_waits_once() -> None:

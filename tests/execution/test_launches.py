@@ -51,6 +51,14 @@ def test_a_starting_job_gets_one_launch_that_names_its_parts_in_order() -> None:
     assert (launch.backend, launch.claimed_until, launch.outcome) == ("emulated", None, "")
 
 
+def test_a_launch_names_the_framework_setting_its_job_was_sized_for() -> None:
+    server = factories.server()
+    job = placed((server, 1))
+    Job.objects.filter(id=job.id).update(predicted={"value": 60.0, "setting": "2x0.5GB"})
+    assert request() == 1
+    assert Launch.objects.get().order == {"parts": [[server.id, 1]], "setting": "2x0.5GB"}
+
+
 def test_asking_again_makes_no_second_launch() -> None:
     placed((factories.server(), 1))
     assert (request(), request()) == (1, 0)

@@ -59,8 +59,9 @@ class CellsByMatrixSerializer(serializers.Serializer[Any]):
     """The cells of an application in every matrix."""
 
     def get_fields(self) -> dict[str, Any]:
-        """One field for each matrix."""
-        return {name: ProfileCellsSerializer() for name, _ in MATRICES}
+        """One field for each matrix; only analytics have settings to be set."""
+        optional = MatrixName.FRAMEWORK.value
+        return {name: ProfileCellsSerializer(required=name != optional) for name, _ in MATRICES}
 
 
 class SourceCountSerializer(serializers.Serializer[Any]):

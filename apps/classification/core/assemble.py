@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -13,16 +13,16 @@ from apps.classification.core.matrix import (
     Matrix,
     MatrixName,
     Scale,
-    columns_of,
     observed,
 )
 from apps.classification.core.profile import HALF_WIDTH_90, Profile
 from apps.inventory.core.snapshot import Bools, Floats
+from apps.workloads.core.framework import HAS_SETTINGS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Library:
-    """The dense rows every profile starts from, at one revision: all six matrices."""
+    """The rows every profile starts from, at one revision: all matrices."""
 
     revision: int
     matrices: Mapping[MatrixName, Matrix]
@@ -36,6 +36,7 @@ POOLS: Final[tuple[tuple[MatrixName, ...], ...]] = (
     (MatrixName.BASE_RATE,),
     (MatrixName.HETEROGENEITY, MatrixName.SCALE_UP),
     (MatrixName.SCALE_OUT,),
+    (MatrixName.FRAMEWORK,),
     (MatrixName.TOLERATED, MatrixName.CAUSED),
 )
 
@@ -66,6 +67,7 @@ def assemble(
     rows = {
         name: row
         for pool in POOLS
+        if _concerns(pool, kind, library)
         for name, row in _complete(pool, cells, library, platforms, estimator).items()
     }
     rate = rows[MatrixName.BASE_RATE].fold
@@ -104,7 +106,28 @@ def assemble(
         scale_out_measured=out_measured,
         tolerated_measured=tolerated_measured,
         caused_measured=caused_measured,
+        **_settings(library, rows.get(MatrixName.FRAMEWORK)),
     )
+
+
+def _concerns(pool: Sequence[MatrixName], kind: str, library: Library) -> bool:
+    """Whether the applications of a kind have cells in these, and this library knows any."""
+    if MatrixName.FRAMEWORK not in pool:
+        return True
+    matrix = library.matrices.get(MatrixName.FRAMEWORK)
+    return kind in HAS_SETTINGS and matrix is not None and bool(matrix.known.any())
+
+
+def _settings(library: Library, row: _Row | None) -> dict[str, Any]:
+    if row is None:
+        return {}
+    return {
+        "settings": library.matrices[MatrixName.FRAMEWORK].columns,
+        "framework": row.fold.value,
+        "framework_low": row.fold.low,
+        "framework_high": row.fold.high,
+        "framework_measured": row.measured,
+    }
 
 
 def without(library: Library, application: str) -> Library:
@@ -142,7 +165,7 @@ def pooled(library: Library, pool: Sequence[MatrixName], platforms: tuple[str, .
     place = {row: i for i, row in enumerate(names)}
     parts = []
     for name in pool:
-        matrix, columns = library.matrices[name], columns_of(name, platforms)
+        matrix, columns = library.matrices[name], _columns(library, name, platforms)
         part = np.full((len(names), len(columns)), np.nan)
         part[[place[row] for row in matrix.rows]] = matrix.at(columns)
         if np.isnan(part).all():
@@ -152,6 +175,11 @@ def pooled(library: Library, pool: Sequence[MatrixName], platforms: tuple[str, .
     return rows[~np.isnan(rows).all(axis=1)]
 
 
+def _columns(library: Library, name: MatrixName, platforms: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the library, which may be older than ours; platforms are those of the cluster."""
+    return platforms if name is MatrixName.HETEROGENEITY else library.matrices[name].columns
+
+
 def _complete(
     pool: tuple[MatrixName, ...],
     cells: Sequence[Cell],
@@ -159,7 +187,7 @@ def _complete(
     platforms: tuple[str, ...],
     estimator: str,
 ) -> dict[MatrixName, _Row]:
-    columns = {name: columns_of(name, platforms) for name in pool}
+    columns = {name: _columns(library, name, platforms) for name in pool}
     told = [observed(name, columns[name], cells) for name in pool]
     values, errors = (np.concatenate(parts) for parts in zip(*told, strict=True))
     known = ~np.isnan(values)

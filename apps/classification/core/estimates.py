@@ -8,7 +8,7 @@ from apps.classification.core.profile import SCALE_POINTS, Estimate, Profile
 
 MOST_UNITS: Final = 1024  # far beyond the curves nothing is known
 MOST_ESTIMATES: Final = 2000
-SIZES: Final = SCALE_POINTS  # asked for where nobody says which
+SIZES: Final = tuple(p for p in SCALE_POINTS if p <= 64)  # asked for where nobody says which
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 The logarithm of an undisturbed rate is a sum of logarithms of cells:
 
     ln rate = ln base + ln out(servers) + ln Σ_s speed(platform of s) · up(units on s) + ln waves
+              + ln setting
 
 with n cells in all, the curves interpolated in log-log. A job that ran at a measured rate is one
 linear observation of them, h·x + noise, so the conditional Gaussian of x given all observations is
@@ -16,14 +17,14 @@ how far they scatter are the constants below, from docs/classification.md, "Feed
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from apps.classification.core.matrix import CURVE_COLUMNS, RATE_COLUMNS, Cell, MatrixName
-from apps.classification.core.profile import HALF_WIDTH_90, Profile
+from apps.classification.core.matrix import RATE_COLUMNS, Cell, MatrixName
+from apps.classification.core.profile import HALF_WIDTH_90, LOG_POINTS, Profile, point_labels
 from apps.inventory.core.snapshot import Floats
 
 # what neighbours leave of a rate, and the deviation of its logarithm: for one server, and what
@@ -49,7 +50,6 @@ TOLD_SHRUNK: Final = 0.9
 TOLD_MOVED: Final = 0.25
 
 METRIC, BYTES = RATE_COLUMNS
-_LOG_SIZES: Final = np.log2([float(column) for column in CURVE_COLUMNS])
 
 
 class Place(NamedTuple):
@@ -78,6 +78,7 @@ class Observation:
     rate : work per second of the whole job, > 0
     deviation : of the logarithm of ``rate`` as the monitor measures it, >= 0
     busy : share of the units at work, in (0, 1]: tasks in waves leave some idle
+    setting : label of the framework setting it ran with; empty = the default
     """
 
     run: str
@@ -86,6 +87,7 @@ class Observation:
     rate: float
     deviation: float
     busy: float = 1.0
+    setting: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,13 +97,18 @@ class Belief:
     Attributes
     ----------
     platforms : names
-    places : n; two base rates, the platforms, the two curves
+    settings : labels of framework settings
+    places : n; two base rates, the platforms, the two curves, the settings
+    up, out : K, L points of the curves
     mean : (n,)
     covariance : (n, n); zero in the rows of cells that nothing can move
     """
 
     platforms: tuple[str, ...]
+    settings: tuple[str, ...]
     places: tuple[Place, ...]
+    up: int
+    out: int
     mean: Floats
     covariance: Floats
 
@@ -162,21 +169,29 @@ def believed(profile: Profile, *, fixed: Collection[Place] = (), tied: bool = Tr
         (profile.platform_speed, profile.platform_low, profile.platform_high),
         (profile.scale_up, profile.scale_up_low, profile.scale_up_high),
         (profile.scale_out, profile.scale_out_low, profile.scale_out_high),
+        (profile.framework, profile.framework_low, profile.framework_high),
     )
     widths = [np.log(high / low) / (2.0 * HALF_WIDTH_90) for _, low, high in curves]
     covariance = np.diag(np.concatenate([errors, *widths]) ** 2)
     covariance[:2, :2] += RUN_DEVIATION**2
     if tied:
         covariance[0, 1] = covariance[1, 0] = errors.prod() + RUN_DEVIATION**2
-    places = _places(profile.platforms)
+    up, out = profile.scale_up.size, profile.scale_out.size
+    places = (
+        *(Place(MatrixName.BASE_RATE, column) for column in RATE_COLUMNS),
+        *(Place(MatrixName.HETEROGENEITY, name) for name in profile.platforms),
+        *(Place(MatrixName.SCALE_UP, column) for column in point_labels(up)),
+        *(Place(MatrixName.SCALE_OUT, column) for column in point_labels(out)),
+        *(Place(MatrixName.FRAMEWORK, label) for label in profile.settings),
+    )
     held = [i for i, place in enumerate(places) if place in fixed]
     covariance[held, :] = covariance[:, held] = 0.0
     mean = np.log(np.concatenate([rates, *(value for value, _, _ in curves)]))
-    return Belief(profile.platforms, places, mean, covariance)
+    return Belief(profile.platforms, profile.settings, places, up, out, mean, covariance)
 
 
 def predict(belief: Belief, seen: Observation, *, repeats: int = 1) -> Prediction | None:
-    """Expect the rate of an observation; None where it ran on a platform nothing is known of.
+    """Expect the rate of an observation; None where nothing is known of its platform or setting.
 
     Parameters
     ----------
@@ -186,17 +201,21 @@ def predict(belief: Belief, seen: Observation, *, repeats: int = 1) -> Predictio
     """
     if any(part.platform not in belief.platforms for part in seen.parts):
         return None
-    up, out = _offsets(belief)
+    if seen.setting and seen.setting not in belief.settings:
+        return None
+    up, out, end = _offsets(belief)
     gradient = np.zeros(belief.mean.size)
     kinds = Counter(seen.parts)
     rows = np.zeros((len(kinds), belief.mean.size))
     for row, part in zip(rows, kinds, strict=True):
         row[len(RATE_COLUMNS) + belief.platforms.index(part.platform)] = 1.0
-        row[up:out] = _curve_weights(part.units)
+        row[up:out] = _curve_weights(part.units, belief.up)
     logs = rows @ belief.mean + np.log(list(kinds.values()))
     total = np.logaddexp.reduce(logs)
     gradient += np.exp(logs - total) @ rows
-    gradient[out:] = _curve_weights(len(seen.parts))
+    gradient[out:end] = _curve_weights(len(seen.parts), belief.out)
+    if seen.setting:
+        gradient[end + belief.settings.index(seen.setting)] = 1.0
     gradient[RATE_COLUMNS.index(seen.column)] = 1.0
     log_rate = (
         belief.mean[RATE_COLUMNS.index(seen.column)]
@@ -214,7 +233,7 @@ def follow(belief: Belief, observations: Sequence[Observation]) -> Followed:
     """Take observations in, oldest first; those that cannot be predicted are left out. O(k·n²)."""
     repeats = Counter(seen.run for seen in observations)
     mean, covariance = belief.mean.copy(), belief.covariance.copy()
-    now = Belief(belief.platforms, belief.places, mean, covariance)
+    now = replace(belief, mean=mean, covariance=covariance)
     walks = np.ix_(*2 * [[i for i in range(len(RATE_COLUMNS)) if covariance[i, i] > 0.0]])
     innovations, errors, scatter = [], [], _Scatter()
     for seen in observations:
@@ -299,28 +318,19 @@ def _relative(cell: Cell) -> float:
     return cell.standard_error / cell.value
 
 
-def _places(platforms: tuple[str, ...]) -> tuple[Place, ...]:
-    return (
-        *(Place(MatrixName.BASE_RATE, column) for column in RATE_COLUMNS),
-        *(Place(MatrixName.HETEROGENEITY, name) for name in platforms),
-        *(Place(MatrixName.SCALE_UP, column) for column in CURVE_COLUMNS),
-        *(Place(MatrixName.SCALE_OUT, column) for column in CURVE_COLUMNS),
-    )
-
-
-def _offsets(belief: Belief) -> tuple[int, int]:
-    """Where the two curves begin."""
+def _offsets(belief: Belief) -> tuple[int, int, int]:
+    """Where the two curves and the settings begin."""
     up = len(RATE_COLUMNS) + len(belief.platforms)
-    return up, up + len(CURVE_COLUMNS)
+    return up, up + belief.up, up + belief.up + belief.out
 
 
 @lru_cache(maxsize=256)
-def _curve_weights(size: int) -> Floats:
-    """(K,) weights of a curve's points whose sum is its logarithm at ``size`` (see `Profile`)."""
-    x, last = math.log2(size), _LOG_SIZES.size - 1
-    left = min(int(np.searchsorted(_LOG_SIZES, x, side="right")) - 1, last - 1)
-    share = (x - _LOG_SIZES[left]) / (_LOG_SIZES[left + 1] - _LOG_SIZES[left])
-    weights = np.zeros(_LOG_SIZES.size)
+def _curve_weights(size: int, points: int) -> Floats:
+    """Weights of a curve's first points whose sum is its logarithm at ``size`` (see `Profile`)."""
+    x, last = math.log2(size), points - 1
+    left = min(int(np.searchsorted(LOG_POINTS[:points], x, side="right")) - 1, last - 1)
+    share = (x - LOG_POINTS[left]) / (LOG_POINTS[left + 1] - LOG_POINTS[left])
+    weights = np.zeros(points)
     weights[left], weights[left + 1] = 1.0 - share, share
     weights.setflags(write=False)
     return weights

@@ -59,6 +59,8 @@ def _standing(readings: Sequence[Reading]) -> Sequence[Reading]:
 
 
 def _combined(readings: Sequence[Reading]) -> KnownCell:
+    if len(readings) == 1:
+        return _cell(readings[0])
     weights = [1.0 / _error(reading) ** 2 for reading in readings]
     total = sum(weights)
     first = readings[0]
@@ -71,6 +73,18 @@ def _combined(readings: Sequence[Reading]) -> KnownCell:
         source=Source.MEASURED,
         samples=sum(reading.samples for reading in readings),
         at_s=max(reading.at_s for reading in readings),
+    )
+
+
+def _cell(reading: Reading) -> KnownCell:
+    return KnownCell(
+        reading.matrix,
+        reading.column,
+        reading.value,
+        reading.standard_error,
+        Source.MEASURED,
+        reading.samples,
+        reading.at_s,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from apps.common.core.interference import SOURCES
 from apps.inventory.core.snapshot import Bools, Floats
+from apps.workloads.core.framework import LABELS
 
 
 class Scale(StrEnum):
@@ -19,12 +20,16 @@ class Scale(StrEnum):
 
 
 class MatrixName(StrEnum):
-    """The matrices; ``base_rate`` has the two columns ``metric`` and ``bytes``."""
+    """The matrices; ``base_rate`` has the two columns ``metric`` and ``bytes``.
+
+    ``framework`` has rows for analytics only: speed under a setting relative to the default one.
+    """
 
     BASE_RATE = "base_rate"
     HETEROGENEITY = "heterogeneity"
     SCALE_UP = "scale_up"
     SCALE_OUT = "scale_out"
+    FRAMEWORK = "framework"
     TOLERATED = "tolerated"
     CAUSED = "caused"
 
@@ -36,7 +41,8 @@ class MatrixName(StrEnum):
 
 
 RATE_COLUMNS: Final = ("metric", "bytes")
-CURVE_COLUMNS: Final = ("1", "2", "4", "8", "16", "32")
+SCALE_UP_COLUMNS: Final = ("1", "2", "4", "8", "16", "32")
+SCALE_OUT_COLUMNS: Final = (*SCALE_UP_COLUMNS, "64", "100")
 
 
 def columns_of(name: MatrixName, platforms: tuple[str, ...]) -> tuple[str, ...]:
@@ -46,8 +52,12 @@ def columns_of(name: MatrixName, platforms: tuple[str, ...]) -> tuple[str, ...]:
             return RATE_COLUMNS
         case MatrixName.HETEROGENEITY:
             return platforms
-        case MatrixName.SCALE_UP | MatrixName.SCALE_OUT:
-            return CURVE_COLUMNS
+        case MatrixName.SCALE_UP:
+            return SCALE_UP_COLUMNS
+        case MatrixName.SCALE_OUT:
+            return SCALE_OUT_COLUMNS
+        case MatrixName.FRAMEWORK:
+            return LABELS
         case MatrixName.TOLERATED | MatrixName.CAUSED:
             return SOURCES
 

@@ -1,19 +1,21 @@
 """What the control plane believes about one application.
 
-N = 10 sources of interference, P platforms, K = 6 points of a scaling curve. Speeds are relative
-to the highest-end platform, efficiencies to linear scaling, scores run from 0 to 100.
+N = 10 sources of interference, P platforms, K = 6 points of the scale-up curve, L = 8 of the
+scale-out curve, S framework settings. Speeds are relative to the highest-end platform or to the
+default setting, efficiencies to linear scaling, scores run from 0 to 100.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
-SCALE_POINTS: Final = (1, 2, 4, 8, 16, 32)
+# of both curves; that of scale-up ends at 32, and so did scale-out in revisions of old
+SCALE_POINTS: Final = (1, 2, 4, 8, 16, 32, 64, 100)
 HALF_WIDTH_90: Final = 1.6448536269514722  # standard deviations of a two-sided 90 % interval
-_POINTS: Final = np.log2(np.array(SCALE_POINTS, dtype=np.float64))
+LOG_POINTS: Final = np.log2(np.array(SCALE_POINTS, dtype=np.float64))
 
 
 class Estimate(NamedTuple):
@@ -22,6 +24,14 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
+
+
+def _nothing() -> Floats:
+    return np.empty(0)
+
+
+def _none_measured() -> Bools:
+    return np.empty(0, dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,13 +51,15 @@ class Profile:
     platform_speed, platform_low, platform_high : (P,) speed relative to the highest-end platform
     scale_up, scale_up_low, scale_up_high : (K,) speed-up of 1, 2, 4 ... 32 units of one server
         over one unit
-    scale_out, scale_out_low, scale_out_high : (K,) efficiency of 1, 2, 4 ... 32 servers relative
-        to linear
+    scale_out, scale_out_low, scale_out_high : (L,) efficiency of 1, 2, 4 ... 64, 100 servers
+        relative to linear
     tolerated, tolerated_low, tolerated_high : (N,) interference tolerated, 0-100
     caused, caused_low, caused_high : (N,) interference one unit causes, 0-100
-    platform_measured (P,), scale_up_measured (K,), scale_out_measured (K,), tolerated_measured
-    (N,),
-    caused_measured (N,) : True where a cell was measured, not inferred
+    platform_measured (P,), scale_up_measured (K,), scale_out_measured (L,), tolerated_measured
+    (N,), caused_measured (N,), framework_measured (S,) : True where a cell was measured, not
+        inferred
+    settings : S labels (`workloads.core.framework`); none where nothing can be set
+    framework, framework_low, framework_high : (S,) speed under a setting relative to the default
     """
 
     application: str
@@ -78,6 +90,11 @@ class Profile:
     scale_out_measured: Bools
     tolerated_measured: Bools
     caused_measured: Bools
+    settings: tuple[str, ...] = ()
+    framework: Floats = field(default_factory=_nothing)
+    framework_low: Floats = field(default_factory=_nothing)
+    framework_high: Floats = field(default_factory=_nothing)
+    framework_measured: Bools = field(default_factory=_none_measured)
 
     def rate(
         self,
@@ -117,6 +134,20 @@ class Profile:
             self.speed(platform),
         )
 
+    def speed_set(self, setting: str) -> Estimate:
+        """Speed under a framework setting relative to the default one.
+
+        Raises
+        ------
+        ValueError : the application has no such setting.
+        """
+        if setting not in self.settings:
+            raise ValueError(f"setting must be one of {self.settings}, got {setting!r}")
+        i = self.settings.index(setting)
+        return Estimate(
+            float(self.framework[i]), float(self.framework_low[i]), float(self.framework_high[i])
+        )
+
     def speed(self, platform: str | None = None) -> Estimate:
         """Speed on a platform relative to the highest-end one; exactly 1 when None."""
         if platform is None:
@@ -129,6 +160,11 @@ class Profile:
             float(self.platform_low[i]),
             float(self.platform_high[i]),
         )
+
+
+def point_labels(count: int) -> tuple[str, ...]:
+    """Columns of the first points of a scaling curve."""
+    return tuple(str(point) for point in SCALE_POINTS[:count])
 
 
 def scale_factors(
@@ -174,6 +210,7 @@ def _on_curve(at: float, value: Floats, low: Floats, high: Floats) -> Estimate:
 
 def _lines(x: Floats, logs: Floats) -> Floats:
     """(m,) logarithms on a curve at (m,) logarithms of sizes."""
-    slope = (logs[-1] - logs[-2]) / (_POINTS[-1] - _POINTS[-2])
-    beyond = logs[-1] + slope * (x - _POINTS[-1])
-    return np.where(x <= _POINTS[-1], np.interp(x, _POINTS, logs), beyond)
+    points = LOG_POINTS[: logs.size]
+    slope = (logs[-1] - logs[-2]) / (points[-1] - points[-2])
+    beyond = logs[-1] + slope * (x - points[-1])
+    return np.where(x <= points[-1], np.interp(x, points, logs), beyond)

@@ -9,17 +9,23 @@ from apps.classification.core.design import INFORMATIVE, choose
 from apps.classification.core.matrix import Matrix, MatrixName, columns_of
 from apps.inventory.core.snapshot import Floats, Ints
 
-# The first run of a plan is one unit of the highest-end platform: the first column of these.
-REFERENCED: Final = (MatrixName.HETEROGENEITY, MatrixName.SCALE_UP, MatrixName.SCALE_OUT)
+# The first run of a plan is one unit of the highest-end platform, nothing set: the first column of
+# these.
+REFERENCED: Final = (
+    MatrixName.HETEROGENEITY,
+    MatrixName.SCALE_UP,
+    MatrixName.SCALE_OUT,
+    MatrixName.FRAMEWORK,
+)
 INTERFERENCE: Final = (MatrixName.TOLERATED, MatrixName.CAUSED)
 
 
 def ranking(
     library: Library, platforms: tuple[str, ...], *, method: str = INFORMATIVE, seed: int = 0
 ) -> dict[str, tuple[str, ...]]:
-    """Columns of "heterogeneity", "scale_up", "scale_out" and "tolerated", the best first.
+    """Columns of `REFERENCED` and of "tolerated", the best first.
 
-    The reference column of the first three is measured anyway and left out. A source is measured
+    The reference column of the former is measured anyway and left out. A source is measured
     for both interference matrices, so both decide on it. A matrix of which the library knows no
     row, or that has nothing to choose, is left out too.
 
@@ -30,7 +36,7 @@ def ranking(
     seed : for a method that draws
     """
     found = {}
-    for name in REFERENCED:
+    for name in (name for name in REFERENCED if name in library.matrices):
         columns = columns_of(name, platforms)
         order = _order(_cells(library, (name,), columns), name, 1, method, seed)
         found[name.value] = tuple(columns[i] for i in order)

@@ -18,8 +18,9 @@ import numpy as np
 from apps.classification.core.matrix import MatrixName, Scale
 from apps.inventory.core.snapshot import Floats
 
-# how fast an application is overall says nothing of how it reacts
-COMPARED: Final = tuple(name for name in MatrixName if name is not MatrixName.BASE_RATE)
+# how fast an application is overall says nothing of how it reacts, and few have settings
+LEFT_OUT: Final = (MatrixName.BASE_RATE, MatrixName.FRAMEWORK)
+COMPARED: Final = tuple(name for name in MatrixName if name not in LEFT_OUT)
 MOST_DRIVERS: Final = 3
 _NOTHING: Final = 1e-12
 

@@ -22,6 +22,7 @@ _UNITS: Final = {
     MatrixName.HETEROGENEITY: "x highest-end platform",
     MatrixName.SCALE_UP: "x one unit",
     MatrixName.SCALE_OUT: "x linear scaling",
+    MatrixName.FRAMEWORK: "x default setting",
     MatrixName.TOLERATED: "points of 100",
     MatrixName.CAUSED: "points of 100",
 }

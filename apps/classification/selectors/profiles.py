@@ -36,6 +36,7 @@ _PARTS = {
     MatrixName.HETEROGENEITY: ("platform_speed", "platform", "platform_measured"),
     MatrixName.SCALE_UP: ("scale_up", "scale_up", "scale_up_measured"),
     MatrixName.SCALE_OUT: ("scale_out", "scale_out", "scale_out_measured"),
+    MatrixName.FRAMEWORK: ("framework", "framework", "framework_measured"),
     MatrixName.TOLERATED: ("tolerated", "tolerated", "tolerated_measured"),
     MatrixName.CAUSED: ("caused", "caused", "caused_measured"),
 }
@@ -61,6 +62,7 @@ def cells_of(
             getattr(profile, f"{ends}_high"),
         )
         for name, (value, ends, _) in _PARTS.items()
+        if getattr(profile, value).size
     }
     found = {(cell.matrix, cell.column): cell for cell in known}
     cells: dict[str, Any] = {}
@@ -92,7 +94,8 @@ def from_row(row: ProfileRow) -> Profile:
     rate = cells[MatrixName.BASE_RATE.value]
     parts: dict[str, Any] = {}
     for name, (value, ends, marks) in _PARTS.items():
-        part = cells[name.value]
+        if (part := cells.get(name.value)) is None:
+            continue  # nothing can be set of it
         parts[value] = np.array(part["value"], dtype=np.float64)
         parts[f"{ends}_low"] = np.array(part["low"], dtype=np.float64)
         parts[f"{ends}_high"] = np.array(part["high"], dtype=np.float64)
@@ -106,5 +109,6 @@ def from_row(row: ProfileRow) -> Profile:
         base_rate_se=rate["log_error"][0],
         bytes_rate=rate["value"][1],
         bytes_rate_se=rate["log_error"][1],
+        settings=tuple(cells.get(MatrixName.FRAMEWORK.value, {}).get("columns", ())),
         **parts,
     )

@@ -41,7 +41,7 @@ def warm_up() -> None:
         library = current_library()
         platforms = library.matrices[MatrixName.HETEROGENEITY].columns
         for pool in POOLS:
-            if all(library.matrices[name].rows for name in pool):
+            if all(name in library.matrices and library.matrices[name].rows for name in pool):
                 model_of(DEFAULT, pool[0].scale, pooled(library, pool, platforms))
 
 
@@ -76,12 +76,17 @@ class LibraryRows:
     Attributes
     ----------
     rows : known cells of each application of it, by name
-    platforms : highest-end first
+    columns : of each matrix
     """
 
     number: int
     rows: Mapping[str, Sequence[KnownCell]]
-    platforms: tuple[str, ...]
+    columns: Mapping[MatrixName, tuple[str, ...]]
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """Highest-end first."""
+        return self.columns[MatrixName.HETEROGENEITY]
 
 
 def library_rows() -> LibraryRows:
@@ -93,15 +98,14 @@ def library_rows() -> LibraryRows:
     """
     number, _ = _current()
     rows: dict[str, list[KnownCell]] = {}
-    platforms: tuple[str, ...] = ()
-    for stored in MatrixRevision.objects.filter(revision_id=number):
+    columns: dict[MatrixName, tuple[str, ...]] = {}
+    for stored in MatrixRevision.objects.filter(revision_id=number).order_by("id"):
         name = MatrixName(stored.matrix)
-        if name is MatrixName.HETEROGENEITY:
-            platforms = tuple(stored.columns)
+        columns[name] = tuple(stored.columns)
         cells = cells_in(stored)[: stored.library_rows]
         for application, row in zip(stored.rows, cells, strict=False):
             rows.setdefault(application, []).extend(_known(name, stored.columns, row))
-    return LibraryRows(number, rows, platforms)
+    return LibraryRows(number, rows, columns)
 
 
 def revisions() -> QuerySet[Revision]:
@@ -155,8 +159,8 @@ def _library(number: int, created_at: datetime) -> Library:
     stored = {row.matrix: row for row in MatrixRevision.objects.filter(revision_id=number)}
     matrices = {}
     for name in MatrixName:
-        row = stored[name.value]
-        matrices[name] = training(name, row.rows, row.columns, cells_in(row))
+        if (row := stored.get(name.value)) is not None:  # revisions of old lack the latest
+            matrices[name] = training(name, row.rows, row.columns, cells_in(row))
     return Library(number, matrices)
 
 

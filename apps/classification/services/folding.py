@@ -16,7 +16,7 @@ from apps.classification import selectors
 from apps.classification.core.assemble import assemble, without
 from apps.classification.core.cells import KnownCell
 from apps.classification.core.estimators import DEFAULT, EmptyLibraryError
-from apps.classification.core.matrix import MatrixName, columns_of
+from apps.classification.core.matrix import MatrixName
 from apps.classification.core.profile import Profile
 from apps.classification.models import PendingFold
 from apps.classification.models import Profile as ProfileRow
@@ -122,7 +122,7 @@ def draw(application: Application, known: Sequence[KnownCell]) -> Drawn:
         library,
         platforms=platforms,
     )
-    columns = {name: columns_of(name, platforms) for name in MatrixName}
+    columns = {name: matrix.columns for name, matrix in library.matrices.items()}
     return Drawn(profile, selectors.cells_of(profile, known, columns))
 
 

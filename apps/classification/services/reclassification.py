@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.classification import selectors
+from apps.classification.core.known import TELEMETRY
 from apps.classification.core.matrix import MatrixName
 from apps.classification.models import Revision, RevisionReason
 from apps.classification.services.folding import classify_again
@@ -87,7 +88,9 @@ def _due() -> RevisionReason | None:
         return None
     new = Measurement.objects.filter(id__gt=revision.last_measurement)
     applications = new.values("application_id").distinct().count()
-    if applications >= settings.BERTH_RECLASSIFY_ROWS:
+    # telemetry tells more of rows that are there; new ones come from profiling
+    profiled = new.exclude(source=TELEMETRY).values("application_id").distinct().count()
+    if profiled >= settings.BERTH_RECLASSIFY_ROWS:
         return RevisionReason.ROWS
     age = timezone.now() - revision.created_at
     if applications and age >= timedelta(seconds=settings.BERTH_RECLASSIFY_SECONDS):

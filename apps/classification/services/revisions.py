@@ -40,13 +40,14 @@ class _Input:
     Attributes
     ----------
     rows : known cells of each application, those of the library first
+    columns : of each matrix
     replaces : number of the revision in force when they were read
     last_measurement : id of the newest one among them
     """
 
     rows: Rows
     library_rows: int
-    platforms: tuple[str, ...]
+    columns: Mapping[MatrixName, tuple[str, ...]]
     replaces: int | None
     last_measurement: int
 
@@ -74,7 +75,7 @@ def store_library(library: Rows, *, platforms: tuple[str, ...]) -> int:
     platforms : columns of the heterogeneity matrix, highest-end first
     """
     started = time.perf_counter()
-    source = _input(library, platforms)
+    source = _input(library, {name: columns_of(name, platforms) for name in MatrixName})
     made = [_made(name, source) for name in MatrixName]
     return _store(source, made, reason=RevisionReason.LIBRARY, started=started)
 
@@ -95,7 +96,8 @@ def retrain(*, reason: RevisionReason, step: Step, operation: Operation | None =
     """
     started = time.perf_counter()
     library = selectors.library_rows()
-    source = _input(library.rows, library.platforms)
+    every = {name: columns_of(name, library.platforms) for name in MatrixName}
+    source = _input(library.rows, {**every, **library.columns})
     made = []
     for name in MatrixName:
         step(f"learning {name.value} from {len(source.rows):,} applications")
@@ -118,16 +120,16 @@ def evaluate_revision(number: int, matrix: MatrixName) -> bool:
     return bool(rows.update(evaluation=_report(learnt)))
 
 
-def _input(library: Rows, platforms: tuple[str, ...]) -> _Input:
+def _input(library: Rows, columns: Mapping[MatrixName, tuple[str, ...]]) -> _Input:
     """Read what is known now; a live application of the name of a library row is that row."""
     replaces = selectors.current_number()
     newest = Measurement.objects.aggregate(newest=Max("id"))["newest"] or 0
     live = {name: cells for name, cells in selectors.live_rows().items() if name not in library}
-    return _Input({**library, **live}, len(library), platforms, replaces, newest)
+    return _Input({**library, **live}, len(library), columns, replaces, newest)
 
 
 def _made(name: MatrixName, source: _Input) -> _Made:
-    columns = columns_of(name, source.platforms)
+    columns = source.columns[name]
     cells = table(name, columns, source.rows.values())
     learnt = training(name, list(source.rows), columns, cells)
     if learnt.rows:
@@ -145,15 +147,16 @@ def _report(learnt: Matrix) -> dict[str, Any]:
 
 
 def _infer(cells: Cells, learnt: Matrix) -> None:
-    """Write estimates and intervals into the cells, all rows in one batch."""
+    """Write estimates and intervals into the cells, in one batch all rows that have a cell."""
+    rows = ~np.isnan(cells["value"]).all(axis=1)
     columns = learnt.known.any(axis=0)
-    value, error = cells["value"][:, columns], cells["standard_error"][:, columns]
+    place = np.ix_(rows, columns)
+    value, error = cells["value"][place], cells["standard_error"][place]
     known = ~np.isnan(value)
     model = model_of(DEFAULT, learnt.name.scale, learnt.values[:, columns])
     fold = model.fold(np.where(known, value, 1.0), known, error=np.where(known, error, 0.0))
-    cells["estimate"][:, columns] = fold.value
-    cells["low"][:, columns] = fold.low
-    cells["high"][:, columns] = fold.high
+    for field, found in zip(("estimate", "low", "high"), fold[:3], strict=True):
+        cells[field][place] = found
 
 
 def _store(
@@ -169,7 +172,7 @@ def _store(
     From then on profiling measures first what tells most of the rest, by this revision.
     """
     learnt = Library(0, {one.name: one.learnt for one in made})
-    order = ranking(learnt, source.platforms)
+    order = ranking(learnt, source.columns[MatrixName.HETEROGENEITY])
     with transaction.atomic():
         list(Revision.objects.select_for_update().filter(is_current=True))
         if selectors.current_number() != source.replaces:

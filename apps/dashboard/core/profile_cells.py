@@ -50,8 +50,13 @@ class Known:
 
 
 def read_cells(stored: Mapping[str, Any]) -> Cells:
-    """Cells of a profile's JSON, by matrix in the order of the columns."""
-    return {name: tuple(_row(name, stored[name.value])) for name in MatrixName}
+    """Cells of a profile's JSON, by matrix in the order of the columns.
+
+    Only analytics have a row of framework settings.
+    """
+    return {
+        name: tuple(_row(name, stored[name.value])) for name in MatrixName if name.value in stored
+    }
 
 
 def known_in(cells: Cells) -> Known:

@@ -12,12 +12,14 @@ from apps.classification.core.similarity import Neighbour
 from apps.dashboard.core import words
 from apps.dashboard.core.profile_cells import Cells, ProfileCell
 from apps.profiling.core.plan import SPREADS
+from apps.workloads.core.framework import DEFAULT_SETTING, setting_named
 
 MATRIX_NAMES: Final = {
     MatrixName.BASE_RATE: "Base rate",
     MatrixName.HETEROGENEITY: "Platforms",
     MatrixName.SCALE_UP: "Scale-up",
     MatrixName.SCALE_OUT: "Scale-out",
+    MatrixName.FRAMEWORK: "Settings",
     MatrixName.TOLERATED: "Tolerated",
     MatrixName.CAUSED: "Caused",
 }
@@ -26,6 +28,7 @@ MATRIX_MEANS: Final = {
     MatrixName.HETEROGENEITY: "speed of one unit relative to the highest-end platform",
     MatrixName.SCALE_UP: "speed-up of so many units of one server over one unit",
     MatrixName.SCALE_OUT: "efficiency of so many servers relative to linear",
+    MatrixName.FRAMEWORK: "speed under a setting of its framework relative to the default",
     MatrixName.TOLERATED: "pressure, 0–100 %, above which it loses 5 % or more",
     MatrixName.CAUSED: "pressure, 0–100 %, that one unit puts on the others",
 }
@@ -96,7 +99,7 @@ def typed_unit(matrix: MatrixName, kind: str) -> tuple[str, float]:
     match matrix:
         case MatrixName.BASE_RATE:
             return RATE_UNITS.get(kind, "B/s"), 1.0
-        case MatrixName.HETEROGENEITY | MatrixName.SCALE_UP:
+        case MatrixName.HETEROGENEITY | MatrixName.SCALE_UP | MatrixName.FRAMEWORK:
             return "×", 1.0
         case MatrixName.SCALE_OUT:
             return "%", 0.01
@@ -115,7 +118,7 @@ def column_name(matrix: MatrixName, column: str) -> str:
             return words.plural(int(column), "server")
         case MatrixName.BASE_RATE:
             return RATE_COLUMNS.get(column, column)
-        case MatrixName.HETEROGENEITY:
+        case MatrixName.HETEROGENEITY | MatrixName.FRAMEWORK:
             return column
 
 
@@ -125,7 +128,7 @@ def value_text(matrix: MatrixName, column: str, value: float, kind: str) -> str:
         case MatrixName.BASE_RATE:
             unit = RATE_UNITS.get(kind) if column == "metric" else None
             return words.quantity(value, unit) if unit else f"{words.byte_size(value)}/s"
-        case MatrixName.HETEROGENEITY | MatrixName.SCALE_UP:
+        case MatrixName.HETEROGENEITY | MatrixName.SCALE_UP | MatrixName.FRAMEWORK:
             return f"{_ratio(value)} ×"
         case MatrixName.SCALE_OUT:
             return words.percent(value, 0)
@@ -183,6 +186,8 @@ def sentence(cell: ProfileCell, kind: str, best: str) -> str:
             return _platform(cell, best)
         case MatrixName.SCALE_UP | MatrixName.SCALE_OUT:
             return _scales(cell)
+        case MatrixName.FRAMEWORK:
+            return _set(cell)
         case MatrixName.TOLERATED:
             return _tolerates(cell)
         case MatrixName.CAUSED:
@@ -206,6 +211,13 @@ def _platform(cell: ProfileCell, best: str) -> str:
     if cell.value > 1:
         return f"{words.trimmed(cell.value)} × as fast on {cell.column} as on {best}"
     return f"On {cell.column} it reaches {words.percent(cell.value, 0)} of its speed on {best}"
+
+
+def _set(cell: ProfileCell) -> str:
+    setting = setting_named(cell.column)
+    if setting == DEFAULT_SETTING:
+        return f"The default, which the others are compared to: {setting.words}"
+    return f"{setting.words[0].upper()}{setting.words[1:]}: {_ratio(cell.value)} × the default"
 
 
 def _tolerates(cell: ProfileCell) -> str:
@@ -234,6 +246,7 @@ def facts(cells: Cells, kind: str) -> list[Fact]:
     picked += _scaling(cells[MatrixName.SCALE_UP], "units of one server", kind)
     if kind in SPREADS:
         picked += _scaling(cells[MatrixName.SCALE_OUT], "servers", kind)
+    picked += _setting_fact(cells.get(MatrixName.FRAMEWORK, ()), kind)
     minded = sorted(cells[MatrixName.TOLERATED], key=lambda cell: cell.value)[:2]
     loudest = sorted(cells[MatrixName.CAUSED], key=lambda cell: -cell.value)[:1]
     picked += [_fact(cell, sentence(cell, kind, best), kind) for cell in (*minded, *loudest)]
@@ -252,6 +265,15 @@ def _platform_fact(platforms: Sequence[ProfileCell], kind: str) -> list[Fact]:
     share = words.percent(slowest.value / fastest.value, 0)
     text = f"Fastest on {fastest.column}; {slowest.column}, the slowest, reaches {share} of that"
     return [_fact(slowest, text, kind)]
+
+
+def _setting_fact(settings: Sequence[ProfileCell], kind: str) -> list[Fact]:
+    """Which setting is surely fastest, where one is."""
+    best = max(settings, key=lambda cell: cell.low, default=None)
+    if best is None or best.low <= 1.0:
+        return []
+    setting = setting_named(best.column).words
+    return [_fact(best, f"{_ratio(best.value)} × as fast with {setting}", kind)]
 
 
 def _scaling(curve: Sequence[ProfileCell], of: str, kind: str) -> list[Fact]:
@@ -308,6 +330,8 @@ def _alike(matrix: MatrixName, columns: Sequence[str], is_above: bool) -> str:
         case MatrixName.SCALE_UP:
             sizes = words.listed(sorted(columns, key=int))
             return f"gain {more} from {sizes} units of a server"
+        case MatrixName.FRAMEWORK:
+            return f"gain {more} from {words.listed(columns)}"
         case MatrixName.SCALE_OUT:
             return f"keep {more} speed on {words.listed(sorted(columns, key=int))} servers"
         case _:

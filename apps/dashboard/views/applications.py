@@ -80,8 +80,8 @@ def _profile(request: HttpRequest, found: one.Shown, made: Sequence[Override]) -
     if found.profile is None:
         return {}
     asked = request.GET.get("matrix", "")
-    matrix = MatrixName(asked) if asked in set(MatrixName) else DEFAULT_MATRIX
     cells, kind = found.cells, found.application.kind
+    matrix = MatrixName(asked) if asked in cells else DEFAULT_MATRIX
     return {
         "known": known_in(cells),
         "flags": [profile_words.flag(code) for code in found.profile.flags],

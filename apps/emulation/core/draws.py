@@ -16,12 +16,14 @@ from apps.emulation.core.seeds import generator
 from apps.emulation.core.truth import (
     BLOCK_BYTES,
     Demand,
+    Framework,
     Phases,
     Traffic,
     Truth,
     UniversalScaling,
 )
 from apps.inventory.core.snapshot import Floats
+from apps.workloads.core.framework import HAS_SETTINGS
 
 ANALYTICS: Final = "analytics"
 LATENCY_CRITICAL: Final = "latency_critical"
@@ -102,6 +104,7 @@ def application_truth(seed: int, name: str, kind: str, platforms: Catalogue) -> 
         metric_per_s=metric.get(kind, bytes_per_s),
         scale_up=scale_up,
         scale_out=scale_out,
+        framework=_framework(seed, name, kind, bottlenecks, demand),
         tolerated=tolerated,
         caused=caused,
         phases=_phases(kind, tolerated, caused, rng),
@@ -142,6 +145,24 @@ def _scaling(
         coherency=_log_uniform(rng, 1e-6, 6e-5),
     )
     return up, out
+
+
+def _framework(
+    seed: int, name: str, kind: str, bottlenecks: Floats, demand: Demand
+) -> Framework | None:
+    """Draw from a stream of its own: what else an application has stays as it ever was."""
+    if kind not in HAS_SETTINGS:
+        return None
+    rng = generator(seed, "framework", kind, name)
+    _, _, storage, network = bottlenecks
+    return Framework(
+        busy=demand.cpu_share,
+        crowding=0.02 + 0.20 * rng.beta(2.0, 3.0),
+        working_set_bytes=rng.lognormal(np.log(0.8e9), 0.6),
+        spilling=rng.uniform(0.05, 0.35),
+        moved=(storage + network) * rng.uniform(0.3, 0.6),
+        packing=rng.uniform(0.02, 0.12),
+    )
 
 
 def _demand(kind: str, bottlenecks: Floats, rng: np.random.Generator) -> Demand:

@@ -6,10 +6,10 @@ dies. What decides how far to ramp, and when a source is given up, is `profiling
 as on real servers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import merge
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,13 +19,15 @@ from apps.emulation.core.microbenchmarks import caused, tolerated
 from apps.emulation.core.truth import Truth
 from apps.profiling.core.plan import takes_another_source
 from apps.profiling.core.ramp import Missing, ProbeFailedError, Threshold
+from apps.workloads.core.framework import DEFAULT_SETTING, LABELS, setting_named
 
 SAMPLES: Final = 8
 SAMPLE_S: Final = 1.5
 SAMPLE_NOISE: Final = 0.04  # of one sample of a rate
 SETUP_S: Final = (3.0, 10.0)  # copying and warming up, uniform
 FAILURES: Final = 0.01  # share of copies, and of ramps, that die
-SIZES: Final = (1, 2, 4, 8, 16, 32)  # columns of the two scaling matrices
+SIZES: Final = (1, 2, 4, 8, 16, 32)  # columns of the scale-up matrix
+SERVERS: Final = (*SIZES, 64, 100)  # columns of the scale-out matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class ProbeRun:
         platform carries, one after the other
     spare : further ones, for which there is time where ramps stop early
     copy : runs of one sandboxed copy follow one another; None = a copy of its own
+    setting : label of the framework setting it tries, on one unit of the highest-end platform;
+        empty = the default
     """
 
     platform: str
@@ -48,6 +52,20 @@ class ProbeRun:
     sources: tuple[str, ...] = ()
     spare: tuple[str, ...] = ()
     copy: int | None = None
+    setting: str = ""
+
+    @classmethod
+    def of(cls, asked: Mapping[str, Any]) -> "ProbeRun":
+        """Read a run of a plan (`profiling.core.plan`)."""
+        return cls(
+            platform=asked["platform"],
+            servers=asked["servers"],
+            units=asked["units"],
+            sources=tuple(asked.get("sources", ())),
+            spare=tuple(asked.get("spare", ())),
+            copy=asked.get("copy"),
+            setting=asked.get("setting", ""),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +172,8 @@ def probing(
     ValueError : no such run, or an unknown platform or source.
     """
     best = truth.catalogue.names[truth.catalogue.reference]
-    base = next((i for i, run in enumerate(runs) if _shape(run) == (best, 1, 1)), None)
+    alike = (i for i, run in enumerate(runs) if _shape(run) == (best, 1, 1) and not run.setting)
+    base = next(alike, None)
     if base is None:
         raise ValueError(f"a plan needs a run of one unit on {best}, got {list(runs)}")
     unknown = {*runs[base].sources, *runs[base].spare} - set(SOURCES)
@@ -181,7 +200,9 @@ def exhaustive(
     best = truth.catalogue.names[truth.catalogue.reference]
     runs = [ProbeRun(best, 1, 1, SOURCES)]
     runs += [ProbeRun(best, 1, units) for units in SIZES[1:]]
-    runs += [ProbeRun(best, servers, 1) for servers in SIZES[1:]]
+    runs += [ProbeRun(best, servers, 1) for servers in SERVERS[1:]]
+    if truth.framework is not None:
+        runs += [ProbeRun(best, 1, 1, setting=label) for label in LABELS[1:]]
     runs += [ProbeRun(name, 1, 1) for name in truth.catalogue.names if name != best]
     return probe(truth, runs, rng, failures=failures).cells
 
@@ -224,7 +245,8 @@ class _Plan:
     def like(self, run: ProbeRun) -> _Tried | None:
         """Find the run of the same units on one server of the highest-end platform."""
         shape = (self.best, 1, run.units)
-        return next((one for one in self.tried if _shape(one.run) == shape), None)
+        unset = (one for one in self.tried if not one.run.setting)
+        return next((one for one in unset if _shape(one.run) == shape), None)
 
 
 def _shape(run: ProbeRun) -> tuple[str, int, int]:
@@ -259,7 +281,15 @@ def _true_rate(truth: Truth, run: ProbeRun) -> float:
         raise ValueError(f"unknown platform {run.platform!r}")
     speed = float(truth.platform_speed[truth.catalogue.names.index(run.platform)])
     out = truth.scale_out.speed_up(run.servers)
-    return speed * truth.scale_up.speed_up(run.units) * out
+    return speed * truth.scale_up.speed_up(run.units) * out * _speed_set(truth, run.setting)
+
+
+def _speed_set(truth: Truth, setting: str) -> float:
+    if not setting:
+        return 1.0
+    if truth.framework is None:
+        raise ValueError(f"nothing can be set of {truth.name}, a {truth.kind} application")
+    return truth.framework.speed(setting_named(setting))
 
 
 def _sampled(rate: float, rng: np.random.Generator) -> _Rate:
@@ -294,7 +324,7 @@ def _steps(plan: _Plan, ramps: "_Ramps") -> Iterator[Step]:
 
 
 def _part(plan: _Plan, one: _Tried, base: _Tried) -> _Part:
-    """Heterogeneity, scale-up or scale-out cell of one run, or all that are 1 by definition."""
+    """Cell of the matrix that one run is about, or all that are 1 by definition."""
     if one is base and base.rate:
         return _Part(one.at_s, _words(one.run), _base_cells(plan, base.rate))
     name, column, divisor = _cell(plan, one.run)
@@ -312,6 +342,8 @@ def _part(plan: _Plan, one: _Tried, base: _Tried) -> _Part:
 
 def _cell(plan: _Plan, run: ProbeRun) -> tuple[str, str, int]:
     """Matrix and column of a run, and what its rate is shared by."""
+    if run.setting:
+        return "framework", run.setting, 1
     if run.servers > 1:
         return "scale_out", str(run.servers), run.servers
     if run.platform == plan.best:
@@ -322,7 +354,9 @@ def _cell(plan: _Plan, run: ProbeRun) -> tuple[str, str, int]:
 def _base_cells(plan: _Plan, rate: _Rate) -> tuple[Measured, ...]:
     truth = plan.truth
     scales = (("metric", truth.metric_per_s), ("bytes", truth.bytes_per_s))
-    ones = (("scale_up", "1"), ("scale_out", "1"), ("heterogeneity", plan.best))
+    ones = [("scale_up", "1"), ("scale_out", "1"), ("heterogeneity", plan.best)]
+    if truth.framework is not None:
+        ones.append(("framework", DEFAULT_SETTING.label))
     return (
         *(Measured("base_rate", c, rate.value * k, rate.error * k, SAMPLES) for c, k in scales),
         *(Measured(name, column, 1.0, 0.0, SAMPLES) for name, column in ones),
@@ -332,7 +366,7 @@ def _base_cells(plan: _Plan, rate: _Rate) -> tuple[Measured, ...]:
 def _words(run: ProbeRun) -> str:
     servers = f"{run.servers} servers of " if run.servers > 1 else ""
     units = f"{run.units} unit{'s' if run.units > 1 else ''} on "
-    return f"{units}{servers}{run.platform}"
+    return f"{units}{servers}{run.platform}{f', {run.setting}' if run.setting else ''}"
 
 
 # ---- ramps ----

@@ -14,6 +14,7 @@ import numpy as np
 
 from apps.emulation.core.platforms import Catalogue
 from apps.inventory.core.snapshot import Floats
+from apps.workloads.core.framework import DEFAULT_SETTING, Setting
 
 QOS: Final = 0.95  # performance at exactly the tolerated pressure
 KNEE_POWER: Final = 4.0  # how late below the tolerated pressure the first 5 % are lost
@@ -59,6 +60,44 @@ class Phases:
     tolerated: Floats
     caused: Floats
     period_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """What the settings of its framework do to an analytics application.
+
+    Attributes
+    ----------
+    busy : share of a lone task's time that its core works, 0-1; the rest it waits for data
+    crowding : what each further task of a core costs the others
+    working_set_bytes, spilling : a heap smaller than this costs this share for each halving
+    moved, packing : share of the waiting that compression saves, and what it costs the core
+    """
+
+    busy: float
+    crowding: float
+    working_set_bytes: float
+    spilling: float
+    moved: float
+    packing: float
+
+    def speed(self, setting: Setting) -> float:
+        """Speed under a setting relative to the default one.
+
+        Tasks that share a core overlap the waiting of one with the work of another, until the core
+        is always busy.
+        """
+        return self._rate(setting) / self._rate(DEFAULT_SETTING)
+
+    def _rate(self, setting: Setting) -> float:
+        work = self.busy * (1.0 + self.packing * setting.is_compressed)
+        wait = (1.0 - self.busy) * (1.0 - self.moved * setting.is_compressed)
+        tasks = setting.tasks_per_core
+        overlapped = min(tasks / (work + wait), 1.0 / work)
+        halvings = max(0.0, float(np.log2(self.working_set_bytes / setting.heap_bytes)))
+        return overlapped / (
+            (1.0 + self.crowding * (tasks - 1)) * (1.0 + self.spilling * halvings)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +150,7 @@ class Truth:
     metric_per_s : the target's metric of that unit: queries/s, instructions/s, else `bytes_per_s`
     scale_up, scale_out : units on one server; number of servers
     tolerated, caused : (N,) scores 0-100 of the first phase (Paragon §2.2, P3)
+    framework : of analytics; None = nothing can be set
     """
 
     name: str
@@ -126,6 +166,7 @@ class Truth:
     phases: Phases
     demand: Demand
     traffic: Traffic
+    framework: Framework | None = None
 
 
 def interference_factor(pressure: Floats, tolerated: Floats) -> Floats:

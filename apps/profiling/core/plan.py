@@ -2,7 +2,7 @@
 
 Two sizes on the highest-end platform, the first also carrying the microbenchmarks of as many
 sources as fit; one on several servers, where the kind of application spreads at all; and other
-platforms, one after the other.
+platforms, and framework settings where there are any, one after the other.
 
 Source: Quasar §3.4 (Q8), Paragon §3.3 (P3).
 """
@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from apps.common.core.interference import SOURCES
+from apps.workloads.core.framework import HAS_SETTINGS, LABELS
 
 LEAST_SOURCES: Final = 2  # carried whatever the budget (P3)
 SIZES: Final = (2, 4, 8, 16, 32)  # columns of the scaling matrices beyond the first
@@ -54,17 +55,18 @@ def plan(
     ----------
     kind : a key of `BUDGET_S`
     platforms : highest-end first; at least one
-    order : columns of "scale_up", "scale_out", "heterogeneity" and "tolerated", the most
-        informative first; what it leaves out comes after, at random, as everything without it (the
-        papers). A source is always measured for both its matrices.
+    order : columns of "scale_up", "scale_out", "heterogeneity", "framework" and "tolerated", the
+        most informative first; what it leaves out comes after, at random, as everything without it
+        (the papers). A source is always measured for both its matrices.
 
     Returns
     -------
     ``{"budget_s", "expected_s", "runs": [{"copy", "platform", "servers", "units", "sources",
-    "spare"}, ...]}``, ready for JSON. Copies work at the same time, the runs of one copy after one
-    another. The first run has one unit of the highest-end platform, to which every other is
-    compared; it carries ``sources``, which should fit the budget, and then those of ``spare`` for
-    which ramps that stopped early left time (`takes_another_source`).
+    "spare"}, ...]}``, ready for JSON; runs that try a framework setting have its label as
+    "setting". Copies work at the same time, the runs of one copy after one another. The first run
+    has one unit of the highest-end platform, to which every other is compared; it carries
+    ``sources``, which should fit the budget, and then those of ``spare`` for which ramps that
+    stopped early left time (`takes_another_source`).
 
     Raises
     ------
@@ -84,10 +86,14 @@ def plan(
     if kind in SPREADS:
         out = draw.ranked("scale_out", [str(size) for size in SIZES if size <= best.servers])
         runs += [_run(2, best, servers=int(size)) for size in out[:1]]
+    in_turn = max(1, int(budget_s // RUN_S))  # runs of one copy
     shapes = {shape.name: shape for shape in others}
-    names = draw.ranked("heterogeneity", list(shapes))[: max(1, int(budget_s // RUN_S))]
+    names = draw.ranked("heterogeneity", list(shapes))[:in_turn]
     runs += [_run(3, shapes[name]) for name in names]
-    longest_s = max(RUN_S + SOURCE_S * len(runs[0]["sources"]), RUN_S * len(names))
+    labels = draw.ranked("framework", LABELS[1:])[:in_turn] if kind in HAS_SETTINGS else []
+    runs += [_run(4, best) | {"setting": label} for label in labels]
+    rated_s = RUN_S * max(len(names), len(labels))
+    longest_s = max(RUN_S + SOURCE_S * len(runs[0]["sources"]), rated_s)
     return {"budget_s": budget_s, "expected_s": longest_s, "runs": runs}
 
 

@@ -84,6 +84,7 @@ def work_of(ask: Ask) -> Work:
         elapsed_s=ask.elapsed_s,
         platforms=frozenset(ask.constraints.platforms) or None,
         locality=Within(ask.constraints.locality) if ask.constraints.locality else None,
+        unit_memory_bytes=ask.unit_memory_bytes,
     )
 
 

@@ -13,10 +13,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from apps.classification.core.profile import HALF_WIDTH_90, Profile, scale_factors
+from apps.classification.core.profile import (
+    HALF_WIDTH_90,
+    Estimate,
+    Profile,
+    scale_factors,
+)
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core.types import MAX_UNITS, Within
 from apps.scheduling.core.waiting import late_share, latency_percentile
+from apps.workloads.core.framework import DEFAULT_SETTING, setting_named
 from apps.workloads.core.targets import (
     BestEffort,
     CompletionTime,
@@ -63,6 +69,7 @@ class Work:
     elapsed_s : cluster seconds since submission, with what is still to pass before it starts
     platforms : allowed, None = all
     locality : asked for by the job
+    unit_memory_bytes : asked for by the job; 0 = not
     """
 
     input_bytes: float = 0.0
@@ -70,6 +77,7 @@ class Work:
     elapsed_s: float = 0.0
     platforms: frozenset[str] | None = None
     locality: Within | None = None
+    unit_memory_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,7 @@ class Sized:
         completion since submission, seconds of latency at the percentile, or rate; on the slowest
         platform of ``platforms``
     probability : that the target is met there
+    setting : label of the framework setting it is predicted for; empty where nothing is set
     """
 
     units: int
@@ -94,6 +103,7 @@ class Sized:
     low: float
     high: float
     probability: float
+    setting: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +129,14 @@ class _Grid(NamedTuple):
     units : (m, 1)
     rate, low, high : (m, P) work per second; NaN where a platform cannot hold the size or is not
         allowed
+    setting : of the framework, that they hold for
     """
 
     units: Ints
     rate: Floats
     low: Floats
     high: Floats
+    setting: str
 
 
 def size(
@@ -210,16 +222,43 @@ def _grid(
     in_bytes = isinstance(target, CompletionTime | BestEffort)
     sizes = np.arange(1, _most_units(target, work) + 1)
     together = locality == Within.SERVER
-    rate, low, high = scale_factors(profile, sizes, together=together, in_bytes=in_bytes)
+    factors = scale_factors(profile, sizes, together=together, in_bytes=in_bytes)
+    setting, speed = best_setting(profile, work) if in_bytes else ("", _UNCHANGED)
+    rate, low, high = _times(factors, speed)
     allowed = np.array([work.platforms is None or p in work.platforms for p in facts.platforms])
     allowed &= np.array(facts.units) > 0
     room = np.array(facts.server_units if together else facts.units)
     possible = allowed[None, :] & (sizes[:, None] <= room[None, :])
     busy = _wave_share(sizes, work.tasks)[:, None] * INTERFERENCE_ALLOWANCE
-    return _Grid(
-        sizes[:, None],
-        *(np.where(possible, busy * array, np.nan) for array in (rate, low, high)),
-    )
+    rate, low, high = (np.where(possible, busy * array, np.nan) for array in (rate, low, high))
+    return _Grid(sizes[:, None], rate, low, high, setting)
+
+
+_UNCHANGED: Final = Estimate(1.0, 1.0, 1.0)
+
+
+def best_setting(profile: Profile, work: Work) -> tuple[str, Estimate]:
+    """Choose the framework setting that is surely fastest; empty where nothing is better.
+
+    By the pessimistic end of its interval, among those whose tasks find room in the memory of a
+    unit: what the job asks for, else what the default needs (Quasar §3.2, Table 3).
+    """
+    room = max(work.unit_memory_bytes, DEFAULT_SETTING.memory_bytes)
+    fits = np.array([setting_named(s).memory_bytes <= room for s in profile.settings], dtype=bool)
+    if not fits.any():
+        return "", _UNCHANGED
+    best = profile.settings[int(np.argmax(np.where(fits, profile.framework_low, -np.inf)))]
+    speed = profile.speed_set(best)
+    return (best, speed) if speed.low > 1.0 else ("", _UNCHANGED)
+
+
+def _times(rates: tuple[Floats, Floats, Floats], speed: Estimate) -> tuple[Floats, Floats, Floats]:
+    """Rates and their ends, times an independent factor: half widths of logarithms in squares."""
+    rate, low, high = rates
+    below = np.hypot(np.log(rate / low), math.log(speed.value / speed.low))
+    above = np.hypot(np.log(high / rate), math.log(speed.high / speed.value))
+    value = rate * speed.value
+    return value, value * np.exp(-below), value * np.exp(above)
 
 
 def _most_units(target: Target, work: Work) -> int:
@@ -285,6 +324,7 @@ def _sized(target: Target, work: Work, grid: _Grid, choice: _Choice) -> Sized:
         low=min(shown[1:]),
         high=max(shown[1:]),
         probability=_probability(target, work, choice.units, rates),
+        setting=grid.setting,
     )
 
 
@@ -349,7 +389,7 @@ def _best_effort(grid: _Grid, work: Work, facts: ClusterFacts, locality: Within 
     covered = np.isfinite(grid.rate) @ np.array(facts.units)
     units = min(wanted, int(np.flatnonzero(covered >= COVERAGE * covered.max())[-1]) + 1)
     rate, low, high = (float(np.nanmin(a[units - 1])) for a in (grid.rate, grid.low, grid.high))
-    return Sized(units, None, locality, rate, low, high, probability=1.0)
+    return Sized(units, None, locality, rate, low, high, probability=1.0, setting=grid.setting)
 
 
 def _infeasible(target: Target, work: Work, grid: _Grid, facts: ClusterFacts) -> Infeasible:

@@ -29,10 +29,14 @@ def placed_reason(agent: Agent) -> Reason:
     return _REASON_OF.get(agent.policy, Reason.PLACED_BEST_OF_SAMPLE)
 
 
-def predicted_json(sized: Sized) -> dict[str, float]:
-    """Return what was predicted for a job; nothing where its size was fixed."""
+def predicted_json(sized: Sized) -> dict[str, float | str]:
+    """Return what was predicted for a job, and the framework setting it needs for that.
+
+    Nothing where its size was fixed.
+    """
     known = {"value": sized.predicted, "low": sized.low, "high": sized.high}
-    return {name: value for name, value in known.items() if math.isfinite(value)}
+    setting = {"setting": sized.setting} if sized.setting else {}
+    return {name: value for name, value in known.items() if math.isfinite(value)} | setting
 
 
 _DECISION_COLUMNS: Final = (

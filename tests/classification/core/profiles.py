@@ -17,7 +17,7 @@ def profile(
 ) -> Profile:
     """Perfect scaling, exact but for the base rate's relative ``error``."""
     speed = np.array(speeds)
-    linear, flat = POINTS, np.ones(6)
+    linear, flat = POINTS, np.ones(8)
     scores = np.full(10, 50.0)
     return Profile(
         application="kmeans",
@@ -45,7 +45,7 @@ def profile(
         caused_high=scores,
         platform_measured=np.ones(speed.size, dtype=np.bool_),
         scale_up_measured=np.ones(6, dtype=np.bool_),
-        scale_out_measured=np.ones(6, dtype=np.bool_),
+        scale_out_measured=np.ones(8, dtype=np.bool_),
         tolerated_measured=np.ones(10, dtype=np.bool_),
         caused_measured=np.ones(10, dtype=np.bool_),
     )

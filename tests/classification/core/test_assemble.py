@@ -5,7 +5,7 @@ import pytest
 
 from apps.classification.core.assemble import Library, assemble, pooled
 from apps.classification.core.estimators import EmptyLibraryError
-from apps.classification.core.matrix import Cell, MatrixName, columns_of, from_cells
+from apps.classification.core.matrix import Cell, Matrix, MatrixName, columns_of, from_cells
 from apps.classification.core.profile import HALF_WIDTH_90
 
 PLATFORMS = ("J", "A", "C")
@@ -23,15 +23,18 @@ def dense(name: MatrixName, rng: np.random.Generator) -> list[Cell]:
         MatrixName.SCALE_OUT: np.exp(-0.05 * steps * (1 + 0.2 * latent)),
         MatrixName.TOLERATED: np.clip(50.0 + 15 * latent + steps, 0, 100),
         MatrixName.CAUSED: np.clip(50.0 - 15 * latent + steps, 0, 100),
+        MatrixName.FRAMEWORK: np.exp(0.02 * latent * steps),
     }[name]
     return [Cell(name, c, float(v), 0.001) for c, v in zip(columns, values, strict=True)]
 
 
 def library(rows: int = 24) -> Library:
-    rng = np.random.default_rng(6)
+    """Rows that are alike in every matrix: the latent number is the application's."""
     matrices = {
         name: from_cells(
-            name, columns_of(name, PLATFORMS), {f"lib-{i}": dense(name, rng) for i in range(rows)}
+            name,
+            columns_of(name, PLATFORMS),
+            {f"lib-{i}": dense(name, np.random.default_rng([6, i])) for i in range(rows)},
         )
         for name in MatrixName
     }
@@ -91,6 +94,24 @@ def test_an_unknown_estimator_is_named() -> None:
 def test_an_empty_library_is_an_error() -> None:
     with pytest.raises(EmptyLibraryError):
         assemble("x", "batch", [], library(rows=0), platforms=PLATFORMS)
+
+
+def test_only_analytics_have_framework_settings() -> None:
+    set_of = {
+        kind: assemble("x", kind, CELLS, library(), platforms=PLATFORMS)
+        for kind in ("analytics", "batch")
+    }
+    assert len(set_of["analytics"].settings) == set_of["analytics"].framework.size == 18
+    assert (set_of["batch"].settings, set_of["batch"].framework.size) == ((), 0)
+
+
+def test_a_library_without_settings_lets_nothing_be_set() -> None:
+    known = library()
+    few: dict[MatrixName, Matrix] = {
+        name: m for name, m in known.matrices.items() if name is not MatrixName.FRAMEWORK
+    }
+    profile = assemble("x", "analytics", CELLS, Library(1, few), platforms=PLATFORMS)
+    assert profile.settings == ()
 
 
 def test_what_an_application_causes_tells_what_it_tolerates() -> None:

@@ -27,7 +27,9 @@ def test_scores_are_compared_in_points_and_rates_in_logarithms() -> None:
 
 def test_every_matrix_has_its_columns() -> None:
     assert columns_of(MatrixName.HETEROGENEITY, ("J", "A")) == ("J", "A")
-    assert columns_of(MatrixName.SCALE_OUT, ("J",)) == ("1", "2", "4", "8", "16", "32")
+    assert columns_of(MatrixName.SCALE_UP, ("J",)) == ("1", "2", "4", "8", "16", "32")
+    assert columns_of(MatrixName.SCALE_OUT, ("J",))[-3:] == ("32", "64", "100")
+    assert "2x0.5GB+lz4" in columns_of(MatrixName.FRAMEWORK, ("J",))
     assert columns_of(MatrixName.TOLERATED, ("J",)) == SOURCES
     assert columns_of(MatrixName.BASE_RATE, ("J",)) == ("metric", "bytes")
 

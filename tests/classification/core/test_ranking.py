@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from apps.classification.core.assemble import Library
-from apps.classification.core.matrix import CURVE_COLUMNS, Matrix, MatrixName, columns_of
+from apps.classification.core.matrix import Matrix, MatrixName, columns_of
 from apps.classification.core.ranking import ranking
 from apps.common.core.interference import SOURCES
 from apps.inventory.core.snapshot import Floats
@@ -22,8 +22,8 @@ def curve(rng: np.random.Generator, columns: int) -> Floats:
 
 def values(name: MatrixName) -> Floats:
     rng = np.random.default_rng(len(name.value))
-    if name in {MatrixName.SCALE_UP, MatrixName.SCALE_OUT}:
-        return curve(rng, 6)
+    if name in {MatrixName.SCALE_UP, MatrixName.SCALE_OUT, MatrixName.FRAMEWORK}:
+        return curve(rng, len(columns_of(name, PLATFORMS)))
     if name in {MatrixName.TOLERATED, MatrixName.CAUSED}:
         return np.clip(rng.normal(50.0, 15.0, (len(ROWS), 2)).repeat(5, axis=1), 0.0, 100.0)
     twin = np.exp(rng.normal(0.0, 0.01, (len(ROWS), 1)))
@@ -46,8 +46,9 @@ def test_every_column_but_the_reference_is_ranked_once() -> None:
     found = ranking(library(), PLATFORMS)
     assert {name: sorted(columns) for name, columns in found.items()} == {
         "heterogeneity": sorted(PLATFORMS[1:]),
-        "scale_up": sorted(CURVE_COLUMNS[1:]),
-        "scale_out": sorted(CURVE_COLUMNS[1:]),
+        "scale_up": sorted(columns_of(MatrixName.SCALE_UP, PLATFORMS)[1:]),
+        "scale_out": sorted(columns_of(MatrixName.SCALE_OUT, PLATFORMS)[1:]),
+        "framework": sorted(columns_of(MatrixName.FRAMEWORK, PLATFORMS)[1:]),
         "tolerated": sorted(SOURCES),
     }
 
@@ -75,7 +76,7 @@ def test_what_the_library_or_the_cluster_does_not_know_is_left_out_or_last() -> 
     alone = ranking(library(), PLATFORMS[:1])
     assert "heterogeneity" not in alone
     assert ranking(library(), (*PLATFORMS, "new"))["heterogeneity"][-1] == "new"
-    bare = ranking(library(scale_out=np.full((2, 6), np.nan)), PLATFORMS)
+    bare = ranking(library(scale_out=np.full((2, 8), np.nan)), PLATFORMS)
     assert "scale_out" not in bare
     assert len(bare["scale_up"]) == 5
 

@@ -16,6 +16,7 @@ from apps.emulation.core.probe import ProbeRun, probe
 from apps.inventory.core.demo import PLATFORMS, platform_counts
 from apps.profiling.core.plan import BUDGET_S, PlatformShape, plan, takes_another_source
 from apps.profiling.core.ramp import MAX_SAMPLES
+from apps.workloads.core.framework import DEFAULT_SETTING
 
 Runs = list[dict[str, Any]]
 SIZES = {2, 4, 8, 16, 32}
@@ -39,7 +40,8 @@ def drawn(
 def forms(runs: Runs) -> list[tuple[bool, bool, bool]]:
     """Of each run: on the highest-end platform, of several units, on several servers."""
     best = PLATFORMS[0].name
-    return [(r["platform"] == best, r["units"] > 1, r["servers"] > 1) for r in runs]
+    default = [r for r in runs if "setting" not in r]
+    return [(r["platform"] == best, r["units"] > 1, r["servers"] > 1) for r in default]
 
 
 BASE = (True, False, False)
@@ -79,8 +81,9 @@ def test_the_first_run_carries_the_sources_that_fit_and_the_others_are_spare(
     assert [run["sources"] + run["spare"] for run in others] == [[]] * len(others)
 
 
-def test_four_copies_work_at_once_and_only_the_last_has_several_runs() -> None:
+def test_copies_work_at_once_and_only_the_last_have_several_runs() -> None:
     assert [run["copy"] for run in drawn("latency_critical")] == [0, 1, 2, 3, 3, 3, 3]
+    assert [run["copy"] for run in drawn("analytics")] == [0, 1, 2, 3, 3, 4, 4]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -105,7 +108,7 @@ def test_the_most_informative_columns_are_measured(seed: int) -> None:
     assert found[0]["sources"][:2] == [SOURCES[7], SOURCES[2]]
     assert found[1]["units"] == 16
     assert found[2]["servers"] == 32
-    names = [run["platform"] for run in found[3:]]
+    names = [run["platform"] for run in found if run["copy"] == 3]
     assert names[:2] == [PLATFORMS[5].name, PLATFORMS[3].name]
     assert len(set(names)) == 4
 
@@ -191,14 +194,7 @@ def test_every_plan_can_be_carried_out_and_measures_two_columns_a_matrix(
 ) -> None:
     found = plan(kind, shapes(servers), np.random.default_rng(seed))
     truth = application_truth(7, "sort", kind, catalogue([p.name for p in PLATFORMS], seed=7))
-    asked = [
-        ProbeRun(
-            *(r["platform"], r["servers"], r["units"], tuple(r["sources"])),
-            tuple(r["spare"]),
-            r["copy"],
-        )
-        for r in found["runs"]
-    ]
+    asked = [ProbeRun.of(run) for run in found["runs"]]
     rng = np.random.default_rng(1)
     result = probe(truth, asked, rng, budget_s=found["budget_s"])
     measured = {(cell.matrix, cell.column) for cell in result.cells}
@@ -210,3 +206,23 @@ def test_every_plan_can_be_carried_out_and_measures_two_columns_a_matrix(
 
 AT_LEAST_TWO = ("base_rate", "heterogeneity", "scale_up", "tolerated", "caused")
 MOST_OF_A_SOURCE_S = 2 * MAX_SAMPLES * SAMPLE_S  # of which 11 s lie within the budget
+
+
+def test_analytics_try_framework_settings_within_the_budget() -> None:
+    found = plan("analytics", shapes(), np.random.default_rng(0))
+    tried = [run["setting"] for run in found["runs"] if "setting" in run]
+    assert len(set(tried)) == len(tried) == 2
+    assert DEFAULT_SETTING.label not in tried
+
+
+def test_settings_are_tried_in_the_order_given() -> None:
+    order = {"framework": ["4x2GB", "2x0.5GB+lz4"]}
+    found = plan("analytics", shapes(), np.random.default_rng(0), order=order)
+    tried = [run["setting"] for run in found["runs"] if "setting" in run]
+    assert tried[:2] == order["framework"]
+
+
+@pytest.mark.parametrize("kind", ["latency_critical", "single_node", "batch"])
+def test_other_kinds_have_nothing_to_set(kind: str) -> None:
+    found = plan(kind, shapes(), np.random.default_rng(0))
+    assert not any("setting" in run for run in found["runs"])

@@ -199,3 +199,57 @@ def test_more_time_never_takes_more_units(work: float, seconds: float, error: fl
     assert isinstance(tight, Infeasible) or isinstance(loose, Sized)
     if isinstance(tight, Sized) and isinstance(loose, Sized):
         assert loose.units <= tight.units
+
+
+SETTINGS = ("1x1GB", "2x0.5GB", "4x2GB")
+
+
+def settable(*, low: float, high: float) -> Profile:
+    """Twice as fast, within these ends, with two tasks a core; four times with more memory."""
+    middle = float(np.sqrt(low * high))
+    return replace(
+        profile(bytes_rate=1e8),
+        settings=SETTINGS,
+        framework=np.array([1.0, middle, 4.0]),
+        framework_low=np.array([1.0, low, 3.9]),
+        framework_high=np.array([1.0, high, 4.1]),
+        framework_measured=np.ones(3, dtype=np.bool_),
+    )
+
+
+def test_the_setting_that_is_surely_fastest_is_chosen_and_counted_on() -> None:
+    outcome = sized(
+        CompletionTime(100.0), Work(input_bytes=UNIT_S * 999), of=settable(low=2.0, high=2.0)
+    )
+    assert (outcome.units, outcome.setting) == (5, "2x0.5GB")
+
+
+def test_a_setting_that_may_be_slower_is_not_chosen() -> None:
+    outcome = sized(
+        CompletionTime(100.0), Work(input_bytes=UNIT_S * 999), of=settable(low=0.99, high=4.0)
+    )
+    assert (outcome.units, outcome.setting) == (10, "")
+
+
+def test_an_unsure_setting_is_counted_on_at_its_pessimistic_end() -> None:
+    outcome = sized(
+        CompletionTime(100.0), Work(input_bytes=UNIT_S * 999), of=settable(low=1.5, high=3.0)
+    )
+    assert (outcome.units, outcome.setting) == (7, "2x0.5GB")
+
+
+def test_a_setting_needs_the_memory_of_its_tasks() -> None:
+    work = Work(input_bytes=UNIT_S * 999, unit_memory_bytes=8e9)
+    outcome = sized(CompletionTime(100.0), work, of=settable(low=2.0, high=2.0))
+    assert (outcome.units, outcome.setting) == (3, "4x2GB")
+
+
+def test_best_effort_runs_with_the_best_setting_too() -> None:
+    outcome = sized(BestEffort(), Work(input_bytes=1e9), of=settable(low=2.0, high=2.0))
+    assert outcome.setting == "2x0.5GB"
+    assert outcome.predicted == pytest.approx(2e8 * INTERFERENCE_ALLOWANCE)
+
+
+def test_where_nothing_can_be_set_nothing_is() -> None:
+    work = Work(input_bytes=UNIT_S * 99)
+    assert sized(CompletionTime(100.0), work, of=profile(bytes_rate=1e8)).setting == ""

@@ -292,19 +292,19 @@ _STATE_OF: Final = {
 
 
 def _launch_order(row: tuple[Any, ...]) -> LaunchOrder:
-    launch, application, kind, order, target, input_bytes, tasks, duration_s, progress = row
+    launch, application, kind, text, target, input_bytes, tasks, duration_s, progress = row
+    order = json.loads(text)
     return LaunchOrder(
         launch=launch,
         application=application,
         kind=kind,
-        parts=tuple(
-            (int(server), int(units)) for server, units in json.loads(order).get("parts", ())
-        ),
+        parts=tuple((int(server), int(units)) for server, units in order.get("parts", ())),
         target=json.loads(target),
         input_bytes=input_bytes,
         tasks=tasks if tasks > 1 else None,
         duration_s=duration_s,
         done_share=progress,
+        setting=order.get("setting", ""),
     )
 
 
@@ -315,21 +315,10 @@ def _profiling_order(row: tuple[Any, ...]) -> ProfilingOrder:
         run=run,
         application=application,
         kind=kind,
-        runs=tuple(_probe_run(asked) for asked in plan["runs"]),
+        runs=tuple(ProbeRun.of(asked) for asked in plan["runs"]),
         seed=seed,
         budget_s=plan.get("budget_s"),
         attempt=attempt,
-    )
-
-
-def _probe_run(asked: Mapping[str, Any]) -> ProbeRun:
-    return ProbeRun(
-        platform=asked["platform"],
-        servers=asked["servers"],
-        units=asked["units"],
-        sources=tuple(asked.get("sources", ())),
-        spare=tuple(asked.get("spare", ())),
-        copy=asked.get("copy"),
     )
 
 

@@ -6,6 +6,7 @@ from apps.emulation.core.draws import LATENCY_CRITICAL
 from apps.emulation.core.events import Order
 from apps.emulation.core.truth import BLOCK_BYTES, Truth
 from apps.execution.backends.emulated.port import LaunchOrder
+from apps.workloads.core.framework import setting_named
 
 
 class UnknownServerError(ValueError):
@@ -17,19 +18,20 @@ def engine_order(launch: LaunchOrder, truth: Truth, server_index: Mapping[int, i
 
     Work is the input at the application's bytes per second; a job without input, duration or rate
     to keep has one block per task. What keeps a rate (services, instructions per second) and has
-    no input runs until its duration is over, or until it is cancelled.
+    no input runs until its duration is over, or until it is cancelled. A framework setting that
+    runs the same tasks faster leaves less work.
 
     Raises
     ------
     UnknownServerError : names the server.
-    ValueError : the launch names no server, or one twice.
+    ValueError : the launch names no server, or one twice, or a setting nobody knows.
     """
     if len({server for server, _ in launch.parts}) != max(1, len(launch.parts)):
         raise ValueError(f"a launch must name its servers, each once, got {launch.parts}")
     unknown = [server for server, _ in launch.parts if server not in server_index]
     if unknown:
         raise UnknownServerError(f"server {unknown[0]} is not emulated")
-    work_s = _work_s(launch, truth)
+    work_s = _work_s(launch, truth) / _speed_set(launch, truth)
     return Order(
         key=launch.launch,
         truth=truth,
@@ -41,6 +43,12 @@ def engine_order(launch: LaunchOrder, truth: Truth, server_index: Mapping[int, i
         percentile=float(launch.target.get("percentile", 99.0)),
         done_share=launch.done_share,
     )
+
+
+def _speed_set(launch: LaunchOrder, truth: Truth) -> float:
+    if not launch.setting or truth.framework is None:
+        return 1.0
+    return truth.framework.speed(setting_named(launch.setting))
 
 
 def _work_s(launch: LaunchOrder, truth: Truth) -> float:

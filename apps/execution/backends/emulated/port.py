@@ -31,6 +31,7 @@ class LaunchOrder:
     tasks : equal tasks that run in waves; None = the work divides freely
     duration_s : cluster seconds after which it ends whatever its work; None = never
     done_share : where it resumes, 0-1
+    setting : label of the framework setting (`workloads.core.framework`); empty = the default
     """
 
     launch: int
@@ -42,6 +43,7 @@ class LaunchOrder:
     tasks: int | None = None
     duration_s: float | None = None
     done_share: float = 0.0
+    setting: str = ""
 
 
 @dataclass(frozen=True, slots=True)
