@@ -18,6 +18,10 @@ REFERENCED: Final = (
     MatrixName.FRAMEWORK,
 )
 INTERFERENCE: Final = (MatrixName.TOLERATED, MatrixName.CAUSED)
+# Rows of live applications know the columns that the last ranking chose. Judged by those rows,
+# every other column would tell more than them, because only what is known counts as an error.
+LEAST_KNOWN: Final = 0.9  # of the columns that any row knows
+FEWEST_ROWS: Final = 5
 
 
 def ranking(
@@ -25,9 +29,16 @@ def ranking(
 ) -> dict[str, tuple[str, ...]]:
     """Columns of `REFERENCED` and of "tolerated", the best first.
 
+<<<<<<< /tmp/keep/apps/classification/core/ranking.py
+    The reference column of the first three is measured anyway and left out. A source is measured
+    for both interference matrices, so both decide on it. Rows measured at nearly all columns
+    decide, if there are five. A matrix of which the library knows no row, or that has nothing to
+    choose, is left out too.
+=======
     The reference column of the former is measured anyway and left out. A source is measured
     for both interference matrices, so both decide on it. A matrix of which the library knows no
     row, or that has nothing to choose, is left out too.
+>>>>>>> /tmp/keep/apps/classification/core/ranking.py.new
 
     Parameters
     ----------
@@ -62,7 +73,11 @@ def _cells(library: Library, names: tuple[MatrixName, ...], columns: tuple[str, 
     """(b, n, m) cells of these matrices, one row for every application that any of them has."""
     matrices = [library.matrices[name] for name in names]
     rows = list(dict.fromkeys(row for matrix in matrices for row in matrix.rows))
-    return np.stack([_aligned(matrix, rows, columns) for matrix in matrices])
+    cells = np.stack([_aligned(matrix, rows, columns) for matrix in matrices])
+    known = ~np.isnan(cells)
+    reachable = known.any(axis=1).sum()
+    full = known.sum(axis=(0, 2)) >= LEAST_KNOWN * reachable
+    return cells[:, full] if full.sum() >= FEWEST_ROWS and reachable else cells
 
 
 def _aligned(matrix: Matrix, rows: list[str], columns: tuple[str, ...]) -> Floats:
