@@ -3,13 +3,13 @@
 1,000 rows of the roofline generator x 40 columns, two known cells in each new row, at columns of
 its own; 5,000 x 40 for the refit; and a whole new job of the emulated cluster: all six matrices.
 The default checks its input and answers with intervals; the peers are their bare formula. Every
-figure is the median of repetitions, taken in turn with those of what it stands beside.
+figure is of repetitions taken in turn with those of what it stands beside.
 """
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -39,22 +39,30 @@ RETRAINED: Final[dict[str, Learner]] = {
     "pq_quasar": reconstruction(Bias.ROW, aligned=False),
 }
 
+MS: Final = (1e3, "ms")
+US: Final = (1e6, "us")
+
 Work = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One figure; ``goal`` is in the same unit, None where there is none."""
+    """One figure: the median of the rounds, and the least, which a busy machine disturbs less.
+
+    ``goal`` is in the same unit, None where there is none.
+    """
 
     what: str
     method: str
-    value: float
+    median: float
+    least: float
     unit: str
     goal: float | None = None
 
     def __str__(self) -> str:
         goal = "" if self.goal is None else f"  goal {self.goal:.3g}"
-        return f"{self.what:<42} {self.method:<11} {self.value:9.2f} {self.unit}{goal}"
+        figures = f"{self.median:9.2f} {self.unit}, least {self.least:9.2f} {self.unit}"
+        return f"{self.what:<42} {self.method:<11} {figures}{goal}"
 
 
 def timings(repeat: int, seed: int) -> list[Timing]:
@@ -62,9 +70,16 @@ def timings(repeat: int, seed: int) -> list[Timing]:
     return [*_fits(repeat, seed), *_answers(repeat, seed), *_job(repeat, seed)]
 
 
-def medians(works: Mapping[str, Work], repeat: int, loops: int = 1) -> dict[str, float]:
-    """Seconds of one call: the median of ``repeat`` rounds, in turn; the first calls unseen."""
-    taken: dict[str, list[float]] = {name: [] for name in works}
+class Taken(NamedTuple):
+    """Seconds of one call."""
+
+    median: float
+    least: float
+
+
+def taken(works: Mapping[str, Work], repeat: int, loops: int = 1) -> dict[str, Taken]:
+    """Seconds of one call, ``repeat`` rounds, all works in turn; the first calls unseen."""
+    seconds: dict[str, list[float]] = {name: [] for name in works}
     for work in works.values():
         work()
     for _ in range(repeat):
@@ -72,8 +87,15 @@ def medians(works: Mapping[str, Work], repeat: int, loops: int = 1) -> dict[str,
             began = time.perf_counter()
             for _ in range(loops):
                 work()
-            taken[name].append((time.perf_counter() - began) / loops)
-    return {name: float(np.median(seconds)) for name, seconds in taken.items()}
+            seconds[name].append((time.perf_counter() - began) / loops)
+    return {name: Taken(float(np.median(each)), min(each)) for name, each in seconds.items()}
+
+
+def _timing(
+    what: tuple[str, str], found: Taken, unit: tuple[float, str], goal: float | None = None
+) -> Timing:
+    per_s, name = unit
+    return Timing(*what, found.median * per_s, found.least * per_s, name, goal)
 
 
 def _fits(repeat: int, seed: int) -> list[Timing]:
@@ -90,16 +112,14 @@ def _fits(repeat: int, seed: int) -> list[Timing]:
         return default.fit(large.library, scale=Scale.LOG)
 
     pq = {name: _asked(_learnt(learner, large), large) for name, learner in RETRAINED.items()}
-    tuned = medians({DEFAULT: first}, max(1, repeat // 3))[DEFAULT]
-    taken = medians({DEFAULT: refit, **pq}, repeat)
-    goal = GOAL_REFIT * 1e3 * min(taken[name] for name in RETRAINED)
+    tuned = taken({DEFAULT: first}, max(1, repeat // 3))[DEFAULT]
+    found = taken({DEFAULT: refit, **pq}, repeat)
+    goal = GOAL_REFIT * 1e3 * min(found[name].median for name in RETRAINED)
+    again = f"retraining {MANY} x {COLUMNS} for one row"
     return [
-        Timing(f"first fit of {ROWS} x {COLUMNS} and one row", DEFAULT, tuned * 1e3, "ms"),
-        Timing(f"full refit of {MANY} x {COLUMNS}", DEFAULT, taken[DEFAULT] * 1e3, "ms", goal),
-        *(
-            Timing(f"retraining {MANY} x {COLUMNS} for one row", name, taken[name] * 1e3, "ms")
-            for name in RETRAINED
-        ),
+        _timing((f"first fit of {ROWS} x {COLUMNS} and one row", DEFAULT), tuned, MS),
+        _timing((f"full refit of {MANY} x {COLUMNS}", DEFAULT), found[DEFAULT], MS, goal),
+        *(_timing((again, name), found[name], MS) for name in RETRAINED),
     ]
 
 
@@ -114,19 +134,15 @@ def _answers(repeat: int, seed: int) -> list[Timing]:
     for name, learnt in peers.items():
         alone[name] = _asked(learnt, case, rows=1)
         together[name] = _asked(learnt, case)
-    one = medians(alone, repeat, loops=200)
-    all_of_them = medians(together, repeat)
+    one = taken(alone, repeat, loops=200)
+    batch = taken(together, repeat)
+    single, many = f"one row of {ROWS} x {COLUMNS}", f"{BATCH} rows at once, each"
+    each = (1e6 / BATCH, "us")
     return [
-        *(
-            Timing(f"one row of {ROWS} x {COLUMNS}", name, one[name] * 1e6, "us", goal)
-            for name, goal in _only_default(alone, GOAL_ONE_US)
-        ),
-        *(
-            Timing(
-                f"{BATCH} rows at once, each", name, all_of_them[name] / BATCH * 1e6, "us", goal
-            )
-            for name, goal in _only_default(together, GOAL_EACH_US)
-        ),
+        _timing((single, DEFAULT), one[DEFAULT], US, GOAL_ONE_US),
+        *(_timing((single, name), one[name], US) for name in PEERS),
+        _timing((many, DEFAULT), batch[DEFAULT], each, GOAL_EACH_US),
+        *(_timing((many, name), batch[name], each) for name in PEERS),
     ]
 
 
@@ -154,11 +170,11 @@ def _job(repeat: int, seed: int) -> list[Timing]:
         "folds": lambda: [model.fold(row, known) for model, row, known in folds],
         "profile": lambda: assemble("new", "batch", cells, library, platforms=names),
     }
-    taken = medians(works, repeat, loops=20)
+    found = taken(works, repeat, loops=20)
     what = f"a new job's six matrices ({len(measured)} rows)"
     return [
-        Timing(what, DEFAULT, taken["folds"] * 1e3, "ms", GOAL_JOB_MS),
-        Timing("the same, from cells to a profile", DEFAULT, taken["profile"] * 1e3, "ms"),
+        _timing((what, DEFAULT), found["folds"], MS, GOAL_JOB_MS),
+        _timing(("the same, from cells to a profile", DEFAULT), found["profile"], MS),
     ]
 
 
@@ -173,7 +189,3 @@ def _asked(learnt: Predictor, case: Case, rows: int = BATCH) -> Work:
     z = np.log(np.take_along_axis(case.observed[:rows], at, axis=1))
     told = Told(at, z, np.zeros(z.shape))
     return lambda: learnt.predict(told)
-
-
-def _only_default(works: Mapping[str, Work], goal: float) -> list[tuple[str, float | None]]:
-    return [(name, goal if name == DEFAULT else None) for name in works]

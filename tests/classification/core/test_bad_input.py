@@ -167,7 +167,9 @@ def test_a_new_value_of_a_column_that_never_varied_is_far_only_beyond_a_factor_o
     library[:, 0] = 1.0
     model = BLEND.fit(library, scale=Scale.LOG)
     assert model.flags(*row({0: 1.9, 1: 1.0})) == (frozenset(),)
+    assert model.flags(*row({0: 0.6, 1: 1.0})) == (frozenset(),)
     assert model.flags(*row({0: 2.1, 1: 1.0})) == (frozenset({Degraded.FAR}),)
+    assert model.flags(*row({0: 0.4, 1: 1.0})) == (frozenset({Degraded.FAR}),)
 
 
 def test_every_flag_has_a_sentence() -> None:
