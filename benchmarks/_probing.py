@@ -220,12 +220,13 @@ def _measured(part: str, asked: Sequence[Asked], seed: int) -> Iterator[tuple[Li
 def told_cells(asked: Asked, k: int, design: str, rng: np.random.Generator) -> Bools:
     """(q, m) True at k measured cells of each row: those already, and the ones chosen."""
     case, already = asked.case, asked.already
-    known = np.tile(already, (len(case.truth), 1))
+    # a probe that did not decide has measured nothing
+    known = already & ~np.isnan(case.observed)
     chosen: dict[bytes, list[int]] = {}
-    for row, measurable in enumerate(~np.isnan(case.truth)):
+    for row, measurable in enumerate(~np.isnan(case.truth) & ~np.isnan(case.observed)):
         pattern = measurable.tobytes()
         if design == RANDOM or pattern not in chosen:
-            more = k - int(already.sum())
+            more = min(k - int(already.sum()), int((measurable & ~already).sum()))
             chosen[pattern] = _choose(case, more, design, measurable, rng, already)
         known[row, chosen[pattern]] = True
     return known

@@ -57,7 +57,7 @@ class World:
         return np.array([true_row(name, one) for one in self.new.values()])
 
     def observed(self, name: MatrixName) -> Floats:
-        """(100, m) what was measured of them."""
+        """(100, m) what was measured of them, NaN where a probe failed or did not decide."""
         found = {app: cells_of(run) for app, run in self.runs.items()}
         return from_cells(name, self.columns(name), found).values
 

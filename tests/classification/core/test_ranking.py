@@ -85,20 +85,22 @@ def test_rows_that_know_what_was_ranked_before_have_no_say() -> None:
     plain = ranking(library(), PLATFORMS)
     told = plain["scale_up"][:2]
     live = values(MatrixName.SCALE_UP).repeat(5, axis=0)
-    live[:, [j for j, column in enumerate(CURVE_COLUMNS) if column not in {"1", *told}]] = np.nan
+    columns = columns_of(MatrixName.SCALE_UP, PLATFORMS)
+    live[:, [j for j, column in enumerate(columns) if column not in {"1", *told}]] = np.nan
     whole = np.vstack([values(MatrixName.SCALE_UP), live])
     rows = tuple(f"row-{i}" for i in range(len(whole)))
     grown = library()
     matrices = dict(grown.matrices)
-    matrices[MatrixName.SCALE_UP] = Matrix(MatrixName.SCALE_UP, rows, CURVE_COLUMNS, whole)
+    matrices[MatrixName.SCALE_UP] = Matrix(MatrixName.SCALE_UP, rows, columns, whole)
     assert ranking(Library(2, matrices), PLATFORMS) == plain
 
 
 def test_where_no_row_is_full_all_have_a_say() -> None:
     gaps = values(MatrixName.SCALE_OUT)
-    gaps[np.arange(len(gaps)), 1 + np.arange(len(gaps)) % 5] = np.nan
+    width = gaps.shape[1] - 1
+    gaps[np.arange(len(gaps)), 1 + np.arange(len(gaps)) % width] = np.nan
     found = ranking(library(scale_out=gaps), PLATFORMS)
-    assert len(found["scale_out"]) == 5
+    assert len(found["scale_out"]) == width
 
 
 @pytest.mark.parametrize("method", ["informative", "a_optimal", "fixed"])
