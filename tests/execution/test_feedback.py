@@ -1,7 +1,7 @@
 """The feedback loop in the database: observed once, learnt, told when an application drifts."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.classification.core.drift import REASON
-from apps.classification.core.feedback import NEIGHBOURS
+from apps.classification.core.feedback import NEIGHBOURS, Observation, Part
 from apps.classification.core.matrix import MatrixName
 from apps.classification.models import Drift, PendingFold, PredictionError, Profile
 from apps.classification.selectors import known_cells_of, profile_named
 from apps.classification.services import set_overrides
+from apps.classification.services.feedback import Achieved, record_achieved
 from apps.classification.services.overrides import NewOverride
 from apps.execution import feedback
 from apps.execution.core.telemetry import EVERY_S
@@ -140,6 +141,15 @@ def test_a_job_is_held_against_its_profile_once(world: World) -> None:
     assert 0.05 < found.deviation < 0.5
 
 
+def test_the_same_observation_again_is_nothing_new(world: World) -> None:
+    job = world.ran()
+    seen = Observation("a", (Part(PLATFORMS[1], 1),), "bytes", 1e6, 0.01)
+    one = Achieved(world.about.id, job.id, 1, now(), seen)
+    assert record_achieved([one]) == {world.about.id}
+    assert record_achieved([replace(one, at_s=now() + 60.0)]) == set()
+    assert PredictionError.objects.get().cluster_s == now()
+
+
 def test_long_runners_are_observed_again_and_at_their_end(world: World) -> None:
     job = world.running(since_s=now() - 700.0)
     factories.sample(job, now() - 10.0, progress=0.1)
@@ -260,8 +270,10 @@ def test_an_application_that_changed_is_told_and_measured_anew(world: World) -> 
 def test_while_it_is_measured_anew_nothing_is_learnt(world: World) -> None:
     drifted(world)
     before = Measurement.objects.count()
-    world.ran(0.5, on=0)
-    give_feedback()
+    for _ in range(8):
+        later(100.0)
+        world.ran(0.5, on=0)
+        give_feedback()
     assert (Measurement.objects.count(), PendingFold.objects.count()) == (before, 0)
     assert ProfilingRun.objects.filter(reason=REASON).count() == 1
 

@@ -69,9 +69,7 @@ def capacity_at(units: int, latency_s: float, load: Floats, share: float) -> Flo
     latency_s : > 0
     load : of any shape, as the answer's; > 0
     """
-    # without any load a query takes -ln(1 - share) c / capacity; below the load nothing is stable
-    idle = -np.log1p(-share) * units / latency_s
-    low, high = np.log(load), np.log(np.maximum(2.0 * load, idle))
+    low, high = np.log(load), np.log(2.0 * load)
     while (is_late := late_share(units, np.exp(high), load, latency_s) > 1.0 - share).any():
         high = np.where(is_late, high + 1.0, high)
     for _ in range(_HALVINGS):
