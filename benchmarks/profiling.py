@@ -3,8 +3,9 @@
     python -m benchmarks.profiling [--applications 200] [--noise 0.005] [--json]
 
 The ramp that stops when its interval decides (`profiling.core.ramp`) against the ramp of fixed
-steps it replaced, on both scores of all ten sources of each application; then whole profiling
-runs, by kind of application; then what many at once cost a tick of the emulator at 60x.
+steps it replaced, on both scores of all ten sources of each application, and on curves of other
+shapes through the same thresholds; then whole profiling runs, by kind of application; then what
+many at once cost a tick of the emulator at 60x.
 """
 
 import argparse
@@ -47,6 +48,32 @@ AT_ONCE: Final = (1, 30, 100)
 TICK_S: Final = 6.0  # cluster seconds of a tick of 100 ms at 60x
 
 Ramp = Callable[[Sampler], Threshold | Missing]
+Curve = Callable[[float, float], float]
+
+
+def straight(x: float, threshold: float) -> float:
+    """Fall by 5 % up to the threshold, and twice as steeply beyond it."""
+    return 1.0 - 0.05 * x / threshold - 0.05 * max(x - threshold, 0.0) / threshold
+
+
+def logistic(x: float, threshold: float) -> float:
+    """Fall along a logistic curve, by half some 24 points beyond the threshold."""
+    return 1.0 / (1.0 + float(np.exp((x - threshold) / 8.0)) / 19.0)
+
+
+def cliff(x: float, threshold: float) -> float:
+    """Fall by 2 % up to the threshold, and there at once to 80 %."""
+    return 1.0 - 0.02 * x / threshold if x < threshold else 0.8
+
+
+# Those the application loses little by are left out: their curves would be cliffs anyway.
+LEAST_THRESHOLD: Final = 5.0
+CURVES: Final[dict[str, Curve]] = {
+    "emulated": under_one_source,
+    "straight": straight,
+    "logistic": logistic,
+    "cliff": cliff,
+}
 
 
 def fixed_ramp(sample: Sampler) -> Threshold:
@@ -71,6 +98,7 @@ class RampFigures:
     """How a ramp does: cluster seconds each, errors in points, shares 0-1, microseconds."""
 
     ramp: str
+    curve: str
     seconds: float
     rms_error: float
     bias: float
@@ -114,18 +142,21 @@ def applications(count: int, platforms: Catalogue) -> list[Truth]:
     ]
 
 
-def compare(name: str, ramp: Ramp, truths: list[Truth], noise: float) -> RampFigures:
-    """Ramp every score of every application."""
+def compare(name: str, ramp: Ramp, curve: str, truths: list[Truth], noise: float) -> RampFigures:
+    """Ramp every score of every application along one kind of curve."""
     rng = np.random.default_rng(SEED)
-    scores = [float(s) for t in truths for s in (*t.tolerated, *(100.0 - t.caused))]
+    all_scores = [float(s) for t in truths for s in (*t.tolerated, *(100.0 - t.caused))]
+    least = 0.0 if curve == "emulated" else LEAST_THRESHOLD
+    scores = [score for score in all_scores if score >= least]
     began = time.perf_counter()
-    found = [ramp(_sampler(score, noise, rng)) for score in scores]
+    found = [ramp(_sampler(CURVES[curve], score, noise, rng)) for score in scores]
     cpu_us = (time.perf_counter() - began) * 1e6 / len(scores)
     known = [(f, s) for f, s in zip(found, scores, strict=True) if isinstance(f, Threshold)]
     errors = np.array([f.value - s for f, s in known])
     widths = HALF_WIDTH_90 * np.array([f.standard_error for f, _ in known])
     return RampFigures(
         ramp=name,
+        curve=curve,
         seconds=SAMPLE_S * float(np.mean([f.samples for f in found])),
         rms_error=float(np.sqrt(np.mean(errors**2))),
         bias=float(errors.mean()),
@@ -136,9 +167,9 @@ def compare(name: str, ramp: Ramp, truths: list[Truth], noise: float) -> RampFig
     )
 
 
-def _sampler(threshold: float, noise: float, rng: np.random.Generator) -> Sampler:
+def _sampler(curve: Curve, threshold: float, noise: float, rng: np.random.Generator) -> Sampler:
     def sample(intensity: int, n: int) -> Floats:
-        return under_one_source(float(intensity), threshold) + rng.normal(0.0, noise, n)
+        return curve(float(intensity), threshold) + rng.normal(0.0, noise, n)
 
     return sample
 
@@ -241,7 +272,8 @@ def main() -> int:
     before = calibrate()
     truths = applications(options.applications, catalogue([p.name for p in PLATFORMS], seed=SEED))
     ramps = [
-        compare(name, ramp, truths, options.noise)
+        compare(name, ramp, curve, truths, options.noise)
+        for curve in CURVES
         for name, ramp in (("fixed steps", fixed_ramp), ("sequential", find_threshold))
     ]
     kinds = [whole_runs(kind, truths) for kind in BUDGET_S]
@@ -264,11 +296,12 @@ def main() -> int:
 
 
 def _ramp_lines(rows: Sequence[RampFigures]) -> Iterator[str]:
-    yield "ramp         seconds  rms error   bias    p90  in 90 % interval  missing   CPU"
+    yield "curve     ramp         seconds  rms error   bias    p90  in 90 % range  missing   CPU"
     for row in rows:
         yield (
-            f"{row.ramp:12} {row.seconds:7.1f} {row.rms_error:10.2f} {row.bias:6.2f} "
-            f"{row.p90_error:6.2f} {row.covered:16.1%} {row.missing:9.2%} {row.cpu_us:4.0f} µs"
+            f"{row.curve:9} {row.ramp:12} {row.seconds:7.1f} {row.rms_error:10.2f} "
+            f"{row.bias:6.2f} {row.p90_error:6.2f} {row.covered:13.1%} {row.missing:9.2%} "
+            f"{row.cpu_us:4.0f} µs"
         )
 
 

@@ -39,10 +39,10 @@ KNEES: Final = (1.0, 2.0, 4.0, 8.0)
 DECAYS: Final = (2.0, 20.0, 60.0, 180.0, 540.0)
 # No shape fits better than this share of the distance from 95 %, and this of its square: what is
 # seen far from the threshold says on which side of it, and little of how far.
-MISFIT: Final = (0.1, 6.0)
-STEP: Final = 0.5  # points between the thresholds considered
+MISFIT: Final = (0.1, 3.0)
+STEP: Final = 1.0  # points between the thresholds considered
 BEYOND: Final = 110.0  # the highest of them; above full intensity they mean "never"
-LEAST_ERROR: Final = 0.15  # STEP over the root of 12
+LEAST_ERROR: Final = 0.29  # STEP over the root of 12
 NEVER: Final = 0.05  # more than this chance of "never" and full intensity is tried
 HALF_WIDTH_90: Final = 1.6448536269514722
 
@@ -202,25 +202,35 @@ class _Belief:
 
 def _quantiles(weights: Floats, *shares: float) -> Floats:
     """Thresholds below which these shares of the weight lie."""
-    return np.interp(shares, np.cumsum(weights), _thresholds() + STEP / 2.0)
+    edges = np.append(0.0, _thresholds() + STEP / 2.0)
+    return np.interp(shares, np.append(0.0, np.cumsum(weights)), edges)
 
 
 def _believe(seen: _Seen) -> _Belief:
     """Weigh every threshold by how well some curve through it explains the means.
 
     A mean is taken as normal around the curve with the variance of the noise and, further from
-    95 %, of what no curve explains.
+    95 %, of what no curve explains; but whatever its shape, a curve is on one side of 95 % up to
+    the threshold and on the other beyond it, so a mean on the wrong side is noise alone.
     """
     variance, _ = seen.noise()
     levels = list(seen.at)
     curves = _curves()[levels]
     means = np.array([seen.at[level].mean() for level in levels])[:, None]
-    counts = np.array([len(seen.at[level]) for level in levels])[:, None]
-    spread = variance / counts + _unexplained()[levels]
+    noise = variance / np.array([len(seen.at[level]) for level in levels])[:, None]
+    spread = noise + np.maximum(_unexplained()[levels], _misfit(means))
+    wrong = np.where((curves > QOS) == (means > QOS), 0.0, (means - QOS) ** 2 / noise)
+    apart = np.maximum((means - curves) ** 2 / spread, wrong).sum(axis=0)
     # one logarithm for all: a product of at most fifteen variances is far from underflow
-    fit = -0.5 * (((means - curves) ** 2 / spread).sum(axis=0) + np.log(spread.prod(axis=0)))
+    fit = -0.5 * (apart + np.log(spread.prod(axis=0)))
     weights = np.exp(fit - fit.max()).reshape(-1, len(_thresholds())).sum(axis=0)
     return _Belief(weights / weights.sum())
+
+
+def _misfit(performance: Floats) -> Floats:
+    """Variance that is left to what no curve explains."""
+    away = np.abs(performance - QOS)
+    return np.asarray((MISFIT[0] * away + MISFIT[1] * away**2) ** 2)
 
 
 @lru_cache(maxsize=1)
@@ -248,8 +258,7 @@ def _curves() -> Floats:
 
 @lru_cache(maxsize=1)
 def _unexplained() -> Floats:
-    """(101, shapes x T) variance that is left to what no curve explains."""
-    away = np.abs(_curves() - QOS)
-    found = (MISFIT[0] * away + MISFIT[1] * away**2) ** 2
+    """(101, shapes x T) misfit of each curve."""
+    found = _misfit(_curves())
     found.setflags(write=False)
     return found
