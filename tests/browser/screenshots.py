@@ -21,6 +21,8 @@ PATHS = {
     "jobs": "/jobs/?q=state:running",
     "submit": "/submit/",
     "map": "/map/",
+    "applications": "/applications/",
+    "classification": "/classification/",
     "decisions": "/decisions/",
     "sampling": "/sampling/",
     "system": "/system/",
@@ -94,7 +96,21 @@ def _found(page: Page, url: str) -> dict[str, str]:
     job = rows.nth(rows.count() // 2).get_attribute("data-url") or "/jobs/"
     page.goto(url + job)
     server = page.locator(".facts a.mono").first.get_attribute("href") or "/map/"
-    return {"job": job, "performance": f"{job}?tab=performance", "server": server}
+    return {
+        "job": job,
+        "performance": f"{job}?tab=performance",
+        "server": server,
+        "application": _application(page, url),
+    }
+
+
+def _application(page: Page, url: str) -> str:
+    """Return the address of the application most compared to its predictions, by jobs running."""
+    page.goto(f"{url}/applications/?sort=running&kind=latency_critical")
+    link = page.locator("#apps-table td.name a")
+    if not link.count():
+        page.goto(f"{url}/applications/?sort=running")
+    return link.first.get_attribute("href") or "/applications/"
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from apps.classification.models import Drift, Override, PredictionError, Profile
 from apps.dashboard.core.application_query import ApplicationQuery, read
 from apps.dashboard.selectors import application as one
 from apps.dashboard.selectors import applications, profiling
+from apps.operations.models import Operation
 from apps.profiling.models import ProfilingRun
 from apps.workloads.models import Application, Job
 from tests import factories
@@ -361,6 +362,17 @@ def test_a_running_run_is_as_old_as_its_start() -> None:
     factories.profiling_run(about, state="running", started_s=8990.0)
     (row,) = profiling.run_rows(about, now_s=9000.0)
     assert (row.took_s, row.is_open) == (10.0, True)
+
+
+def test_a_cancelled_run_says_so_until_a_backend_has_ended_it() -> None:
+    about = known()
+    operation = Operation.objects.create(kind="profiling", status="running", total=4, progress=1)
+    factories.profiling_run(about, state="running", started_s=8990.0, operation=operation)
+    (row,) = profiling.run_rows(about, now_s=9000.0)
+    assert (row.share, row.is_cancelling) == (0.25, False)
+    Operation.objects.update(cancel_requested=True)
+    (row,) = profiling.run_rows(about, now_s=9000.0)
+    assert (row.message, row.is_cancelling) == ("being cancelled", True)
 
 
 def test_a_failed_run_says_why() -> None:

@@ -250,7 +250,7 @@ def override_choices(cells: Cells, kind: str) -> list[CellGroup]:
                 column=cell.column,
                 name=column_name(name, cell.column),
                 now=value_text(name, cell.column, cell.value, kind),
-                value=f"{cell.value / factor:.4g}",
+                value=f"{float(f'{cell.value / factor:.4g}'):.12g}",  # no exponent
             )
             for cell in row
         )

@@ -8,6 +8,7 @@ import numpy as np
 from django.db.models import Count
 
 from apps.dashboard.core import words
+from apps.operations.core.states import OperationStatus
 from apps.profiling.core.plan import RUN_S, plan
 from apps.profiling.models import ProfilingRun, RunState
 from apps.profiling.selectors import platform_shapes
@@ -55,8 +56,19 @@ class RunRow:
     def message(self) -> str:
         """What it is doing, how it ended, or else why it was asked for."""
         operation = self.run.operation
+        if self.is_cancelling:
+            return "being cancelled"
         doing = operation.message if operation and self.is_open else ""
         return str(self.run.message or doing or self.run.reason)
+
+    @property
+    def is_cancelling(self) -> bool:
+        """Whether somebody cancelled it and no backend has ended it yet."""
+        operation = self.run.operation
+        unwanted = operation is not None and (
+            operation.cancel_requested or operation.status == OperationStatus.CANCELLED
+        )
+        return self.is_open and unwanted
 
     @property
     def is_open(self) -> bool:

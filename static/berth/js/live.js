@@ -5,8 +5,9 @@
 const POLL_MS = 5000;
 const STALE_MS = 20000;
 const QUIET_MS = 10000; // a quiet stream: ages and clocks move all the same
-const EVENTS = ["job.updated", "decision.created", "server.updated", "application.updated", "application.profiled",
-  "application.overridden", "application.override_withdrawn", "application.drifted", "revision.created", "operation.progress",
+const EVENTS = ["job.updated", "decision.created", "server.updated", "application.created", "application.updated",
+  "application.profiled", "application.overridden", "application.override_withdrawn", "application.drifted",
+  "revision.created", "operation.created", "operation.progress", "operation.updated", "operation.finished",
   "cluster.updated", "gap", "hello"];
 
 const conn = document.getElementById("conn");

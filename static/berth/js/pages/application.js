@@ -19,7 +19,6 @@ export function start() {
   byId("rp-go")?.addEventListener("click", reprofile);
   byId("wd-go")?.addEventListener("click", withdraw);
   byId("ov-add")?.addEventListener("click", () => addRow().querySelector("select").focus());
-  byId("ov-look")?.addEventListener("click", preview);
   byId("ov-go")?.addEventListener("click", setValues);
   byId("ov-form")?.addEventListener("input", changed);
   byId("ov-form")?.addEventListener("submit", (event) => { event.preventDefault(); preview(); });
@@ -35,6 +34,10 @@ function element(tag, text = "", cls = "") {
 function complain(id, error) {
   if (!(error instanceof ApiError)) throw error;
   const line = byId(id);
+  for (const one of error.problem.errors ?? []) {
+    const row = byId("ov-cells")?.children[one.pointer?.match(/^\/cells\/(\d+)/)?.[1]];
+    row?.querySelector("[data-part=value]").setAttribute("aria-invalid", "true");
+  }
   const fields = (error.problem.errors ?? []).map((one) => one.detail).join(" ");
   line.textContent = [problemText(error.problem), fields].filter(Boolean).join(" ");
   line.hidden = false;
@@ -111,7 +114,7 @@ function cells() {
     const option = row.querySelector("[data-part=cell]").selectedOptions[0];
     const typed = Number(input.value.trim().replace(",", "."));
     const good = input.value.trim() !== "" && Number.isFinite(typed);
-    input.toggleAttribute("aria-invalid", !good);
+    input.removeAttribute("aria-invalid");
     if (!good) { input.setAttribute("aria-invalid", "true"); wrong ??= input; continue; }
     const [matrix, column] = option.value.split(" ");
     found.push({ matrix, column, value: typed * Number(option.dataset.factor) });
@@ -147,19 +150,56 @@ async function preview() {
   } catch (error) { complain("ov-error", error); } finally { button.disabled = false; }
 }
 
-function units(count, feasible) { return feasible === false ? "not possible" : count === null || count === undefined ? "–" : many(count, "unit"); }
+const plain = (value, digits = 3) => Number(value.toPrecision(digits)).toLocaleString("en-GB", { maximumFractionDigits: 6 });
+const listed = (names) => (names.length > 3 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more` : names.join(", "));
+
+function performanceText(estimate, unit) {
+  if (!estimate) return "–";
+  const { value } = estimate;
+  if (unit === "instructions/s") return value >= 1e9 ? `${plain(value / 1e9)} G instr./s` : `${plain(value / 1e6)} M instr./s`;
+  if (unit !== "seconds") return `${plain(value / 1e6)} MB/s`;
+  if (value < 1) return `${plain(1000 * value)} ms`;
+  return value < 120 ? `${plain(value)} s` : `${plain(value / 60)} min`;
+}
+
+function unitsText(count, feasible) {
+  if (count === null) return feasible ? "–" : "not possible";
+  return feasible ? many(count, "unit") : `${many(count, "unit")}, too few`;
+}
+
+/* A resource as the list of cells calls it. */
+function sourceName(key) {
+  return byId("ov-row").content.querySelector(`option[value="tolerated ${key}"]`)?.textContent.split(", ")[1] ?? key;
+}
+
+/* What becomes of one job, in words: whether it can be done, where, and whether it is quiet enough there. */
+function consequences(job) {
+  const said = [];
+  if (job.feasible.before && !job.feasible.after) said.push(`cannot meet its target any more${job.suggestion ? `: ${job.suggestion}` : ""}`);
+  if (!job.feasible.before && job.feasible.after) said.push("can meet its target");
+  if (job.platforms_gained.length) said.push(`also on ${listed(job.platforms_gained)}`);
+  if (job.platforms_lost.length) said.push(`no longer on ${listed(job.platforms_lost)}`);
+  if (job.good_servers && job.good_servers.before !== job.good_servers.after) said.push(`${job.good_servers.after} instead of ${many(job.good_servers.before, "server")} quiet enough`);
+  const noisy = job.servers.filter((one) => one.acceptable.before && !one.acceptable.after);
+  const quiet = job.servers.filter((one) => !one.acceptable.before && one.acceptable.after);
+  if (noisy.length) said.push(`${listed(noisy.map((one) => one.server))} too noisy for it (${sourceName(noisy[0].tightest)})`);
+  if (quiet.length) said.push(`${listed(quiet.map((one) => one.server))} quiet enough after all`);
+  return said.join("; ");
+}
 
 function draw(found) {
-  const jobs = found.jobs ?? [];
-  const examined = many(found.examined ?? jobs.length, "running and queued job");
-  const title = element("h3", jobs.length
-    ? `${many(jobs.length, "job")} of ${examined} would be sized or placed differently`
-    : `None of ${examined} would be sized or placed differently`, "check-title");
+  const of = found.total === found.examined ? many(found.examined, "running or waiting job") : `${found.examined.toLocaleString("en-GB")} examined of ${many(found.total, "running or waiting job")}`;
+  const title = element("h3", found.jobs.length
+    ? `${many(found.jobs.length, "job")} of ${of} would be sized or placed differently`
+    : found.total ? `None of ${of} would be sized or placed differently` : "No job of it runs or waits", "check-title");
   const parts = [title];
-  if (jobs.length) parts.push(table(jobs));
-  parts.push(element("p", "Running jobs keep their units; queued ones are sized by the new profile when their turn comes.", "meta"));
+  if (found.jobs.length) parts.push(table(found.jobs));
+  const cellsChanged = found.cells.length ? `${many(found.cells.length, "cell")} of the profile change${found.cells.length === 1 ? "s" : ""} with it. ` : "";
+  parts.push(element("p", `${cellsChanged}Running jobs keep their units; waiting ones are sized by the new profile when their turn comes. Nothing has been written yet.`, "meta"));
   byId("ov-preview").replaceChildren(...parts);
 }
+
+const COLUMNS = [["Job", ""], ["State", ""], ["Units now", "num"], ["Then", "num"], ["Predicted now", "num"], ["Then", "num"], ["What changes", ""]];
 
 function table(jobs) {
   const box = element("div", "", "table-wrap ov-jobs");
@@ -169,7 +209,7 @@ function table(jobs) {
   const made = element("table", "", "table tight flush");
   made.append(element("caption", "Jobs that would be sized or placed differently", "sr"));
   const head = element("tr");
-  for (const [name, cls] of [["Job", ""], ["State", ""], ["Now", "num"], ["Then", "num"]]) {
+  for (const [name, cls] of COLUMNS) {
     const th = element("th", name, cls);
     th.scope = "col";
     head.append(th);
@@ -177,20 +217,27 @@ function table(jobs) {
   const top = element("thead");
   top.append(head);
   const body = element("tbody");
-  for (const job of jobs) {
-    const tr = element("tr");
-    const link = element("a", job.name);
-    link.href = `/jobs/${job.id}/`;
-    const name = element("td");
-    name.append(link);
-    const then = element("td", "", "num");
-    then.append(element("b", units(job.units_after, job.feasible_after)));
-    tr.append(name, element("td", job.state), element("td", units(job.units_before, job.feasible_before), "num"), then);
-    body.append(tr);
-  }
+  for (const job of jobs) body.append(line(job));
   made.append(top, body);
   box.append(made);
   return box;
+}
+
+function line(job) {
+  const tr = element("tr");
+  const link = element("a", job.name);
+  link.href = `/jobs/${job.id}/`;
+  const name = element("td");
+  name.append(link);
+  const units = element("td", "", "num");
+  units.append(element("b", unitsText(job.units.after, job.feasible.after)));
+  const predicted = element("td", "", "num");
+  predicted.append(element("b", performanceText(job.predicted.after, job.unit)));
+  tr.append(
+    name, element("td", job.state), element("td", unitsText(job.units.before, job.feasible.before), "num"), units,
+    element("td", performanceText(job.predicted.before, job.unit), "num"), predicted, element("td", consequences(job), "t2"),
+  );
+  return tr;
 }
 
 async function setValues() {
@@ -199,7 +246,7 @@ async function setValues() {
   const missing = byId("ov-reason-error");
   missing.hidden = Boolean(reason.value.trim());
   missing.textContent = "Say why: it is recorded with the change.";
-  reason.toggleAttribute("aria-invalid", !missing.hidden);
+  reason.removeAttribute("aria-invalid");
   if (!missing.hidden) { reason.setAttribute("aria-invalid", "true"); reason.focus(); return; }
   if (!wanted) return;
   byId("ov-go").disabled = true;
