@@ -122,23 +122,39 @@ def find_threshold(
 
 
 @dataclass(slots=True)
+class _Level:
+    """What was seen at one intensity: number, mean, and squared distances from it, summed."""
+
+    count: int = 0
+    mean: float = 0.0
+    within: float = 0.0
+
+    def add(self, value: float) -> None:
+        """Take one more sample in (Welford 1962)."""
+        self.count += 1
+        away = value - self.mean
+        self.mean += away / self.count
+        self.within += away * (value - self.mean)
+
+
+@dataclass(slots=True)
 class _Seen:
-    """Samples at each intensity."""
+    """What was seen at each intensity."""
 
-    at: dict[int, Floats] = field(default_factory=dict)
-
-    @property
-    def samples(self) -> int:
-        return sum(len(values) for values in self.at.values())
+    at: dict[int, _Level] = field(default_factory=dict)
+    samples: int = 0
 
     def add(self, level: int, values: Floats) -> None:
         if not np.isfinite(values).all():
             raise ProbeFailedError(f"a sample at intensity {level} is not a number")
-        self.at[level] = np.append(self.at.get(level, np.empty(0)), values)
+        seen = self.at.setdefault(level, _Level())
+        for value in values.tolist():
+            seen.add(value)
+        self.samples += len(values)
 
     def noise(self) -> tuple[float, float]:
         """Variance of a sample, pooled over the intensities, and its degrees of freedom."""
-        within = sum(float(((y - y.mean()) ** 2).sum()) for y in self.at.values())
+        within = sum(seen.within for seen in self.at.values())
         freedom = NOISE_WEIGHT + self.samples - len(self.at)
         return (NOISE_WEIGHT * NOISE**2 + within) / freedom, freedom
 
@@ -157,9 +173,8 @@ def _press(sample: Sampler, level: int, seen: _Seen, max_samples: int) -> _Verdi
 
 def _judge(seen: _Seen, level: int) -> _Verdict:
     variance, freedom = seen.noise()
-    values = seen.at[level]
-    half = float(stdtrit(freedom, 0.5 + CONFIDENCE / 2.0)) * (variance / len(values)) ** 0.5
-    mean = float(values.mean())
+    mean, count = seen.at[level].mean, seen.at[level].count
+    half = float(stdtrit(freedom, 0.5 + CONFIDENCE / 2.0)) * (variance / count) ** 0.5
     if mean - half > QOS:
         return _Verdict.ABOVE
     if mean + half < QOS:
@@ -216,8 +231,8 @@ def _believe(seen: _Seen) -> _Belief:
     variance, _ = seen.noise()
     levels = list(seen.at)
     curves = _curves()[levels]
-    means = np.array([seen.at[level].mean() for level in levels])[:, None]
-    noise = variance / np.array([len(seen.at[level]) for level in levels])[:, None]
+    means = np.array([one.mean for one in seen.at.values()])[:, None]
+    noise = variance / np.array([one.count for one in seen.at.values()])[:, None]
     spread = noise + np.maximum(_unexplained()[levels], _misfit(means))
     wrong = np.where((curves > QOS) == (means > QOS), 0.0, (means - QOS) ** 2 / noise)
     apart = np.maximum((means - curves) ** 2 / spread, wrong).sum(axis=0)
