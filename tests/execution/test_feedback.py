@@ -14,6 +14,7 @@ from apps.classification.core.feedback import NEIGHBOURS, Observation, Part
 from apps.classification.core.matrix import MatrixName
 from apps.classification.models import Drift, PendingFold, PredictionError, Profile
 from apps.classification.selectors import known_cells_of, profile_named
+from apps.classification.selectors.known import profiled_cells_of
 from apps.classification.services import set_overrides
 from apps.classification.services.feedback import Achieved, record_achieved
 from apps.classification.services.overrides import NewOverride
@@ -222,6 +223,14 @@ def test_what_jobs_did_becomes_measured_cells_and_a_new_profile(world: World) ->
     assert cell.value == told.latest("id").value
 
 
+def test_what_jobs_taught_is_not_taken_for_profiled(world: World) -> None:
+    factories.measurement(
+        world.about, matrix="heterogeneity", column=UNMEASURED, source="telemetry"
+    )
+    assert UNMEASURED in {cell.column for cell in known_cells_of(world.about.id)}
+    assert UNMEASURED not in {cell.column for cell in profiled_cells_of(world.about.id)}
+
+
 def test_jobs_that_run_as_predicted_make_few_new_profiles(world: World) -> None:
     for _ in range(12):
         later(100.0)
@@ -232,17 +241,29 @@ def test_jobs_that_run_as_predicted_make_few_new_profiles(world: World) -> None:
     assert Profile.objects.filter(application=world.about).count() <= 6
 
 
-def test_overrides_are_never_moved(world: World) -> None:
-    by = factories.user()
-    cell = NewOverride(MatrixName.HETEROGENEITY, UNMEASURED, 0.4)
-    set_overrides(world.about.id, [cell], reason="known", by=by.id)
+@pytest.mark.parametrize(
+    ("matrix", "column", "other"),
+    [
+        (MatrixName.HETEROGENEITY, UNMEASURED, "bytes"),
+        (MatrixName.BASE_RATE, "bytes", UNMEASURED),
+    ],
+)
+def test_overrides_are_never_moved(
+    world: World, matrix: MatrixName, column: str, other: str
+) -> None:
+    profile = profile_named("sort")
+    assert profile is not None
+    value = profile.bytes_rate if column == "bytes" else float(profile.platform_speed[2])
+    cell = NewOverride(matrix, column, value)
+    set_overrides(world.about.id, [cell], reason="known", by=factories.user().id)
     draw_profiles()
     for _ in range(4):
         later(100.0)
         world.ran(0.85, on=2)
         give_feedback()
-    assert not Measurement.objects.filter(source="telemetry", column=UNMEASURED).exists()
-    assert Measurement.objects.filter(source="telemetry", column="bytes").exists()
+    told = Measurement.objects.filter(source="telemetry")
+    assert not told.filter(column=column).exists()
+    assert told.filter(column=other).exists()
 
 
 def drifted(world: World) -> Drift:
@@ -279,11 +300,12 @@ def test_while_it_is_measured_anew_nothing_is_learnt(world: World) -> None:
 
 
 def test_once_it_is_measured_anew_the_past_counts_no_more(world: World) -> None:
+    first = _counts(world)
     drifted(world)
+    assert _counts(world) != first
     later(60.0)
     measured(world.about)
-    known = known_cells_of(world.about.id)
-    assert {cell.at_s for cell in known} == {now()}
+    assert _counts(world) == first
     later(2000.0)
     world.ran(1.0, on=0)
     give_feedback()
@@ -292,6 +314,15 @@ def test_once_it_is_measured_anew_the_past_counts_no_more(world: World) -> None:
     found = Drift.objects.get(application=world.about)
     assert (found.flagged_s, found.observations) == (None, counted)
     assert counted < PredictionError.objects.count() / 2
+
+
+def _counts(world: World) -> dict[str, int]:
+    """How many measurements are behind what is known of each platform and rate."""
+    return {
+        cell.column: cell.samples
+        for cell in known_cells_of(world.about.id)
+        if cell.matrix in {MatrixName.BASE_RATE, MatrixName.HETEROGENEITY}
+    }
 
 
 def test_a_profiling_run_that_failed_is_asked_again_after_a_while(world: World) -> None:
