@@ -207,6 +207,14 @@ def test_a_job_whose_server_is_gone_is_left_alone(world: World) -> None:
     assert give_feedback() == 0
 
 
+def test_a_job_is_held_against_the_servers_of_its_last_run(world: World) -> None:
+    job = world.ran(1.0, on=1)
+    before: dict[str, Any] = {"acquired_s": 8000.0, "released_s": 8500.0, "released_seq": 10**9}
+    factories.allocation(job, world.servers[0], **before)
+    give_feedback()
+    assert PredictionError.objects.get().predicted == pytest.approx(world.believed(1))
+
+
 def test_what_jobs_did_becomes_measured_cells_and_a_new_profile(world: World) -> None:
     for _ in range(6):
         later(100.0)
