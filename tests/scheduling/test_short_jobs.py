@@ -55,6 +55,14 @@ def test_its_decision_names_the_policy_and_no_profile() -> None:
     assert kept.agent == "agent-1"
 
 
+def test_ranks_check_the_default_policy_and_are_not_measured_of_it() -> None:
+    for _ in range(10):  # one in ten decisions about one unit is measured
+        short()
+    work(make_agent("agent-1"))
+    assert set(Decision.objects.values_list("policy", "rank")) == {(registry.SHORT, None)}
+    assert Decision.objects.count() == 10
+
+
 def test_its_decision_can_be_explained() -> None:
     job = short()
     work(make_agent("agent-1"))
