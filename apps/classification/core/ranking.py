@@ -29,16 +29,10 @@ def ranking(
 ) -> dict[str, tuple[str, ...]]:
     """Columns of `REFERENCED` and of "tolerated", the best first.
 
-<<<<<<< /tmp/keep/apps/classification/core/ranking.py
-    The reference column of the first three is measured anyway and left out. A source is measured
-    for both interference matrices, so both decide on it. Rows measured at nearly all columns
-    decide, if there are five. A matrix of which the library knows no row, or that has nothing to
-    choose, is left out too.
-=======
-    The reference column of the former is measured anyway and left out. A source is measured
-    for both interference matrices, so both decide on it. A matrix of which the library knows no
-    row, or that has nothing to choose, is left out too.
->>>>>>> /tmp/keep/apps/classification/core/ranking.py.new
+    The reference column of the former is measured anyway and left out. A source is measured for
+    both interference matrices, so both decide on it. Rows measured at nearly all columns decide,
+    if there are five. A matrix of which the library knows no row, or that has nothing to choose,
+    is left out too.
 
     Parameters
     ----------
