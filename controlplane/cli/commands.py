@@ -13,7 +13,17 @@ from controlplane.cli.client import Client
 from controlplane.cli.config import Config, load_config, save_config
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.jobfile import read_job
-from controlplane.cli.output import columns, duration, facts, ips, percent, render, target
+from controlplane.cli.output import (
+    columns,
+    duration,
+    facts,
+    ips,
+    percent,
+    render,
+    say,
+    target,
+    tell,
+)
 
 JOBS: Final = "/api/v1/jobs/"
 TERMINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
@@ -26,27 +36,19 @@ WAIT_FOR: Final = {
 Verb = Callable[[Client, Namespace], int]
 
 
-def _print(text: str) -> None:
-    sys.stdout.write(text + "\n")
-
-
-def _tell(text: str) -> None:
-    sys.stderr.write(text + "\n")
-
-
 def submit(client: Client, args: Namespace) -> int:
     """Submit a job and print its id."""
     headers = {"Idempotency-Key": args.key} if args.key else {}
     reply = client.call("POST", JOBS, body=read_job(args), headers=headers)
     job = reply.body
     if reply.headers.get("idempotency-replayed") == "true":
-        _tell("berth: this key was used before; no new job was made")
+        tell("berth: this key was used before; no new job was made")
     job_id = job["metadata"]["id"]
     if args.wait:
         job = _follow(
             client, job_id, until=WAIT_FOR[args.wait], timeout_s=args.timeout, quiet=True
         )
-    _print(render(job, args.output, job_id))
+    say(render(job, args.output, job_id))
     return _outcome(job) if args.wait else Exit.OK
 
 
@@ -54,7 +56,7 @@ def check(client: Client, args: Namespace) -> int:
     """Ask what would happen to a job; nothing is written."""
     job = read_job(args)
     found = client.post("/api/v1/checks/", job).body
-    _print(render(found, args.output, _check_table(found, job.get("spec", job)["target"])))
+    say(render(found, args.output, _check_table(found, job.get("spec", job)["target"])))
     return Exit.INFEASIBLE if found["feasible"] is False else Exit.OK
 
 
@@ -104,7 +106,7 @@ def find_job(client: Client, key: str) -> dict[str, Any]:
 def get(client: Client, args: Namespace) -> int:
     """Show one job."""
     job = find_job(client, args.job)
-    _print(render(job, args.output, _job_table(job)))
+    say(render(job, args.output, _job_table(job)))
     return Exit.OK
 
 
@@ -143,7 +145,7 @@ def list_jobs(client: Client, args: Namespace) -> int:
         ("ID", "NAME", "APPLICATION", "TARGET", "STATE", "REASON", "UNITS", "DONE", "OF TARGET"),
         [_job_row(job) for job in rows],
     )
-    _print(render(rows, args.output, table))
+    say(render(rows, args.output, table))
     return Exit.OK
 
 
@@ -168,7 +170,7 @@ def watch(client: Client, args: Namespace) -> int:
     is_for_people = args.output == "table"
     job = _follow(client, job_id, until=TERMINAL, timeout_s=args.timeout, quiet=not is_for_people)
     if not is_for_people:
-        _print(render(job, args.output, ""))
+        say(render(job, args.output, ""))
     return _outcome(job)
 
 
@@ -183,7 +185,7 @@ def _follow(
         job: dict[str, Any] = client.get(f"{JOBS}{job_id}/")
         line = _progress_line(job)
         if line != said and not quiet:
-            _print(line)
+            say(line)
             said = line
         if job["status"]["state"] in until:
             return job
@@ -229,7 +231,7 @@ def cancel(client: Client, args: Namespace) -> int:
         job_id = find_job(client, key)["metadata"]["id"]
         done.append(client.post(f"{JOBS}{job_id}/cancel/").body)
     lines = [f"{job['metadata']['id']}  {_cancel_word(job)}" for job in done]
-    _print(render(done, args.output, "\n".join(lines)))
+    say(render(done, args.output, "\n".join(lines)))
     return Exit.OK
 
 
@@ -244,7 +246,7 @@ def why(client: Client, args: Namespace) -> int:
     if args.candidates and found["decision"]:
         path = f"/api/v1/decisions/{found['decision']['id']}/candidates/"
         found["candidates"] = client.get(path)
-    _print(render(found, args.output, _why_table(found)))
+    say(render(found, args.output, _why_table(found)))
     return Exit.OK
 
 
@@ -288,14 +290,14 @@ def servers(client: Client, args: Namespace) -> int:
             if error.code is Exit.NOT_FOUND:
                 error.next_command = "berth servers"
             raise
-        _print(render(found, args.output, facts(_server_facts(found))))
+        say(render(found, args.output, facts(_server_facts(found))))
         return Exit.OK
     params = {"state": args.state, "platform": args.platform, "rack": args.rack}
     wanted = {name: value for name, value in params.items() if value}
     rows = list(client.pages("/api/v1/servers/", wanted, args.limit))
     shown = [list(_server_facts(row).values()) for row in rows]
     headings = [name.upper() for name in _server_facts(rows[0])] if rows else []
-    _print(render(rows, args.output, columns(headings, shown)))
+    say(render(rows, args.output, columns(headings, shown)))
     return Exit.OK
 
 
@@ -323,7 +325,7 @@ def login(client: Client, args: Namespace) -> int:
     with Client(config) as signed_in:
         me = signed_in.get("/api/v1/me/")
     path = save_config(os.environ, config)
-    _tell(f"berth: signed in to {config.url} as {me['username']} ({me['role']}); kept in {path}")
+    tell(f"berth: signed in to {config.url} as {me['username']} ({me['role']}); kept in {path}")
     return Exit.OK
 
 
@@ -339,7 +341,7 @@ def whoami(client: Client, args: Namespace) -> int:
             "server": client.config.url,
         }
     )
-    _print(render(me, args.output, table))
+    say(render(me, args.output, table))
     return Exit.OK
 
 
@@ -358,7 +360,7 @@ def version(client: Client, args: Namespace) -> int:
         server = {"error": error.title}
     found = {"client": own, "url": client.config.url, "server": server}
     words = server.get("berth") or f"unknown: {server['error']}"
-    _print(render(found, args.output, facts({"client": own, "server": words})))
+    say(render(found, args.output, facts({"client": own, "server": words})))
     return Exit.OK
 
 
@@ -371,7 +373,7 @@ def api(client: Client, args: Namespace) -> int:
     path = args.path if args.path.startswith("/") else f"/api/v1/{args.path}"
     reply = client.call(method, path, body=body)
     if reply.body is not None:
-        _print(render(reply.body, "json" if args.output == "table" else args.output, ""))
+        say(render(reply.body, "json" if args.output == "table" else args.output, ""))
     return Exit.OK
 
 

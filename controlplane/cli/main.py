@@ -6,7 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormat
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from controlplane.cli import classify, commands
+from controlplane.cli import applications, classify, commands, matrices
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.jobfile import seconds, size
 from controlplane.cli.output import FORMATS
@@ -72,9 +72,9 @@ def _parser() -> ArgumentParser:
     classify.add_options(alone)
     alone.set_defaults(alone=classify.classify)
 
-    def verb(name: str, run: commands.Verb) -> ArgumentParser:
+    def verb(name: str, run: commands.Verb, among: Any = verbs) -> ArgumentParser:
         doc = _summary(run)
-        made = verbs.add_parser(name, parents=[common], help=doc, description=doc)
+        made: ArgumentParser = among.add_parser(name, parents=[common], help=doc, description=doc)
         made.set_defaults(run=run, alone=None)
         return made
 
@@ -90,6 +90,11 @@ def _parser() -> ArgumentParser:
     why.add_argument("job", help="id or name")
     why.add_argument("--candidates", action="store_true", help="also the units examined")
     _add_server_options(verb("servers", commands.servers))
+    about = "What is believed of applications, and correcting it"
+    nouns = verbs.add_parser("app", help=about, description=about)
+    of_app = nouns.add_subparsers(required=True, metavar="VERB")
+    _add_app_verbs(lambda name, run: verb(name, run, of_app))
+    _add_matrix_verbs(verb)
     verb("login", commands.login).add_argument("--token", help="asked for when left out")
     verb("whoami", commands.whoami)
     verb("version", commands.version)
@@ -141,6 +146,33 @@ def _add_server_options(parser: ArgumentParser) -> None:
     parser.add_argument("--platform")
     parser.add_argument("--rack")
     parser.add_argument("--limit", type=_most, default=100, help="at most so many (100)")
+
+
+def _add_app_verbs(verb: Callable[[str, commands.Verb], ArgumentParser]) -> None:
+    every = verb("list", applications.list_applications)
+    every.add_argument("-q", "--query", help="part of the name")
+    every.add_argument("--kind", help="analytics, latency_critical, single_node or batch")
+    every.add_argument("--limit", type=_most, default=100, help="at most so many (100)")
+    verb("show", applications.show).add_argument("application", help="id or name")
+    profile = verb("profile", applications.profile)
+    profile.add_argument("application", help="id or name")
+    profile.add_argument("--matrix", help="of this one only")
+    applications.add_override_options(verb("override", applications.override))
+
+
+def _add_matrix_verbs(verb: Callable[[str, commands.Verb], ArgumentParser]) -> None:
+    shown = verb("matrices", matrices.matrices)
+    shown.add_argument("matrix", nargs="?", help="its cells; all matrices when left out")
+    shown.add_argument("--revision", type=_most, help="that in force when left out")
+    shown.add_argument("--row", help="of this application only")
+    shown.add_argument("--limit", type=_most, default=50, help="at most so many rows (50)")
+    verb("revisions", matrices.revisions).add_argument(
+        "--limit", type=_most, default=20, help="at most so many (20)"
+    )
+    anew = verb("reclassify", matrices.reclassify)
+    anew.add_argument("--wait", action="store_true", help="show progress until it has ended")
+    anew.add_argument("--timeout", type=_typed(seconds), help="of --wait (wall time)")
+    anew.add_argument("--key", help="Idempotency-Key: repeats with it begin nothing new")
 
 
 def _add_api_options(parser: ArgumentParser) -> None:

@@ -1,10 +1,21 @@
 """What the berth command prints: tables for people, JSON and YAML for programs."""
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 FORMATS: Final = ("table", "json", "yaml")
+
+
+def say(text: str) -> None:
+    """Print the answer."""
+    sys.stdout.write(text + "\n")
+
+
+def tell(text: str) -> None:
+    """Print what is not the answer, where it does not get in the way of a program."""
+    sys.stderr.write(text + "\n")
 
 
 def render(value: Any, how: str, table: str) -> str:
@@ -101,3 +112,23 @@ def ips(rate: float) -> str:
 def percent(share: float | None) -> str:
     """Return a share as a percentage."""
     return "-" if share is None else f"{share:.0%}"
+
+
+def scaled(value: float | None) -> str:
+    """Return a number in three digits, thousands as k, M, G, T."""
+    if value is None:
+        return "-"
+    for size, prefix in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= 0.9995 * size:
+            return f"{value / size:.3g}{prefix}"
+    return f"{value:.3g}"
+
+
+def interval(cell: Mapping[str, Any] | None, unit: str) -> str:
+    """Return a value with its 90 % interval, in its unit; without an interval the value alone."""
+    if cell is None:
+        return "-"
+    shown = duration if unit == "seconds" else scaled
+    if cell["low"] is None or cell["high"] is None:
+        return shown(cell["value"])
+    return f"{shown(cell['value'])} ({shown(cell['low'])} to {shown(cell['high'])})"

@@ -7,6 +7,7 @@ from pytest_django import DjangoAssertNumQueries
 from rest_framework.test import APIClient
 
 from apps.accounts.models import User
+from apps.classification.core.matrix import MatrixName
 from apps.classification.models import Drift, PendingFold, PredictionError, Profile
 from apps.workloads.models import Application, Job
 from tests import factories
@@ -55,6 +56,8 @@ def test_a_profile_tells_how_fresh_it_is_and_where_its_cells_are_from(
     assert found["flags"] == []
     assert found["drift"] is None
     assert found["sources"] == {"measured": 38, "inferred": 0, "override": 0}
+    every = [name.value for name in MatrixName]
+    assert list(found["cells"]) == [name for name in every if name != MatrixName.FRAMEWORK]
     assert found["cells"]["base_rate"]["unit"] == ["bytes/s", "bytes/s"]
     assert found["cells"]["tolerated"]["unit"] == ["points of 100"] * 10
     assert found["cells"]["heterogeneity"]["source"] == ["measured", "measured"]

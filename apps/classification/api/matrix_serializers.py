@@ -54,7 +54,7 @@ class MatrixSerializer(serializers.Serializer[Any]):
 
 
 class MatrixListSerializer(serializers.Serializer[Any]):
-    """The six matrices of one revision."""
+    """The matrices of one revision."""
 
     revision = serializers.IntegerField(allow_null=True, help_text="Null: there is none yet.")
     results = MatrixSerializer(many=True)

@@ -53,7 +53,7 @@ class MatrixList(ApiView):
         operation_id="matrices_list", responses=MatrixListSerializer, parameters=[REVISION]
     )
     def get(self, request: Request) -> Response:
-        """Return the six matrices of a revision, without their cells."""
+        """Return the matrices of a revision, without their cells."""
         number = asked_revision(request)
         found = selectors.matrices_at(number)
         if not found and number is not None:

@@ -27,7 +27,7 @@ class RevisedMatrixSerializer(serializers.Serializer[Any]):
 
 
 class RevisionSerializer(serializers.Serializer[Any]):
-    """One immutable state of all six matrices."""
+    """One immutable state of all matrices."""
 
     number = serializers.IntegerField()
     reason = serializers.ChoiceField(choices=REASONS)

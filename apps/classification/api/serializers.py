@@ -56,7 +56,7 @@ class ProfileCellsSerializer(serializers.Serializer[Any]):
 
 
 class CellsByMatrixSerializer(serializers.Serializer[Any]):
-    """The cells of an application in every matrix."""
+    """The cells of an application in every matrix that applies to it."""
 
     def get_fields(self) -> dict[str, Any]:
         """One field for each matrix; only analytics have settings to be set."""
@@ -175,9 +175,13 @@ def represent_profile(
         "sources": _source_counts(profile.cells),
         "cells": {
             name: {**part, "unit": _units(name, part["columns"], about.kind)}
-            for name, part in profile.cells.items()
+            for name, part in _in_order(profile.cells)
         },
     }
+
+
+def _in_order(cells: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, cells[name]) for name, _ in MATRICES if name in cells]
 
 
 def _units(matrix: str, columns: list[str], kind: str) -> list[str]:

@@ -1,0 +1,428 @@
+"""What is believed of applications, and correcting it, from the command line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import User
+from apps.accounts.services import create_token, create_user, ensure_project
+from apps.classification.core.matrix import MatrixName
+from apps.classification.models import Override
+from apps.classification.services import fold_pending, reclassify_if_due, request_folds
+from apps.operations.models import Operation
+from apps.scheduling.selectors import ClusterCopy
+from apps.workloads.models import Application
+from controlplane.cli import matrices
+from controlplane.cli.applications import _preview_table
+from controlplane.cli.client import Client
+from controlplane.cli.errors import Exit
+from controlplane.cli.main import main
+from controlplane.cli.output import interval, scaled
+from tests import factories
+from tests.api.cluster import build_cluster
+
+Berth = Callable[..., tuple[int, str, str]]
+CELL = ("tolerated", "l1i", "20")
+
+
+@pytest.fixture
+def user(transactional_db: None) -> User:
+    ensure_project("default")
+    return create_user(username="olga", password=None, role=Role.OPERATOR)
+
+
+@pytest.fixture
+def berth(
+    user: User,
+    live_server: LiveServer,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> Berth:
+    """Return a runner of the command: (exit code, output, errors)."""
+    settings.BERTH_RATES = {}
+    monkeypatch.setattr("apps.scheduling.services.check._COPY", ClusterCopy())
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("BERTH_URL", live_server.url)
+    monkeypatch.setenv("BERTH_TOKEN", create_token(user=user, name="cli").secret)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main(arguments)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def sort(transactional_db: None) -> Application:
+    """An application of which one measurement is known: 100 MB/s of a unit."""
+    build_cluster()
+    factories.library(("A", "B"))
+    about = factories.application("sort", kind="analytics")
+    for column in ("metric", "bytes"):
+        factories.measurement(
+            about, matrix="base_rate", column=column, value=1e8, standard_error=1e5, samples=8
+        )
+    request_folds([about.pk])
+    fold_pending()
+    return about
+
+
+def rows(table: str) -> list[list[str]]:
+    return [line.split() for line in table.splitlines()]
+
+
+# ---- applications ----
+
+
+def test_applications_are_listed(berth: Berth, sort: Application) -> None:
+    factories.application("other", kind="batch")
+    assert [row[:2] for row in rows(berth("app", "list")[1])] == [
+        ["NAME", "KIND"],
+        ["other", "batch"],
+        ["sort", "analytics"],
+    ]
+    found = json.loads(berth("app", "list", "-q", "so", "--kind", "analytics", "-o", "json")[1])
+    assert [row["name"] for row in found] == ["sort"]
+
+
+def test_an_application_shows_how_well_it_is_known(berth: Berth, sort: Application) -> None:
+    code, out, _ = berth("app", "show", "sort")
+    assert code == Exit.OK
+    assert "profile      1\n" in out
+    assert "revision     1 (in force)" in out
+    assert " inferred, 2 measured, 0 override" in out
+    assert "drift        no job has been compared yet" in out
+    shown = yaml.safe_load(berth("app", "show", str(sort.pk), "-o", "yaml")[1])
+    assert (shown["name"], shown["classification"]["number"]) == ("sort", 1)
+
+
+def test_an_application_never_profiled_says_so(berth: Berth) -> None:
+    factories.application("new/one")
+    code, out, _ = berth("app", "show", "new/one")
+    assert (code, "none yet: its first job has it profiled" in out) == (Exit.OK, True)
+    code, _, err = berth("app", "profile", "new/one")
+    assert (code, "new/one has not been classified yet." in err) == (Exit.NOT_FOUND, True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", "nobody"),
+        ("profile", "nobody"),
+        ("override", "nobody"),
+        ("override", "nobody", *CELL, "--preview"),
+        ("override", "nobody", *CELL, "--reason", "r"),
+        ("override", "nobody", "--withdraw", "all"),
+    ],
+)
+def test_an_application_that_is_not_there_is_not_found(
+    berth: Berth, arguments: tuple[str, ...]
+) -> None:
+    code, _, err = berth("app", *arguments)
+    assert code == Exit.NOT_FOUND
+    assert "There is no application nobody." in err
+    assert "try: berth app list" in err
+
+
+def test_a_profile_lists_every_cell_with_its_interval(berth: Berth, sort: Application) -> None:
+    table = rows(berth("app", "profile", "sort")[1])
+    assert table[0] == ["MATRIX", "COLUMN", "VALUE", "LOW", "HIGH", "UNIT", "SOURCE", "SAMPLES"]
+    assert {row[0] for row in table[1:]} == {name.value for name in MatrixName}
+    assert table[1][:4] == ["base_rate", "metric", "100", "M"]
+    assert table[1][-3:] == ["bytes/s", "measured", "8"]
+    assert table[3][:2] == ["heterogeneity", "A"]
+    assert table[3][-2:] == ["inferred", "-"]
+
+
+def test_one_matrix_of_a_profile_is_shown_alone(berth: Berth, sort: Application) -> None:
+    table = rows(berth("app", "profile", "sort", "--matrix", "caused")[1])
+    assert {row[0] for row in table[1:]} == {"caused"}
+    code, _, err = berth("app", "profile", "sort", "--matrix", "speed")
+    assert (code, "there are base_rate, heterogeneity, " in err) == (Exit.NOT_FOUND, True)
+
+
+# ---- corrections ----
+
+
+def test_a_cell_is_corrected_listed_and_withdrawn(berth: Berth, sort: Application) -> None:
+    code, out, err = berth("app", "override", "sort", *CELL, "--reason", "bench run 7")
+    made = Override.objects.get()
+    assert (code, out) == (Exit.OK, f"{made.pk}\n")
+    assert "the profile follows in a moment" in err
+    _, listed = rows(berth("app", "override", "sort")[1])
+    assert listed[:4] == [str(made.pk), "tolerated", "l1i", "20"]
+    assert berth("app", "override", "sort", "--withdraw", str(made.pk))[0] == Exit.OK
+    assert berth("app", "override", "sort")[1] == "Nothing found.\n"
+    code, _, err = berth("app", "override", "sort", "--withdraw", str(made.pk))
+    assert (code, "It was withdrawn at" in err) == (Exit.CONFLICT, True)
+
+
+def test_all_corrections_are_withdrawn_at_once(berth: Berth, sort: Application) -> None:
+    berth("app", "override", "sort", *CELL, "--reason", "r")
+    berth("app", "override", "sort", "caused", "l1i", "20", "--reason", "r")
+    assert berth("app", "override", "sort", "--withdraw", "all")[0] == Exit.OK
+    assert not Override.objects.filter(withdrawn_at=None).exists()
+
+
+def test_a_preview_shows_jobs_and_cells_and_sets_nothing(berth: Berth, sort: Application) -> None:
+    job = factories.job(
+        "nightly", application=sort, input_bytes=30 * 10**9, tasks_total=64, submitted_s=0.0
+    )
+    code, out, _ = berth("app", "override", "sort", "base_rate", "bytes", "2e7", "--preview")
+    assert code == Exit.OK
+    assert out.startswith("Nothing was written. 1 of 1 jobs would change.\n")
+    assert "-> " in out
+    assert f"{job.pk}  nightly  queued  1 -> " in out
+    assert not Override.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("tolerated",), "MATRIX, COLUMN and VALUE belong together"),
+        (("tolerated", "l1i"), "MATRIX, COLUMN and VALUE belong together"),
+        (CELL, "say why with --reason"),
+        ((*CELL, "--withdraw", "all"), "--withdraw stands alone"),
+        (("--withdraw", "all", "--preview"), "--withdraw stands alone"),
+        (("--withdraw", "7"), "'7' is not the id of an override, nor 'all'"),
+    ],
+)
+def test_half_a_correction_is_a_usage_error(
+    berth: Berth, sort: Application, arguments: tuple[str, ...], said: str
+) -> None:
+    code, _, err = berth("app", "override", "sort", *arguments)
+    assert (code, said in err) == (Exit.USAGE, True)
+    assert not Override.objects.exists()
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "much"])
+def test_what_is_no_number_is_a_usage_error(
+    value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["app", "override", "sort", "tolerated", "l1i", value])
+    assert caught.value.code == Exit.USAGE
+    assert f"must be a finite number, not {value}" in capsys.readouterr().err
+
+
+def test_a_cell_that_cannot_be_is_named(berth: Berth, sort: Application) -> None:
+    code, _, err = berth("app", "override", "sort", "tolerated", "llc", "20", "--reason", "r")
+    assert code == Exit.FAILED
+    assert "/cells/0/column: tolerated has no column 'llc'; it has memory_capacity" in err
+
+
+def test_a_submitter_may_look_but_not_correct(
+    berth: Berth, sort: Application, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = create_token(user=user, name="weak", role=Role.SUBMITTER).secret
+    monkeypatch.setenv("BERTH_TOKEN", secret)
+    assert berth("app", "override", "sort", *CELL, "--preview")[0] == Exit.OK
+    assert berth("app", "override", "sort", *CELL, "--reason", "r")[0] == Exit.AUTH
+    assert berth("reclassify")[0] == Exit.AUTH
+
+
+# ---- matrices ----
+
+
+def test_the_matrices_are_listed(berth: Berth, sort: Application) -> None:
+    table = rows(berth("matrices")[1])
+    assert [row[0] for row in table[1:]] == [name.value for name in MatrixName]
+    assert table[1] == ["base_rate", "work/s", "28", "28", "2", "100%", "-", "-", "1"]
+    assert berth("matrices", "--revision", "9")[0] == Exit.NOT_FOUND
+
+
+def test_a_matrix_shows_what_is_inferred(berth: Berth, sort: Application) -> None:
+    berth("reclassify")
+    reclassify_if_due()
+    head, names, row = berth("matrices", "base_rate", "--row", "sort")[1].splitlines()[:3]
+    assert head == "base_rate, work/s, revision 2 (~ inferred, ! set by hand)"
+    assert (names.split(), row.split()) == (
+        ["ROW", "metric", "bytes"],
+        ["sort", "100", "M", "100", "M"],
+    )
+    _, _, row = berth("matrices", "heterogeneity", "--row", "sort")[1].splitlines()[:3]
+    assert [cell[0] for cell in row.split()[1:]] == ["~", "~"]
+    assert "4 of 29 rows" in berth("matrices", "caused", "--limit", "4")[1]
+
+
+def test_a_matrix_reaches_programs_with_its_cells(berth: Berth, sort: Application) -> None:
+    found = json.loads(berth("matrices", "caused", "-o", "json", "--limit", "2")[1])
+    assert (found["name"], len(found["cells"])) == ("caused", 20)
+    assert set(found["cells"][0]) >= {"row", "column", "value", "low", "high", "source"}
+
+
+def test_a_matrix_or_row_that_is_not_there_is_not_found(berth: Berth, sort: Application) -> None:
+    code, _, err = berth("matrices", "speed")
+    assert (code, "try: berth matrices" in err) == (Exit.NOT_FOUND, True)
+    code, _, err = berth("matrices", "caused", "--row", "nobody")
+    assert (code, "caused has no row nobody" in err) == (Exit.NOT_FOUND, True)
+
+
+# ---- revisions ----
+
+
+def test_revisions_tell_why_they_were_made(berth: Berth, sort: Application) -> None:
+    berth("reclassify")
+    reclassify_if_due()
+    table = berth("revisions")[1].splitlines()
+    assert [row.split()[:2] for row in table[1:]] == [["2", "yes"], ["1", "-"]]
+    assert table[1].endswith("29    somebody asked for it")
+    assert len(json.loads(berth("revisions", "-o", "json", "--limit", "1")[1])) == 1
+
+
+def test_a_reclassification_is_asked_for_once(berth: Berth, sort: Application) -> None:
+    code, out, _ = berth("reclassify")
+    operation = Operation.objects.get()
+    assert (code, out) == (Exit.OK, f"{operation.pk}\n")
+    code, _, err = berth("reclassify")
+    assert (code, "try: berth reclassify --wait" in err) == (Exit.CONFLICT, True)
+    assert str(operation.pk) in err
+
+
+def working(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
+    """Let ``work`` happen when the command first reads how far the operation is."""
+    read, left = Client.get, [work]
+
+    def get(self: Client, path: str, **params: str) -> Any:
+        found = read(self, path, **params)
+        if path.startswith("/api/v1/operations/") and left and "kind" not in params:
+            left.pop()()
+        return found
+
+    monkeypatch.setattr(Client, "get", get)
+
+
+def test_waiting_shows_progress_and_the_new_revision(
+    berth: Berth, sort: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    working(monkeypatch, reclassify_if_due)
+    code, out, err = berth("reclassify", "--wait")
+    assert (code, out) == (Exit.OK, "revision 2; 1 profiles are drawn anew\n")
+    assert err.startswith("waiting for a worker\n")
+
+
+def test_waiting_takes_up_what_runs_already(
+    berth: Berth, sort: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    berth("reclassify")
+    working(monkeypatch, reclassify_if_due)
+    code, out, err = berth("reclassify", "--wait", "-o", "json")
+    assert "is at it already; following that one" in err
+    assert (code, json.loads(out)["status"]) == (Exit.OK, "succeeded")
+    assert Operation.objects.count() == 1
+
+
+def test_whoever_stops_waiting_stops_nothing(
+    berth: Berth, sort: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    working(monkeypatch, interrupt)
+    code, out, err = berth("reclassify", "--wait")
+    operation = Operation.objects.get()
+    assert (code, out) == (130, "")
+    assert f"the reclassification goes on as operation {operation.pk}" in err
+    assert (operation.status, operation.cancel_requested) == ("pending", False)
+
+
+def test_waiting_gives_up_when_told(berth: Berth, sort: Application) -> None:
+    code, _, err = berth("reclassify", "--wait", "--timeout", "10ms")
+    assert (code, "the operation is still pending" in err) == (Exit.TIMEOUT, True)
+
+
+def test_without_a_library_nothing_is_learnt(berth: Berth) -> None:
+    code, _, err = berth("reclassify", "--wait")
+    assert code == Exit.CONFLICT
+    assert "there is no library of profiled applications" in err
+
+
+# ---- words ----
+
+
+@pytest.mark.parametrize(
+    ("operation", "said"),
+    [
+        ({"status": "failed", "problem": {"detail": "no rows"}}, "failed: no rows"),
+        ({"status": "failed", "problem": None}, "failed: no reason given"),
+        ({"status": "cancelled"}, "cancelled; the revision in force stays"),
+    ],
+)
+def test_an_end_without_a_revision_is_explained(operation: dict[str, Any], said: str) -> None:
+    assert matrices._said(operation) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (0.0, "0"),
+        (0.12345, "0.123"),
+        (999.4, "999"),
+        (999.6, "1 k"),
+        (3.2e3, "3.2 k"),
+        (-2e6, "-2 M"),
+        (1.5e9, "1.5 G"),
+        (7e12, "7 T"),
+    ],
+)
+def test_numbers_are_scaled_by_thousands(value: float | None, text: str) -> None:
+    assert scaled(value) == text
+
+
+@pytest.mark.parametrize(
+    ("cell", "unit", "text"),
+    [
+        (None, "seconds", "-"),
+        ({"value": 90.0, "low": 60.0, "high": 120.0}, "seconds", "1.5 min (1.0 min to 2.0 min)"),
+        ({"value": 2e6, "low": None, "high": None}, "bytes/s", "2 M"),
+    ],
+)
+def test_intervals_are_in_the_unit_of_their_value(
+    cell: dict[str, float | None] | None, unit: str, text: str
+) -> None:
+    assert interval(cell, unit) == text
+
+
+JOB: dict[str, Any] = {
+    "id": "j1",
+    "name": "nightly",
+    "state": "running",
+    "units": {"before": 2, "after": 9},
+    "units_held": 2,
+    "platforms_gained": ["C"],
+    "platforms_lost": ["A", "B"],
+    "predicted": {"before": None, "after": None},
+    "unit": "seconds",
+    "feasible": {"before": True, "after": False},
+    "good_servers": None,
+    "servers": [
+        {"server": "s1", "tightest": "tlb", "acceptable": {"before": True, "after": False}},
+        {"server": "s2", "tightest": "tlb", "acceptable": {"before": True, "after": True}},
+        {"server": "s3", "tightest": "tlb", "acceptable": {"before": False, "after": True}},
+    ],
+}
+FOUND: dict[str, Any] = {
+    "profile": None, "examined": 1000, "total": 1200, "changed": 1, "cells": [], "jobs": [JOB],
+}  # fmt: skip
+
+
+def test_a_preview_says_how_far_it_looked_and_what_of_each_job_changes() -> None:
+    first, never, _, headings, job = _preview_table(FOUND).splitlines()
+    assert first == "Nothing was written. 1 of the first 1000 of 1200 jobs would change."
+    assert never.startswith("It was never profiled")
+    assert headings.split()[0] == "JOB"
+    assert "2 -> infeasible (holds 2)" in job
+    assert "+C -A -B" in job
+    assert job.endswith("s1 too noisy (tlb), s3 quiet enough")
