@@ -8,16 +8,18 @@ import plotly.graph_objects as go
 import pytest
 
 from apps.classification.core.cells import Source
+from apps.classification.core.matrix import MatrixName
 from apps.dashboard.figures import (
     interference,
     marks,
     platform_speed,
     prediction_error,
     scale_curve,
+    setting_speed,
     theme,
 )
 from apps.dashboard.figures.marks import Row
-from tests.dashboard.profile_parts import CAUSED, OUT, PLATFORMS, TOLERATED, UP
+from tests.dashboard.profile_parts import CAUSED, OUT, PLATFORMS, TOLERATED, UP, row
 
 NOTHING = Row("web", "batch", ())
 
@@ -113,6 +115,29 @@ def test_one_platform_is_said_to_be_the_only_one() -> None:
     )
 
 
+# ---- settings ----
+
+SETTINGS = row(MatrixName.FRAMEWORK, ("1x1GB", "2x0.5GB", "4x2GB+lz4"), [1.0, 0.8, 1.32])
+
+
+def test_the_fastest_setting_is_told_in_words() -> None:
+    assert setting_speed.title(SETTINGS) == (
+        "1.32 × the default with 4 tasks a core, 2 GB heap each, compressed"
+    )
+    chart = setting_speed.figure(SETTINGS)
+    assert chart.layout.yaxis.ticktext == ("4x2GB+lz4", "1x1GB", "2x0.5GB")
+    assert chart.layout.xaxis.ticktext == ("0", "0.5", "1 ×")
+
+
+def test_a_default_that_nothing_beats_says_so() -> None:
+    slower = replace(SETTINGS, cells=SETTINGS.cells[:2])
+    assert setting_speed.title(slower).startswith("No setting beats the default, 1 task a core")
+
+
+def test_applications_without_settings_say_which_have_some() -> None:
+    assert setting_speed.sub(NOTHING) == "Only frameworks of analytics are set"
+
+
 # ---- interference ----
 
 BOTH = interference.Interference(TOLERATED, CAUSED)
@@ -200,6 +225,7 @@ def test_the_newest_observation_is_listed_first() -> None:
     [
         (scale_curve, NOTHING, "Scaling not known yet"),
         (platform_speed, NOTHING, "Speed on the platforms not known yet"),
+        (setting_speed, NOTHING, "Settings not known"),
         (
             interference,
             interference.Interference(NOTHING, NOTHING),

@@ -67,6 +67,11 @@ HOW: Final = {
         "Filled marks were measured in short runs, hollow ones are inferred, a diamond was set "
         "by hand; a whisker is the 90 % interval."
     ),
+    "setting-speed": (
+        "Work per second of the same tasks on the same units under each setting, divided by that "
+        "under the default one. Filled marks were measured in short runs, hollow ones are "
+        "inferred, a diamond was set by hand; a whisker is the 90 % interval."
+    ),
     "interference": (
         "Tolerated: a microbenchmark presses one resource harder and harder; the score is where "
         "the application has lost 5 % of its performance. Caused: how hard one unit presses "

@@ -36,19 +36,24 @@ def sub(data: Row) -> str:
 
 def table(data: Row) -> Table:
     """Every platform, the fastest first."""
-    return marks.table(_ordered(data, len(data.cells)), "Platform")
+    return marks.table(ordered(data, len(data.cells)), "Platform")
 
 
 def figure(data: Row) -> go.Figure:
     """One bar for each platform, the fastest at the top."""
+    return bars(data, "Not profiled yet")
+
+
+def bars(data: Row, nothing: str) -> go.Figure:
+    """One bar for each cell, the largest at the top; a sentence where there is none."""
     if not data.cells:
         return theme.empty(
             HEIGHT,
-            "Not profiled yet",
+            nothing,
             x={"range": [0, 1], "tickvals": [0, 0.5, 1]},
             y={"range": [0, 1], "showticklabels": False},
         )
-    shown = _ordered(data, MOST)
+    shown = ordered(data, MOST)
     places = np.arange(len(shown.cells))
     top = max(1.05, *(cell.high for cell in shown.cells)) * 1.02
     chart = go.Figure(
@@ -57,8 +62,7 @@ def figure(data: Row) -> go.Figure:
             margin={"l": 92, "r": 16, "t": 6, "b": 26},
             xaxis={
                 "range": [0, top],
-                "tickvals": [0, 0.25, 0.5, 0.75, 1],
-                "ticktext": ["0", "0.25", "0.5", "0.75", "1 ×"],
+                **_ticks(top),
                 "showgrid": True,
                 "fixedrange": True,
             },
@@ -86,6 +90,15 @@ def figure(data: Row) -> go.Figure:
     return chart
 
 
-def _ordered(data: Row, most: int) -> Row:
+def _ticks(top: float) -> dict[str, list[float] | list[str]]:
+    """Return quarters, or halves where there are many, with the unit on the last."""
+    step = 0.25 if top < 1.3 else 0.5 if top < 3 else 1.0
+    values = [step * i for i in range(int(top / step) + 1)]
+    texts = [words.trimmed(value) for value in values]
+    return {"tickvals": values, "ticktext": [*texts[:-1], f"{texts[-1]} ×"]}
+
+
+def ordered(data: Row, most: int) -> Row:
+    """Return the largest cells, the largest first."""
     cells = sorted(data.cells, key=lambda cell: -cell.value)[:most]
     return Row(data.application, data.kind, tuple(cells))

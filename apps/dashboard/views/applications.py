@@ -84,6 +84,7 @@ def _profile(request: HttpRequest, found: one.Shown, made: Sequence[Override]) -
     matrix = MatrixName(asked) if asked in cells else DEFAULT_MATRIX
     return {
         "known": known_in(cells),
+        "has_settings": MatrixName.FRAMEWORK in cells,
         "flags": [profile_words.flag(code) for code in found.profile.flags],
         "facts": profile_words.facts(cells, kind),
         "relatives": one.relatives(found),

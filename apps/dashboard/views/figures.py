@@ -31,6 +31,7 @@ from apps.dashboard.figures import (
     revision_error,
     scale_curve,
     server_history,
+    setting_speed,
     singular_values,
 )
 from apps.dashboard.figures import utilisation as utilisation_figure
@@ -151,6 +152,11 @@ SOURCES |= {
     "platform-speed": Source(
         lambda request: application.matrix_row(_named(request), MatrixName.HETEROGENEITY),
         platform_speed,
+        CLASSIFICATION,
+    ),
+    "setting-speed": Source(
+        lambda request: application.matrix_row(_named(request), MatrixName.FRAMEWORK),
+        setting_speed,
         CLASSIFICATION,
     ),
     "interference": Source(
