@@ -19,6 +19,7 @@ from apps.inventory.models import Server
 from apps.operations.models import Event, IdempotencyKey
 from apps.scheduling.selectors import ClusterCopy
 from apps.scheduling.services import preview_overrides
+from apps.workloads.core.framework import LABELS
 from apps.workloads.models import Application, Job
 from tests import factories
 from tests.api.cluster import build_cluster
@@ -216,6 +217,17 @@ def test_a_cell_that_cannot_be_is_named(
     assert list(found) == [f"/cells/0/{field}"]
     assert found[f"/cells/0/{field}"].startswith(said)
     assert not Override.objects.exists()
+
+
+def test_only_what_has_settings_is_corrected_there(power: APIClient, sort: Application) -> None:
+    setting = LABELS[1]
+    cell = {"matrix": "framework", "column": setting, "value": 1.3}
+    assert power.post(URL, body(cell)).status_code == 201
+    factories.application("cache", kind="latency_critical")
+    of_cache = "/api/v1/applications/cache/overrides/"
+    said = {"/cells/0/matrix": "only analytics have framework settings"}
+    assert problems(power.post(of_cache, body(cell))) == said
+    assert problems(power.post(f"{of_cache}preview/", body(cell))) == said
 
 
 @pytest.mark.parametrize(

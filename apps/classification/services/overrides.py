@@ -17,6 +17,7 @@ from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import NewEvent, record_events
 from apps.profiling.services import lock_applications
+from apps.workloads.core.framework import HAS_SETTINGS
 from apps.workloads.models import Application
 
 # beyond these nothing was ever measured, and products of cells must stay finite
@@ -47,9 +48,9 @@ def set_overrides(
     InvalidInputError : names each cell that cannot be.
     NoLibraryError : there are no matrices yet.
     """
-    check_overrides(cells)
     with transaction.atomic():
         (application,) = lock_applications([application_id])
+        check_overrides(cells, kind=application.kind)
         now_s = cluster_now()
         for cell in cells:
             _in_force(application).filter(matrix=cell.matrix.value, column=cell.column).update(
@@ -85,15 +86,19 @@ def withdraw_overrides(
     return len(withdrawn)
 
 
-def check_overrides(cells: Sequence[NewOverride]) -> None:
-    """Refuse cells no matrix has, and values that cannot be.
+def check_overrides(cells: Sequence[NewOverride], *, kind: str) -> None:
+    """Refuse cells that no application of that kind has, and values that cannot be.
 
     Raises
     ------
     InvalidInputError : one problem for each such cell.
     NoLibraryError : there are no matrices yet.
     """
-    columns = selectors.current_columns()
+    columns = {
+        name: labels
+        for name, labels in selectors.current_columns().items()
+        if name is not MatrixName.FRAMEWORK or kind in HAS_SETTINGS
+    }
     problems = [
         FieldProblem(f"/cells/{i}/{field}", code, detail)
         for i, cell in enumerate(cells)
@@ -113,6 +118,8 @@ def _problems(
     cell: NewOverride, columns: Mapping[MatrixName, tuple[str, ...]]
 ) -> list[tuple[str, str, str]]:
     found = []
+    if cell.matrix not in columns:
+        return [("matrix", "unknown", "only analytics have framework settings")]
     if cell.column not in columns[cell.matrix]:
         known = ", ".join(columns[cell.matrix])
         found.append(

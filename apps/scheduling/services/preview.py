@@ -84,7 +84,7 @@ def preview_overrides(
     InvalidInputError : names each cell that cannot be.
     ConflictError : there are no matrices yet, or none that know this cluster.
     """
-    check_overrides(cells)
+    check_overrides(cells, kind=application.kind)
     current = classification.current_profile(application.pk)
     drawn = _drawn(application, cells)
     every = _jobs(caller, application)
