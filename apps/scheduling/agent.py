@@ -21,9 +21,9 @@ from apps.classification import selectors as classification
 from apps.classification.core.estimators import EmptyLibraryError
 from apps.classification.core.profile import Profile
 from apps.classification.selectors.typical import typical_profile
+from apps.classification.services import request_profiles
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_clock
-from apps.profiling import services as profiling
 from apps.profiling.core.short import skips_profiling
 from apps.scheduling.core import registry
 from apps.scheduling.core.ask import (
@@ -170,8 +170,12 @@ class SchedulingAgent:
         if not jobs:
             return []
         with transaction.atomic():
-            profiling.request_runs({job.application_id for job in jobs})
-            workloads.send_to_profiling([job.id for job in jobs], agent=self.me.name)
+            awaited = request_profiles({job.application_id for job in jobs})
+            wait = [job.id for job in jobs if job.application_id in awaited]
+            workloads.send_to_profiling(wait, agent=self.me.name)
+            # profiled since we looked: they are decided like any other, at once
+            known = [job.id for job in jobs if job.application_id not in awaited]
+            workloads.release_claims(known, agent=self.me.name)
         return []
 
     def _load(self, profile_ids: Collection[UUID]) -> None:

@@ -118,6 +118,7 @@ def test_a_cell_that_cannot_be_is_named(path: Path, cell: dict[str, Any], said: 
         (one() | {"applications": []}, "/applications: expected a list of at least one"),
         (one() | {"applications": 2 * one()["applications"]}, "'kmeans' is there twice"),
         (one() | {"applications": [{"name": "x"}]}, "/applications/0/cells: expected a list"),
+        (one(), "/applications: expected an application measured at base_rate[metric], got none"),
         (
             one() | {"applications": [{"name": "x", "cells": [CELL, CELL]}]},
             "/applications/0/cells/1: scale_up[8] is there twice",

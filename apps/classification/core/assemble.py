@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from apps.classification.core.estimators import DEFAULT, ESTIMATORS, EmptyLibraryError, Fold, Model
+from apps.classification.core.estimators.flags import Degraded
 from apps.classification.core.matrix import (
     Cell,
     Matrix,
@@ -44,6 +45,7 @@ POOLS: Final[tuple[tuple[MatrixName, ...], ...]] = (
 class _Row(NamedTuple):
     fold: Fold
     measured: Bools
+    doubts: tuple[Degraded, ...]
 
 
 def assemble(
@@ -72,11 +74,11 @@ def assemble(
     }
     rate = rows[MatrixName.BASE_RATE].fold
     errors = np.log(rate.high / rate.low) / (2.0 * HALF_WIDTH_90)
-    speed, platform_measured = rows[MatrixName.HETEROGENEITY]
-    up, up_measured = rows[MatrixName.SCALE_UP]
-    out, out_measured = rows[MatrixName.SCALE_OUT]
-    tolerated, tolerated_measured = rows[MatrixName.TOLERATED]
-    caused, caused_measured = rows[MatrixName.CAUSED]
+    speed, platform_measured, _ = rows[MatrixName.HETEROGENEITY]
+    up, up_measured, _ = rows[MatrixName.SCALE_UP]
+    out, out_measured, _ = rows[MatrixName.SCALE_OUT]
+    tolerated, tolerated_measured, _ = rows[MatrixName.TOLERATED]
+    caused, caused_measured, _ = rows[MatrixName.CAUSED]
     return Profile(
         application=application,
         kind=kind,
@@ -106,6 +108,7 @@ def assemble(
         scale_out_measured=out_measured,
         tolerated_measured=tolerated_measured,
         caused_measured=caused_measured,
+        flags=tuple(f"{name}:{doubt}" for name, row in rows.items() for doubt in row.doubts),
         **_settings(library, rows.get(MatrixName.FRAMEWORK)),
     )
 
@@ -165,7 +168,7 @@ def pooled(library: Library, pool: Sequence[MatrixName], platforms: tuple[str, .
     place = {row: i for i, row in enumerate(names)}
     parts = []
     for name in pool:
-        matrix, columns = library.matrices[name], _columns(library, name, platforms)
+        matrix, columns = library.matrices[name], columns_in(library, name, platforms)
         part = np.full((len(names), len(columns)), np.nan)
         part[[place[row] for row in matrix.rows]] = matrix.at(columns)
         if np.isnan(part).all():
@@ -175,9 +178,19 @@ def pooled(library: Library, pool: Sequence[MatrixName], platforms: tuple[str, .
     return rows[~np.isnan(rows).all(axis=1)]
 
 
-def _columns(library: Library, name: MatrixName, platforms: tuple[str, ...]) -> tuple[str, ...]:
+def columns_in(library: Library, name: MatrixName, platforms: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the library, which may be older than ours; platforms are those of the cluster."""
     return platforms if name is MatrixName.HETEROGENEITY else library.matrices[name].columns
+
+
+def places_in(
+    library: Library, pool: Sequence[MatrixName], platforms: tuple[str, ...]
+) -> dict[MatrixName, slice]:
+    """Where the columns of each matrix are in the rows of its pool."""
+    ends = np.cumsum([len(columns_in(library, name, platforms)) for name in pool]).tolist()
+    return {
+        name: slice(start, end) for name, start, end in zip(pool, [0, *ends], ends, strict=False)
+    }
 
 
 def _complete(
@@ -187,24 +200,28 @@ def _complete(
     platforms: tuple[str, ...],
     estimator: str,
 ) -> dict[MatrixName, _Row]:
-    columns = {name: _columns(library, name, platforms) for name in pool}
-    told = [observed(name, columns[name], cells) for name in pool]
+    told = [observed(name, columns_in(library, name, platforms), cells) for name in pool]
     values, errors = (np.concatenate(parts) for parts in zip(*told, strict=True))
     known = ~np.isnan(values)
-    model = _pool_model(library, pool, platforms, estimator)
+    model = pool_model(library, pool, platforms, estimator)
     value, low, high = model.fold(values, known, error=errors)
-    rows, end = {}, 0
-    for name in pool:
-        part = slice(end, end := end + len(columns[name]))
-        rows[name] = _Row(Fold(value[part], low[part], high[part]), known[part])
-    return rows
+    doubts = tuple(sorted(model.flags(values, known)[0]))
+    return {
+        name: _Row(Fold(value[part], low[part], high[part]), known[part], doubts)
+        for name, part in places_in(library, pool, platforms).items()
+    }
 
 
 @lru_cache(maxsize=64)
-def _pool_model(
+def pool_model(
     library: Library, pool: tuple[MatrixName, ...], platforms: tuple[str, ...], estimator: str
 ) -> Model:
-    """Find the model of a library that has been asked before without laying out its rows again."""
+    """Fit an estimator to a pool; a library asked before is not laid out again.
+
+    Raises
+    ------
+    EmptyLibraryError, ValueError : as `pooled`.
+    """
     return model_of(estimator, pool[0].scale, pooled(library, pool, platforms))
 
 

@@ -3,14 +3,16 @@
 Source: Paragon §3.2 and Quasar §3.2 validate by hiding; the calibration curve is ours.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any, Final
 
 import numpy as np
 
-from apps.classification.core.estimators import Estimator
-from apps.classification.core.matrix import Matrix, Scale
+from apps.classification.core.assemble import Library, places_in, pooled
+from apps.classification.core.estimators import Estimator, Fold
+from apps.classification.core.matrix import Matrix, MatrixName, Scale
 from apps.classification.core.profile import HALF_WIDTH_90
 from apps.inventory.core.snapshot import Bools, Floats
 
@@ -61,35 +63,69 @@ class Evaluation:
 
 
 def evaluate(
-    matrix: Matrix, estimator: Estimator, *, seed: int = 0, entries: int = ENTRIES
-) -> Evaluation | None:
+    library: Library,
+    pool: Sequence[MatrixName],
+    estimator: Estimator,
+    *,
+    platforms: tuple[str, ...],
+    seed: int = 0,
+    entries: int = ENTRIES,
+) -> dict[MatrixName, Evaluation]:
     """Hide all but some cells of each fifth of the rows in turn, infer them from the rest.
 
-    Rows are applications, so no application is told by its own cells. None where there are too
-    few rows or columns to hide any.
+    Rows are applications, so no application is told by its own cells. Matrices that are completed
+    together are hidden together, each but for so many cells. A matrix with too few rows or columns
+    to hide any is left out.
+
+    Parameters
+    ----------
+    pool : of `assemble.POOLS`; each of them with something known
 
     Cost: five fits, and a fold of every row.
     """
-    n, m = matrix.values.shape
-    if n < FEWEST_ROWS or m <= entries:
-        return None
+    rows = pooled(library, pool, platforms)
+    parts = places_in(library, pool, platforms)
+    scored = {name: _Scores() for name, part in parts.items() if _width(part) > entries}
+    if len(rows) < FEWEST_ROWS or not scored:
+        return {}
     rng = np.random.default_rng(seed)
-    order = rng.permutation(n)
-    errors, distances = [], []
-    for fold in range(min(FOLDS, n)):
+    order = rng.permutation(len(rows))
+    for fold in range(min(FOLDS, len(rows))):
         out = order[fold::FOLDS]
-        rest = np.delete(matrix.values, out, axis=0)
+        rest, truth = np.delete(rows, out, axis=0), rows[out]
         if np.isnan(rest).all(axis=0).any():
             continue
-        shown = _shown(matrix.known[out], entries, rng)
-        hidden = matrix.known[out] & ~shown
-        truth = matrix.values[out]
-        found = estimator.fit(rest, scale=matrix.name.scale, seed=seed).fold(
+        known = ~np.isnan(truth)
+        shown = np.hstack([_shown(known[:, part], entries, rng) for part in parts.values()])
+        found = estimator.fit(rest, scale=pool[0].scale, seed=seed).fold(
             np.where(shown, truth, 1.0), shown
         )
-        errors += _errors(found.value, truth, hidden, matrix.name.scale)
-        distances.append(_distances(found.low, found.high, truth, matrix.name.scale)[hidden])
-    return _summed(np.array(errors), np.concatenate(distances)) if errors else None
+        for name, scores in scored.items():
+            part = parts[name]
+            hidden = known[:, part] & ~shown[:, part]
+            scores.add(Fold(*(x[:, part] for x in found)), truth[:, part], hidden, name.scale)
+    return {name: scores.summed() for name, scores in scored.items() if scores.errors}
+
+
+def _width(part: slice) -> int:
+    return int(part.stop - part.start)
+
+
+@dataclass(slots=True)
+class _Scores:
+    """Errors and distances of one matrix, fold by fold."""
+
+    errors: list[float] = field(default_factory=list)
+    distances: list[Floats] = field(default_factory=list)
+
+    def add(self, found: Fold, truth: Floats, hidden: Bools, scale: Scale) -> None:
+        """Count the hidden cells of some rows in."""
+        self.errors += _errors(found.value, truth, hidden, scale)
+        self.distances.append(_distances(found.low, found.high, truth, scale)[hidden])
+
+    def summed(self) -> Evaluation:
+        """Sum up."""
+        return _summed(np.array(self.errors), np.concatenate(self.distances))
 
 
 def _shown(known: Bools, entries: int, rng: np.random.Generator) -> Bools:

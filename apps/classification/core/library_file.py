@@ -80,9 +80,25 @@ def parse_library(data: Any, *, at_s: float) -> LibraryFile:
         if name in rows:
             problems.add(f"{at}/name", "duplicate", f"the application {seen(name)} is there twice")
         rows[name] = _cells(at, row, platforms, at_s, problems)
+    if not problems.count:
+        _find_gaps(platforms, rows, problems)
     if problems.count:
         raise InvalidInputError(problems.listed())
     return LibraryFile(platforms, rows)
+
+
+def _find_gaps(
+    platforms: tuple[str, ...], rows: Mapping[str, Sequence[KnownCell]], problems: Problems
+) -> None:
+    """Find columns nobody was measured at: nothing could be inferred there."""
+    known = {(cell.matrix, cell.column) for cells in rows.values() for cell in cells}
+    for matrix in MatrixName:
+        if matrix is MatrixName.FRAMEWORK and not any(name is matrix for name, _ in known):
+            continue  # a library without analytics has no settings
+        for column in columns_of(matrix, platforms):
+            if (matrix, column) not in known:
+                message = f"expected an application measured at {matrix}[{column}], got none"
+                problems.add("/applications", "incomplete", message)
 
 
 def _platforms(value: Any, problems: Problems) -> tuple[str, ...]:

@@ -60,6 +60,7 @@ class Profile:
         inferred
     settings : S labels (`workloads.core.framework`); none where nothing can be set
     framework, framework_low, framework_high : (S,) speed under a setting relative to the default
+    flags : why estimates may be worse than their intervals, as "matrix:reason" (`Degraded`)
     """
 
     application: str
@@ -95,6 +96,7 @@ class Profile:
     framework_low: Floats = field(default_factory=_nothing)
     framework_high: Floats = field(default_factory=_nothing)
     framework_measured: Bools = field(default_factory=_none_measured)
+    flags: tuple[str, ...] = ()
 
     def rate(
         self,

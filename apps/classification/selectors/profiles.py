@@ -109,6 +109,7 @@ def from_row(row: ProfileRow) -> Profile:
         base_rate_se=rate["log_error"][0],
         bytes_rate=rate["value"][1],
         bytes_rate_se=rate["log_error"][1],
+        flags=tuple(row.flags),
         settings=tuple(cells.get(MatrixName.FRAMEWORK.value, {}).get("columns", ())),
         **parts,
     )

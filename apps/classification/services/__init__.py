@@ -8,6 +8,7 @@ from apps.classification.services.folding import (
     fold_pending,
     repair_waiting,
     request_folds,
+    request_profiles,
 )
 from apps.classification.services.overrides import (
     NewOverride,
@@ -36,6 +37,7 @@ __all__ = [
     "reclassify_if_due",
     "repair_waiting",
     "request_folds",
+    "request_profiles",
     "retrain",
     "set_overrides",
     "store_library",

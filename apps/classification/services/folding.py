@@ -53,6 +53,22 @@ def request_folds(application_ids: Iterable[UUID]) -> None:
     )
 
 
+def request_profiles(application_ids: Iterable[UUID]) -> set[UUID]:
+    """See that each application without a profile gets one; returns those that are still awaited.
+
+    In the caller's transaction. Of one that is being measured, or was and waits for its fold, no
+    other run is asked; one that has got its profile meanwhile is not awaited.
+
+    Raises
+    ------
+    ValueError : the cluster has no server to profile on.
+    """
+    locked = {application.id for application in lock_applications(application_ids)}
+    awaited = locked - selectors.current_profile_ids(locked).keys()
+    request_runs(awaited - _awaited(awaited))
+    return awaited
+
+
 def fold_pending(*, limit: int = BATCH) -> int:
     """Draw the profiles that are wanted, oldest wish first; returns how many wishes are done.
 
@@ -103,6 +119,7 @@ def classify(application: Application) -> ProfileRow:
         revision=profile.revision,
         estimator=DEFAULT,
         cells=cells,
+        flags=list(profile.flags),
     )
 
 

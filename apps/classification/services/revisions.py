@@ -2,15 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 from django.db import transaction
 from django.db.models import Max
 
 from apps.classification import selectors
-from apps.classification.core.assemble import Library, model_of
+from apps.classification.core.assemble import POOLS, Library, places_in, pool_model
 from apps.classification.core.cells import Cells, KnownCell, table, training
 from apps.classification.core.estimators import DEFAULT, ESTIMATORS
 from apps.classification.core.evaluate import evaluate, singular_values
@@ -26,7 +26,7 @@ from apps.profiling.services import rank_columns
 
 Rows = Mapping[str, Sequence[KnownCell]]
 Step = Callable[[str], None]
-STEPS = 2 * len(MatrixName)  # of a retraining: each matrix is learnt, then tried out
+STEPS: Final = 1 + 2 * len(POOLS)  # of a retraining
 
 
 class StaleRevisionError(RuntimeError):
@@ -54,13 +54,15 @@ class _Input:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """One matrix ready to be stored."""
+    """One matrix on its way to be stored."""
 
-    name: MatrixName
     columns: tuple[str, ...]
     cells: Cells
     learnt: Matrix
-    evaluation: dict[str, Any]
+    evaluation: dict[str, Any] = field(default_factory=dict)
+
+
+_Matrices = dict[MatrixName, _Made]
 
 
 def store_library(library: Rows, *, platforms: tuple[str, ...]) -> int:
@@ -76,7 +78,9 @@ def store_library(library: Rows, *, platforms: tuple[str, ...]) -> int:
     """
     started = time.perf_counter()
     source = _input(library, {name: columns_of(name, platforms) for name in MatrixName})
-    made = [_made(name, source) for name in MatrixName]
+    made = _laid_out(source)
+    for pool in POOLS:
+        _infer(made, pool)
     return _store(source, made, reason=RevisionReason.LIBRARY, started=started)
 
 
@@ -98,26 +102,38 @@ def retrain(*, reason: RevisionReason, step: Step, operation: Operation | None =
     library = selectors.library_rows()
     every = {name: columns_of(name, library.platforms) for name in MatrixName}
     source = _input(library.rows, {**every, **library.columns})
-    made = []
-    for name in MatrixName:
-        step(f"learning {name.value} from {len(source.rows):,} applications")
-        one = _made(name, source)
-        step(f"hiding cells of {name.value} to see how well it infers them")
-        made.append(_evaluated(one))
+    step(f"laying out {len(source.rows):,} applications")
+    made = _laid_out(source)
+    for pool in POOLS:
+        names = " and ".join(name.value for name in pool)
+        step(f"inferring {names} of {len(source.rows):,} applications")
+        _infer(made, pool)
+        step(f"hiding cells of {names} to see how well they are inferred")
+        _evaluate(made, pool)
     return _store(source, made, reason=reason, started=started, operation=operation)
 
 
 def evaluate_revision(number: int, matrix: MatrixName) -> bool:
-    """Write down how well one matrix of a revision infers hidden cells; once.
+    """Write down how well a matrix of a revision, and those completed with it, infer; once.
 
     False where that was done before, or the revision is gone.
     """
-    rows = MatrixRevision.objects.filter(revision_id=number, matrix=matrix.value, evaluation={})
-    row = rows.first()
-    if row is None:
+    pool = next(pool for pool in POOLS if matrix in pool)
+    rows = MatrixRevision.objects.filter(
+        revision_id=number, matrix__in=[name.value for name in pool], evaluation={}
+    )
+    made = {MatrixName(row.matrix): _read_back(row) for row in rows}
+    if matrix not in made:
         return False
-    learnt = training(matrix, row.rows, row.columns, selectors.cells_in(row))
-    return bool(rows.update(evaluation=_report(learnt)))
+    _evaluate(made, pool)
+    for name, one in made.items():
+        rows.filter(matrix=name.value).update(evaluation=one.evaluation)
+    return True
+
+
+def _read_back(row: MatrixRevision) -> "_Made":
+    name, cells = MatrixName(row.matrix), selectors.cells_in(row)
+    return _Made(tuple(row.columns), cells, training(name, row.rows, row.columns, cells))
 
 
 def _input(library: Rows, columns: Mapping[MatrixName, tuple[str, ...]]) -> _Input:
@@ -128,40 +144,61 @@ def _input(library: Rows, columns: Mapping[MatrixName, tuple[str, ...]]) -> _Inp
     return _Input({**library, **live}, len(library), columns, replaces, newest)
 
 
-def _made(name: MatrixName, source: _Input) -> _Made:
-    columns = source.columns[name]
-    cells = table(name, columns, source.rows.values())
-    learnt = training(name, list(source.rows), columns, cells)
-    if learnt.rows:
-        _infer(cells, learnt)
-    return _Made(name, columns, cells, learnt, {})
+def _laid_out(source: _Input) -> _Matrices:
+    made = {}
+    for name in MatrixName:
+        columns = source.columns[name]
+        cells = table(name, columns, source.rows.values())
+        made[name] = _Made(columns, cells, training(name, list(source.rows), columns, cells))
+    return made
 
 
-def _evaluated(made: _Made) -> _Made:
-    return _Made(made.name, made.columns, made.cells, made.learnt, _report(made.learnt))
+def _told(made: _Matrices, pool: Sequence[MatrixName]) -> tuple[MatrixName, ...]:
+    """Those of a pool of which anything is known to learn from."""
+    return tuple(name for name in pool if name in made and made[name].learnt.known.any())
 
 
-def _report(learnt: Matrix) -> dict[str, Any]:
-    found = evaluate(learnt, ESTIMATORS[DEFAULT])
-    return {"rows": 0} if found is None else found.json
+def _library(made: _Matrices) -> tuple[Library, tuple[str, ...]]:
+    """Return what is learnt, and the platforms."""
+    library = Library(0, {name: one.learnt for name, one in made.items()})
+    platforms = made.get(MatrixName.HETEROGENEITY)
+    return library, platforms.columns if platforms else ()
 
 
-def _infer(cells: Cells, learnt: Matrix) -> None:
+def _infer(made: _Matrices, pool: Sequence[MatrixName]) -> None:
     """Write estimates and intervals into the cells, in one batch all rows that have a cell."""
-    rows = ~np.isnan(cells["value"]).all(axis=1)
-    columns = learnt.known.any(axis=0)
-    place = np.ix_(rows, columns)
-    value, error = cells["value"][place], cells["standard_error"][place]
-    known = ~np.isnan(value)
-    model = model_of(DEFAULT, learnt.name.scale, learnt.values[:, columns])
-    fold = model.fold(np.where(known, value, 1.0), known, error=np.where(known, error, 0.0))
-    for field, found in zip(("estimate", "low", "high"), fold[:3], strict=True):
-        cells[field][place] = found
+    told = _told(made, pool)
+    if not told:
+        return
+    library, platforms = _library(made)
+    value = np.hstack([made[name].cells["value"] for name in told])
+    error = np.hstack([made[name].cells["standard_error"] for name in told])
+    rows = np.flatnonzero(~np.isnan(value).all(axis=1))
+    known = ~np.isnan(value[rows])
+    fold = pool_model(library, told, platforms, DEFAULT).fold(
+        np.where(known, value[rows], 1.0), known, error=np.where(known, error[rows], 0.0)
+    )
+    for name, part in places_in(library, told, platforms).items():
+        cells = made[name].cells
+        cells["estimate"][rows] = fold.value[:, part]
+        cells["low"][rows] = fold.low[:, part]
+        cells["high"][rows] = fold.high[:, part]
+
+
+def _evaluate(made: _Matrices, pool: Sequence[MatrixName]) -> None:
+    """Tell of each matrix how well hidden cells are inferred."""
+    told = _told(made, pool)
+    library, platforms = _library(made)
+    found = evaluate(library, told, ESTIMATORS[DEFAULT], platforms=platforms) if told else {}
+    for name in pool:
+        if name in made:
+            report = found[name].json if name in found else {"rows": 0}
+            made[name].evaluation.update(report)
 
 
 def _store(
     source: _Input,
-    made: Sequence[_Made],
+    made: _Matrices,
     *,
     reason: RevisionReason,
     started: float,
@@ -171,8 +208,7 @@ def _store(
 
     From then on profiling measures first what tells most of the rest, by this revision.
     """
-    learnt = Library(0, {one.name: one.learnt for one in made})
-    order = ranking(learnt, source.columns[MatrixName.HETEROGENEITY])
+    order = ranking(*_library(made))
     with transaction.atomic():
         list(Revision.objects.select_for_update().filter(is_current=True))
         if selectors.current_number() != source.replaces:
@@ -189,7 +225,9 @@ def _store(
             last_measurement=source.last_measurement,
             operation=operation,
         )
-        MatrixRevision.objects.bulk_create(_row(revision, source, one) for one in made)
+        MatrixRevision.objects.bulk_create(
+            _row(revision, source, name, one) for name, one in made.items()
+        )
         rank_columns(order)
         record_events(
             [
@@ -204,10 +242,10 @@ def _store(
     return number
 
 
-def _row(revision: Revision, source: _Input, made: _Made) -> MatrixRevision:
+def _row(revision: Revision, source: _Input, name: MatrixName, made: _Made) -> MatrixRevision:
     return MatrixRevision(
         revision=revision,
-        matrix=made.name.value,
+        matrix=name.value,
         rows=list(source.rows),
         library_rows=source.library_rows,
         columns=list(made.columns),
