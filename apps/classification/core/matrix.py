@@ -143,6 +143,8 @@ def observed(
     of columns that the cluster no longer has are left out.
     """
     weight, total = np.zeros(len(columns)), np.zeros(len(columns))
+    # a mean lies between its values: 100 must not become 100.00000000000001 by rounding
+    low, high = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
     for cell in cells:
         if cell.matrix == name and cell.column in columns:
             at = columns.index(cell.column)
@@ -150,5 +152,7 @@ def observed(
             precision = 1.0 / max(cell.standard_error, 1e-9 * max(abs(cell.value), 1e-9)) ** 2
             weight[at] += precision
             total[at] += precision * cell.value
+            low[at], high[at] = min(low[at], cell.value), max(high[at], cell.value)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return total / weight, np.where(weight > 0, 1.0 / np.sqrt(weight), np.nan)
+        mean = np.minimum(np.maximum(total / weight, low), high)
+        return mean, np.where(weight > 0, 1.0 / np.sqrt(weight), np.nan)

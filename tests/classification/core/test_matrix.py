@@ -52,6 +52,15 @@ def test_cells_exact_by_definition_keep_their_value() -> None:
     assert errors[0] < 1e-8
 
 
+def test_a_score_of_a_hundred_stays_one_whatever_its_error() -> None:
+    errors = np.random.default_rng(1).uniform(0.1, 5.0, 2000)
+    once = [
+        observed(MatrixName.TOLERATED, ("core",), [Cell(MatrixName.TOLERATED, "core", 100.0, e)])
+        for e in errors.tolist()
+    ]
+    assert {float(values[0]) for values, _ in once} == {100.0}
+
+
 def test_cells_of_other_matrices_and_columns_are_left_out() -> None:
     cells = [cell("2", 1.9, matrix=MatrixName.SCALE_OUT), cell("64", 30.0)]
     assert np.isnan(observed(UP, ("1", "2"), cells)[0]).all()
