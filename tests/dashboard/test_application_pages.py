@@ -69,7 +69,7 @@ def test_a_line_says_what_is_known(as_operator: Client) -> None:
     assert "<b>1</b> of <b>1</b> have a profile; no prediction has drifted." in page
     assert 'href="/applications/web/"' in page
     assert "+5.0 %" in page
-    assert "predictions hold" in page
+    assert "no drift" in page
 
 
 def test_jobs_are_counted_running_and_in_all() -> None:

@@ -7,10 +7,11 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from apps.classification.core.cells import KnownCell, SourceCode, table
+from apps.classification.core.cells import KnownCell, SourceCode, blank, table
 from apps.classification.core.cells import Source as CellSource
 from apps.classification.core.matrix import MatrixName, columns_of
 from apps.classification.models import Drift, MatrixRevision, Revision
+from apps.classification.selectors import cells_in
 from apps.dashboard.figures import matrix_heatmap
 from apps.dashboard.selectors import classification as read
 from apps.dashboard.selectors.classification import Asked
@@ -199,14 +200,14 @@ def test_a_page_of_a_matrix_has_its_rows() -> None:
 
 
 def test_a_page_after_the_last_is_the_last() -> None:
-    names = [f"a{i}" for i in range(45)]
+    names = {i: f"a{i}" for i in range(45)}
     shown = read.rows_shown(names, Asked(MatrixName.CAUSED, None, page=9))
     assert (shown.page, shown.pages, shown.places) == (2, 2, (40, 41, 42, 43, 44))
 
 
 def test_rows_are_found_by_a_part_of_their_name() -> None:
     shown = read.rows_shown(
-        ["Web-1", "index", "web-2"], Asked(MatrixName.CAUSED, None, text="WEB")
+        {0: "Web-1", 1: "index", 2: "web-2"}, Asked(MatrixName.CAUSED, None, text="WEB")
     )
     assert (shown.places, shown.matching) == ((0, 2), 2)
 
@@ -217,6 +218,20 @@ def test_a_figure_of_a_large_matrix_stays_small(as_operator: Client) -> None:
 
 
 # ---- data ----
+
+
+def test_rows_that_a_matrix_says_nothing_of_are_left_out() -> None:
+    made = revision(1, rows=5)
+    settings = made.matrices.get(matrix="framework")
+    cells = cells_in(settings).copy()
+    cells[1:4] = blank(3, len(settings.columns))
+    settings.cells = cells.tobytes()
+    settings.save()
+    wanted = Asked(MatrixName.FRAMEWORK, None)
+    data = read.heat(wanted)
+    assert data.rows == ("library-batch-01", "app-0002")
+    assert (data.cells, data.matching) == (2 * len(settings.columns), 2)
+    assert list(read.row_names(wanted).values()) == list(data.rows)
 
 
 def test_cells_carry_their_source_and_rows_their_page() -> None:

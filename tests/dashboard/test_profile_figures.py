@@ -131,7 +131,7 @@ def test_the_fastest_setting_is_told_in_words() -> None:
 
 def test_a_default_that_nothing_beats_says_so() -> None:
     slower = replace(SETTINGS, cells=SETTINGS.cells[:2])
-    assert setting_speed.title(slower).startswith("No setting beats the default, 1 task a core")
+    assert setting_speed.title(slower).startswith("No setting surely beats the default, 1 task")
 
 
 def test_applications_without_settings_say_which_have_some() -> None:

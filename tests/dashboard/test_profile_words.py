@@ -109,6 +109,20 @@ def test_what_does_not_scale_at_all_says_so() -> None:
     assert "Gains little from more servers; 2 keep 30 % of linear" in said
 
 
+def test_a_curve_set_by_hand_from_its_first_point_is_still_told() -> None:
+    low = [replace(c, value=0.2) for c in OUT.cells]
+    said = [fact.sentence for fact in say.facts(cells(scale_out=low), KIND)]
+    assert "Gains little from more servers; 2 keep 20 % of linear" in said
+
+
+def test_how_sure_a_share_is_is_told_as_a_share() -> None:
+    guessed = [replace(c, source=Source.INFERRED) for c in UP.cells]
+    told = {fact.sentence: fact.certainty for fact in say.facts(cells(scale_up=guessed), KIND)}
+    assert told["Scales to 8 units of one server; 16 keep 75 % of linear"] == (
+        "inferred, 90 % sure of 71–79 %"
+    )
+
+
 def neighbour(*drivers: Driver) -> Neighbour:
     return Neighbour("other", 0.8, 1, 0.9, drivers)
 

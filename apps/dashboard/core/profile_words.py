@@ -242,10 +242,10 @@ def facts(cells: Cells, kind: str) -> list[Fact]:
     best = platforms[0].column if platforms else "the highest-end platform"
     rate = cells[MatrixName.BASE_RATE][0]
     picked = [_fact(rate, sentence(rate, kind, best), kind)]
-    picked += _platform_fact(platforms, kind)
-    picked += _scaling(cells[MatrixName.SCALE_UP], "units of one server", kind)
+    picked += _platform_fact(platforms)
+    picked += _scaling(cells[MatrixName.SCALE_UP], "units of one server")
     if kind in SPREADS:
-        picked += _scaling(cells[MatrixName.SCALE_OUT], "servers", kind)
+        picked += _scaling(cells[MatrixName.SCALE_OUT], "servers")
     picked += _setting_fact(cells.get(MatrixName.FRAMEWORK, ()), kind)
     minded = sorted(cells[MatrixName.TOLERATED], key=lambda cell: cell.value)[:2]
     loudest = sorted(cells[MatrixName.CAUSED], key=lambda cell: -cell.value)[:1]
@@ -257,14 +257,22 @@ def _fact(cell: ProfileCell, text: str, kind: str) -> Fact:
     return Fact(text, certainty(cell, kind), cell.source)
 
 
-def _platform_fact(platforms: Sequence[ProfileCell], kind: str) -> list[Fact]:
+def _share_fact(cell: ProfileCell, text: str, *, of: float) -> Fact:
+    """Return a fact about a share, with the interval of the share."""
+    if cell.source is not Source.INFERRED:
+        return _fact(cell, text, "")
+    low, high = (words.percent(end / of, 0) for end in (cell.low, cell.high))
+    return Fact(text, f"inferred, 90 % sure of {low.removesuffix(' %')}–{high}", cell.source)
+
+
+def _platform_fact(platforms: Sequence[ProfileCell]) -> list[Fact]:
     if len(platforms) < 2:
         return []
     ordered = sorted(platforms, key=lambda cell: -cell.value)
     fastest, slowest = ordered[0], ordered[-1]
     share = words.percent(slowest.value / fastest.value, 0)
     text = f"Fastest on {fastest.column}; {slowest.column}, the slowest, reaches {share} of that"
-    return [_fact(slowest, text, kind)]
+    return [_share_fact(slowest, text, of=fastest.value)]
 
 
 def _setting_fact(settings: Sequence[ProfileCell], kind: str) -> list[Fact]:
@@ -276,28 +284,22 @@ def _setting_fact(settings: Sequence[ProfileCell], kind: str) -> list[Fact]:
     return [_fact(best, f"{_ratio(best.value)} × as fast with {setting}", kind)]
 
 
-def _scaling(curve: Sequence[ProfileCell], of: str, kind: str) -> list[Fact]:
-    """How far a curve keeps 80 % of linear, and what its last point gives."""
+def _scaling(curve: Sequence[ProfileCell], of: str) -> list[Fact]:
+    """How far a curve keeps 80 % of linear, and what comes after."""
     if len(curve) < 2:
         return []
-    share = [
-        cell.value / (int(cell.column) if cell.matrix is MatrixName.SCALE_UP else 1)
-        for cell in curve
-    ]
-    good = [cell for cell, s in zip(curve, share, strict=True) if s >= GOOD_SCALING]
-    reach, last = good[-1], curve[-1]
-    if reach is last:
-        return [_fact(last, f"Scales to {last.column} {of}, {_kept(share[-1])}", kind)]
-    after = curve[curve.index(reach) + 1]
-    start = (
-        f"Scales to {reach.column} {of}" if reach.column != "1" else f"Gains little from more {of}"
-    )
-    text = f"{start}; {after.column} keep {words.percent(share[curve.index(after)], 0)}"
-    return [_fact(after, f"{text} of linear", kind)]
-
-
-def _kept(share: float) -> str:
-    return f"keeping {words.percent(share, 0)} of linear"
+    linear = [int(c.column) if c.matrix is MatrixName.SCALE_UP else 1 for c in curve]
+    share = [cell.value / full for cell, full in zip(curve, linear, strict=True)]
+    # one unit is what the others are compared to, whatever somebody set it to
+    end = next((i for i, s in enumerate(share) if i and s < GOOD_SCALING), len(share))
+    reach = curve[end - 1]
+    if end == len(share):
+        kept = words.percent(share[-1], 0)
+        text = f"Scales to {reach.column} {of}, keeping {kept} of linear"
+        return [_share_fact(reach, text, of=linear[-1])]
+    start = f"Scales to {reach.column} {of}" if end > 1 else f"Gains little from more {of}"
+    text = f"{start}; {curve[end].column} keep {words.percent(share[end], 0)} of linear"
+    return [_share_fact(curve[end], text, of=linear[end])]
 
 
 def drift_text(mean_error: float) -> str:

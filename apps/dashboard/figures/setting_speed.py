@@ -10,12 +10,12 @@ from apps.workloads.core.framework import DEFAULT_SETTING, setting_named
 
 
 def title(data: Row) -> str:
-    """Return the fastest setting."""
+    """Return the setting that is surely fastest, if one is."""
     if not data.cells:
         return "Settings not known"
-    best = max(data.cells, key=lambda cell: cell.value)
-    if best.column == DEFAULT_SETTING.label:
-        return f"No setting beats the default, {DEFAULT_SETTING.words}"
+    best = max(data.cells, key=lambda cell: cell.low)
+    if best.low <= 1.0:
+        return f"No setting surely beats the default, {DEFAULT_SETTING.words}"
     return f"{words.trimmed(best.value)} × the default with {setting_named(best.column).words}"
 
 

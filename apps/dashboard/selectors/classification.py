@@ -1,7 +1,7 @@
 """What the Classification page shows: matrices, their revisions, how good they are."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -10,6 +10,7 @@ import numpy as np
 from django.db.models import F, Func, IntegerField, Q, QuerySet
 from django.urls import reverse
 
+from apps.classification.core.cells import Cells
 from apps.classification.core.matrix import MatrixName, Scale
 from apps.classification.models import Drift, MatrixRevision, Revision, RevisionReason
 from apps.classification.selectors import cells_in
@@ -104,20 +105,34 @@ class Rows:
         return self.page + 1
 
 
-def rows_shown(names: Sequence[str], wanted: Asked) -> Rows:
-    """Return the rows of the page asked for, the nearest where there is no such page."""
+def rows_shown(names: Mapping[int, str], wanted: Asked) -> Rows:
+    """Return the rows of the page asked for, the nearest where there is no such page.
+
+    Parameters
+    ----------
+    names : by place in the matrix, of the rows that it tells something of
+    """
     text = wanted.text.lower()
-    matching = [i for i, name in enumerate(names) if text in name.lower()]
+    matching = [i for i, name in names.items() if text in name.lower()]
     pages = max(1, -(-len(matching) // PAGE_ROWS))
     page = min(wanted.page, pages)
     first = (page - 1) * PAGE_ROWS
     return Rows(tuple(matching[first : first + PAGE_ROWS]), len(matching), page, pages)
 
 
-def row_names(wanted: Asked) -> list[str]:
+def row_names(wanted: Asked) -> dict[int, str]:
     """Read the names of the rows of a matrix at a revision; none where there is no revision."""
+    if wanted.matrix is MatrixName.FRAMEWORK:  # only analytics have rows in it
+        stored = stored_matrix(wanted)
+        return {} if stored is None else _told(stored, cells_in(stored))
     names = _at(wanted).values_list("rows", flat=True).first()
-    return list(names or [])
+    return dict(enumerate(names or []))
+
+
+def _told(stored: MatrixRevision, cells: Cells) -> dict[int, str]:
+    """Names by place of the rows of which something is known or inferred."""
+    told = ((cells["samples"] > 0) | ~np.isnan(cells["estimate"])).any(axis=1)
+    return {i: name for i, name in enumerate(stored.rows) if told[i]}
 
 
 def stored_matrix(wanted: Asked) -> MatrixRevision | None:
@@ -136,7 +151,9 @@ def heat(wanted: Asked) -> MatrixHeat:
     stored = stored_matrix(wanted)
     if stored is None:
         return _nothing(wanted.matrix)
-    cells, shown = cells_in(stored), rows_shown(stored.rows, wanted)
+    cells = cells_in(stored)
+    names_told = _told(stored, cells)
+    shown = rows_shown(names_told, wanted)
     places = list(shown.places)
     names = tuple(stored.rows[i] for i in places)
     kinds = dict(Application.objects.filter(name__in=names).values_list("name", "kind"))
@@ -160,7 +177,7 @@ def heat(wanted: Asked) -> MatrixHeat:
         first=(shown.page - 1) * PAGE_ROWS,
         matching=shown.matching,
         known=int((cells["samples"] > 0).sum()),
-        cells=int(cells.size),
+        cells=len(names_told) * len(stored.columns),
         now_s=cluster_now(),
     )
 
