@@ -134,7 +134,12 @@ def facts_if_open(snapshot: Snapshot, platforms: tuple[str, ...]) -> ClusterFact
 def request_of(
     ask: Ask, profile: Profile, sized: Sized, topology: Topology, *, measure_rank: bool = False
 ) -> Request:
-    """Ask a policy for the units of a sized job."""
+    """Ask a policy for the units of a sized job.
+
+    What it tolerates is counted on at the pessimistic end of its interval, as sizing counts on
+    speeds: a tolerance that is only inferred, and believed too high, costs the job and nobody
+    notices before it runs (docs/policies.md, ``./dev bench caution``).
+    """
     allowed = sized.platforms
     if allowed is None and not set(topology.platform_name) <= set(profile.platforms):
         allowed = frozenset(profile.platforms)
@@ -143,7 +148,7 @@ def request_of(
         job=ask.job,
         units=sized.units,
         caused=profile.caused,
-        tolerated=profile.tolerated,
+        tolerated=profile.tolerated_low,
         platform_speed=_speeds(profile, topology),
         unit_memory_bytes=ask.unit_memory_bytes,
         unit_network_bps=ask.unit_network_bps,

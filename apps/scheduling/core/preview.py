@@ -177,7 +177,7 @@ def _impersonal(ask: Ask) -> Ask:
 
 def _view(profile: Profile, board: Board) -> _View:
     topology = board.snapshot.topology
-    request = Request("preview", 1, profile.caused, profile.tolerated)
+    request = Request("preview", 1, profile.caused, profile.tolerated_low)
     # all free units of a server are alike to the policy, so one of each is looked at
     scores = tarcil(board, request, topology.server_first_unit.astype(np.int64), 0)
     return _View(
@@ -230,7 +230,7 @@ def _stand(holding: Holding, before: Profile, after: Profile, snapshot: Snapshot
     for profile, own in ((before, holding.caused), (after, after.caused)):
         others = np.maximum(strangers + (holding.units - 1) * own, 0.0)
         units = snapshot.topology.server_units[holding.server, None]
-        headroom = profile.tolerated - encoding.pressure(others[None, :], units)[0]
+        headroom = profile.tolerated_low - encoding.pressure(others[None, :], units)[0]
         least.append(float(headroom.min()))
         source = SOURCES[int(headroom.argmin())]
     return Stand(holding.server, least[0], least[1], source)

@@ -135,7 +135,7 @@ def test_a_request_says_what_the_job_asks_for() -> None:
         constraints=where, gang=False, unit_memory_bytes=1.0, unit_network_bps=2.0,
         unit_storage_bytes=3.0,
     )  # fmt: skip
-    belief = profile(speeds=(1.0, 0.5))
+    belief = replace(profile(speeds=(1.0, 0.5)), tolerated_low=np.full(10, 35.0))
     request = request_of(asked, belief, SIZE, CLUSTER, measure_rank=True)
     assert (request.job, request.units, request.gang) == ("j", 3, False)
     assert (request.unit_memory_bytes, request.unit_network_bps) == (1.0, 2.0)
@@ -143,7 +143,7 @@ def test_a_request_says_what_the_job_asks_for() -> None:
     assert (request.labels, request.platforms) == (frozenset({"zone=1"}), None)
     assert (request.locality, request.spread) == (None, Within.RACK)
     assert request.caused.tolist() == belief.caused.tolist()
-    assert request.tolerated.tolist() == belief.tolerated.tolist()
+    assert request.tolerated.tolist() == [35.0] * 10  # of its interval the pessimistic end
     assert request.platform_speed is not None
     assert request.platform_speed.tolist() == [1.0, 0.5]
 

@@ -41,7 +41,8 @@ def previewed(
 
 
 def tolerating(points: float, **values: Any) -> Profile:
-    return replace(profile(**values), tolerated=np.full(N_SOURCES, points))
+    scores = np.full(N_SOURCES, points)
+    return replace(profile(**values), tolerated=scores, tolerated_low=scores)
 
 
 def noisy(*sums: float) -> Snapshot:
@@ -135,7 +136,7 @@ def test_a_running_job_is_held_against_its_neighbours() -> None:
 def test_the_tightest_source_is_named() -> None:
     tolerated = np.full(N_SOURCES, 60.0)
     tolerated[3] = 5.0
-    after = replace(profile(), tolerated=tolerated)
+    after = replace(profile(), tolerated=tolerated, tolerated_low=tolerated)
     (stand,) = previewed(after, Holding(0, 1, FLAT), snapshot=noisy(170.0, 0, 0, 0)).stands
     assert stand.source == SOURCES[3]
     assert stand.after == pytest.approx(5.0 - 10.0)
