@@ -27,6 +27,7 @@ from apps.scheduling.core.registry import make
 from apps.scheduling.core.sizing import ClusterFacts, Sized
 from apps.testbed.core.offline import Arrival, Offline, Settings, parts_of
 from apps.testbed.core.worlds import World
+from apps.workloads.core.framework import setting_named
 from apps.workloads.core.spec import Constraints
 from apps.workloads.core.targets import CompletionTime
 
@@ -103,11 +104,12 @@ def parts(world: World, units: Shorts) -> tuple[Part, ...]:
 
 
 class _Job(NamedTuple):
-    """Whose it is, the seconds promised, and its input."""
+    """Whose it is, the seconds promised, its input, and the framework setting it runs with."""
 
     who: int
     seconds: float
     input_bytes: float
+    setting: str
 
 
 class Loop:
@@ -165,9 +167,10 @@ class Loop:
             if not isinstance(sized, Sized):
                 self._infeasible += 1
                 continue
-            self._jobs.append(_Job(who, seconds, ask.input_bytes))
+            self._jobs.append(_Job(who, seconds, ask.input_bytes, sized.setting))
             request = request_of(ask, student.profile, sized, self._world.topology)
-            yield Arrival(at_s, request, student.truth, work_s)
+            speed = _speed(student.truth, sized.setting)
+            yield Arrival(at_s, request, student.truth, work_s / speed)
 
     def _learn(self, now_s: float, known: set[int]) -> None:
         """Watch the jobs that ended since the last look."""
@@ -183,7 +186,15 @@ class Loop:
             record, job = report.jobs[n], self._jobs[n]
             rate = job.input_bytes / (record.ended_s - record.started_s)
             held = parts(self._world, where[record.job])
-            self._students[job.who].watch(Observation(record.job, held, BYTES, rate, 0.01))
+            seen = Observation(record.job, held, BYTES, rate, 0.01, setting=job.setting)
+            self._students[job.who].watch(seen)
+
+
+def _speed(truth: Truth, setting: str) -> float:
+    """Return how much faster the job really runs for its framework setting."""
+    if not setting or truth.framework is None:
+        return 1.0
+    return truth.framework.speed(setting_named(setting))
 
 
 def _facts(world: World) -> ClusterFacts:

@@ -427,6 +427,16 @@ def test_a_running_job_is_held_against_the_servers_it_is_on(
     assert server["tightest"] == "tlb"
 
 
+def test_a_running_job_is_sized_as_of_when_it_was_placed(
+    power: APIClient, believed: Application
+) -> None:
+    factories.cluster(seen_cluster_s=7200.0)
+    running()
+    (one,) = previewed(power, SLOWER)["jobs"]
+    # 30 GB at 100 MB/s, 90 % of it counted on, 5 s after submission
+    assert one["predicted"]["before"]["value"] == pytest.approx(5.0 + 30e9 / 0.9e8, rel=0.02)
+
+
 def test_a_promise_that_becomes_impossible_says_what_would_help(
     power: APIClient, believed: Application
 ) -> None:

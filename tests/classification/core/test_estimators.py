@@ -81,7 +81,7 @@ def test_the_order_of_the_columns_does_not_matter(estimator: Estimator) -> None:
     plain = np.array(fold(estimator, NEW[:5], [0, 3]))
     model = estimator.fit(LIBRARY[:, order], scale=Scale.LOG)
     other = np.array(model.fold(NEW[:5][:, order], masks(5, [0, 3])[:, order]))
-    # weights have seven digits
+    # components are kept in seven digits
     assert other == pytest.approx(plain[:, :, order], rel=1e-6)
 
 

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from apps.classification.core.estimators.kernels import NEGLIGIBLE
+from apps.classification.core.estimators.kernels import (
+    NEGLIGIBLE,
+    gaussian_shares,
+    student_shares,
+)
 from apps.classification.core.estimators.mixture import Component, Layout, blend, each
 from apps.classification.core.estimators.protocol import Spread, Told
 from apps.inventory.core.snapshot import Floats, Ints
@@ -80,6 +84,27 @@ def test_a_blend_is_the_mixture_of_its_members(known: list[int]) -> None:
     variance = np.einsum("m,mqj->qj", SHARE, variances + (means - centre) ** 2)
     assert mean == pytest.approx(centre, abs=0.01)
     assert deviation == pytest.approx(np.sqrt(variance), abs=0.01)
+
+
+DISTANCES = np.linspace(7.0, 60.0, 40).astype(np.float32)
+EQUAL = np.full(40, 0.025, np.float32)
+
+
+def test_the_quick_exponential_has_four_digits() -> None:
+    share = np.empty(40, np.float32)
+    total = gaussian_shares(DISTANCES.copy(), EQUAL, share)
+    expected = 0.025 * np.exp(-0.5 * (DISTANCES.astype(np.float64) - 7.0))
+    assert share == pytest.approx(expected, rel=1e-4)
+    assert total == pytest.approx(expected.sum(), rel=1e-4)
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 5, 13])
+def test_the_quick_power_has_five_digits(k: int) -> None:
+    share = np.empty(40, np.float32)
+    total = student_shares(DISTANCES.copy(), EQUAL, 4.0, k, share)
+    expected = 0.025 * (11.0 / (4.0 + DISTANCES.astype(np.float64))) ** (0.5 * (4 + k))
+    assert share == pytest.approx(expected, rel=1e-5)
+    assert total == pytest.approx(expected.sum(), rel=1e-5)
 
 
 def test_nothing_is_left_out_of_few_heavy_components() -> None:

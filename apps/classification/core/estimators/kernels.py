@@ -4,7 +4,7 @@ Numba costs a second and 100 MB: `mixture` and `factors` import this module when
 asked. `tests/classification/core/test_mixture.py` holds the mixture to the plain formula.
 
 n components, m columns, k known cells, q rows, M members. Centres are 32-bit: they lie near 0,
-and a weight needs no more than seven digits; what depends on the new row alone is 64-bit.
+and a weight needs no more digits; what depends on the new row alone is 64-bit.
 """
 
 from typing import Any, Final
@@ -97,9 +97,9 @@ def _one(layout, member, at, z, noise, room, mean, variance):  # type: ignore[no
     _whiten(bent, scale, lift, at, noise, factors[0], white)
     _distances(layout.columns[where], origin, squeeze, at, z, white, squared, scratch)
     if np.isinf(tail):
-        total = _gaussian_shares(squared, layout.weight[where], share)
+        total = gaussian_shares(squared, layout.weight[where], share)
     else:
-        total = _student_shares(squared, layout.weight[where], tail, k, share)
+        total = student_shares(squared, layout.weight[where], tail, k, share)
     count = _weighty(share, np.float32(NEGLIGIBLE * total / share.size), picked)
     _gain(bent, scale, lift, at, white, gain, variance)
     for j in range(m):
@@ -202,14 +202,14 @@ def _distances(columns, origin, squeeze, at, z, white, squared, scratch):  # typ
 
 
 @_loose
-def _gaussian_shares(squared, weight, share):  # type: ignore[no-untyped-def]
+def gaussian_shares(squared, weight, share):  # type: ignore[no-untyped-def]
     """Weights of the components and their sum; the nearest is the unit: nothing underflows."""
     nearest = squared[0]
     for r in range(squared.size):
         nearest = min(nearest, squared[r])
     total = np.float32(0.0)
     for r in range(squared.size):
-        # e^y = (e^(y / 1024))^1024: seven digits, and the compiler can take sixteen at a time
+        # e^y = (e^(y / 1024))^1024: four digits, and the compiler can take sixteen at a time
         y = max((squared[r] - nearest) * _STEP, _LEAST)
         power = _ONE + y * (_ONE + y * (_HALF + y * (_SIXTH + y * _FOURTH)))
         power *= power
@@ -228,8 +228,8 @@ def _gaussian_shares(squared, weight, share):  # type: ignore[no-untyped-def]
 
 
 @_loose
-def _student_shares(squared, weight, tail, k, share):  # type: ignore[no-untyped-def]
-    """As `_gaussian_shares`; whole powers of a square root: a general power costs five times."""
+def student_shares(squared, weight, tail, k, share):  # type: ignore[no-untyped-def]
+    """As `gaussian_shares`; whole powers of a square root: a general power costs five times."""
     nearest = squared[0]
     for r in range(squared.size):
         nearest = min(nearest, squared[r])
