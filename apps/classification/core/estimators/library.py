@@ -1,6 +1,7 @@
 """What is learnt from: the rows of a library, checked, in comparison space, without gaps."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -22,20 +23,23 @@ LARGEST_LIBRARY: Final = 5000
 DIGITS: Final = 9  # of a sum, that do not hang on the order of its terms
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Library:
-    """Rows in an order that depends on their cells only.
-
-    Attributes
-    ----------
-    rows : what learners learn from
-    columns : (m,) all columns, in an order that depends on their cells only
-    seen : what known cells are compared with
-    """
+    """Rows in an order that depends on their cells only."""
 
     rows: Rows
-    columns: Ints
-    seen: Seen
+
+    @cached_property
+    def columns(self) -> Ints:
+        """(m,) all columns, in an order that depends on their cells only."""
+        return _order(self.rows.z, axis=0)
+
+    @cached_property
+    def seen(self) -> Seen:
+        """What known cells are compared with."""
+        z = self.rows.z
+        repeats = ((z[1:] == z[:-1]) | ~self.rows.known[1:]).all(axis=1)
+        return Seen(z.min(axis=0), z.max(axis=0), len(z) - int(repeats.sum()))
 
 
 def prepared(
@@ -62,17 +66,19 @@ def prepared(
     of_row = np.arange(len(library)) if groups is None else np.asarray(groups)
     if of_row.shape != (len(library),):
         raise ValueError(f"groups must name {len(library)} applications, got {of_row.shape}")
-    z, known, of_row = forward(library[kept], scale), known[kept], of_row[kept]
-    rows = _thinned(known, _order(np.where(known, z, 0.0), axis=1), rng)
+    if not kept.all():
+        library, known, of_row = library[kept], known[kept], of_row[kept]
+    z = forward(library, scale)
+    rows = _thinned(known, _order(z if known.all() else np.where(known, z, 0.0), axis=1), rng)
     z, known = z[rows], known[rows]
-    _, first, index = np.unique(of_row[rows], return_index=True, return_inverse=True)
-    # one application only: hold out its rows instead
-    names = first[index] if first.size > 1 else np.arange(len(z))
-    full = rows_of(z, known, names)
-    distinct = 1 + int(((z[1:] != z[:-1]) & known[1:]).any(axis=1).sum())
-    return Library(
-        full, _order(full.z, axis=0), Seen(full.z.min(axis=0), full.z.max(axis=0), distinct)
-    )
+    names = np.arange(len(z)) if groups is None else _numbered(of_row[rows])
+    return Library(rows_of(z, known, names))
+
+
+def _numbered(groups: Ints) -> Ints:
+    """Each application by its first row; of one application only, every row by itself."""
+    _, first, index = np.unique(groups, return_index=True, return_inverse=True)
+    return first[index] if first.size > 1 else np.arange(groups.size)
 
 
 def _thinned(known: Bools, rows: Ints, rng: np.random.Generator) -> Ints:
@@ -85,5 +91,8 @@ def _thinned(known: Bools, rows: Ints, rng: np.random.Generator) -> Ints:
 def _order(z: Floats, axis: int) -> Ints:
     """Order along an axis, by what does not hang on the order along the other."""
     sums = np.round(z.sum(axis=axis), DIGITS)
+    order = np.argsort(sums, kind="stable")
+    if (np.diff(sums[order]) > 0).all():
+        return order
     squares = np.round(np.einsum("ij,ij->i" if axis else "ij,ij->j", z, z), DIGITS)
     return np.lexsort((squares, sums))
