@@ -111,11 +111,16 @@ def request_runs(application_ids: Iterable[UUID]) -> int:
 
 
 def request_run(
-    application_id: UUID, *, requested_by: UUID | None = None, reason: str = ""
+    application_id: UUID,
+    *,
+    requested_by: UUID | None = None,
+    reason: str = "",
+    thorough: bool = False,
 ) -> ProfilingRun:
     """Ask for a run of one application, known or not.
 
-    What it measures is added to what is known; the present profile stays in force until then.
+    What it measures is added to what is known; the present profile stays in force until then. A
+    ``thorough`` one takes the time to measure every source.
 
     Raises
     ------
@@ -128,7 +133,7 @@ def request_run(
                 f"{application.name} is being profiled already: run {other.pk} is {other.state}."
             )
         try:
-            (run,) = _ask([application], reason=reason, by=requested_by)
+            (run,) = _ask([application], reason=reason, by=requested_by, thorough=thorough)
         except ValueError as error:
             raise ConflictError(f"{application.name} cannot be profiled now: {error}.") from error
         if run.operation is not None:
@@ -137,12 +142,15 @@ def request_run(
 
 
 def _ask(
-    applications: Sequence[Application], *, reason: str, by: UUID | None
+    applications: Sequence[Application], *, reason: str, by: UUID | None, thorough: bool = False
 ) -> list[ProfilingRun]:
     if not applications:
         return []
     shapes, order, now_s = selectors.platform_shapes(), selectors.ranking(), cluster_now()
-    runs = [_new_run(application, shapes, order, now_s) for application in applications]
+    runs = [
+        _new_run(application, shapes, order, now_s, thorough=thorough)
+        for application in applications
+    ]
     for run in runs:
         run.reason = reason
         run.operation = _new_operation(run, by)
@@ -151,12 +159,18 @@ def _ask(
 
 
 def _new_run(
-    application: Application, shapes: Sequence[PlatformShape], order: Order, now_s: float
+    application: Application,
+    shapes: Sequence[PlatformShape],
+    order: Order,
+    now_s: float,
+    *,
+    thorough: bool,
 ) -> ProfilingRun:
     run = ProfilingRun(application=application, requested_s=now_s)
     # the run's own id is its entropy: another run of the same application draws other columns
     run.seed = run.id.int & (1 << 62) - 1
-    run.plan = plan(application.kind, shapes, np.random.default_rng(run.seed), order=order)
+    rng = np.random.default_rng(run.seed)
+    run.plan = plan(application.kind, shapes, rng, order=order, thorough=thorough)
     return run
 
 

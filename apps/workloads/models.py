@@ -139,6 +139,10 @@ class Job(models.Model):
             models.Index(fields=["state", "-created_at", "-id"], name="job_by_state"),
             models.Index(fields=["project", "-created_at", "-id"], name="job_by_project"),
             models.Index(fields=["application", "-created_at", "-id"], name="job_by_application"),
+            # feedback: jobs that ended lately
+            models.Index(
+                fields=["finished_at"], name="job_succeeded", condition=Q(state="succeeded")
+            ),
         )
 
     def __str__(self) -> str:

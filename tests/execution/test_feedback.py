@@ -18,6 +18,7 @@ from apps.classification.selectors.known import profiled_cells_of
 from apps.classification.services import set_overrides
 from apps.classification.services.feedback import Achieved, record_achieved
 from apps.classification.services.overrides import NewOverride
+from apps.common.core.interference import SOURCES
 from apps.execution import feedback
 from apps.execution.core.telemetry import EVERY_S
 from apps.execution.feedback import give_feedback
@@ -343,6 +344,27 @@ def test_a_profiling_run_that_failed_is_asked_again_after_a_while(world: World) 
     world.ran(0.5, on=0)
     give_feedback()
     assert ProfilingRun.objects.filter(reason=REASON).count() == 2
+
+
+def test_an_application_that_drifts_again_waits_longer_each_time(world: World) -> None:
+    drifted(world)
+    later(60.0)
+    measured(world.about)
+    later(100.0)
+    assert drifted(world).flagged_s is not None
+    assert ProfilingRun.objects.filter(reason=REASON).count() == 1
+    learnt = Measurement.objects.filter(source="telemetry").count()
+    assert learnt > 0
+    later(4000.0)
+    world.ran(0.5, on=0)
+    give_feedback()
+    assert ProfilingRun.objects.filter(reason=REASON).count() == 2
+
+
+def test_what_drifted_is_measured_thoroughly(world: World) -> None:
+    drifted(world)
+    run = ProfilingRun.objects.get(reason=REASON)
+    assert sorted(run.plan["runs"][0]["sources"]) == sorted(SOURCES)
 
 
 @pytest.mark.django_db(transaction=True)

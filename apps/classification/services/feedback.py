@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 from typing import Final
 from uuid import UUID
@@ -43,14 +44,18 @@ from apps.classification.services.folding import request_folds
 from apps.common.core.errors import ConflictError
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import NewEvent, record_events
-from apps.profiling.models import Measurement, ProfilingRun, RunState
+from apps.profiling.models import OPEN_STATES, Measurement, ProfilingRun, RunState
 from apps.profiling.services import lock_applications, request_run
 from apps.workloads.models import Application
 
 logger = logging.getLogger(__name__)
 
 REMEMBERED: Final = 64  # newest observations of an application that count
-RETRY_S: Final = 3600.0  # cluster seconds after which a profiling run that failed is asked again
+# Cluster seconds after which a profiling run that failed is asked again, and one that did not
+# help: an application whose own phases differ, or that its neighbours hurt, drifts again whatever
+# is measured of it. So the second run waits this long, then twice, four times ..., a day at most.
+RETRY_S: Final = 3600.0
+LONGEST_S: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +114,8 @@ def learn(application_id: UUID, seen: Sequence[Observation]) -> bool:
     """Draw the conclusions from all observations of an application that count.
 
     Its drift is told, and its cells are written as measurements of telemetry where they taught
-    something worth a new profile, which is then asked for; not while it has drifted, as then it
-    is measured anew. Returns whether a new profile was asked for.
+    something worth a new profile, which is then asked for; not while it is measured anew, because
+    it has drifted. Returns whether a new profile was asked for.
 
     Parameters
     ----------
@@ -122,12 +127,23 @@ def learn(application_id: UUID, seen: Sequence[Observation]) -> bool:
     with transaction.atomic():
         (application,) = lock_applications([application_id])
         drift, has_drifted = _keep_sums(application, sums)
-        told = [] if drift.flagged_s is not None else _tell(application, before, followed)
+        anew = (
+            _Anew.NO if drift.flagged_s is None else _measured_anew(application, drift.flagged_s)
+        )
+        told = [] if anew is not _Anew.NO else _tell(application, before, followed)
         if has_drifted:
             record_events([_drifted(application, sums)])
-    if drift.flagged_s is not None:
-        _measure_anew(application, drift.flagged_s)
+    if anew is _Anew.ASK:
+        _measure_anew(application)
     return bool(told)
+
+
+class _Anew(Enum):
+    """Whether an application is measured anew; where it is not, it is learnt of."""
+
+    NO = 0
+    ASK = 1
+    OPEN = 2
 
 
 def _profiled(application_id: UUID) -> Belief:
@@ -203,17 +219,27 @@ def _drifted(application: Application, sums: Sums) -> NewEvent:
     )
 
 
-def _measure_anew(application: Application, flagged_s: float) -> None:
-    """See that an application that drifted is profiled again; the old profile stays meanwhile."""
+def _measured_anew(application: Application, flagged_s: float | None) -> _Anew:
+    """Whether an application that has drifted is profiled again, or is to be now."""
+    if flagged_s is None:
+        return _Anew.NO
     runs = ProfilingRun.objects.filter(application=application, reason=REASON)
-    last = runs.filter(requested_s__gte=flagged_s).order_by("requested_s").last()
-    if last is not None and (
-        last.state not in {RunState.FAILED, RunState.CANCELLED}
-        or cluster_now() - last.requested_s < RETRY_S
-    ):
-        return
+    asked = list(runs.order_by("requested_s").values_list("requested_s", "state"))
+    if not asked:
+        return _Anew.ASK
+    last_s, state = asked[-1]
+    if state in OPEN_STATES:
+        return _Anew.OPEN
+    failed = state in {RunState.FAILED, RunState.CANCELLED}
+    wait_s = RETRY_S if failed else min(RETRY_S * 2.0 ** (len(asked) - 1), LONGEST_S)
+    is_due = (failed or last_s < flagged_s) and cluster_now() - last_s >= wait_s
+    return _Anew.ASK if is_due else _Anew.NO
+
+
+def _measure_anew(application: Application) -> None:
+    """See that it is profiled again, every source of it; the old profile stays meanwhile."""
     try:
-        request_run(application.id, reason=REASON)
+        request_run(application.id, reason=REASON, thorough=True)
     except ConflictError as error:
-        # measured for another reason just now, or no server is there: the next look asks again
+        # being measured already, or no server is there: the next look asks again
         logger.info("%s drifted and waits: %s", application.name, error)

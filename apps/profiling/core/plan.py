@@ -29,6 +29,8 @@ SOURCE_S: Final = 11.0  # of both ramps of one source: rather more than on avera
 BUDGET_S: Final = MappingProxyType(
     {"latency_critical": 90.0, "analytics": 60.0, "single_node": 60.0, "batch": 45.0}
 )
+# of a run that must find out what was wrong before: time for all ten sources
+THOROUGH_S: Final = RUN_S + SOURCE_S * len(SOURCES)
 
 Ranking = Mapping[str, Sequence[str]]
 
@@ -48,6 +50,7 @@ def plan(
     rng: np.random.Generator,
     *,
     order: Ranking | None = None,
+    thorough: bool = False,
 ) -> dict[str, Any]:
     """Choose the runs of one application.
 
@@ -58,6 +61,8 @@ def plan(
     order : columns of "scale_up", "scale_out", "heterogeneity", "framework" and "tolerated", the
         most informative first; what it leaves out comes after, at random, as everything without it
         (the papers). A source is always measured for both its matrices.
+
+    thorough : with a budget that leaves no source to be inferred, whatever the kind
 
     Returns
     -------
@@ -77,7 +82,7 @@ def plan(
     if not platforms:
         raise ValueError("an application can only be profiled on a cluster that has servers")
     best, others = platforms[0], platforms[1:]
-    budget_s, draw = BUDGET_S[kind], _Draw(order or {}, rng)
+    budget_s, draw = THOROUGH_S if thorough else BUDGET_S[kind], _Draw(order or {}, rng)
     sources = draw.ranked("tolerated", SOURCES)
     fitting = max(LEAST_SOURCES, int((budget_s - RUN_S) // SOURCE_S))
     runs = [_run(0, best, sources=sources[:fitting], spare=sources[fitting:])]

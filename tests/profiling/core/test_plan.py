@@ -14,7 +14,13 @@ from apps.emulation.core.microbenchmarks import SAMPLE_S
 from apps.emulation.core.platforms import catalogue
 from apps.emulation.core.probe import ProbeRun, probe
 from apps.inventory.core.demo import PLATFORMS, platform_counts
-from apps.profiling.core.plan import BUDGET_S, PlatformShape, plan, takes_another_source
+from apps.profiling.core.plan import (
+    BUDGET_S,
+    THOROUGH_S,
+    PlatformShape,
+    plan,
+    takes_another_source,
+)
 from apps.profiling.core.ramp import MAX_SAMPLES
 from apps.workloads.core.framework import DEFAULT_SETTING
 
@@ -226,3 +232,11 @@ def test_settings_are_tried_in_the_order_given() -> None:
 def test_other_kinds_have_nothing_to_set(kind: str) -> None:
     found = plan(kind, shapes(), np.random.default_rng(0))
     assert not any("setting" in run for run in found["runs"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_thorough_plan_leaves_no_source_to_be_inferred(kind: str) -> None:
+    found = plan(kind, shapes(), np.random.default_rng(1), thorough=True)
+    assert sorted(found["runs"][0]["sources"]) == sorted(SOURCES)
+    assert found["runs"][0]["spare"] == []
+    assert found["expected_s"] <= found["budget_s"] == THOROUGH_S
