@@ -70,6 +70,8 @@ def test_inferred_cells_are_hatched_and_overrides_have_a_diamond() -> None:
     assert [trace.type for trace in figure.data] == ["heatmap", "scatter", "scatter", "scatter"]
     _, hatch, gap, by_hand = figure.data
     assert hatch.fillpattern.fgcolor == theme.faded(theme.GROUND, 0.62)
+    assert [x for x in hatch.x if x is not None][::5] == [-0.5, 1.5]
+    assert {y for y in hatch.y if y is not None} == {1.54, 2.46}
     assert (min(x for x in gap.x if x is not None), gap.y[0]) == (1.5, 1.54)
     assert (list(by_hand.x), list(by_hand.y)) == ([1], [2])
 
@@ -124,6 +126,8 @@ def test_base_rates_are_coloured_relative_to_their_kind() -> None:
     )
     z = matrix_heatmap.figure(rates).data[0].z
     assert z[:, 0].tolist() == [-1.0, 1.0, 0.0]
+    apart = replace(rates, kinds=("batch", "analytics", "latency_critical"))
+    assert not matrix_heatmap.figure(apart).data[0].z.any()
 
 
 def test_rows_lead_to_their_application() -> None:

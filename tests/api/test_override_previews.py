@@ -1,0 +1,275 @@
+"""What corrections by hand would change, told without setting them."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import User
+from apps.accounts.selectors import principal_by_user
+from apps.classification.core.matrix import MatrixName
+from apps.classification.models import Override, PendingFold, Profile
+from apps.classification.services import NewOverride, fold_pending, request_folds
+from apps.common.core.interference import SOURCES
+from apps.inventory.models import Server
+from apps.operations.models import Event, IdempotencyKey
+from apps.scheduling.selectors import ClusterCopy
+from apps.scheduling.services import preview_overrides
+from apps.workloads.models import Application, Job
+from tests import factories
+from tests.api.cluster import build_cluster
+from tests.api.conftest import Speak
+
+URL = "/api/v1/applications/sort/overrides/"
+PREVIEW = f"{URL}preview/"
+CELL: dict[str, Any] = {"matrix": "tolerated", "column": "l1i", "value": 20.0}
+BODY: dict[str, Any] = {"cells": [CELL], "reason": "measured on the bench"}
+SLOWER: dict[str, Any] = {"matrix": "base_rate", "column": "bytes", "value": 2e7}
+
+
+@pytest.fixture
+def sort(db: None) -> Application:
+    """An application that was profiled, on a cluster of A (4 cores) and B (2 cores)."""
+    build_cluster()
+    factories.library(("A", "B"))
+    about = factories.application("sort", kind="analytics")
+    factories.profile(about, platforms=("A", "B"))
+    return about
+
+
+@pytest.fixture
+def power(operator: User, as_user: Speak) -> APIClient:
+    """An operator's client."""
+    return as_user(operator)
+
+
+@pytest.fixture
+def believed(sort: Application, monkeypatch: pytest.MonkeyPatch) -> Application:
+    """The application, its profile drawn from one measurement: 100 MB/s of a unit."""
+    monkeypatch.setattr("apps.scheduling.services.check._COPY", ClusterCopy())
+    for column in ("metric", "bytes"):
+        factories.measurement(
+            sort, matrix="base_rate", column=column, value=1e8, standard_error=1e5
+        )
+    request_folds([sort.pk])
+    fold_pending()
+    return sort
+
+
+def previewed(api: APIClient, *cells: dict[str, Any]) -> dict[str, Any]:
+    response = api.post(PREVIEW, {"cells": list(cells), "reason": "what if"})
+    assert response.status_code == 200, response.content
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def waiting(name: str = "w", **values: Any) -> Job:
+    """A job of 30 GB due in 600 s, submitted just now."""
+    chosen = {"application": Application.objects.get(name="sort"), "input_bytes": 30 * 10**9}
+    return factories.job(name, submitted_s=0.0, tasks_total=64, **{**chosen, **values})
+
+
+def running(name: str = "r", *, cores: int = 1, **values: Any) -> Job:
+    """The same at work on srv-1."""
+    job = waiting(name, state="running", placed_s=5.0, units=cores, **values)
+    factories.allocation(job, Server.objects.get(name="srv-1"), cores=cores)
+    return job
+
+
+def test_a_preview_tells_which_jobs_need_another_size(
+    power: APIClient, believed: Application
+) -> None:
+    job = waiting()
+    found = previewed(power, SLOWER)
+    assert (found["dry_run"], found["application"], found["profile"]) == (True, "sort", 2)
+    assert found["revision"] == {"before": 1, "after": 1}
+    assert (found["examined"], found["total"], found["changed"]) == (1, 1, 1)
+    (one,) = found["jobs"]
+    assert (one["id"], one["name"], one["state"]) == (str(job.pk), "w", "queued")
+    assert one["units"]["after"] > one["units"]["before"]
+    assert (one["units_held"], one["servers"], one["unit"]) == (None, [], "seconds")
+    assert one["feasible"] == {"before": True, "after": True}
+    predicted = one["predicted"]["before"]
+    assert predicted["low"] < predicted["value"] < predicted["high"] <= 600.0
+
+
+def test_a_preview_tells_which_cells_change(power: APIClient, believed: Application) -> None:
+    found = previewed(power, SLOWER)
+    cells = {(cell["matrix"], cell["column"]): cell for cell in found["cells"]}
+    changed = cells["base_rate", "bytes"]
+    assert changed["unit"] == "bytes/s"
+    assert changed["before"]["source"] == "measured"
+    assert changed["after"]["source"] == "override"
+    assert changed["before"]["value"] == pytest.approx(1e8, rel=0.01)
+    assert changed["after"]["value"] == pytest.approx(2e7, rel=0.01)
+    assert {matrix for matrix, _ in cells} == {"base_rate"}
+
+
+def test_a_preview_tells_what_then_happens(power: APIClient, believed: Application) -> None:
+    waiting()
+    (one,) = previewed(power, SLOWER)["jobs"]
+    power.post(URL, {"cells": [SLOWER], "reason": "so it is"})
+    fold_pending()
+    after = previewed(power, {**SLOWER, "value": 1e8})
+    assert after["jobs"][0]["units"]["before"] == one["units"]["after"]
+    assert after["jobs"][0]["predicted"]["before"] == one["predicted"]["after"]
+    assert previewed(power, SLOWER)["jobs"] == []
+    assert previewed(power, SLOWER)["cells"] == []
+
+
+def test_a_preview_writes_nothing(power: APIClient, believed: Application) -> None:
+    waiting()
+    running()
+    models = (Override, PendingFold, Profile, Event, Job, IdempotencyKey)
+    before = [list(model.objects.values()) for model in models]
+    previewed(power, SLOWER)
+    assert [list(model.objects.values()) for model in models] == before
+
+
+def test_a_running_job_is_held_against_the_servers_it_is_on(
+    power: APIClient, believed: Application
+) -> None:
+    other = factories.job("loud")
+    job = running()
+    factories.allocation(
+        other, Server.objects.get(name="srv-1"), cores=3, caused=[40.0] * len(SOURCES)
+    )
+    cells = [{"matrix": "tolerated", "column": name, "value": 90.0} for name in SOURCES]
+    power.post(URL, {"cells": cells, "reason": "hardy"})
+    fold_pending()
+    (one,) = previewed(power, {"matrix": "tolerated", "column": "tlb", "value": 30.0})["jobs"]
+    assert (one["id"], one["units_held"], one["good_servers"]) == (str(job.pk), 1, None)
+    (server,) = one["servers"]
+    assert (server["server"], server["platform"]) == ("srv-1", "A")
+    assert server["acceptable"] == {"before": True, "after": False}
+    # three units cause 40 each, and three others bear it
+    assert server["headroom"] == {"before": 50.0, "after": -10.0}
+    assert server["tightest"] == "tlb"
+
+
+def test_a_running_job_is_sized_as_of_when_it_was_placed(
+    power: APIClient, believed: Application
+) -> None:
+    factories.cluster(seen_cluster_s=7200.0)
+    running()
+    (one,) = previewed(power, SLOWER)["jobs"]
+    # 30 GB at 100 MB/s, 90 % of it counted on, 5 s after submission
+    assert one["predicted"]["before"]["value"] == pytest.approx(5.0 + 30e9 / 0.9e8, rel=0.02)
+
+
+def test_a_promise_that_becomes_impossible_says_what_would_help(
+    power: APIClient, believed: Application
+) -> None:
+    waiting(input_bytes=200 * 10**9)
+    (one,) = previewed(power, {**SLOWER, "value": 1e6})["jobs"]
+    assert one["feasible"] == {"before": True, "after": False}
+    assert one["platforms_lost"]
+    assert one["suggestion"].startswith("ask for at least")
+    assert one["predicted"]["after"]["low"] is None
+
+
+def test_only_jobs_in_sight_are_told(
+    power: APIClient, believed: Application, stranger: User, as_user: Speak
+) -> None:
+    waiting()
+    waiting("theirs", project=factories.project("elsewhere"))
+    assert {job["name"] for job in previewed(power, SLOWER)["jobs"]} == {"w", "theirs"}
+    found = previewed(as_user(stranger), SLOWER)
+    assert (found["total"], [job["name"] for job in found["jobs"]]) == (1, ["theirs"])
+
+
+def test_ended_jobs_and_those_of_others_are_not_examined(
+    power: APIClient, believed: Application
+) -> None:
+    waiting(state="succeeded")
+    waiting(application=factories.application())
+    assert previewed(power, SLOWER)["total"] == 0
+
+
+def test_waiting_jobs_come_first_and_no_more_than_the_limit_are_examined(
+    operator: User, believed: Application
+) -> None:
+    running("r1")
+    waiting("low", priority=-1)
+    waiting("high", priority=1)
+    caller = principal_by_user(operator.pk)
+    assert caller is not None
+    cells = [NewOverride(MatrixName.BASE_RATE, "bytes", 2e7)]
+    some = preview_overrides(caller, believed, cells, limit=2)
+    assert [one.job.name for one in some.jobs] == ["high", "low"]
+    assert (some.examined, some.total) == (2, 3)
+    every = preview_overrides(caller, believed, cells)
+    assert [one.job.name for one in every.jobs] == ["high", "low", "r1"]
+    assert (every.examined, every.total) == (3, 3)
+
+
+def test_when_time_is_up_a_preview_says_how_far_it_came(
+    power: APIClient, believed: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.scheduling.services.preview.BUDGET_S", 0.0)
+    waiting("w1")
+    waiting("w2")
+    found = previewed(power, SLOWER)
+    assert (found["examined"], found["total"]) == (1, 2)
+
+
+def test_of_an_application_never_profiled_only_the_cells_can_be_told(power: APIClient) -> None:
+    build_cluster()
+    factories.library(("A", "B"))
+    waiting(application=factories.application("sort"))
+    found = previewed(power, SLOWER)
+    assert (found["profile"], found["revision"]["before"]) == (None, None)
+    assert (found["examined"], found["total"], found["jobs"]) == (0, 1, [])
+    assert all(cell["before"] is None for cell in found["cells"])
+
+
+def test_a_preview_takes_the_same_queries_however_many_jobs_there_are(
+    power: APIClient, believed: Application
+) -> None:
+    running("r1")
+    waiting("w1")
+    previewed(power, SLOWER)
+    with CaptureQueriesContext(connection) as few:
+        previewed(power, SLOWER)
+    running("r2")
+    waiting("w2")
+    waiting("w3")
+    with CaptureQueriesContext(connection) as many:
+        assert previewed(power, SLOWER)["examined"] == 5
+    assert len(many) == len(few)
+    assert len(few) <= 16
+
+
+def test_a_submitter_may_look_and_a_viewer_may_not(
+    operator: User, as_user: Speak, believed: Application
+) -> None:
+    sent = {"cells": [SLOWER], "reason": "r"}
+    assert as_user(operator, role=Role.SUBMITTER).post(PREVIEW, sent).status_code == 200
+    assert as_user(operator, role=Role.VIEWER).post(PREVIEW, sent).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("cells", "pointer"),
+    [
+        ([], "/cells"),
+        ([{**CELL, "column": "llc"}], "/cells/0/column"),
+        ([{**CELL, "value": 1e308}], "/cells/0/value"),
+        ([CELL, CELL], "/cells/1"),
+    ],
+)
+def test_a_preview_refuses_what_could_not_be_set(
+    power: APIClient, sort: Application, cells: list[dict[str, Any]], pointer: str
+) -> None:
+    response = power.post(PREVIEW, {"cells": cells, "reason": "r"})
+    assert response.status_code == 422
+    assert [error["pointer"] for error in response.json()["errors"]] == [pointer]
+
+
+def test_a_preview_needs_matrices_and_an_application(power: APIClient) -> None:
+    assert power.post(PREVIEW, BODY).status_code == 404
+    factories.application("sort")
+    response = power.post(PREVIEW, BODY)
+    assert (response.status_code, response.json()["code"]) == (409, "state_conflict")
