@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 from apps.classification.core.cells import blank
 from apps.classification.core.matrix import MatrixName
 from apps.classification.models import MatrixRevision, RevisionReason
-from apps.classification.services import evaluate_revision, retrain
+from apps.classification.services import complete_revision, retrain
 from tests import factories
 
 CELLS = "/api/v1/matrices/heterogeneity/cells/"
@@ -62,7 +62,7 @@ def test_matrices_take_one_query_besides_the_caller(
 
 
 def test_an_evaluation_is_shown_once_it_is_there(api: APIClient, library: int) -> None:
-    evaluate_revision(library, MatrixName.CAUSED)
+    complete_revision(library, MatrixName.CAUSED)
     evaluation = api.get("/api/v1/matrices/caused/").json()["evaluation"]
     assert evaluation["rows"] == LIBRARY
     assert 0.0 < evaluation["average"] < evaluation["p90"] < 1.0

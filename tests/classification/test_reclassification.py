@@ -23,7 +23,7 @@ from apps.classification.selectors import NoLibraryError
 from apps.classification.services import (
     begin_reclassification,
     classify,
-    evaluate_revision,
+    complete_revision,
     fold_pending,
     reclassify_if_due,
     retrain,
@@ -216,13 +216,14 @@ def test_so_does_time_where_anything_was_measured() -> None:
     assert Revision.objects.get(number=2).reason == RevisionReason.SCHEDULE
 
 
-def test_a_stored_library_is_tried_out_pool_by_pool() -> None:
-    untried = MatrixRevision.objects.filter(evaluation={}).order_by("id")
+def test_a_stored_library_is_completed_in_the_background() -> None:
+    untried = MatrixRevision.objects.filter(evaluation={})
     assert untried.count() == len(MatrixName)
-    reclassify_if_due()
-    assert len(MatrixName) - 2 <= untried.count() < len(MatrixName)
-    another = MatrixName(untried.values_list("matrix", flat=True)[0])
-    assert (evaluate_revision(1, another), evaluate_revision(1, another)) == (True, False)
+    assert reclassify_if_due() is None
+    assert untried.count() == 0
+    cells = selectors.cells_in(stored(MatrixName.CAUSED))
+    assert not np.isnan(cells["estimate"]).any()
+    assert complete_revision(1, MatrixName.CAUSED) is False
 
 
 def test_matrices_completed_together_are_inferred_together() -> None:

@@ -21,7 +21,7 @@ from apps.classification.services.reclassification import (
     open_reclassification,
     reclassify_if_due,
 )
-from apps.classification.services.revisions import evaluate_revision, retrain, store_library
+from apps.classification.services.revisions import complete_revision, retrain, store_library
 
 __all__ = [
     "Drawn",
@@ -30,8 +30,8 @@ __all__ = [
     "check_overrides",
     "classify",
     "classify_again",
+    "complete_revision",
     "draw",
-    "evaluate_revision",
     "fold_pending",
     "open_reclassification",
     "reclassify_if_due",

@@ -77,8 +77,9 @@ def fold_pending(*, limit: int = BATCH) -> int:
     """
     wanted = PendingFold.objects.order_by("requested_at").values_list("application_id", flat=True)
     keys = list(wanted[:limit])
-    if keys:
-        selectors.warm_up()  # read and fitted before any row is locked
+    # read and fitted before any row is locked, and before the first application needs it: after an
+    # installation the kernels are compiled here, which takes seconds
+    selectors.warm_up()
     for key in keys:
         _fold_one(key)
     return len(keys)

@@ -11,12 +11,12 @@ from django.utils import timezone
 from apps.classification import selectors
 from apps.classification.core.known import TELEMETRY
 from apps.classification.core.matrix import MatrixName
-from apps.classification.models import Revision, RevisionReason
+from apps.classification.models import MatrixRevision, Revision, RevisionReason
 from apps.classification.services.folding import classify_again
 from apps.classification.services.revisions import (
     STEPS,
     StaleRevisionError,
-    evaluate_revision,
+    complete_revision,
     retrain,
 )
 from apps.common.core.errors import ConflictError
@@ -71,14 +71,14 @@ def open_reclassification() -> Operation | None:
 def reclassify_if_due() -> int | None:
     """Do what is wanted: an operation that waits, or one that it is time for.
 
-    Also tries out a revision that came into force untried. Returns the number of a new revision.
+    Also completes a revision that came into force as it was measured. Returns the number of a new revision.
     """
     operation = open_reclassification()
     if operation is None and (reason := _due()) is not None:
         operation = begin_reclassification(reason=reason, by=None)
     if operation is not None:
         return _work(operation.pk)
-    _try_out()
+    _complete()
     return None
 
 
@@ -140,12 +140,8 @@ def _retrained(operation: Operation) -> int:
     raise AssertionError("the loop returns or raises")
 
 
-def _try_out() -> None:
-    """Evaluate one matrix that came into force without: a library that was just stored."""
-    row = (
-        Revision.objects.filter(is_current=True, matrices__evaluation={})
-        .values_list("number", "matrices__matrix")
-        .first()
-    )
-    if row is not None:
-        evaluate_revision(row[0], MatrixName(row[1]))
+def _complete() -> None:
+    """Complete a revision that came into force as it was measured: a library just stored."""
+    rows = MatrixRevision.objects.filter(revision__is_current=True, evaluation={})
+    for number, matrix in rows.order_by("id").values_list("revision_id", "matrix"):
+        complete_revision(number, MatrixName(matrix))

@@ -68,8 +68,8 @@ _Matrices = dict[MatrixName, _Made]
 def store_library(library: Rows, *, platforms: tuple[str, ...]) -> int:
     """Make measured rows the library of a new revision; returns its number.
 
-    Live applications that were measured stay rows of it. How well it infers is tried out later
-    (`evaluate_revision`).
+    Live applications that were measured stay rows of it. What it infers, and how well, is worked
+    out afterwards (`complete_revision`).
 
     Parameters
     ----------
@@ -78,10 +78,7 @@ def store_library(library: Rows, *, platforms: tuple[str, ...]) -> int:
     """
     started = time.perf_counter()
     source = _input(library, {name: columns_of(name, platforms) for name in MatrixName})
-    made = _laid_out(source)
-    for pool in POOLS:
-        _infer(made, pool)
-    return _store(source, made, reason=RevisionReason.LIBRARY, started=started)
+    return _store(source, _laid_out(source), reason=RevisionReason.LIBRARY, started=started)
 
 
 def retrain(*, reason: RevisionReason, step: Step, operation: Operation | None = None) -> int:
@@ -113,10 +110,10 @@ def retrain(*, reason: RevisionReason, step: Step, operation: Operation | None =
     return _store(source, made, reason=reason, started=started, operation=operation)
 
 
-def evaluate_revision(number: int, matrix: MatrixName) -> bool:
-    """Write down how well a matrix of a revision, and those completed with it, infer; once.
+def complete_revision(number: int, matrix: MatrixName) -> bool:
+    """Write down what a matrix of a revision, and those completed with it, infer, and how well.
 
-    False where that was done before, or the revision is gone.
+    Once: False where that was done before, or the revision is gone.
     """
     pool = next(pool for pool in POOLS if matrix in pool)
     rows = MatrixRevision.objects.filter(
@@ -125,14 +122,15 @@ def evaluate_revision(number: int, matrix: MatrixName) -> bool:
     made = {MatrixName(row.matrix): _read_back(row) for row in rows}
     if matrix not in made:
         return False
+    _infer(made, pool)
     _evaluate(made, pool)
     for name, one in made.items():
-        rows.filter(matrix=name.value).update(evaluation=one.evaluation)
+        rows.filter(matrix=name.value).update(cells=one.cells.tobytes(), evaluation=one.evaluation)
     return True
 
 
 def _read_back(row: MatrixRevision) -> "_Made":
-    name, cells = MatrixName(row.matrix), selectors.cells_in(row)
+    name, cells = MatrixName(row.matrix), selectors.cells_in(row).copy()
     return _Made(tuple(row.columns), cells, training(name, row.rows, row.columns, cells))
 
 
