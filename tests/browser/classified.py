@@ -11,7 +11,7 @@ from apps.classification.core.matrix import MatrixName
 from apps.classification.models import Drift, PredictionError, Profile, Revision, RevisionReason
 from apps.classification.services import (
     classify,
-    evaluate_revision,
+    complete_revision,
     retrain,
     set_overrides,
 )
@@ -38,7 +38,7 @@ def write_classification(apps: list[Application], jobs: list[Job], operator: Use
             retrain(reason=RevisionReason.ROWS, step=lambda message: None)
     for number in Revision.objects.values_list("number", flat=True):
         for matrix in MatrixName:
-            evaluate_revision(number, matrix)
+            complete_revision(number, matrix)
     _override(next(app for app in apps if app.name == BY_HAND), operator)
     for app in known:
         with transaction.atomic():

@@ -71,7 +71,8 @@ def open_reclassification() -> Operation | None:
 def reclassify_if_due() -> int | None:
     """Do what is wanted: an operation that waits, or one that it is time for.
 
-    Also completes a revision that came into force as it was measured. Returns the number of a new revision.
+    Also completes a revision that came into force as it was measured. Returns the number of a new
+    one.
     """
     operation = open_reclassification()
     if operation is None and (reason := _due()) is not None:
