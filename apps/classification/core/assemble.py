@@ -18,6 +18,7 @@ from apps.classification.core.matrix import (
 )
 from apps.classification.core.profile import HALF_WIDTH_90, Profile
 from apps.inventory.core.snapshot import Bools, Floats
+from apps.profiling.core.plan import SPREADS
 from apps.workloads.core.framework import HAS_SETTINGS
 
 
@@ -108,7 +109,7 @@ def assemble(
         scale_out_measured=out_measured,
         tolerated_measured=tolerated_measured,
         caused_measured=caused_measured,
-        flags=tuple(f"{name}:{doubt}" for name, row in rows.items() for doubt in row.doubts),
+        flags=_flags(kind, rows),
         **_settings(library, rows.get(MatrixName.FRAMEWORK)),
     )
 
@@ -119,6 +120,16 @@ def _concerns(pool: Sequence[MatrixName], kind: str, library: Library) -> bool:
         return True
     matrix = library.matrices.get(MatrixName.FRAMEWORK)
     return kind in HAS_SETTINGS and matrix is not None and bool(matrix.known.any())
+
+
+def _flags(kind: str, rows: Mapping[MatrixName, _Row]) -> tuple[str, ...]:
+    """Doubts about matrices that matter: what never spreads need not scale out."""
+    return tuple(
+        f"{name}:{doubt}"
+        for name, row in rows.items()
+        if name is not MatrixName.SCALE_OUT or kind in SPREADS
+        for doubt in row.doubts
+    )
 
 
 def _settings(library: Library, row: _Row | None) -> dict[str, Any]:

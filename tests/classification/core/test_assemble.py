@@ -136,3 +136,12 @@ def test_an_application_that_one_matrix_of_a_pool_lacks_still_counts_in_the_othe
     assert np.array_equal(rows[12:, 10:], caused.values[12:])
     profile = assemble("kmeans", "analytics", CELLS, mixed, platforms=PLATFORMS)
     assert np.isfinite(profile.tolerated).all()
+
+
+def test_doubts_are_told_of_the_matrices_that_matter() -> None:
+    alone = [cell for cell in CELLS if cell.matrix != MatrixName.SCALE_OUT or cell.column == "1"]
+    flags = {
+        kind: assemble("x", kind, alone, library(), platforms=PLATFORMS).flags
+        for kind in ("latency_critical", "single_node")
+    }
+    assert flags == {"latency_critical": ("scale_out:one_cell",), "single_node": ()}
