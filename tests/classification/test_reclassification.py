@@ -216,6 +216,14 @@ def test_so_does_time_where_anything_was_measured() -> None:
     assert Revision.objects.get(number=2).reason == RevisionReason.SCHEDULE
 
 
+def test_known_cells_of_a_stored_library_have_their_estimate_at_once() -> None:
+    cells = selectors.cells_in(stored(MatrixName.SCALE_UP))
+    assert cells["estimate"] == pytest.approx(cells["value"])
+    assert (cells["low"][:, 1:] < cells["value"][:, 1:]).all()
+    assert (cells["value"][:, 1:] < cells["high"][:, 1:]).all()
+    assert cells["low"][:, 0] == pytest.approx(1.0)  # exact by definition
+
+
 def test_a_stored_library_is_completed_in_the_background() -> None:
     untried = MatrixRevision.objects.filter(evaluation={})
     assert untried.count() == len(MatrixName)

@@ -11,7 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.classification.core.matrix import Cell, Matrix, MatrixName
+from apps.classification.core.matrix import Cell, Matrix, MatrixName, Scale
+from apps.classification.core.profile import HALF_WIDTH_90
 
 
 class Source(StrEnum):
@@ -107,6 +108,18 @@ def table(name: MatrixName, columns: Sequence[str], rows: Iterable[Sequence[Know
                     np.nan,
                 )
     return cells
+
+
+def show_known(cells: Cells, scale: Scale) -> None:
+    """Write the value of every known cell as its estimate, with the interval of its error."""
+    value, error = cells["value"], cells["standard_error"]
+    cells["estimate"] = value
+    if scale is Scale.LOG:
+        wide = np.exp(HALF_WIDTH_90 * error / value)
+        cells["low"], cells["high"] = value / wide, value * wide
+    else:
+        cells["low"] = np.clip(value - HALF_WIDTH_90 * error, 0.0, 100.0)
+        cells["high"] = np.clip(value + HALF_WIDTH_90 * error, 0.0, 100.0)
 
 
 def read(stored: bytes, rows: int, columns: int) -> Cells:

@@ -11,7 +11,7 @@ from django.db.models import Max
 
 from apps.classification import selectors
 from apps.classification.core.assemble import POOLS, Library, places_in, pool_model
-from apps.classification.core.cells import Cells, KnownCell, table, training
+from apps.classification.core.cells import Cells, KnownCell, show_known, table, training
 from apps.classification.core.estimators import DEFAULT, ESTIMATORS
 from apps.classification.core.evaluate import evaluate, singular_values
 from apps.classification.core.matrix import Matrix, MatrixName, columns_of
@@ -69,7 +69,7 @@ def store_library(library: Rows, *, platforms: tuple[str, ...]) -> int:
     """Make measured rows the library of a new revision; returns its number.
 
     Live applications that were measured stay rows of it. What it infers, and how well, is worked
-    out afterwards (`complete_revision`).
+    out afterwards (`complete_revision`); known cells have their estimate from the start.
 
     Parameters
     ----------
@@ -147,6 +147,7 @@ def _laid_out(source: _Input) -> _Matrices:
     for name in MatrixName:
         columns = source.columns[name]
         cells = table(name, columns, source.rows.values())
+        show_known(cells, name.scale)
         made[name] = _Made(columns, cells, training(name, list(source.rows), columns, cells))
     return made
 
