@@ -211,17 +211,7 @@ def live_entries(
     """Measure what the plan of the running system does; again if its first run died."""
     truth = cluster.new[app]
     shapes = [PlatformShape(name, LARGE, LARGE) for name in cluster.platforms]
-    runs = [
-        ProbeRun(
-            run["platform"],
-            run["servers"],
-            run["units"],
-            tuple(run["sources"]),
-            tuple(run["spare"]),
-            run["copy"],
-        )
-        for run in plan(truth.kind, shapes, rng, order=order)["runs"]
-    ]
+    runs = [ProbeRun.of(run) for run in plan(truth.kind, shapes, rng, order=order)["runs"]]
     while True:
         try:
             budget_s = BUDGET_S[truth.kind]

@@ -183,14 +183,7 @@ def orders(truths: list[Truth]) -> list[ProfilingOrder]:
 
 def _order(number: int, truth: Truth, shapes: list[PlatformShape]) -> ProfilingOrder:
     wanted: dict[str, Any] = plan(truth.kind, shapes, generator(SEED, "plan", truth.name))
-    runs = tuple(
-        ProbeRun(
-            *(run["platform"], run["servers"], run["units"], tuple(run["sources"])),
-            tuple(run["spare"]),
-            run["copy"],
-        )
-        for run in wanted["runs"]
-    )
+    runs = tuple(ProbeRun.of(run) for run in wanted["runs"])
     return ProfilingOrder(
         UUID(int=number), truth.name, truth.kind, runs, number, wanted["budget_s"]
     )

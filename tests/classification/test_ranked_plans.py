@@ -48,7 +48,7 @@ def test_plans_measure_the_best_columns_first() -> None:
     order = ranking()
     for name in ("one", "two", "three"):
         runs = planned(name, "batch")
-        assert runs[0]["sources"] == list(order["tolerated"][:2])
+        assert runs[0]["sources"] == list(order["tolerated"][:4])
         assert runs[1]["units"] == int(order["scale_up"][0])
         assert runs[2]["platform"] == order["heterogeneity"][0]
 

@@ -207,6 +207,19 @@ def test_the_last_step_is_the_last_of_all() -> None:
     assert [step.done for step in ends] == [step.total for step in ends]
 
 
+def test_by_turns_a_source_tells_what_is_tolerated_the_next_what_is_caused() -> None:
+    run = ProbeRun(BEST, 1, 1, SOURCES[:5], by_turns=True)
+    found = probe(sort_truth(), [run], np.random.default_rng(0)).cells
+    scores = [(c.matrix, c.column) for c in found if c.column in SOURCES]
+    assert scores == [
+        ("tolerated", SOURCES[0]),
+        ("caused", SOURCES[1]),
+        ("tolerated", SOURCES[2]),
+        ("caused", SOURCES[3]),
+        ("tolerated", SOURCES[4]),
+    ]
+
+
 # ---- failures ----
 
 

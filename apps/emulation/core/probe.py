@@ -6,7 +6,7 @@ dies. What decides how far to ramp, and when a source is given up, is `profiling
 as on real servers.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from typing import Any, Final
@@ -41,6 +41,8 @@ class ProbeRun:
     sources : sources of interference whose microbenchmarks the run of one unit on the highest-end
         platform carries, one after the other
     spare : further ones, for which there is time where ramps stop early
+    by_turns : the first source tells what is tolerated of it, the second what is caused, and so
+        on; else each tells both
     copy : runs of one sandboxed copy follow one another; None = a copy of its own
     setting : label of the framework setting it tries, on one unit of the highest-end platform;
         empty = the default
@@ -53,6 +55,7 @@ class ProbeRun:
     spare: tuple[str, ...] = ()
     copy: int | None = None
     setting: str = ""
+    by_turns: bool = False
 
     @classmethod
     def of(cls, asked: Mapping[str, Any]) -> "ProbeRun":
@@ -63,6 +66,7 @@ class ProbeRun:
             units=asked["units"],
             sources=tuple(asked.get("sources", ())),
             spare=tuple(asked.get("spare", ())),
+            by_turns=asked.get("by_turns", False),
             copy=asked.get("copy"),
             setting=asked.get("setting", ""),
         )
@@ -371,6 +375,9 @@ def _words(run: ProbeRun) -> str:
 
 # ---- ramps ----
 
+Press = Callable[[Truth, str, np.random.Generator, float], Threshold | Missing]
+SCORES: Final[tuple[tuple[str, Press], ...]] = (("tolerated", tolerated), ("caused", caused))
+
 
 @dataclass(frozen=True, slots=True)
 class _Ramps:
@@ -382,18 +389,18 @@ class _Ramps:
     budget_s: float | None
 
     def parts(self, run: ProbeRun, at_s: float) -> Iterator[_Part]:
-        """Both scores of each source there is time for."""
+        """Scores of each source there is time for."""
         names = run.sources if self.budget_s is None else (*run.sources, *run.spare)
-        goes_on = self._has_time(0, names, at_s)
+        goes_on = self._has_time(run, 0, names, at_s)
         done = 0
         while goes_on:
             name, done = names[done], done + 1
             found = [
                 (matrix, press(self.truth, name, self.rng, self.failures))
-                for matrix, press in (("tolerated", tolerated), ("caused", caused))
+                for matrix, press in _scores(run, done)
             ]
             at_s += RAMP_SAMPLE_S * sum(score.samples for _, score in found)
-            goes_on = self._has_time(done, names, at_s)
+            goes_on = self._has_time(run, done, names, at_s)
             cells = tuple(
                 Measured(matrix, name, score.value, score.standard_error, score.samples)
                 for matrix, score in found
@@ -407,10 +414,17 @@ class _Ramps:
             total = max(done + 1, min(len(run.sources), len(names))) if goes_on else done
             yield _Part(at_s, _told(name, cells, missing), cells, missing, total)
 
-    def _has_time(self, done: int, names: Sequence[str], at_s: float) -> bool:
+    def _has_time(self, run: ProbeRun, done: int, names: Sequence[str], at_s: float) -> bool:
         if done == len(names):
             return False
-        return self.budget_s is None or takes_another_source(done, at_s, self.budget_s)
+        return self.budget_s is None or takes_another_source(
+            done, at_s, self.budget_s, by_turns=run.by_turns
+        )
+
+
+def _scores(run: ProbeRun, place: int) -> tuple[tuple[str, Press], ...]:
+    """Scores that the source at this place tells, the first being 1."""
+    return SCORES if not run.by_turns else (SCORES[(place - 1) % 2],)
 
 
 def _told(name: str, cells: Sequence[Measured], missing: Sequence[Unmeasured]) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from apps.common.core.interference import SOURCES
 from apps.workloads.core.framework import HAS_SETTINGS, LABELS
 
-LEAST_SOURCES: Final = 2  # carried whatever the budget (P3)
+LEAST_SOURCES: Final = 2  # of each score, carried whatever the budget (P3)
 SIZES: Final = (2, 4, 8, 16, 32)  # columns of the scaling matrices beyond the first
 SPREADS: Final = frozenset({"analytics", "latency_critical"})  # kinds that use several servers
 RUN_S: Final = 22.0  # cluster seconds of one run, set-up included, at most
@@ -67,11 +67,14 @@ def plan(
     Returns
     -------
     ``{"budget_s", "expected_s", "runs": [{"copy", "platform", "servers", "units", "sources",
-    "spare"}, ...]}``, ready for JSON; runs that try a framework setting have its label as
-    "setting". Copies work at the same time, the runs of one copy after one another. The first run
-    has one unit of the highest-end platform, to which every other is compared; it carries
+    "spare", "by_turns"}, ...]}``, ready for JSON; runs that try a framework setting have its label
+    as "setting". Copies work at the same time, the runs of one copy after one another. The first
+    run has one unit of the highest-end platform, to which every other is compared; it carries
     ``sources``, which should fit the budget, and then those of ``spare`` for which ramps that
-    stopped early left time (`takes_another_source`).
+    stopped early left time (`takes_another_source`). ``by_turns`` the first source tells what is
+    tolerated of it, the second what is caused, and so on: who puts pressure on a source suffers
+    from it, so two sources with one score each tell more than one source with both
+    (docs/classification.md). A thorough plan has time for both of all.
 
     Raises
     ------
@@ -84,8 +87,10 @@ def plan(
     best, others = platforms[0], platforms[1:]
     budget_s, draw = THOROUGH_S if thorough else BUDGET_S[kind], _Draw(order or {}, rng)
     sources = draw.ranked("tolerated", SOURCES)
-    fitting = max(LEAST_SOURCES, int((budget_s - RUN_S) // SOURCE_S))
-    runs = [_run(0, best, sources=sources[:fitting], spare=sources[fitting:])]
+    least, each_s = _sources(by_turns=not thorough)
+    fitting = max(least, int((budget_s - RUN_S) // each_s))
+    first = _run(0, best, sources=sources[:fitting], spare=sources[fitting:])
+    runs = [first | {"by_turns": not thorough}]
     up = draw.ranked("scale_up", [str(size) for size in SIZES if size <= best.cores])
     runs += [_run(1, best, units=int(size)) for size in up[:1]]
     if kind in SPREADS:
@@ -98,17 +103,27 @@ def plan(
     labels = draw.ranked("framework", LABELS[1:])[:in_turn] if kind in HAS_SETTINGS else []
     runs += [_run(4, best) | {"setting": label} for label in labels]
     rated_s = RUN_S * max(len(names), len(labels))
-    longest_s = max(RUN_S + SOURCE_S * len(runs[0]["sources"]), rated_s)
+    longest_s = max(RUN_S + each_s * len(first["sources"]), rated_s)
     return {"budget_s": budget_s, "expected_s": longest_s, "runs": runs}
 
 
-def takes_another_source(done: int, elapsed_s: float, budget_s: float) -> bool:
+def takes_another_source(done: int, elapsed_s: float, budget_s: float, *, by_turns: bool) -> bool:
     """Whether a copy that has measured so many sources begins another one.
 
-    A ramp that stopped early leaves time for a source more, one that took long costs one; the
-    first two are always measured.
+    A ramp that stopped early leaves time for a source more, one that took long costs one; two of
+    each score are always measured.
+
+    Parameters
+    ----------
+    by_turns : a source is measured for one score only
     """
-    return done < LEAST_SOURCES or elapsed_s + SOURCE_S <= budget_s
+    least, each_s = _sources(by_turns=by_turns)
+    return done < least or elapsed_s + each_s <= budget_s
+
+
+def _sources(*, by_turns: bool) -> tuple[int, float]:
+    """How many sources are measured whatever the budget, and the seconds each takes."""
+    return (2 * LEAST_SOURCES, SOURCE_S / 2.0) if by_turns else (LEAST_SOURCES, SOURCE_S)
 
 
 @dataclass(frozen=True, slots=True)

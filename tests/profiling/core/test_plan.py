@@ -73,10 +73,10 @@ def test_a_kind_gets_the_runs_it_can_use(
     assert forms(drawn(kind, seed=seed)) == expected
 
 
-# 11 s a source, and 22 s before the first
+# 5.5 s a source with one score, and 22 s before the first
 @pytest.mark.parametrize(
     ("kind", "count"),
-    [("analytics", 3), ("latency_critical", 6), ("single_node", 3), ("batch", 2)],
+    [("analytics", 6), ("latency_critical", 10), ("single_node", 6), ("batch", 4)],
 )
 def test_the_first_run_carries_the_sources_that_fit_and_the_others_are_spare(
     kind: str, count: int
@@ -141,7 +141,17 @@ def test_sizes_the_cluster_does_not_have_are_passed_over() -> None:
 def test_another_source_is_begun_while_it_fits(
     done: int, elapsed_s: float, *, expected: bool
 ) -> None:
-    assert takes_another_source(done, elapsed_s, 90.0) is expected
+    assert takes_another_source(done, elapsed_s, 90.0, by_turns=False) is expected
+
+
+@pytest.mark.parametrize(
+    ("done", "elapsed_s", "expected"),
+    [(0, 500.0, True), (3, 500.0, True), (4, 84.5, True), (4, 84.6, False)],
+)
+def test_a_source_with_one_score_takes_half_the_time(
+    done: int, elapsed_s: float, *, expected: bool
+) -> None:
+    assert takes_another_source(done, elapsed_s, 90.0, by_turns=True) is expected
 
 
 def test_sizes_are_columns_of_the_matrices() -> None:
@@ -238,5 +248,5 @@ def test_other_kinds_have_nothing_to_set(kind: str) -> None:
 def test_a_thorough_plan_leaves_no_source_to_be_inferred(kind: str) -> None:
     found = plan(kind, shapes(), np.random.default_rng(1), thorough=True)
     assert sorted(found["runs"][0]["sources"]) == sorted(SOURCES)
-    assert found["runs"][0]["spare"] == []
+    assert (found["runs"][0]["spare"], found["runs"][0]["by_turns"]) == ([], False)
     assert found["expected_s"] <= found["budget_s"] == THOROUGH_S
