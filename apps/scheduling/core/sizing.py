@@ -13,16 +13,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from apps.classification.core.profile import (
-    HALF_WIDTH_90,
-    Estimate,
-    Profile,
-    scale_factors,
-)
+from apps.classification.core.profile import HALF_WIDTH_90, Profile, scale_factors
 from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.scheduling.core.setting import UNCHANGED, best_setting, times
 from apps.scheduling.core.types import MAX_UNITS, Within
 from apps.scheduling.core.waiting import late_share, latency_percentile
-from apps.workloads.core.framework import DEFAULT_SETTING, setting_named
 from apps.workloads.core.targets import (
     BestEffort,
     CompletionTime,
@@ -223,8 +218,10 @@ def _grid(
     sizes = np.arange(1, _most_units(target, work) + 1)
     together = locality == Within.SERVER
     factors = scale_factors(profile, sizes, together=together, in_bytes=in_bytes)
-    setting, speed = best_setting(profile, work) if in_bytes else ("", _UNCHANGED)
-    rate, low, high = _times(factors, speed)
+    setting, speed = "", UNCHANGED
+    if in_bytes:
+        setting, speed = best_setting(profile, work.unit_memory_bytes)
+    rate, low, high = times(factors, speed)
     allowed = np.array([work.platforms is None or p in work.platforms for p in facts.platforms])
     allowed &= np.array(facts.units) > 0
     room = np.array(facts.server_units if together else facts.units)
@@ -232,33 +229,6 @@ def _grid(
     busy = _wave_share(sizes, work.tasks)[:, None] * INTERFERENCE_ALLOWANCE
     rate, low, high = (np.where(possible, busy * array, np.nan) for array in (rate, low, high))
     return _Grid(sizes[:, None], rate, low, high, setting)
-
-
-_UNCHANGED: Final = Estimate(1.0, 1.0, 1.0)
-
-
-def best_setting(profile: Profile, work: Work) -> tuple[str, Estimate]:
-    """Choose the framework setting that is surely fastest; empty where nothing is better.
-
-    By the pessimistic end of its interval, among those whose tasks find room in the memory of a
-    unit: what the job asks for, else what the default needs (Quasar §3.2, Table 3).
-    """
-    room = max(work.unit_memory_bytes, DEFAULT_SETTING.memory_bytes)
-    fits = np.array([setting_named(s).memory_bytes <= room for s in profile.settings], dtype=bool)
-    if not fits.any():
-        return "", _UNCHANGED
-    best = profile.settings[int(np.argmax(np.where(fits, profile.framework_low, -np.inf)))]
-    speed = profile.speed_set(best)
-    return (best, speed) if speed.low > 1.0 else ("", _UNCHANGED)
-
-
-def _times(rates: tuple[Floats, Floats, Floats], speed: Estimate) -> tuple[Floats, Floats, Floats]:
-    """Rates and their ends, times an independent factor: half widths of logarithms in squares."""
-    rate, low, high = rates
-    below = np.hypot(np.log(rate / low), math.log(speed.value / speed.low))
-    above = np.hypot(np.log(high / rate), math.log(speed.high / speed.value))
-    value = rate * speed.value
-    return value, value * np.exp(-below), value * np.exp(above)
 
 
 def _most_units(target: Target, work: Work) -> int:
