@@ -121,6 +121,12 @@ def test_why_tells_what_the_decision_stored(as_operator: Client) -> None:
     assert "8 of 100 examined: 16.8 % chance that the best is outside the top 20 %" in page
 
 
+def test_a_job_tells_the_setting_of_its_framework(as_operator: Client) -> None:
+    job = factories.job("sort", predicted={"value": 600.0, "setting": "2x0.5GB+lz4"})
+    page = as_operator.get(f"/jobs/{job.id}/").content.decode()
+    assert "2 tasks a core, 0.5 GB heap each, compressed" in page
+
+
 def test_an_undecided_job_says_what_it_waits_for(as_operator: Client) -> None:
     job = factories.job(state="profiling", reason_code="WaitingForProfile")
     page = as_operator.get(f"/jobs/{job.id}/").content.decode()

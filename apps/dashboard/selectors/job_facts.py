@@ -16,6 +16,7 @@ from apps.dashboard.selectors.jobs import allocations, matching
 from apps.execution.models import JobSample
 from apps.inventory.models import Server
 from apps.scheduling.models import Allocation
+from apps.workloads.core.framework import setting_named
 from apps.workloads.core.lifecycle import ACTIVE_STATES, TERMINAL_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import MEANINGS, Meaning, Reason
 from apps.workloads.models import Job
@@ -80,6 +81,7 @@ class JobFacts:
     servers: tuple[str, ...]
     platforms: tuple[str, ...]
     units: int
+    setting: str  # of its framework, in words; empty = the default
     title: str
     gauge: float  # share of the track from 0 to twice the target
     gauge_predicted: float | None
@@ -233,6 +235,7 @@ def job_facts(job: Job, *, now_s: float) -> JobFacts:
         servers=tuple(servers),
         platforms=tuple(dict.fromkeys(servers.values())),
         units=sum(cores for _, cores in rows),
+        setting=setting_named(label).words if (label := job.predicted.get("setting")) else "",
         title=_gauge_title(job),
         gauge=min(1.0, (ratio or 0.0) / 2),
         gauge_predicted=None if predicted_ratio is None else min(1.0, predicted_ratio / 2),
