@@ -40,7 +40,7 @@ def test_a_run_is_asked_for_and_followed(api: APIClient, submitter: User) -> Non
     assert response.status_code == 202
     assert response["Location"] == f"/api/v1/operations/{run.operation_id}/"
     assert (body["id"], body["state"], body["reason"]) == (str(run.pk), "queued", "new version")
-    assert (body["progress"], body["total"]) == (0, 5)  # three runs, two sources
+    assert (body["progress"], body["total"]) == (0, 7)  # three runs, four sources
     assert (body["budget_seconds"], body["expected_seconds"]) == (45.0, 44.0)
     assert body["result"] is None
     operation = api.get(response["Location"]).json()
