@@ -114,7 +114,8 @@ def keep_waiting(
                SET state = 'queued', queued_s = coalesce(j.queued_s, %s), tries = j.tries + 1,
                    reason_code = d.reason, reason_message = left(d.message, 500),
                    reason_also = d.also::jsonb, claimed_by = '',
-                   claimed_until = now() + make_interval(secs => %s), updated_at = now(),
+                   claimed_until = clock_timestamp() + make_interval(secs => %s),
+                   updated_at = now(),
                    generation = j.generation
                                 + (o.reason_code <> d.reason OR o.state <> 'queued')::int
                FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[])
