@@ -9,11 +9,11 @@ from apps.classification.core.matrix import Cell, Matrix, MatrixName, Scale, col
 from apps.emulation.core.draws import KINDS, application_truth
 from apps.emulation.core.library import library
 from apps.emulation.core.platforms import CAPACITY, catalogue
-from apps.emulation.core.probe import SERVERS, SIZES, Measured, exhaustive
+from apps.emulation.core.probe import Measured, exhaustive
 from apps.emulation.core.seeds import generator
-from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Floats, Ints
 from benchmarks._held_out import Case, random_cells
+from benchmarks._world import true_row
 
 NEW_PER_KIND: Final = 25
 EMULATED: Final = (
@@ -52,7 +52,7 @@ def emulated(
     }
     runs = {app: exhaustive(truth, generator(seed, "new", app)) for app, truth in new.items()}
     observed = [_matrix(one, labels, runs).values for one, labels in columns.items()]
-    truth = [np.array([_true_row(one, row) for row in new.values()]) for one in pool]
+    truth = [np.array([true_row(one, row) for row in new.values()]) for one in pool]
     rng = np.random.default_rng([seed, k])
     known = [random_cells(values, k, rng) for values in observed]
     unscored = [np.full(part.shape, np.nan) for part in truth[1:]]
@@ -82,22 +82,6 @@ def _matrix(
             for row, cells in rows.items()
         },
     )
-
-
-def _true_row(name: MatrixName, truth: Truth) -> Floats:
-    match name:
-        case MatrixName.HETEROGENEITY:
-            return truth.platform_speed
-        case MatrixName.TOLERATED:
-            return truth.tolerated
-        case MatrixName.CAUSED:
-            return truth.caused
-        case MatrixName.SCALE_UP:
-            return np.array([truth.scale_up.speed_up(n) for n in SIZES])
-        case MatrixName.SCALE_OUT:
-            return np.array([truth.scale_out.efficiency(n) for n in SERVERS])
-        case _:
-            raise ValueError(f"name must be one of the profiled curves, got {name}")
 
 
 class Generated(NamedTuple):

@@ -11,18 +11,15 @@ the jobs of the second half: how fast they ran relative to the same platform wit
 import argparse
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from apps.classification.core.assemble import Library, assemble
-from apps.classification.core.matrix import Cell, MatrixName, columns_of, from_cells
+from apps.classification.core.assemble import Library
 from apps.classification.core.profile import Profile
 from apps.classification.core.ranking import ranking
-from apps.emulation.core.library import library
-from apps.emulation.core.platforms import Catalogue
-from apps.emulation.core.probe import Measured, ProbeRun, probe
+from apps.emulation.core.probe import ProbeRun, probe
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.demo import PLATFORMS, platform_counts
 from apps.inventory.core.snapshot import Floats
@@ -31,6 +28,9 @@ from apps.scheduling.core.registry import DEFAULT, make
 from apps.testbed.core.offline import Arrival, Offline, Settings
 from apps.testbed.core.worlds import World, demo_world
 from benchmarks._calibration import calibrate, calibration_line
+from benchmarks._closed_loop import profile_of
+from benchmarks._world import cells_of
+from benchmarks.feedback import offline_library
 from benchmarks.policies import CLUSTER_SEED, arrivals
 
 KEPT = 0.95
@@ -49,7 +49,7 @@ def main() -> int:
     options = parser.parse_args()
     before_ms = calibrate()
     world = demo_world(servers=options.servers, seed=CLUSTER_SEED)
-    known = _library(world.machines.platforms)
+    known = offline_library(world.machines.platforms)
     shapes = [
         PlatformShape(facts.name, count, facts.cores)
         for facts, count in zip(PLATFORMS, platform_counts(options.servers), strict=True)
@@ -95,24 +95,14 @@ def _say(load: float, name: str, kept: Floats) -> None:
     sys.stdout.flush()
 
 
-def _library(platforms: Catalogue) -> Library:
-    rows = {entry.application: _cells(entry.cells) for entry in library(CLUSTER_SEED, platforms)}
-    columns = {name: columns_of(name, platforms.names) for name in MatrixName}
-    return Library(1, {name: from_cells(name, columns[name], rows) for name in MatrixName})
-
-
 def _profiled(truth: Truth, known: Library, shapes: Sequence[PlatformShape], seed: int) -> Profile:
     """Profile an application by the live plan: some cells measured, the others inferred."""
     rng = np.random.default_rng([seed, zlib.crc32(truth.name.encode())])
-    names = truth.catalogue.names
-    wanted = plan(truth.kind, shapes, rng, order=ranking(known, names))
+    order = ranking(known, truth.catalogue.names)
+    wanted = plan(truth.kind, shapes, rng, order=order)
     runs = [ProbeRun.of(run) for run in wanted["runs"]]
     found = probe(truth, runs, rng, budget_s=wanted["budget_s"])
-    return assemble(truth.name, truth.kind, _cells(found.cells), known, platforms=names)
-
-
-def _cells(measured: Iterable[Measured]) -> list[Cell]:
-    return [Cell(MatrixName(m.matrix), m.column, m.value, m.standard_error) for m in measured]
+    return profile_of(truth, cells_of(found.cells), known, {})
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import argparse
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,7 +33,7 @@ from apps.classification.core.matrix import Cell, MatrixName, columns_of, from_c
 from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE, application_truth
 from apps.emulation.core.library import library
 from apps.emulation.core.platforms import Catalogue
-from apps.emulation.core.probe import Measured, ProbeRun, probe
+from apps.emulation.core.probe import ProbeRun, probe
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.registry import make
@@ -42,6 +42,7 @@ from apps.testbed.core.offline import Arrival, Offline, Settings
 from apps.testbed.core.worlds import World, demo_world, request_of
 from benchmarks._calibration import calibrate, calibration_line
 from benchmarks._closed_loop import Loop, Student, parts, profile_of
+from benchmarks._world import cells_of
 
 CLUSTER_SEED = 2015
 KINDS = (ANALYTICS, SINGLE_NODE, BATCH)
@@ -63,7 +64,7 @@ class Subject:
 
 def offline_library(platforms: Catalogue) -> Library:
     """Measure the library of the cluster."""
-    rows = {entry.application: _cells(entry.cells) for entry in library(CLUSTER_SEED, platforms)}
+    rows = {entry.application: cells_of(entry.cells) for entry in library(CLUSTER_SEED, platforms)}
     names = platforms.names
     return Library(
         1, {name: from_cells(name, columns_of(name, names), rows) for name in MatrixName}
@@ -83,7 +84,7 @@ def subjects(world: World, count: int, rng: np.random.Generator) -> list[Subject
             ProbeRun(best, int(rng.choice((2, 4, 8))), 1),
             ProbeRun(str(rng.choice(others)), 1, 1),
         ]
-        made.append(Subject(truth, tuple(_cells(probe(truth, runs, rng).cells)), []))
+        made.append(Subject(truth, tuple(cells_of(probe(truth, runs, rng).cells)), []))
     return made
 
 
@@ -215,10 +216,6 @@ def _error(belief: Belief, seen: Observation) -> float:
     if expected is None:
         raise ValueError(f"the profile knows no platform of {seen}")
     return float(np.log(seen.rate)) - expected.log_rate
-
-
-def _cells(measured: Iterable[Measured]) -> list[Cell]:
-    return [Cell(MatrixName(m.matrix), m.column, m.value, m.standard_error) for m in measured]
 
 
 def main() -> None:

@@ -79,4 +79,3 @@ def test_the_figures_are_printed_beside_the_papers(
     assert blend["columns"] == 14 * 2 * 11
     assert 0.02 < blend["joint_error"] < 0.2
     assert blend["parallel_informed_error"] < blend["parallel_error"] < pq["parallel_error"]
-    assert min(pq["joint_row_s"], pq["parallel_row_s"]) > 0.0  # no order: the machine may be busy

@@ -129,7 +129,9 @@ def play(*, until_s: float, worker: str = "emulator-1") -> None:
     """Let an emulator run from cluster second 0 to this one, 60 a wall second, in two ticks."""
     begun = timezone.now().timestamp()
     factories.cluster(seen_cluster_s=0.0, cluster_anchor_s=0.0, wall_anchor_s=begun, speed=60.0)
-    one = Emulator(DatabaseControlPlane(worker=worker, hooks=_hooks()), wall_s=begun)
+    plane = DatabaseControlPlane(worker=worker, hooks=_hooks())
+    # seeds of runs are drawn: one copy in a hundred would die
+    one = Emulator(plane, wall_s=begun, probe_failures=0.0)
     one.tick(begun)
     one.tick(begun + until_s / 60.0)
     draw_profiles()
@@ -185,3 +187,22 @@ def test_an_application_is_scheduled_beside_a_platform_the_library_never_saw() -
     assert speed.shape == (3,)
     assert np.isfinite(speed).all()
     assert speed[:2].tolist() == profile.platform_speed.tolist()
+
+
+def test_an_application_that_cannot_be_folded_holds_up_no_other() -> None:
+    small_cluster()
+    factories.library(SMALL)
+    broken, sound = factories.application(), factories.application()
+    runs = [asked(broken), asked(sound)]
+    jobs = [waiting(broken), waiting(sound)]
+    # no backend of ours reports a speed below zero; another one may
+    factories.measurement(broken, matrix="heterogeneity", column="m1.large", value=-1.0)
+    for run in runs:
+        with transaction.atomic():
+            take_measurements(run.id, 4060.0, factories.cells(run.application, run=run)[:2])
+    draw_profiles()
+    for job in jobs:
+        job.refresh_from_db()
+    assert [job.state for job in jobs] == ["failed", "queued"]
+    assert jobs[0].reason_code == "Unclassifiable"
+    assert "positive" in jobs[0].reason_message

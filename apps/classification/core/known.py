@@ -33,7 +33,7 @@ class Reading:
 
 
 def known_cells(readings: Iterable[Reading], overrides: Iterable[KnownCell]) -> list[KnownCell]:
-    """One cell for each that is known, in the order of first reading.
+    """One cell for each that is known, by matrix and column; overrides of others come last.
 
     Measurements of profiling runs are averaged with weights 1 / error². Telemetry is a posterior
     that already rests on what was measured before it (Quasar Q5, `core.feedback`), so the newest

@@ -15,12 +15,11 @@ from django.db.models import Max
 from apps.classification import selectors
 from apps.classification.core.assemble import assemble, without
 from apps.classification.core.cells import KnownCell
-from apps.classification.core.estimators import DEFAULT, EmptyLibraryError
+from apps.classification.core.estimators import DEFAULT
 from apps.classification.core.matrix import MatrixName
 from apps.classification.core.profile import Profile
 from apps.classification.models import PendingFold
 from apps.classification.models import Profile as ProfileRow
-from apps.classification.selectors import NoLibraryError
 from apps.profiling.models import ProfilingRun, RunState
 from apps.profiling.services import (
     fail_jobs,
@@ -93,7 +92,9 @@ def _fold_one(application_id: UUID) -> None:
             return  # another worker was first
         try:
             classify(application)
-        except (NoLibraryError, EmptyLibraryError) as error:
+        except ValueError as error:
+            # no library, or a cell that cannot be a measurement: the wish is gone either way, or
+            # the oldest of them would keep all others waiting for ever
             logger.warning("%s cannot be classified: %s", application.name, error)
             fail_jobs(application.id, reason=Reason.UNCLASSIFIABLE, message=str(error))
             return
