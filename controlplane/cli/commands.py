@@ -3,7 +3,6 @@
 import getpass
 import os
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -12,6 +11,7 @@ from urllib.parse import quote
 from controlplane.cli.client import Client
 from controlplane.cli.config import Config, load_config, save_config
 from controlplane.cli.errors import CliError, Exit
+from controlplane.cli.following import Followed, follow
 from controlplane.cli.jobfile import read_job
 from controlplane.cli.output import (
     columns,
@@ -177,38 +177,18 @@ def watch(client: Client, args: Namespace) -> int:
 def _follow(
     client: Client, job_id: str, *, until: frozenset[str], timeout_s: float | None, quiet: bool
 ) -> dict[str, Any]:
-    """Follow one job by the long poll, printing each change, until it is in one of the states."""
-    end = None if timeout_s is None else time.monotonic() + timeout_s
-    position = client.get("/api/v1/changes/", topics="jobs")["position"]
-    said = ""
-    while True:
-        job: dict[str, Any] = client.get(f"{JOBS}{job_id}/")
-        line = _progress_line(job)
-        if line != said and not quiet:
-            say(line)
-            said = line
-        if job["status"]["state"] in until:
-            return job
-        left = 20.0 if end is None else end - time.monotonic()
-        if left <= 0:
-            raise CliError(
-                f"the job is still {job['status']['state']}",
-                code=Exit.TIMEOUT,
-                next_command=f"berth why {job_id}",
-            )
-        position = _await_change(client, job_id, position, wait_s=min(left, 20.0))
-
-
-def _await_change(client: Client, job_id: str, position: int, *, wait_s: float) -> int:
-    """Wait at most 5 s for an event of the job, so that progress is shown; the new position."""
-    end = time.monotonic() + min(wait_s, 5.0)
-    while (left := end - time.monotonic()) > 0:
-        wait = str(max(1, min(5, round(left))))
-        found = client.get("/api/v1/changes/", since=str(position), wait=wait, topics="jobs")
-        position = found["position"]
-        if any(event["subject"] == job_id for event in found["results"]):
-            break
-    return position
+    """Follow one job, printing each change, until it is in one of the states."""
+    followed = Followed(
+        address=f"{JOBS}{job_id}/",
+        topic="jobs",
+        subject=job_id,
+        state=lambda job: str(job["status"]["state"]),
+        line=lambda job: "" if quiet else _progress_line(job),
+        is_over=lambda job: job["status"]["state"] in until,
+        noun="job",
+        next_command=f"berth why {job_id}",
+    )
+    return follow(client, followed, timeout_s=timeout_s, write=say)
 
 
 def _progress_line(job: Mapping[str, Any]) -> str:

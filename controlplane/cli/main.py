@@ -6,7 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormat
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from controlplane.cli import applications, classify, commands, matrices
+from controlplane.cli import applications, classify, commands, matrices, profiling
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.jobfile import seconds, size
 from controlplane.cli.output import FORMATS
@@ -94,6 +94,10 @@ def _parser() -> ArgumentParser:
     nouns = verbs.add_parser("app", help=about, description=about)
     of_app = nouns.add_subparsers(required=True, metavar="VERB")
     _add_app_verbs(lambda name, run: verb(name, run, of_app))
+    about = "What is measured of applications, and how far it is"
+    nouns = verbs.add_parser("profiling", help=about, description=about)
+    of_runs = nouns.add_subparsers(required=True, metavar="VERB")
+    _add_profiling_verbs(lambda name, run: verb(name, run, of_runs))
     _add_matrix_verbs(verb)
     verb("login", commands.login).add_argument("--token", help="asked for when left out")
     verb("whoami", commands.whoami)
@@ -158,6 +162,25 @@ def _add_app_verbs(verb: Callable[[str, commands.Verb], ArgumentParser]) -> None
     profile.add_argument("application", help="id or name")
     profile.add_argument("--matrix", help="of this one only")
     applications.add_override_options(verb("override", applications.override))
+
+
+def _add_profiling_verbs(verb: Callable[[str, commands.Verb], ArgumentParser]) -> None:
+    every = verb("list", profiling.list_runs)
+    every.add_argument("--app", help="of the application with this name")
+    every.add_argument("--state", action="append", help="repeatable")
+    every.add_argument("--limit", type=_most, default=50, help="at most so many (50)")
+    which = "id, or an application's name: its newest run"
+    verb("show", profiling.show).add_argument("run_of", metavar="RUN", help=which)
+    asked = verb("start", profiling.start)
+    asked.add_argument("application", help="id or name")
+    asked.add_argument("--reason", default="", help="why, in a few words")
+    asked.add_argument("--wait", action="store_true", help="show progress until it has ended")
+    asked.add_argument("--timeout", type=_typed(seconds), help="of --wait (wall time)")
+    asked.add_argument("--key", help="Idempotency-Key: repeats with it begin nothing new")
+    watch = verb("watch", profiling.watch)
+    watch.add_argument("run_of", metavar="RUN", help=which)
+    watch.add_argument("--timeout", type=_typed(seconds), help="give up after this (wall time)")
+    verb("cancel", profiling.cancel).add_argument("runs", nargs="+", metavar="RUN", help=which)
 
 
 def _add_matrix_verbs(verb: Callable[[str, commands.Verb], ArgumentParser]) -> None:

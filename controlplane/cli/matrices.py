@@ -1,6 +1,5 @@
 """The verbs about utility matrices: looking at them, and having them learnt anew."""
 
-import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -8,6 +7,7 @@ from urllib.parse import quote
 
 from controlplane.cli.client import Client
 from controlplane.cli.errors import CliError, Exit
+from controlplane.cli.following import Followed, follow
 from controlplane.cli.output import columns, duration, percent, render, say, scaled, tell
 
 MATRICES: Final = "/api/v1/matrices/"
@@ -134,7 +134,7 @@ def _begun(client: Client, args: Namespace) -> dict[str, Any]:
 def _followed(client: Client, operation: dict[str, Any], args: Namespace) -> dict[str, Any]:
     """Follow an operation until it ends; interrupted, it goes on without us."""
     try:
-        return _follow(client, operation, args.timeout)
+        return _follow(client, operation["id"], args.timeout)
     except KeyboardInterrupt:
         tell(
             f"\nberth: the reclassification goes on as operation {operation['id']}\n"
@@ -143,33 +143,23 @@ def _followed(client: Client, operation: dict[str, Any], args: Namespace) -> dic
         raise
 
 
-def _follow(client: Client, operation: dict[str, Any], timeout_s: float | None) -> dict[str, Any]:
-    end = None if timeout_s is None else time.monotonic() + timeout_s
-    address = f"{OPERATIONS}{operation['id']}/"
-    position = client.get("/api/v1/changes/", topics="operations")["position"]
-    operation, said = client.get(address), ""
-    while operation["status"] not in ENDED:
-        line = _progress(operation)
-        if line != said:
-            tell(line)
-            said = line
-        left = 5.0 if end is None else min(5.0, end - time.monotonic())
-        if left <= 0:
-            raise CliError(
-                f"the operation is still {operation['status']}",
-                code=Exit.TIMEOUT,
-                next_command=f"berth api operations/{operation['id']}/",
-            )
-        wait = str(max(1, round(left)))
-        changes = client.get(
-            "/api/v1/changes/", since=str(position), wait=wait, topics="operations"
-        )
-        position = changes["position"]
-        operation = client.get(address)
-    return operation
+def _follow(client: Client, operation_id: str, timeout_s: float | None) -> dict[str, Any]:
+    followed = Followed(
+        address=f"{OPERATIONS}{operation_id}/",
+        topic="operations",
+        subject=operation_id,
+        state=lambda operation: str(operation["status"]),
+        line=_progress,
+        is_over=lambda operation: operation["status"] in ENDED,
+        noun="operation",
+        next_command=f"berth api operations/{operation_id}/",
+    )
+    return follow(client, followed, timeout_s=timeout_s, write=tell)
 
 
 def _progress(operation: Mapping[str, Any]) -> str:
+    if operation["status"] in ENDED:
+        return ""
     if operation["status"] == "pending":
         return "waiting for a worker"
     return f"{operation['progress']} of {operation['total']}  {operation['message']}".rstrip()

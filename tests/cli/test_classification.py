@@ -1,14 +1,9 @@
 """What is believed of applications, and correcting it, from the command line."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from pytest_django import Settings
-from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import User
@@ -17,15 +12,14 @@ from apps.classification.core.matrix import MatrixName
 from apps.classification.models import Override
 from apps.classification.services import fold_pending, reclassify_if_due, request_folds
 from apps.operations.models import Operation
-from apps.scheduling.selectors import ClusterCopy
 from apps.workloads.models import Application
-from controlplane.cli.client import Client
 from controlplane.cli.errors import Exit
 from controlplane.cli.main import main
 from tests import factories
 from tests.api.cluster import build_cluster
+from tests.cli.conftest import Berth, rows, working
 
-Berth = Callable[..., tuple[int, str, str]]
+OPERATIONS = "/api/v1/operations/"
 CELL = ("tolerated", "l1i", "20")
 
 
@@ -33,31 +27,6 @@ CELL = ("tolerated", "l1i", "20")
 def user(transactional_db: None) -> User:
     ensure_project("default")
     return create_user(username="olga", password=None, role=Role.OPERATOR)
-
-
-@pytest.fixture
-def berth(
-    user: User,
-    live_server: LiveServer,
-    settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> Berth:
-    """Return a runner of the command: (exit code, output, errors)."""
-    settings.BERTH_RATES = {}
-    monkeypatch.setattr("apps.scheduling.services.check._COPY", ClusterCopy())
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.setenv("BERTH_URL", live_server.url)
-    monkeypatch.setenv("BERTH_TOKEN", create_token(user=user, name="cli").secret)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(arguments)
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 @pytest.fixture
@@ -73,10 +42,6 @@ def sort(transactional_db: None) -> Application:
     request_folds([about.pk])
     fold_pending()
     return about
-
-
-def rows(table: str) -> list[list[str]]:
-    return [line.split() for line in table.splitlines()]
 
 
 # ---- applications ----
@@ -287,23 +252,10 @@ def test_a_reclassification_is_asked_for_once(berth: Berth, sort: Application) -
     assert str(operation.pk) in err
 
 
-def working(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
-    """Let ``work`` happen when the command first reads how far the operation is."""
-    read, left = Client.get, [work]
-
-    def get(self: Client, path: str, **params: str) -> Any:
-        found = read(self, path, **params)
-        if path.startswith("/api/v1/operations/") and left and "kind" not in params:
-            left.pop()()
-        return found
-
-    monkeypatch.setattr(Client, "get", get)
-
-
 def test_waiting_shows_progress_and_the_new_revision(
     berth: Berth, sort: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    working(monkeypatch, reclassify_if_due)
+    working(monkeypatch, OPERATIONS, reclassify_if_due)
     code, out, err = berth("reclassify", "--wait")
     assert (code, out) == (Exit.OK, "revision 2; 1 profiles are drawn anew\n")
     assert err.startswith("waiting for a worker\n")
@@ -313,7 +265,7 @@ def test_waiting_takes_up_what_runs_already(
     berth: Berth, sort: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     berth("reclassify")
-    working(monkeypatch, reclassify_if_due)
+    working(monkeypatch, OPERATIONS, reclassify_if_due)
     code, out, err = berth("reclassify", "--wait", "-o", "json")
     assert "is at it already; following that one" in err
     assert (code, json.loads(out)["status"]) == (Exit.OK, "succeeded")
@@ -326,7 +278,7 @@ def test_whoever_stops_waiting_stops_nothing(
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    working(monkeypatch, interrupt)
+    working(monkeypatch, OPERATIONS, interrupt)
     code, out, err = berth("reclassify", "--wait")
     operation = Operation.objects.get()
     assert (code, out) == (130, "")

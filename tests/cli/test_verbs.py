@@ -2,54 +2,25 @@
 
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from pytest_django import Settings
-from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import User
 from apps.accounts.services import create_token, create_user, ensure_project
 from apps.workloads.models import Job
 from controlplane.cli.errors import Exit
-from controlplane.cli.main import main
 from tests.api.cluster import build_cluster, place
-
-Berth = Callable[..., tuple[int, str, str]]
+from tests.cli.conftest import Berth
 
 
 @pytest.fixture
 def user(transactional_db: None) -> User:
     ensure_project("default")
     return create_user(username="sue", password=None, role=Role.SUBMITTER)
-
-
-@pytest.fixture
-def berth(
-    user: User,
-    live_server: LiveServer,
-    settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> Berth:
-    """Return a runner of the command: (exit code, output, errors)."""
-    settings.BERTH_RATES = {}
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.setenv("BERTH_URL", live_server.url)
-    monkeypatch.setenv("BERTH_TOKEN", create_token(user=user, name="cli").secret)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(arguments)
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 def submit(berth: Berth, *more: str) -> str:
