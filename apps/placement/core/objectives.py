@@ -1,0 +1,266 @@
+"""What a placement is worth: power, diversified intensity, communication, and more by registry.
+
+This is the plain form, and the definition; `kernels` holds the same sums compiled, for searches
+that evaluate thousands. Source: ClavisMO §3.1, eq. 1, C2.
+
+- P = Σ over nodes that hold a container: idle + (peak − idle)·used/slots, in watts.
+- D: of each node the most intense container is credited its intensity less the next highest there
+  (less 0 if alone); D = Σ of the credits of the containers of those jobs none of whose tazes
+  shares a node with another taz. All or nothing per job: a straggler holds up its whole job.
+- C = containers of ``node`` jobs not wholly on one node and ``rack`` jobs not wholly in one rack,
+  as jobs count (`Instance.counts_as`).
+- M = containers that leave the node they run on.
+
+F = Σ weight·raw/scale, with a minus where higher is better; 0 where a scale is 0.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.placement.core.instance import NOWHERE, Communication, Instance
+
+Measure = Callable[[Instance, Ints], float]
+Scale = Callable[[Instance], float]
+Rates = Callable[[Instance], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """One thing a placement can be judged by.
+
+    Attributes
+    ----------
+    label, unit : for people
+    raw : value of an assignment, >= 0
+    scale : what divides it so that it lies in [0, 1]; 0 makes the objective 0
+    is_higher_better : it then counts with a minus in F
+    rates : set where raw = Σ rates[node]·watts[node]: solvers then bound it as they bound power
+    """
+
+    label: str
+    unit: str
+    raw: Measure
+    scale: Scale
+    is_higher_better: bool = False
+    rates: Rates | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Values of one assignment by objective; ``F`` of the weights asked for."""
+
+    raw: Mapping[str, float]
+    normalised: Mapping[str, float]
+    F: float
+
+
+def node_watts(instance: Instance, assignment: Ints) -> Floats:
+    """(n,) power of each node; 0 where it holds nothing. O(n + c)."""
+    used = np.bincount(assignment, minlength=len(instance.node_ids))
+    span = instance.peak_watts - instance.idle_watts
+    watts: Floats = np.where(used > 0, instance.idle_watts + span * used / instance.slots, 0.0)
+    return watts
+
+
+def power(instance: Instance, assignment: Ints) -> float:
+    """P: watts of the nodes that hold a container."""
+    return float(node_watts(instance, assignment).sum())
+
+
+def credits(instance: Instance, assignment: Ints) -> Floats:
+    """(c,) intensity of the most intense container of each node less the next there, else 0."""
+    order = np.lexsort((-instance.intensity, assignment))
+    node, ordered = assignment[order], instance.intensity[order]
+    is_first: Bools = np.ones(order.size, dtype=np.bool_)
+    is_first[1:] = node[1:] != node[:-1]
+    follower: Floats = np.append(np.where(is_first[1:], 0.0, ordered[1:]), 0.0)[: order.size]
+    credit: Floats = np.zeros(order.size)
+    credit[order] = np.where(is_first, ordered - follower, 0.0)
+    return credit
+
+
+def protected_jobs(instance: Instance, assignment: Ints) -> Bools:
+    """(j,) none of the job's tazes shares a node with another taz, of whichever job."""
+    tazes = np.bincount(assignment[instance.is_taz], minlength=len(instance.node_ids))
+    is_straggler = instance.is_taz & (tazes[assignment] > 1)
+    is_protected: Bools = np.ones(len(instance.job_ids), dtype=np.bool_)
+    is_protected[instance.job[is_straggler]] = False
+    return is_protected
+
+
+def diversity(instance: Instance, assignment: Ints) -> float:
+    """D: credits of the containers of protected jobs."""
+    kept = protected_jobs(instance, assignment)[instance.job]
+    return float(credits(instance, assignment)[kept].sum())
+
+
+def split_jobs(instance: Instance, assignment: Ints) -> Bools:
+    """(j,) the job counts as ``node`` or ``rack`` and is not wholly inside one."""
+    is_split: Bools = np.zeros(len(instance.job_ids), dtype=np.bool_)
+    for wish, place in (
+        (Communication.NODE, assignment),
+        (Communication.RACK, instance.rack[assignment]),
+    ):
+        least = np.full(is_split.size, np.iinfo(np.int64).max)
+        most = np.full(is_split.size, -1)
+        np.minimum.at(least, instance.job, place)
+        np.maximum.at(most, instance.job, place)
+        is_split |= (instance.counts_as == wish) & (least != most)
+    return is_split
+
+
+def communication(instance: Instance, assignment: Ints) -> float:
+    """C: containers of jobs that are not wholly where they count as wishing to be."""
+    return float(instance.size[split_jobs(instance, assignment)].sum())
+
+
+def migrations(instance: Instance, assignment: Ints) -> float:
+    """M: containers that leave the node they run on."""
+    runs = instance.current != NOWHERE
+    return float((assignment[runs] != instance.current[runs]).sum())
+
+
+def _peak(instance: Instance) -> float:
+    return float(instance.peak_watts.sum())
+
+
+def _intensity(instance: Instance) -> float:
+    return float(instance.intensity.sum())
+
+
+def _sensitive(instance: Instance) -> float:
+    return float(instance.size[instance.counts_as != Communication.CLUSTER].sum())
+
+
+def _running(instance: Instance) -> float:
+    return float((instance.current != NOWHERE).sum())
+
+
+def _each_watt(instance: Instance) -> Floats:
+    return np.ones(len(instance.node_ids))
+
+
+BUILT_IN: Final[Mapping[str, Objective]] = MappingProxyType(
+    {
+        "P": Objective("Power", "W", power, _peak, rates=_each_watt),
+        "D": Objective("Diversified intensity", "", diversity, _intensity, is_higher_better=True),
+        "C": Objective("Communication", "containers", communication, _sensitive),
+        "M": Objective("Migrations", "containers", migrations, _running),
+    }
+)
+
+
+def watts_times(label: str, unit: str, hours: Floats, curve: Mapping[str, Floats]) -> Objective:
+    """Make an objective that charges watts by a curve: money, carbon.
+
+    Parameters
+    ----------
+    hours : (k,) length of each step of the curve, > 0
+    curve : (k,) price or intensity a kilowatt-hour in each step, >= 0, by rack; the key ``""`` is
+        every rack that has none of its own
+
+    Returns
+    -------
+    Objective whose raw value is Σ watts/1000·hours·curve over the whole curve.
+
+    Raises
+    ------
+    ValueError : a curve that is not finite, not positive or of another length.
+    """
+    if hours.size == 0 or not np.isfinite(hours).all() or (hours <= 0.0).any():
+        raise ValueError(f"hours must be positive and finite, not {hours.tolist()}")
+    per_watt = {}
+    for rack, values in curve.items():
+        name = f"curve[{rack!r}]"
+        if values.shape != hours.shape:
+            raise ValueError(f"{name} has {values.size} steps, hours has {hours.size}")
+        if not np.isfinite(values).all() or (values < 0.0).any():
+            raise ValueError(f"{name} must be finite and at least 0, not {values.tolist()}")
+        per_watt[rack] = float(hours @ values) / 1000.0
+
+    def rates(instance: Instance) -> Floats:
+        bare = [name for name in instance.rack_ids if name not in per_watt and "" not in per_watt]
+        if bare:
+            raise ValueError(f"curve has no rack {bare[0]!r} and no default under ''")
+        of_rack = np.array([per_watt.get(n, per_watt.get("", 0.0)) for n in instance.rack_ids])
+        return of_rack[instance.rack]
+
+    return Objective(
+        label,
+        unit,
+        lambda instance, assignment: float(rates(instance) @ node_watts(instance, assignment)),
+        lambda instance: float(rates(instance) @ instance.peak_watts),
+        rates=rates,
+    )
+
+
+def money(hours: Floats, price: Mapping[str, Floats], unit: str = "EUR") -> Objective:
+    """Charge energy by a price curve per kWh; see `watts_times`."""
+    return watts_times("Money", unit, hours, price)
+
+
+def carbon(hours: Floats, intensity: Mapping[str, Floats]) -> Objective:
+    """Charge energy by a carbon intensity curve in g/kWh; see `watts_times`."""
+    return watts_times("Carbon", "g CO2e", hours, intensity)
+
+
+def registry(more: Mapping[str, Objective] | None = None) -> Mapping[str, Objective]:
+    """Return the built-in objectives and an administrator's own.
+
+    Raises
+    ------
+    ValueError : a name that is taken.
+    """
+    taken = BUILT_IN.keys() & (more or {}).keys()
+    if taken:
+        raise ValueError(f"the objective {sorted(taken)[0]!r} is built in; choose another name")
+    return MappingProxyType({**BUILT_IN, **(more or {})})
+
+
+def check_weights(weights: Mapping[str, float], known: Mapping[str, Objective]) -> None:
+    """Check that weights are finite, at least 0, and of objectives there are.
+
+    Raises
+    ------
+    ValueError : names the weight.
+    """
+    for name, weight in weights.items():
+        if name not in known:
+            raise ValueError(f"weight of {name!r}: there are {', '.join(known)}")
+        if not np.isfinite(weight) or weight < 0.0:
+            raise ValueError(f"weight of {name} must be finite and at least 0, not {weight}")
+
+
+def evaluate(
+    instance: Instance,
+    assignment: Ints,
+    weights: Mapping[str, float] | None = None,
+    *,
+    objectives: Mapping[str, Objective] = BUILT_IN,
+) -> Evaluation:
+    """Judge one assignment by every objective of the registry.
+
+    Parameters
+    ----------
+    assignment : (c,) node of each container, none over its slots
+    weights : by objective, >= 0; one that is left out weighs nothing
+
+    Raises
+    ------
+    ValueError : weights of unknown objectives, or negative.
+    """
+    weighed = weights or {}
+    check_weights(weighed, objectives)
+    raw, normalised, total = {}, {}, 0.0
+    for name, objective in objectives.items():
+        scale = objective.scale(instance)
+        raw[name] = objective.raw(instance, assignment)
+        normalised[name] = raw[name] / scale if scale > 0.0 else 0.0
+        signed = -normalised[name] if objective.is_higher_better else normalised[name]
+        total += weighed.get(name, 0.0) * signed
+    return Evaluation(raw, normalised, total)
