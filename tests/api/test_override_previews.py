@@ -1,10 +1,13 @@
 """What corrections by hand would change, told without setting them."""
 
+import sys
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from kombu.exceptions import OperationalError
 from rest_framework.test import APIClient
 
 from apps.accounts.core.roles import Role
@@ -13,6 +16,7 @@ from apps.accounts.selectors import principal_by_user
 from apps.classification.core.matrix import MatrixName
 from apps.classification.models import Override, PendingFold, Profile
 from apps.classification.services import NewOverride, fold_pending, request_folds
+from apps.classification.tasks import draft, draft_by_worker
 from apps.common.core.interference import SOURCES
 from apps.inventory.models import Server
 from apps.operations.models import Event, IdempotencyKey
@@ -198,10 +202,10 @@ def test_waiting_jobs_come_first_and_no_more_than_the_limit_are_examined(
     caller = principal_by_user(operator.pk)
     assert caller is not None
     cells = [NewOverride(MatrixName.BASE_RATE, "bytes", 2e7)]
-    some = preview_overrides(caller, believed, cells, limit=2)
+    some = preview_overrides(caller, believed, cells, draw=draft_by_worker, limit=2)
     assert [one.job.name for one in some.jobs] == ["high", "low"]
     assert (some.examined, some.total) == (2, 3)
-    every = preview_overrides(caller, believed, cells)
+    every = preview_overrides(caller, believed, cells, draw=draft_by_worker)
     assert [one.job.name for one in every.jobs] == ["high", "low", "r1"]
     assert (every.examined, every.total) == (3, 3)
 
@@ -273,3 +277,60 @@ def test_a_preview_needs_matrices_and_an_application(power: APIClient) -> None:
     factories.application("sort")
     response = power.post(PREVIEW, BODY)
     assert (response.status_code, response.json()["code"]) == (409, "state_conflict")
+
+
+# ---- who draws ----
+
+
+def forbid_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing import what is compiled."""
+    for package in ("apps.classification.core.estimators", "apps.scheduling.core"):
+        monkeypatch.setitem(sys.modules, f"{package}.kernels", None)
+        monkeypatch.delattr(f"{package}.kernels", raising=False)
+
+
+def test_the_process_that_is_asked_compiles_nothing(
+    power: APIClient, believed: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting()
+    expected = previewed(power, SLOWER)
+    draft("theirs", str(believed.pk), [("base_rate", "bytes", 2e7)])
+    drawn = cache.get("classification.draft.theirs")
+
+    def by_somebody_else(asked: tuple[str, ...], **_: Any) -> None:
+        cache.set(f"classification.draft.{asked[0]}", drawn)
+
+    monkeypatch.setattr(draft, "apply_async", by_somebody_else)
+    forbid_kernels(monkeypatch)
+    assert previewed(power, SLOWER) == expected
+
+
+def test_the_worker_that_draws_does(
+    believed: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forbid_kernels(monkeypatch)
+    with pytest.raises(ImportError):
+        draft("k", str(believed.pk), [("base_rate", "bytes", 2e7)])
+
+
+def test_without_a_worker_a_preview_says_so(
+    power: APIClient, believed: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draft, "apply_async", lambda *_, **__: None)
+    monkeypatch.setattr("apps.classification.services.drafts.WAIT_S", 0.05)
+    response = power.post(PREVIEW, {"cells": [SLOWER], "reason": "r"})
+    assert (response.status_code, response.json()["retryable"]) == (503, True)
+    assert response.json()["detail"] == "No worker has drawn the profile in time."
+    assert response["Retry-After"]
+
+
+def test_without_a_broker_a_preview_says_so(
+    power: APIClient, believed: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OperationalError
+
+    monkeypatch.setattr(draft, "apply_async", refuse)
+    response = power.post(PREVIEW, {"cells": [SLOWER], "reason": "r"})
+    assert (response.status_code, response.json()["retryable"]) == (503, True)
+    assert response.json()["detail"] == "The workers cannot be asked now."

@@ -6,6 +6,7 @@ from rest_framework.response import Response
 
 from apps.accounts.api.permissions import principal_of
 from apps.classification.api.override_serializers import OverrideRequestSerializer, read_correction
+from apps.classification.tasks import draft_by_worker
 from apps.common.views import ApiView
 from apps.scheduling.api.preview_serializers import OverridePreviewSerializer, represent_preview
 from apps.scheduling.services import preview_overrides
@@ -26,5 +27,5 @@ class OverridePreviewView(ApiView):
         """Tell which cells and which jobs corrections would change, writing nothing."""
         application = named_application(key)
         cells, _ = read_correction(request.data)
-        found = preview_overrides(principal_of(request), application, cells)
+        found = preview_overrides(principal_of(request), application, cells, draw=draft_by_worker)
         return Response(represent_preview(found))

@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -12,12 +12,9 @@ from django.db.models import Case, QuerySet, Value, When
 
 from apps.accounts.core.principal import Principal
 from apps.classification import selectors as classification
-from apps.classification.core.cells import KnownCell, Source
 from apps.classification.core.differences import CellChange, cell_changes
-from apps.classification.core.estimators import EmptyLibraryError
 from apps.classification.models import Profile as ProfileRow
-from apps.classification.services import Drawn, NewOverride, check_overrides, draw
-from apps.common.core.errors import ConflictError
+from apps.classification.services import Drawn, NewOverride, check_overrides
 from apps.inventory.core.snapshot import Snapshot
 from apps.inventory.selectors import cluster_clock
 from apps.scheduling.core.ask import START_DELAY_S, Ask
@@ -31,6 +28,8 @@ from apps.workloads.selectors import visible_jobs
 
 MOST_JOBS: Final = 1000
 BUDGET_S: Final = 5.0  # of wall time: a preview that takes longer is none
+
+Draw = Callable[[Application, Sequence[NewOverride]], Drawn]
 
 
 class PreviewedJob(NamedTuple):
@@ -69,24 +68,26 @@ def preview_overrides(
     application: Application,
     cells: Sequence[NewOverride],
     *,
+    draw: Draw,
     limit: int = MOST_JOBS,
 ) -> Preview:
-    """Draw the profile that corrections would give, and size the jobs in sight by both.
+    """Have the profile drawn that corrections would give, and size the jobs in sight by both.
 
     Costs two sizings for each job, and a read of what changed in the cluster since the last one.
 
     Parameters
     ----------
+    draw : draws that profile; `classification.tasks.draft_by_worker` where numba is not wanted
     limit : most jobs to look at
 
     Raises
     ------
     InvalidInputError : names each cell that cannot be.
-    ConflictError : there are no matrices yet, or none that know this cluster.
+    ConflictError, TransientError : as ``draw``.
     """
     check_overrides(cells, kind=application.kind)
     current = classification.current_profile(application.pk)
-    drawn = _drawn(application, cells)
+    drawn = draw(application, cells)
     every = _jobs(caller, application)
     jobs = list(every[:limit]) if current else []
     found = _previewed(jobs, current, drawn) if current and jobs else []
@@ -99,20 +100,6 @@ def preview_overrides(
         examined=len(found),
         total=len(jobs) if current and len(jobs) < limit else every.count(),
     )
-
-
-def _drawn(application: Application, cells: Sequence[NewOverride]) -> Drawn:
-    """Draw a profile as if the corrections were in force."""
-    by_hand = [
-        KnownCell(cell.matrix, cell.column, cell.value, 0.0, Source.OVERRIDE, 1, 0.0)
-        for cell in cells
-    ]
-    every = [*classification.known_cells_of(application.pk), *by_hand]
-    known = {(cell.matrix, cell.column): cell for cell in every}  # the later outranks
-    try:
-        return draw(application, list(known.values()))
-    except EmptyLibraryError as error:
-        raise ConflictError(str(error)) from error
 
 
 def _jobs(caller: Principal, application: Application) -> QuerySet[Job]:
