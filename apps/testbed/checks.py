@@ -99,11 +99,23 @@ _LAUNCH_OF_ENDED: Final = """
 """
 
 _PROFILING_WITHOUT_RUN: Final = """
-    SELECT 'job ' || j.name || ' waits for a profile that nobody measures'
+    SELECT 'job ' || j.name || ' waits for a profile that nobody measures or draws'
     FROM workloads_job j
     WHERE j.state = 'profiling' AND NOT EXISTS (
         SELECT FROM profiling_profilingrun r
         WHERE r.application_id = j.application_id AND r.state IN ('queued', 'running'))
+      AND NOT EXISTS (
+        SELECT FROM classification_pendingfold f WHERE f.application_id = j.application_id)
+"""
+
+# Both are written in one transaction. The other way round, a run goes on for a while after its
+# operation was cancelled: until its backend has stopped the copies.
+_OPERATION_OF_ENDED_RUN: Final = """
+    SELECT 'operation ' || o.id || ' is ' || o.status || ', its profiling run '
+           || coalesce(r.id || ' is ' || r.state, 'is gone')
+    FROM operations_operation o LEFT JOIN profiling_profilingrun r ON r.operation_id = o.id
+    WHERE o.kind = 'profiling' AND o.status IN ('pending', 'running')
+      AND coalesce(r.state, '') NOT IN ('queued', 'running')
 """
 
 _EXPIRED: Final = """
@@ -165,7 +177,8 @@ CHECKS: Final = (
     Check("every running job holds units", _ACTIVE_WITHOUT_UNITS),
     Check("every running job has a launch", _ACTIVE_WITHOUT_LAUNCH),
     Check("no launch outlives its job", _LAUNCH_OF_ENDED),
-    Check("every job that waits for a profile has a run", _PROFILING_WITHOUT_RUN),
+    Check("every job that waits for a profile has a run or a fold", _PROFILING_WITHOUT_RUN),
+    Check("no operation outlives its profiling run", _OPERATION_OF_ENDED_RUN),
     Check("no lease ran out unnoticed", _EXPIRED),
     Check("no job ended twice", _ENDED_TWICE),
     Check("states of jobs and their events agree", _STATE_AGAINST_EVENTS),

@@ -12,9 +12,10 @@ from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 
 from apps.accounts.models import Project
+from apps.classification.models import PendingFold
 from apps.execution.models import Launch
 from apps.inventory.models import Change, Platform, Rack, ResourceUnit, Server
-from apps.operations.models import Event
+from apps.operations.models import Event, Operation
 from apps.profiling.models import ProfilingRun
 from apps.scheduling.models import Allocation, Decision
 from apps.testbed.core.progress import ReplayState
@@ -27,6 +28,7 @@ from apps.testbed.selectors import (
     replay_counts,
 )
 from apps.workloads.models import Application, Job
+from tests import factories
 from tests.races import meanwhile
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -207,7 +209,56 @@ def test_finds_a_launch_that_outlives_its_job(scene: Scene) -> None:
 
 def test_finds_jobs_that_wait_for_a_profile_nobody_measures(scene: Scene) -> None:
     scene.job("profiling")
-    assert list(broken()) == ["every job that waits for a profile has a run"]
+    assert list(broken()) == ["every job that waits for a profile has a run or a fold"]
+
+
+@pytest.mark.parametrize("state", ["queued", "running"])
+def test_a_job_whose_application_is_measured_is_looked_after(scene: Scene, state: str) -> None:
+    scene.job("profiling")
+    factories.profiling_run(scene.application, state=state)
+    assert broken() == {}
+
+
+def test_a_job_whose_profile_is_about_to_be_drawn_is_looked_after(scene: Scene) -> None:
+    scene.job("profiling")
+    PendingFold.objects.create(application=scene.application)
+    assert broken() == {}
+
+
+@pytest.mark.parametrize("status", ["pending", "running"])
+@pytest.mark.parametrize("state", ["done", "failed", "cancelled"])
+def test_finds_an_operation_that_outlives_its_profiling_run(
+    scene: Scene, state: str, status: str
+) -> None:
+    operation = Operation.objects.create(kind="profiling", status=status)
+    run = factories.profiling_run(scene.application, state=state, operation=operation)
+    assert broken() == {
+        "no operation outlives its profiling run": (
+            f"operation {operation.pk} is {status}, its profiling run {run.pk} is {state}",
+        )
+    }
+
+
+def test_finds_an_operation_whose_profiling_run_is_gone(scene: Scene) -> None:
+    Operation.objects.create(kind="profiling", status="running")
+    assert list(broken()) == ["no operation outlives its profiling run"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "state"),
+    [
+        ("profiling", "running", "running"),
+        ("profiling", "cancelled", "running"),
+        ("profiling", "succeeded", "done"),
+        ("classification.reclassify", "running", "done"),
+    ],
+)
+def test_an_operation_as_its_run_or_of_something_else_breaks_nothing(
+    scene: Scene, kind: str, status: str, state: str
+) -> None:
+    operation = Operation.objects.create(kind=kind, status=status)
+    factories.profiling_run(scene.application, state=state, operation=operation)
+    assert broken() == {}
 
 
 @pytest.mark.parametrize(("age_s", "expected"), [(30, 0), (90, 1)])
