@@ -31,7 +31,6 @@ CLASSIFY_QUEUE: Final = "default"
 MAX_ATTEMPTS: Final = 5  # launches of one job
 SILENT_S: Final = 30.0  # wall seconds without a heartbeat
 FRAME_S: Final = 60.0  # cluster seconds
-FRAMES_KEPT_S: Final = 14 * 86_400.0  # cluster seconds
 
 
 class MeasuredCell(Protocol):
@@ -256,12 +255,6 @@ def keep_frame() -> bool:
             ],
         )
     return True
-
-
-def prune_frames() -> int:
-    """Delete frames older than two weeks of cluster time; returns how many."""
-    now_s = cluster_now()
-    return ClusterFrame.objects.filter(cluster_s__lt=now_s - FRAMES_KEPT_S).delete()[0]
 
 
 def _bytes(shares: "np.ndarray[Any, np.dtype[np.float64]]") -> bytes:

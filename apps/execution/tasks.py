@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from apps.common.poke import poked
-from apps.execution import services
+from apps.execution import pruning, services
 from apps.execution.feedback import give_feedback
 
 
@@ -28,8 +28,8 @@ def frame() -> None:
 
 @shared_task(name="execution.prune")
 def prune() -> None:
-    """Delete old frames."""
-    services.prune_frames()
+    """Delete frames, prediction errors, profiles and changes beyond what the settings keep."""
+    pruning.prune()
 
 
 @shared_task(name="execution.feedback")

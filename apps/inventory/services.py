@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.db import connection, transaction
 from django.db.models import Max
@@ -24,6 +24,15 @@ from apps.inventory.models import (
     ServerState,
 )
 
+PRUNED_AT_ONCE: Final = 10_000  # entries a statement
+
+_PRUNE: Final = """
+DELETE FROM inventory_change c USING (
+    SELECT seq, at FROM inventory_change WHERE kind <> 'topology' ORDER BY seq LIMIT %s) oldest
+WHERE c.seq = oldest.seq AND oldest.at < %s
+  AND c.seq < (SELECT max(seq) FROM inventory_change)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class NewChange:
@@ -35,6 +44,22 @@ class NewChange:
     unit_ids: Sequence[int] = field(default_factory=list)
     vector: Sequence[float] = field(default_factory=list)
     caused: Sequence[float] = field(default_factory=list)
+
+
+def prune_changes(*, before: datetime) -> int:
+    """Delete entries of the change log; returns how many.
+
+    The last one stays, as it tells how far the log is, and those that tell of the servers
+    themselves, by whose numbers arrays made of them are known. A copy that was not followed for
+    long is read anew rather than from here (`scheduling.selectors.ClusterCopy`).
+    """
+    gone = 0
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute(_PRUNE, [PRUNED_AT_ONCE, before])
+            gone += cursor.rowcount
+            if cursor.rowcount < PRUNED_AT_ONCE:
+                return gone
 
 
 def append_changes(changes: Sequence[NewChange], *, at: datetime, cluster_s: float) -> range:

@@ -57,6 +57,8 @@ class Decision(models.Model):
         indexes = (
             # a job's decisions, newest first
             models.Index(fields=["job", "-at"], name="decision_by_job"),
+            # pruning of profiles: whether any decision names one
+            models.Index(fields=["profile_id"], name="decision_by_profile"),
             # the log and latency figures
             models.Index(fields=["-at", "-id"], name="decision_by_age"),
             # the measured ranks of the last thousand decisions

@@ -1,6 +1,7 @@
 """Reads of scheduling: an agent's copy of the cluster, and the jobs it has claimed."""
 
 import json
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,14 +16,25 @@ from apps.inventory.models import ChangeKind as LoggedKind
 from apps.inventory.models import Server, ServerState
 from apps.scheduling.core.ask import Ask
 from apps.scheduling.core.localcopy import Change, ChangeKind, LocalCopy, UnknownUnitError
+from apps.scheduling.models import Decision
 from apps.workloads.core.spec import Constraints
 from apps.workloads.core.targets import read_target
 
 PAGE: Final = 10_000
+# Wall seconds without a look after which a copy is read anew: the log is kept for days only. Wall
+# time also passes while the machine sleeps.
+REREAD_S: Final = 3600.0
 _LIVE: Final = """
 SELECT unit_ids, caused, memory_bytes, network_bps, storage_bytes
 FROM scheduling_allocation WHERE released_seq IS NULL ORDER BY id
 """
+
+
+def profiles_named(profile_ids: Sequence[UUID]) -> set[UUID]:
+    """Those of the profiles that some decision names."""
+    rows = Decision.objects.filter(profile_id__in=profile_ids).order_by()
+    named = rows.values_list("profile_id", flat=True).distinct()
+    return {key for key in named if key is not None}
 
 
 class ClusterCopy:
@@ -33,6 +45,7 @@ class ClusterCopy:
 
     def __init__(self) -> None:
         self._copy: LocalCopy | None = None
+        self._followed_at = 0.0
 
     @property
     def copy(self) -> LocalCopy:
@@ -48,8 +61,10 @@ class ClusterCopy:
 
     def follow(self) -> LocalCopy:
         """Read the change log to its end; the whole cluster at first, and when servers came."""
-        if self._copy is None:
+        now = time.time()
+        if self._copy is None or now - self._followed_at > REREAD_S:
             self._copy = read_copy()
+        self._followed_at = now
         try:
             while self._read_page(self._copy):
                 pass

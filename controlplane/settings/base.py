@@ -111,6 +111,11 @@ BERTH_VERSION = "0.1.0"  # with pyproject.toml; a test holds them equal
 # after so many wall seconds if any was.
 BERTH_RECLASSIFY_ROWS = int(os.environ.get("BERTH_RECLASSIFY_ROWS", "20"))
 BERTH_RECLASSIFY_SECONDS = float(os.environ.get("BERTH_RECLASSIFY_SECONDS", "600"))
+# Of each application so many newest profiles and prediction errors are kept, besides the profiles
+# that decisions name; entries of the change log for so many days of wall time.
+BERTH_PROFILES_KEPT = max(1, int(os.environ.get("BERTH_PROFILES_KEPT", "20")))
+BERTH_PREDICTION_ERRORS_KEPT = int(os.environ.get("BERTH_PREDICTION_ERRORS_KEPT", "500"))
+BERTH_CHANGE_DAYS = max(1, int(os.environ.get("BERTH_CHANGE_DAYS", "7")))
 # Placement policy of jobs that name none.
 DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "tarcil")
 

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from apps.execution.services import FRAMES_KEPT_S, SILENT_S, keep_frame, prune_frames
+from apps.execution.pruning import FRAMES_KEPT_S, prune_frames
+from apps.execution.services import SILENT_S, keep_frame
 from apps.inventory.models import ClusterFrame, ServerState
 from tests import factories
 

@@ -7,7 +7,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from apps.inventory.models import ChangeKind, Server, ServerState
+from apps.inventory.models import Change, ChangeKind, Server, ServerState
 from apps.inventory.selectors import changes_since
 from apps.inventory.services import NewChange, append_changes, import_cluster
 from apps.scheduling import selectors
@@ -235,3 +235,23 @@ def test_urgent_jobs_come_first_then_older_ones(db: None) -> None:
     made = [factories.job(str(i), priority=p) for i, p in enumerate([0, 50, 0, -5])]
     seen = claimed_jobs([job.id for job in made], cluster_s=0.0, start_delay_s=0.0)
     assert [job.name for job in seen] == ["1", "0", "2", "3"]
+
+
+def test_a_copy_nobody_followed_for_long_is_read_anew(
+    copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    following = followed()
+    placed_on(copy, 0, 1)
+    Change.objects.all().delete()  # as if the log had been pruned meanwhile
+    monkeypatch.setattr(selectors, "REREAD_S", -1.0)
+    assert state(following.follow()) == state(read_copy())
+
+
+def test_a_copy_followed_lately_is_not_read_anew(
+    copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    following = followed()
+    arrays = following.copy
+    assert following.follow() is arrays
+    monkeypatch.setattr(selectors, "REREAD_S", -1.0)
+    assert following.follow() is not arrays

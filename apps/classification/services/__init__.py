@@ -15,6 +15,7 @@ from apps.classification.services.overrides import (
     set_overrides,
     withdraw_overrides,
 )
+from apps.classification.services.pruning import prune_prediction_errors, prune_profiles
 from apps.classification.services.reclassification import (
     begin_reclassification,
     open_reclassification,
@@ -32,6 +33,8 @@ __all__ = [
     "complete_revision",
     "fold_pending",
     "open_reclassification",
+    "prune_prediction_errors",
+    "prune_profiles",
     "reclassify_if_due",
     "repair_waiting",
     "request_folds",
