@@ -93,11 +93,6 @@ def test_the_table_marks_what_is_inferred_or_set() -> None:
     assert table.rows[2] == ("web", "≈ 70 %", "◆ 80 %", "≈ –")
 
 
-def test_runs_of_neighbouring_cells_are_one_piece() -> None:
-    mask = np.array([[True, True, False], [False, False, True]])
-    assert matrix_heatmap.runs_of(mask) == [(0, 0, 2), (1, 2, 3)]
-
-
 def test_library_and_live_rows_are_told_apart() -> None:
     figure = matrix_heatmap.figure(heat())
     assert {"library", "live"} <= set(words_of(figure))

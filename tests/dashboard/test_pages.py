@@ -211,6 +211,15 @@ def test_agents_of_earlier_runs_are_not_shown(as_operator: Client) -> None:
     assert "agent-gone" not in page
 
 
+@pytest.mark.parametrize("path", ["/jobs/", "/applications/", "/decisions/"])
+def test_a_place_in_a_list_that_is_gone_shows_the_first_page_and_says_so(
+    as_operator: Client, path: str
+) -> None:
+    said = "That page of the list no longer exists"
+    assert said in as_operator.get(f"{path}?cursor=broken").content.decode()
+    assert said not in as_operator.get(path).content.decode()
+
+
 def test_the_preview_counts_what_a_cancel_would_touch(as_operator: Client) -> None:
     factories.job("web-1", state="running")
     factories.job("web-2", state="queued")

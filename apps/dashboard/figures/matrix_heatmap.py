@@ -11,7 +11,7 @@ from apps.classification.core.cells import CODE_OF, Source, SourceCode
 from apps.classification.core.matrix import MatrixName, Scale
 from apps.dashboard.core import words
 from apps.dashboard.core.profile_words import MATRIX_MEANS, SOURCE_WORDS, value_text
-from apps.dashboard.figures import theme
+from apps.dashboard.figures import heat, theme
 from apps.dashboard.figures.theme import Table
 
 PAGE_ROWS: Final = 40
@@ -147,7 +147,8 @@ def figure(data: MatrixHeat) -> go.Figure:
     _add_hatch(chart, np.isnan(data.value), theme.MUTED)
     _add_by_hand(chart, data)
     _add_parts(chart, data)
-    _add_key(chart, data, lowest, highest)
+    ends = _key_ends(data, lowest, highest)
+    heat.add_key(chart, ends, side=0, left=4 - LEFT, top=34)
     return chart
 
 
@@ -238,37 +239,10 @@ def _shortened(name: str) -> str:
     return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1]}…"
 
 
-def runs_of(mask: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
-    """Find runs of True along the rows: (row, first column, column after the last)."""
-    found = []
-    for i, row in enumerate(mask):
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], row, [False]))))
-        found += [(i, int(start), int(end)) for start, end in edges.reshape(-1, 2)]
-    return found
-
-
 def _add_hatch(chart: go.Figure, mask: NDArray[np.bool_], colour: str) -> None:
-    xs: list[float | None] = []
-    ys: list[float | None] = []
-    for i, start, end in runs_of(mask):
-        xs += [start - 0.5, end - 0.5, end - 0.5, start - 0.5, start - 0.5, None]
-        ys += [i - 0.46, i - 0.46, i + 0.46, i + 0.46, i - 0.46, None]
-    if xs:
-        chart.add_scatter(
-            x=xs,
-            y=ys,
-            fill="toself",
-            mode="none",
-            fillcolor=theme.CLEAR,
-            fillpattern={
-                "shape": "/",
-                "size": 5,
-                "solidity": 0.4,
-                "fgcolor": colour,
-                "bgcolor": theme.CLEAR,
-            },
-            hoverinfo="skip",
-        )
+    boxes = ((start - 0.5, end - 0.5, i - 0.46, i + 0.46) for i, start, end in heat.runs_of(mask))
+    pattern = {"solidity": 0.4, "fgcolor": colour, "bgcolor": theme.CLEAR}
+    heat.add_hatch(chart, boxes, pattern, fillcolor=theme.CLEAR, hoverinfo="skip")
 
 
 def _add_by_hand(chart: go.Figure, data: MatrixHeat) -> None:
@@ -316,39 +290,6 @@ def _add_parts(chart: go.Figure, data: MatrixHeat) -> None:
                     font={"color": theme.TEXT_2},
                 )
             )
-
-
-def _add_key(chart: go.Figure, data: MatrixHeat, lowest: float, highest: float) -> None:
-    """Draw nine steps of the colour scale at the upper left, with what its ends stand for."""
-    left, width, lift = -LEFT + 4, 8, 12
-    where = {"xref": "paper", "yref": "paper", "xsizemode": "pixel", "ysizemode": "pixel"}
-    for i, (_, colour) in enumerate(theme.SEQUENTIAL):
-        chart.add_shape(
-            type="rect",
-            xanchor=0,
-            yanchor=1,
-            x0=left + i * width,
-            x1=left + (i + 1) * width,
-            y0=lift + 14,
-            y1=lift + 22,
-            fillcolor=colour,
-            line={"width": 0},
-            **where,
-        )
-    corner = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yanchor": "bottom"}
-    end = left + len(theme.SEQUENTIAL) * width
-    low, high = _key_ends(data, lowest, highest)
-    for text, x, anchor in ((low, left, "left"), (high, end, "right")):
-        chart.add_annotation(
-            theme.note(
-                text,
-                xshift=x,
-                yshift=lift - 4,
-                xanchor=anchor,
-                font={"color": theme.MUTED},
-                **corner,
-            )
-        )
 
 
 def _key_ends(data: MatrixHeat, lowest: float, highest: float) -> tuple[str, str]:

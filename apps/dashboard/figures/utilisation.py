@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from apps.dashboard.core import words
-from apps.dashboard.figures import theme
+from apps.dashboard.figures import heat, theme
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 344
@@ -177,37 +177,26 @@ def missing_boxes(data: Utilisation) -> list[tuple[float, float, int, int]]:
     """Rectangles over what was not reported: from s, to s, first row, row after the last."""
     boxes: list[tuple[float, float, int, int]] = []
     half = data.column_s / 2
-    missing = np.isnan(data.used)
-    for row in range(missing.shape[0]):
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], missing[row], [False]))))
-        for start, end in edges.reshape(-1, 2):
-            x0, x1 = float(data.times_s[start] - half), float(data.times_s[end - 1] + half)
-            if boxes and boxes[-1][:2] == (x0, x1) and boxes[-1][3] == row:
-                boxes[-1] = (x0, x1, boxes[-1][2], row + 1)
-            else:
-                boxes.append((x0, x1, row, row + 1))
+    for row, start, end in heat.runs_of(np.isnan(data.used)):
+        x0, x1 = float(data.times_s[start] - half), float(data.times_s[end - 1] + half)
+        if boxes and boxes[-1][:2] == (x0, x1) and boxes[-1][3] == row:
+            boxes[-1] = (x0, x1, boxes[-1][2], row + 1)
+        else:
+            boxes.append((x0, x1, row, row + 1))
     return boxes
 
 
 def _add_missing(chart: go.Figure, data: Utilisation) -> None:
-    xs: list[float | None] = []
-    ys: list[float | None] = []
-    for x0, x1, top, bottom in missing_boxes(data):
-        xs += [x0, x1, x1, x0, x0, None]
-        ys += [top, top, bottom, bottom, top, None]
-    if xs:
-        chart.add_scatter(
-            x=xs,
-            y=ys,
-            fill="toself",
-            mode="none",
-            fillcolor=theme.GROUND,
-            fillpattern={"shape": "/", "size": 5, "solidity": 0.3, "fgcolor": theme.MUTED},
-            hoveron="fills",
-            text="not reported",
-            hoverinfo="text",
-            yaxis="y2",
-        )
+    heat.add_hatch(
+        chart,
+        missing_boxes(data),
+        {"solidity": 0.3, "fgcolor": theme.MUTED},
+        fillcolor=theme.GROUND,
+        hoveron="fills",
+        text="not reported",
+        hoverinfo="text",
+        yaxis="y2",
+    )
 
 
 def _add_heat(chart: go.Figure, data: Utilisation) -> None:
@@ -231,34 +220,10 @@ def _add_heat(chart: go.Figure, data: Utilisation) -> None:
 
 
 def _add_key(chart: go.Figure) -> None:
-    """Nine steps of the colour scale at the upper right, from 0 to 100 %."""
-    left, top, width, height = 10, 78, 8, 8
-    where = {"xref": "paper", "yref": "paper", "xsizemode": "pixel", "ysizemode": "pixel"}
-    for i, (_, colour) in enumerate(theme.SEQUENTIAL):
-        chart.add_shape(
-            type="rect",
-            xanchor=1,
-            yanchor=1,
-            x0=left + i * width,
-            x1=left + (i + 1) * width,
-            y0=-top,
-            y1=-top - height,
-            fillcolor=colour,
-            line={"width": 0},
-            **where,
-        )
-    corner = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "yanchor": "top"}
-    end = left + len(theme.SEQUENTIAL) * width
-    for text, x, y, anchor in (
-        ("CPU used", left, top - 17, "left"),
-        ("0", left, top + 9, "left"),
-        ("100 %", end, top + 9, "right"),
-    ):
-        chart.add_annotation(
-            theme.note(
-                text, xshift=x, yshift=-y, xanchor=anchor, font={"color": theme.MUTED}, **corner
-            )
-        )
+    """Put the colour scale at the upper right, from 0 to 100 %."""
+    left, top = 10, -78
+    heat.add_key(chart, ("0", "100 %"), side=1, left=left, top=top)
+    heat.add_label(chart, "CPU used", side=1, x=left, y=top + 17, xanchor="left")
 
 
 def _add_borders(chart: go.Figure, data: Utilisation, first: float, last: float) -> None:

@@ -10,7 +10,6 @@ from django.shortcuts import render
 from apps.accounts.core.roles import Role
 from apps.classification.core.matrix import MatrixName
 from apps.classification.models import Override
-from apps.common.problems import ProblemError
 from apps.dashboard.core import profile_words
 from apps.dashboard.core.application_query import KINDS
 from apps.dashboard.core.application_query import read as read_query
@@ -19,6 +18,7 @@ from apps.dashboard.selectors import application as one
 from apps.dashboard.selectors import applications as read
 from apps.dashboard.selectors.profiling import profiling_cost, run_rows
 from apps.dashboard.views.access import has_role, jobs_seen_by, page
+from apps.dashboard.views.lists import asked_page
 from apps.inventory.selectors import cluster_now
 
 DEFAULT_MATRIX = MatrixName.TOLERATED
@@ -28,11 +28,8 @@ DEFAULT_MATRIX = MatrixName.TOLERATED
 def applications(request: HttpRequest) -> HttpResponse:
     """One page of the list."""
     query = read_query(request.GET.dict())
-    seen, stale_cursor = jobs_seen_by(request), False
-    try:
-        rows = read.applications_page(seen, query, cursor=request.GET.get("cursor"))
-    except ProblemError:
-        rows, stale_cursor = read.applications_page(seen, query, cursor=None), True
+    seen = jobs_seen_by(request)
+    rows, is_stale = asked_page(request, lambda at: read.applications_page(seen, query, cursor=at))
     return render(
         request,
         "dashboard/applications.html",
@@ -42,7 +39,7 @@ def applications(request: HttpRequest) -> HttpResponse:
             "rows": read.application_rows(rows.rows),
             "totals": read.totals(query),
             "kinds": KINDS,
-            "stale_cursor": stale_cursor,
+            "stale_cursor": is_stale,
         },
     )
 

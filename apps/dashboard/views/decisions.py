@@ -5,11 +5,11 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from apps.common.problems import ProblemError
 from apps.dashboard.selectors import decisions as read
 from apps.dashboard.selectors import sampling as ranks
 from apps.dashboard.selectors.explanation import explanation
 from apps.dashboard.views.access import jobs_seen_by, page
+from apps.dashboard.views.lists import asked_page
 from apps.scheduling.models import Outcome
 
 OUTCOMES = [(str(value), str(value)) for value in Outcome.values]
@@ -21,14 +21,19 @@ def decisions(request: HttpRequest) -> HttpResponse:
     seen = jobs_seen_by(request)
     outcome = request.GET.get("outcome", "")
     outcome = outcome if outcome in Outcome.values else ""
-    try:
-        rows = read.decisions_page(seen, cursor=request.GET.get("cursor"), outcome=outcome)
-    except ProblemError:
-        rows = read.decisions_page(seen, cursor=None, outcome=outcome)
+    rows, is_stale = asked_page(
+        request, lambda at: read.decisions_page(seen, cursor=at, outcome=outcome)
+    )
     return render(
         request,
         "dashboard/decisions.html",
-        {"page": rows, "outcome": outcome, "outcomes": OUTCOMES, "summary": read.log_summary()},
+        {
+            "page": rows,
+            "outcome": outcome,
+            "outcomes": OUTCOMES,
+            "summary": read.log_summary(),
+            "stale_cursor": is_stale,
+        },
     )
 
 

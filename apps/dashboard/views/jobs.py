@@ -8,11 +8,11 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
 from apps.accounts.core.roles import Role
-from apps.common.problems import ProblemError
 from apps.dashboard.core.job_query import parse
 from apps.dashboard.selectors import decisions, explanation, job_facts
 from apps.dashboard.selectors import jobs as read
 from apps.dashboard.views.access import has_role, jobs_seen_by, page
+from apps.dashboard.views.lists import asked_page
 from apps.inventory.selectors import cluster_now
 from apps.workloads.core.lifecycle import TERMINAL_STATES
 
@@ -31,11 +31,8 @@ def jobs(request: HttpRequest) -> HttpResponse:
     """One page of the list."""
     text = request.GET.get("q", "").strip()
     query = parse(text)
-    seen, stale_cursor = jobs_seen_by(request), False
-    try:
-        rows = read.jobs_page(seen, query, cursor=request.GET.get("cursor"))
-    except ProblemError:
-        rows, stale_cursor = read.jobs_page(seen, query, cursor=None), True
+    seen = jobs_seen_by(request)
+    rows, is_stale = asked_page(request, lambda at: read.jobs_page(seen, query, cursor=at))
     return render(
         request,
         "dashboard/jobs.html",
@@ -46,7 +43,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
             "rows": job_facts.job_rows(rows.rows, now_s=cluster_now()),
             "facets": read.facets(seen, text, query, viewer=str(request.user.pk)),
             "totals": job_facts.totals(seen),
-            "stale_cursor": stale_cursor,
+            "stale_cursor": is_stale,
             "may_cancel": has_role(request, Role.SUBMITTER),
         },
     )
