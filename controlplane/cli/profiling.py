@@ -181,6 +181,9 @@ def _steps(run: Mapping[str, Any]) -> str:
 
 
 def _took(run: Mapping[str, Any]) -> str | None:
+    """Return the cluster time it took: what its backend says, else what passed here."""
+    if run["result"] is not None:
+        return duration(run["result"]["seconds"])
     begun, ended = run["started_seconds"], run["finished_seconds"]
     return None if begun is None or ended is None else duration(ended - begun)
 

@@ -83,12 +83,25 @@ def test_a_run_is_asked_for_and_shown(berth: Berth, sort: Application) -> None:
 
 def test_runs_are_listed_by_application_and_state(berth: Berth, sort: Application) -> None:
     other = factories.application("join")
-    factories.profiling_run(sort, state="done", started_s=10.0, finished_s=70.0)
-    failed = factories.profiling_run(other, state="failed", message="its copies died", attempts=5)
+    factories.profiling_run(
+        sort,
+        state="done",
+        started_s=10.0,
+        finished_s=12.0,
+        result={"cells": 4, "seconds": 61.2, "missing": []},
+    )
+    failed = factories.profiling_run(
+        other,
+        state="failed",
+        message="its copies died",
+        attempts=5,
+        started_s=10.0,
+        finished_s=40.0,
+    )
     head, newest, oldest = rows(berth("profiling", "list")[1])
     assert head == ["ID", "APPLICATION", "STATE", "STEPS", "ATTEMPT", "ASKED", "TOOK", "MESSAGE"]
     assert newest[:3] == [str(failed.pk), "join", "failed"]
-    assert newest[-3:] == ["its", "copies", "died"]
+    assert newest[-5:] == ["30", "s", "its", "copies", "died"]
     assert oldest[-3:] == ["1.0", "min", "-"]
     found = json.loads(berth("profiling", "list", "--state", "failed", "-o", "json")[1])
     assert [run["application"] for run in found] == ["join"]
