@@ -3,8 +3,10 @@
 import os
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -16,10 +18,8 @@ from pytest_django.live_server_helper import LiveServer
 from pytest_django.plugin import DjangoDbBlocker
 
 from tests.browser import world
-from tests.browser.chromium import ARGUMENTS, CHROMIUM, NOTHING_LOADS
+from tests.browser.chromium import ARGUMENTS, CHROMIUM, NOTHING_LOADS, PHONE, signed_in
 from tests.browser.world import PASSWORD, World
-
-DESKTOP = (1440, 900)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -123,19 +123,6 @@ class Visitor:
         ]
 
 
-def signed_in(browser: Browser, site: Site, *, name: str, **options: object) -> BrowserContext:
-    """Return a browser context of somebody who has signed in."""
-    context = browser.new_context(**options)  # type: ignore[arg-type]  # playwright's own options
-    page = context.new_page()
-    page.goto(site.url + "/login/")
-    page.fill("#id_username", name)
-    page.fill("#id_password", PASSWORD)
-    page.click("button[type=submit]")
-    page.wait_for_url(site.url + "/")
-    page.close()
-    return context
-
-
 def visitor_of(context: BrowserContext, site: Site) -> Visitor:
     """Return a visitor with a page of its own that collects complaints."""
     visitor = Visitor(context.new_page(), site)
@@ -148,23 +135,51 @@ def visitor_of(context: BrowserContext, site: Site) -> Visitor:
     return visitor
 
 
+def signed_in_operator(browser: Browser, site: Site, **options: Any) -> BrowserContext:
+    """Return a browser context of an operator; ``options`` as in `chromium.signed_in`."""
+    return signed_in(browser, site.url, name="ops-admin", password=PASSWORD, **options)
+
+
 @pytest.fixture(scope="package")
 def desk(chromium: Browser, site: Site) -> Iterator[BrowserContext]:
     """Return an operator's desktop browser, light."""
-    context = signed_in(
-        chromium,
-        site,
-        name="ops-admin",
-        viewport={"width": DESKTOP[0], "height": DESKTOP[1]},
-        color_scheme="light",
-    )
-    yield context
-    context.close()
+    with closing(signed_in_operator(chromium, site)) as context:
+        yield context
+
+
+@pytest.fixture(scope="package")
+def night(chromium: Browser, site: Site) -> Iterator[BrowserContext]:
+    """Return an operator's desktop browser, dark."""
+    with closing(signed_in_operator(chromium, site, theme="dark")) as context:
+        yield context
+
+
+@pytest.fixture(scope="package")
+def phone(chromium: Browser, site: Site) -> Iterator[BrowserContext]:
+    """Return an operator's phone."""
+    with closing(signed_in_operator(chromium, site, size=PHONE)) as context:
+        yield context
 
 
 @pytest.fixture
 def visitor(desk: BrowserContext, site: Site) -> Iterator[Visitor]:
     """Return an operator at a desk."""
     visiting = visitor_of(desk, site)
+    yield visiting
+    visiting.page.close()
+
+
+@pytest.fixture
+def night_visitor(night: BrowserContext, site: Site) -> Iterator[Visitor]:
+    """Return an operator at a desk in the dark."""
+    visiting = visitor_of(night, site)
+    yield visiting
+    visiting.page.close()
+
+
+@pytest.fixture
+def phone_visitor(phone: BrowserContext, site: Site) -> Iterator[Visitor]:
+    """Return an operator with a phone."""
+    visiting = visitor_of(phone, site)
     yield visiting
     visiting.page.close()

@@ -9,13 +9,13 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final, Literal
 
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import BrowserContext, Page, sync_playwright
 
-from tests.browser.chromium import ARGUMENTS, CHROMIUM, NOTHING_LOADS
+from tests.browser.chromium import ARGUMENTS, CHROMIUM, DESK, NOTHING_LOADS, PHONE, signed_in
 
-SIZES = ((1440, 900), (390, 844))
-THEMES = ("light", "dark")
+THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 PATHS = {
     "overview": "/",
     "jobs": "/jobs/?q=state:running",
@@ -40,30 +40,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        for width, height in SIZES:
+        for width, height in (DESK, PHONE):
             for theme in THEMES:
-                context = _signed_in(browser, options, (width, height), theme)
+                context = signed_in(
+                    browser,
+                    options.url,
+                    name=options.user,
+                    password=options.password,
+                    size=(width, height),
+                    theme=theme,
+                )
                 _shoot(context, options.url, options.out, f"{width}-{theme}")
                 context.close()
         browser.close()
     return 0
-
-
-def _signed_in(
-    browser: Browser, options: object, size: tuple[int, int], theme: str
-) -> BrowserContext:
-    context = browser.new_context(
-        viewport={"width": size[0], "height": size[1]},
-        color_scheme="dark" if theme == "dark" else "light",
-    )
-    page = context.new_page()
-    page.goto(f"{options.url}/login/")  # type: ignore[attr-defined]  # argparse's namespace
-    page.fill("#id_username", options.user)  # type: ignore[attr-defined]  # argparse's namespace
-    page.fill("#id_password", options.password)  # type: ignore[attr-defined]  # argparse's namespace
-    page.click("button[type=submit]")
-    page.wait_for_selector("#strip")
-    page.close()
-    return context
 
 
 def _shoot(context: BrowserContext, url: str, out: Path, suffix: str) -> None:

@@ -3,12 +3,14 @@
 import json
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
-from apps.classification.models import Override
+from apps.classification.models import MatrixRevision, Override
 from apps.operations.models import Operation
 from apps.profiling.models import ProfilingRun
 from apps.profiling.services import end_cancelled_runs
+from apps.workloads.models import Application
 from tests.browser.conftest import Visitor
 
 APPLICATION = "/applications/terasort/"
@@ -37,7 +39,7 @@ def test_a_click_on_a_kind_filters_and_is_in_the_address(visitor: Visitor) -> No
     page.wait_for_url("**/applications/?kind=single_node")
     expect(page.locator("#apps-table tbody tr")).to_have_count(2)
     page.get_by_role("link", name="Clear filters").click()
-    expect(page.locator("#apps-table tbody tr")).to_have_count(8)
+    expect(page.locator("#apps-table tbody tr")).to_have_count(Application.objects.count())
 
 
 def test_the_list_is_sorted_by_a_click_on_its_head(visitor: Visitor) -> None:
@@ -217,6 +219,35 @@ def test_the_matrix_turns_into_a_table(visitor: Visitor) -> None:
     chart.get_by_role("button", name="View as table").press("Enter")
     expect(chart.locator(".chart-table td").first).to_have_text("memcached-carts")
     expect(chart.locator(".chart-table tbody tr")).to_have_count(1)
+
+
+@pytest.mark.parametrize("matrix", ["tolerated", "framework"])
+def test_every_column_of_a_matrix_is_named_where_there_is_room(
+    visitor: Visitor, matrix: str
+) -> None:
+    page = visitor.visit(f"/classification/?matrix={matrix}")
+    columns = MatrixRevision.objects.filter(matrix=matrix).latest("revision").columns
+    names = page.locator("[data-figure*='/matrix/'] .xtick text")
+    expect(names).to_have_count(len(columns))
+
+
+def test_on_a_phone_columns_are_named_upwards(phone_visitor: Visitor) -> None:
+    page = phone_visitor.visit("/classification/?matrix=tolerated")
+    names = page.locator("[data-figure*='/matrix/'] .xtick text")
+    expect(names).to_have_count(10)
+    box = names.nth(1).bounding_box()  # memory bandwidth, the longest
+    plot = page.locator("[data-figure*='/matrix/'] .plot").bounding_box()
+    assert box is not None
+    assert plot is not None
+    assert box["height"] > box["width"]
+    assert box["y"] >= plot["y"]
+
+
+def test_on_a_phone_the_tab_chosen_is_in_sight(phone_visitor: Visitor) -> None:
+    page = phone_visitor.visit("/classification/?matrix=caused")
+    box = page.locator(".tabs [aria-current]").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 390
 
 
 def test_an_earlier_revision_is_one_click_away(visitor: Visitor) -> None:

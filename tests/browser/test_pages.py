@@ -1,14 +1,12 @@
 """Pages in a real browser: real numbers, a silent console, nothing serious for axe, no sideways
 scrolling."""
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect
+from playwright.sync_api import Browser, expect
 
 from apps.inventory.models import ResourceUnit
 from apps.workloads.models import Job
-from tests.browser.conftest import Site, Visitor, signed_in, visitor_of
+from tests.browser.conftest import Site, Visitor, visitor_of
 
 PATHS = {
     "overview": "/",
@@ -59,27 +57,6 @@ def path(site: Site, name: str) -> str:
     )
 
 
-@pytest.fixture(scope="module")
-def night(chromium: Browser, site: Site) -> Iterator[BrowserContext]:
-    """Return an operator's desktop browser, dark."""
-    context = signed_in(
-        chromium, site, name="ops-admin", viewport={"width": 1440, "height": 900},
-        color_scheme="dark",
-    )  # fmt: skip
-    yield context
-    context.close()
-
-
-@pytest.fixture(scope="module")
-def phone(chromium: Browser, site: Site) -> Iterator[BrowserContext]:
-    """Return an operator's phone."""
-    context = signed_in(
-        chromium, site, name="ops-admin", viewport={"width": 390, "height": 844}, has_touch=True
-    )
-    yield context
-    context.close()
-
-
 @pytest.mark.parametrize("name", PATHS)
 def test_a_page_raises_no_complaint_and_has_no_serious_finding(
     visitor: Visitor, name: str
@@ -90,32 +67,23 @@ def test_a_page_raises_no_complaint_and_has_no_serious_finding(
 
 
 @pytest.mark.parametrize("name", MAIN)
-def test_a_page_passes_in_the_dark(night: BrowserContext, site: Site, name: str) -> None:
-    visitor = visitor_of(night, site)
-    visitor.visit(path(site, name))
-    found = visitor.serious_findings()
-    visitor.page.close()
-    assert found == []
-    assert visitor.errors == []
+def test_a_page_passes_in_the_dark(night_visitor: Visitor, name: str) -> None:
+    night_visitor.visit(path(night_visitor.site, name))
+    assert night_visitor.serious_findings() == []
+    assert night_visitor.errors == []
 
 
 @pytest.mark.parametrize("name", MAIN)
-def test_a_phone_never_scrolls_sideways(phone: BrowserContext, site: Site, name: str) -> None:
-    visitor = visitor_of(phone, site)
-    visitor.visit(path(site, name))
-    width = visitor.page.evaluate("document.documentElement.scrollWidth")
-    visitor.page.close()
-    assert width == 390
-    assert visitor.errors == []
+def test_a_phone_never_scrolls_sideways(phone_visitor: Visitor, name: str) -> None:
+    page = phone_visitor.visit(path(phone_visitor.site, name))
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert phone_visitor.errors == []
 
 
 @pytest.mark.parametrize("name", MAIN)
-def test_a_phone_page_has_no_serious_finding(phone: BrowserContext, site: Site, name: str) -> None:
-    visitor = visitor_of(phone, site)
-    visitor.visit(path(site, name))
-    found = visitor.serious_findings()
-    visitor.page.close()
-    assert found == []
+def test_a_phone_page_has_no_serious_finding(phone_visitor: Visitor, name: str) -> None:
+    phone_visitor.visit(path(phone_visitor.site, name))
+    assert phone_visitor.serious_findings() == []
 
 
 def test_the_login_page_passes(chromium: Browser, site: Site) -> None:

@@ -357,6 +357,17 @@ def test_a_run_says_how_long_it_took_and_what_it_measured() -> None:
     assert (row.run, row.took_s, row.share, row.icon) == (run, 61.0, None, "succeeded")
 
 
+def test_a_run_took_what_its_backend_says() -> None:
+    # the backend's clock may be behind ours when it begins
+    about = known()
+    result = {"cells": 3, "seconds": 61.2, "missing": []}
+    factories.profiling_run(
+        about, state="done", started_s=3010.0, finished_s=3006.0, result=result
+    )
+    (row,) = profiling.run_rows(about, now_s=9000.0)
+    assert row.took_s == 61.2
+
+
 def test_a_running_run_is_as_old_as_its_start() -> None:
     about = known()
     factories.profiling_run(about, state="running", started_s=8990.0)

@@ -107,8 +107,8 @@ def _layout(places: Any) -> dict[str, Any]:
         HEIGHT,
         margin={"l": 118, "r": 20, "t": 24, "b": 24},
         # the unit on the last tick of the right panel only: on a phone the two would touch
-        xaxis={**x_axis, "domain": [0, 0.47], "ticktext": ["0", "25", "50", "75", "100"]},
-        xaxis2={**x_axis, "domain": [0.53, 1]},
+        xaxis={**x_axis, "domain": [0, 0.45], "ticktext": ["0", "25", "50", "75", "100"]},
+        xaxis2={**x_axis, "domain": [0.55, 1]},
         yaxis={
             "range": [len(places) - 0.5, -0.5],
             "tickvals": places.tolist(),

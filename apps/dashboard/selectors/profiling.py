@@ -120,13 +120,19 @@ def run_rows(application: Application, *, now_s: float) -> Sequence[RunRow]:
 
 
 def _row(run: ProfilingRun, cells: int, now_s: float) -> RunRow:
-    took_s = None
-    if run.started_s is not None:
-        took_s = max(0.0, (now_s if run.finished_s is None else run.finished_s) - run.started_s)
     share = None
     if run.state == RunState.RUNNING and run.operation is not None and run.operation.total:
         share = min(1.0, run.operation.progress / run.operation.total)
-    return RunRow(run, cells, plan_text(run.plan), took_s, share)
+    return RunRow(run, cells, plan_text(run.plan), _took_s(run, now_s), share)
+
+
+def _took_s(run: ProfilingRun, now_s: float) -> float | None:
+    """Return the cluster time of a run: what its backend says, else what passed here."""
+    if run.result is not None:
+        return float(run.result["seconds"])
+    if run.started_s is None:
+        return None
+    return max(0.0, (now_s if run.finished_s is None else run.finished_s) - run.started_s)
 
 
 def plan_text(made: Mapping[str, Any]) -> str:

@@ -85,6 +85,13 @@ document.addEventListener("keydown", (event) => {
 
 for (const item of document.querySelectorAll("#keys [data-for]")) item.hidden = item.dataset.for !== page;
 
+/* Where the tabs do not fit, the one chosen is in the middle. */
+for (const chosen of document.querySelectorAll(".tabs [aria-current=page]")) {
+  const tabs = chosen.parentNode;
+  const [mine, all] = [chosen.getBoundingClientRect(), tabs.getBoundingClientRect()];
+  tabs.scrollLeft += mine.left - all.left - (all.width - mine.width) / 2;
+}
+
 document.addEventListener("toggle", (event) => {
   if (event.target.matches?.("details")) refreshCharts();
 }, true);

@@ -133,12 +133,21 @@ function named(trace) {
   trace.customdata = trace.meta.rows.map((name) => new Array(columns).fill(name));
 }
 
-/* Narrow plots keep their text size and lose ticks instead. */
+/* Narrow plots keep their text size: names that slant become steep first, then every other tick goes. */
+const ROOM = 38, SLANTED_ROOM = 18, STEEP_ROOM = 14, STEEP = -62, STEEP_HEIGHT = 26;
+
 function fit(layout, width) {
+  const inside = width - layout.margin.l - layout.margin.r;
   for (const name of Object.keys(layout)) {
     const axis = layout[name];
     if (!/^xaxis/.test(name) || !Array.isArray(axis.tickvals) || axis.tickvals.length < 4) continue;
-    if (((axis.domain?.[1] ?? 1) - (axis.domain?.[0] ?? 0)) * (width - layout.margin.l - layout.margin.r) / axis.tickvals.length > 38) continue;
+    const room = ((axis.domain?.[1] ?? 1) - (axis.domain?.[0] ?? 0)) * inside / axis.tickvals.length;
+    if (room > (axis.tickangle ? SLANTED_ROOM : ROOM)) continue;
+    if (axis.tickangle) {
+      axis.tickangle = STEEP;
+      layout.margin.t += STEEP_HEIGHT;
+      if (room > STEEP_ROOM) continue;
+    }
     const keep = (_, i) => i % 2 === (axis.tickvals.length - 1) % 2;
     layout[name] = { ...axis, tickvals: axis.tickvals.filter(keep), ticktext: axis.ticktext?.filter(keep) };
   }
