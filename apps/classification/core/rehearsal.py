@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 
 from apps.classification.core.estimators.covariance import group_weights, shrunk_covariance
+from apps.classification.core.estimators.gaps import is_sparse
 from apps.classification.core.estimators.protocol import Rows, forward
 from apps.classification.core.estimators.tuning import rows_of
 from apps.classification.core.matrix import Scale
@@ -74,7 +75,8 @@ class Rehearsal:
 
         O(n log n · m), and O(n·m² + m³) for at most `MOST_ROWS` rows, times m when there are gaps.
         """
-        z = forward(library, scale)
+        full = ~is_sparse(~np.isnan(library))
+        z, groups = forward(library[full], scale), groups[full]
         at = _thinned(z)
         z, of_row = z[at], groups[at].tolist()
         numbers = {name: i for i, name in enumerate(dict.fromkeys(of_row))}

@@ -5,6 +5,7 @@ import pytest
 
 from apps.classification.core.estimators.kernels import (
     NEGLIGIBLE,
+    SURPRISE,
     gaussian_shares,
     student_shares,
 )
@@ -53,7 +54,8 @@ def plain(member: Component, row: Floats, at: Ints, noise: Floats) -> tuple[Floa
     gain = bent[:, at] @ inverse
     one = centre + away @ gain.T
     mean = share @ one
-    return mean, share @ (one - mean) ** 2 + np.diag(bent - gain @ bent[at])
+    widened = (SURPRISE + share @ squared) / (SURPRISE + at.size)
+    return mean, share @ (one - mean) ** 2 + widened * np.diag(bent - gain @ bent[at])
 
 
 def expected(at: list[int]) -> tuple[Floats, Floats]:

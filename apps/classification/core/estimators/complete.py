@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from apps.classification.core.estimators.flags import Degraded
+from apps.classification.core.estimators.gaps import is_sparse
 from apps.classification.core.estimators.model import Estimator
 from apps.classification.core.estimators.protocol import EmptyLibraryError, Fold, check_values
 from apps.classification.core.matrix import Scale
@@ -15,7 +16,6 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 FOLDS: Final = 5
 FEWEST_APPLICATIONS: Final = 3
 SEPARATORS: Final = re.compile(r"[-_/:|.( ]")
-ENOUGH_ROWS: Final = 3
 
 
 class Completion(NamedTuple):
@@ -47,9 +47,9 @@ def completion(
 ) -> Completion:
     """Estimate the NaN cells of a matrix from its other cells, and tell which rows are degraded.
 
-    Rows of which at least half is known are the library; when there are fewer than three, or a
-    column is empty in them, all rows are. A row is never completed from itself: rows of the
-    library with gaps are taken out in five parts, each completed from the rest.
+    A row is never completed from itself: rows with gaps are taken out in five parts, each
+    completed from the rest; but all at once those that are sparse (`gaps.is_sparse`), which tell
+    no more than how all rows spread.
 
     Parameters
     ----------
@@ -77,10 +77,9 @@ def completion(
             f"values must have a known cell in every column, column {empty[0]} has none"
         )
     of_row = np.arange(len(values)) if groups is None else groups
-    library = _library(known)
     answer = Fold(values.copy(), values.copy(), values.copy())
     flags = [frozenset[Degraded]()] * len(values)
-    for out, kept in _parts(known, library):
+    for out, kept in _parts(known):
         columns = known[kept].any(axis=0)
         model = estimator.fit(
             values[np.ix_(kept, columns)], scale=scale, groups=of_row[kept], seed=seed
@@ -111,19 +110,12 @@ def applications(names: Sequence[str]) -> Ints:
     return numbers
 
 
-def _library(known: Bools) -> Bools:
-    """(n,) True for the rows to learn from."""
-    dense = 2 * known.sum(axis=1) >= known.shape[1]
-    if dense.sum() >= ENOUGH_ROWS and known[dense].any(axis=0).all():
-        return dense
-    return np.asarray(known.any(axis=1))
-
-
-def _parts(known: Bools, library: Bools) -> list[tuple[Ints, Ints]]:
+def _parts(known: Bools) -> list[tuple[Ints, Ints]]:
     """Rows to complete, and the rows to complete them from; other runs of an application count."""
-    every = np.flatnonzero(library)
-    parts = [(np.flatnonzero(~known.all(axis=1) & ~library), every)]
-    gaps = np.flatnonzero(~known.all(axis=1) & library)
+    every = np.flatnonzero(known.any(axis=1))
+    apart = is_sparse(known) | ~known.any(axis=1)
+    parts = [(np.flatnonzero(apart), every)]
+    gaps = np.flatnonzero(~known.all(axis=1) & ~apart)
     for fold in range(min(FOLDS, gaps.size)):
         out = gaps[fold::FOLDS]
         rest = every[~np.isin(every, out)]

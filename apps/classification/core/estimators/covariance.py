@@ -1,12 +1,19 @@
 """Covariances of few rows: shrunk, weighted, of low rank."""
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from apps.classification.core.estimators.protocol import Rows, Sparse
 from apps.inventory.core.snapshot import Floats, Ints
 
 FLOOR: Final = 1e-8  # of a variance, so that a column equal in all rows stays invertible
+
+ROUNDS: Final = 15
+LIBRARY_ROWS: Final = 10.0  # by so many rows the full ones are believed beside the sparse
+CELL_NOISE: Final = 0.02  # deviation of a cell, relative
+FAR: Final = 4.0  # deviations by which a sparse row is further from the others than usual
 
 UNSPLIT: Final = 200_000  # multiplications that OpenBLAS leaves to one thread
 
@@ -83,3 +90,93 @@ def group_weights(groups: Ints, power: float) -> Floats:
     _, index, count = np.unique(groups, return_inverse=True, return_counts=True)
     weight = count[index].astype(np.float64) ** -power
     return weight / weight.sum()
+
+
+class Moments(NamedTuple):
+    """(m,) mean of rows, and their spread."""
+
+    mean: Floats
+    spread: Shrunk
+
+
+def with_sparse(full: Shrunk, rows: Rows, weight: Floats, power: float) -> Moments:
+    """Mean and covariance of all rows, the sparse ones by what they are expected to be.
+
+    Expectation-maximisation for a Gaussian with missing cells, which starts from the full rows; a
+    sparse row that is far from all others counts less. O(rounds·s·k·m²) for s sparse rows of k
+    known cells.
+
+    Parameters
+    ----------
+    full : covariance of the full rows; believed as `LIBRARY_ROWS` rows more
+    weight : (n,) of the full rows, sum 1
+    power : by which rows of an application count less, see `group_weights`
+
+    Source: Dempster, Laird and Rubin (1977); Little and Rubin, "Statistical analysis with missing
+    data", §11.2; Huber, "Robust statistics" (1981), §8 for the weights.
+    """
+    if rows.sparse is None:
+        return Moments(weight @ rows.z, full)
+    parts = list(_alike(rows.sparse, power))
+    mean, covariance = weight @ rows.z, full.covariance
+    for _ in range(ROUNDS):
+        done = [_expected(part, mean, covariance) for part in parts]
+        mass = full.rows + sum(float(one.weight.sum()) for one in done)
+        mean = full.rows * (weight @ rows.z) + sum(one.weight @ one.x for one in done)
+        mean = mean / mass
+        scatter = full.rows * _gram((rows.z - mean) * np.sqrt(weight)[:, None])
+        for one in done:
+            scatter = scatter + _gram((one.x - mean) * np.sqrt(one.weight)[:, None]) + one.left
+        prior = LIBRARY_ROWS * full.covariance
+        covariance = (scatter + prior) / (mass + LIBRARY_ROWS)
+    told = sum(float(part.weight.sum()) * part.at.shape[1] for part in parts) / mean.size
+    return Moments(mean, Shrunk(covariance, full.rows + told))
+
+
+class _Alike(NamedTuple):
+    """(g, k) columns and cells of sparse rows with k each; (g,) how many rows each is worth."""
+
+    at: Ints
+    z: Floats
+    weight: Floats
+
+
+class _Expected(NamedTuple):
+    """(g, m) rows, (g,) their weight, and (m, m) the weighted sum of what is unknown of them."""
+
+    x: Floats
+    weight: Floats
+    left: Floats
+
+
+def _alike(sparse: Sparse, power: float) -> Iterator[_Alike]:
+    share = group_weights(sparse.groups, power)
+    weight = share / float((share**2).sum())
+    count = np.count_nonzero(sparse.known, axis=1)
+    for k in np.unique(count).tolist():
+        rows = np.flatnonzero(count == k)
+        at = np.nonzero(sparse.known[rows])[1].reshape(rows.size, k)
+        yield _Alike(at, np.take_along_axis(sparse.z[rows], at, axis=1), weight[rows])
+
+
+def _expected(part: _Alike, mean: Floats, covariance: Floats) -> _Expected:
+    at, k = part.at, part.at.shape[1]
+    seen = covariance[at[:, :, None], at[:, None, :]] + CELL_NOISE**2 * np.eye(k)
+    lower = np.linalg.cholesky(seen)
+    white = np.linalg.solve(lower, covariance[at])
+    away = np.linalg.solve(lower, (part.z - mean[at])[:, :, None])[:, :, 0]
+    # the squared distance of k cells is k on average, with a deviation of √(2k)
+    usual = k + FAR * np.sqrt(2.0 * k)
+    weight = part.weight * np.minimum(1.0, usual / np.maximum((away**2).sum(axis=1), FLOOR))
+    x = mean + np.einsum("gk,gkm->gm", away, white)
+    root = np.sqrt(weight)[:, None, None]
+    left = weight.sum() * covariance - _gram((white * root).reshape(-1, mean.size))
+    return _Expected(x, weight, left)
+
+
+def levelled(spread: Shrunk) -> Shrunk:
+    """Covariance of rows whose own mean is taken off."""
+    covariance = spread.covariance
+    row = covariance.mean(axis=0)
+    covariance = covariance - row - row[:, None] + row.mean()
+    return Shrunk(covariance + FLOOR * np.eye(row.size), spread.rows)

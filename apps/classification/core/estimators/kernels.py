@@ -12,6 +12,8 @@ from typing import Any, Final
 import numba
 import numpy as np
 
+# Degrees of freedom by which a row far from the components is less certain: it was less expected.
+SURPRISE: Final = 4.0
 NEGLIGIBLE: Final = 1e-3  # of all weight: as much may be left out, in components far away
 FLOOR: Final = 1e-8  # of a variance
 FUSED: Final = 2  # known cells
@@ -96,14 +98,18 @@ def _one(layout, member, at, z, noise, room, mean, variance):  # type: ignore[no
     white = factors[1]
     _whiten(bent, scale, lift, at, noise, factors[0], white)
     _distances(layout.columns[where], origin, squeeze, at, z, white, squared, scratch)
+    # a copy, because the shares are made in place
+    scratch[:] = squared
     if np.isinf(tail):
         total = gaussian_shares(squared, layout.weight[where], share)
     else:
         total = student_shares(squared, layout.weight[where], tail, k, share)
     count = _weighty(share, np.float32(NEGLIGIBLE * total / share.size), picked)
     _gain(bent, scale, lift, at, white, gain, variance)
+    widened = (SURPRISE + _dot(share, scratch) / total) / (SURPRISE + k)
     for j in range(m):
         mean[j] = origin[j]
+        variance[j] *= widened
     for a in range(k):
         away = z[a] - origin[at[a]]
         for j in range(m):
@@ -259,6 +265,15 @@ def student_shares(squared, weight, tail, k, share):  # type: ignore[no-untyped-
         for r in range(squared.size):
             share[r] *= squared[r]
             total += share[r]
+    return total
+
+
+@_loose
+def _dot(first, second):  # type: ignore[no-untyped-def]
+    """Sum of products."""
+    total = np.float32(0.0)
+    for r in range(first.size):
+        total += first[r] * second[r]
     return total
 
 

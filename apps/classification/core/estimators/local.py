@@ -4,10 +4,13 @@ p(z) = Σ_r w_r · K(z; x_r, S), where the component of row r lies at x_r = μ +
 and S = h²·C + τ·11ᵀ. C is the shrunk covariance of the rows. With h near 0 only the nearest rows
 speak; with h = 1 all components lie at the mean and S is the covariance: the conditional Gaussian.
 Given known cells o, component r weighs K(z_o; x_r,o, S_oo + E) and predicts
-x_r + S_·o (S_oo + E)⁻¹ (z_o - x_r,o).
+x_r + S_·o (S_oo + E)⁻¹ (z_o - x_r,o), with the variance that S leaves, wider for a row whose known
+cells are further away than expected: times (f + d²) / (f + k), as if S were that of a
+Student t of f degrees of freedom.
 
 Source: West, "Approximating posterior distributions by mixtures" (1993) for √(1 - h²); Nadaraya
-(1964) and Watson (1964) for the weights.
+(1964) and Watson (1964) for the weights; Kotz and Nadarajah, "Multivariate t distributions"
+(2004), §1.11 for the variance.
 """
 
 from dataclasses import dataclass
@@ -19,8 +22,11 @@ import numpy as np
 from apps.classification.core.estimators import mixture
 from apps.classification.core.estimators.covariance import (
     FLOOR,
+    Shrunk,
     group_weights,
+    levelled,
     shrunk_covariance,
+    with_sparse,
 )
 from apps.classification.core.estimators.mixture import Component, Layout
 from apps.classification.core.estimators.protocol import Panel, Rows, Spread, Told
@@ -85,7 +91,7 @@ class Family:
         for one in (self.settings[i] for i in which):
             key = (one.level is Level.FREE, one.by_application if is_grouped else 0.0)
             if key not in centres:
-                centres[key] = _centred(rows, *key)
+                centres[key] = (_centred if rows.sparse is None else _told_more)(rows, *key)
             found = centres[key]
             bent = (key, one.prior_rows)
             if bent not in covariances:
@@ -124,11 +130,12 @@ class _Mixture:
 
 
 class _Centres(NamedTuple):
-    """(n, m) rows less their (m,) mean; (n,) weights; variance of the rows' heights."""
+    """(n, m) rows less their (m,) mean; (n,) weights; their spread, and that of their heights."""
 
     shape: Floats
     mean: Floats
     weight: Floats
+    spread: Shrunk
     height: float
 
 
@@ -138,7 +145,22 @@ def _centred(rows: Rows, is_free: bool, by_application: float) -> _Centres:
     rest = rows.z - mean
     level = rest.mean(axis=1, keepdims=True)
     height = float(weight @ level[:, 0] ** 2)
-    return _Centres(rest - level if is_free else rest, mean, weight, height)
+    shape = rest - level if is_free else rest
+    spread = shrunk_covariance(shape, weight)
+    return _Centres(shape, mean, weight, spread, height)
+
+
+def _told_more(rows: Rows, is_free: bool, by_application: float) -> _Centres:
+    """As `_centred`, with the mean and the spread that sparse rows know of, too."""
+    weight = group_weights(rows.groups, by_application)
+    of_full = shrunk_covariance(rows.z - weight @ rows.z, weight)
+    mean, spread = with_sparse(of_full, rows, weight, by_application)
+    rest = rows.z - mean
+    level = rest.mean(axis=1, keepdims=True)
+    height = float(spread.covariance.mean())
+    if is_free:
+        return _Centres(rest - level, mean, weight, levelled(spread), height)
+    return _Centres(rest, mean, weight, spread, height)
 
 
 def _layout(centres: list[_Centres], covariances: list[Floats]) -> Layout:
@@ -158,7 +180,7 @@ def _mean_variance(covariance: Floats) -> float:
 
 def _with_prior(centres: _Centres, prior_rows: float) -> Floats:
     """(m, m) covariance of the rows, unbiased, predictive, and mixed with the prior."""
-    sample, rows = shrunk_covariance(centres.shape, centres.weight)
+    sample, rows = centres.spread
     m = centres.mean.size
     ramp = centres.mean - centres.mean.mean()
     stretch = np.outer(ramp, ramp) / max(float((ramp**2).mean()), FLOOR)

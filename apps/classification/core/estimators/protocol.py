@@ -5,7 +5,7 @@ space: logarithms for rates and speed-ups, points / 50 for 0-100 scores. NaN is 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -32,6 +32,21 @@ class Fold(NamedTuple):
     high: Floats
 
 
+class Sparse(NamedTuple):
+    """Rows with so few cells that they say something of all rows, and cannot stand for one.
+
+    Attributes
+    ----------
+    z : (s, m) float64 in comparison space, 0 where not known
+    known : (s, m)
+    groups : (s,) int, as of the full rows
+    """
+
+    z: Floats
+    known: Bools
+    groups: Ints
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """What a learner may learn from.
@@ -41,11 +56,24 @@ class Rows:
     z : (n, m) float64 in comparison space, missing cells filled
     known : (n, m) True where z was measured, not filled
     groups : (n,) int, the application of each row: rows of one application resemble each other
+    sparse : rows beside them, None when there are none
     """
 
     z: Floats
     known: Bools
     groups: Ints
+    sparse: Sparse | None = None
+
+    def without(self, out: Bools, groups: Ints) -> "Rows":
+        """Leave out (n,) rows, and all sparse ones of their applications."""
+        kept = Rows(self.z[~out], self.known[~out], self.groups[~out])
+        if self.sparse is None:
+            return kept
+        rest = ~np.isin(self.sparse.groups, groups)
+        if not rest.any():
+            return kept
+        z, known, names = self.sparse
+        return replace(kept, sparse=Sparse(z[rest], known[rest], names[rest]))
 
 
 class Told(NamedTuple):

@@ -13,7 +13,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from apps.classification.core.estimators.gaps import filled
-from apps.classification.core.estimators.protocol import Members, Rows, Spread, Told, blended
+from apps.classification.core.estimators.protocol import (
+    Members,
+    Rows,
+    Sparse,
+    Spread,
+    Told,
+    blended,
+)
 from apps.classification.core.profile import HALF_WIDTH_90
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
@@ -21,7 +28,7 @@ FOLDS: Final = 10
 DRAWS: Final = 150  # held-out rows wanted in all; few rows are drawn up to six times
 REPEATS: Final = 6
 WORST: Final = 1.5  # in comparison space: one impossible cell does not decide
-FEW: Final = 1.0  # how much wider for few applications: the quantile is itself an estimate
+FEW: Final = 0.75  # how much wider for few applications: the quantile is itself an estimate
 UNTESTED: Final = 2.0 * HALF_WIDTH_90
 LEAST_WEIGHT: Final = 0.02  # members that count less are not asked
 # Where every member looking at every row makes more looks than this, a member is only kept when
@@ -224,7 +231,7 @@ def _one_fold(
     members: Members, rows: Rows, drawn: _Drawn, out: Bools, rng: np.random.Generator
 ) -> _HeldOut:
     row, at = drawn
-    kept = Rows(rows.z[~out], rows.known[~out], rows.groups[~out])
+    kept = rows.without(out, np.unique(rows.groups[out]))
     truth, cells = rows.z[row], rows.known[row]
     np.put_along_axis(cells, at, False, axis=1)
     z = np.take_along_axis(truth, at, axis=1)
@@ -233,6 +240,6 @@ def _one_fold(
     return _HeldOut(each.mean, each.deviation, truth, cells, rows.groups[row])
 
 
-def rows_of(z: Floats, known: Bools, groups: Ints) -> Rows:
+def rows_of(z: Floats, known: Bools, groups: Ints, sparse: Sparse | None = None) -> Rows:
     """Fill the gaps once, for all members."""
-    return Rows(filled(z, known), known, groups)
+    return Rows(filled(z, known), known, groups, sparse)

@@ -1,0 +1,159 @@
+"""Rows of few cells beside the full ones of a library: profiled applications."""
+
+import numpy as np
+import pytest
+
+from apps.classification.core.estimators import DEFAULT, ESTIMATORS, Estimator
+from apps.classification.core.estimators.covariance import levelled, shrunk_covariance, with_sparse
+from apps.classification.core.estimators.gaps import is_sparse
+from apps.classification.core.estimators.protocol import Rows, Sparse
+from apps.classification.core.matrix import Scale
+from apps.inventory.core.snapshot import Bools, Floats
+from tests.classification.core.test_estimators import capacities, roofline
+
+SEEDS = range(4)
+FULL = 20
+SPARSE = 300
+
+
+def two_cells(rows: int, columns: int, rng: np.random.Generator) -> Bools:
+    known = np.zeros((rows, columns), dtype=np.bool_)
+    np.put_along_axis(known, rng.random(known.shape).argsort(axis=1)[:, :2], True, axis=1)
+    return known
+
+
+def drawn(seed: int) -> tuple[Floats, Floats, Floats, Bools]:
+    """A library of full rows, one of sparse rows, and new rows with what is known of them."""
+    rng = np.random.default_rng([7, seed])
+    capacity = capacities(rng)
+    full, rest, new = (roofline(n, capacity, rng) for n in (FULL, SPARSE, 100))
+    return full, np.where(two_cells(SPARSE, 10, rng), rest, np.nan), new, two_cells(100, 10, rng)
+
+
+def mean_error(estimator: Estimator, seed: int, *, with_rest: bool) -> float:
+    full, rest, new, known = drawn(seed)
+    library = np.vstack([full, rest]) if with_rest else full
+    value = estimator.fit(library, scale=Scale.LOG).fold(new, known).value
+    return float(np.abs(value / new - 1.0)[~known].mean())
+
+
+@pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - {"pq_paragon", "pq_quasar"}))
+def test_hundreds_of_rows_of_two_cells_do_not_drown_twenty_full_ones(name: str) -> None:
+    estimator = ESTIMATORS[name]
+    without = mean_error(estimator, 0, with_rest=False)
+    assert mean_error(estimator, 0, with_rest=True) < 1.05 * without
+
+
+def test_the_default_learns_from_rows_of_two_cells() -> None:
+    estimator = ESTIMATORS[DEFAULT]
+    without = np.mean([mean_error(estimator, seed, with_rest=False) for seed in SEEDS])
+    beside = np.mean([mean_error(estimator, seed, with_rest=True) for seed in SEEDS])
+    assert beside < 0.99 * without
+
+
+def covered(seed: int) -> float:
+    full, rest, new, known = drawn(seed)
+    model = ESTIMATORS[DEFAULT].fit(np.vstack([full, rest]), scale=Scale.LOG)
+    _, low, high = model.fold(new, known)
+    return float(((low <= new) & (new <= high))[~known].mean())
+
+
+def test_intervals_still_hold_about_nine_tenths() -> None:
+    assert 0.85 < np.mean([covered(seed) for seed in SEEDS]) < 0.96
+
+
+def test_the_order_of_full_and_sparse_rows_does_not_matter() -> None:
+    full, rest, new, known = drawn(2)
+    library = np.vstack([full, rest])
+    shuffled = library[np.random.default_rng(1).permutation(len(library))]
+    one, other = (
+        np.array(ESTIMATORS[DEFAULT].fit(rows, scale=Scale.LOG).fold(new, known))
+        for rows in (library, shuffled)
+    )
+    assert np.array_equal(one, other)
+
+
+def test_a_row_is_sparse_when_less_than_half_of_it_is_known() -> None:
+    known = np.ones((6, 5), dtype=np.bool_)
+    known[1, :2] = False
+    known[4, :3] = False
+    assert is_sparse(known).tolist() == [False, False, False, False, True, False]
+
+
+@pytest.mark.parametrize("full", [0, 2])
+def test_without_enough_full_rows_none_is_sparse(full: int) -> None:
+    known = two_cells(30, 10, np.random.default_rng(1))
+    known[:full] = True
+    assert not is_sparse(known).any()
+
+
+def test_none_is_sparse_when_the_full_rows_lack_a_column() -> None:
+    known = np.ones((8, 5), dtype=np.bool_)
+    known[:7, 2] = False
+    known[7, 3:] = False
+    known[7, :2] = False
+    assert not is_sparse(known).any()
+
+
+def planted(seed: int) -> tuple[Floats, Rows]:
+    """A covariance, and rows of it: 15 full, 2,000 of two cells each."""
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(6, 6)) * [[2.0], [1.0], [0.5], [0.3], [0.2], [0.1]]
+    z = 3.0 + rng.normal(size=(2015, 6)) @ root
+    known = two_cells(2000, 6, rng)
+    sparse = Sparse(np.where(known, z[15:], 0.0), known, np.arange(15, 2015))
+    return root.T @ root, Rows(z[:15], np.ones((15, 6), dtype=np.bool_), np.arange(15), sparse)
+
+
+def off(found: Floats, true: Floats) -> float:
+    return float(np.linalg.norm(found - true) / np.linalg.norm(true))
+
+
+def test_the_spread_of_all_rows_is_found_from_two_cells_of_each() -> None:
+    true, rows = planted(3)
+    weight = np.full(15, 1 / 15)
+    full = shrunk_covariance(rows.z - rows.z.mean(axis=0), weight)
+    mean, spread = with_sparse(full, rows, weight, 0.0)
+    assert off(spread.covariance, true) < 0.5 * off(full.covariance, true)
+    assert np.abs(mean - 3.0).max() < 0.5 * np.abs(rows.z.mean(axis=0) - 3.0).max()
+    assert np.linalg.eigvalsh(spread.covariance).min() > 0
+
+
+def test_one_wild_sparse_row_hardly_widens_the_spread() -> None:
+    _, rows = planted(4)
+    weight = np.full(15, 1 / 15)
+    full = shrunk_covariance(rows.z - rows.z.mean(axis=0), weight)
+    usual = with_sparse(full, rows, weight, 0.0).spread.covariance
+    assert rows.sparse is not None
+    rows.sparse.z[7] = np.where(rows.sparse.known[7], 500.0, 0.0)
+    wild = with_sparse(full, rows, weight, 0.0).spread.covariance
+    assert off(wild, usual) < 0.1
+
+
+def test_levelled_rows_have_the_levelled_covariance() -> None:
+    rng = np.random.default_rng(5)
+    z = rng.normal(size=(5000, 4)) @ rng.normal(size=(4, 4))
+    spread = shrunk_covariance(z - z.mean(axis=0), np.full(5000, 1 / 5000))
+    bare = z - z.mean(axis=1, keepdims=True)
+    expected = np.cov(bare.T, bias=True)
+    assert levelled(spread).covariance == pytest.approx(expected, abs=0.02)
+
+
+def test_sparse_rows_of_an_application_are_left_out_with_it() -> None:
+    _, rows = planted(6)
+    assert rows.sparse is not None
+    sparse = Sparse(rows.sparse.z, rows.sparse.known, np.arange(2000) % 15)
+    both = Rows(rows.z, rows.known, rows.groups, sparse)
+    kept = both.without(np.arange(15) == 3, np.array([3]))
+    assert kept.sparse is not None
+    assert kept.groups.tolist() == [0, 1, 2, *range(4, 15)]
+    assert 3 not in kept.sparse.groups
+    assert len(kept.sparse.groups) == np.count_nonzero(np.arange(2000) % 15 != 3)
+
+
+def test_without_sparse_rows_left_there_are_none() -> None:
+    _, rows = planted(6)
+    assert rows.sparse is not None
+    sparse = Sparse(rows.sparse.z, rows.sparse.known, np.full(2000, 3))
+    kept = Rows(rows.z, rows.known, rows.groups, sparse).without(np.arange(15) == 3, np.array([3]))
+    assert kept.sparse is None
