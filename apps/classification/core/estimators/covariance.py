@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -99,44 +100,62 @@ class Moments(NamedTuple):
     spread: Shrunk
 
 
-def with_sparse(full: Shrunk, rows: Rows, weight: Floats, power: float) -> Moments:
+_REMEMBERED: Final[WeakKeyDictionary[Rows, dict[float, Moments]]] = WeakKeyDictionary()
+
+
+def with_sparse(rows: Rows, power: float) -> Moments:
     """Mean and covariance of all rows, the sparse ones by what they are expected to be.
 
-    Expectation-maximisation for a Gaussian with missing cells, which starts from the full rows; a
-    sparse row that is far from all others counts less. O(rounds·s·k·m²) for s sparse rows of k
-    known cells.
+    Expectation-maximisation for a Gaussian with missing cells, which starts from the full rows,
+    and believes their covariance as `LIBRARY_ROWS` rows more; a sparse row that is far from all
+    others counts less. O(rounds·p·k·m²) for p different sets of k known cells; remembered.
 
     Parameters
     ----------
-    full : covariance of the full rows; believed as `LIBRARY_ROWS` rows more
-    weight : (n,) of the full rows, sum 1
     power : by which rows of an application count less, see `group_weights`
 
     Source: Dempster, Laird and Rubin (1977); Little and Rubin, "Statistical analysis with missing
     data", §11.2; Huber, "Robust statistics" (1981), §8 for the weights.
     """
-    if rows.sparse is None:
-        return Moments(weight @ rows.z, full)
-    parts = list(_alike(rows.sparse, power))
-    mean, covariance = weight @ rows.z, full.covariance
-    for _ in range(ROUNDS):
+    known = _REMEMBERED.setdefault(rows, {})
+    if power not in known:
+        known[power] = _maximised(rows, power)
+    return known[power]
+
+
+def _maximised(rows: Rows, power: float) -> Moments:
+    weight = group_weights(rows.groups, power)
+    mean = weight @ rows.z
+    full = shrunk_covariance(rows.z - mean, weight)
+    parts = [] if rows.sparse is None else list(_alike(rows.sparse, power))
+    covariance = full.covariance
+    for _ in range(ROUNDS if parts else 0):
         done = [_expected(part, mean, covariance) for part in parts]
         mass = full.rows + sum(float(one.weight.sum()) for one in done)
-        mean = full.rows * (weight @ rows.z) + sum(one.weight @ one.x for one in done)
-        mean = mean / mass
+        total = full.rows * (weight @ rows.z) + sum(one.weight @ one.x for one in done)
+        mean = total / mass
         scatter = full.rows * _gram((rows.z - mean) * np.sqrt(weight)[:, None])
         for one in done:
-            scatter = scatter + _gram((one.x - mean) * np.sqrt(one.weight)[:, None]) + one.left
+            scatter += _gram((one.x - mean) * np.sqrt(one.weight)[:, None]) + one.left
         prior = LIBRARY_ROWS * full.covariance
         covariance = (scatter + prior) / (mass + LIBRARY_ROWS)
-    told = sum(float(part.weight.sum()) * part.at.shape[1] for part in parts) / mean.size
+    told = sum(float(part.weight.sum()) * part.sets.shape[1] for part in parts) / mean.size
     return Moments(mean, Shrunk(covariance, full.rows + told))
 
 
 class _Alike(NamedTuple):
-    """(g, k) columns and cells of sparse rows with k each; (g,) how many rows each is worth."""
+    """Sparse rows with k known cells each.
 
-    at: Ints
+    Attributes
+    ----------
+    sets : (p, k) different sets of columns
+    of : (g,) the number of each row's set
+    z : (g, k) cells
+    weight : (g,) how many rows each is worth
+    """
+
+    sets: Ints
+    of: Ints
     z: Floats
     weight: Floats
 
@@ -156,20 +175,22 @@ def _alike(sparse: Sparse, power: float) -> Iterator[_Alike]:
     for k in np.unique(count).tolist():
         rows = np.flatnonzero(count == k)
         at = np.nonzero(sparse.known[rows])[1].reshape(rows.size, k)
-        yield _Alike(at, np.take_along_axis(sparse.z[rows], at, axis=1), weight[rows])
+        sets, of = np.unique(at, axis=0, return_inverse=True)
+        z = np.take_along_axis(sparse.z[rows], at, axis=1)
+        yield _Alike(sets, of.reshape(-1), z, weight[rows])
 
 
 def _expected(part: _Alike, mean: Floats, covariance: Floats) -> _Expected:
-    at, k = part.at, part.at.shape[1]
-    seen = covariance[at[:, :, None], at[:, None, :]] + CELL_NOISE**2 * np.eye(k)
-    lower = np.linalg.cholesky(seen)
-    white = np.linalg.solve(lower, covariance[at])
-    away = np.linalg.solve(lower, (part.z - mean[at])[:, :, None])[:, :, 0]
+    sets, k = part.sets, part.sets.shape[1]
+    seen = covariance[sets[:, :, None], sets[:, None, :]] + CELL_NOISE**2 * np.eye(k)
+    inverse = np.linalg.inv(np.linalg.cholesky(seen))
+    white = inverse @ covariance[sets]
+    away = np.einsum("gkl,gl->gk", inverse[part.of], part.z - mean[sets][part.of])
     # the squared distance of k cells is k on average, with a deviation of √(2k)
     usual = k + FAR * np.sqrt(2.0 * k)
     weight = part.weight * np.minimum(1.0, usual / np.maximum((away**2).sum(axis=1), FLOOR))
-    x = mean + np.einsum("gk,gkm->gm", away, white)
-    root = np.sqrt(weight)[:, None, None]
+    x = mean + np.einsum("gk,gkm->gm", away, white[part.of])
+    root = np.sqrt(np.bincount(part.of, weight, len(sets)))[:, None, None]
     left = weight.sum() * covariance - _gram((white * root).reshape(-1, mean.size))
     return _Expected(x, weight, left)
 

@@ -153,8 +153,7 @@ def _centred(rows: Rows, is_free: bool, by_application: float) -> _Centres:
 def _told_more(rows: Rows, is_free: bool, by_application: float) -> _Centres:
     """As `_centred`, with the mean and the spread that sparse rows know of, too."""
     weight = group_weights(rows.groups, by_application)
-    of_full = shrunk_covariance(rows.z - weight @ rows.z, weight)
-    mean, spread = with_sparse(of_full, rows, weight, by_application)
+    mean, spread = with_sparse(rows, by_application)
     rest = rows.z - mean
     level = rest.mean(axis=1, keepdims=True)
     height = float(spread.covariance.mean())

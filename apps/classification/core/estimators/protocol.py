@@ -6,6 +6,7 @@ space: logarithms for rates and speed-ups, points / 50 for 0-100 scores. NaN is 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 
 # so that a typical difference between applications has about the same size on both scales
 SCORE_UNIT: Final = 50.0
+FOLDS: Final = 10
 
 Singles = NDArray[np.float32]
 
@@ -47,7 +49,7 @@ class Sparse(NamedTuple):
     groups: Ints
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Rows:
     """What a learner may learn from.
 
@@ -64,6 +66,16 @@ class Rows:
     groups: Ints
     sparse: Sparse | None = None
 
+    @cached_property
+    def parts(self) -> "tuple[Part, ...]":
+        """All applications held out in turn, in at most `FOLDS` parts; none of a single one."""
+        names, index = np.unique(self.groups, return_inverse=True)
+        folds = min(FOLDS, names.size) if names.size > 1 else 0
+        outs = [np.asarray(index % folds == fold) for fold in range(folds)]
+        return tuple(
+            Part(out, self.without(out, names[fold::folds])) for fold, out in enumerate(outs)
+        )
+
     def without(self, out: Bools, groups: Ints) -> "Rows":
         """Leave out (n,) rows, and all sparse ones of their applications."""
         kept = Rows(self.z[~out], self.known[~out], self.groups[~out])
@@ -74,6 +86,13 @@ class Rows:
             return kept
         z, known, names = self.sparse
         return replace(kept, sparse=Sparse(z[rest], known[rest], names[rest]))
+
+
+class Part(NamedTuple):
+    """(n,) rows held out, and the others."""
+
+    out: Bools
+    kept: Rows
 
 
 class Told(NamedTuple):

@@ -7,13 +7,14 @@ Tuning is model selection: it costs some twenty fits, depends little on single r
 done in the background, stored, and handed to the fit of the next revision.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from apps.classification.core.estimators.gaps import filled
 from apps.classification.core.estimators.protocol import (
+    FOLDS,
     Members,
     Rows,
     Sparse,
@@ -24,7 +25,6 @@ from apps.classification.core.estimators.protocol import (
 from apps.classification.core.profile import HALF_WIDTH_90
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
-FOLDS: Final = 10
 DRAWS: Final = 150  # held-out rows wanted in all; few rows are drawn up to six times
 REPEATS: Final = 6
 WORST: Final = 1.5  # in comparison space: one impossible cell does not decide
@@ -186,9 +186,9 @@ def _held_out(
 ) -> _HeldOut | None:
     enough = rows.known.sum(axis=1) > k
     parts = [
-        _one_fold(members, rows, _drawn(rows, out & enough, k, rng, draw), out, rng)
-        for out in _folds(rows.groups)
-        if (enough & out).any()
+        _one_fold(members, rows, _drawn(rows, part.out & enough, k, rng, draw), part.kept, rng)
+        for part in rows.parts
+        if (enough & part.out).any()
     ]
     if not parts:
         return None
@@ -196,15 +196,6 @@ def _held_out(
         *(np.concatenate([p[i] for p in parts], axis=1) for i in (0, 1)),
         *(np.concatenate([p[i] for p in parts]) for i in (2, 3, 4)),
     )
-
-
-def _folds(groups: Ints) -> Iterator[Bools]:
-    names, index = np.unique(groups, return_inverse=True)
-    if names.size < 2:
-        return
-    folds = min(FOLDS, names.size)
-    for fold in range(folds):
-        yield index % folds == fold
 
 
 class _Drawn(NamedTuple):
@@ -228,10 +219,9 @@ def _drawn(rows: Rows, out: Bools, k: int, rng: np.random.Generator, draw: _Draw
 
 
 def _one_fold(
-    members: Members, rows: Rows, drawn: _Drawn, out: Bools, rng: np.random.Generator
+    members: Members, rows: Rows, drawn: _Drawn, kept: Rows, rng: np.random.Generator
 ) -> _HeldOut:
     row, at = drawn
-    kept = rows.without(out, np.unique(rows.groups[out]))
     truth, cells = rows.z[row], rows.known[row]
     np.put_along_axis(cells, at, False, axis=1)
     z = np.take_along_axis(truth, at, axis=1)
