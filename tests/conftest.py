@@ -33,6 +33,18 @@ def _leave_out_crashes(config: pytest.Config, items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if item not in crashes]
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the process that prints what was left out here, where tests are spread over several."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take in what another process left out: every one of them collects all tests."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:

@@ -4,10 +4,14 @@ import errno
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from controlplane.embedded import launcher
 from controlplane.embedded.instance import PROJECT
 from controlplane.embedded.processes import LauncherError
+
+# Tests of one file share what is costly to make, and run one after the other.
+SPREAD: Final = ("-n", "logical", "--maxprocesses", "4", "--dist", "loadfile")
 
 
 def main(command: str, arguments: Sequence[str]) -> int:
@@ -28,7 +32,9 @@ def _dispatch(command: str, arguments: list[str]) -> int:
         case "run":
             return launcher.run(arguments)
         case "test":
-            return launcher.run_with_servers([sys.executable, "-m", "pytest", *arguments])
+            return launcher.run_with_servers(
+                [sys.executable, "-m", "pytest", *spread(arguments), *arguments]
+            )
         case "bench":
             return _bench(arguments)
         case "manage":
@@ -38,6 +44,20 @@ def _dispatch(command: str, arguments: list[str]) -> int:
             client = ["-m", "controlplane.cli.main", *arguments]
             return _python(client, launcher.client_environment())
     raise LauncherError(f"There is no command {command!r}.")
+
+
+def spread(arguments: Sequence[str]) -> Sequence[str]:
+    """Return the options that spread all tests over the processors.
+
+    None where somebody says how many processes there shall be, wants to debug in this one, or
+    names files: those few are done before other processes have started.
+    """
+    chosen = ("-n", "--numprocesses", "--dist", "--pdb", "--trace", "-s", "--capture")
+    if any(argument.startswith(chosen) for argument in arguments):
+        return ()
+    if any((PROJECT / argument.split("::")[0]).exists() for argument in arguments):
+        return ()
+    return SPREAD
 
 
 def _bench(arguments: list[str]) -> int:
