@@ -143,6 +143,30 @@ def test_equal_columns_and_repeated_rows_are_no_trouble(estimator: Estimator) ->
     assert (result.low <= result.high).all()
 
 
+def test_a_row_written_twice_does_not_foretell_itself(estimator: Estimator) -> None:
+    once, twice = LIBRARY[:4], np.repeat(LIBRARY[:4], 2, axis=0)
+    plain, other = (
+        fold(estimator, NEW[:20], [0, 3], once),
+        fold(estimator, NEW[:20], [0, 3], twice),
+    )
+    hidden = ~masks(20, [0, 3])
+    width = (np.log(one.high / one.low)[hidden].mean() for one in (other, plain))
+    assert next(width) > 0.5 * next(width)
+
+
+def test_one_row_written_many_times_is_one_row(estimator: Estimator) -> None:
+    once = np.array(fold(estimator, NEW[:5], [0, 3], LIBRARY[:1]))
+    often = np.array(fold(estimator, NEW[:5], [0, 3], np.repeat(LIBRARY[:1], 6, axis=0)))
+    assert often == pytest.approx(once, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_rows_leave_an_interval_that_can_be_read(seed: int) -> None:
+    library = np.random.default_rng(seed).lognormal(0.0, 0.5, (2, 10))
+    _, low, high = fold(ESTIMATORS[DEFAULT], library, [0, 3], library)
+    assert (high / low).max() < 1e12
+
+
 def test_scores_stay_between_0_and_100(estimator: Estimator) -> None:
     library = np.clip(np.random.default_rng(4).normal(80.0, 30.0, (20, 10)), 0, 100)
     model = estimator.fit(library, scale=Scale.SCORE)

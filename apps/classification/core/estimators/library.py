@@ -40,9 +40,9 @@ class Library:
     @cached_property
     def seen(self) -> Seen:
         """What known cells are compared with."""
-        z = self.rows.z
-        repeats = ((z[1:] == z[:-1]) | ~self.rows.known[1:]).all(axis=1)
-        return Seen(z.min(axis=0), z.max(axis=0), len(z) - int(repeats.sum()))
+        z, known = self.rows.z, self.rows.known
+        different = len(z) - _repeats(z, known).size
+        return Seen(z.min(axis=0), z.max(axis=0), different)
 
 
 def prepared(
@@ -80,6 +80,7 @@ def prepared(
         rest = rest[np.sort(rng.choice(rest.size, LARGEST_SPARSE, replace=False))]
     both = np.concatenate([rows, rest])
     names = np.arange(both.size) if groups is None else _numbered(of_row[both])
+    names = _merged(names, _repeats(z[rows], known[rows]))
     sparse = None
     if rest.size:
         cells = np.where(known[rest], z[rest], 0.0)
@@ -91,6 +92,21 @@ def _numbered(groups: Ints) -> Ints:
     """Each application by its first row; of one application only, every row by itself."""
     _, first, index = np.unique(groups, return_index=True, return_inverse=True)
     return first[index] if first.size > 1 else np.arange(groups.size)
+
+
+def _repeats(z: Floats, known: Bools) -> Ints:
+    """Numbers of the rows that repeat the one before; equal ones are neighbours."""
+    equal = (z[1:] == z[:-1]) | ~(known[1:] | known[:-1])
+    return np.flatnonzero(equal.all(axis=1)) + 1
+
+
+def _merged(groups: Ints, repeats: Ints) -> Ints:
+    """One application of those with equal rows: what repeats a row does not foretell it."""
+    merged = groups.copy()
+    for row in repeats.tolist():
+        if merged[row] != merged[row - 1]:
+            merged[merged == merged[row]] = merged[row - 1]
+    return merged
 
 
 def _thinned(known: Bools, rows: Ints, rng: np.random.Generator) -> Ints:

@@ -216,14 +216,14 @@ class Model:
 
     @property
     def _is_alone(self) -> bool:
-        return len(self.library.rows.z) == 1
+        return self.library.seen.rows == 1
 
     def _spread(self, told: Told, k: int) -> tuple[Spread, float]:
         """(q, m) centres and deviations, and the half width of intervals in deviations."""
         if self._is_alone:
-            rows = self.library.rows.z
-            away = told.z - rows[0][told.at]
-            mean = rows + away.sum(axis=1, keepdims=True) / max(k, 1)
+            row = self.library.rows.z[:1]
+            away = told.z - row[0][told.at]
+            mean = row + away.sum(axis=1, keepdims=True) / max(k, 1)
             return Spread(mean, np.full(mean.shape, LONE_DEVIATION)), HALF_WIDTH_90
         tuning = self.tuned(k)
         used = tuning.used
