@@ -21,7 +21,7 @@ from apps.classification.core.estimators.protocol import Learner, Predictor, Row
 from apps.classification.core.matrix import Cell, MatrixName, Scale, columns_of, from_cells
 from apps.emulation.core.library import library as emulated_library
 from apps.emulation.core.platforms import CAPACITY, catalogue
-from benchmarks._generated import roofline_case
+from benchmarks._generated import Size, roofline_case
 from benchmarks._held_out import Case
 
 ROWS: Final = 1000
@@ -100,8 +100,8 @@ def _timing(
 
 def _fits(repeat: int, seed: int) -> list[Timing]:
     """Fit a library for the first time, and again; beside PQ trained again."""
-    small = roofline_case(ROWS, 1, COLUMNS, KNOWN, seed).case
-    large = roofline_case(MANY, 1, COLUMNS, KNOWN, seed).case
+    small = roofline_case(Size(ROWS, 0, COLUMNS), 1, KNOWN, seed).case
+    large = roofline_case(Size(MANY, 0, COLUMNS), 1, KNOWN, seed).case
     default = ESTIMATORS[DEFAULT]
 
     def first() -> object:
@@ -128,7 +128,7 @@ def _fits(repeat: int, seed: int) -> list[Timing]:
 
 def _answers(repeat: int, seed: int) -> list[Timing]:
     """One new row, and a thousand at once, with intervals."""
-    case = roofline_case(ROWS, BATCH, COLUMNS, KNOWN, seed).case
+    case = roofline_case(Size(ROWS, 0, COLUMNS), BATCH, KNOWN, seed).case
     model = ESTIMATORS[DEFAULT].fit(case.library, scale=Scale.LOG)
     rows = np.where(case.known, case.observed, 1.0)
     peers = {name: _learnt(learner, case) for name, learner in PEERS.items()}

@@ -29,6 +29,7 @@ CONCENTRATION: Final = 0.7
 PLATFORM_SPREAD: Final = 0.35
 BOTTLENECK_SPREAD: Final = 0.18
 NOISE: Final = 0.02
+SPARSE_CELLS: Final = 2
 PRIOR_ROWS: Final = 100_000
 
 
@@ -91,12 +92,21 @@ class Generated(NamedTuple):
     bayes: Floats
 
 
-def roofline_case(dense: int, new: int, columns: int, k: int, seed: int) -> Generated:
+class Size(NamedTuple):
+    """Full rows of a library, rows of two random cells beside them, and columns."""
+
+    dense: int
+    sparse: int
+    columns: int
+
+
+def roofline_case(size: Size, new: int, k: int, seed: int) -> Generated:
     """Draw applications whose time is a sum of demand over capacity, and solve them exactly.
 
     Source: roofline model (Williams, Waterman and Patterson, 2009); the posterior weighs 100,000
     rows of the prior by the known cells.
     """
+    dense, sparse, columns = size
     rng = np.random.default_rng([seed, dense, columns, k])
     capacity = rng.lognormal(0.0, PLATFORM_SPREAD, (1, columns))
     capacity = capacity * rng.lognormal(0.0, BOTTLENECK_SPREAD, (BOTTLENECKS, columns))
@@ -105,9 +115,12 @@ def roofline_case(dense: int, new: int, columns: int, k: int, seed: int) -> Gene
     prior = np.log(_roofline(PRIOR_ROWS, capacity, rng))
     observed = truth * rng.lognormal(0.0, NOISE, truth.shape)
     known = random_cells(truth, k, rng)
+    library = rows * rng.lognormal(0.0, NOISE, rows.shape)
+    few = _roofline(sparse, capacity, rng) * rng.lognormal(0.0, NOISE, (sparse, columns))
+    few[~random_cells(few, SPARSE_CELLS, rng)] = np.nan
     case = Case(
-        rows * rng.lognormal(0.0, NOISE, rows.shape),
-        np.arange(dense),
+        np.vstack([library, few]),
+        np.arange(dense + sparse),
         truth,
         observed,
         known,

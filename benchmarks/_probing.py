@@ -21,7 +21,7 @@ from apps.classification.core.ranking import REFERENCED
 from apps.inventory.core.snapshot import Bools, Floats
 from benchmarks._compare import overall, ratio
 from benchmarks._datasets import READERS
-from benchmarks._generated import roofline_case
+from benchmarks._generated import Size, roofline_case
 from benchmarks._held_out import Case, Scores, cases, scores
 from benchmarks._world import CURVES, world
 
@@ -120,7 +120,7 @@ def probing(
 
 def choice_ms(seed: int) -> dict[str, float]:
     """Milliseconds to choose two columns of a large library, first and asked again."""
-    case, _ = roofline_case(TIMED_ROWS, 1, TIMED_COLUMNS, 2, seed)
+    case, _ = roofline_case(Size(TIMED_ROWS, 0, TIMED_COLUMNS), 1, 2, seed)
     found = {}
     for name in ("first", "again"):
         began = time.perf_counter()
@@ -153,7 +153,7 @@ def _parts(sets: Sequence[str], data: Path | None, seed: int) -> Iterator[tuple[
         elif name == "generator":
             for dense, columns in GENERATED:
                 drawn = [
-                    roofline_case(dense, GENERATED_ROWS, columns, 4, seed + draw).case
+                    roofline_case(Size(dense, 0, columns), GENERATED_ROWS, 4, seed + draw).case
                     for draw in range(SEEDS)
                 ]
                 yield f"generator.{dense}x{columns}", [_asked(case) for case in drawn]

@@ -31,14 +31,22 @@ from benchmarks._calibration import calibrate, calibration_line
 from benchmarks._classification_speed import timings
 from benchmarks._compare import Ratio, Sampled, against_best, overall, ratio
 from benchmarks._datasets import READERS
-from benchmarks._generated import EMULATED, emulated, roofline_case
+from benchmarks._generated import EMULATED, SPARSE_CELLS, Size, emulated, roofline_case
 from benchmarks._held_out import Case, Method, Scores, cases, method, scores
 from benchmarks._papers import papers
 from benchmarks._peers import peers
 from benchmarks._probing import probing
 
 SINGLES = ("knn", "knn_plain", "sklearn_knn", "sklearn_knn_plain", "kde")
-GENERATED = ((20, 10), (30, 10), (400, 10), (30, 40), (1000, 40))  # dense rows, columns
+GENERATED = (
+    Size(20, 0, 10),
+    Size(20, 378, 10),
+    Size(30, 0, 10),
+    Size(400, 0, 10),
+    Size(30, 0, 40),
+    Size(30, 970, 40),
+    Size(1000, 0, 40),
+)
 ALL_SETS = ",".join([*READERS, "emulated", "generator"])
 GENERATED_SEEDS = 4
 GENERATED_ROWS = 150
@@ -243,10 +251,10 @@ def _generator(methods: Mapping[str, Method], k: int, seed: int) -> dict[str, di
     """Error over that of the exact posterior; methods retrained for every row are left out."""
     fast = {name: answer for name, answer in methods.items() if not name.startswith("pq")}
     found: dict[str, dict[str, float]] = {}
-    for dense, columns in GENERATED:
+    for size in GENERATED:
         errors: dict[str, list[float]] = {name: [] for name in ["bayes", *fast]}
         for draw in range(GENERATED_SEEDS):
-            case, bayes = roofline_case(dense, GENERATED_ROWS, columns, k, seed + draw)
+            case, bayes = roofline_case(size, GENERATED_ROWS, k, seed + draw)
             hidden = ~case.known
             errors["bayes"].append(float(np.abs(bayes / case.truth - 1.0)[hidden].mean()))
             for name, answer in fast.items():
@@ -254,7 +262,8 @@ def _generator(methods: Mapping[str, Method], k: int, seed: int) -> dict[str, di
                 errors[name].append(float(np.abs(value / case.truth - 1.0)[hidden].mean()))
         exact = float(np.mean(errors.pop("bayes")))
         by_method = {name: float(np.mean(e)) / exact for name, e in errors.items()}
-        found[f"{dense} dense rows x {columns}, exact {exact:.1%}"] = by_method
+        rows = f"{size.dense} dense rows + {size.sparse} of {SPARSE_CELLS} cells"
+        found[f"{rows} x {size.columns}, exact {exact:.1%}"] = by_method
     return found
 
 
