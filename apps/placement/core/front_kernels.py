@@ -1,0 +1,250 @@
+"""What is done to sets of losses, compiled: archive, hypervolume, ranks, crowding, thinning.
+
+Imported by processes that search. Losses are (k, 3), all lower is better; see `front`.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, cast
+
+import numba
+import numpy as np
+
+from apps.inventory.core.snapshot import Bools, Floats, Ints
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+# numba's decorator is untyped; cached on disk so that a worker starts without compiling
+_jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
+
+REJECTED: Final = -1
+
+
+@_jit
+def insert(losses: Floats, slots: Ints, size: int, new: Floats) -> tuple[int, int]:
+    """Put a point into an archive unless something in it covers it; drop what it covers.
+
+    Parameters
+    ----------
+    losses : (capacity, 3) the first ``size`` in use, ascending by the first loss
+    slots : (capacity,) a permutation; ``slots[i]`` is where what belongs to point i is kept, and
+        those from ``size`` on are free
+    new : (3,); there must be room
+
+    Returns
+    -------
+    size, and where the point is kept; `REJECTED` if it was covered. O(size).
+    """
+    end = _behind(losses, size, new[0])
+    begin = end
+    for i in range(end - 1, -1, -1):
+        if losses[i, 1] <= new[1] and losses[i, 2] <= new[2]:
+            return size, REJECTED
+        if losses[i, 0] == new[0]:  # what comes before is less, and so is not covered
+            begin = i
+    kept = _drop(losses, slots, begin, size, new)
+    at = begin
+    while at < kept and losses[at, 0] == new[0]:
+        at += 1
+    slot = slots[kept]
+    for i in range(kept, at, -1):
+        _move(losses, i - 1, i)
+        slots[i] = slots[i - 1]
+    losses[at, 0], losses[at, 1], losses[at, 2] = new[0], new[1], new[2]
+    slots[at] = slot
+    return kept + 1, slot
+
+
+@_jit
+def _behind(losses: Floats, size: int, value: float) -> int:
+    """First of ``size`` points whose first loss is above a value."""
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) // 2
+        if losses[middle, 0] <= value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@_jit
+def _drop(losses: Floats, slots: Ints, begin: int, size: int, new: Floats) -> int:
+    """Drop the points from ``begin`` on that ``new`` covers; returns how many points are left."""
+    kept = begin
+    for i in range(begin, size):
+        if new[1] <= losses[i, 1] and new[2] <= losses[i, 2]:
+            continue
+        if i != kept:
+            _move(losses, i, kept)
+            slots[kept], slots[i] = slots[i], slots[kept]
+        kept += 1
+    return kept
+
+
+@_jit
+def _move(losses: Floats, source: int, target: int) -> None:
+    losses[target, 0] = losses[source, 0]
+    losses[target, 1] = losses[source, 1]
+    losses[target, 2] = losses[source, 2]
+
+
+@_jit
+def hypervolume(losses: Floats, size: int, reference: Floats) -> float:
+    """Volume that the first ``size`` points and the reference enclose.
+
+    ``losses`` must ascend by the first loss. A sweep along it holds the staircase of the other
+    two: O(size·log size) and what insertion into the staircase moves.
+    """
+    ys = np.empty(size + 2)
+    zs = np.empty(size + 2)
+    ys[0], zs[0] = -np.inf, reference[2]  # sentinels: every step has a neighbour on each side
+    ys[1], zs[1] = reference[1], -np.inf
+    steps, area, volume, x = 2, 0.0, 0.0, 0.0
+    for i in range(size):
+        new_x, y, z = losses[i, 0], losses[i, 1], losses[i, 2]
+        if new_x >= reference[0]:
+            break
+        volume += area * (new_x - x)
+        x = new_x
+        if y >= reference[1] or z >= reference[2]:
+            continue
+        low, high = 1, steps - 1  # the first step with a y above this one's
+        while low < high:
+            middle = (low + high) // 2
+            if ys[middle] <= y:
+                low = middle + 1
+            else:
+                high = middle
+        if zs[low - 1] <= z:
+            continue
+        begin = low
+        while ys[begin - 1] == y:
+            begin -= 1
+        end = begin
+        top, left = zs[begin - 1], y
+        while zs[end] >= z:  # steps behind it that it covers
+            area += (ys[end] - left) * (top - z)
+            top, left = zs[end], ys[end]
+            end += 1
+        area += (ys[end] - left) * (top - z)
+        _replace(ys, zs, steps, begin, end)
+        ys[begin], zs[begin] = y, z
+        steps += begin + 1 - end
+    return float(volume + area * (reference[0] - x))
+
+
+@_jit
+def _replace(ys: Floats, zs: Floats, steps: int, begin: int, end: int) -> None:
+    """Make room for one step in place of those from ``begin`` to ``end``."""
+    if end == begin:
+        for i in range(steps, begin, -1):
+            ys[i], zs[i] = ys[i - 1], zs[i - 1]
+    elif end > begin + 1:
+        for i in range(end, steps):
+            ys[begin + 1 + i - end], zs[begin + 1 + i - end] = ys[i], zs[i]
+
+
+@_jit
+def non_dominated(losses: Floats) -> Bools:
+    """(k,) not covered by any other; of equals the first. O(k²) at worst, less in order."""
+    count = losses.shape[0]
+    kept = np.empty((count, 3))
+    slots = np.arange(count)
+    owner = np.empty(count, np.int64)
+    size = 0
+    for i in range(count):
+        size, slot = insert(kept, slots, size, losses[i])
+        if slot != REJECTED:
+            owner[slot] = i
+    stays = np.zeros(count, np.bool_)
+    for i in range(size):
+        stays[owner[slots[i]]] = True
+    return stays
+
+
+@_jit
+def ranks(losses: Floats, order: Ints, rank: Ints, last: Ints, chain: Ints) -> None:
+    """Fill (k,) the front each point is on, 0 the best; of equals each is on a front of its own.
+
+    A point is on the first front where nothing covers it; in lexicographic ``order`` only points
+    before it can. ``last`` and ``chain`` (k,) are scratch: linked lists of each front. O(k²).
+    """
+    fronts = 0
+    for t in range(order.size):
+        i = order[t]
+        front = 0
+        while front < fronts:
+            j = last[front]
+            is_covered = False
+            while j >= 0:
+                if losses[j, 1] <= losses[i, 1] and losses[j, 2] <= losses[i, 2]:
+                    is_covered = True
+                    break
+                j = chain[j]
+            if not is_covered:
+                break
+            front += 1
+        if front == fronts:
+            last[front] = -1
+            fronts += 1
+        rank[i] = front
+        chain[i] = last[front]
+        last[front] = i
+
+
+@_jit
+def crowding(losses: Floats, members: Ints, distance: Floats) -> None:
+    """Set ``distance`` of ``members`` (of one front): Σ over losses of the gap around each.
+
+    Ends are infinite, but of a loss that all share. O(m·log m).
+    Source: Deb et al. (2002), NSGA-II, §III-B.
+    """
+    count = members.size
+    for i in members:
+        distance[i] = 0.0
+    column = np.empty(count)
+    for d in range(3):
+        for t in range(count):
+            column[t] = losses[members[t], d]
+        order = np.argsort(column)
+        span = column[order[count - 1]] - column[order[0]]
+        if span <= 0.0:
+            continue
+        distance[members[order[0]]] = np.inf
+        distance[members[order[count - 1]]] = np.inf
+        for t in range(1, count - 1):
+            gap = column[order[t + 1]] - column[order[t - 1]]
+            distance[members[order[t]]] += gap / span
+
+
+@_jit
+def spread_out(losses: Floats, wanted: int) -> Ints:
+    """(wanted,) points in an order whose every beginning is spread over the whole.
+
+    The best of each loss come first, then always the one farthest from all before it, distances
+    measured on the range of each loss. Source: Gonzalez (1985). O(k·wanted); wanted <= k.
+    """
+    count = losses.shape[0]
+    scaled = np.zeros((count, 3))
+    for d in range(3):
+        low, high = losses[:, d].min(), losses[:, d].max()
+        if high > low:
+            scaled[:, d] = (losses[:, d] - low) / (high - low)
+    nearest = np.full(count, np.inf)
+    chosen = np.empty(wanted, np.int64)
+    for t in range(wanted):
+        if t < 3:
+            best, ties = -1, np.inf
+            for i in range(count):
+                rank = scaled[i, t] + 1e-6 * (scaled[i, 0] + scaled[i, 1] + scaled[i, 2])
+                if nearest[i] >= 0.0 and rank < ties:
+                    best, ties = i, rank
+        else:
+            best = int(np.argmax(nearest))
+        chosen[t] = best
+        for i in range(count):
+            away = 0.0
+            for d in range(3):
+                away += (scaled[i, d] - scaled[best, d]) ** 2
+            nearest[i] = min(nearest[i], away)
+        nearest[best] = -1.0
+    return chosen
