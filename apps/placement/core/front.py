@@ -2,8 +2,9 @@
 
 k points, c containers. Losses are what is minimised: (k, 3) normalised P, 1 − D and C, in [0, 1],
 rounded to `GRAIN` so that the order of a sum decides nothing. The hypervolume is what a front and
-`REFERENCE` enclose: every placement costs less than the reference, and the best conceivable
-encloses 1. Source: ClavisMO §3.1, C3; Deb et al. (2002); hypervolume by Zitzler and Thiele (1999).
+`REFERENCE` enclose, which lies a tenth beyond the worst that can be: a full cluster has P = 1
+everywhere, and its front encloses something still. Source: ClavisMO §3.1, C3; Deb et al. (2002);
+the hypervolume is Zitzler and Thiele's (1999).
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from apps.placement.core.instance import Instance
 from apps.placement.core.objectives import BUILT_IN
 
 OBJECTIVES: Final = ("P", "D", "C")
-REFERENCE: Final = (1.0, 1.0, 1.0)
+REFERENCE: Final = (1.1, 1.1, 1.1)
 GRAIN: Final = 2.0**-30
 MOST_SHOWN: Final = 2_000
 MOST_HELD: Final = 10_000
@@ -30,7 +31,7 @@ class Front:
     ----------
     raw, normalised : (k, 3) P, D, C
     assignments : (k, c) node of each container
-    hypervolume : of all points found, in [0, 1]; thinning does not change it
+    hypervolume : of all points found, up to `REFERENCE`; thinning does not change it
     generations, seconds : it took
     is_exact : proven to be the whole front
     """

@@ -1,0 +1,193 @@
+"""The knapsack behind the front of class counts, compiled. Imported by processes that search.
+
+j jobs, each of a few options: p tazes it protects, s turtles it leaves stuck, C it costs.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numba
+import numpy as np
+
+from apps.inventory.core.snapshot import Floats, Ints
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+# numba's decorator is untyped; cached on disk so that a worker starts without compiling
+_jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
+
+
+class Options(NamedTuple):
+    """Options of job j are those from ``first[j]`` to ``first[j + 1]``.
+
+    Attributes
+    ----------
+    first : (j + 1,)
+    protected, stuck, cost : by option; costs are whole numbers
+    """
+
+    first: Ints
+    protected: Ints
+    stuck: Ints
+    cost: Floats
+
+
+class Tables(NamedTuple):
+    """Least C by protected tazes and stuck turtles; infinite where nothing leads there.
+
+    Attributes
+    ----------
+    order : (j,) jobs that never leave a turtle stuck first
+    free : how many those are
+    by_free : (free + 1, P + 1) after each of those, by p
+    by_stuck : (j − free + 1, P' + 1, S + 1) after each of the others, by p and s
+    least : (P + P' + 1, S + 1) of all jobs, with at most s stuck
+    """
+
+    order: Ints
+    free: int
+    by_free: Floats
+    by_stuck: Floats
+    least: Floats
+
+
+@_jit
+def _most(options: Options, job: int, values: Ints) -> int:
+    most = 0
+    for i in range(options.first[job], options.first[job + 1]):
+        most = max(most, values[i])
+    return most
+
+
+@_jit
+def fill(options: Options) -> Tables:
+    """Fill the tables, job after job."""
+    jobs = options.first.size - 1
+    is_free = np.empty(jobs, np.bool_)
+    ends = np.zeros(3, np.int64)
+    for job in range(jobs):
+        stuck = _most(options, job, options.stuck)
+        is_free[job] = stuck == 0
+        ends[0 if is_free[job] else 1] += _most(options, job, options.protected)
+        ends[2] += stuck
+    order = np.argsort(~is_free, kind="mergesort")
+    free = int(is_free.sum())
+    by_free = np.full((free + 1, ends[0] + 1), np.inf)
+    by_stuck = np.full((jobs - free + 1, ends[1] + 1, ends[2] + 1), np.inf)
+    by_free[0, 0] = 0.0
+    by_stuck[0, 0, 0] = 0.0
+    reach = 0
+    for t in range(free):
+        reach = _add_free(options, order[t], by_free[t], by_free[t + 1], reach)
+    p, s = 0, 0
+    for t in range(jobs - free):
+        p, s = _add_stuck(options, order[free + t], by_stuck[t], by_stuck[t + 1], p, s)
+    return Tables(order, free, by_free, by_stuck, _merged(by_free[free], by_stuck[jobs - free]))
+
+
+@_jit
+def _add_free(options: Options, job: int, before: Floats, after: Floats, reach: int) -> int:
+    for i in range(options.first[job], options.first[job + 1]):
+        p, cost = options.protected[i], options.cost[i]
+        for at in range(reach + 1):
+            after[at + p] = min(after[at + p], before[at] + cost)
+    return int(reach + _most(options, job, options.protected))
+
+
+@_jit
+def _add_stuck(
+    options: Options, job: int, before: Floats, after: Floats, p_end: int, s_end: int
+) -> tuple[int, int]:
+    for i in range(options.first[job], options.first[job + 1]):
+        p, s, cost = options.protected[i], options.stuck[i], options.cost[i]
+        for a in range(p_end + 1):
+            for b in range(s_end + 1):
+                after[a + p, b + s] = min(after[a + p, b + s], before[a, b] + cost)
+    p_end += _most(options, job, options.protected)
+    return p_end, s_end + _most(options, job, options.stuck)
+
+
+@_jit
+def _merged(free: Floats, stuck: Floats) -> Floats:
+    """Both together; with at most s stuck turtles, not exactly s."""
+    width, depth = stuck.shape
+    least = np.full((free.size + width - 1, depth), np.inf)
+    for a in range(width):
+        for s in range(depth):
+            if stuck[a, s] < np.inf:
+                for p in range(free.size):
+                    least[a + p, s] = min(least[a + p, s], free[p] + stuck[a, s])
+    for p in range(least.shape[0]):
+        for s in range(1, depth):
+            least[p, s] = min(least[p, s], least[p, s - 1])
+    return least
+
+
+@_jit
+def sweep(least: Floats, slots: int, tazes: int, fewest: int, most: int) -> Floats:
+    """(k, 3) nodes, protected tazes and C of the front, ascending by nodes, descending by tazes.
+
+    O(nodes·tazes) time.
+    """
+    ends = least.shape[0]
+    best = np.full(ends + 1, np.inf)  # least C of so many protected or more, on fewer nodes
+    found = np.empty((64, 3))
+    count = 0
+    for nodes in range(fewest, most + 1):
+        here = np.inf
+        for p in range(ends - 1, -1, -1):
+            spare = slots * nodes - tazes - (slots - 1) * p
+            if spare >= 0:
+                cost = least[p, min(spare, least.shape[1] - 1)]
+                if cost < min(here, best[p]):
+                    if count == found.shape[0]:
+                        wider = np.empty((2 * count, 3))
+                        wider[:count] = found
+                        found = wider
+                    found[count, 0], found[count, 1], found[count, 2] = nodes, p, cost
+                    count += 1
+                here = min(here, cost)
+            best[p] = min(best[p], here)
+    return found[:count]
+
+
+@_jit
+def walk_back(options: Options, tables: Tables, protected: int, spare: int, cost: float) -> Ints:
+    """(j,) an option of each job that together protect so many tazes at that cost."""
+    picked = np.empty(options.first.size - 1, np.int64)
+    free, jobs = tables.free, picked.size
+    whole, rest = tables.by_free[free], tables.by_stuck[jobs - free]
+    p_free, p, s = _parted(whole, rest, protected, spare, cost)
+    for t in range(free - 1, -1, -1):
+        job = tables.order[t]
+        for i in range(options.first[job], options.first[job + 1]):
+            at = p_free - options.protected[i]
+            if at >= 0 and (
+                tables.by_free[t, at] + options.cost[i] == tables.by_free[t + 1, p_free]
+            ):
+                picked[job], p_free = i, at
+                break
+    for t in range(jobs - free - 1, -1, -1):
+        job = tables.order[free + t]
+        for i in range(options.first[job], options.first[job + 1]):
+            at, b = p - options.protected[i], s - options.stuck[i]
+            if (
+                at >= 0
+                and b >= 0
+                and (tables.by_stuck[t, at, b] + options.cost[i] == tables.by_stuck[t + 1, p, s])
+            ):
+                picked[job], p, s = i, at, b
+                break
+    return picked
+
+
+@_jit
+def _parted(
+    free: Floats, stuck: Floats, protected: int, spare: int, cost: float
+) -> tuple[int, int, int]:
+    """Part the protected tazes: of free jobs, of the others, and the stuck turtles of these."""
+    for a in range(min(stuck.shape[0], protected + 1)):
+        if protected - a < free.size:
+            for s in range(min(stuck.shape[1], spare + 1)):
+                if free[protected - a] + stuck[a, s] == cost:
+                    return protected - a, a, s
+    return 0, 0, 0
