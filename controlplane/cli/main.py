@@ -2,11 +2,24 @@
 
 import os
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from argparse import (
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+    RawDescriptionHelpFormatter,
+)
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from controlplane.cli import applications, classify, commands, matrices, profiling
+from controlplane.cli import (
+    applications,
+    classify,
+    commands,
+    evaluate,
+    matrices,
+    profiling,
+    solve,
+)
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.jobfile import seconds, size
 from controlplane.cli.output import FORMATS
@@ -66,11 +79,7 @@ def _parser() -> ArgumentParser:
     )
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
-    alone = verbs.add_parser(
-        "classify", parents=[common], help=_summary(classify.classify), epilog=classify.__doc__
-    )
-    classify.add_options(alone)
-    alone.set_defaults(alone=classify.classify)
+    _add_alone(verbs, common)
 
     def verb(name: str, run: commands.Verb, among: Any = verbs) -> ArgumentParser:
         doc = _summary(run)
@@ -104,6 +113,19 @@ def _parser() -> ArgumentParser:
     verb("version", commands.version)
     _add_api_options(verb("api", commands.api))
     return parser
+
+
+def _add_alone(verbs: Any, common: ArgumentParser) -> None:
+    """Add the verbs that need no server."""
+    each: list[tuple[str, Callable[[Namespace], int], Any]] = [
+        ("classify", classify.classify, classify),
+        ("solve", solve.solve, solve),
+        ("evaluate", evaluate.evaluate, evaluate),
+    ]
+    for name, run, module in each:
+        made = verbs.add_parser(name, parents=[common], help=_summary(run), epilog=module.__doc__)
+        module.add_options(made)
+        made.set_defaults(alone=run)
 
 
 def _summary(run: Callable[..., Any]) -> str:

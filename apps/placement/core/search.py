@@ -93,7 +93,8 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        """Whether to stop: proven, out of time, or told to."""
+        """Whether to stop: proven, out of time, or told to; asked often, so it tells the watcher."""
+        self._tell()
         return self.is_optimal or self.left_s <= 0.0 or self._should_stop()
 
     @property

@@ -1,0 +1,111 @@
+"""What the verbs about placements read: an instance, an assignment, weights."""
+
+import sys
+from argparse import ArgumentTypeError
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from apps.common.core.errors import InvalidInputError
+from controlplane.cli.errors import CliError, Exit
+
+if TYPE_CHECKING:
+    from apps.inventory.core.snapshot import Ints
+    from apps.placement.core.instance import Instance
+    from apps.placement.core.objectives import Evaluation
+
+OBJECTIVES: Final = "PDCM"
+HINT: Final = (
+    "the schema is docs/placement-instance.schema.json; berth evaluate --schema prints it"
+)
+
+
+def weights(text: str) -> dict[str, float]:
+    """Read ``0.22,1,0.36``: weights of P, D, C and, where containers run already, moves."""
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not 3 <= len(numbers) <= 4:
+        raise ArgumentTypeError(
+            f"{text!r}: give three numbers, of P, D and C, such as 0.22,1,0.36"
+        )
+    for number in numbers:
+        if not 0.0 <= number < float("inf"):
+            raise ArgumentTypeError(f"{text!r}: {number:g} is no weight; give one of at least 0")
+    return dict(zip(OBJECTIVES, numbers, strict=False))
+
+
+def read_instance(path: str) -> "Instance":
+    """Read an instance; ``-`` is standard input.
+
+    Raises
+    ------
+    CliError : it cannot be read, or is none; names every wrong field.
+    """
+    # numpy takes a while to import, which no other verb should pay
+    from apps.placement.core.instance_file import parse, read_json  # noqa: PLC0415
+
+    try:
+        return parse(read_json(_text(path)))
+    except InvalidInputError as error:
+        raise _refused(path, "no placement instance", error, HINT) from error
+
+
+def read_assignment(path: str, instance: "Instance") -> "Ints":
+    """Read the nodes of an instance's containers; ``-`` is standard input.
+
+    Raises
+    ------
+    CliError : it cannot be read, or does not fit the instance; names every wrong container.
+    """
+    from apps.placement.core.instance_file import parse_assignment, read_json  # noqa: PLC0415
+
+    try:
+        return parse_assignment(instance, read_json(_text(path)))
+    except InvalidInputError as error:
+        raise _refused(path, "no assignment of this instance", error, "") from error
+
+
+def shown(instance: "Instance", values: Mapping[str, float]) -> dict[str, float]:
+    """Return values by objective; of moves only where something runs already."""
+    return {name: x for name, x in values.items() if name != "M" or instance.has_current}
+
+
+def facts_of(instance: "Instance", found: "Evaluation") -> dict[str, str]:
+    """Return raw and normalised values as they are printed."""
+    labels = {"P": "power", "D": "diversity", "C": "communication", "M": "moves"}
+    units = {"P": " W", "D": "", "C": " containers", "M": " containers"}
+    return {
+        labels[name]: f"{value:.6g}{units[name]} ({found.normalised[name]:.4f} normalised)"
+        for name, value in shown(instance, found.raw).items()
+    }
+
+
+def _text(path: str) -> str:
+    source = _source(path)
+    try:
+        raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return raw.decode("utf-8-sig")
+    except OSError as error:
+        raise CliError(f"cannot read {source}", detail=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise CliError(f"{source} is not UTF-8", detail=f"byte {error.start}") from error
+
+
+def _refused(path: str, what: str, error: InvalidInputError, hint: str) -> CliError:
+    lines = tuple(f"{problem.pointer or '/'}: {problem.detail}" for problem in error.problems)
+    return CliError(f"{_source(path)} is {what}", code=Exit.USAGE, detail=hint, errors=lines)
+
+
+def _source(path: str) -> str:
+    return "standard input" if path == "-" else path
+
+
+def answer(instance: "Instance", found: "Evaluation") -> dict[str, Any]:
+    """Return what programs are told of a placement's values."""
+    return {
+        "raw": shown(instance, found.raw),
+        "normalised": shown(instance, found.normalised),
+        "F": found.F,
+    }

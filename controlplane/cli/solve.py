@@ -1,0 +1,157 @@
+"""berth solve: the best placement for given weights, with a proof of how good; needs no server."""
+
+import signal
+import sys
+import time
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+from controlplane.cli.errors import CliError, Exit
+from controlplane.cli.output import facts, render, say
+from controlplane.cli.placement_files import answer, facts_of, read_instance, weights
+
+if TYPE_CHECKING:
+    from apps.placement.core.instance import Instance
+    from apps.placement.core.search import Progress, Solution
+
+LONGEST_S: Final = 86_400.0
+_BETWEEN_S: Final = {True: 0.1, False: 1.0}  # two progress lines, on a terminal or not
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Declare what the verb takes."""
+    parser.add_argument("instance", help="JSON of the problem; - is stdin")
+    parser.add_argument(
+        "--weights",
+        type=weights,
+        required=True,
+        metavar="P,D,C",
+        help="such as 0.22,1,0.36; a fourth number charges moves from the current placement",
+    )
+    parser.add_argument("--solver", help="counts (the default), branch_and_bound or random")
+    parser.add_argument("--limit", type=_limit, default=60.0, help="seconds at most (60)")
+    parser.add_argument("--json", action="store_true", help="the same as -o json")
+    parser.add_argument("--seed", type=int, default=0)
+
+
+def solve(args: Namespace) -> int:
+    """Find the best placement for weights, and how much better any could be; needs no server."""
+    if args.seed < 0:
+        raise CliError(f"--seed must be at least 0, not {args.seed}", code=Exit.USAGE)
+    instance = read_instance(args.instance)
+    found = _found(instance, args)
+    how = "json" if args.json else args.output
+    say(render(_told(instance, found), how, _table(instance, found)))
+    return Exit.OK
+
+
+def _found(instance: "Instance", args: Namespace) -> "Solution":
+    # numpy takes a while to import, which no other verb should pay
+    from apps.placement.core import solver  # noqa: PLC0415
+    from apps.placement.core.search import Search  # noqa: PLC0415
+
+    name = args.solver or solver.DEFAULT
+    try:
+        solver.find(name)
+    except solver.UnknownSolverError as error:
+        raise CliError(str(error), code=Exit.USAGE) from error
+    line = _ProgressLine()
+    with _interrupts() as caught:
+        search = Search(
+            instance,
+            args.weights,
+            clock=time.perf_counter,
+            limit_s=args.limit,
+            should_stop=lambda: bool(caught),
+            watch=line.show,
+            seed=args.seed,
+        )
+        found = solver.solve(search, name)
+    line.clear()
+    return found
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Collect the first Ctrl-C, which ends the search; a second one ends the program."""
+    caught: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(number)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield caught
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class _ProgressLine:
+    """One line on standard error: rewritten on a terminal, now and then a new one elsewhere."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._next_s = _BETWEEN_S[False]
+        self._width = 0
+
+    def show(self, progress: "Progress") -> None:
+        """Say what was found and proven, at most so often."""
+        if progress.seconds < self._next_s:
+            return
+        self._next_s = progress.seconds + _BETWEEN_S[self._is_terminal]
+        line = (
+            f"{progress.seconds:6.1f} s  F {progress.value:.6g}  "
+            f"bound {progress.bound:.6g}  gap {progress.gap:.3%}"
+        )
+        end = "" if self._is_terminal else "\n"
+        sys.stderr.write(("\r" if self._is_terminal else "") + line.ljust(self._width) + end)
+        sys.stderr.flush()
+        self._width = len(line)
+
+    def clear(self) -> None:
+        """Leave the terminal as it was."""
+        if self._is_terminal and self._width:
+            sys.stderr.write("\r" + " " * self._width + "\r")
+
+
+def _told(instance: "Instance", found: "Solution") -> dict[str, Any]:
+    nodes = [instance.node_ids[node] for node in found.assignment.tolist()]
+    return {
+        "assignment": dict(zip(instance.container_ids, nodes, strict=True)),
+        **answer(instance, found.evaluation),
+        "bound": found.bound,
+        "gap": found.gap,
+        "optimal": found.is_optimal,
+        "seconds": found.seconds,
+        "solver": found.solver,
+    }
+
+
+def _table(instance: "Instance", found: "Solution") -> str:
+    proven = "proven optimal" if found.is_optimal else f"at most {found.gap:.3%} above the best"
+    lines = {
+        **facts_of(instance, found.evaluation),
+        "F": f"{found.evaluation.F:.9g}, {proven}",
+        "bound": f"{found.bound:.9g}",
+        "solver": f"{found.solver}, {found.seconds:.3g} s",
+    }
+    by_node: dict[str, list[str]] = {}
+    for name, node in zip(instance.container_ids, found.assignment.tolist(), strict=True):
+        by_node.setdefault(instance.node_ids[node], []).append(name)
+    placed = [f"{node}: {', '.join(held)}" for node, held in by_node.items()]
+    return "\n".join([facts(lines), "", *placed])
+
+
+def _limit(text: str) -> float:
+    try:
+        limit = float(text)
+    except ValueError:
+        limit = 0.0
+    if not 0.0 < limit <= LONGEST_S:
+        raise ArgumentTypeError(f"{text!r}: give seconds above 0, at most {LONGEST_S:.0f}")
+    return limit

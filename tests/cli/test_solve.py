@@ -1,0 +1,260 @@
+"""berth solve and berth evaluate: placements from files, no server."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.placement.core.examples import Draw, draw
+from apps.placement.core.instance import Communication, Instance
+from controlplane.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+NODES = [
+    {"id": f"n{i}", "rack": "r", "slots": 2, "idle_watts": 100, "peak_watts": 200}
+    for i in range(3)
+]
+CONTAINERS = [
+    {"id": "a", "job": "x", "intensity": 1, "class": "taz", "communication": "cluster"},
+    {"id": "b", "job": "x", "intensity": 1, "class": "taz", "communication": "cluster"},
+    {"id": "c", "job": "y", "intensity": 0, "class": "turtle", "communication": "node"},
+    {"id": "d", "job": "y", "intensity": 0, "class": "turtle", "communication": "node"},
+]
+INSTANCE: dict[str, Any] = {"nodes": NODES, "containers": CONTAINERS}
+APART = {"a": "n0", "b": "n1", "c": "n2", "d": "n2"}
+
+
+def written(folder: Path, data: Any, name: str = "instance.json") -> str:
+    path = folder / name
+    path.write_text(data if isinstance(data, str) else json.dumps(data))
+    return str(path)
+
+
+def answered(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main([*arguments, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == 2
+    return capsys.readouterr().err
+
+
+def as_json(case: Instance) -> dict[str, Any]:
+    rows = zip(
+        case.container_ids,
+        case.job.tolist(),
+        case.intensity.tolist(),
+        case.is_taz.tolist(),
+        strict=True,
+    )
+    return {
+        "nodes": [
+            {"id": name, "rack": case.rack_ids[rack], "idle_watts": idle, "peak_watts": peak}
+            for name, rack, idle, peak in zip(
+                case.node_ids,
+                case.rack.tolist(),
+                case.idle_watts.tolist(),
+                case.peak_watts.tolist(),
+                strict=True,
+            )
+        ],
+        "containers": [
+            {
+                "id": name,
+                "job": case.job_ids[job],
+                "intensity": intensity,
+                "class": "taz" if is_taz else "turtle",
+                "communication": Communication(int(case.wish[job])).name.lower(),
+            }
+            for name, job, intensity, is_taz in rows
+        ],
+    }
+
+
+def test_the_answer_holds_all_that_was_promised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = answered(capsys, "solve", written(tmp_path, INSTANCE), "--weights", "0.22,1,0.36")
+    assert list(answer) == [
+        *("assignment", "raw", "normalised", "F", "bound", "gap"),
+        *("optimal", "seconds", "solver"),
+    ]
+    assert answer["raw"] == {"P": 500.0, "D": 2.0, "C": 0.0}
+    assert answer["normalised"] == pytest.approx({"P": 500 / 600, "D": 1.0, "C": 0.0})
+    assert answer["F"] == pytest.approx(0.22 * 500 / 600 - 1)
+    assert answer["bound"] == pytest.approx(answer["F"])
+    assert (answer["gap"], answer["optimal"], answer["solver"]) == (0.0, True, "counts")
+    nodes = answer["assignment"]
+    assert nodes["c"] == nodes["d"]
+    assert len(set(nodes.values())) == 3
+
+
+def test_what_is_solved_evaluates_to_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, INSTANCE)
+    solved = answered(capsys, "solve", path, "--weights", "3,1,1")
+    placed = written(tmp_path, solved, "answer.json")
+    found = answered(capsys, "evaluate", path, placed, "--weights", "3,1,1")
+    assert found == {name: solved[name] for name in ("raw", "normalised", "F")}
+
+
+def test_a_placement_is_evaluated_without_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    placed = written(tmp_path, APART, "placed.json")
+    found = answered(capsys, "evaluate", written(tmp_path, INSTANCE), placed)
+    assert found["raw"] == {"P": 500.0, "D": 2.0, "C": 0.0}
+    assert "F" not in found
+
+
+def test_moves_are_told_where_something_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, {**INSTANCE, "current": {"a": "n1", "b": "n1"}})
+    placed = written(tmp_path, APART, "placed.json")
+    found = answered(capsys, "evaluate", path, placed, "--weights", "0,0,0,2")
+    assert found["raw"]["M"] == 1.0
+    assert found["F"] == 1.0
+    stays = answered(capsys, "solve", path, "--weights", "1,1,1,100")
+    assert (stays["raw"]["M"], stays["assignment"]["a"]) == (0.0, "n1")
+
+
+def test_people_are_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, INSTANCE)
+    assert main(["solve", path, "--weights", "1,1,1"]) == 0
+    printed = capsys.readouterr().out
+    assert "proven optimal" in printed
+    assert "n2: c, d" in printed or "n0: c, d" in printed or "n1: c, d" in printed
+    placed = written(tmp_path, APART, "placed.json")
+    assert main(["evaluate", path, placed, "--weights", "1,1,1"]) == 0
+    assert "500 W (0.8333 normalised)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("solver", ["counts", "branch_and_bound", "random"])
+def test_every_solver_can_be_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], solver: str
+) -> None:
+    path = written(tmp_path, INSTANCE)
+    named = ("--solver", solver, "--limit", "0.5")
+    answer = answered(capsys, "solve", path, "--weights", "1,1,1", *named)
+    assert answer["solver"] == solver
+    assert answer["bound"] <= answer["F"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--weights", "1,1"], "give three numbers, of P, D and C"),
+        (["--weights", "1,a,1"], "give three numbers, of P, D and C"),
+        (["--weights", "1,-1,1"], "-1 is no weight; give one of at least 0"),
+        (["--weights", "1,nan,1"], "nan is no weight"),
+        (["--weights", "1,1,1", "--limit", "0"], "give seconds above 0"),
+        (["--weights", "1,1,1", "--limit", "soon"], "give seconds above 0"),
+        ([], "the following arguments are required: --weights"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["solve", written(tmp_path, INSTANCE), *arguments])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_solver_nobody_knows_is_told_with_those_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = refused(
+        capsys, "solve", written(tmp_path, INSTANCE), "--weights", "1,1,1", "--solver", "x"
+    )
+    assert "no solver 'x'; there are branch_and_bound, counts, random" in told
+
+
+def test_a_bad_instance_names_its_field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = {"nodes": [{**NODES[0], "slots": 0}], "containers": [{**CONTAINERS[0], "intensity": 2}]}
+    told = refused(capsys, "solve", written(tmp_path, bad), "--weights", "1,1,1")
+    assert "instance.json is no placement instance" in told
+    assert "/nodes/0/slots: 0 is out of range; give one from 1 to 65536" in told
+    assert "/containers/0/intensity: 2 is out of range; give one from 0 to 1" in told
+
+
+def test_what_is_no_json_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = refused(capsys, "solve", written(tmp_path, "{nodes"), "--weights", "1,1,1")
+    assert "is not JSON" in told
+
+
+def test_a_bad_assignment_names_its_container(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    placed = written(tmp_path, {**APART, "a": "n9"}, "placed.json")
+    told = refused(capsys, "evaluate", written(tmp_path, INSTANCE), placed)
+    assert "/a: there is no node 'n9'" in told
+
+
+def test_a_file_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", "/nowhere.json", "--weights", "1,1,1"]) == 1
+    assert "cannot read /nowhere.json" in capsys.readouterr().err
+
+
+def test_the_schema_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "--schema"]) == 0
+    assert "Berth placement instance" in capsys.readouterr().out
+
+
+def test_evaluate_asks_for_both_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "name an instance and an assignment" in refused(capsys, "evaluate")
+
+
+def test_an_interrupt_gives_the_best_so_far(tmp_path: Path) -> None:
+    path = written(tmp_path, as_json(draw(Draw(200, has_real_intensities=True), 0)))
+    command = [sys.executable, "-m", "controlplane.cli.main", "solve", path]
+    options = ["--weights", "1,1,1", "--solver", "random", "--limit", "30", "--json"]
+    running = subprocess.Popen(  # noqa: S603 - our own program
+        [*command, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    with running:
+        assert running.stderr is not None
+        line = running.stderr.readline()
+        running.send_signal(signal.SIGINT)
+        out, _ = running.communicate(timeout=20)
+    assert b"gap" in line  # one of progress
+    assert running.returncode == 0
+    assert len(json.loads(out)["assignment"]) == 200
+
+
+def test_other_verbs_do_not_load_numbers() -> None:
+    code = "import sys, controlplane.cli.main; print('numpy' in sys.modules)"
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", code], capture_output=True, cwd=ROOT, check=True, text=True
+    )
+    assert done.stdout.strip() == "False"
+
+
+def test_a_plain_problem_is_solved_without_the_compiler_or_the_library() -> None:
+    code = (
+        "import sys, time; from apps.placement.core import solver, examples, search\n"
+        "case = examples.draw(examples.Draw(64), 0)\n"
+        "s = search.Search(case, {'P': 1.0, 'D': 1.0}, clock=time.time, limit_s=9)\n"
+        "found = solver.solve(s)\n"
+        "print(found.is_optimal, 'numba' in sys.modules, 'highspy' in sys.modules)"
+    )
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", code], capture_output=True, cwd=ROOT, check=True, text=True
+    )
+    assert done.stdout.strip() == "True False False"
