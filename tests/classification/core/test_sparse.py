@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from apps.classification.core.estimators import DEFAULT, ESTIMATORS, Estimator
-from apps.classification.core.estimators.covariance import levelled, shrunk_covariance, with_sparse
+from apps.classification.core.estimators.covariance import (
+    levelled,
+    moments_with_gaps,
+    shrunk_covariance,
+)
 from apps.classification.core.estimators.gaps import is_sparse
 from apps.classification.core.estimators.protocol import Rows, Sparse
 from apps.classification.core.matrix import Scale
@@ -114,7 +118,7 @@ def off(found: Floats, true: Floats) -> float:
 def test_the_spread_of_all_rows_is_found_from_two_cells_of_each() -> None:
     true, rows = planted(3)
     full = shrunk_covariance(rows.z - rows.z.mean(axis=0), np.full(15, 1 / 15))
-    mean, spread = with_sparse(rows, 0.0)
+    mean, spread = moments_with_gaps(rows, 0.0)
     assert off(spread.covariance, true) < 0.5 * off(full.covariance, true)
     assert np.abs(mean - 3.0).max() < 0.5 * np.abs(rows.z.mean(axis=0) - 3.0).max()
     assert np.linalg.eigvalsh(spread.covariance).min() > 0
@@ -126,7 +130,7 @@ def test_one_wild_sparse_row_hardly_widens_the_spread() -> None:
     z = rows.sparse.z.copy()
     z[7] = np.where(rows.sparse.known[7], 500.0, 0.0)
     wild = replace(rows, sparse=rows.sparse._replace(z=z))
-    spread, usual = (with_sparse(one, 0.0).spread.covariance for one in (wild, rows))
+    spread, usual = (moments_with_gaps(one, 0.0).spread.covariance for one in (wild, rows))
     assert off(spread, usual) < 0.1
 
 

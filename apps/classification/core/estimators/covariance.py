@@ -1,20 +1,20 @@
 """Covariances of few rows: shrunk, weighted, of low rank."""
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from apps.classification.core.estimators.protocol import Rows, Sparse
+from apps.classification.core.estimators.protocol import Rows
 from apps.inventory.core.snapshot import Floats, Ints
 
 FLOOR: Final = 1e-8  # of a variance, so that a column equal in all rows stays invertible
 
-ROUNDS: Final = 15
-LIBRARY_ROWS: Final = 10.0  # by so many rows the full ones are believed beside the sparse
+ROUNDS: Final = 10
+LARGEST: Final = 1000
+LIBRARY_ROWS: Final = 10.0  # by so many rows the filled ones are believed beside their known cells
 CELL_NOISE: Final = 0.02  # deviation of a cell, relative
-FAR: Final = 4.0  # deviations by which a sparse row is further from the others than usual
+FAR: Final = 4.0  # deviations by which a row with gaps is further from the others than usual
 
 UNSPLIT: Final = 200_000  # multiplications that OpenBLAS leaves to one thread
 
@@ -103,12 +103,13 @@ class Moments(NamedTuple):
 _REMEMBERED: Final[WeakKeyDictionary[Rows, dict[float, Moments]]] = WeakKeyDictionary()
 
 
-def with_sparse(rows: Rows, power: float) -> Moments:
-    """Mean and covariance of all rows, the sparse ones by what they are expected to be.
+def moments_with_gaps(rows: Rows, power: float) -> Moments:
+    """Mean and covariance of all rows, those with gaps and the sparse by what they may be.
 
-    Expectation-maximisation for a Gaussian with missing cells, which starts from the full rows,
-    and believes their covariance as `LIBRARY_ROWS` rows more; a sparse row that is far from all
-    others counts less. O(rounds·p·k·m²) for p different sets of k known cells; remembered.
+    Expectation-maximisation for a Gaussian with missing cells, which starts from the filled rows,
+    and believes their covariance as `LIBRARY_ROWS` rows more; a row with gaps that is far from all
+    others counts less. More than `LARGEST` rows with gaps are thinned. O(rounds·p·k·m²) for p
+    different sets of k known cells; remembered.
 
     Parameters
     ----------
@@ -126,25 +127,49 @@ def with_sparse(rows: Rows, power: float) -> Moments:
 def _maximised(rows: Rows, power: float) -> Moments:
     weight = group_weights(rows.groups, power)
     mean = weight @ rows.z
-    full = shrunk_covariance(rows.z - mean, weight)
-    parts = [] if rows.sparse is None else list(_alike(rows.sparse, power))
-    covariance = full.covariance
-    for _ in range(ROUNDS if parts else 0):
+    start = shrunk_covariance(rows.z - mean, weight).covariance
+    full, full_weight, parts = _split(rows, power)
+    covariance = start
+    for _ in range(ROUNDS):
         done = [_expected(part, mean, covariance) for part in parts]
-        mass = full.rows + sum(float(one.weight.sum()) for one in done)
-        total = full.rows * (weight @ rows.z) + sum(one.weight @ one.x for one in done)
-        mean = total / mass
-        scatter = full.rows * _gram((rows.z - mean) * np.sqrt(weight)[:, None])
+        mass = full_weight.sum() + sum(float(one.weight.sum()) for one in done)
+        mean = (full_weight @ full + sum(one.weight @ one.x for one in done)) / mass
+        scatter = _gram((full - mean) * np.sqrt(full_weight)[:, None])
         for one in done:
             scatter += _gram((one.x - mean) * np.sqrt(one.weight)[:, None]) + one.left
-        prior = LIBRARY_ROWS * full.covariance
-        covariance = (scatter + prior) / (mass + LIBRARY_ROWS)
+        covariance = (scatter + LIBRARY_ROWS * start) / (mass + LIBRARY_ROWS)
     told = sum(float(part.weight.sum()) * part.sets.shape[1] for part in parts) / mean.size
-    return Moments(mean, Shrunk(covariance, full.rows + told))
+    return Moments(mean, Shrunk(covariance, float(full_weight.sum()) + told))
+
+
+def _split(rows: Rows, power: float) -> tuple[Floats, Floats, list["_Alike"]]:
+    """Rows without a gap, how many rows each is worth, and the others, those alike together."""
+    z, known, groups = rows.z, rows.known, rows.groups
+    if rows.sparse is not None:
+        z = np.vstack([z, rows.sparse.z])
+        known = np.vstack([known, rows.sparse.known])
+        groups = np.concatenate([groups, rows.sparse.groups])
+    weight = group_weights(groups, power)
+    weight = weight / float((weight**2).sum())
+    count = np.count_nonzero(known, axis=1)
+    is_full = count == known.shape[1]
+    others = np.flatnonzero(~is_full)
+    if others.size > LARGEST:
+        picked = others[np.linspace(0, others.size - 1, LARGEST).round().astype(np.int64)]
+        weight[picked] *= float(weight[others].sum()) / float(weight[picked].sum())
+        others = picked
+    parts = []
+    for k in np.unique(count[others]).tolist():
+        at = others[count[others] == k]
+        columns = np.nonzero(known[at])[1].reshape(at.size, k)
+        sets, of = np.unique(columns, axis=0, return_inverse=True)
+        cells = np.take_along_axis(z[at], columns, axis=1)
+        parts.append(_Alike(sets, of.reshape(-1), cells, weight[at]))
+    return z[is_full], weight[is_full], parts
 
 
 class _Alike(NamedTuple):
-    """Sparse rows with k known cells each.
+    """Rows with gaps and k known cells each.
 
     Attributes
     ----------
@@ -166,18 +191,6 @@ class _Expected(NamedTuple):
     x: Floats
     weight: Floats
     left: Floats
-
-
-def _alike(sparse: Sparse, power: float) -> Iterator[_Alike]:
-    share = group_weights(sparse.groups, power)
-    weight = share / float((share**2).sum())
-    count = np.count_nonzero(sparse.known, axis=1)
-    for k in np.unique(count).tolist():
-        rows = np.flatnonzero(count == k)
-        at = np.nonzero(sparse.known[rows])[1].reshape(rows.size, k)
-        sets, of = np.unique(at, axis=0, return_inverse=True)
-        z = np.take_along_axis(sparse.z[rows], at, axis=1)
-        yield _Alike(sets, of.reshape(-1), z, weight[rows])
 
 
 def _expected(part: _Alike, mean: Floats, covariance: Floats) -> _Expected:

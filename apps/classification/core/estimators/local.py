@@ -25,8 +25,8 @@ from apps.classification.core.estimators.covariance import (
     Shrunk,
     group_weights,
     levelled,
+    moments_with_gaps,
     shrunk_covariance,
-    with_sparse,
 )
 from apps.classification.core.estimators.mixture import Component, Layout
 from apps.classification.core.estimators.protocol import Panel, Rows, Spread, Told
@@ -91,7 +91,8 @@ class Family:
         for one in (self.settings[i] for i in which):
             key = (one.level is Level.FREE, one.by_application if is_grouped else 0.0)
             if key not in centres:
-                centres[key] = (_centred if rows.sparse is None else _told_more)(rows, *key)
+                has_gaps = rows.sparse is not None or not rows.known.all()
+                centres[key] = (_with_gaps if has_gaps else _centred)(rows, *key)
             found = centres[key]
             bent = (key, one.prior_rows)
             if bent not in covariances:
@@ -150,10 +151,10 @@ def _centred(rows: Rows, is_free: bool, by_application: float) -> _Centres:
     return _Centres(shape, mean, weight, spread, height)
 
 
-def _told_more(rows: Rows, is_free: bool, by_application: float) -> _Centres:
-    """As `_centred`, with the mean and the spread that sparse rows know of, too."""
+def _with_gaps(rows: Rows, is_free: bool, by_application: float) -> _Centres:
+    """As `_centred`, with the mean and the spread that gaps and sparse rows allow for."""
     weight = group_weights(rows.groups, by_application)
-    mean, spread = with_sparse(rows, by_application)
+    mean, spread = moments_with_gaps(rows, by_application)
     rest = rows.z - mean
     level = rest.mean(axis=1, keepdims=True)
     height = float(spread.covariance.mean())
