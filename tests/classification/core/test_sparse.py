@@ -13,6 +13,7 @@ from apps.classification.core.estimators.covariance import (
 )
 from apps.classification.core.estimators.gaps import is_sparse
 from apps.classification.core.estimators.protocol import Rows, Sparse
+from apps.classification.core.estimators.tuning import rows_of
 from apps.classification.core.matrix import Scale
 from apps.inventory.core.snapshot import Bools, Floats
 from tests.classification.core.test_estimators import capacities, roofline
@@ -161,3 +162,21 @@ def test_without_sparse_rows_left_there_are_none() -> None:
     sparse = Sparse(rows.sparse.z, rows.sparse.known, np.full(2000, 3))
     kept = Rows(rows.z, rows.known, rows.groups, sparse).without(np.arange(15) == 3, np.array([3]))
     assert kept.sparse is None
+
+
+def test_a_column_that_most_rows_lack_keeps_its_spread() -> None:
+    rng = np.random.default_rng(8)
+    z = rng.normal(size=(300, 5)) @ np.diag([1.0, 1.0, 1.0, 1.0, 2.0])
+    known = np.ones(z.shape, dtype=np.bool_)
+    known[40:, 4] = False
+    rows = rows_of(np.where(known, z, 0.0), known, np.arange(300))
+    spread = moments_with_gaps(rows, 0.0).spread.covariance
+    assert rows.z[:, 4].var() < 1.5
+    assert spread[4, 4] == pytest.approx(4.0, rel=0.3)
+    assert spread[0, 0] == pytest.approx(1.0, rel=0.2)
+
+
+def test_more_rows_with_gaps_than_are_looked_at_count_all() -> None:
+    _, rows = planted(9)
+    few = moments_with_gaps(rows, 0.0).spread
+    assert few.rows == pytest.approx(15 + 2000 / 3, rel=0.05)
