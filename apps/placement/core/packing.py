@@ -101,8 +101,29 @@ class Packed(NamedTuple):
     homeless: list[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How racks are filled.
+
+    Attributes
+    ----------
+    is_strict : rather split a job than put guests where hosts have no nodes left
+    is_thrifty : fill cheap racks first where nothing else decides
+    """
+
+    is_strict: bool = False
+    is_thrifty: bool = True
+
+
+PLAIN: Final = Style()
+
+
 def fill_racks(
-    instance: Instance, costs: Costs, plan: Plan, rng: np.random.Generator | None = None
+    instance: Instance,
+    costs: Costs,
+    plan: Plan,
+    style: Style = PLAIN,
+    rng: np.random.Generator | None = None,
 ) -> Packed:
     """Give every job that stays in one rack a rack; in shaken order when there is a generator.
 
@@ -110,7 +131,7 @@ def fill_racks(
     """
     slots = int(instance.slots.max())
     width = np.bincount(instance.rack).tolist()
-    dear = _dearness(instance, costs)
+    dear = _dearness(instance, costs) if style.is_thrifty else [0.0] * len(width)
     racks = [ANYWHERE] * len(instance.job_ids)
     loads = [Load(0, 0, 0)] * len(width)
     state = [(0, 0)] * len(width)
@@ -123,7 +144,10 @@ def fill_racks(
                 continue
             stuck, wants = both.stuck(slots, width[rack]), both.hosted(slots)
             before = state[rack]
-            rank = (stuck - before[0], wants - before[1], dear[rack], width[rack] - wants)
+            rise = stuck - before[0]
+            if style.is_strict and rise > asked.stuck(slots, width[rack]):
+                continue
+            rank = (rise, wants - before[1], dear[rack], width[rack] - wants)
             if best == ANYWHERE or rank < least:
                 best, least, now = rack, rank, (stuck, wants)
         if best == ANYWHERE:
@@ -352,10 +376,14 @@ def _nodes_by_rack(instance: Instance, costs: Costs) -> list[list[int]]:
 
 
 def place(
-    instance: Instance, costs: Costs, plan: Plan, rng: np.random.Generator | None = None
+    instance: Instance,
+    costs: Costs,
+    plan: Plan,
+    style: Style = PLAIN,
+    rng: np.random.Generator | None = None,
 ) -> Ints:
     """(c,) a node for each container, by a plan; see the module. O(c·racks) time at worst."""
-    packed = fill_racks(instance, costs, plan, rng)
+    packed = fill_racks(instance, costs, plan, style, rng)
     bins = Bins(instance, costs, packed)
     bins.place(groups(instance, plan, packed.racks))
     return bins.assignment

@@ -70,6 +70,7 @@ class Search:
         self.costs: Costs = costs(instance, weights, objectives)
         self.rng = np.random.default_rng(seed)
         self.assignment: Ints | None = None
+        self._evaluation: Evaluation | None = None
         self.value = np.inf
         self.bound = self.costs.least - self.costs.beta  # D is at most 1, the rest at least 0
         self._clock, self._began, self._limit_s = clock, clock(), limit_s
@@ -93,7 +94,7 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        """Whether to stop: proven, out of time, or told to; asked often, so it tells the watcher."""
+        """Whether to stop: proven, out of time, or told to; as it is asked often, it reports."""
         self._tell()
         return self.is_optimal or self.left_s <= 0.0 or self._should_stop()
 
@@ -119,7 +120,7 @@ class Search:
         found = evaluate(self.instance, assignment, self.weights, objectives=self.objectives)
         if self.value <= found.F:
             return False
-        self.value, self.assignment = found.F, assignment.copy()
+        self.value, self.assignment, self._evaluation = found.F, assignment.copy(), found
         self._tell()
         return True
 
@@ -136,9 +137,9 @@ class Search:
         ------
         RuntimeError : nothing was ever offered.
         """
-        if self.assignment is None:
+        found = self._evaluation
+        if self.assignment is None or found is None:
             raise RuntimeError(f"{solver} ended without a placement")
-        found = evaluate(self.instance, self.assignment, self.weights, objectives=self.objectives)
         return Solution(
             assignment=self.assignment,
             evaluation=found,

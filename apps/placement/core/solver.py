@@ -18,7 +18,12 @@ from apps.placement.core.search import Search, Solution
 Solver = Callable[[Search], None]
 
 DEFAULT: Final = "counts"
-_SHAKES: Final = 20  # orders of the racks' jobs tried
+_SHAKES: Final = 24  # ways to fill the racks tried
+_STYLES: Final = tuple(
+    packing.Style(is_strict=strict, is_thrifty=thrifty)
+    for strict in (False, True)
+    for thrifty in (True, False)
+)
 _ENOUGH: Final = 1e-5  # relative gap of the role program
 _LEAST_GAP: Final = 1e-5  # of the search: exchanges stop there
 _TRIES: Final = 20_000  # exchanges between two looks at the clock
@@ -46,17 +51,18 @@ def find(name: str) -> Solver:
 def solve(search: Search, name: str = DEFAULT) -> Solution:
     """Search until proven, out of time or told to stop, and return the best placement."""
     run = find(name)
-    _begin(search)
+    if name == DEFAULT and search.instance.job.size:
+        _count(search)  # most often that is all, within a few milliseconds
+    if not search.is_optimal:
+        _begin(search)
     if not search.is_over:
         run(search)
     return search.solution(name)
 
 
 def by_counts(search: Search) -> None:
-    """Solve by counts, by roles, by exchanges, and where it is small by trying everything."""
-    _count(search)
-    if not search.is_over:
-        _cast(search)
+    """Solve by counts (done before), by roles, where it is small by trying all, by exchanges."""
+    _cast(search)
     if not search.is_over and search.instance.job.size <= _FEW:
         _try_all(search)
     if not search.is_over:
@@ -94,12 +100,13 @@ def _count(search: Search) -> None:
 
 
 def _pack(search: Search, plan: packing.Plan) -> None:
-    """Place by a plan; again in other orders of the racks' jobs while it is not proven best."""
-    search.offer(packing.place(search.instance, search.costs, plan))
-    for _ in range(_SHAKES):
+    """Place by a plan in every style, then in other orders of jobs while it is not proven best."""
+    for number in range(_SHAKES):
+        style = _STYLES[number % len(_STYLES)]
+        rng = search.rng if number >= len(_STYLES) else None
+        search.offer(packing.place(search.instance, search.costs, plan, style, rng))
         if search.is_over:
             return
-        search.offer(packing.place(search.instance, search.costs, plan, search.rng))
 
 
 def _cast(search: Search) -> None:

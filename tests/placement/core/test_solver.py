@@ -214,13 +214,15 @@ def test_plans_are_placed_without_overfilling_a_node(seed: int) -> None:
     rng = np.random.default_rng(seed)
     roles: Ints = rng.integers(0, 3, case.job.size)
     plan = packing.Plan(roles, rng.random(case.size.size) < 0.7)
-    assert fits(case, packing.place(case, coefficients, plan)) or case.job.size == 0
+    assert (
+        fits(case, packing.place(case, coefficients, plan, packing.Style())) or case.job.size == 0
+    )
 
 
 def test_jobs_that_fit_stay_in_one_rack_when_the_plan_says_so() -> None:
     case = draw(Draw(512, nodes=512), 4)
     plan = packing.plan_of(case, [knapsack.Choice(0, 0.0, True, True)] * case.size.size)
-    placed = packing.place(case, costs(case, {"P": 1.0}), plan)
+    placed = packing.place(case, costs(case, {"P": 1.0}), plan, packing.Style())
     wishes = case.counts_as == Communication.RACK
     split = [np.unique(case.rack[placed[case.job == job]]).size for job in np.flatnonzero(wishes)]
     tazes = np.bincount(case.job[case.is_taz], minlength=case.size.size)[wishes]
