@@ -28,7 +28,7 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 DRAWS: Final = 150  # held-out rows wanted in all; few rows are drawn up to six times
 REPEATS: Final = 6
 WORST: Final = 1.5  # in comparison space: one impossible cell does not decide
-FEW: Final = 0.75  # how much wider for few applications: the quantile is itself an estimate
+FEW: Final = 0.5  # how much wider for few applications: the quantile is itself an estimate
 # With one application held out of two, the other says nothing of how they differ, and the width
 # has come out as 1,000. On the generator, of two rows, intervals this wide hold 91 %.
 WIDEST: Final = 20.0
