@@ -27,9 +27,9 @@ from apps.placement.core.instance import Communication
 DEGRADED: Final = 0.1  # speed lost beside another taz, from which on a container is one
 AT_THRESHOLD: Final = 0.5  # intensity
 MEMORY_S: Final = 60.0  # of the smoothed intensity: a reading so old counts 1/e
-MARGIN: Final = (
-    0.1  # of intensity, or of the limit of traffic: so far beyond before a class changes
-)
+# how far beyond the threshold, or the limit of traffic, a class changes
+MARGIN: Final = 0.1
+SMALLEST: Final = 1e-12
 
 
 class Metric(IntEnum):
@@ -92,7 +92,7 @@ def learn_threshold(metric: Floats, lost: Floats) -> Threshold:
     best = cuts[len(cuts) - 1 - int(np.argmax(accuracy[cuts][::-1]))]
     low = value[best - 1] if best > 0 else 0.0
     high = value[best] if best < value.size else 2.0 * value[-1]
-    return Threshold(max((low + high) / 2.0, _SMALLEST), float(accuracy[best]), value.size)
+    return Threshold(max((low + high) / 2.0, SMALLEST), float(accuracy[best]), value.size)
 
 
 def intensities(metrics: Floats, thresholds: Floats) -> Floats:
