@@ -102,7 +102,8 @@ def main() -> None:
     before = calibrate()
     small = draw(Draw(4), SEED)  # whose tree ends at once: this compiles
     for row in ROWS:
-        measure(small, {"P": 1.0, "D": 1.0, "C": 1.0}, row, 1.0 if row.levels is None else WARM_UP_S)
+        limit_s = 1.0 if row.levels is None else WARM_UP_S
+        measure(small, {"P": 1.0, "D": 1.0, "C": 1.0}, row, limit_s)
     instance = draw(Draw(options.containers), SEED)
     rng = np.random.default_rng(SEED)
     drawn = rng.integers(1, 11, (options.weights, 3)).astype(float).tolist()

@@ -1,182 +1,32 @@
-"""From choices by job to nodes by container: racks first, then nodes.
+"""From racks by job to nodes by container.
 
-A rack is a row of equal nodes here. Jobs that stay in one rack are placed largest first where they
-open the fewest nodes; that a job of turtles opens none beside a job of protected tazes is what
-pairs them. Then every rack opens the nodes it needs, what has no rack fills the holes, and
-whatever still has no place opens another node. Nothing is proven here: a placement is judged by
-`objectives.evaluate`, and is optimal when it meets the bound.
+Hosts take nodes of their own, tazes that share fill nodes together, guests join hosts; what has no
+rack of its own goes where it is needed, and whatever still has no place goes wherever there is
+room. Nothing is proven here: a placement is judged by `objectives.evaluate`, and is optimal when
+it meets a bound.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.inventory.core.snapshot import Ints
 from apps.placement.core.costs import Costs
 from apps.placement.core.instance import NOWHERE, Communication, Instance
-from apps.placement.core.knapsack import Choice
+from apps.placement.core.racks import (
+    ANYWHERE,
+    PLAIN,
+    Load,
+    Packed,
+    Plan,
+    Role,
+    Style,
+    dearness,
+    fill_racks,
+    plan_of,
+)
 
-ANYWHERE: Final = NOWHERE
-_SPREAD: Final = 0.3  # standard deviation of the logarithm by which a job's rank is shaken
-
-
-class Role(IntEnum):
-    """How a container is to share its node."""
-
-    HOST = 0  # with no other host: protected tazes, and turtles that stand out
-    BESIDE = 1  # with others of the kind: exposed tazes
-    GUEST = 2  # with anyone, with a host if possible
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Plan:
-    """What is decided before anything has a place.
-
-    Attributes
-    ----------
-    roles : (c,) `Role` of each container
-    is_whole : (j,) the job stays on one node, or in one rack, if it counts as wishing so
-    """
-
-    roles: Ints
-    is_whole: Bools
-
-
-def plan_of(instance: Instance, choices: Sequence[Choice]) -> Plan:
-    """Plan that protected tazes are hosts, other tazes share nodes, and turtles are guests."""
-    is_protected: Bools = np.array([choice.is_protected for choice in choices], dtype=np.bool_)
-    is_whole: Bools = np.array([choice.is_whole for choice in choices], dtype=np.bool_)
-    of_taz = np.where(is_protected[instance.job], Role.HOST, Role.BESIDE)
-    return Plan(np.where(instance.is_taz, of_taz, Role.GUEST), is_whole)
-
-
-class Load(NamedTuple):
-    """Containers by role, in a rack."""
-
-    hosts: int
-    beside: int
-    guests: int
-
-    def nodes(self, slots: int) -> int:
-        """Return the fewest nodes of so many slots that hold this."""
-        return max(self.hosts - (-self.beside // slots), -(-sum(self) // slots))
-
-    def hosted(self, slots: int) -> int:
-        """Return the nodes for this when every turtle is the guest of a protected taz.
-
-        Hosts that the load does not bring itself are counted too: jobs that may be anywhere will.
-        """
-        needed = -(-self.guests // (slots - 1)) if slots > 1 else self.guests
-        return max(self.hosts, needed) - (-self.beside // slots)
-
-    def stuck(self, slots: int, nodes: int) -> int:
-        """Return how many turtles cannot be guests of protected tazes in a rack of such nodes."""
-        least = slots * self.guests + (slots - 1) * (self.beside - slots * nodes)
-        return min(max(0, least), self.guests)
-
-    def plus(self, other: "Load") -> "Load":
-        """Add, kind by kind."""
-        return Load(
-            self.hosts + other.hosts,
-            self.beside + other.beside,
-            self.guests + other.guests,
-        )
-
-
-class Packed(NamedTuple):
-    """Racks of the jobs that have one.
-
-    Attributes
-    ----------
-    racks : by job, `ANYWHERE` where the job has none
-    loads : by rack, of these jobs
-    homeless : jobs that no rack had room for
-    """
-
-    racks: list[int]
-    loads: list[Load]
-    homeless: list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """How racks are filled.
-
-    Attributes
-    ----------
-    is_strict : rather split a job than put guests where hosts have no nodes left
-    is_thrifty : fill cheap racks first where nothing else decides
-    """
-
-    is_strict: bool = False
-    is_thrifty: bool = True
-
-
-PLAIN: Final = Style()
-
-
-def fill_racks(
-    instance: Instance,
-    costs: Costs,
-    plan: Plan,
-    style: Style = PLAIN,
-    rng: np.random.Generator | None = None,
-) -> Packed:
-    """Give every job that stays in one rack a rack; in shaken order when there is a generator.
-
-    O(rack jobs · racks) time.
-    """
-    slots = int(instance.slots.max())
-    width = np.bincount(instance.rack).tolist()
-    dear = _dearness(instance, costs) if style.is_thrifty else [0.0] * len(width)
-    racks = [ANYWHERE] * len(instance.job_ids)
-    loads = [Load(0, 0, 0)] * len(width)
-    state = [(0, 0)] * len(width)
-    homeless = []
-    for job, asked in _in_order(instance, plan, slots, rng):
-        best, least, now = ANYWHERE, (0, 0, 0.0, 0), (0, 0)
-        for rack, held in enumerate(loads):
-            both = held.plus(asked)
-            if both.nodes(slots) > width[rack]:
-                continue
-            stuck, wants = both.stuck(slots, width[rack]), both.hosted(slots)
-            before = state[rack]
-            rise = stuck - before[0]
-            if style.is_strict and rise > asked.stuck(slots, width[rack]):
-                continue
-            rank = (rise, wants - before[1], dear[rack], width[rack] - wants)
-            if best == ANYWHERE or rank < least:
-                best, least, now = rack, rank, (stuck, wants)
-        if best == ANYWHERE:
-            homeless.append(job)
-            continue
-        racks[job] = best
-        loads[best] = loads[best].plus(asked)
-        state[best] = now
-    return Packed(racks, loads, homeless)
-
-
-def _dearness(instance: Instance, costs: Costs) -> list[float]:
-    """Cost of a full node, on the average of each rack."""
-    full = costs.open + costs.slot * instance.slots
-    mean: Floats = np.bincount(instance.rack, full) / np.bincount(instance.rack)
-    return np.round(mean, 12).tolist()
-
-
-def _in_order(
-    instance: Instance, plan: Plan, slots: int, rng: np.random.Generator | None
-) -> list[tuple[int, Load]]:
-    """Jobs that stay in one rack, those that need most nodes first."""
-    is_bound = (instance.counts_as == Communication.RACK) & (instance.size > 1) & plan.is_whole
-    counts = np.zeros((instance.size.size, len(Role)), dtype=np.int64)
-    np.add.at(counts, (instance.job, plan.roles), 1)
-    each = [(job, Load(*counts[job].tolist())) for job in np.flatnonzero(is_bound).tolist()]
-    shake = np.ones(len(each)) if rng is None else np.exp(_SPREAD * rng.normal(size=len(each)))
-    rank = [-held.nodes(slots) * by for (_, held), by in zip(each, shake.tolist(), strict=True)]
-    return [each[i] for i in np.argsort(rank, kind="stable").tolist()]
+__all__ = ["PLAIN", "Plan", "Role", "Style", "place", "plan_of"]
 
 
 class Group(NamedTuple):
@@ -217,7 +67,7 @@ class Bins:
         # nodes with room: of a protected taz, of other tazes, of turtles only; the last is next
         self._pools: dict[Role, list[list[int]]] = {pool: [[] for _ in racks] for pool in Role}
         self._left: list[int] = instance.slots.tolist()
-        self._dear = _dearness(instance, costs)
+        self._dear = dearness(instance, costs)
         # turtles that will look for a host in their rack and find none so far
         self._lonely = [held.guests - (self.slots - 1) * held.hosts for held in packed.loads]
 

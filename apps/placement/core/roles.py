@@ -35,8 +35,8 @@ import numpy as np
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.placement.core.costs import Costs
 from apps.placement.core.instance import Communication, Instance
-from apps.placement.core.packing import Plan, Role
 from apps.placement.core.program import INFINITY, Program
+from apps.placement.core.racks import Plan, Role
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +87,7 @@ class RoleProgram:
 
     def __init__(self, instance: Instance, costs: Costs, *, is_whole: bool = True) -> None:
         """Build it; where not ``is_whole`` jobs may be protected or split in part."""
-        self._instance, self._costs = instance, costs
+        self._instance, self._costs, self._is_whole = instance, costs, is_whole
         self._items = e = items(instance)
         self._program = program = Program()
         self._guests = max(int(instance.slots.max(initial=1)) - 1, 0)  # of one host
@@ -126,6 +126,10 @@ class RoleProgram:
         roles: Ints = np.empty(order.size, dtype=np.int64)
         shared = np.where(place < beside[item], Role.BESIDE, Role.GUEST)
         roles[order] = np.where(place < hosts[item], Role.HOST, shared)
+        # a taz could only be the guest of a turtle; a node of its own is the safer plan
+        is_protected = values[self._protected] > 0.5
+        alone = np.where(is_protected[self._instance.job], Role.HOST, Role.BESIDE)
+        roles = np.where(self._instance.is_taz & (roles == Role.GUEST), alone, roles)
         return Plan(roles, is_whole)
 
     def _add_roles(self, e: Items, has_tazes: Bools) -> None:

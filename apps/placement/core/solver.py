@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from apps.inventory.core.snapshot import Ints
-from apps.placement.core import knapsack, packing
+from apps.placement.core import knapsack, packing, rack_roles
 from apps.placement.core.instance import NOWHERE, Instance
 from apps.placement.core.roles import RoleProgram
 from apps.placement.core.search import Search, Solution
@@ -30,6 +30,8 @@ _TRIES: Final = 20_000  # exchanges between two looks at the clock
 _STALLED: Final = 10  # slices without a better placement
 _FEW: Final = 16  # containers: the whole tree may be searched
 _TREE_SHARE: Final = 0.5  # of the time left
+_CLOSE: Final = 2e-3  # gap that racks are not asked to close
+_RACK_SHARE: Final = 0.6  # of the time left
 
 
 class UnknownSolverError(ValueError):
@@ -67,6 +69,8 @@ def by_counts(search: Search) -> None:
         _try_all(search)
     if not search.is_over:
         _exchange(search)
+    if not search.is_over and search.gap > _CLOSE:
+        _cast_in_racks(search)
 
 
 def _begin(search: Search) -> None:
@@ -118,6 +122,24 @@ def _cast(search: Search) -> None:
     search.prove(found.bound)
     if found.plan is not None:
         _pack(search, found.plan)
+
+
+def _cast_in_racks(search: Search) -> None:
+    """Cast again with the racks in view, where they are what keeps the gap open."""
+    if not 0 < rack_roles.columns(search.instance) <= rack_roles.MOST_COLUMNS:
+        return
+    found = rack_roles.RackProgram(search.instance, search.costs).solve(
+        limit_s=search.left_s * _RACK_SHARE,
+        should_stop=lambda: search.is_over,
+        enough=_CLOSE / 4.0,
+    )
+    search.prove(found.bound)
+    if found.plan is None:
+        return
+    best = search.value
+    search.offer(packing.place(search.instance, search.costs, found.plan))
+    if search.value < best and not search.is_over:
+        _exchange(search)
 
 
 def _exchange(search: Search) -> None:

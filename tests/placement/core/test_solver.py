@@ -12,6 +12,7 @@ from apps.placement.core.costs import costs
 from apps.placement.core.examples import Draw, Mix, draw
 from apps.placement.core.instance import NOWHERE, Communication, Instance
 from apps.placement.core.objectives import Objective, evaluate, money, registry
+from apps.placement.core.rack_roles import RackProgram
 from apps.placement.core.roles import RoleProgram
 from apps.placement.core.search import Progress, Search, Solution
 from apps.placement.core.solver import DEFAULT, UnknownSolverError, filled, solve
@@ -67,6 +68,8 @@ def test_no_bound_is_above_the_least_value(seed: int) -> None:
     program = RoleProgram(case, coefficients)
     cast = program.solve(limit_s=5.0, should_stop=lambda: False, enough=0.0)
     assert cast.bound <= best + 1e-9
+    racked = RackProgram(case, coefficients)
+    assert racked.solve(limit_s=5.0, should_stop=lambda: False, enough=0.0).bound <= best + 1e-9
 
 
 @pytest.mark.parametrize("seed", range(120))
@@ -96,6 +99,13 @@ def test_a_full_cluster_has_a_small_proven_gap() -> None:
     found = solved(case, {"P": 1.0, "D": 1.0, "C": 1.0})
     assert fits(case, found.assignment)
     assert 0.0 <= found.gap < 0.01
+
+
+def test_racks_in_view_close_the_gap_that_racks_keep_open() -> None:
+    case = draw(Draw(1024, nodes=512, has_real_intensities=True, kinds=2), 1)
+    found = solved(case, {"P": 1.0, "D": 1.0, "C": 1.0}, 12.0)
+    assert fits(case, found.assignment)
+    assert found.gap < 0.02
 
 
 def test_the_gap_is_the_share_that_may_be_saved() -> None:
