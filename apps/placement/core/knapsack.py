@@ -167,9 +167,14 @@ def _knapsack(offered: list[list[Choice]], room: int) -> tuple[Floats, list[Ints
             least = _shifted(least, options[0])
             taken.append(None)
             continue
-        every = np.array([_shifted(least, option) for option in options])
-        taken.append(every.argmin(axis=0))
-        least = every.min(axis=0)
+        best = _shifted(least, options[0])
+        choice: Ints = np.zeros(best.size, dtype=np.int64)
+        for number, option in enumerate(options[1:], start=1):
+            other = _shifted(least, option)
+            choice[other < best] = number
+            best = np.minimum(best, other)
+        least = best
+        taken.append(choice)
     return least, taken
 
 

@@ -6,7 +6,7 @@ room. Nothing is proven here: a placement is judged by `objectives.evaluate`, an
 it meets a bound.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from apps.placement.core.racks import (
 )
 
 __all__ = ["PLAIN", "Plan", "Role", "Style", "place", "plan_of"]
+
+_SOME: Final = 8  # hosts that go to a rack before another may need them more
 
 
 class Group(NamedTuple):
@@ -58,7 +60,7 @@ class Bins:
 
     def __init__(self, instance: Instance, costs: Costs, packed: Packed) -> None:
         self.slots = int(instance.slots.max())
-        self.assignment: Ints = np.full(instance.job.size, NOWHERE, dtype=np.int64)
+        self.assignment: list[int] = [NOWHERE] * instance.job.size
         self._closed = _nodes_by_rack(instance, costs)
         racks = range(len(self._closed))
         self._width = [len(nodes) for nodes in self._closed]
@@ -73,61 +75,101 @@ class Bins:
 
     def place(self, kinds: list[list[Group]]) -> None:
         """Place every container; those that find no room as planned go wherever there is any."""
-        bound = [[g for g in kind if g.rack != ANYWHERE] for kind in kinds]
-        free = [
-            sorted((g for g in kind if g.rack == ANYWHERE), key=_size, reverse=True)
-            for kind in kinds
-        ]
+        large = [[g for g in kind if len(g.containers) > 1] for kind in kinds]
+        single = [self._by_rack(kind) for kind in kinds]
         for kind in (Role.HOST, Role.BESIDE):
-            large = [group for group in free[kind] if len(group.containers) > 1]
-            for group in [*bound[kind], *large]:
+            for rack in range(len(self._width)):
+                self._settle(single[kind][rack], rack, kind, len(single[kind][rack]))
+            for group in sorted(large[kind], key=_size, reverse=True):
                 self._place(group, kind)
-            self._place_singles(free[kind][len(large) :], kind)
-        large = [group for group in free[2] if len(group.containers) > 1]
-        for group in [*large, *bound[2]]:
+            self._spread(single[kind][ANYWHERE], kind)
+        for group in sorted(large[Role.GUEST], key=_size, reverse=True):
             self._seat(group)
-        self._seat_singles(free[2][len(large) :])
+        for rack in range(len(self._width)):
+            waiting = single[Role.GUEST][rack]
+            self._settle(waiting, rack, Role.GUEST, len(waiting))
+        self._seat_singles(single[Role.GUEST][ANYWHERE])
         self._place_rest()
 
-    def _place_singles(self, groups: list[Group], kind: Role) -> None:
-        """Place single tazes: a rack that is best stays so until it is full or another is."""
-        todo = groups[::-1]
+    def _by_rack(self, groups: list[Group]) -> list[list[int]]:
+        """Single containers by rack; behind the last rack those that may be anywhere."""
+        found: list[list[int]] = [[] for _ in range(len(self._width) + 1)]
+        for group in groups:
+            if len(group.containers) == 1:
+                found[group.rack].append(group.containers[0])
+        return found
+
+    def _settle(self, todo: list[int], rack: int, kind: Role, most: int) -> int:
+        """Put so many containers of a role into a rack, opening nodes; says how many it took."""
+        left = min(most, len(todo))
+        wanted = left
+        if kind is Role.BESIDE:
+            left -= self._pour(todo, self._pools[kind][rack], left)
+        elif kind is Role.GUEST:
+            for pools in self._pools.values():
+                left -= self._pour(todo, pools[rack], left)
+        pool = self._pools[kind][rack]
+        while left and self._closed[rack]:
+            pool.append(self._closed[rack].pop())
+            left -= self._pour(todo, pool, 1 if kind is Role.HOST else left)
+        return wanted - left
+
+    def _pour(self, todo: list[int], pool: list[int], most: int) -> int:
+        """Fill nodes with room, the last first; says how many containers they took."""
+        placed = 0
+        while pool and todo and placed < most:
+            node = pool[-1]
+            take = min(self._left[node], len(todo), most - placed)
+            for _ in range(take):
+                self.assignment[todo.pop()] = node
+            self._left[node] -= take
+            placed += take
+            if not self._left[node]:
+                pool.pop()
+        return placed
+
+    def _spread(self, todo: list[int], kind: Role) -> None:
+        """Place single tazes that may be anywhere, some at a time in the rack that is best."""
         while todo:
             rack = self._rack_for(1, kind)
             if rack == ANYWHERE:
                 return
-            least = self._lonely[rack] - 8 if kind is Role.HOST else self._lonely[rack]
-            begun = bool(self._pools[kind][rack])
-            while todo and self._lonely[rack] >= least and self._fits(rack, _as_load(1, kind)):
-                self._place(todo.pop()._replace(rack=rack), kind, is_new=True)
-                if kind is Role.BESIDE and begun and not self._pools[kind][rack]:
-                    break
+            held, width = self._loads[rack], self._width[rack]
+            most = self.slots * width - sum(held)
+            if kind is Role.HOST:
+                most = min(most, width - held.hosts + (-held.beside // self.slots))
+                most = min(most, _SOME) if self._lonely[rack] > 0 else most
+            else:
+                begun = sum(self._left[node] for node in self._pools[kind][rack])
+                most = min(most, begun or self.slots * (width - held.hosts) - held.beside)
+            placed = self._settle(todo, rack, kind, most)
+            if not placed:
+                return
+            more = Load(placed, 0, 0) if kind is Role.HOST else Load(0, placed, 0)
+            self._loads[rack] = held.plus(more)
+            self._lonely[rack] -= (self.slots - 1) * more.hosts
 
-    def _seat_singles(self, groups: list[Group]) -> None:
-        """Seat single turtles that may be anywhere, rack by rack."""
-        todo = groups[::-1]
+    def _seat_singles(self, todo: list[int]) -> None:
+        """Seat single turtles that may be anywhere: beside hosts, beside others, by themselves."""
+        racks = range(len(self._width))
         for pools in self._pools.values():
-            for rack, pool in enumerate(pools):
-                for _ in range(
-                    min(self._spare(rack), sum(self._left[n] for n in pool), len(todo))
-                ):
-                    self._sit(todo.pop(), pool[-1], rack, pool)
-        while todo:
-            self._seat(todo.pop())
+            for rack in racks:
+                placed = self._pour(todo, pools[rack], self._spare(rack))
+                self._loads[rack] = self._loads[rack].plus(Load(0, 0, placed))
+        for rack in sorted(racks, key=lambda r: -len(self._closed[r])):
+            placed = self._settle(todo, rack, Role.GUEST, self._spare(rack))
+            self._loads[rack] = self._loads[rack].plus(Load(0, 0, placed))
 
-    def _place(self, group: Group, kind: Role, *, is_new: bool = False) -> None:
-        """Place tazes: a protected one on a node of its own, others together."""
+    def _place(self, group: Group, kind: Role) -> None:
+        """Place tazes that go together: with one that is protected, or with others."""
         size = len(group.containers)
-        is_free = is_new or group.rack == ANYWHERE
-        rack = self._rack_for(size, kind) if group.rack == ANYWHERE else group.rack
+        rack = self._rack_for(size, kind)
         if rack == ANYWHERE:
             return
         pool = self._pools[kind][rack]
-        is_protected = kind is Role.HOST
-        node = NOWHERE if is_protected else self._with_room(pool, size)
-        if is_free:
-            self._loads[rack] = self._loads[rack].plus(_as_load(size, kind))
-            self._lonely[rack] -= (self.slots - size) if is_protected else 0
+        node = NOWHERE if kind is Role.HOST else self._with_room(pool, size)
+        self._loads[rack] = self._loads[rack].plus(_as_load(size, kind))
+        self._lonely[rack] -= (self.slots - size) if kind is Role.HOST else 0
         self._put(group, node, rack, pool)
 
     def _fits(self, rack: int, more: Load) -> bool:
@@ -146,25 +188,18 @@ class Bins:
         )
 
     def _seat(self, group: Group) -> None:
-        """Place turtles: as guests of protected tazes first, then beside others, then alone."""
+        """Place turtles that go together: as guests of a host first, then beside others."""
         size = len(group.containers)
-        racks = range(len(self._loads)) if group.rack == ANYWHERE else [group.rack]
-        if group.rack == ANYWHERE:
-            racks = [r for r in racks if self._spare(r) >= size]
-        for pools in self._pools.values():
-            for rack in racks:
-                node = self._with_room(pools[rack], size)
-                if node != NOWHERE:
-                    self._sit(group, node, rack, pools[rack])
-                    return
-        rack = max(racks, key=lambda r: len(self._closed[r]), default=ANYWHERE)
-        if rack != ANYWHERE and self._closed[rack]:
-            self._sit(group, NOWHERE, rack, self._pools[Role.GUEST][rack])
-
-    def _sit(self, group: Group, node: int, rack: int, pool: list[int]) -> None:
-        if group.rack == ANYWHERE:
-            more = _as_load(len(group.containers), Role.GUEST)
-            self._loads[rack] = self._loads[rack].plus(more)
+        racks = [r for r in range(len(self._loads)) if self._spare(r) >= size]
+        places = [(pools[rack], rack) for pools in self._pools.values() for rack in racks]
+        nodes = ((self._with_room(pool, size), rack, pool) for pool, rack in places)
+        node, rack, pool = next((p for p in nodes if p[0] != NOWHERE), (NOWHERE, ANYWHERE, []))
+        if node == NOWHERE:
+            rack = max(racks, key=lambda r: len(self._closed[r]), default=ANYWHERE)
+            if rack == ANYWHERE:
+                return
+            pool = self._pools[Role.GUEST][rack]
+        self._loads[rack] = self._loads[rack].plus(_as_load(size, Role.GUEST))
         self._put(group, node, rack, pool)
 
     def _spare(self, rack: int) -> int:
@@ -173,8 +208,6 @@ class Bins:
 
     def _with_room(self, pool: list[int], size: int) -> int:
         """Find a node of the pool with room for a group."""
-        if size == 1:
-            return pool[-1] if pool else NOWHERE
         return next((node for node in reversed(pool) if self._left[node] >= size), NOWHERE)
 
     def _put(self, group: Group, node: int, rack: int, pool: list[int]) -> None:
@@ -196,7 +229,7 @@ class Bins:
 
     def _place_rest(self) -> None:
         """Put whatever has no node yet wherever there is room, on open nodes first."""
-        rest = np.flatnonzero(self.assignment == NOWHERE).tolist()
+        rest = [i for i, node in enumerate(self.assignment) if node == NOWHERE]
         if not rest:
             return
         nodes = sorted(range(len(self._left)), key=lambda n: self._left[n])
@@ -236,4 +269,4 @@ def place(
     packed = fill_racks(instance, costs, plan, style, rng)
     bins = Bins(instance, costs, packed)
     bins.place(groups(instance, plan, packed.racks))
-    return bins.assignment
+    return np.array(bins.assignment, dtype=np.int64)

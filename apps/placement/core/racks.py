@@ -86,6 +86,9 @@ class Load(NamedTuple):
         )
 
 
+_NOTHING: Final = Load(0, 0, 0)
+
+
 class Packed(NamedTuple):
     """Racks of the jobs that have one.
 
@@ -135,12 +138,18 @@ def fill_racks(
     width = np.bincount(instance.rack).tolist()
     dear = dearness(instance, costs) if style.is_thrifty else [0.0] * len(width)
     racks = [ANYWHERE] * len(instance.job_ids)
-    loads = [Load(0, 0, 0)] * len(width)
+    loads = [_NOTHING] * len(width)
     state = [(0, 0)] * len(width)
     homeless = []
     for job, asked in _in_order(rack_loads(instance, plan), slots, rng):
         best, least, now = ANYWHERE, (0, 0, 0.0, 0), (0, 0)
+        empty = set()
         for rack, held in enumerate(loads):
+            if held == _NOTHING:  # empty racks that are alike are tried once
+                alike = (width[rack], dear[rack])
+                if alike in empty:
+                    continue
+                empty.add(alike)
             both = held.plus(asked)
             if both.nodes(slots) > width[rack]:
                 continue
@@ -162,7 +171,7 @@ def fill_racks(
 
 
 def _as_planned(instance: Instance, plan: Plan, racks: Ints) -> Packed:
-    loads = [Load(0, 0, 0)] * len(instance.rack_ids)
+    loads = [_NOTHING] * len(instance.rack_ids)
     for job, asked in rack_loads(instance, plan).items():
         if racks[job] != ANYWHERE:
             loads[racks[job]] = loads[racks[job]].plus(asked)
