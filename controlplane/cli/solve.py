@@ -55,7 +55,7 @@ def _found(instance: "Instance", args: Namespace) -> "Solution":
 
     name = args.solver or solver.DEFAULT
     try:
-        solver.find(name)
+        solver.prepare(instance, args.weights, name)
     except solver.UnknownSolverError as error:
         raise CliError(str(error), code=Exit.USAGE) from error
     line = _ProgressLine()

@@ -11,6 +11,8 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Ints
 from apps.placement.core import knapsack, packing, rack_roles
+from apps.placement.core.costs import costs
+from apps.placement.core.examples import Draw, draw
 from apps.placement.core.instance import NOWHERE, Instance
 from apps.placement.core.roles import RoleProgram
 from apps.placement.core.search import Search, Solution
@@ -60,6 +62,27 @@ def solve(search: Search, name: str = DEFAULT) -> Solution:
     if not search.is_over:
         run(search)
     return search.solution(name)
+
+
+def prepare(instance: Instance, weights: Mapping[str, float], name: str = DEFAULT) -> None:
+    """Load, and the first time compile, what a solve will need: before its clock runs.
+
+    Nothing where the knapsack applies, which needs neither compiler nor library.
+
+    Raises
+    ------
+    UnknownSolverError : names those there are.
+    """
+    find(name)
+    if name == DEFAULT and knapsack.profile(instance, costs(instance, weights)) is not None:
+        return
+    from apps.placement.core import annealing, branch_and_bound  # noqa: PLC0415 - loads numba
+
+    small = draw(Draw(4, has_real_intensities=True), 0)
+    search = Search(small, {"P": 1.0, "D": 1.0, "C": 1.0}, clock=lambda: 0.0, limit_s=1.0)
+    branch_and_bound.branch_and_bound(search, branch_and_bound.Features())
+    known = annealing.fixed(small, search.costs)
+    annealing.anneal(known, annealing.state(known, np.arange(4), 1), 0.0, 0)
 
 
 def by_counts(search: Search) -> None:

@@ -13,6 +13,7 @@ from apps.placement.core.examples import Draw, draw
 from apps.placement.core.instance import NOWHERE, Instance
 from apps.placement.core.objectives import evaluate
 from apps.placement.core.search import Search
+from apps.placement.core.solver import prepare
 from tests.placement.core.tiny import every_assignment, some_weights, tiny_instance
 
 NAIVE, ELABORATE = branching.NAIVE, branching.ELABORATE
@@ -24,6 +25,12 @@ FEATURES = {
     "fathoming": Features(),
 }
 ALIKE = {"P": 1.0, "D": 1.0, "C": 1.0}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    """Have the kernels compiled before anything is timed."""
+    prepare(draw(Draw(4), 0), ALIKE, "branch_and_bound")
 
 
 def search(case: Instance, weights: Mapping[str, float], limit_s: float = 60.0) -> Search:

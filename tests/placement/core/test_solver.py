@@ -15,14 +15,14 @@ from apps.placement.core.objectives import Objective, evaluate, money, registry
 from apps.placement.core.rack_roles import RackProgram
 from apps.placement.core.roles import RoleProgram
 from apps.placement.core.search import Progress, Search, Solution
-from apps.placement.core.solver import DEFAULT, UnknownSolverError, filled, solve
+from apps.placement.core.solver import DEFAULT, UnknownSolverError, filled, prepare, solve
 from tests.placement.core.tiny import every_assignment, some_weights, tiny_instance
 
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled() -> None:
     """Have the kernels compiled before anything is timed."""
-    solve(search(tiny_instance(0), some_weights(0), 60.0))
+    prepare(draw(Draw(4, kinds=2, nodes_per_rack=1), 0), {"P": 1.0})
 
 
 def search(case: Instance, weights: Mapping[str, float], limit_s: float = 5.0) -> Search:
