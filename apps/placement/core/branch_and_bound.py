@@ -13,6 +13,7 @@ import numpy as np
 
 from apps.placement.core import annealing, branching, kernels
 from apps.placement.core.search import Search
+from apps.placement.core.tree import Tree
 
 _STEPS: Final = 64  # tree nodes between two looks at the clock
 _BATCH: Final = 64  # random placements evaluated at once
@@ -113,7 +114,7 @@ def at_random(search: Search) -> Figures:
     return Figures(tried, 0.0, 0.0, is_exhausted=False)
 
 
-def _tree(search: Search, known: annealing.Fixed) -> branching.Tree:
+def _tree(search: Search, known: annealing.Fixed) -> Tree:
     instance = search.instance
     count, nodes = instance.job.size, instance.slots.size
     key = np.stack([instance.job, instance.is_taz, instance.intensity], axis=1)
@@ -123,7 +124,7 @@ def _tree(search: Search, known: annealing.Fixed) -> branching.Tree:
     best = search.assignment
     # what solvers know nothing about is not in the tree's F
     value = np.inf if best is None else float(annealing.state(known, best, 0).total[0])
-    return branching.Tree(
+    return Tree(
         order=order.astype(np.int64),
         item=item.astype(np.int64),
         branches=np.zeros((count, nodes), dtype=np.int64),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from apps.placement.core import annealing, branching
+from apps.placement.core import annealing, branching, tree
 from apps.placement.core.branch_and_bound import Features, at_random, branch_and_bound
 from apps.placement.core.costs import costs
 from apps.placement.core.examples import Draw, draw
@@ -80,7 +80,7 @@ def test_no_completion_is_below_the_bound_of_a_partial_placement(
     placed = case.job.size // 2
     order = np.arange(case.job.size)
     for i in range(placed):
-        branching.put(known, state, i, int(chosen[i]))
+        tree.put(known, state, i, int(chosen[i]))
     completions = every[(every[:, :placed] == chosen[:placed]).all(axis=1)]
     best = min(evaluate(case, row, weights).F for row in completions)
     assert branching.bound(known, state, order, placed, kind) <= best + 1e-9
@@ -92,11 +92,11 @@ def test_what_was_put_and_lifted_leaves_no_trace() -> None:
     state = annealing.empty(known, case.job.size)
     nodes = np.repeat(np.arange(24), 2)[:40].tolist()
     for i, node in enumerate(nodes):
-        branching.put(known, state, i, node)
+        tree.put(known, state, i, node)
     full = evaluate(case, np.array(nodes), weights).F
     assert state.total[0] == pytest.approx(full)
     for i in reversed(range(40)):
-        branching.lift(known, state, i)
+        tree.lift(known, state, i)
     assert state.total[0] == pytest.approx(0.0, abs=1e-12)
     assert (state.at == NOWHERE).all()
     assert not state.used.any()
