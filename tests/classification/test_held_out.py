@@ -11,7 +11,7 @@ from apps.classification.core.matrix import MatrixName, Scale
 from benchmarks import classification
 from benchmarks._compare import Sampled, against_best, overall, ratio
 from benchmarks._datasets import Block, scout_multinode
-from benchmarks._generated import emulated, roofline_case
+from benchmarks._generated import Size, emulated, roofline_case
 from benchmarks._held_out import Case, Scores, cases, method, random_cells, scores
 
 VALUES = np.random.default_rng(0).lognormal(0.0, 0.5, (12, 6))
@@ -95,7 +95,7 @@ def test_the_best_single_method_is_chosen_over_all_sets_and_for_each() -> None:
 
 
 def test_no_method_beats_the_exact_posterior() -> None:
-    made, bayes = roofline_case(60, 80, 10, 2, 5)
+    made, bayes = roofline_case(Size(60, 0, 10), 80, 2, 5)
     hidden = ~made.known
     exact = np.abs(bayes / made.truth - 1.0)[hidden].mean()
     ours = np.abs(method(ESTIMATORS["blend"], 0)(made).value / made.truth - 1.0)[hidden].mean()
