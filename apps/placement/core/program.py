@@ -12,9 +12,10 @@ import numpy as np
 from apps.inventory.core.snapshot import Floats, Ints
 
 INFINITY: Final = float("inf")
-# HiGHS accepts a bound that is off by its feasibility tolerance, 1e-6 of a row with costs near 1:
-# what it proves is lowered by as much, so that a bound is a bound.
-SAFETY: Final = 1e-6
+# HiGHS is content with rows missed by so much and reduced costs of so little below 0. Costs are
+# scaled until the median is 1; bounds are lowered by what all rows and columns may then be worth.
+ROW_TOLERANCE: Final = 1e-6
+COST_TOLERANCE: Final = 1e-7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +24,7 @@ class Outcome:
 
     Attributes
     ----------
-    bound : no solution costs less, `SAFETY` subtracted; -inf when nothing was proven
+    bound : no solution costs less, tolerances allowed for; -inf when nothing was proven
     values : of the best solution found, by column; None when there is none
     """
 
@@ -100,24 +101,31 @@ class Program:
         """Solve, for at most so long; ``enough`` is a relative gap at which to stop."""
         import highspy  # noqa: PLC0415 - 5 MB that only solvers need
 
+        scale = self._scale()
         make: Any = highspy.Highs
         solver = make()
         solver.silent()
         for name, value in (
             ("time_limit", max(limit_s, 0.0)),
             ("mip_rel_gap", enough),
-            ("mip_abs_gap", SAFETY / 10.0),
+            ("mip_abs_gap", ROW_TOLERANCE),
             ("threads", 1),
         ):
             solver.setOptionValue(name, value)
-        solver.passModel(self._model(highspy))
+        solver.passModel(self._model(highspy, scale))
         if self._whole:
             solver.cbMipInterrupt += lambda event: event.interrupt(should_stop())
         solver.run()
         info = solver.getInfo()
         is_feasible = info.primal_solution_status == 2  # kSolutionStatusFeasible
         values = np.array(solver.getSolution().col_value) if is_feasible else None
-        return Outcome(self._proven(solver, info, highspy), values)
+        slack = ROW_TOLERANCE * len(self._row_low) + COST_TOLERANCE * self._columns
+        return Outcome((self._proven(solver, info, highspy) - slack) / scale, values)
+
+    def _scale(self) -> float:
+        sizes = np.abs(np.concatenate(self._cost))
+        sizes = sizes[sizes > 0.0]
+        return 1.0 / float(np.median(sizes)) if sizes.size else 1.0
 
     def _proven(self, solver: Any, info: Any, highspy: Any) -> float:
         if self._whole:
@@ -126,16 +134,16 @@ class Program:
             bound = float(info.objective_function_value)
         else:
             return -INFINITY
-        return bound - SAFETY * max(1.0, abs(bound)) if np.isfinite(bound) else -INFINITY
+        return bound if np.isfinite(bound) else -INFINITY
 
-    def _model(self, highspy: Any) -> Any:
+    def _model(self, highspy: Any, scale: float) -> Any:
         rows = np.concatenate([entry[0] for entry in self._entries])
         columns = np.concatenate([entry[1] for entry in self._entries])
         factors = np.concatenate([entry[2] for entry in self._entries])
         order = np.argsort(columns, kind="stable")
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = self._columns, len(self._row_low)
-        model.col_cost_ = np.concatenate(self._cost)
+        model.col_cost_ = np.concatenate(self._cost) * scale
         model.col_lower_ = np.concatenate(self._low)
         model.col_upper_ = np.concatenate(self._high)
         model.row_lower_ = np.array(self._row_low)
