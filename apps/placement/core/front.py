@@ -121,6 +121,11 @@ class Archive:
                 taken += 1
         return taken
 
+    def holds(self, points: Floats) -> bool:
+        """Whether each of (k, 3) losses is one of the points."""
+        held = {*map(tuple, self.losses[: self.size].tolist())}
+        return {*map(tuple, points.tolist())} <= held
+
     def make_room(self, more: int) -> None:
         """Grow so that so many more points fit, or thin when that would be above the limit."""
         if self.size + more > self.limit:

@@ -73,12 +73,12 @@ def test_the_choices_of_a_point_add_up_to_it(seed: int, mix: Mix) -> None:
         assert tazes.sum() + weight <= 2 * front.nodes[point]
 
 
-@pytest.mark.parametrize("mix", list(Mix))
-def test_with_room_in_the_racks_every_point_is_a_placement(mix: Mix) -> None:
-    instance = draw(Draw(containers=100, nodes_per_rack=50, mix=mix, largest=8), 3)
+@pytest.mark.parametrize(("mix", "seed"), [(Mix.HPC, 5), (Mix.HADOOP, 0)])
+def test_with_room_in_the_racks_every_point_is_a_placement(mix: Mix, seed: int) -> None:
+    instance = draw(Draw(containers=100, nodes_per_rack=50, mix=mix, largest=8), seed)
     front = known(instance)
     found = np.array([placed(instance, front, point) for point in range(len(front.raw))])
-    assert len(front.raw) > 5
+    assert len(front.raw) > 15
     assert evaluate_all(problem(instance), found) == pytest.approx(front.raw)
 
 

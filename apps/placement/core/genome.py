@@ -1,0 +1,250 @@
+"""A placement opened up, so that it can be changed and measured: what NSGA-II works on.
+
+Compiled; imported by processes that search. n nodes, K slots of the largest, c containers, j jobs,
+R racks. `objectives` is the plain form that `measure` is held to.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar, cast
+
+import numba
+import numpy as np
+
+from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.placement.core.front import GRAIN, scales
+from apps.placement.core.instance import Communication, Instance
+
+_NODE: Final = int(Communication.NODE)
+_CLUSTER: Final = int(Communication.CLUSTER)
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+# numba's decorator is untyped; cached on disk so that a worker starts without compiling
+_jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
+
+
+class Space(NamedTuple):
+    """What is fixed: an instance as the operators read it.
+
+    Attributes
+    ----------
+    first, of_job : containers of job j are ``of_job[first[j]:first[j + 1]]``
+    begins, of_rack : nodes of rack r are ``of_rack[begins[r]:begins[r + 1]]``
+    scale : (3,) divisors of P, D and C; infinite where there is nothing to divide
+    """
+
+    rack: Ints
+    slots: Ints
+    idle_watts: Floats
+    slot_watts: Floats
+    job: Ints
+    intensity: Floats
+    is_taz: Bools
+    counts_as: Ints
+    size: Ints
+    first: Ints
+    of_job: Ints
+    begins: Ints
+    of_rack: Ints
+    scale: Floats
+
+
+class Work(NamedTuple):
+    """One placement opened up, and scratch.
+
+    Attributes
+    ----------
+    at : (c,) node
+    held : (n, K) containers, the first ``used`` of each node
+    used, tazes : (n,)
+    marked : (j,) scratch: jobs exposed, or taken over
+    taken : (1,) placements that the archive took
+    chance : (1,) state of the generator
+    """
+
+    at: Ints
+    held: Ints
+    used: Ints
+    tazes: Ints
+    marked: Bools
+    taken: Ints
+    chance: "np.ndarray[Any, np.dtype[np.uint64]]"
+
+
+def space(instance: Instance) -> Space:
+    """Gather what the operators read."""
+    return Space(
+        rack=instance.rack,
+        slots=instance.slots,
+        idle_watts=instance.idle_watts,
+        slot_watts=(instance.peak_watts - instance.idle_watts) / instance.slots,
+        job=instance.job,
+        intensity=instance.intensity,
+        is_taz=instance.is_taz,
+        counts_as=instance.counts_as,
+        size=instance.size,
+        first=np.append(np.int64(0), np.cumsum(instance.size, dtype=np.int64)),
+        of_job=np.argsort(instance.job, kind="stable"),
+        begins=np.append(np.int64(0), np.cumsum(np.bincount(instance.rack), dtype=np.int64)),
+        of_rack=np.argsort(instance.rack, kind="stable"),
+        scale=scales(instance),
+    )
+
+
+def work(instance: Instance, seed: int) -> Work:
+    """Allocate; call `unfold` before use."""
+    nodes, containers = len(instance.node_ids), instance.job.size
+    return Work(
+        at=np.zeros(containers, dtype=np.int32),
+        held=np.zeros((nodes, int(instance.slots.max(initial=1))), dtype=np.int32),
+        used=np.zeros(nodes, dtype=np.int32),
+        tazes=np.zeros(nodes, dtype=np.int32),
+        marked=np.zeros(len(instance.job_ids), dtype=np.bool_),
+        taken=np.zeros(1, dtype=np.int64),
+        chance=np.array(np.random.SeedSequence(seed).generate_state(1, np.uint64), np.uint64),
+    )
+
+
+@_jit
+def below(w: Work, end: int) -> int:
+    """Draw a whole number from 0 to end - 1. Source: SplitMix64 (Steele et al. 2014)."""
+    w.chance[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = w.chance[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return int(np.int64(((z >> np.uint64(32)) * np.uint64(end)) >> np.uint64(32)))
+
+
+@_jit
+def unfold(s: Space, w: Work, genome: Ints) -> None:
+    """Open up a placement. O(n + c)."""
+    w.used[:] = 0
+    w.tazes[:] = 0
+    for i in range(genome.size):
+        node = genome[i]
+        w.at[i] = node
+        w.held[node, w.used[node]] = i
+        w.used[node] += 1
+        w.tazes[node] += s.is_taz[i]
+
+
+@_jit
+def measure(s: Space, w: Work, losses: Floats) -> None:
+    """Fill (3,) losses of the placement at hand; see `front.losses`. O(n·K + c)."""
+    watts = _count_exposed(s, w)
+    credit = 0.0
+    for node in range(w.used.size):
+        if w.used[node]:
+            top, more = lead(s, w, node)
+            if not w.marked[s.job[top]]:
+                credit += more
+    apart = 0
+    for job in range(s.size.size):
+        if is_split(s, w, job):
+            apart += s.size[job]
+    losses[0] = _rounded(watts / s.scale[0])
+    losses[1] = _rounded(1.0 - credit / s.scale[1])
+    losses[2] = _rounded(apart / s.scale[2])
+
+
+@_jit
+def _count_exposed(s: Space, w: Work) -> float:
+    """Mark the jobs with a straggler; returns the watts of all nodes."""
+    w.marked[:] = False
+    watts = 0.0
+    for node in range(w.used.size):
+        if w.used[node]:
+            watts += s.idle_watts[node] + s.slot_watts[node] * w.used[node]
+            if w.tazes[node] > 1:
+                for k in range(w.used[node]):
+                    if s.is_taz[w.held[node, k]]:
+                        w.marked[s.job[w.held[node, k]]] = True
+    return float(watts)
+
+
+@_jit
+def _rounded(value: float) -> float:
+    return float(np.round(value / GRAIN) * GRAIN)
+
+
+@_jit
+def lead(s: Space, w: Work, node: int) -> tuple[int, float]:
+    """Return the most intense container of a node with any, and what it is above the next."""
+    top = w.held[node, 0]
+    best, second = s.intensity[top], 0.0
+    for k in range(1, w.used[node]):
+        x = s.intensity[w.held[node, k]]
+        if x > best:
+            top, best, second = w.held[node, k], x, best
+        elif x > second:
+            second = x
+    return top, best - second
+
+
+@_jit
+def is_split(s: Space, w: Work, job: int) -> bool:
+    """Whether a job is not where it counts as wishing to be."""
+    wish = s.counts_as[job]
+    if wish == _CLUSTER:
+        return False
+    node = w.at[s.of_job[s.first[job]]]
+    for t in range(s.first[job] + 1, s.first[job + 1]):
+        other = w.at[s.of_job[t]]
+        if other != node and (wish == _NODE or s.rack[other] != s.rack[node]):
+            return True
+    return False
+
+
+@_jit
+def move(s: Space, w: Work, i: int, to: int) -> None:
+    """Put a container on another node, which has room. O(K)."""
+    shift(w.at, w.held, w.used, i, to)
+    w.tazes[to] += s.is_taz[i]
+    w.tazes[w.at[i]] -= s.is_taz[i]
+    w.at[i] = to
+
+
+@_jit
+def swap(s: Space, w: Work, i: int, other: int) -> None:
+    """Let two containers change places. O(K)."""
+    trade(w.at, w.held, w.used, i, other)
+    more = np.int32(s.is_taz[i]) - np.int32(s.is_taz[other])
+    w.tazes[w.at[i]] += more
+    w.tazes[w.at[other]] -= more
+
+
+@_jit
+def shift(at: Ints, held: Ints, used: Ints, i: int, to: int) -> None:
+    """Move a container, but for ``at`` and the count of tazes."""
+    node = at[i]
+    last = used[node] - 1
+    for k in range(last + 1):
+        if held[node, k] == i:
+            held[node, k] = held[node, last]
+            break
+    used[node] = last
+    held[to, used[to]] = i
+    used[to] += 1
+
+
+@_jit
+def trade(at: Ints, held: Ints, used: Ints, i: int, other: int) -> None:
+    """Let two containers change places, but for the count of tazes."""
+    a, b = at[i], at[other]
+    for k in range(used[a]):
+        if held[a, k] == i:
+            held[a, k] = other
+            break
+    for k in range(used[b]):
+        if held[b, k] == other:
+            held[b, k] = i
+            break
+    at[i], at[other] = b, a
+
+
+@_jit
+def count_tazes(is_taz: Bools, at: Ints, tazes: Ints) -> None:
+    """Count the tazes of each node anew."""
+    tazes[:] = 0
+    for i in range(at.size):
+        tazes[at[i]] += is_taz[i]
