@@ -53,7 +53,7 @@ class State(NamedTuple):
     Attributes
     ----------
     at : (c,) node
-    held : (n, K) containers, `_EMPTY` behind the last
+    held : (n, K) containers, `_EMPTY` behind the last; K the most one node can ever hold
     used, tazes : (n,) containers and tazes held
     worth : (j,) credits of the job's containers
     exposed : (j,) tazes of the job that share a node with another
@@ -99,9 +99,10 @@ def fixed(instance: Instance, costs: Costs) -> Fixed:
 def empty(known: Fixed, containers: int, seed: int = 0) -> State:
     """Return the state of nothing placed yet. O(n·K + c + j·R) memory."""
     nodes, jobs = known.rack.size, known.counts_as.size
+    width = min(int(known.slots.max(initial=1)), max(containers, 1))
     return State(
         at=np.full(containers, _EMPTY, dtype=np.int64),
-        held=np.full((nodes, int(known.slots.max(initial=1))), _EMPTY, dtype=np.int64),
+        held=np.full((nodes, width), _EMPTY, dtype=np.int64),
         used=np.zeros(nodes, dtype=np.int64),
         tazes=np.zeros(nodes, dtype=np.int64),
         worth=np.zeros(jobs),

@@ -18,13 +18,18 @@ The least value for each total weight is a knapsack; the least of F over all wei
 bound on F, because every placement makes such a choice for each job.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.placement.core.costs import Costs
 from apps.placement.core.instance import Communication, Instance
+
+Bytes = NDArray[np.int8]
+
+_MOST_CELLS: Final = 100_000_000  # of the table: a byte each, and a few seconds
 
 
 class Choice(NamedTuple):
@@ -76,6 +81,8 @@ def profile(instance: Instance, costs: Costs) -> Profile | None:
         return None
     tazes: Ints = np.bincount(instance.job[instance.is_taz], minlength=len(instance.job_ids))
     slots = int(instance.slots[0]) if instance.slots.size else 1
+    if slots * instance.job.size * instance.size.size > _MOST_CELLS:
+        return None
     return Profile(slots, tazes, float(levels[0]) if levels.size else 0.0)
 
 
@@ -146,7 +153,8 @@ def bound(instance: Instance, costs: Costs, known: Profile) -> Bound:
     """Return the least F over all total weights that the nodes can carry. O(j·k·n) time."""
     offered = choices(instance, costs, known)
     tazes, count = int(known.tazes.sum()), int(instance.job.size)
-    room = known.slots * len(instance.node_ids) - tazes
+    heaviest = sum(max(choice.weight for choice in options) for options in offered)
+    room = min(known.slots * len(instance.node_ids) - tazes, heaviest)
     least, taken = _knapsack(offered, room)
     needed = -(-np.maximum(count, tazes + np.arange(room + 1)) // known.slots)
     opened, used = (float(each[0]) if each.size else 0.0 for each in (costs.open, costs.slot))
@@ -157,18 +165,18 @@ def bound(instance: Instance, costs: Costs, known: Profile) -> Bound:
     return Bound(value, chosen, int(needed[weight]))
 
 
-def _knapsack(offered: list[list[Choice]], room: int) -> tuple[Floats, list[Ints | None]]:
+def _knapsack(offered: list[list[Choice]], room: int) -> tuple[Floats, list[Bytes | None]]:
     """(room + 1,) least value by total weight, and the choice of each job at each weight."""
     least: Floats = np.full(room + 1, np.inf)
     least[0] = 0.0
-    taken: list[Ints | None] = []
+    taken: list[Bytes | None] = []
     for options in offered:
         if len(options) == 1:
             least = _shifted(least, options[0])
             taken.append(None)
             continue
         best = _shifted(least, options[0])
-        choice: Ints = np.zeros(best.size, dtype=np.int64)
+        choice = np.zeros(best.size, dtype=np.int8)
         for number, option in enumerate(options[1:], start=1):
             other = _shifted(least, option)
             choice[other < best] = number
@@ -187,7 +195,7 @@ def _shifted(least: Floats, option: Choice) -> Floats:
     return moved
 
 
-def _chosen(offered: list[list[Choice]], taken: list[Ints | None], weight: int) -> list[Choice]:
+def _chosen(offered: list[list[Choice]], taken: list[Bytes | None], weight: int) -> list[Choice]:
     """Walk back from the total weight to the choice of each job."""
     chosen = []
     for options, best in zip(reversed(offered), reversed(taken), strict=True):

@@ -111,7 +111,7 @@ def filled(instance: Instance, assignment: Ints) -> Ints:
     placed = assignment.copy()
     rest = np.flatnonzero(placed == NOWHERE)
     used = np.bincount(placed[placed != NOWHERE], minlength=len(instance.node_ids))
-    free: Ints = np.repeat(np.arange(used.size), instance.slots - used)
+    free: Ints = np.repeat(np.arange(used.size), np.minimum(instance.slots - used, rest.size))
     placed[rest] = free[: rest.size]
     return placed
 

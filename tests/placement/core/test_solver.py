@@ -115,6 +115,13 @@ def test_the_gap_is_the_share_that_may_be_saved() -> None:
     assert found.gap == pytest.approx(0.0 if found.is_optimal else share)
 
 
+def test_nodes_of_very_many_slots_take_no_more_memory_than_containers_need() -> None:
+    case = draw(Draw(200, nodes=50, slots=60_000, nodes_per_rack=10), 0)
+    found = solved(case, {"P": 1.0, "D": 1.0, "C": 1.0}, 3.0)
+    assert fits(case, found.assignment)
+    assert found.bound <= found.evaluation.F
+
+
 def test_an_empty_instance_is_solved() -> None:
     found = solved(draw(Draw(0, nodes=3), 0), {"P": 1.0})
     assert (found.evaluation.F, found.gap, found.is_optimal) == (0.0, 0.0, True)
