@@ -16,6 +16,7 @@ from controlplane.cli import (
     classify,
     commands,
     evaluate,
+    front,
     matrices,
     profiling,
     solve,
@@ -121,6 +122,7 @@ def _add_alone(verbs: Any, common: ArgumentParser) -> None:
         ("classify", classify.classify, classify),
         ("solve", solve.solve, solve),
         ("evaluate", evaluate.evaluate, evaluate),
+        ("front", front.front, front),
     ]
     for name, run, module in each:
         made = verbs.add_parser(name, parents=[common], help=_summary(run), epilog=module.__doc__)

@@ -1,24 +1,19 @@
 """berth solve: the best placement for given weights, with a proof of how good; needs no server."""
 
-import signal
-import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.output import facts, render, say
 from controlplane.cli.placement_files import answer, facts_of, read_instance, weights
+from controlplane.cli.searching import ProgressLine, interrupts
 
 if TYPE_CHECKING:
     from apps.placement.core.instance import Instance
     from apps.placement.core.search import Progress, Solution
 
 LONGEST_S: Final = 86_400.0
-_BETWEEN_S: Final = {True: 0.1, False: 1.0}  # two progress lines, on a terminal or not
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -58,15 +53,15 @@ def _found(instance: "Instance", args: Namespace) -> "Solution":
         solver.prepare(instance, args.weights, name)
     except solver.UnknownSolverError as error:
         raise CliError(str(error), code=Exit.USAGE) from error
-    line = _ProgressLine()
-    with _interrupts() as caught:
+    line = ProgressLine()
+    with interrupts() as caught:
         search = Search(
             instance,
             args.weights,
             clock=time.perf_counter,
             limit_s=args.limit,
             should_stop=lambda: bool(caught),
-            watch=line.show,
+            watch=lambda progress: line.show(progress.seconds, _line(progress)),
             seed=args.seed,
         )
         found = solver.solve(search, name)
@@ -74,49 +69,8 @@ def _found(instance: "Instance", args: Namespace) -> "Solution":
     return found
 
 
-@contextmanager
-def _interrupts() -> Iterator[list[int]]:
-    """Collect the first Ctrl-C, which ends the search; a second one ends the program."""
-    caught: list[int] = []
-
-    def note(number: int, _: FrameType | None) -> None:
-        if caught:
-            raise KeyboardInterrupt
-        caught.append(number)
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield caught
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-class _ProgressLine:
-    """One line on standard error: rewritten on a terminal, now and then a new one elsewhere."""
-
-    def __init__(self) -> None:
-        self._is_terminal = sys.stderr.isatty()
-        self._next_s = _BETWEEN_S[False]
-        self._width = 0
-
-    def show(self, progress: "Progress") -> None:
-        """Say what was found and proven, at most so often."""
-        if progress.seconds < self._next_s:
-            return
-        self._next_s = progress.seconds + _BETWEEN_S[self._is_terminal]
-        line = (
-            f"{progress.seconds:6.1f} s  F {progress.value:.6g}  "
-            f"bound {progress.bound:.6g}  gap {progress.gap:.3%}"
-        )
-        end = "" if self._is_terminal else "\n"
-        sys.stderr.write(("\r" if self._is_terminal else "") + line.ljust(self._width) + end)
-        sys.stderr.flush()
-        self._width = len(line)
-
-    def clear(self) -> None:
-        """Leave the terminal as it was."""
-        if self._is_terminal and self._width:
-            sys.stderr.write("\r" + " " * self._width + "\r")
+def _line(progress: "Progress") -> str:
+    return f"F {progress.value:.6g}  bound {progress.bound:.6g}  gap {progress.gap:.3%}"
 
 
 def _told(instance: "Instance", found: "Solution") -> dict[str, Any]:

@@ -31,6 +31,7 @@ class Front:
     ----------
     raw, normalised : (k, 3) P, D, C
     assignments : (k, c) node of each container
+    points : found in all, of which k are here
     hypervolume : of all points found, up to `REFERENCE`; thinning does not change it
     generations, seconds : it took
     is_exact : proven to be the whole front
@@ -39,6 +40,7 @@ class Front:
     raw: Floats
     normalised: Floats
     assignments: Ints
+    points: int
     hypervolume: float
     generations: int
     seconds: float
@@ -167,6 +169,7 @@ class Archive:
             raw=raw,
             normalised=raw / scales(instance),
             assignments=held,
+            points=self.size,
             hypervolume=self.hypervolume(),
             generations=generations,
             seconds=seconds,

@@ -13,6 +13,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.placement.core import nsga2, solver
+from apps.placement.core.examples import Draw, draw
 from apps.placement.core.front import MOST_HELD, MOST_SHOWN, Front, losses, scales, thin
 from apps.placement.core.front_counts import CountsFront, counts_front, placed
 from apps.placement.core.instance import Instance
@@ -65,6 +66,19 @@ def find_front(  # noqa: PLR0913 - all but three have defaults
         is_exact = counts is not None and search.archive.holds(_targets(instance, counts))
     watch(search.progress())
     return search.front(most, is_exact=is_exact)
+
+
+def prepare(instance: Instance) -> None:
+    """Load, and the first time compile, what a search will need: before its clock runs."""
+    small = draw(Draw(4), 0)
+    counts = counts_front(small)
+    if counts is not None:
+        _Run(small, lambda: 0.0, 1.0, lambda: False).packed(counts)
+    search = nsga2.Search(small, by_rule(small), clock=lambda: 0.0, size=2)
+    search.advance(1)
+    search.front(1)
+    if counts_front(instance) is None:
+        solver.prepare(instance, dict.fromkeys("PDC", 1.0))
 
 
 class _Run:
