@@ -29,6 +29,7 @@ class Space(NamedTuple):
     ----------
     first, of_job : containers of job j are ``of_job[first[j]:first[j + 1]]``
     begins, of_rack : nodes of rack r are ``of_rack[begins[r]:begins[r + 1]]``
+    is_free : (j,) not bound to stay in one rack
     scale : (3,) divisors of P, D and C; infinite where there is nothing to divide
     """
 
@@ -45,6 +46,7 @@ class Space(NamedTuple):
     of_job: Ints
     begins: Ints
     of_rack: Ints
+    is_free: Bools
     scale: Floats
 
 
@@ -86,6 +88,7 @@ def space(instance: Instance) -> Space:
         of_job=np.argsort(instance.job, kind="stable"),
         begins=np.append(np.int64(0), np.cumsum(np.bincount(instance.rack), dtype=np.int64)),
         of_rack=np.argsort(instance.rack, kind="stable"),
+        is_free=(instance.counts_as != Communication.RACK) | (instance.size == 1),
         scale=scales(instance),
     )
 
@@ -132,12 +135,7 @@ def unfold(s: Space, w: Work, genome: Ints) -> None:
 def measure(s: Space, w: Work, losses: Floats) -> None:
     """Fill (3,) losses of the placement at hand; see `front.losses`. O(n·K + c)."""
     watts = _count_exposed(s, w)
-    credit = 0.0
-    for node in range(w.used.size):
-        if w.used[node]:
-            top, more = lead(s, w, node)
-            if not w.marked[s.job[top]]:
-                credit += more
+    credit = _credits(s.job, s.intensity, w.held, w.used, w.marked)
     apart = 0
     for job in range(s.size.size):
         if is_split(s, w, job):
@@ -168,17 +166,21 @@ def _rounded(value: float) -> float:
 
 
 @_jit
-def lead(s: Space, w: Work, node: int) -> tuple[int, float]:
-    """Return the most intense container of a node with any, and what it is above the next."""
-    top = w.held[node, 0]
-    best, second = s.intensity[top], 0.0
-    for k in range(1, w.used[node]):
-        x = s.intensity[w.held[node, k]]
-        if x > best:
-            top, best, second = w.held[node, k], x, best
-        elif x > second:
-            second = x
-    return top, best - second
+def _credits(job: Ints, intensity: Floats, held: Ints, used: Ints, exposed: Bools) -> float:
+    """Return the credits of the jobs that are not exposed."""
+    total = 0.0
+    for node in range(used.size):
+        top, best, second = -1, -1.0, 0.0
+        for k in range(used[node]):
+            i = held[node, k]
+            x = intensity[i]
+            if x > best:
+                top, best, second = i, x, max(best, 0.0)
+            elif x > second:
+                second = x
+        if top >= 0 and not exposed[job[top]]:
+            total += best - second
+    return total
 
 
 @_jit

@@ -151,7 +151,8 @@ def _rank(p: Population, rows: Ints) -> None:
     first = 0
     for t in range(1, count + 1):
         if t == count or rank[by_rank[t]] != rank[by_rank[first]]:
-            crowding(losses, by_rank[first:t], distance)
+            if first < p.rows.size // 2:  # of those that may stay
+                crowding(losses, by_rank[first:t], distance)
             first = t
     for t in range(count):
         p.rank[rows[t]] = rank[t]

@@ -30,11 +30,11 @@ _jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
 def cross(s: Space, w: Work, donor: Ints) -> None:
     """Take some jobs' places over from another placement: partially matched, by jobs.
 
-    Whoever is in the way takes the place that the newcomer leaves. At most half the jobs come
-    over, one at least. O(c).
+    Whoever is in the way takes the place that the newcomer leaves. At most a quarter of the jobs
+    come over, one at least. O(c).
     """
     jobs = s.size.size
-    share = 1 + below(w, 1 << 15)  # of 2^16
+    share = 1 + below(w, 1 << 14)  # of 2^16
     # fields taken out once: each time costs two atomic counts
     at, held, used, marked = w.at, w.held, w.used, w.marked
     job_of, first, of_job, slots = s.job, s.first, s.of_job, s.slots
@@ -108,10 +108,7 @@ def _find(s: Space, w: Work, rack: int, i: int, is_open: bool) -> int:
 @_jit
 def _bound_to(s: Space, w: Work, i: int) -> int:
     """Return the rack that a container should not leave, or `NOWHERE`."""
-    job = s.job[i]
-    if s.counts_as[job] == _RACK and s.size[job] > 1:
-        return int(s.rack[w.at[i]])
-    return NOWHERE
+    return NOWHERE if s.is_free[s.job[i]] else int(s.rack[w.at[i]])
 
 
 @_jit
@@ -233,7 +230,7 @@ def _enter(s: Space, w: Work, i: int, rack: int) -> None:
         for k in range(w.used[node]):
             other = w.held[node, k]
             if s.is_taz[other] == s.is_taz[i] and s.job[other] != s.job[i]:
-                if s.counts_as[s.job[other]] != _RACK or s.size[s.job[other]] == 1:
+                if s.is_free[s.job[other]]:
                     swap(s, w, i, other)
                     return
                 second = other
@@ -283,7 +280,8 @@ def _quiet(s: Space, w: Work, rack: int) -> int:
 def _huddle(s: Space, w: Work) -> None:
     """Put the tazes of a job together on fewer nodes: their job gives its credit up for others."""
     job = s.job[below(w, w.at.size)]
-    at, tazes, is_taz, of_job, slots = w.at, w.tazes, s.is_taz, s.of_job, s.slots
+    at, held, used, tazes = w.at, w.held, w.used, w.tazes
+    is_taz, of_job, slots, rack, is_free = s.is_taz, s.of_job, s.slots, s.rack, s.is_free
     host = NOWHERE
     for t in range(s.first[job], s.first[job + 1]):
         taz = of_job[t]
@@ -292,22 +290,36 @@ def _huddle(s: Space, w: Work) -> None:
         if host == NOWHERE or tazes[host] == slots[host]:
             host = at[taz]
         elif at[taz] != host:
-            _host(s, w, taz, host)
+            here = at[taz]
+            if _host(s.job, s.is_taz, is_free, at, held, used, slots, rack, taz, host):
+                tazes[here] -= 1
+                tazes[host] += 1
 
 
 @_jit
-def _host(s: Space, w: Work, taz: int, host: int) -> None:
+def _host(  # noqa: PLR0913, PLR0917 - arrays one by one: see `cross`
+    job: Ints,
+    is_taz: Bools,
+    is_free: Bools,
+    at: Ints,
+    held: Ints,
+    used: Ints,
+    slots: Ints,
+    rack: Ints,
+    taz: int,
+    host: int,
+) -> bool:
     """Put a taz on a node that holds another, in place of a turtle if there is no room."""
-    if w.used[host] < s.slots[host]:
-        move(s, w, taz, host)
-        return
-    for k in range(w.used[host]):
-        turtle = w.held[host, k]
-        if not s.is_taz[turtle]:
-            rack = _bound_to(s, w, turtle)
-            if rack == NOWHERE or rack == s.rack[w.at[taz]]:
-                swap(s, w, taz, turtle)
-                return
+    if used[host] < slots[host]:
+        shift(at, held, used, taz, host)
+        at[taz] = host
+        return True
+    for k in range(used[host]):
+        turtle = held[host, k]
+        if not is_taz[turtle] and (is_free[job[turtle]] or rack[host] == rack[at[taz]]):
+            trade(at, held, used, taz, turtle)
+            return True
+    return False
 
 
 @_jit
