@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
-import numba
 import numpy as np
 
+from apps.common.core.compiled import jit
 from apps.emulation.core.truth import DECAY_SCORE, FLOOR, KNEE_POWER, QOS
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
@@ -86,7 +86,7 @@ def _effect(pressure: float, tolerated: float) -> float:
     return 1.0 - LOSS * ratio
 
 
-_effect_compiled = numba.njit(cache=True, inline="always")(_effect)
+_effect_compiled = jit(inline="always")(_effect)
 
 
 def _press(
@@ -111,7 +111,7 @@ def _press(
         parts.effect[part] = max(product, FLOOR)
 
 
-_press_compiled = numba.njit(cache=True)(_press)
+_press_compiled = jit()(_press)
 
 
 def _rate(jobs: JobTable, parts: PartTable, job: int, now: float) -> None:
@@ -128,7 +128,7 @@ def _rate(jobs: JobTable, parts: PartTable, job: int, now: float) -> None:
     jobs.next_s[job] = min(jobs.due_s[job], now + left / jobs.speed[job])
 
 
-_rate_compiled = numba.njit(cache=True)(_rate)
+_rate_compiled = jit()(_rate)
 
 
 def _settle(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects that hold them
@@ -168,4 +168,4 @@ def _settle(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects that ho
     return count
 
 
-settle = cast("Settle", numba.njit(cache=True)(_settle))
+settle = cast("Settle", jit()(_settle))

@@ -4,12 +4,11 @@ Compiled; imported by processes that search. F is kept up to date exchange by ex
 under every rule of `objectives`: a node is taken out of the sums, changed, and put back.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple
 
-import numba
 import numpy as np
 
+from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.placement.core.costs import Costs
 from apps.placement.core.instance import Communication, Instance
@@ -17,10 +16,6 @@ from apps.placement.core.instance import Communication, Instance
 _NODE: Final = int(Communication.NODE)
 _RACK: Final = int(Communication.RACK)
 _EMPTY: Final = -1
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-# numba's decorator is untyped; cached on disk so that a worker starts without compiling
-_jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
 
 
 class Fixed(NamedTuple):
@@ -122,7 +117,7 @@ def state(known: Fixed, assignment: Ints, seed: int) -> State:
     return made
 
 
-@_jit
+@jit()
 def _fill(known: Fixed, s: State) -> None:
     for i in range(s.at.size):
         node = s.at[i]
@@ -145,7 +140,7 @@ def _fill(known: Fixed, s: State) -> None:
             s.total[0] += _apart(known, s, job)
 
 
-@_jit
+@jit()
 def count_in(known: Fixed, s: State, node: int, sign: int) -> None:
     """Put a node into the sums (sign 1) or take it out (-1)."""
     used = s.used[node]
@@ -170,7 +165,7 @@ def count_in(known: Fixed, s: State, node: int, sign: int) -> None:
                 s.total[0] -= known.credit * s.worth[j]
 
 
-@_jit
+@jit()
 def _credit(known: Fixed, s: State, node: int) -> tuple[int, float]:
     """Return the most intense container of a node, and what it is above the next."""
     top = s.held[node, 0]
@@ -184,7 +179,7 @@ def _credit(known: Fixed, s: State, node: int) -> tuple[int, float]:
     return top, best - second
 
 
-@_jit
+@jit()
 def _apart(known: Fixed, s: State, job: int) -> float:
     """Return what a ``node`` job costs where its containers are."""
     first = s.at[known.of_job[known.first[job]]]
@@ -194,7 +189,7 @@ def _apart(known: Fixed, s: State, job: int) -> float:
     return 0.0
 
 
-@_jit
+@jit()
 def _carry(known: Fixed, s: State, i: int, to: int) -> None:
     """Note that a container is on another node: wishes and moves; not what nodes hold."""
     job, came = known.job[i], s.at[i]
@@ -220,7 +215,7 @@ def _carry(known: Fixed, s: State, i: int, to: int) -> None:
         s.total[0] += known.move * ((home != to) * 1.0 - (home != came) * 1.0)
 
 
-@_jit
+@jit()
 def exchange(known: Fixed, s: State, a: int, i: int, b: int, k: int) -> None:
     """Swap the i-th container of node a with the k-th of b; a place behind the last is empty."""
     count_in(known, s, a, -1)
@@ -249,7 +244,7 @@ def exchange(known: Fixed, s: State, a: int, i: int, b: int, k: int) -> None:
     count_in(known, s, b, 1)
 
 
-@_jit
+@jit()
 def _take(s: State, node: int, k: int) -> None:
     """Remove the k-th container; the last takes its place."""
     s.used[node] -= 1
@@ -257,7 +252,7 @@ def _take(s: State, node: int, k: int) -> None:
     s.held[node, s.used[node]] = _EMPTY
 
 
-@_jit
+@jit()
 def trade(known: Fixed, s: State, a: int, b: int) -> None:
     """Swap all that two nodes of equally many slots hold."""
     count_in(known, s, a, -1)
@@ -274,7 +269,7 @@ def trade(known: Fixed, s: State, a: int, b: int) -> None:
     count_in(known, s, b, 1)
 
 
-@_jit
+@jit()
 def _draw(s: State, below: int) -> int:
     """Return a number below another, by xorshift."""
     x = s.chance[0]
@@ -285,7 +280,7 @@ def _draw(s: State, below: int) -> int:
     return int((x >> np.uint64(11)) % np.uint64(below))
 
 
-@_jit
+@jit()
 def _is_kept(s: State, before: float, heat: float) -> bool:
     rise = s.total[0] - before
     if rise <= 0.0:
@@ -293,7 +288,7 @@ def _is_kept(s: State, before: float, heat: float) -> bool:
     return heat > 0.0 and _draw(s, 1 << 30) / float(1 << 30) < np.exp(-rise / heat)
 
 
-@_jit
+@jit()
 def anneal(known: Fixed, s: State, heat: float, tries: int) -> None:
     """Try so many exchanges, the heat falling to 0 over the first nine tenths of them."""
     nodes, width = s.held.shape

@@ -6,12 +6,11 @@ tree that is exhausted without approximate pruning is a proof. Source: ClavisMO 
 K slots of a node; states and trees are those of `tree`.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast
+from typing import Final
 
-import numba
 import numpy as np
 
+from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Ints
 from apps.placement.core.annealing import Fixed, State
 from apps.placement.core.fathoming import fathom
@@ -21,12 +20,8 @@ NAIVE: Final = 1
 ELABORATE: Final = 2
 _OFTEN: Final = 256  # tree nodes between two greedy completions
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-# numba's decorator is untyped; cached on disk so that a worker starts without compiling
-_jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
 
-
-@_jit
+@jit()
 def bound(known: Fixed, s: State, order: Ints, level: int, kind: int) -> float:
     """Return an F that no completion is below.
 
@@ -76,7 +71,7 @@ def bound(known: Fixed, s: State, order: Ints, level: int, kind: int) -> float:
     return max(value, base + best - known.credit * turtle_hope)
 
 
-@_jit
+@jit()
 def _taz_hope(known: Fixed, s: State, order: Ints, level: int) -> float:
     total = 0.0
     for k in range(level, order.size):
@@ -85,7 +80,7 @@ def _taz_hope(known: Fixed, s: State, order: Ints, level: int) -> float:
     return total
 
 
-@_jit
+@jit()
 def _branch(known: Fixed, s: State, tree: Tree, level: int, is_custom: bool, marks: Ints) -> None:
     """List the nodes to try for the container of a level.
 
@@ -118,7 +113,7 @@ def _branch(known: Fixed, s: State, tree: Tree, level: int, is_custom: bool, mar
         ]
 
 
-@_jit
+@jit()
 def _mark(known: Fixed, s: State, tree: Tree, node: int) -> int:
     """Return a number that nodes of one rack have in common when they hold the same.
 
@@ -134,7 +129,7 @@ def _mark(known: Fixed, s: State, tree: Tree, node: int) -> int:
     return int(total >> np.uint64(1))
 
 
-@_jit
+@jit()
 def _is_known(known: Fixed, marks: Ints, nodes: Ints, count: int, node: int) -> bool:
     for k in range(count):
         other = nodes[k]
@@ -145,7 +140,7 @@ def _is_known(known: Fixed, marks: Ints, nodes: Ints, count: int, node: int) -> 
     return False
 
 
-@_jit
+@jit()
 def advance(  # noqa: PLR0913, PLR0917 - numba takes no keywords
     known: Fixed,
     s: State,
@@ -193,7 +188,7 @@ def advance(  # noqa: PLR0913, PLR0917 - numba takes no keywords
         lift(known, s, tree.order[level - 1])
 
 
-@_jit
+@jit()
 def begin(known: Fixed, s: State, tree: Tree, is_custom: bool, marks: Ints) -> None:
     """List the branches of the root."""
     _branch(known, s, tree, 0, is_custom, marks)

@@ -3,17 +3,12 @@
 j jobs, each of a few options: p tazes it protects, s turtles it leaves stuck, C it costs.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Floats, Ints
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-# numba's decorator is untyped; cached on disk so that a worker starts without compiling
-_jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
 
 
 class Options(NamedTuple):
@@ -50,7 +45,7 @@ class Tables(NamedTuple):
     least: Floats
 
 
-@_jit
+@jit()
 def _most(options: Options, job: int, values: Ints) -> int:
     most = 0
     for i in range(options.first[job], options.first[job + 1]):
@@ -58,7 +53,7 @@ def _most(options: Options, job: int, values: Ints) -> int:
     return most
 
 
-@_jit
+@jit()
 def fill(options: Options) -> Tables:
     """Fill the tables, job after job."""
     jobs = options.first.size - 1
@@ -84,7 +79,7 @@ def fill(options: Options) -> Tables:
     return Tables(order, free, by_free, by_stuck, _merged(by_free[free], by_stuck[jobs - free]))
 
 
-@_jit
+@jit()
 def _add_free(options: Options, job: int, before: Floats, after: Floats, reach: int) -> int:
     for i in range(options.first[job], options.first[job + 1]):
         p, cost = options.protected[i], options.cost[i]
@@ -93,7 +88,7 @@ def _add_free(options: Options, job: int, before: Floats, after: Floats, reach: 
     return int(reach + _most(options, job, options.protected))
 
 
-@_jit
+@jit()
 def _add_stuck(
     options: Options, job: int, before: Floats, after: Floats, p_end: int, s_end: int
 ) -> tuple[int, int]:
@@ -106,7 +101,7 @@ def _add_stuck(
     return p_end, s_end + _most(options, job, options.stuck)
 
 
-@_jit
+@jit()
 def _merged(free: Floats, stuck: Floats) -> Floats:
     """Both together; with at most s stuck turtles, not exactly s."""
     width, depth = stuck.shape
@@ -122,7 +117,7 @@ def _merged(free: Floats, stuck: Floats) -> Floats:
     return least
 
 
-@_jit
+@jit()
 def sweep(least: Floats, slots: int, tazes: int, fewest: int, most: int) -> Floats:
     """(k, 3) nodes, protected tazes and C of the front, ascending by nodes, descending by tazes.
 
@@ -150,7 +145,7 @@ def sweep(least: Floats, slots: int, tazes: int, fewest: int, most: int) -> Floa
     return found[:count]
 
 
-@_jit
+@jit()
 def walk_back(options: Options, tables: Tables, protected: int, spare: int, cost: float) -> Ints:
     """(j,) an option of each job that together protect so many tazes at that cost."""
     picked = np.empty(options.first.size - 1, np.int64)
@@ -180,7 +175,7 @@ def walk_back(options: Options, tables: Tables, protected: int, spare: int, cost
     return picked
 
 
-@_jit
+@jit()
 def _parted(
     free: Floats, stuck: Floats, protected: int, spare: int, cost: float
 ) -> tuple[int, int, int]:

@@ -3,12 +3,11 @@
 Source: ClavisMO §3.2, elaborate fathoming, C6.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast
+from typing import Final
 
-import numba
 import numpy as np
 
+from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Ints
 from apps.placement.core.annealing import Fixed, State
 from apps.placement.core.instance import Communication
@@ -17,12 +16,8 @@ from apps.placement.core.tree import Tree, keep, lift, put
 _NODE: Final = int(Communication.NODE)
 _RACK: Final = int(Communication.RACK)
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-# numba's decorator is untyped; cached on disk so that a worker starts without compiling
-_jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
 
-
-@_jit
+@jit()
 def apart(known: Fixed, s: State, order: Ints, level: int) -> int:
     """Return how many unplaced tazes the elaborate bound would give a node without another."""
     width = s.held.shape[1]
@@ -53,7 +48,7 @@ def apart(known: Fixed, s: State, order: Ints, level: int) -> int:
     return best
 
 
-@_jit
+@jit()
 def _find(known: Fixed, s: State, shared: Ints, rack: int, want: int) -> int:
     """Find a node with room, in a rack or anywhere (-1), that holds what is wanted.
 
@@ -70,7 +65,7 @@ def _find(known: Fixed, s: State, shared: Ints, rack: int, want: int) -> int:
     return -1
 
 
-@_jit
+@jit()
 def _home(known: Fixed, s: State, job: int, need: int) -> int:
     """Find the rack for a job that wishes for one: its own, else that with most empty nodes."""
     if known.counts_as[job] != _RACK:
@@ -89,7 +84,7 @@ def _home(known: Fixed, s: State, job: int, need: int) -> int:
     return best
 
 
-@_jit
+@jit()
 def fathom(known: Fixed, s: State, tree: Tree, level: int) -> None:
     """Complete greedily by the counts of the elaborate bound, in the racks of jobs.
 
@@ -120,7 +115,7 @@ def fathom(known: Fixed, s: State, tree: Tree, level: int) -> None:
         lift(known, s, tree.order[k])
 
 
-@_jit
+@jit()
 def _seat(known: Fixed, s: State, shared: Ints, rack: int, i: int, is_apart: bool) -> int:
     """Choose a node for one container of a greedy completion."""
     job = known.job[i]

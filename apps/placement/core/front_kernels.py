@@ -3,22 +3,17 @@
 Imported by processes that search. Losses are (k, 3), all lower is better; see `front`.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast
+from typing import Final
 
-import numba
 import numpy as np
 
+from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Bools, Floats, Ints
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-# numba's decorator is untyped; cached on disk so that a worker starts without compiling
-_jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
 
 REJECTED: Final = -1
 
 
-@_jit
+@jit()
 def insert(losses: Floats, slots: Ints, size: int, new: Floats) -> tuple[int, int]:
     """Put a point into an archive unless something in it covers it; drop what it covers.
 
@@ -53,7 +48,7 @@ def insert(losses: Floats, slots: Ints, size: int, new: Floats) -> tuple[int, in
     return kept + 1, slot
 
 
-@_jit
+@jit()
 def _behind(losses: Floats, size: int, value: float) -> int:
     """First of ``size`` points whose first loss is above a value."""
     low, high = 0, size
@@ -66,7 +61,7 @@ def _behind(losses: Floats, size: int, value: float) -> int:
     return low
 
 
-@_jit
+@jit()
 def _drop(losses: Floats, slots: Ints, begin: int, size: int, new: Floats) -> int:
     """Drop the points from ``begin`` on that ``new`` covers; returns how many points are left."""
     kept = begin
@@ -80,14 +75,14 @@ def _drop(losses: Floats, slots: Ints, begin: int, size: int, new: Floats) -> in
     return kept
 
 
-@_jit
+@jit()
 def _move(losses: Floats, source: int, target: int) -> None:
     losses[target, 0] = losses[source, 0]
     losses[target, 1] = losses[source, 1]
     losses[target, 2] = losses[source, 2]
 
 
-@_jit
+@jit()
 def hypervolume(losses: Floats, size: int, reference: Floats) -> float:
     """Volume that the first ``size`` points and the reference enclose.
 
@@ -132,7 +127,7 @@ def hypervolume(losses: Floats, size: int, reference: Floats) -> float:
     return float(volume + area * (reference[0] - x))
 
 
-@_jit
+@jit()
 def _replace(ys: Floats, zs: Floats, steps: int, begin: int, end: int) -> None:
     """Make room for one step in place of those from ``begin`` to ``end``."""
     if end == begin:
@@ -143,7 +138,7 @@ def _replace(ys: Floats, zs: Floats, steps: int, begin: int, end: int) -> None:
             ys[begin + 1 + i - end], zs[begin + 1 + i - end] = ys[i], zs[i]
 
 
-@_jit
+@jit()
 def non_dominated(losses: Floats) -> Bools:
     """(k,) not covered by any other; of equals the first. O(k²) at worst, less in order."""
     count = losses.shape[0]
@@ -161,7 +156,7 @@ def non_dominated(losses: Floats) -> Bools:
     return stays
 
 
-@_jit
+@jit()
 def ranks(losses: Floats, order: Ints, rank: Ints, last: Ints, chain: Ints) -> None:
     """Fill (k,) the front each point is on, 0 the best; of equals each is on a front of its own.
 
@@ -190,7 +185,7 @@ def ranks(losses: Floats, order: Ints, rank: Ints, last: Ints, chain: Ints) -> N
         last[front] = i
 
 
-@_jit
+@jit()
 def crowding(losses: Floats, members: Ints, distance: Floats) -> None:
     """Set ``distance`` of ``members`` (of one front): Σ over losses of the gap around each.
 
@@ -215,7 +210,7 @@ def crowding(losses: Floats, members: Ints, distance: Floats) -> None:
             distance[members[order[t]]] += gap / span
 
 
-@_jit
+@jit()
 def spread_out(losses: Floats, wanted: int) -> Ints:
     """(wanted,) points in an order whose every beginning is spread over the whole.
 

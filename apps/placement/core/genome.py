@@ -4,22 +4,17 @@ Compiled; imported by processes that search. n nodes, K slots of the largest, c 
 R racks. `objectives` is the plain form that `measure` is held to.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple
 
-import numba
 import numpy as np
 
+from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.placement.core.front import GRAIN, scales
 from apps.placement.core.instance import Communication, Instance
 
 _NODE: Final = int(Communication.NODE)
 _CLUSTER: Final = int(Communication.CLUSTER)
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-# numba's decorator is untyped; cached on disk so that a worker starts without compiling
-_jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
 
 
 class Space(NamedTuple):
@@ -107,7 +102,7 @@ def work(instance: Instance, seed: int) -> Work:
     )
 
 
-@_jit
+@jit()
 def below(w: Work, end: int) -> int:
     """Draw a whole number from 0 to end - 1. Source: SplitMix64 (Steele et al. 2014)."""
     w.chance[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -118,7 +113,7 @@ def below(w: Work, end: int) -> int:
     return int(np.int64(((z >> np.uint64(32)) * np.uint64(end)) >> np.uint64(32)))
 
 
-@_jit
+@jit()
 def unfold(s: Space, w: Work, genome: Ints) -> None:
     """Open up a placement. O(n + c)."""
     w.used[:] = 0
@@ -131,7 +126,7 @@ def unfold(s: Space, w: Work, genome: Ints) -> None:
         w.tazes[node] += s.is_taz[i]
 
 
-@_jit
+@jit()
 def measure(s: Space, w: Work, losses: Floats) -> None:
     """Fill (3,) losses of the placement at hand; see `front.losses`. O(n·K + c)."""
     watts = _count_exposed(s, w)
@@ -145,7 +140,7 @@ def measure(s: Space, w: Work, losses: Floats) -> None:
     losses[2] = _rounded(apart / s.scale[2])
 
 
-@_jit
+@jit()
 def _count_exposed(s: Space, w: Work) -> float:
     """Mark the jobs with a straggler; returns the watts of all nodes."""
     w.marked[:] = False
@@ -160,12 +155,12 @@ def _count_exposed(s: Space, w: Work) -> float:
     return float(watts)
 
 
-@_jit
+@jit()
 def _rounded(value: float) -> float:
     return float(np.round(value / GRAIN) * GRAIN)
 
 
-@_jit
+@jit()
 def _credits(job: Ints, intensity: Floats, held: Ints, used: Ints, exposed: Bools) -> float:
     """Return the credits of the jobs that are not exposed."""
     total = 0.0
@@ -183,7 +178,7 @@ def _credits(job: Ints, intensity: Floats, held: Ints, used: Ints, exposed: Bool
     return total
 
 
-@_jit
+@jit()
 def is_split(s: Space, w: Work, job: int) -> bool:
     """Whether a job is not where it counts as wishing to be."""
     wish = s.counts_as[job]
@@ -197,7 +192,7 @@ def is_split(s: Space, w: Work, job: int) -> bool:
     return False
 
 
-@_jit
+@jit()
 def move(s: Space, w: Work, i: int, to: int) -> None:
     """Put a container on another node, which has room. O(K)."""
     shift(w.at, w.held, w.used, i, to)
@@ -206,7 +201,7 @@ def move(s: Space, w: Work, i: int, to: int) -> None:
     w.at[i] = to
 
 
-@_jit
+@jit()
 def swap(s: Space, w: Work, i: int, other: int) -> None:
     """Let two containers change places. O(K)."""
     trade(w.at, w.held, w.used, i, other)
@@ -215,7 +210,7 @@ def swap(s: Space, w: Work, i: int, other: int) -> None:
     w.tazes[w.at[other]] -= more
 
 
-@_jit
+@jit()
 def shift(at: Ints, held: Ints, used: Ints, i: int, to: int) -> None:
     """Move a container, but for ``at`` and the count of tazes."""
     node = at[i]
@@ -229,7 +224,7 @@ def shift(at: Ints, held: Ints, used: Ints, i: int, to: int) -> None:
     used[to] += 1
 
 
-@_jit
+@jit()
 def trade(at: Ints, held: Ints, used: Ints, i: int, other: int) -> None:
     """Let two containers change places, but for the count of tazes."""
     a, b = at[i], at[other]
@@ -244,7 +239,7 @@ def trade(at: Ints, held: Ints, used: Ints, i: int, other: int) -> None:
     at[i], at[other] = b, a
 
 
-@_jit
+@jit()
 def count_tazes(is_taz: Bools, at: Ints, tazes: Ints) -> None:
     """Count the tazes of each node anew."""
     tazes[:] = 0

@@ -3,21 +3,16 @@
 `objectives` is the plain form these are held to. n nodes, c containers, j jobs.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple
 
-import numba
 import numpy as np
 
+from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.placement.core.instance import Communication, Instance
 
 _NODE: Final = int(Communication.NODE)
 _RACK: Final = int(Communication.RACK)
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-# numba's decorator is untyped; cached on disk so that a worker starts without compiling
-_jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
 
 
 class Problem(NamedTuple):
@@ -50,7 +45,7 @@ def problem(instance: Instance) -> Problem:
     return made
 
 
-@_jit
+@jit()
 def evaluate_all(problem: Problem, assignments: Ints) -> Floats:
     """(k, 3) raw P, D and C of (k, c) assignments. O(k·(n + c + j))."""
     values = np.empty((assignments.shape[0], 3))
@@ -72,7 +67,7 @@ def evaluate_all(problem: Problem, assignments: Ints) -> Floats:
     return values
 
 
-@_jit
+@jit()
 def _crowd(  # noqa: PLR0913, PLR0917 - numba takes no keywords
     problem: Problem,
     assignment: Ints,
@@ -100,7 +95,7 @@ def _crowd(  # noqa: PLR0913, PLR0917 - numba takes no keywords
             second[node] = intensity
 
 
-@_jit
+@jit()
 def _power(problem: Problem, used: Ints) -> float:
     total = 0.0
     for node in range(used.size):
@@ -109,7 +104,7 @@ def _power(problem: Problem, used: Ints) -> float:
     return total
 
 
-@_jit
+@jit()
 def _diversity(  # noqa: PLR0913, PLR0917 - numba takes no keywords
     problem: Problem,
     assignment: Ints,
@@ -130,7 +125,7 @@ def _diversity(  # noqa: PLR0913, PLR0917 - numba takes no keywords
     return total
 
 
-@_jit
+@jit()
 def _communication(problem: Problem, assignment: Ints, place: Ints) -> float:
     """Count containers of split jobs; ``place`` becomes -2 for those."""
     place[:] = -1

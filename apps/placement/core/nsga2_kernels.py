@@ -5,21 +5,16 @@ every placement made is offered to an archive, and half of the first parents com
 population of N cannot hold a front of thousands.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple
 
-import numba
 import numpy as np
 
+from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.placement.core.front import REFERENCE
 from apps.placement.core.front_kernels import REJECTED, crowding, hypervolume, insert, ranks
 from apps.placement.core.genome import Space, Work, below, measure, unfold
 from apps.placement.core.variation import cross, mutate
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-# numba's decorator is untyped; cached on disk so that a worker starts without compiling
-_jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
 
 _CROSSED: Final = 7  # of ten children have two parents
 _REFERENCE: Final = np.array(REFERENCE)
@@ -65,7 +60,7 @@ def population(size: int, containers: int) -> Population:
     )
 
 
-@_jit
+@jit()
 def begin(s: Space, w: Work, p: Population, held: Held, size: int, starts: Ints) -> int:
     """Fill the first N rows: (m, c) starts, then mutants of them; returns the archive's size."""
     count = p.rows.size // 2
@@ -78,7 +73,7 @@ def begin(s: Space, w: Work, p: Population, held: Held, size: int, starts: Ints)
     return size
 
 
-@_jit
+@jit()
 def advance(s: Space, w: Work, p: Population, held: Held, size: int, volumes: Floats) -> int:
     """Make one generation for each of (g,) ``volumes``, and fill in the archive's hypervolume.
 
@@ -100,7 +95,7 @@ def advance(s: Space, w: Work, p: Population, held: Held, size: int, volumes: Fl
     return size
 
 
-@_jit
+@jit()
 def _breed(s: Space, w: Work, p: Population, held: Held, size: int) -> None:
     """Leave a child in the work space."""
     if size and below(w, 2):
@@ -112,7 +107,7 @@ def _breed(s: Space, w: Work, p: Population, held: Held, size: int) -> None:
     mutate(s, w)
 
 
-@_jit
+@jit()
 def _tournament(w: Work, p: Population) -> int:
     """Return the better of two: of a lower front, or less crowded."""
     count = p.rows.size // 2
@@ -122,7 +117,7 @@ def _tournament(w: Work, p: Population) -> int:
     return int(a if p.distance[a] >= p.distance[b] else b)
 
 
-@_jit
+@jit()
 def _take(s: Space, w: Work, p: Population, held: Held, size: int, row: int) -> int:
     """Put the placement at hand into a row, and offer it to the archive."""
     p.genomes[row] = w.at
@@ -134,7 +129,7 @@ def _take(s: Space, w: Work, p: Population, held: Held, size: int, row: int) -> 
     return size
 
 
-@_jit
+@jit()
 def _rank(p: Population, rows: Ints) -> None:
     """Set front and crowding of the placements in some rows."""
     count = rows.size
@@ -159,7 +154,7 @@ def _rank(p: Population, rows: Ints) -> None:
         p.distance[rows[t]] = distance[t]
 
 
-@_jit
+@jit()
 def _select(p: Population, count: int) -> None:
     """Move the best ``count`` to the front of the rows: lower fronts, then the least crowded."""
     order = np.argsort(-p.distance[p.rows], kind="mergesort")

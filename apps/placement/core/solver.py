@@ -76,9 +76,10 @@ def prepare(instance: Instance, weights: Mapping[str, float], name: str = DEFAUL
     find(name)
     if name == DEFAULT and knapsack.profile(instance, costs(instance, weights)) is not None:
         return
-    from apps.placement.core import annealing, branch_and_bound  # noqa: PLC0415 - loads numba
+    from apps.placement.core import annealing, branch_and_bound, kernels  # noqa: PLC0415 - numba
 
     small = draw(Draw(4, has_real_intensities=True), 0)
+    kernels.evaluate_all(kernels.problem(small), np.zeros((1, 4), dtype=np.int64))
     search = Search(small, {"P": 1.0, "D": 1.0, "C": 1.0}, clock=lambda: 0.0, limit_s=1.0)
     branch_and_bound.branch_and_bound(search, branch_and_bound.Features())
     known = annealing.fixed(small, search.costs)

@@ -3,21 +3,15 @@
 State is that of `annealing`, with ``at`` -1 for containers without a node.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple
 
-import numba
-
+from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.placement.core.annealing import Fixed, State, count_in
 from apps.placement.core.instance import Communication
 
 _NODE: Final = int(Communication.NODE)
 _RACK: Final = int(Communication.RACK)
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-# numba's decorator is untyped; cached on disk so that a worker starts without compiling
-_jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
 
 
 class Tree(NamedTuple):
@@ -47,7 +41,7 @@ class Tree(NamedTuple):
     figures: Ints
 
 
-@_jit
+@jit()
 def put(known: Fixed, s: State, i: int, node: int) -> None:
     """Place a container that is nowhere."""
     count_in(known, s, node, -1)
@@ -71,7 +65,7 @@ def put(known: Fixed, s: State, i: int, node: int) -> None:
         s.total[0] += known.move
 
 
-@_jit
+@jit()
 def lift(known: Fixed, s: State, i: int) -> None:
     """Take back the container placed last on its node."""
     node = s.at[i]
@@ -96,7 +90,7 @@ def lift(known: Fixed, s: State, i: int) -> None:
     count_in(known, s, node, 1)
 
 
-@_jit
+@jit()
 def _apart_so_far(known: Fixed, s: State, job: int) -> float:
     """Return what a ``node`` job costs for certain: two of its containers are on two nodes."""
     first = -1
@@ -109,7 +103,7 @@ def _apart_so_far(known: Fixed, s: State, job: int) -> float:
     return 0.0
 
 
-@_jit
+@jit()
 def keep(s: State, tree: Tree) -> None:
     """Note a whole placement that is better than the best."""
     if s.total[0] < tree.value[0]:

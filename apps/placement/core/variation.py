@@ -7,11 +7,9 @@ Source: partially matched crossover (Goldberg and Lingle 1985) on jobs; ClavisMO
 partially matched crossover and mutation operators to our problem".
 """
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast
+from typing import Final
 
-import numba
-
+from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.placement.core.genome import Space, Work, below, count_tazes, move, shift, swap, trade
 from apps.placement.core.instance import NOWHERE, Communication
@@ -21,12 +19,8 @@ _RACK: Final = int(Communication.RACK)
 _PROBES: Final = 48  # nodes looked at for a place
 _CANDIDATES: Final = 6  # containers looked at for an exchange
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-# numba's decorator is untyped; cached on disk so that a worker starts without compiling
-_jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
 
-
-@_jit
+@jit()
 def cross(s: Space, w: Work, donor: Ints) -> None:
     """Take some jobs' places over from another placement: partially matched, by jobs.
 
@@ -62,7 +56,7 @@ def cross(s: Space, w: Work, donor: Ints) -> None:
     count_tazes(s.is_taz, at, w.tazes)
 
 
-@_jit
+@jit()
 def mutate(s: Space, w: Work) -> None:
     """Change the placement a little, in one of seven ways; one time in four in another one too."""
     while True:
@@ -85,7 +79,7 @@ def mutate(s: Space, w: Work) -> None:
             return
 
 
-@_jit
+@jit()
 def _find(s: Space, w: Work, rack: int, i: int, is_open: bool) -> int:
     """Find a node with room for a container, in a rack or anywhere (`NOWHERE`).
 
@@ -105,13 +99,13 @@ def _find(s: Space, w: Work, rack: int, i: int, is_open: bool) -> int:
     return NOWHERE
 
 
-@_jit
+@jit()
 def _bound_to(s: Space, w: Work, i: int) -> int:
     """Return the rack that a container should not leave, or `NOWHERE`."""
     return NOWHERE if s.is_free[s.job[i]] else int(s.rack[w.at[i]])
 
 
-@_jit
+@jit()
 def _exchange(s: Space, w: Work) -> None:
     """Let two containers change places: of a few pairs that which earns most credit, or any."""
     i = below(w, w.at.size)
@@ -139,7 +133,7 @@ def _exchange(s: Space, w: Work) -> None:
         swap(s, w, i, best)
 
 
-@_jit
+@jit()
 def _candidate(s: Space, w: Work, rack: int) -> int:
     """Draw a container, in a rack or anywhere (`NOWHERE`)."""
     if rack == NOWHERE:
@@ -148,7 +142,7 @@ def _candidate(s: Space, w: Work, rack: int) -> int:
     return int(w.held[node, below(w, w.used[node])]) if w.used[node] else NOWHERE
 
 
-@_jit
+@jit()
 def _worth(intensity: Floats, is_taz: Bools, held: Ints, gone: int, came: int) -> float:
     """Return the credit of a node less its stragglers, with one container in place of another."""
     tazes, best, second = 0, -1.0, 0.0
@@ -163,7 +157,7 @@ def _worth(intensity: Floats, is_taz: Bools, held: Ints, gone: int, came: int) -
     return float(best - second - (tazes if tazes > 1 else 0))
 
 
-@_jit
+@jit()
 def _anywhere(s: Space, w: Work) -> None:
     """Move a container to a node that has room: a sensible one, or any."""
     i = below(w, w.at.size)
@@ -177,7 +171,7 @@ def _anywhere(s: Space, w: Work) -> None:
         move(s, w, i, to)
 
 
-@_jit
+@jit()
 def _close(s: Space, w: Work) -> None:
     """Empty a node: its containers go where a slot is free on nodes that are on anyway."""
     node = w.at[below(w, w.at.size)]
@@ -189,7 +183,7 @@ def _close(s: Space, w: Work) -> None:
         move(s, w, i, to)
 
 
-@_jit
+@jit()
 def _gather(s: Space, w: Work) -> None:
     """Bring a job together where one of its containers is: on its node, or in its rack."""
     i = below(w, w.at.size)
@@ -207,7 +201,7 @@ def _gather(s: Space, w: Work) -> None:
                 _enter(s, w, s.of_job[t], rack)
 
 
-@_jit
+@jit()
 def _join(s: Space, w: Work, i: int, node: int) -> None:
     """Put a container on a node; a stranger there takes its place if there is no room."""
     if w.used[node] < s.slots[node]:
@@ -219,7 +213,7 @@ def _join(s: Space, w: Work, i: int, node: int) -> None:
             return
 
 
-@_jit
+@jit()
 def _enter(s: Space, w: Work, i: int, rack: int) -> None:
     """Put a container into a rack: on a free slot, or in place of one that may as well leave."""
     begin, width = s.begins[rack], s.begins[rack + 1] - s.begins[rack]
@@ -241,7 +235,7 @@ def _enter(s: Space, w: Work, i: int, rack: int) -> None:
         swap(s, w, i, second)
 
 
-@_jit
+@jit()
 def _protect(s: Space, w: Work) -> None:
     """Part the tazes of a job from all others, in their racks if they wish to stay there."""
     i = below(w, w.at.size)
@@ -260,7 +254,7 @@ def _protect(s: Space, w: Work) -> None:
         move(s, w, taz, to)
 
 
-@_jit
+@jit()
 def _quiet(s: Space, w: Work, rack: int) -> int:
     """Find a turtle on a node without tazes, in a rack, or one that may leave its own."""
     begin = 0 if rack == NOWHERE else s.begins[rack]
@@ -276,7 +270,7 @@ def _quiet(s: Space, w: Work, rack: int) -> int:
     return NOWHERE
 
 
-@_jit
+@jit()
 def _huddle(s: Space, w: Work) -> None:
     """Put the tazes of a job together on fewer nodes: their job gives its credit up for others."""
     job = s.job[below(w, w.at.size)]
@@ -296,7 +290,7 @@ def _huddle(s: Space, w: Work) -> None:
                 tazes[host] += 1
 
 
-@_jit
+@jit()
 def _host(  # noqa: PLR0913, PLR0917 - arrays one by one: see `cross`
     job: Ints,
     is_taz: Bools,
@@ -322,7 +316,7 @@ def _host(  # noqa: PLR0913, PLR0917 - arrays one by one: see `cross`
     return False
 
 
-@_jit
+@jit()
 def _trade(s: Space, w: Work) -> None:
     """Let two jobs change places, container by container, as far as the smaller goes."""
     a, b = s.job[below(w, w.at.size)], s.job[below(w, w.at.size)]

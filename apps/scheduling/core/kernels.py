@@ -8,12 +8,9 @@ Notation: s a server, u a unit, h and l the high and low word of a code (``encod
 10^10. Arrays come in read-only (``board.fixed``), so that each kernel is compiled once.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
 import numpy as np
 
+from apps.common.core.compiled import jit
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Singles
 from apps.scheduling.core import chance, encoding, samplers
@@ -31,12 +28,8 @@ _1, _27, _30, _31, _32 = (np.uint64(n) for n in (1, 27, 30, 31, 32))
 _INSERTION = 64  # below, insertion sort beats merging
 _KEEP = 1.0 - SLACK
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-# numba's decorator is untyped; cached on disk so that a worker starts without compiling
-_jit = cast("Callable[[_F], _F]", numba.njit(cache=True, nogil=True))
 
-
-@_jit
+@jit()
 def count_free(unit_free: Bools, first_unit: Shorts, server_units: Shorts) -> Shorts:
     """``board.counted``: over bytes, which the compiler adds many at a time."""
     count = np.empty(first_unit.size, dtype=np.int32)
@@ -49,7 +42,7 @@ def count_free(unit_free: Bools, first_unit: Shorts, server_units: Shorts) -> Sh
     return count
 
 
-@_jit
+@jit()
 def sift(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     free_count: Shorts,
     is_open: Bools,
@@ -99,7 +92,7 @@ def sift(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     return mask, room, counts
 
 
-@_jit
+@jit()
 def _fitting(asked: Floats, share: Floats, left: Floats, units: int) -> int:
     """Units whose memory, network and storage fit, at most ``units``."""
     most = units
@@ -110,7 +103,7 @@ def _fitting(asked: Floats, share: Floats, left: Floats, units: int) -> int:
     return most
 
 
-@_jit
+@jit()
 def look(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     unit_free: Bools,
     mask: Bools,
@@ -158,7 +151,7 @@ def look(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     return units, servers, keys, shown, (target_h + target_l / B) / B, close, room
 
 
-@_jit
+@jit()
 def outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     unit_free: Bools,
     mask: Bools,
@@ -198,7 +191,7 @@ def outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     return below
 
 
-@_jit
+@jit()
 def _word(seed: np.uint64, i: np.uint64) -> np.uint64:
     """``chance.word``."""
     z = seed + (i + _1) * _GAMMA
@@ -207,12 +200,12 @@ def _word(seed: np.uint64, i: np.uint64) -> np.uint64:
     return z ^ (z >> _31)
 
 
-@_jit
+@jit()
 def _below(word: np.uint64, n: int) -> np.int64:
     return np.int64(((word >> _32) * np.uint64(n)) >> _32)
 
 
-@_jit
+@jit()
 def _draw(
     unit_free: Bools,
     mask: Bools,
@@ -240,7 +233,7 @@ def _draw(
     return chosen
 
 
-@_jit
+@jit()
 def _is_new(seen: Ints, u: np.int64) -> bool:
     """Enter u into an open-addressed set; False when it was there."""
     last = seen.size - 1
@@ -253,7 +246,7 @@ def _is_new(seen: Ints, u: np.int64) -> bool:
     return True
 
 
-@_jit
+@jit()
 def _shuffled(
     unit_free: Bools,
     mask: Bools,
@@ -275,7 +268,7 @@ def _shuffled(
     return every[:count].copy()
 
 
-@_jit
+@jit()
 def _demand(caused: Floats) -> tuple[Ints, np.int64, np.int64]:
     """``encoding.demand``: order of the sources and the two words of T_W."""
     order = np.arange(N)
@@ -292,12 +285,12 @@ def _demand(caused: Floats) -> tuple[Ints, np.int64, np.int64]:
     return order, h, low
 
 
-@_jit
+@jit()
 def _pair(score: float) -> np.int64:
     return np.int64(min(99.0, max(0.0, np.floor(score + 0.5))))
 
 
-@_jit
+@jit()
 def _quality(
     caused: Singles, units: int, order: Ints, tolerated: Floats, headroom: Floats
 ) -> tuple[np.int64, np.int64]:
@@ -315,7 +308,7 @@ def _quality(
     return h, low
 
 
-@_jit
+@jit()
 def _closeness(
     h: np.int64, low: np.int64, target_h: np.int64, target_l: np.int64, form: int, kept: bool
 ) -> tuple[np.int64, np.int64]:
@@ -331,7 +324,7 @@ def _closeness(
     return h, low
 
 
-@_jit
+@jit()
 def _minus(
     a_h: np.int64, a_l: np.int64, b_h: np.int64, b_l: np.int64
 ) -> tuple[np.int64, np.int64]:
@@ -340,7 +333,7 @@ def _minus(
     return a_h - b_h, a_l - b_l
 
 
-@_jit
+@jit()
 def _is_above(key: Ints, a: int, b: int) -> bool:
     for i in range(4):
         if key[a, i] != key[b, i]:
@@ -348,7 +341,7 @@ def _is_above(key: Ints, a: int, b: int) -> bool:
     return False
 
 
-@_jit
+@jit()
 def _ordered(key: Ints) -> Ints:
     """Positions by decreasing key: insertion sort of short runs, then merging. O(n log n)."""
     n = key.shape[0]
@@ -369,7 +362,7 @@ def _ordered(key: Ints) -> Ints:
     return order
 
 
-@_jit
+@jit()
 def _merge(key: Ints, order: Ints, out: Ints, start: int, middle: int, end: int) -> None:
     i, j = start, middle
     for k in range(start, end):

@@ -9,8 +9,9 @@ and a weight needs no more digits; what depends on the new row alone is 64-bit.
 
 from typing import Any, Final
 
-import numba
 import numpy as np
+
+from apps.common.core.compiled import jit
 
 # Degrees of freedom by which a row far from the components is less certain: it was less expected.
 SURPRISE: Final = 4.0
@@ -29,9 +30,9 @@ _FOURTH: Final = np.float32(1.0 / 24.0)
 _STEP: Final = np.float32(-0.5 / 1024.0)
 _LEAST: Final = np.float32(-0.03)  # times 1024: no weight is below e^-30 of the largest
 
-_exact: Any = numba.njit(cache=True, nogil=True)
+_exact: Any = jit()
 # Sums in any order. What is not finite still has to show: no nnan, no ninf.
-_loose: Any = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+_loose: Any = jit(fastmath={"reassoc", "contract", "nsz", "arcp"})
 
 
 @_exact
