@@ -8,17 +8,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from controlplane.cli.errors import CliError, Exit
-from controlplane.cli.jobfile import seconds
 from controlplane.cli.output import columns, render, say
 from controlplane.cli.placement_files import read_instance
-from controlplane.cli.searching import ProgressLine, interrupts
+from controlplane.cli.searching import ProgressLine, interrupts, time_limit
 
 if TYPE_CHECKING:
     from apps.placement.core.front import Front
     from apps.placement.core.instance import Instance
     from apps.placement.core.nsga2 import Progress
 
-LONGEST_S: Final = 86_400.0
 MOST_POINTS: Final = 2_000
 LISTED: Final = 20  # points of a table, unless asked for more
 
@@ -26,7 +24,9 @@ LISTED: Final = 20  # points of a table, unless asked for more
 def add_options(parser: ArgumentParser) -> None:
     """Declare what the verb takes."""
     parser.add_argument("instance", help="JSON of the problem; - is stdin")
-    parser.add_argument("--budget", type=_budget, default=10.0, help="such as 10s or 2min (10s)")
+    parser.add_argument(
+        "--budget", type=time_limit, default=10.0, help="such as 10s or 2min (10s)"
+    )
     parser.add_argument("--json", action="store_true", help="the same as -o json")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
@@ -128,16 +128,6 @@ def _table(found: "Front") -> str:
             f" after {found.generations} generations in {found.seconds:.3g} s",
         ]
     )
-
-
-def _budget(text: str) -> float:
-    try:
-        budget = seconds(text)
-    except ValueError:
-        budget = 0.0
-    if not 0.0 < budget <= LONGEST_S:
-        raise ArgumentTypeError(f"{text!r}: give a time above 0, at most a day, such as 10s")
-    return budget
 
 
 def _points(text: str) -> int:

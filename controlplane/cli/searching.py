@@ -1,13 +1,28 @@
-"""What verbs that search for long share: a line of progress, and Ctrl-C that ends the search."""
+"""What verbs that search for long share: how long, a line of progress, Ctrl-C that ends it."""
 
 import signal
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
+from controlplane.cli.jobfile import seconds
+
+LONGEST_S: Final = 86_400.0
 _BETWEEN_S: Final = {True: 0.1, False: 1.0}  # two progress lines, on a terminal or not
+
+
+def time_limit(text: str) -> float:
+    """Read how many seconds a search may take; for argparse."""
+    try:
+        limit = seconds(text)
+    except ValueError:
+        limit = 0.0
+    if not 0.0 < limit <= LONGEST_S:
+        raise ArgumentTypeError(f"{text!r}: give a time above 0, at most a day, such as 10s")
+    return limit
 
 
 @contextmanager

@@ -1,19 +1,17 @@
 """berth solve: the best placement for given weights, with a proof of how good; needs no server."""
 
 import time
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from typing import TYPE_CHECKING, Any, Final
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
 
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.output import facts, render, say
 from controlplane.cli.placement_files import answer, facts_of, read_instance, weights
-from controlplane.cli.searching import ProgressLine, interrupts
+from controlplane.cli.searching import ProgressLine, interrupts, time_limit
 
 if TYPE_CHECKING:
     from apps.placement.core.instance import Instance
     from apps.placement.core.search import Progress, Solution
-
-LONGEST_S: Final = 86_400.0
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -27,7 +25,9 @@ def add_options(parser: ArgumentParser) -> None:
         help="such as 0.22,1,0.36; a fourth number charges moves from the current placement",
     )
     parser.add_argument("--solver", help="counts (the default), branch_and_bound or random")
-    parser.add_argument("--limit", type=_limit, default=60.0, help="seconds at most (60)")
+    parser.add_argument(
+        "--limit", type=time_limit, default=60.0, help="at most so long, such as 10s or 2min (60s)"
+    )
     parser.add_argument("--json", action="store_true", help="the same as -o json")
     parser.add_argument("--seed", type=int, default=0)
 
@@ -99,13 +99,3 @@ def _table(instance: "Instance", found: "Solution") -> str:
         by_node.setdefault(instance.node_ids[node], []).append(name)
     placed = [f"{node}: {', '.join(held)}" for node, held in by_node.items()]
     return "\n".join([facts(lines), "", *placed])
-
-
-def _limit(text: str) -> float:
-    try:
-        limit = float(text)
-    except ValueError:
-        limit = 0.0
-    if not 0.0 < limit <= LONGEST_S:
-        raise ArgumentTypeError(f"{text!r}: give seconds above 0, at most {LONGEST_S:.0f}")
-    return limit

@@ -9,6 +9,9 @@ from rest_framework.test import APIClient
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Project, User
 from apps.accounts.services import create_token, create_user, ensure_project, join_project
+from apps.workloads.models import Application
+from tests import factories
+from tests.api.cluster import build_cluster
 
 Speak = Callable[..., APIClient]
 
@@ -65,3 +68,19 @@ def as_user() -> Speak:
 def api(submitter: User, as_user: Speak) -> APIClient:
     """A submitter's client."""
     return as_user(submitter)
+
+
+@pytest.fixture
+def power(operator: User, as_user: Speak) -> APIClient:
+    """An operator's client."""
+    return as_user(operator)
+
+
+@pytest.fixture
+def sort(db: None) -> Application:
+    """An application that was profiled, on a cluster of A (4 cores) and B (2 cores)."""
+    build_cluster()
+    factories.library(("A", "B"))
+    about = factories.application("sort", kind="analytics")
+    factories.profile(about, platforms=("A", "B"))
+    return about

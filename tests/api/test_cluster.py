@@ -18,12 +18,6 @@ def cluster(db: None) -> None:
     build_cluster()
 
 
-@pytest.fixture
-def power(operator: User, as_user: Speak) -> APIClient:
-    """An operator's client."""
-    return as_user(operator)
-
-
 def test_platforms_say_how_much_there_is(api: APIClient) -> None:
     results = api.get("/api/v1/platforms/").json()["results"]
     assert [

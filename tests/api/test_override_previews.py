@@ -35,22 +35,6 @@ SLOWER: dict[str, Any] = {"matrix": "base_rate", "column": "bytes", "value": 2e7
 
 
 @pytest.fixture
-def sort(db: None) -> Application:
-    """An application that was profiled, on a cluster of A (4 cores) and B (2 cores)."""
-    build_cluster()
-    factories.library(("A", "B"))
-    about = factories.application("sort", kind="analytics")
-    factories.profile(about, platforms=("A", "B"))
-    return about
-
-
-@pytest.fixture
-def power(operator: User, as_user: Speak) -> APIClient:
-    """An operator's client."""
-    return as_user(operator)
-
-
-@pytest.fixture
 def believed(sort: Application, monkeypatch: pytest.MonkeyPatch) -> Application:
     """The application, its profile drawn from one measurement: 100 MB/s of a unit."""
     monkeypatch.setattr("apps.scheduling.services.check._COPY", ClusterCopy())

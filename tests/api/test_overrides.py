@@ -14,29 +14,12 @@ from apps.operations.models import Event
 from apps.workloads.core.framework import LABELS
 from apps.workloads.models import Application
 from tests import factories
-from tests.api.cluster import build_cluster
 from tests.api.conftest import Speak
 from tests.api.samples import send_raw
 
 URL = "/api/v1/applications/sort/overrides/"
 CELL: dict[str, Any] = {"matrix": "tolerated", "column": "l1i", "value": 20.0}
 BODY: dict[str, Any] = {"cells": [CELL], "reason": "measured on the bench"}
-
-
-@pytest.fixture
-def sort(db: None) -> Application:
-    """An application that was profiled, on a cluster of A (4 cores) and B (2 cores)."""
-    build_cluster()
-    factories.library(("A", "B"))
-    about = factories.application("sort", kind="analytics")
-    factories.profile(about, platforms=("A", "B"))
-    return about
-
-
-@pytest.fixture
-def power(operator: User, as_user: Speak) -> APIClient:
-    """An operator's client."""
-    return as_user(operator)
 
 
 def body(*cells: dict[str, Any], **values: Any) -> dict[str, Any]:

@@ -21,12 +21,6 @@ def library(db: None) -> int:
     return factories.library(("A", "B"))
 
 
-@pytest.fixture
-def power(operator: User, as_user: Speak) -> APIClient:
-    """An operator's client."""
-    return as_user(operator)
-
-
 def revised() -> int:
     return retrain(reason=RevisionReason.SCHEDULE, step=lambda _: None)
 

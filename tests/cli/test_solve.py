@@ -157,8 +157,8 @@ def test_every_solver_can_be_named(
         (["--weights", "1,a,1"], "give three numbers, of P, D and C"),
         (["--weights", "1,-1,1"], "-1 is no weight; give one of at least 0"),
         (["--weights", "1,nan,1"], "nan is no weight"),
-        (["--weights", "1,1,1", "--limit", "0"], "give seconds above 0"),
-        (["--weights", "1,1,1", "--limit", "soon"], "give seconds above 0"),
+        (["--weights", "1,1,1", "--limit", "0"], "'0': give a time above 0"),
+        (["--weights", "1,1,1", "--limit", "soon"], "'soon': give a time above 0"),
         ([], "the following arguments are required: --weights"),
     ],
 )

@@ -23,7 +23,6 @@ from apps.classification.core.estimators.tuning import rows_of
 from apps.classification.core.matrix import Scale
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
-FOLDS: Final = 10
 # More are thinned. With 64, 128 or 256 the columns chosen err alike on the real sets, within 3 %.
 MOST_ROWS: Final = 128
 WIDTH: Final = 0.4  # of a component, in deviations of the rows
@@ -86,7 +85,8 @@ class Rehearsal:
         rows = rows_of(z, ~np.isnan(z), of_row)
         share = group_weights(of_row, BY_APPLICATION)
         centred = rows.z - share @ rows.z
-        return cls(rows, share, shrunk_covariance(centred, share).covariance, _parts(rows))
+        parts = tuple(_part(rows, out, kept) for out, kept in rows.parts)
+        return cls(rows, share, shrunk_covariance(centred, share).covariance, parts)
 
     def errors(self, sets: Ints) -> Floats:
         """(P, G) what each application adds to the average error of the cells outside each set.
@@ -161,20 +161,10 @@ def _thinned(z: Floats) -> Ints:
     return order[np.unique(np.concatenate([picked, known[:, empty].argmax(axis=0)]))]
 
 
-def _parts(rows: Rows) -> tuple[_Part, ...]:
-    names = np.unique(rows.groups)
-    if names.size < 2:
-        return ()
-    return tuple(
-        _part(rows, np.isin(rows.groups, names[fold::FOLDS]))
-        for fold in range(min(FOLDS, names.size))
-    )
-
-
-def _part(rows: Rows, out: Bools) -> _Part:
-    weight = group_weights(rows.groups[~out], BY_APPLICATION)
-    mean = weight @ rows.z[~out]
-    rest = rows.z[~out] - mean
+def _part(rows: Rows, out: Bools, kept: Rows) -> _Part:
+    weight = group_weights(kept.groups, BY_APPLICATION)
+    mean = weight @ kept.z
+    rest = kept.z - mean
     covariance = shrunk_covariance(rest, weight).covariance
     height = max(float(weight @ rest.mean(axis=1) ** 2), float(np.trace(covariance)) / mean.size)
     # West (1993): moved towards the mean, the components together keep the rows' covariance

@@ -6,7 +6,6 @@ under a digest of its own source and of all of ours that it imports, directly or
 """
 
 import hashlib
-import os
 import re
 import shutil
 import sys
@@ -63,7 +62,7 @@ def _place(module: str, usual: str) -> str:
     for other in base.glob(f"{module.rpartition('.')[2]}-{'?' * 16}"):
         if other != place:
             shutil.rmtree(other, ignore_errors=True)
-    return str(place) if os.access(place, os.W_OK) else usual
+    return str(place)
 
 
 def digest(module: str, root: Path) -> str:
