@@ -87,7 +87,11 @@ def _told(instance: "Instance", found: "Solution") -> dict[str, Any]:
 
 
 def _table(instance: "Instance", found: "Solution") -> str:
-    proven = "proven optimal" if found.is_optimal else f"at most {found.gap:.3%} above the best"
+    proven = (
+        "proven optimal"
+        if found.is_optimal
+        else f"at most {100.0 * found.gap:.2g} % above the best"
+    )
     lines = {
         **facts_of(instance, found.evaluation),
         "F": f"{found.evaluation.F:.9g}, {proven}",
