@@ -16,7 +16,7 @@ from apps.inventory.models import ServerState
 from apps.workloads.core.lifecycle import JobState
 
 Labels = Sequence[tuple[str, str]]
-QUEUES: Final = ("default", "agents")
+QUEUES: Final = ("default", "agents", "placement")
 _QUANTILES: Final = (0.5, 0.95, 0.99)
 
 

@@ -38,6 +38,7 @@ INSTALLED_APPS = [
     "apps.emulation",
     "apps.scheduling",
     "apps.execution",
+    "apps.placement",
     "apps.testbed",
     "apps.dashboard",
 ]

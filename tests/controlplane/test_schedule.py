@@ -75,8 +75,8 @@ def test_a_worker_listens_to_the_queue_it_is_made_for() -> None:
     assert arguments[arguments.index("--queues") + 1] == "agents"
 
 
-def test_there_are_two_workers() -> None:
-    assert served() == {"agents", "default"}
+def test_there_are_three_workers() -> None:
+    assert served() == {"agents", "default", "placement"}
 
 
 def test_the_version_is_that_of_the_project() -> None:

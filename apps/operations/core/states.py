@@ -27,4 +27,6 @@ class Topic(StrEnum):
     SERVERS = "servers"
     APPLICATIONS = "applications"
     OPERATIONS = "operations"
+    FRONTS = "fronts"
+    PLANS = "plans"
     CLUSTER = "cluster"
