@@ -1,5 +1,7 @@
 """Small emulated worlds with hand-made truths, shared by the tests."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from apps.common.core.interference import N_SOURCES
@@ -19,13 +21,16 @@ def one_platform() -> Catalogue:
     return catalogue(["cr1.8xlarge"], seed=1)
 
 
-def machines(*units: int, platforms: Catalogue | None = None) -> Machines:
+def machines(
+    *units: int, platforms: Catalogue | None = None, rack: Sequence[int] | None = None
+) -> Machines:
     """Servers of the first platform with these units, 1 GB and 100 Mbit/s per unit, 10 to 20 W."""
     count = np.array(units, dtype=np.int64)
     return Machines(
         platforms=platforms or one_platform(),
         platform=np.zeros(len(units), dtype=np.int64),
         units=count,
+        rack=np.array(rack or [0] * len(units), dtype=np.int64),
         memory_bytes=count * np.float64(1e9),
         network_bps=count * np.float64(1e8),
         storage_bytes=count * np.float64(1e10),
@@ -43,6 +48,8 @@ def truth(
     scale_out: UniversalScaling = LINEAR,
     phases: Phases | None = None,
     metric_per_s: float = 1.0,
+    rack_loss: float = 0.0,
+    is_in_step: bool = False,
 ) -> Truth:
     """An application of one phase (unless given) with the same score for every source."""
     t, c = np.full(N_SOURCES, tolerated), np.full(N_SOURCES, caused)
@@ -61,4 +68,6 @@ def truth(
         phases=phases or one,
         demand=Demand(cpu_share=0.8, memory_bytes=5e8, network_bps=1e7, storage_bytes=1e9),
         traffic=Traffic(service_s=1.0 / metric_per_s, swing=0.0, peak_s=0.0),
+        rack_loss=rack_loss,
+        is_in_step=is_in_step,
     )

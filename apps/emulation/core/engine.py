@@ -1,8 +1,13 @@
 """The event engine: how jobs progress on emulated servers, in cluster time.
 
-A job's speed is the sum over its parts of platform speed x scale-up x interference, times
-scale-out efficiency, times the share of its units its tasks keep busy, times its phase. Speeds
-change only where something changed: on the servers where a job started, ended or entered a phase.
+A job's speed is the sum over its parts of platform speed x scale-up x interference (of a job in
+step: its units x the least of that per unit), times scale-out efficiency, times what racks leave
+of it, times the share of its units its tasks keep busy, times its phase. Speeds change only where
+something changed: on the servers where a job started, ended, moved or entered a phase.
+
+Units that move do no work and cause none of their pressure until they have arrived; they hold
+their place on both servers. What the job's own layout costs it changes when they arrive.
+
 Events lie on a heap as (time, priority, serial, slot); an entry whose serial is no longer the
 slot's is stale, one whose job was slowed since is pushed back.
 """
@@ -10,7 +15,7 @@ slot's is stale, one whose job was slowed since is pushed back.
 import heapq
 import sys
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -25,6 +30,7 @@ from apps.emulation.core.events import (
 )
 from apps.emulation.core.kernels import settle
 from apps.emulation.core.readings import JobFacts, job_readings, server_readings
+from apps.emulation.core.runs import Move, Run, check_move, check_order, layout_factor
 from apps.emulation.core.tables import (
     attach,
     detach,
@@ -38,20 +44,9 @@ from apps.emulation.core.truth import wave_efficiency
 from apps.inventory.core.snapshot import Ints
 
 _FIRST_SLOTS: Final = 1024
-_FINISH: Final = 0
-_PHASE: Final = 1
-
-
-@dataclass(slots=True)
-class _Run:
-    """What the engine must know of one running job beside its arrays."""
-
-    order: Order
-    base_factor: float
-    started_s: float
-    end_s: float
-    phase: int = 0
-    cycle: int = 0
+_PRIORITY: Final = MappingProxyType(
+    {EventKind.FINISHED: 0, EventKind.MOVED: 1, EventKind.PHASE: 2}
+)
 
 
 class Engine:
@@ -76,9 +71,9 @@ class Engine:
         self._entry_serial = np.full(_FIRST_SLOTS, -1, dtype=np.int64)
         self._free_jobs = list(range(_FIRST_SLOTS - 1, -1, -1))
         self._free_parts = list(range(_FIRST_SLOTS - 1, -1, -1))
-        self._used_units = np.zeros(len(machines.units), dtype=np.int64)
+        self._free_units = machines.units.astype(np.int64)
         self._slots: dict[Hashable, int] = {}
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, Run] = {}
         self._heap: list[tuple[float, int, int, int]] = []
         self._serial = 0
 
@@ -91,7 +86,8 @@ class Engine:
     @property
     def used_units(self) -> Ints:
         """(S,) units held on each server; a copy."""
-        return self._used_units.copy()
+        held: Ints = self.machines.units - self._free_units
+        return held
 
     @property
     def next_event_s(self) -> float:
@@ -110,7 +106,9 @@ class Engine:
         self._advance_clock(now)
         touched: set[int] = set()
         for order in orders:
-            self._check(order)
+            if order.key in self._slots:
+                raise ValueError(f"job {order.key} is running already")
+            check_order(order, self._free_units)
             touched.update(self._place(order, now))
         self._settle(touched, now)
 
@@ -126,6 +124,31 @@ class Engine:
         touched = self._remove(slot)
         self._settle(touched, now)
         return self._facts.progress(self._jobs, np.array([slot]), now).item()
+
+    def move(
+        self, key: Hashable, server: int, to: int, units: int, now: float, stall_s: float
+    ) -> None:
+        """Let units of one part of a job go to another server, where they run after `stall_s`.
+
+        Units of `to` are held from `now` on, those of `server` until the units have arrived, which
+        `advance` tells as MOVED. Until then they do no work; if the job ends first, both are free.
+
+        Raises
+        ------
+        KeyError : no such job runs.
+        ValueError : the job moves already, has not so many units on `server`, or `to` no room.
+        """
+        slot = self._slots[key]
+        run = self._runs[slot]
+        move = Move(server, to, units, now + stall_s)
+        check_move(run, move, now, self._free_units)
+        self._advance_clock(now)
+        run.move = move
+        self._free_units[to] -= units
+        left = {**run.parts, server: run.parts[server] - units}
+        self._lay_out(slot, [*left.items(), (to, 0)])
+        self._enter_phase(slot, run)
+        self._settle([*run.parts, to], now)
 
     def advance(self, to: float) -> list[Event]:
         """Let time pass up to `to` and tell what happened, in order."""
@@ -151,35 +174,20 @@ class Engine:
 
     def fits(self, order: Order) -> bool:
         """Whether all units of an order are free now."""
-        room = self.machines.units - self._used_units
-        return all(room[server] >= units for server, units in order.parts)
+        return all(self._free_units[server] >= units for server, units in order.parts)
 
     def speed(self, key: Hashable) -> float:
         """Work per second of one job now: the truth, without noise."""
         return float(self._jobs.speed[self._slots[key]])
-
-    def _check(self, order: Order) -> None:
-        servers = [server for server, _ in order.parts]
-        if order.key in self._slots:
-            raise ValueError(f"job {order.key} is running already")
-        if not servers or len(set(servers)) != len(servers):
-            raise ValueError(f"parts of {order.key} must name at least one server, each once")
-        for server, units in order.parts:
-            free = int(self.machines.units[server] - self._used_units[server])
-            if not 1 <= units <= free:
-                raise ValueError(f"server {server} has {free} free units, not {units}")
-        if not order.work_s > 0.0 or not 0.0 <= order.done_share <= 1.0:
-            raise ValueError(f"work_s must be > 0 and done_share in [0, 1], got {order}")
 
     def _place(self, order: Order, now: float) -> list[int]:
         """Fill the slots of one order; the servers it touches."""
         slot = self._take_job_slot()
         units = sum(count for _, count in order.parts)
         busy = 1.0 if order.tasks is None else wave_efficiency(order.tasks, units)
-        factor = busy * order.truth.scale_out.efficiency(len(order.parts))
         left = 1.0 - order.done_share if np.isinf(order.work_s) else 1.0
         end_s = np.inf if order.duration_s is None else now + order.duration_s * left
-        run = _Run(order=order, base_factor=factor, started_s=now, end_s=end_s)
+        run = Run(order, dict(order.parts), busy, started_s=now, end_s=end_s)
         self._slots[order.key] = slot
         self._runs[slot] = run
         jobs = self._jobs
@@ -187,13 +195,29 @@ class Engine:
         jobs.seen_s[slot], jobs.speed[slot], jobs.next_s[slot] = now, 0.0, np.inf
         jobs.first_part[slot] = -1
         self._facts.fill(slot, order, units=units, busy=busy, now=now, end_s=end_s)
+        jobs.in_step[slot] = units if order.truth.is_in_step else 0.0
         for server, count in order.parts:
-            self._place_part(slot, server, count)
+            self._free_units[server] -= count
+        self._lay_out(slot, order.parts)
         if np.isfinite(order.work_s):
             starts = order.truth.phases.starts
             run.phase = int(np.searchsorted(starts, order.done_share, side="right")) - 1
         self._enter_phase(slot, run)
-        return [server for server, _ in order.parts]
+        return list(run.parts)
+
+    def _lay_out(self, slot: int, parts: Iterable[tuple[int, int]]) -> None:
+        """Put the units of a job that are at work, by server, in place of those it had."""
+        self._withdraw(slot)
+        for server, units in parts:
+            self._place_part(slot, server, units)
+
+    def _withdraw(self, slot: int) -> None:
+        part = int(self._jobs.first_part[slot])
+        while part >= 0:
+            detach(self._servers, self._parts, part)
+            self._free_parts.append(part)
+            part = int(self._parts.next_part[part])
+        self._jobs.first_part[slot] = -1
 
     def _place_part(self, slot: int, server: int, units: int) -> None:
         if not self._free_parts:
@@ -204,12 +228,11 @@ class Engine:
         truth, parts = self._runs[slot].order.truth, self._parts
         speed = truth.platform_speed[self.machines.platform[server]]
         parts.job[part], parts.server[part], parts.units[part] = slot, server, units
-        parts.speed[part] = speed * truth.scale_up.speed_up(units)
+        parts.speed[part] = speed * truth.scale_up.speed_up(units) if units else 0.0
         parts.effect[part] = 1.0
         parts.next_part[part] = self._jobs.first_part[slot]
         self._jobs.first_part[slot] = part
         attach(self._servers, parts, part)
-        self._used_units[server] += units
 
     def _take_job_slot(self) -> int:
         if not self._free_jobs:
@@ -223,58 +246,84 @@ class Engine:
             self._free_jobs = list(range(2 * size - 1, size - 1, -1))
         return self._free_jobs.pop()
 
-    def _enter_phase(self, slot: int, run: _Run) -> None:
+    def _enter_phase(self, slot: int, run: Run) -> None:
         """Set scores, factor and the next goal for the run's present phase."""
         jobs, phases = self._jobs, run.order.truth.phases
         jobs.tolerated[slot] = phases.tolerated[run.phase]
         jobs.caused[slot] = phases.caused[run.phase]
-        jobs.factor[slot] = run.base_factor * phases.rate[run.phase]
+        jobs.factor[slot] = layout_factor(run, self.machines.rack) * phases.rate[run.phase]
+        ends_s = run.end_s if run.move is None else min(run.end_s, run.move.until_s)
         last = run.phase + 1 == len(phases.starts)
         if np.isfinite(run.order.work_s):
             share = 1.0 if last else phases.starts[run.phase + 1]
-            jobs.goal[slot], jobs.due_s[slot] = share * run.order.work_s, run.end_s
+            jobs.goal[slot], jobs.due_s[slot] = share * run.order.work_s, ends_s
             return
         next_start = run.cycle + (1.0 if last else phases.starts[run.phase + 1])
         turn = np.inf if len(phases.starts) == 1 else run.started_s + next_start * phases.period_s
-        jobs.goal[slot], jobs.due_s[slot] = np.inf, min(run.end_s, turn)
+        jobs.goal[slot], jobs.due_s[slot] = np.inf, min(ends_s, turn)
 
     def _fire(self, slot: int, at: float) -> Event:
-        """Make the event due for a slot happen: the end of the job, or its next phase."""
-        run, jobs = self._runs[slot], self._jobs
-        if self._ends_next(slot):
+        """Make the event due for a slot happen: the job's end, the end of a move, a phase."""
+        run, kind = self._runs[slot], self._due(slot)
+        if kind is EventKind.FINISHED:
             touched = self._remove(slot)
-            self._advance_clock(at)
-            self._settle(touched, at)
-            return Event(at, EventKind.FINISHED, run.order.key)
+        elif kind is EventKind.MOVED and run.move is not None:
+            touched = self._arrive(slot, run, run.move)
+        else:
+            touched = self._turn(slot, run, at)
+        self._advance_clock(at)
+        self._settle(touched, at)
+        return Event(at, kind, run.order.key, run.phase if kind is EventKind.PHASE else 0)
+
+    def _turn(self, slot: int, run: Run, at: float) -> list[int]:
+        """Begin the next phase; the servers it touches."""
+        jobs = self._jobs
         if np.isfinite(jobs.goal[slot]):
             # exactly on the boundary, so that rounding cannot leave a sliver of the old phase
             jobs.done[slot], jobs.seen_s[slot] = jobs.goal[slot], at
         run.phase = (run.phase + 1) % len(run.order.truth.phases.starts)
         run.cycle += run.phase == 0
         self._enter_phase(slot, run)
-        self._advance_clock(at)
-        self._settle([server for server, _ in run.order.parts], at)
-        return Event(at, EventKind.PHASE, run.order.key, run.phase)
+        return list(run.parts)
 
-    def _ends_next(self, slot: int) -> bool:
-        run, jobs = self._runs[slot], self._jobs
-        work_ends = jobs.goal[slot] == run.order.work_s and np.isfinite(run.order.work_s)
-        return bool(jobs.next_s[slot] >= run.end_s or work_ends)
+    def _arrive(self, slot: int, run: Run, move: Move) -> list[int]:
+        """Let the units of a move work where they went; the servers it touches."""
+        server, to, units, _ = move
+        touched = [*run.parts, to]
+        run.parts[to] = run.parts.get(to, 0) + units
+        run.parts[server] -= units
+        if not run.parts[server]:
+            del run.parts[server]
+        self._free_units[server] += units
+        run.move = None
+        self._lay_out(slot, run.parts.items())
+        self._enter_phase(slot, run)
+        return touched
+
+    def _due(self, slot: int) -> EventKind:
+        """Tell what happens next to a job."""
+        run, next_s = self._runs[slot], self._jobs.next_s[slot]
+        if next_s >= run.end_s:
+            return EventKind.FINISHED
+        if run.move is not None and next_s >= run.move.until_s:
+            return EventKind.MOVED
+        work_ends = np.isfinite(run.order.work_s) and self._jobs.goal[slot] == run.order.work_s
+        return EventKind.FINISHED if work_ends else EventKind.PHASE
 
     def _remove(self, slot: int) -> list[int]:
         """Free the slots of a job; the servers it leaves."""
-        order = self._runs.pop(slot).order
-        del self._slots[order.key]
-        part = int(self._jobs.first_part[slot])
-        while part >= 0:
-            self._used_units[self._parts.server[part]] -= self._parts.units[part]
-            detach(self._servers, self._parts, part)
-            self._free_parts.append(part)
-            part = int(self._parts.next_part[part])
-        self._jobs.first_part[slot] = -1
+        run = self._runs.pop(slot)
+        del self._slots[run.order.key]
+        self._withdraw(slot)
+        touched = list(run.parts)
+        for server, units in run.parts.items():
+            self._free_units[server] += units
+        if run.move is not None:
+            self._free_units[run.move.to] += run.move.units
+            touched.append(run.move.to)
         self._entry_serial[slot], self._entry_s[slot] = -1, np.inf
         self._free_jobs.append(slot)
-        return [server for server, _ in order.parts]
+        return touched
 
     def _settle(self, touched: Iterable[int], now: float) -> None:
         servers = np.fromiter(touched, dtype=np.int64)
@@ -291,8 +340,7 @@ class Engine:
         self._serial += 1
         self._entry_s[slot], self._entry_serial[slot] = at, self._serial
         if at < np.inf:
-            priority = _FINISH if self._ends_next(slot) else _PHASE
-            heapq.heappush(self._heap, (at, priority, self._serial, slot))
+            heapq.heappush(self._heap, (at, _PRIORITY[self._due(slot)], self._serial, slot))
 
     def _advance_clock(self, to: float) -> None:
         if not self.now <= to < np.inf:

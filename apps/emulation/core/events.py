@@ -18,6 +18,7 @@ class Machines:
     platforms : what they are really worth
     platform : (S,) index into `platforms`
     units : (S,) resource units (cores) of each
+    rack : (S,) index of the rack each stands in; -1 of all that stand in none
     memory_bytes, network_bps, storage_bytes : (S,) capacities, > 0
     idle_watts, peak_watts : (S,)
     """
@@ -25,6 +26,7 @@ class Machines:
     platforms: Catalogue
     platform: Ints
     units: Ints
+    rack: Ints
     memory_bytes: Floats
     network_bps: Floats
     storage_bytes: Floats
@@ -64,6 +66,7 @@ class EventKind(StrEnum):
 
     FINISHED = "finished"
     PHASE = "phase"
+    MOVED = "moved"  # the units of a move run where they were to go
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,10 @@ class JobReadings:
     latency_s : (L,) of services at `Order.percentile`, NaN for others
     left_s : (L,) cluster seconds to the end at the present speed, infinite for what never ends
     cpu_share : (L,) of the cores held
+    memory_rate : (L,) off-chip requests/s and unit
+    network_wait, disk_wait : (L,) share of time spent waiting for packets, or for the disk, were a
+        whole server of such units at work, 0-1
+    traffic_bps : (L,) bits/s and unit that the job's parts, or tasks, exchange
     """
 
     keys: list[Hashable]
@@ -110,3 +117,7 @@ class JobReadings:
     latency_s: Floats
     left_s: Floats
     cpu_share: Floats
+    memory_rate: Floats
+    network_wait: Floats
+    disk_wait: Floats
+    traffic_bps: Floats

@@ -35,7 +35,8 @@ class JobTable(NamedTuple):
     """Running jobs by slot; work in unit-seconds, times in cluster seconds.
 
     tolerated, caused : (J, N) scores of the present phase
-    factor : (J,) what the whole job's speed is multiplied by (waves, scale-out, phase)
+    factor : (J,) what the whole job's speed is multiplied by (waves, scale-out, racks, phase)
+    in_step : (J,) units of a job whose parts wait for each other; 0 where they do not
     speed : (J,) work per second now
     done, seen_s : (J,) work done, and when that was true
     goal : (J,) work at which the next event is due, infinite if none
@@ -47,6 +48,7 @@ class JobTable(NamedTuple):
     tolerated: Floats
     caused: Floats
     factor: Floats
+    in_step: Floats
     speed: Floats
     done: Floats
     seen_s: Floats
@@ -60,7 +62,8 @@ class PartTable(NamedTuple):
     """What a job holds on one server, by slot.
 
     job : (Q,) job slot, -1 where the part slot is free
-    server, units : (Q,)
+    server : (Q,)
+    units : (Q,) at work; 0 of a part that others are on their way to, or have all left
     position : (Q,) column of the part in its server's row of `ServerTable.parts`
     next_part : (Q,) next part of the same job, -1 at the end
     speed : (Q,) work per second alone: platform speed times scale-up
@@ -118,14 +121,19 @@ def _rate(jobs: JobTable, parts: PartTable, job: int, now: float) -> None:
     """Bring one job's work up to now, then set its speed and its next event. O(its parts)."""
     jobs.done[job] += jobs.speed[job] * (now - jobs.seen_s[job])
     jobs.seen_s[job] = now
-    speed = 0.0
+    speed, slowest = 0.0, math.inf
     part = jobs.first_part[job]
     while part >= 0:
-        speed += parts.speed[part] * parts.effect[part]
+        rate = parts.speed[part] * parts.effect[part]
+        speed += rate
+        slowest = min(slowest, rate / max(parts.units[part], 1))
         part = parts.next_part[part]
+    if jobs.in_step[job] > 0.0:
+        speed = slowest * jobs.in_step[job]
     jobs.speed[job] = speed * jobs.factor[job]
     left = max(0.0, jobs.goal[job] - jobs.done[job])
-    jobs.next_s[job] = min(jobs.due_s[job], now + left / jobs.speed[job])
+    ends = now + left / jobs.speed[job] if jobs.speed[job] > 0.0 else math.inf
+    jobs.next_s[job] = min(jobs.due_s[job], ends)
 
 
 _rate_compiled = jit()(_rate)

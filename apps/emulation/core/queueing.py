@@ -37,7 +37,7 @@ def latency_percentile(
     Parameters
     ----------
     units : (n,) c >= 1
-    capacity : (n,) queries/s the units can serve together, > 0
+    capacity : (n,) queries/s the units can serve together, >= 0
     load : (n,) queries/s offered
     share : (n,) or one; 0.99 for the 99th percentile
 
@@ -46,7 +46,9 @@ def latency_percentile(
     (n,) seconds, at most TIMEOUT_S; exact for M/M/c up to bisection (2^-50 of the timeout).
     """
     rate = capacity / units
-    offered = load / rate
+    # what is overloaded is never computed: its exponentials would overflow
+    stable = load < capacity
+    offered = np.divide(load, rate, out=np.zeros_like(rate), where=stable)
     waits = waiting_share(units, offered)
     slack = units - 1.0 - offered
     slack = np.where(np.abs(slack) < 1e-9, 1e-9, slack)
@@ -58,4 +60,4 @@ def latency_percentile(
         late = np.exp(-x) + waits * (np.exp(-x) - np.exp(-x * (1.0 + slack))) / slack
         is_late = late > 1.0 - share
         low, high = np.where(is_late, middle, low), np.where(is_late, high, middle)
-    return np.where(offered < units, high, TIMEOUT_S)
+    return np.where(stable & (offered < units), high, TIMEOUT_S)

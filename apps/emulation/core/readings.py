@@ -1,7 +1,7 @@
 """What monitors read of the emulated servers and jobs: the state, with measurement noise.
 
 Noise is multiplicative and normal: 3 % on a server's CPU, 1 % on its other resources, 2 % on a
-job's metric and CPU.
+job's metric and CPU, 5 % on what counters tell of its memory, network, disk and traffic.
 """
 
 from collections.abc import Hashable
@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from apps.common.core.interference import SOURCES
 from apps.emulation.core.draws import LATENCY_CRITICAL
 from apps.emulation.core.events import JobReadings, Machines, Order, ServerReadings
 from apps.emulation.core.kernels import JobTable, PartTable
@@ -19,6 +20,8 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 CPU_NOISE: Final = 0.03
 RESOURCE_NOISE: Final = 0.01
 METRIC_NOISE: Final = 0.02
+COUNTER_NOISE: Final = 0.05
+MEMORY_REQUESTS: Final = 3e7  # per second, of a unit at work that causes a score of 100
 IDLE_CPU: Final = 0.01  # what an idle server's own services use
 
 
@@ -34,6 +37,7 @@ class JobFacts:
     metric : metric per unit of work speed
     load, swing, peak_s, percentile : of services, whose load is > 0
     is_service : whether the metric is bounded by a load
+    is_exchanging : whether it has parts, or tasks, that send each other data
     """
 
     work_s: Floats
@@ -52,12 +56,16 @@ class JobFacts:
     peak_s: Floats
     percentile: Floats
     is_service: Bools
+    is_exchanging: Bools
 
     @classmethod
     def empty(cls, slots: int) -> "JobFacts":
         """Facts of no jobs."""
-        columns: dict[str, Any] = {field.name: np.zeros(slots) for field in fields(cls)}
-        return cls(**(columns | {"is_service": np.zeros(slots, dtype=np.bool_)}))
+        columns: dict[str, Any] = {
+            field.name: np.zeros(slots, dtype=np.bool_ if field.name.startswith("is_") else float)
+            for field in fields(cls)
+        }
+        return cls(**columns)
 
     def grown(self) -> "JobFacts":
         """Copy the facts into twice the slots."""
@@ -80,6 +88,7 @@ class JobFacts:
         self.swing[slot], self.peak_s[slot] = truth.traffic.swing, truth.traffic.peak_s
         self.percentile[slot] = order.percentile
         self.is_service[slot] = truth.kind == LATENCY_CRITICAL and order.load > 0.0
+        self.is_exchanging[slot] = len(order.parts) > 1 or order.tasks is not None
 
     def progress(self, jobs: JobTable, slots: Ints, now: float) -> Floats:
         """(L,) share done: of the work, else of the time; NaN for what never ends."""
@@ -160,9 +169,15 @@ def job_readings(
     )
     done = jobs.done[slots] + jobs.speed[slots] * (now - jobs.seen_s[slots])
     answered = facts.load[slots] * np.minimum(capacity / np.maximum(load, 1e-9), 1.0)
-    by_work = np.maximum(facts.work_s[slots] - done, 0.0) / jobs.speed[slots]
+    speed, endless = jobs.speed[slots], np.full(size, np.inf)
+    by_work = np.divide(
+        np.maximum(facts.work_s[slots] - done, 0.0), speed, out=endless, where=speed > 0.0
+    )
     utilisation = facts.utilisation(jobs, slots, now)
     cpu = facts.cpu_share[slots] * utilisation * rng.normal(1.0, METRIC_NOISE, size)
+    counted = utilisation * np.maximum(rng.normal(1.0, COUNTER_NOISE, (4, size)), 0.0)
+    pressure = jobs.caused[slots][:, _COUNTED].T / 100.0 * counted[:3]
+    traffic = np.where(facts.is_exchanging[slots], facts.network_bps[slots], 0.0)
     return JobReadings(
         keys=keys,
         progress=facts.progress(jobs, slots, now),
@@ -171,7 +186,17 @@ def job_readings(
         latency_s=latency * noise,
         left_s=np.minimum(by_work, np.maximum(facts.end_s[slots] - now, 0.0)),
         cpu_share=np.clip(cpu, 0.0, 1.0),
+        memory_rate=MEMORY_REQUESTS * pressure[0],
+        network_wait=np.minimum(pressure[1], 1.0),
+        disk_wait=np.minimum(pressure[2], 1.0),
+        traffic_bps=traffic * counted[3],
     )
+
+
+_COUNTED: Final = [
+    SOURCES.index(source)
+    for source in ("memory_bandwidth", "network_bandwidth", "storage_bandwidth")
+]
 
 
 def _progress_per_s(facts: JobFacts, jobs: JobTable, slots: Ints) -> Floats:

@@ -27,6 +27,7 @@ def job_table(slots: int) -> JobTable:
         tolerated=np.zeros((slots, N_SOURCES)),
         caused=np.zeros((slots, N_SOURCES)),
         factor=column(),
+        in_step=column(),
         speed=column(),
         done=column(),
         seen_s=column(),

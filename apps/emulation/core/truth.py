@@ -7,6 +7,7 @@ one second.
 N = 10 sources of interference, P platforms, K phases.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -151,6 +152,9 @@ class Truth:
     scale_up, scale_out : units on one server; number of servers
     tolerated, caused : (N,) scores 0-100 of the first phase (Paragon §2.2, P3)
     framework : of analytics; None = nothing can be set
+    rack_loss : share of its time a job loses when every two of its units are in different racks,
+        in [0, 1)
+    is_in_step : the parts wait for each other, so that all units go as fast as the slowest one
     """
 
     name: str
@@ -167,6 +171,8 @@ class Truth:
     demand: Demand
     traffic: Traffic
     framework: Framework | None = None
+    rack_loss: float = 0.0
+    is_in_step: bool = False
 
 
 def interference_factor(pressure: Floats, tolerated: Floats) -> Floats:
@@ -214,3 +220,20 @@ def wave_efficiency(tasks: int, units: int) -> float:
     if tasks < 1 or units < 1:
         raise ValueError(f"tasks and units must be at least 1, got {tasks} and {units}")
     return tasks / (units * -(-tasks // units))
+
+
+def split_share(units: Iterable[tuple[int, int]]) -> float:
+    """Share of the pairs of a job's units that lie in different racks, 0-1.
+
+    Parameters
+    ----------
+    units : (rack, units) of each part; a rack may come more than once
+    """
+    by_rack: dict[int, int] = {}
+    for rack, count in units:
+        by_rack[rack] = by_rack.get(rack, 0) + count
+    total = sum(by_rack.values())
+    if total < 2:
+        return 0.0
+    inside = sum(count * (count - 1) for count in by_rack.values())
+    return 1.0 - inside / (total * (total - 1))

@@ -48,6 +48,7 @@ def demo_world(servers: int, seed: int) -> World:
             platforms=catalogue([p.name for p in PLATFORMS], seed=seed),
             platform=platform,
             units=units,
+            rack=np.arange(servers) // SERVERS_PER_RACK,
             memory_bytes=facts[:, 1],
             network_bps=facts[:, 2],
             storage_bytes=facts[:, 3],

@@ -32,6 +32,7 @@ def read_site() -> Site:
             platforms=catalogue(shape.platform_name, seed=seed),
             platform=shape.server_platform.astype(np.int64),
             units=shape.server_units.astype(np.int64),
+            rack=shape.server_rack.astype(np.int64),
             memory_bytes=shape.server_capacity[:, 0],
             network_bps=shape.server_capacity[:, 1],
             storage_bytes=shape.server_capacity[:, 2],
