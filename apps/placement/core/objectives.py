@@ -74,23 +74,32 @@ def power(instance: Instance, assignment: Ints) -> float:
 
 def credits(instance: Instance, assignment: Ints) -> Floats:
     """(c,) intensity of the most intense container of each node less the next there, else 0."""
-    order = np.lexsort((-instance.intensity, assignment))
-    node, ordered = assignment[order], instance.intensity[order]
+    return credit(instance.intensity, assignment)
+
+
+def credit(intensity: Floats, place: Ints) -> Floats:
+    """(c,) what each container earns where it stands; O(c log c)."""
+    order = np.lexsort((-intensity, place))
+    node, ordered = place[order], intensity[order]
     is_first: Bools = np.ones(order.size, dtype=np.bool_)
     is_first[1:] = node[1:] != node[:-1]
     follower: Floats = np.append(np.where(is_first[1:], 0.0, ordered[1:]), 0.0)[: order.size]
-    credit: Floats = np.zeros(order.size)
-    credit[order] = np.where(is_first, ordered - follower, 0.0)
-    return credit
+    earned: Floats = np.zeros(order.size)
+    earned[order] = np.where(is_first, ordered - follower, 0.0)
+    return earned
 
 
 def protected_jobs(instance: Instance, assignment: Ints) -> Bools:
     """(j,) none of the job's tazes shares a node with another taz, of whichever job."""
-    tazes = np.bincount(assignment[instance.is_taz], minlength=len(instance.node_ids))
-    is_straggler = instance.is_taz & (tazes[assignment] > 1)
-    is_protected: Bools = np.ones(len(instance.job_ids), dtype=np.bool_)
-    is_protected[instance.job[is_straggler]] = False
-    return is_protected
+    return ~exposed(instance.is_taz, instance.job, assignment, len(instance.job_ids))
+
+
+def exposed(is_taz: Bools, job: Ints, place: Ints, jobs: int) -> Bools:
+    """(j,) a taz of the job shares its place with another taz, of whichever job. O(c)."""
+    tazes = np.bincount(place[is_taz], minlength=int(place.max(initial=0)) + 1)
+    is_exposed: Bools = np.zeros(jobs, dtype=np.bool_)
+    is_exposed[job[is_taz & (tazes[place] > 1)]] = True
+    return is_exposed
 
 
 def diversity(instance: Instance, assignment: Ints) -> float:
@@ -101,16 +110,18 @@ def diversity(instance: Instance, assignment: Ints) -> float:
 
 def split_jobs(instance: Instance, assignment: Ints) -> Bools:
     """(j,) the job counts as ``node`` or ``rack`` and is not wholly inside one."""
-    is_split: Bools = np.zeros(len(instance.job_ids), dtype=np.bool_)
-    for wish, place in (
-        (Communication.NODE, assignment),
-        (Communication.RACK, instance.rack[assignment]),
-    ):
+    return split(instance.counts_as, instance.job, assignment, instance.rack)
+
+
+def split(counts_as: Ints, job: Ints, place: Ints, rack: Ints) -> Bools:
+    """(j,) the containers of a job that counts as ``node`` or ``rack`` are in several. O(c)."""
+    is_split: Bools = np.zeros(counts_as.size, dtype=np.bool_)
+    for wish, inside in ((Communication.NODE, place), (Communication.RACK, rack[place])):
         least = np.full(is_split.size, np.iinfo(np.int64).max)
         most = np.full(is_split.size, -1)
-        np.minimum.at(least, instance.job, place)
-        np.maximum.at(most, instance.job, place)
-        is_split |= (instance.counts_as == wish) & (least != most)
+        np.minimum.at(least, job, inside)
+        np.maximum.at(most, job, inside)
+        is_split |= (counts_as == wish) & (least != most)
     return is_split
 
 
