@@ -5,6 +5,7 @@ from django.urls import path
 
 from apps.dashboard.views import (
     applications,
+    calibrate,
     classification,
     decisions,
     figures,
@@ -35,6 +36,7 @@ urlpatterns = [
     path("applications/", applications.applications, name="applications"),
     path("applications/<path:name>/", applications.application, name="application"),
     path("classification/", classification.classification, name="classification"),
+    path("calibrate/", calibrate.calibrate, name="calibrate"),
     path("decisions/", decisions.decisions, name="decisions"),
     path("decisions/<uuid:decision_id>/", decisions.decision, name="decision"),
     path("sampling/", decisions.sampling, name="sampling"),

@@ -19,8 +19,8 @@ FIGURES = [
 ]
 PASSWORD = "right-one-11"  # noqa: S105 - of people who exist in tests only
 PAGES = [
-    *("overview", "submit", "jobs", "map", "applications", "classification", "decisions"),
-    *("sampling", "system"),
+    *("overview", "submit", "jobs", "map", "applications", "calibrate", "classification"),
+    *("decisions", "sampling", "system"),
 ]
 
 

@@ -48,6 +48,7 @@ RAIL = (
         RailItem("applications", "Applications", "apps", pages=("application",)),
     ),
     (
+        RailItem("calibrate", "Calibrate", "calibrate"),
         RailItem("decisions", "Decisions", "decisions", pages=("decision",), phone=True),
         RailItem("sampling", "Sampling", "sampling"),
         RailItem("classification", "Classification", "matrix"),

@@ -51,7 +51,7 @@ function connect(url) {
   source.onopen = () => { mode = "live"; show(); };
   source.onerror = () => { mode = source.readyState === EventSource.CLOSED ? "polling" : "reconnecting"; show(); };
   source.onmessage = () => mark(1);
-  for (const name of EVENTS) source.addEventListener(name, () => mark(1));
+  for (const name of EVENTS) source.addEventListener(name, () => { mark(1); document.dispatchEvent(new CustomEvent("berth:event", { detail: { name } })); });
 }
 
 function mark(count) {

@@ -1,0 +1,46 @@
+/* The three screens as a picture that can be kept. */
+import { frames } from "./frame.js";
+import { byId, css } from "./words.js";
+
+/* The three screens as one PNG. */
+export async function picture() {
+  const [gap, head] = [24, 36];
+  const width = frames.reduce((sum, frame) => sum + frame.width + gap, gap);
+  const height = Math.max(...frames.map((frame) => frame.height)) + head + gap;
+  const made = document.createElement("canvas");
+  made.width = width * 2;
+  made.height = height * 2;
+  const pen = made.getContext("2d");
+  pen.scale(2, 2);
+  pen.fillStyle = css("bg");
+  pen.fillRect(0, 0, width, height);
+  pen.fillStyle = css("text");
+  pen.font = `600 14px ${css("font-sans")}`;
+  pen.fillText(byId("cal-title").textContent, gap, 24);
+  let left = gap;
+  for (const frame of frames) {
+    pen.drawImage(frame.cloud, left, head, frame.width, frame.height);
+    pen.drawImage(await rendered(frame), left, head, frame.width, frame.height);
+    left += frame.width + gap;
+  }
+  return new Promise((resolve) => { made.toBlob(resolve, "image/png"); });
+}
+
+const STYLED = ["fill", "fill-opacity", "stroke", "stroke-opacity", "stroke-width", "stroke-dasharray", "stroke-linejoin", "font-size", "font-family", "font-weight", "text-anchor", "opacity", "paint-order", "visibility"];
+
+/* An image keeps no style sheet: what the sheet says becomes attributes. */
+async function rendered(frame) {
+  const copy = frame.svg.cloneNode(true);
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.setAttribute("width", frame.width);
+  const [from, to] = [[...frame.svg.querySelectorAll("*")], [...copy.querySelectorAll("*")]];
+  from.forEach((node, k) => {
+    const style = getComputedStyle(node);
+    for (const name of STYLED) to[k].setAttribute(name, style.getPropertyValue(name));
+  });
+  const image = new Image();
+  image.src = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" }));
+  await image.decode();
+  URL.revokeObjectURL(image.src);
+  return image;
+}
