@@ -58,3 +58,18 @@ def expected_generation(request: HttpRequest) -> int | None:
             f'If-Match takes one strong tag such as "g17", not {given[:60]}.',
         )
     return int(match.group(1))
+
+
+def required_generation(request: HttpRequest) -> int | None:
+    """Return the generation of an If-Match that has to be there; None for ``*``.
+
+    Raises
+    ------
+    ProblemError : there is none, or it names no tag of ours.
+    """
+    if not request.META.get("HTTP_IF_MATCH"):
+        raise ProblemError(
+            ProblemCode.PRECONDITION_REQUIRED,
+            "This changes what the cluster does: say in If-Match which version was looked at.",
+        )
+    return expected_generation(request)

@@ -23,6 +23,7 @@ class ProblemCode(StrEnum):
     STATE_CONFLICT = "state_conflict"
     COUNT_DIFFERS = "count_differs"
     KEY_IN_FLIGHT = "key_in_flight"
+    PLAN_SUPERSEDED = "plan_superseded"
     STREAM_POSITION_GONE = "stream_position_gone"
     PRECONDITION_FAILED = "precondition_failed"
     BODY_TOO_LARGE = "body_too_large"
@@ -30,6 +31,7 @@ class ProblemCode(StrEnum):
     INVALID_INPUT = "invalid_input"
     KEY_REUSED = "key_reused"
     INFEASIBLE_TARGET = "infeasible_target"
+    PRECONDITION_REQUIRED = "precondition_required"
     TOO_MANY_REQUESTS = "too_many_requests"
     INTERNAL_ERROR = "internal_error"
     SERVICE_UNAVAILABLE = "service_unavailable"
@@ -116,6 +118,11 @@ CATALOGUE: Final[dict[ProblemCode, ProblemKind]] = {
         "Repeat the request after the time in Retry-After.",
         retryable=True,
     ),
+    ProblemCode.PLAN_SUPERSEDED: ProblemKind(
+        409,
+        "The plan no longer fits the cluster",
+        "Ask for a new plan; the detail says what has changed.",
+    ),
     ProblemCode.STREAM_POSITION_GONE: ProblemKind(
         410,
         "The stream no longer holds that position",
@@ -146,6 +153,11 @@ CATALOGUE: Final[dict[ProblemCode, ProblemKind]] = {
         422,
         "The target cannot be met on any platform",
         "Relax the target to what the detail calls feasible, or allow more platforms.",
+    ),
+    ProblemCode.PRECONDITION_REQUIRED: ProblemKind(
+        428,
+        "The change must name the version it was made from",
+        "Read the object and send its ETag in If-Match.",
     ),
     ProblemCode.TOO_MANY_REQUESTS: ProblemKind(
         429,
