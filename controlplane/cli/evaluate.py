@@ -9,6 +9,7 @@ from controlplane.cli.placement_files import (
     facts_of,
     read_assignment,
     read_instance,
+    read_objectives,
     weights,
 )
 
@@ -18,6 +19,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("instance", nargs="?", help="JSON of the problem; - is stdin")
     parser.add_argument("assignment", nargs="?", help="JSON of container: node; - is stdin")
     parser.add_argument("--weights", type=weights, help="of P, D, C (and moves), for F")
+    parser.add_argument("--objectives", help="JSON of more objectives: prices or carbon of a kWh")
     parser.add_argument("--json", action="store_true", help="the same as -o json")
     parser.add_argument("--schema", action="store_true", help="print the schema of an instance")
 
@@ -37,7 +39,8 @@ def evaluate(args: Namespace) -> int:
     # numpy takes a while to import, which no other verb should pay
     from apps.placement.core import objectives  # noqa: PLC0415
 
-    found = objectives.evaluate(instance, placed, args.weights)
+    known = read_objectives(args.objectives, args.weights or {}, instance)
+    found = objectives.evaluate(instance, placed, args.weights, objectives=known)
     told = answer(instance, found)
     if args.weights is None:
         del told["F"]

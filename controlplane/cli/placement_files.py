@@ -12,28 +12,64 @@ from controlplane.cli.errors import CliError, Exit
 if TYPE_CHECKING:
     from apps.inventory.core.snapshot import Ints
     from apps.placement.core.instance import Instance
-    from apps.placement.core.objectives import Evaluation
+    from apps.placement.core.objectives import Evaluation, Objective
 
 OBJECTIVES: Final = "PDCM"
+OBJECTIVES_HINT: Final = 'such as {"money": {"unit": "EUR", "hours": [24], "curve": {"": [0.3]}}}'
 HINT: Final = (
     "the schema is docs/placement-instance.schema.json; berth evaluate --schema prints it"
 )
 
 
 def weights(text: str) -> dict[str, float]:
-    """Read ``0.22,1,0.36``: weights of P, D, C and, where containers run already, moves."""
+    """Read ``0.22,1,0.36``: weights of P, D, C and, where containers run already, moves.
+
+    ``P=0.22,D=1,money=0.5`` names them, for objectives of a file (``--objectives``).
+    """
+    pairs = [part.partition("=")[::2] for part in text.split(",")]
+    is_named = "=" in text
     try:
-        numbers = [float(part) for part in text.split(",")]
+        numbers = [float(value if is_named else name) for name, value in pairs]
     except ValueError:
         numbers = []
-    if not 3 <= len(numbers) <= 4:
+    if not numbers or not (is_named or 3 <= len(numbers) <= 4):
         raise ArgumentTypeError(
-            f"{text!r}: give three numbers, of P, D and C, such as 0.22,1,0.36"
+            f"{text!r}: give three numbers, of P, D and C, such as 0.22,1,0.36, "
+            "or name them: P=0.22,D=1,C=0.36"
         )
     for number in numbers:
         if not 0.0 <= number < float("inf"):
             raise ArgumentTypeError(f"{text!r}: {number:g} is no weight; give one of at least 0")
-    return dict(zip(OBJECTIVES, numbers, strict=False))
+    names = [name.strip() for name, _ in pairs] if is_named else OBJECTIVES
+    found = dict(zip(names, numbers, strict=False))
+    if len(found) < len(numbers):
+        raise ArgumentTypeError(f"{text!r}: an objective is named twice; give it one weight")
+    return found
+
+
+def read_objectives(
+    path: str | None, asked: Mapping[str, float], instance: "Instance"
+) -> "Mapping[str, Objective]":
+    """Read the objectives there are: those built in, and those of a file.
+
+    Raises
+    ------
+    CliError : the file cannot be read, or is none, leaves a rack of the instance without a curve,
+        or a weight is of an objective there is not.
+    """
+    from apps.placement.core.curves import parse_curves, registry_with  # noqa: PLC0415 - numpy
+    from apps.placement.core.instance_file import read_json  # noqa: PLC0415
+
+    try:
+        curves = parse_curves(read_json(_text(path)), instance.rack_ids) if path else {}
+        known = registry_with(curves)
+    except InvalidInputError as error:
+        raise _refused(path or "", "no list of objectives", error, OBJECTIVES_HINT) from error
+    unknown = [name for name in asked if name not in known]
+    if unknown:
+        there = ", ".join(known)
+        raise CliError(f"there is no objective {unknown[0]!r}: there are {there}", code=Exit.USAGE)
+    return known
 
 
 def read_instance(path: str) -> "Instance":
@@ -77,7 +113,8 @@ def facts_of(instance: "Instance", found: "Evaluation") -> dict[str, str]:
     labels = {"P": "power", "D": "diversity", "C": "communication", "M": "moves"}
     units = {"P": " W", "D": "", "C": " containers", "M": " containers"}
     return {
-        labels[name]: f"{value:.6g}{units[name]} ({found.normalised[name]:.4f} normalised)"
+        labels.get(name, name): f"{value:.6g}{units.get(name, '')} "
+        f"({found.normalised[name]:.4f} normalised)"
         for name, value in shown(instance, found.raw).items()
     }
 

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.output import facts, render, say
-from controlplane.cli.placement_files import answer, facts_of, read_instance, weights
+from controlplane.cli.placement_files import (
+    answer,
+    facts_of,
+    read_instance,
+    read_objectives,
+    weights,
+)
 from controlplane.cli.searching import ProgressLine, interrupts, time_limit
 
 if TYPE_CHECKING:
@@ -22,8 +28,10 @@ def add_options(parser: ArgumentParser) -> None:
         type=weights,
         required=True,
         metavar="P,D,C",
-        help="such as 0.22,1,0.36; a fourth number charges moves from the current placement",
+        help="such as 0.22,1,0.36; a fourth number charges moves from the current placement; "
+        "P=0.22,D=1,money=0.5 names them",
     )
+    parser.add_argument("--objectives", help="JSON of more objectives: prices or carbon of a kWh")
     parser.add_argument("--solver", help="counts (the default), branch_and_bound or random")
     parser.add_argument(
         "--limit", type=time_limit, default=60.0, help="at most so long, such as 10s or 2min (60s)"
@@ -49,8 +57,9 @@ def _found(instance: "Instance", args: Namespace) -> "Solution":
     from apps.placement.core.search import Search  # noqa: PLC0415
 
     name = args.solver or solver.DEFAULT
+    objectives = read_objectives(args.objectives, args.weights, instance)
     try:
-        solver.prepare(instance, args.weights, name)
+        solver.prepare(instance, args.weights, name, objectives=objectives)
     except solver.UnknownSolverError as error:
         raise CliError(str(error), code=Exit.USAGE) from error
     line = ProgressLine()
@@ -60,6 +69,7 @@ def _found(instance: "Instance", args: Namespace) -> "Solution":
             args.weights,
             clock=time.perf_counter,
             limit_s=args.limit,
+            objectives=objectives,
             should_stop=lambda: bool(caught),
             watch=lambda progress: line.show(progress.seconds, _line(progress)),
             seed=args.seed,

@@ -157,6 +157,8 @@ def test_every_solver_can_be_named(
         (["--weights", "1,a,1"], "give three numbers, of P, D and C"),
         (["--weights", "1,-1,1"], "-1 is no weight; give one of at least 0"),
         (["--weights", "1,nan,1"], "nan is no weight"),
+        (["--weights", "P=1,P=2"], "an objective is named twice"),
+        (["--weights", "P=1,D"], "give three numbers, of P, D and C"),
         (["--weights", "1,1,1", "--limit", "0"], "'0': give a time above 0"),
         (["--weights", "1,1,1", "--limit", "soon"], "'soon': give a time above 0"),
         ([], "the following arguments are required: --weights"),
@@ -258,3 +260,54 @@ def test_a_plain_problem_is_solved_without_the_compiler_or_the_library() -> None
         [sys.executable, "-c", code], capture_output=True, cwd=ROOT, check=True, text=True
     )
     assert done.stdout.strip() == "True False False"
+
+
+MONEY = {"money": {"unit": "EUR", "hours": [8, 16], "curve": {"": [0.1, 0.3], "far": [0.0, 0.0]}}}
+
+
+def test_an_objective_of_a_file_is_weighed_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    far = [*NODES, *({**node, "id": f"f{i}", "rack": "far"} for i, node in enumerate(NODES))]
+    path = written(tmp_path, {**INSTANCE, "nodes": far})
+    more = ("--objectives", written(tmp_path, MONEY, "objectives.json"))
+    free = answered(capsys, "solve", path, "--weights", "money=1", *more)
+    assert set(free["assignment"].values()) <= {"f0", "f1", "f2"}
+    assert free["raw"]["money"] == 0.0
+    near = written(tmp_path, APART, "near.json")
+    judged = answered(capsys, "evaluate", path, near, "--weights", "P=1,money=2", *more)
+    # 500 W for 8 h at 0.1 and 16 h at 0.3 a kilowatt-hour; at most three nodes of 200 W
+    assert judged["raw"]["money"] == pytest.approx(0.5 * (0.8 + 4.8))
+    expected = judged["normalised"]["P"] + 2 * judged["normalised"]["money"]
+    assert judged["F"] == pytest.approx(expected)
+    assert judged["normalised"]["money"] == pytest.approx(500 / 600)
+
+
+@pytest.mark.parametrize(
+    ("objectives", "told"),
+    [
+        ([], "is not an object of name: curve"),
+        ({"P": MONEY["money"]}, "/P: 'P': give lower-case letters"),
+        ({"money": 3}, "/money: 3 is not an object with label, unit, hours, curve"),
+        ({"money": {**MONEY["money"], "price": 1}}, "/money/price: known are label"),
+        ({"money": {**MONEY["money"], "hours": [8]}}, "has 2 steps, hours has 1"),
+        ({"money": {**MONEY["money"], "hours": [8, -1]}}, "/money/hours/1: -1 is not a number"),
+        ({"money": {**MONEY["money"], "curve": {}}}, "/money/curve: {} is not an object of rack"),
+        ({"money": {**MONEY["money"], "curve": {"far": [1, 1]}}}, "has none for rack 'r'"),
+        ({"money": {**MONEY["money"], "label": 7}}, "/money/label: 7 is not printable text"),
+    ],
+)
+def test_a_bad_objective_is_told_with_its_field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], objectives: Any, told: str
+) -> None:
+    path = written(tmp_path, INSTANCE)
+    more = ("--objectives", written(tmp_path, objectives, "objectives.json"))
+    assert told in refused(capsys, "solve", path, "--weights", "1,1,1", *more)
+
+
+def test_a_weight_of_an_objective_there_is_not_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, INSTANCE)
+    told = refused(capsys, "solve", path, "--weights", "P=1,gold=2")
+    assert "there is no objective 'gold': there are P, D, C, M" in told

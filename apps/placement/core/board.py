@@ -74,14 +74,14 @@ class Board:
 
     def _read(self, cluster: Cluster, weights: dict[str, float]) -> None:
         """Keep as lists what is read one by one."""
-        watts, intensity, sensitive = cluster.scales()
-        alpha, beta, gamma = (weights.get(name, 0.0) for name in ("P", "D", "C"))
-        self._worth = beta / intensity
-        idle = cluster.idle_watts * (alpha / watts)
-        self._idle: list[float] = idle.tolist()
+        _, intensity, sensitive = cluster.scales()
+        self._worth = weights.get("D", 0.0) / intensity
+        cost = cluster.watt_costs(weights)
+        self._idle: list[float] = (cluster.idle_watts * cost).tolist()
         span = (cluster.peak_watts - cluster.idle_watts) / cluster.units
-        self._span: list[float] = (span * (alpha / watts)).tolist()
-        self._cost: list[float] = (cluster.containers() * (gamma / sensitive)).tolist()
+        self._span: list[float] = (span * cost).tolist()
+        each = weights.get("C", 0.0) / sensitive
+        self._cost: list[float] = (cluster.containers() * each).tolist()
         self._counts_as: list[int] = cluster.counts_as().tolist()
         self._job: list[int] = cluster.job.tolist()
         self._rack: list[int] = cluster.rack.tolist()

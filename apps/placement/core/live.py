@@ -12,7 +12,8 @@ Tarcil Eq. 3. Profiles know one point of that curve, the pressure at which 95 % 
 §2.2); we draw a straight line through it, source by source.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -57,6 +58,7 @@ class Cluster:
     attainment : (j,) performance over target, NaN where it has none or none was measured
     speed : (j, P) of a unit of each platform, relative
     caused, tolerated : (j, N) scores, 0-100; tolerated at the pessimistic end
+    rates : (n,) what a watt costs, by objective that charges watts (money, carbon)
     """
 
     at_s: float
@@ -89,6 +91,7 @@ class Cluster:
     speed: Floats
     caused: Floats
     tolerated: Floats
+    rates: Mapping[str, Floats] = field(default_factory=dict)
 
     def containers(self) -> Ints:
         """(j,) containers of each job."""
@@ -106,6 +109,15 @@ class Cluster:
             Communication.CLUSTER
         )
         return wish
+
+    def watt_costs(self, weights: Mapping[str, float]) -> Floats:
+        """(n,) what a watt adds to F on each server: for power, and whatever else charges it."""
+        cost: Floats = np.full(self.units.size, weights.get("P", 0.0) / self.scales()[0])
+        for name, rate in self.rates.items():
+            most = float(rate @ self.peak_watts)
+            if weights.get(name, 0.0) > 0.0 and most > 0.0:
+                cost = cost + weights[name] * rate / most
+        return cost
 
     def scales(self) -> tuple[float, float, float]:
         """Return what divides P, D and C; infinite where there is nothing to divide."""
@@ -146,24 +158,29 @@ def measure(cluster: Cluster, home: Ints) -> Measures:
     ----------
     home : (c,) server of each container
     """
-    used = np.bincount(home, weights=cluster.size, minlength=cluster.units.size)
-    span = cluster.peak_watts - cluster.idle_watts
-    on = used > 0
-    watts = np.where(on, cluster.idle_watts + span * used / cluster.units, 0.0).sum()
+    watts = server_watts(cluster, home)
     kept = ~exposed_jobs(cluster, home)[cluster.job]
     return Measures(
-        watts=float(watts),
+        watts=float(watts.sum()),
         diversity=float(credit(cluster.intensity, home)[kept].sum()),
         crossing=float(cluster.containers()[split_jobs(cluster, home)].sum()),
-        servers_on=int(on.sum()),
+        servers_on=int(np.unique(home).size),
     )
 
 
-def value(cluster: Cluster, home: Ints, weights: dict[str, float]) -> float:
+def server_watts(cluster: Cluster, home: Ints) -> Floats:
+    """(n,) watts of each server by the units it lends; 0 where it holds nothing."""
+    used = np.bincount(home, weights=cluster.size, minlength=cluster.units.size)
+    span = cluster.peak_watts - cluster.idle_watts
+    watts: Floats = np.where(used > 0, cluster.idle_watts + span * used / cluster.units, 0.0)
+    return watts
+
+
+def value(cluster: Cluster, home: Ints, weights: Mapping[str, float]) -> float:
     """F of a placement: what is minimised."""
-    normalised = measure(cluster, home).normalised(cluster)
-    signs = {"P": 1.0, "D": -1.0, "C": 1.0}
-    return sum(weights.get(name, 0.0) * signs[name] * normalised[name] for name in OBJECTIVES)
+    found = measure(cluster, home).normalised(cluster)
+    charged = float(cluster.watt_costs(weights) @ server_watts(cluster, home))
+    return charged - weights.get("D", 0.0) * found["D"] + weights.get("C", 0.0) * found["C"]
 
 
 def exposed_jobs(cluster: Cluster, home: Ints) -> Bools:
@@ -258,7 +275,7 @@ def to_instance(cluster: Cluster) -> Instance:
     )
 
 
-def as_json(cluster: Cluster, home: Ints, weights: dict[str, float]) -> dict[str, Any]:
+def as_json(cluster: Cluster, home: Ints, weights: Mapping[str, float]) -> dict[str, Any]:
     """JSON of what a placement is worth, and how many targets it is predicted to meet."""
     found = measure(cluster, home)
     measured = ~np.isnan(cluster.attainment)
@@ -269,6 +286,9 @@ def as_json(cluster: Cluster, home: Ints, weights: dict[str, float]) -> dict[str
         "crossing": found.crossing,
         "servers_on": found.servers_on,
         "normalised": found.normalised(cluster),
+        "charged": {
+            name: float(rate @ server_watts(cluster, home)) for name, rate in cluster.rates.items()
+        },
         "F": value(cluster, home, weights),
         "targets_met": int(met.sum()),
         "targets_measured": int(measured.sum()),

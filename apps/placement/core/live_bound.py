@@ -19,15 +19,14 @@ def bound(cluster: Cluster, weights: Mapping[str, float]) -> float:
     credited = np.concatenate([[0.0], np.cumsum(intensity)])
     servers, units = cluster.units.size, float(cluster.size.sum())
     least_on = _fewest_servers(cluster.units, units)
+    cost = cluster.watt_costs(weights)
     span = (cluster.peak_watts - cluster.idle_watts) / cluster.units
-    idle = np.concatenate([[0.0], np.cumsum(np.sort(cluster.idle_watts))])
+    idle = np.concatenate([[0.0], np.cumsum(np.sort(cost * cluster.idle_watts))])
     on = np.arange(least_on, servers + 1)
-    watts = np.maximum(idle[on] + _filled(span, cluster.units, units), 0.0)
-    whole = _filled(cluster.peak_watts / cluster.units, cluster.units, units)
-    scale = cluster.scales()
-    alpha, beta = weights.get("P", 0.0), weights.get("D", 0.0)
+    charged = idle[on] + _filled(cost * span, cluster.units, units)
+    whole = _filled(cost * cluster.peak_watts / cluster.units, cluster.units, units)
     most = credited[np.minimum(on, intensity.size)]
-    values = alpha * np.maximum(watts, whole) / scale[0] - beta * most / scale[1]
+    values = np.maximum(charged, whole) - weights.get("D", 0.0) * most / cluster.scales()[1]
     return float(values.min()) if values.size else 0.0
 
 

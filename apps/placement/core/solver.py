@@ -14,6 +14,7 @@ from apps.placement.core import knapsack, packing, rack_roles
 from apps.placement.core.costs import costs
 from apps.placement.core.examples import Draw, draw
 from apps.placement.core.instance import NOWHERE, Instance
+from apps.placement.core.objectives import BUILT_IN, Objective
 from apps.placement.core.roles import RoleProgram
 from apps.placement.core.search import Search, Solution
 
@@ -64,7 +65,13 @@ def solve(search: Search, name: str = DEFAULT) -> Solution:
     return search.solution(name)
 
 
-def prepare(instance: Instance, weights: Mapping[str, float], name: str = DEFAULT) -> None:
+def prepare(
+    instance: Instance,
+    weights: Mapping[str, float],
+    name: str = DEFAULT,
+    *,
+    objectives: Mapping[str, Objective] = BUILT_IN,
+) -> None:
     """Load, and the first time compile, what a solve will need: before its clock runs.
 
     Nothing where the knapsack applies, which needs neither compiler nor library.
@@ -74,8 +81,10 @@ def prepare(instance: Instance, weights: Mapping[str, float], name: str = DEFAUL
     UnknownSolverError : names those there are.
     """
     find(name)
-    if name == DEFAULT and knapsack.profile(instance, costs(instance, weights)) is not None:
-        return
+    if name == DEFAULT:
+        charged = costs(instance, weights, objectives)
+        if knapsack.profile(instance, charged) is not None:
+            return
     from apps.placement.core import annealing, branch_and_bound, kernels  # noqa: PLC0415 - numba
 
     small = draw(Draw(4, has_real_intensities=True), 0)
