@@ -75,6 +75,12 @@ class Front(models.Model):
     nodes = models.PositiveIntegerField(default=0)
     budget_s = models.FloatField(help_text="wall seconds")
     seed = models.BigIntegerField()
+    scales = models.JSONField(
+        default=dict, help_text="what divides raw P, D and C; null where nothing does"
+    )
+    mix = models.JSONField(
+        default=dict, help_text="nodes and containers of each kind: see core.mix"
+    )
     anchors = models.JSONField(
         default=list, help_text="named placements beside the front: name, raw, normalised"
     )
@@ -106,7 +112,7 @@ class FrontVersion(models.Model):
     raw = models.BinaryField(help_text="(shown, 3) float64 P, D, C")
     normalised = models.BinaryField(help_text="(shown, 3) float64 P, D, C")
     assignments = models.BinaryField(help_text="zlib of (shown, containers) int32 nodes")
-    facts = models.BinaryField(help_text="zlib of JSON, one object a point: see services.fronts")
+    facts = models.BinaryField(help_text="zlib of JSON, columns by name: see selectors.fronts")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -52,5 +52,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "MatrixName": "apps.classification.api.matrix_serializers.MATRICES",
         "CellSource": "apps.classification.api.matrix_serializers.SOURCES",
         "Origin": "apps.classification.api.serializers.ORIGIN_CHOICES",
+        "OperationStatus": "apps.operations.api.serializers.STATUSES",
+        "FrontSource": "apps.placement.api.front_serializers.SOURCES",
     },
 }

@@ -21,10 +21,16 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "execution.classify": {"task": "execution.classify", "schedule": 2.0, "options": _FRESH},
     "execution.feedback": {"task": "execution.feedback", "schedule": 15.0, "options": _FRESH},
     "execution.sweep": {"task": "execution.sweep", "schedule": 5.0, "options": _FRESH},
+    "placement.fronts": {
+        "task": "placement.fronts",
+        "schedule": 5.0,
+        "options": {"expires": 5.0, "queue": "placement"},
+    },
     "operations.sweep": {"task": "operations.sweep", "schedule": 10.0, "options": _FRESH},
     "operations.prune": {"task": "operations.prune", "schedule": 3600.0},
     "execution.prune": {"task": "execution.prune", "schedule": 3600.0},
 }
 CELERY_TASK_ROUTES: dict[str, dict[str, str]] = {
     "scheduling.agent": {"queue": "agents"},
+    "placement.fronts": {"queue": "placement"},
 }

@@ -18,6 +18,7 @@ from tests import factories
 from tests.api.cluster import build_cluster, place
 from tests.api.conftest import Speak
 from tests.api.samples import JOB, short, submitted
+from tests.placement.made import found as a_front
 
 
 @cache
@@ -104,8 +105,10 @@ def world(db: None, operator: User, as_user: Speak) -> dict[str, Any]:
     factories.profile(about, platforms=("A", "B"))
     run = factories.profiling_run(about, state="done")
     batch = api.post("/api/v1/batches/", {"items": [short(), short(tasks=0)]}).json()
+    a_front(operator)
     return {
         "api": api,
+        "index": 0,
         "job_id": job,
         "decision_id": str(decision.pk),
         "batch_id": batch["id"],
@@ -120,7 +123,7 @@ def world(db: None, operator: User, as_user: Speak) -> dict[str, Any]:
 
 def address(path: str, world: dict[str, Any]) -> str:
     """Put ids, and the key of what the address is about, into an address."""
-    by_key = {"applications": "hadoop-17", "servers": "srv-1"}
+    by_key = {"applications": "hadoop-17", "servers": "srv-1", "fronts": "f-0001"}
     return path.format(**{**world, "key": by_key.get(path.split("/")[3], "")})
 
 

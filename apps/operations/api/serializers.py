@@ -1,12 +1,14 @@
 """Events and operations as the API shows them."""
 
-from typing import Any
+from typing import Any, Final
 
 from rest_framework import serializers
 
 from apps.common.representations import time
 from apps.operations.core.states import OperationStatus
 from apps.operations.models import Event, Operation
+
+STATUSES: Final = [(status.value, status.value) for status in OperationStatus]
 
 
 class EventSerializer(serializers.Serializer[Any]):
@@ -34,10 +36,11 @@ class OperationSerializer(serializers.Serializer[Any]):
 
     id = serializers.UUIDField()
     kind = serializers.CharField()
-    status = serializers.ChoiceField(choices=[(s.value, s.value) for s in OperationStatus])
+    status = serializers.ChoiceField(choices=STATUSES)
     progress = serializers.IntegerField()
     total = serializers.IntegerField(allow_null=True)
     message = serializers.CharField(allow_blank=True)
+    arguments = serializers.DictField(help_text="What it is about.")
     result = serializers.DictField(allow_null=True)
     problem = serializers.DictField(allow_null=True)
     cancel_requested = serializers.BooleanField()
@@ -78,6 +81,7 @@ def represent_operation(operation: Operation) -> dict[str, Any]:
         "progress": operation.progress,
         "total": operation.total,
         "message": operation.message,
+        "arguments": operation.arguments,
         "result": operation.result,
         "problem": operation.problem,
         "cancel_requested": operation.cancel_requested,

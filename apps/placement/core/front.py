@@ -93,6 +93,20 @@ def thin(points: Floats, most: int) -> Ints:
     return np.sort(kernels.spread_out(np.ascontiguousarray(points), most))
 
 
+def standing(points: Floats) -> Ints:
+    """(k,) place of each of (k, 3) losses among those that stand for all, 0 first.
+
+    Those below m are what `thin` keeps of m: so it can be told once, for any m.
+    """
+    from apps.placement.core import front_kernels as kernels  # noqa: PLC0415 - numba
+
+    place: Ints = np.empty(len(points), dtype=np.int64)
+    if len(points):
+        order = kernels.spread_out(np.ascontiguousarray(points), len(points))
+        place[order] = np.arange(len(points))
+    return place
+
+
 class Archive:
     """Placements that no other found is better than in everything; at most ``limit``.
 

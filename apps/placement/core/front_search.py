@@ -6,7 +6,7 @@ thumb make and what the solver answers at several weights are where NSGA-II begi
 ClavisMO §3.1, C3; limits.md §3.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -14,7 +14,15 @@ import numpy as np
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.placement.core import nsga2, solver
 from apps.placement.core.examples import Draw, draw
-from apps.placement.core.front import MOST_HELD, MOST_SHOWN, Front, losses, scales, thin
+from apps.placement.core.front import (
+    MOST_HELD,
+    MOST_SHOWN,
+    Archive,
+    Front,
+    losses,
+    scales,
+    thin,
+)
 from apps.placement.core.front_counts import CountsFront, counts_front, placed
 from apps.placement.core.instance import Instance
 from apps.placement.core.nsga2 import Progress
@@ -24,6 +32,9 @@ from apps.placement.core.starts import by_rule, weights_to_try
 _PACKING_SHARE: Final = 0.4  # of the budget
 _SOLVER_SHARE: Final = 0.25
 _WEIGHTS: Final = 10  # vectors at which the solver is asked
+_LOOK_S: Final = 0.1  # between two words to the watcher, before there are generations
+
+Keep = Callable[[Progress, Callable[[], Front]], None]
 
 
 def find_front(  # noqa: PLR0913 - all but three have defaults
@@ -33,8 +44,10 @@ def find_front(  # noqa: PLR0913 - all but three have defaults
     budget_s: float,
     seed: int = 0,
     most: int = MOST_SHOWN,
+    more: Sequence[Ints] = (),
     should_stop: Callable[[], bool] = lambda: False,
     watch: Callable[[Progress], None] = lambda _: None,
+    keep: Keep = lambda _, __: None,
 ) -> Front:
     """Search for the front until the budget is used up, told to stop, or it is proven.
 
@@ -42,7 +55,10 @@ def find_front(  # noqa: PLR0913 - all but three have defaults
     ----------
     clock : gives seconds
     most : points of the answer
+    more : (c,) placements to begin with, such as a search that was cut short had found
     watch : is told a few times a second
+    keep : is handed, as often, what makes a version of what was found so far: it costs some
+        thousandths of a second, and nothing where it is not called
 
     Raises
     ------
@@ -52,17 +68,19 @@ def find_front(  # noqa: PLR0913 - all but three have defaults
         raise ValueError(f"budget_s must be above 0, not {budget_s}")
     if most < 1:
         raise ValueError(f"most must be at least 1, not {most}")
-    run = _Run(instance, clock, budget_s, should_stop)
+    run = _Run(
+        instance, clock, budget_s, should_stop=should_stop, watch=watch, keep=keep, most=most
+    )
     counts = counts_front(instance)
-    starts = by_rule(instance)
+    run.take([*by_rule(instance), *more])
     if counts is not None:
-        starts += run.packed(counts)
-    is_exact = counts is not None and run.reached(counts, starts)
+        run.pack(counts)
+    is_exact = counts is not None and run.archive.holds(_targets(instance, counts))
     if not is_exact:
-        starts += run.solved(seed)
-    search = nsga2.Search(instance, starts, clock=clock, seed=seed, began=run.began)
+        run.solve(seed)
+    search = nsga2.Search(instance, run.starts, clock=clock, seed=seed, began=run.began)
     if not is_exact:
-        search.run(budget_s, should_stop=should_stop, watch=watch)
+        search.run(budget_s, should_stop=should_stop, watch=run.watching(search))
         is_exact = counts is not None and search.archive.holds(_targets(instance, counts))
     watch(search.progress())
     return search.front(most, is_exact=is_exact)
@@ -73,7 +91,7 @@ def prepare(instance: Instance) -> None:
     small = draw(Draw(4), 0)
     counts = counts_front(small)
     if counts is not None:
-        _Run(small, lambda: 0.0, 1.0, lambda: False).packed(counts)
+        _Run(small, lambda: 0.0, 1.0).pack(counts)
     search = nsga2.Search(small, by_rule(small), clock=lambda: 0.0, size=2)
     search.advance(1)
     search.front(1)
@@ -82,54 +100,82 @@ def prepare(instance: Instance) -> None:
 
 
 class _Run:
-    """What is under way, and when it has to end."""
+    """What is under way before there are generations, and when it has to end."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but three have defaults
         self,
         instance: Instance,
         clock: Callable[[], float],
         budget_s: float,
-        should_stop: Callable[[], bool],
+        *,
+        should_stop: Callable[[], bool] = lambda: False,
+        watch: Callable[[Progress], None] = lambda _: None,
+        keep: Keep = lambda _, __: None,
+        most: int = MOST_SHOWN,
     ) -> None:
-        self.began = clock()
+        self.began = self._told = clock()
+        self.starts: list[Ints] = []
+        self.archive = Archive(instance.job.size)
         self._instance, self._clock, self._budget_s = instance, clock, budget_s
-        self._should_stop = should_stop
+        self._should_stop, self._watch, self._keep, self._most = should_stop, watch, keep, most
 
-    def packed(self, counts: CountsFront) -> list[Ints]:
+    def take(self, placements: Sequence[Ints]) -> None:
+        """Begin with these, too."""
+        if not len(placements):
+            return
+        self.starts.extend(placements)
+        whole = np.array(placements).reshape(len(placements), self._instance.job.size)
+        raw = nsga2.raw_values(self._instance, whole)
+        self.archive.offer(losses(raw / scales(self._instance)), whole)
+        self._tell()
+
+    def pack(self, counts: CountsFront) -> None:
         """Pack a placement for each point of the front, those that stand for most first."""
-        targets = _targets(self._instance, counts)
-        made = []
-        for point in _in_order(targets):
+        for point in _in_order(_targets(self._instance, counts)):
             if self._is_over(_PACKING_SHARE):
-                break
-            made.append(placed(self._instance, counts, point))
-        return made
+                return
+            self.take([placed(self._instance, counts, point)])
 
-    def reached(self, counts: CountsFront, starts: list[Ints]) -> bool:
-        """Whether every point of the front is a placement."""
-        targets = _targets(self._instance, counts)
-        found = losses(_raw(self._instance, starts) / scales(self._instance))
-        return {*map(tuple, targets.tolist())} <= {*map(tuple, found.tolist())}
-
-    def solved(self, seed: int) -> list[Ints]:
+    def solve(self, seed: int) -> None:
         """Ask the solver at several weights."""
-        made: list[Ints] = []
-        limit_s = self._budget_s * _SOLVER_SHARE / _WEIGHTS
         if not self._instance.job.size:
-            return made
+            return
+        limit_s = self._budget_s * _SOLVER_SHARE / _WEIGHTS
         for weights in weights_to_try(_WEIGHTS).tolist():
             if self._is_over(_PACKING_SHARE + _SOLVER_SHARE):
-                break
+                return
             search = Search(
                 self._instance,
                 dict(zip("PDC", weights, strict=True)),
                 clock=self._clock,
                 limit_s=limit_s,
                 should_stop=self._should_stop,
+                watch=lambda _: self._tell(),
                 seed=seed,
             )
-            made.append(solver.solve(search).assignment)
-        return made
+            self.take([solver.solve(search).assignment])
+
+    def watching(self, search: nsga2.Search) -> Callable[[Progress], None]:
+        """Return what a search tells its progress, so that versions of it can be kept."""
+
+        def told(progress: Progress) -> None:
+            self._watch(progress)
+            self._keep(progress, lambda: search.front(self._most))
+
+        return told
+
+    def _tell(self) -> None:
+        """Say how far it is, if that was not just said."""
+        seconds = self._clock() - self.began
+        if self.began + seconds - self._told < _LOOK_S:
+            return
+        self._told = self.began + seconds
+        progress = Progress(seconds, 0, self.archive.hypervolume(), self.archive.size)
+        self._watch(progress)
+        self._keep(
+            progress,
+            lambda: self.archive.front(self._instance, most=self._most, seconds=seconds),
+        )
 
     def _is_over(self, share: float) -> bool:
         return self._clock() - self.began > share * self._budget_s or self._should_stop()
@@ -146,7 +192,3 @@ def _in_order(targets: Floats) -> list[int]:
     few = thin(targets, MOST_HELD)
     order = spread_out(np.ascontiguousarray(targets[few]), few.size)
     return few[order].tolist()
-
-
-def _raw(instance: Instance, starts: list[Ints]) -> Floats:
-    return nsga2.raw_values(instance, np.array(starts).reshape(len(starts), instance.job.size))

@@ -69,6 +69,43 @@ def parse(data: Any) -> Instance:
     return _instance(nodes, containers, current)
 
 
+def written(instance: Instance) -> dict[str, Any]:
+    """JSON of an instance: what `parse` reads back."""
+    nodes = zip(
+        instance.node_ids,
+        instance.rack.tolist(),
+        instance.slots.tolist(),
+        instance.idle_watts.tolist(),
+        instance.peak_watts.tolist(),
+        strict=True,
+    )
+    containers = zip(
+        instance.container_ids,
+        instance.job.tolist(),
+        instance.intensity.tolist(),
+        instance.is_taz.tolist(),
+        instance.current.tolist(),
+        strict=True,
+    )
+    wish = [Communication(each).name.lower() for each in instance.wish.tolist()]
+    made: list[dict[str, Any]] = []
+    current: dict[str, str] = {}
+    for name, job, intensity, is_taz, node in containers:
+        word = "taz" if is_taz else "turtle"
+        values = (name, instance.job_ids[job], intensity, word, wish[job])
+        made.append(dict(zip(schema.CONTAINER, values, strict=True)))
+        if node != NOWHERE:
+            current[name] = instance.node_ids[node]
+    return {
+        "nodes": [
+            dict(zip(schema.NODE, (name, instance.rack_ids[rack], *rest), strict=True))
+            for name, rack, *rest in nodes
+        ],
+        "containers": made,
+        "current": current,
+    }
+
+
 def parse_assignment(instance: Instance, data: Any) -> Ints:
     """(c,) node of each container, from ``{container: node}`` or an answer that holds one.
 

@@ -332,6 +332,38 @@ def test_a_search_that_is_told_to_stop_at_once_gives_what_rules_make() -> None:
     assert len(front.raw) >= 1
 
 
+@pytest.mark.parametrize("wanted", [MIXED, PLAIN])
+def test_versions_can_be_kept_while_it_goes_on(wanted: Draw) -> None:
+    kept: list[tuple[Progress, Front]] = []
+
+    def keep(progress: Progress, make: Callable[[], Front]) -> None:
+        kept.append((progress, make()))
+
+    instance = draw(wanted, 1)
+    last = find_front(instance, clock=ticking(0.01), budget_s=3.0, keep=keep)
+    volumes = [front.hypervolume for _, front in kept] + [last.hypervolume]
+    assert len(kept) > 2
+    assert kept[0][0].seconds < 0.5
+    assert volumes == sorted(volumes)
+    assert [(p.generations, p.points) for p, _ in kept] == [
+        (front.generations, front.points) for _, front in kept
+    ]
+
+
+def test_what_was_found_before_is_not_lost() -> None:
+    instance = draw(MIXED, 1)
+    before = find_front(instance, clock=ticking(0.01), budget_s=3.0)
+    after = find_front(
+        instance,
+        clock=stopped_clock,
+        budget_s=1.0,
+        more=list(before.assignments),
+        should_stop=lambda: True,
+    )
+    assert after.generations == 0
+    assert after.hypervolume == pytest.approx(before.hypervolume, abs=1e-12)
+
+
 @pytest.mark.parametrize(
     ("budget_s", "most", "words"),
     [(0.0, 5, "budget_s must be above 0"), (1.0, 0, "most must be at least 1")],

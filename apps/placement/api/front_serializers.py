@@ -1,0 +1,294 @@
+"""Fronts as the API reads and shows them."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+from rest_framework import serializers
+
+from apps.common.representations import time
+from apps.inventory.core.snapshot import Ints
+from apps.operations.api.serializers import STATUSES
+from apps.placement.core.front import OBJECTIVES
+from apps.placement.core.instance import Instance
+from apps.placement.models import Front, FrontSource, FrontVersion
+from apps.placement.selectors.drift import DriftOfFront
+from apps.placement.selectors.fronts import Points
+
+LONGEST_BUDGET_S: Final = 3600.0
+SHORTEST_BUDGET_S: Final = 0.1
+SOURCES: Final = [(source.value, source.value) for source in FrontSource]
+
+
+class FrontRequestSerializer(serializers.Serializer[Any]):
+    """A front that is wanted."""
+
+    source = serializers.ChoiceField(choices=SOURCES)  # type: ignore[assignment]  # shadows Field.source
+    cluster_seconds = serializers.FloatField(
+        required=False,
+        allow_null=True,
+        min_value=0.0,
+        help_text="Of the cluster as it was then; left out: as it is.",
+    )
+    instance = serializers.JSONField(
+        required=False, help_text="With the source `instance`: docs/placement.md has its schema."
+    )
+    budget_seconds = serializers.FloatField(
+        default=10.0, min_value=SHORTEST_BUDGET_S, max_value=LONGEST_BUDGET_S
+    )
+    seed = serializers.IntegerField(default=0, min_value=0, max_value=2**31 - 1)
+
+
+class ObjectiveValuesSerializer(serializers.Serializer[Any]):
+    """A value of each objective."""
+
+    P = serializers.FloatField(help_text="Power: watts, lower is better.")
+    D = serializers.FloatField(help_text="Diversified intensity, higher is better.")
+    C = serializers.FloatField(help_text="Containers away from their job, lower is better.")
+
+
+class ScalesSerializer(serializers.Serializer[Any]):
+    """What divides the raw values; null: nothing, the objective is 0."""
+
+    P = serializers.FloatField(allow_null=True)
+    D = serializers.FloatField(allow_null=True)
+    C = serializers.FloatField(allow_null=True)
+
+
+class FrontVersionSerializer(serializers.Serializer[Any]):
+    """What a search had found at one moment."""
+
+    number = serializers.IntegerField()
+    points = serializers.IntegerField(help_text="Found.")
+    shown = serializers.IntegerField(help_text="Kept, spread over all.")
+    generations = serializers.IntegerField()
+    seconds = serializers.FloatField(help_text="Wall seconds of search.")
+    hypervolume = serializers.FloatField()
+    is_exact = serializers.BooleanField(help_text="Proven to be the whole front.")
+    created_at = serializers.DateTimeField()
+
+
+class LookSerializer(serializers.Serializer[Any]):
+    """How far a search was."""
+
+    seconds = serializers.FloatField()
+    generation = serializers.IntegerField()
+    hypervolume = serializers.FloatField()
+    points = serializers.IntegerField()
+
+
+class AnchorSerializer(serializers.Serializer[Any]):
+    """A named placement beside the front."""
+
+    name = serializers.CharField()
+    raw = ObjectiveValuesSerializer()
+    normalised = ObjectiveValuesSerializer()
+
+
+class MixDriftSerializer(serializers.Serializer[Any]):
+    """How far the cluster has moved away from the workload of a front."""
+
+    share = serializers.FloatField(help_text="Of the mix, 0-1.")
+    limit = serializers.FloatField(help_text="Beyond it the front is of another workload.")
+    sentence = serializers.CharField()
+
+
+class FrontRowSerializer(serializers.Serializer[Any]):
+    """A front in short."""
+
+    id = serializers.UUIDField()
+    name = serializers.CharField(help_text="Such as f-0031.")
+    state = serializers.ChoiceField(choices=STATUSES)
+    source = serializers.ChoiceField(choices=SOURCES)  # type: ignore[assignment]  # shadows Field.source
+    cluster_seconds = serializers.FloatField(
+        allow_null=True, help_text="Moment its workload is of; null: not read yet, or handed in."
+    )
+    containers = serializers.IntegerField()
+    nodes = serializers.IntegerField()
+    budget_seconds = serializers.FloatField()
+    seed = serializers.IntegerField()
+    created_at = serializers.DateTimeField()
+    created_by = serializers.CharField()
+    operation = serializers.UUIDField()
+    progress = serializers.IntegerField()
+    total = serializers.IntegerField(allow_null=True)
+    message = serializers.CharField(allow_blank=True)
+    problem = serializers.DictField(allow_null=True, help_text="Why it failed.")
+    versions = FrontVersionSerializer(many=True, help_text="Oldest first.")
+
+
+class FrontSerializer(FrontRowSerializer):
+    """A front: how far its search is, and what it has found."""
+
+    history = LookSerializer(many=True)
+    anchors = AnchorSerializer(many=True)
+    scales = ScalesSerializer()
+    drift = MixDriftSerializer(
+        allow_null=True, help_text="Null: the front is not of this cluster."
+    )
+
+
+class ColumnsSerializer(serializers.Serializer[Any]):
+    """Values of each objective, one a point."""
+
+    P = serializers.ListField(child=serializers.FloatField())
+    D = serializers.ListField(child=serializers.FloatField())
+    C = serializers.ListField(child=serializers.FloatField())
+
+
+class PointsSerializer(serializers.Serializer[Any]):
+    """Points of a version, column by column, ascending by power."""
+
+    front = serializers.UUIDField()
+    version = serializers.IntegerField()
+    points = serializers.IntegerField(help_text="Found in all.")
+    shown = serializers.IntegerField(help_text="In this answer.")
+    index = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Number of the point inside its version."
+    )
+    raw = ColumnsSerializer()
+    normalised = ColumnsSerializer()
+    nodes_on = serializers.ListField(child=serializers.IntegerField())
+    jobs_protected = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Jobs with tazes, none beside another taz."
+    )
+    jobs_exposed = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Jobs with a taz beside another taz."
+    )
+    jobs_split = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Jobs that are not where they wish to be."
+    )
+    worst_job = serializers.ListField(
+        child=serializers.CharField(allow_null=True),
+        help_text="The job that loses most containers to neighbours and splits; null: none does.",
+    )
+
+
+class PointSerializer(serializers.Serializer[Any]):
+    """One placement of a front."""
+
+    front = serializers.UUIDField()
+    version = serializers.IntegerField()
+    index = serializers.IntegerField()
+    raw = ObjectiveValuesSerializer()
+    normalised = ObjectiveValuesSerializer()
+    nodes_on = serializers.IntegerField()
+    jobs_protected = serializers.IntegerField()
+    jobs_exposed = serializers.IntegerField()
+    jobs_split = serializers.IntegerField()
+    worst_job = serializers.CharField(allow_null=True)
+    assignment = serializers.DictField(
+        child=serializers.CharField(), help_text="Node of each container."
+    )
+
+
+class ObjectiveSerializer(serializers.Serializer[Any]):
+    """One thing a placement is judged by."""
+
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]  # shadows Field.label
+    unit = serializers.CharField(allow_blank=True)
+    is_higher_better = serializers.BooleanField()
+
+
+class ObjectivesSerializer(serializers.Serializer[Any]):
+    """The registry of objectives."""
+
+    results = ObjectiveSerializer(many=True)
+
+
+def represent_row(front: Front, versions: Sequence[FrontVersion]) -> dict[str, Any]:
+    """JSON of a front in short; its operation and maker are loaded."""
+    operation = front.operation
+    return {
+        "id": str(front.pk),
+        "name": str(front),
+        "state": operation.status,
+        "source": front.source,
+        "cluster_seconds": front.cluster_s,
+        "containers": front.containers,
+        "nodes": front.nodes,
+        "budget_seconds": front.budget_s,
+        "seed": front.seed,
+        "created_at": time(front.created_at),
+        "created_by": front.created_by.username,
+        "operation": str(front.operation_id),
+        "progress": operation.progress,
+        "total": operation.total,
+        "message": operation.message,
+        "problem": operation.problem,
+        "versions": [_version(version) for version in versions],
+    }
+
+
+def represent_front(
+    front: Front, versions: Sequence[FrontVersion], drift: DriftOfFront | None
+) -> dict[str, Any]:
+    """JSON of a front."""
+    return {
+        **represent_row(front, versions),
+        "history": front.history,
+        "anchors": front.anchors,
+        "scales": front.scales or dict.fromkeys(OBJECTIVES),
+        "drift": None if drift is None else asdict(drift),
+    }
+
+
+def _version(version: FrontVersion) -> dict[str, Any]:
+    return {
+        "number": version.number,
+        "points": version.points,
+        "shown": version.shown,
+        "generations": version.generations,
+        "seconds": version.seconds,
+        "hypervolume": version.hypervolume,
+        "is_exact": version.is_exact,
+        "created_at": time(version.created_at),
+    }
+
+
+def represent_points(version: FrontVersion, points: Points, chosen: Ints) -> dict[str, Any]:
+    """JSON of some points of a version, column by column."""
+    index = chosen.tolist()
+    return {
+        "front": str(version.front_id),
+        "version": version.number,
+        "points": version.points,
+        "shown": len(index),
+        "index": index,
+        "raw": _columns(points.raw[chosen]),
+        "normalised": _columns(points.normalised[chosen]),
+        "nodes_on": [points.nodes_on[i] for i in index],
+        "jobs_protected": [points.jobs_protected[i] for i in index],
+        "jobs_exposed": [points.jobs_exposed[i] for i in index],
+        "jobs_split": [points.jobs_split[i] for i in index],
+        "worst_job": [points.worst_job[i] for i in index],
+    }
+
+
+def represent_point(
+    version: FrontVersion, points: Points, index: int, instance: Instance, assignment: Ints
+) -> dict[str, Any]:
+    """JSON of one placement, its containers by name."""
+    nodes = [instance.node_ids[node] for node in assignment.tolist()]
+    columns = represent_points(version, points, np.array([index]))
+    for name in ("points", "shown"):
+        del columns[name]
+    single = {
+        name: {key: values[0] for key, values in column.items()}
+        if isinstance(column, dict)
+        else column[0]
+        for name, column in columns.items()
+        if name not in {"front", "version"}
+    }
+    return {
+        "front": columns["front"],
+        "version": columns["version"],
+        **single,
+        "assignment": dict(zip(instance.container_ids, nodes, strict=True)),
+    }
+
+
+def _columns(table: np.ndarray[Any, Any]) -> dict[str, list[float]]:
+    return dict(zip(OBJECTIVES, table.T.tolist(), strict=True))

@@ -1,0 +1,257 @@
+"""Fronts over REST."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
+
+from apps.accounts.models import User
+from apps.placement.core.examples import draw
+from apps.placement.core.instance_file import written
+from apps.placement.core.mix import mix_of
+from apps.placement.models import Front
+from apps.placement.selectors import fronts as selectors
+from apps.placement.selectors.drift import running_mix
+from apps.placement.services.fronts import search_waiting
+from tests import factories
+from tests.api.conftest import Speak
+from tests.placement.made import PLAIN, REAL, asked, found, nothing_runs, ticking
+
+URL = "/api/v1/fronts/"
+
+
+def body(**values: Any) -> dict[str, Any]:
+    given = {"source": "instance", "instance": written(draw(REAL, 1)), "budget_seconds": 2.0}
+    return {**given, **values}
+
+
+def test_a_front_is_asked_for_searched_and_read(power: APIClient) -> None:
+    response = power.post(URL, body())
+    assert response.status_code == 202, response.content
+    operation = response.json()
+    assert response["Location"] == f"/api/v1/operations/{operation['id']}/"
+    front = power.get(f"{URL}{operation['arguments']['front']}/").json()
+    assert (front["name"], front["state"], front["versions"]) == ("f-0001", "pending", [])
+    assert (front["source"], front["containers"], front["nodes"]) == ("instance", 24, 20)
+    search_waiting(nothing_runs, clock=ticking())
+    front = power.get(f"{URL}f-0001/").json()
+    assert (front["state"], front["progress"], front["total"]) == ("succeeded", 100, 100)
+    assert front["created_by"] == "olga"
+    assert front["operation"] == operation["id"]
+    assert front["versions"][-1]["points"] > 3
+    assert [anchor["name"] for anchor in front["anchors"]] == ["SlotRR", "NodeRR"]
+    assert set(front["scales"]) == set("PDC")
+    assert front["history"][-1]["points"] == front["versions"][-1]["points"]
+    assert front["drift"] is None
+
+
+def test_a_key_makes_one_front_of_two_requests(power: APIClient) -> None:
+    first = power.post(URL, body(), headers={"Idempotency-Key": "k"})
+    again = power.post(URL, body(), headers={"Idempotency-Key": "k"})
+    assert first.json() == again.json()
+    assert again["Idempotency-Replayed"] == "true"
+    assert Front.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer", "code"),
+    [
+        ({"source": "thought"}, "/source", "invalid_choice"),
+        ({"budget_seconds": 0}, "/budget_seconds", "min_value"),
+        ({"budget_seconds": 3601}, "/budget_seconds", "max_value"),
+        ({"seed": -1}, "/seed", "min_value"),
+        ({"most": 5}, "/most", "unknown_field"),
+        ({"cluster_seconds": 5.0}, "/cluster_seconds", "not_allowed"),
+        ({"source": "cluster"}, "/instance", "not_allowed"),
+        ({"instance": {"nodes": []}}, "/instance/containers", "required"),
+        ({"instance": {"nodes": [], "containers": []}}, "/instance/containers", "too_few"),
+        ({"instance": 7}, "/instance", "wrong_type"),
+    ],
+)
+def test_what_cannot_be_is_named(
+    power: APIClient, change: dict[str, Any], pointer: str, code: str
+) -> None:
+    response = power.post(URL, body(**change))
+    assert response.status_code == 422
+    assert (pointer, code) in [(e["pointer"], e["code"]) for e in response.json()["errors"]]
+
+
+def test_a_wrong_field_of_the_instance_is_named(power: APIClient) -> None:
+    given = body()
+    given["instance"]["nodes"][3]["slots"] = 0
+    response = power.post(URL, given)
+    assert response.json()["errors"][0]["pointer"] == "/instance/nodes/3/slots"
+
+
+def test_an_instance_must_be_handed_in(power: APIClient) -> None:
+    response = power.post(URL, {"source": "instance"})
+    assert [e["pointer"] for e in response.json()["errors"]] == ["/instance"]
+
+
+@pytest.mark.parametrize("action", ["", "f-0001/stop/"])
+def test_writing_needs_an_operator(api: APIClient, operator: User, action: str) -> None:
+    asked(operator)
+    response = api.post(f"{URL}{action}", body())
+    assert (response.status_code, response.json()["code"]) == (403, "permission_denied")
+
+
+def test_everybody_may_read(viewer: User, operator: User, as_user: Speak) -> None:
+    found(operator)
+    client = as_user(viewer)
+    for address in ("", "f-0001/", "f-0001/points/", "f-0001/points/0/"):
+        assert client.get(f"{URL}{address}").status_code == 200
+
+
+def test_fronts_are_listed_newest_first_and_filtered(power: APIClient, operator: User) -> None:
+    found(operator)
+    asked(operator)
+    rows = power.get(URL).json()["results"]
+    assert [row["name"] for row in rows] == ["f-0002", "f-0001"]
+    assert "history" not in rows[0]
+
+    def names(query: str) -> list[str]:
+        return [row["name"] for row in power.get(f"{URL}?{query}").json()["results"]]
+
+    assert names("state=pending") == ["f-0002"]
+    assert names("state__in=succeeded,failed") == ["f-0001"]
+    assert names("source=cluster") == []
+    assert names("created_by=olga&limit=1&ordering=created_at") == ["f-0001"]
+    assert power.get(f"{URL}?colour=red").status_code == 400
+
+
+def test_a_list_costs_the_same_for_many(power: APIClient, operator: User) -> None:
+    found(operator)
+    with CaptureQueriesContext(connection) as one:
+        power.get(URL)
+    found(operator)
+    found(operator)
+    with CaptureQueriesContext(connection) as three:
+        power.get(URL)
+    assert len(three) == len(one)
+
+
+def test_points_come_column_by_column(power: APIClient, operator: User) -> None:
+    front = found(operator)
+    latest = front.versions.order_by("number").last()
+    assert latest is not None
+    whole = power.get(f"{URL}{front.pk}/points/").json()
+    count = latest.points
+    assert (whole["version"], whole["points"], whole["shown"]) == (latest.number, count, count)
+    assert whole["index"] == list(range(count))
+    assert whole["raw"]["P"] == sorted(whole["raw"]["P"])
+    scale = draw(REAL, 1).peak_watts.sum()
+    assert whole["normalised"]["P"] == pytest.approx(np.array(whole["raw"]["P"]) / scale)
+    lengths = {len(whole[name]) for name in ("nodes_on", "jobs_split", "worst_job")}
+    assert lengths == {count}
+    few = power.get(f"{URL}{front.pk}/points/?most=4").json()
+    assert (few["points"], few["shown"], len(few["index"])) == (count, 4, 4)
+    assert few["raw"]["C"] == [whole["raw"]["C"][i] for i in few["index"]]
+
+
+def test_earlier_versions_stay(power: APIClient, operator: User) -> None:
+    found(operator)
+    first = power.get(f"{URL}f-0001/points/?version=1").json()
+    assert first["version"] == 1
+    assert first["points"] < power.get(f"{URL}f-0001/points/").json()["points"]
+
+
+def test_a_point_is_a_placement(power: APIClient, operator: User) -> None:
+    found(operator)
+    whole = power.get(f"{URL}f-0001/points/").json()
+    point = power.get(f"{URL}f-0001/points/2/").json()
+    assert point["index"] == 2
+    assert point["raw"] == {name: whole["raw"][name][2] for name in "PDC"}
+    assert point["nodes_on"] == whole["nodes_on"][2] == len(set(point["assignment"].values()))
+    assert set(point["assignment"]) == set(draw(REAL, 1).container_ids)
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("f-0002/", 404),
+        ("f-00000000001/", 404),
+        ("nonsense/", 404),
+        ("0192d5a0-0000-7000-8000-000000000000/points/", 404),
+        ("f-0001/points/9999/", 404),
+        ("f-0001/points/?version=99", 404),
+        ("f-0001/points/?version=x", 400),
+        ("f-0001/points/?most=0", 400),
+        ("f-0001/points/?most=2001", 400),
+    ],
+)
+def test_what_is_not_there_is_said(
+    power: APIClient, operator: User, address: str, status: int
+) -> None:
+    found(operator)
+    assert power.get(f"{URL}{address}").status_code == status
+
+
+def test_a_front_without_a_version_has_no_points(power: APIClient, operator: User) -> None:
+    asked(operator)
+    response = power.get(f"{URL}f-0001/points/")
+    assert response.status_code == 404
+    assert response.json()["detail"] == "Nothing has been found for f-0001 yet."
+
+
+def test_a_front_is_stopped_once(power: APIClient, operator: User) -> None:
+    asked(operator)
+    response = power.post(f"{URL}f-0001/stop/")
+    assert (response.status_code, response.json()["status"]) == (200, "cancelled")
+    assert power.get(f"{URL}f-0001/").json()["state"] == "cancelled"
+    assert power.post(f"{URL}f-0001/stop/").status_code == 409
+
+
+def test_unchanged_points_are_not_sent_again(power: APIClient, operator: User) -> None:
+    found(operator)
+    response = power.get(f"{URL}f-0001/points/")
+    again = power.get(f"{URL}f-0001/points/", headers={"If-None-Match": response["ETag"]})
+    assert again.status_code == 304
+
+
+def test_objectives_are_listed(api: APIClient) -> None:
+    results = api.get("/api/v1/objectives/").json()["results"]
+    assert [(each["name"], each["is_higher_better"]) for each in results] == [
+        ("P", False),
+        ("D", True),
+        ("C", False),
+        ("M", False),
+    ]
+    assert (results[0]["label"], results[0]["unit"]) == ("Power", "W")
+
+
+def test_a_front_of_the_cluster_tells_how_far_the_mix_has_drifted(
+    power: APIClient, operator: User
+) -> None:
+    racked = factories.platform("A", cores=4)
+    servers = [factories.server(of=racked) for _ in range(4)]
+    for server in servers:
+        factories.allocation(factories.job(state="running"), server, cores=1)
+    front = asked(operator)
+    Front.objects.filter(pk=front.pk).update(source="cluster", mix=running_mix())
+    drift = power.get(f"{URL}f-0001/").json()["drift"]
+    assert (drift["share"], drift["limit"]) == (0.0, 0.1)
+    assert drift["sentence"].endswith("limit 10 %: it still holds.")
+    job = factories.job(state="running")
+    for server in servers:
+        factories.allocation(job, server, cores=1)
+    factories.server(of=factories.platform("B", cores=8))
+    drift = power.get(f"{URL}f-0001/").json()["drift"]
+    assert drift["share"] == pytest.approx(0.5)  # half belong to a job of four
+    assert drift["sentence"] == (
+        "50.0 % of the containers and 25.0 % of the servers would have to be of another kind,"
+        " limit 10 %: it is of another workload by now: make a new front."
+    )
+
+
+def test_the_running_mix_is_that_of_the_instance(operator: User) -> None:
+    instance = draw(PLAIN, 3)
+    assert sum(mix_of(instance)["containers"].values()) == 20
+    assert mix_of(instance)["nodes"] == {"2 100 200": 20}
+
+
+def test_the_instance_of_a_front_is_the_one_handed_in(power: APIClient) -> None:
+    power.post(URL, body())
+    assert selectors.instance_of(Front.objects.get().pk).job.size == 24

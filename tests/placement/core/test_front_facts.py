@@ -1,0 +1,135 @@
+"""Facts of placements against plain counting, and what a workload is made of."""
+
+import numpy as np
+import pytest
+
+from apps.inventory.core.snapshot import Ints
+from apps.placement.core import front_facts
+from apps.placement.core.examples import Draw, draw
+from apps.placement.core.front import standing, thin
+from apps.placement.core.front_facts import NOBODY, Facts, between, facts
+from apps.placement.core.instance import Communication, Instance
+from apps.placement.core.instance_file import parse, written
+from apps.placement.core.mix import drift, mix, mix_of
+from tests.placement.core.tiny import tiny, tiny_instance
+
+
+def placements(instance: Instance, count: int, seed: int) -> Ints:
+    rng = np.random.default_rng(seed)
+    slots = np.repeat(np.arange(len(instance.node_ids)), instance.slots)
+    each = [rng.permutation(slots)[: instance.job.size] for _ in range(count)]
+    return np.array(each, dtype=np.int64).reshape(count, instance.job.size)
+
+
+def counted(instance: Instance, placed: Ints) -> tuple[int, int, int, int, int]:
+    """Facts of one placement, job by job."""
+    exposed, with_tazes, is_split = 0, 0, 0
+    lost: list[int] = []
+    for job in range(len(instance.job_ids)):
+        mine = [i for i in range(placed.size) if instance.job[i] == job]
+        beside = [
+            i
+            for i in mine
+            if instance.is_taz[i]
+            and any(
+                k != i and instance.is_taz[k] and placed[k] == placed[i]
+                for k in range(placed.size)
+            )
+        ]
+        exposed += bool(beside)
+        with_tazes += any(instance.is_taz[i] for i in mine)
+        racks = {instance.rack[placed[i]] for i in mine}
+        places = {placed[i] for i in mine}
+        wish = instance.counts_as[job]
+        apart = (wish == Communication.NODE and len(places) > 1) or (
+            wish == Communication.RACK and len(racks) > 1
+        )
+        is_split += apart
+        lost.append(len(beside) + (len(mine) if apart else 0))
+    worst = int(np.argmax(lost)) if lost and max(lost) else NOBODY
+    return len(set(placed.tolist())), with_tazes - exposed, exposed, is_split, worst
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_facts_are_what_plain_counting_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front_facts, "_AT_ONCE", 20)  # several pieces
+    instance = tiny_instance(seed)
+    placed = placements(instance, 7, seed)
+    found = facts(instance, placed)
+    columns = [getattr(found, name).tolist() for name in Facts.__slots__]
+    assert list(zip(*columns, strict=True)) == [counted(instance, each) for each in placed]
+
+
+def test_there_may_be_no_placements() -> None:
+    instance = draw(Draw(8, nodes_per_rack=4), 0)
+    assert facts(instance, np.empty((0, 8), dtype=np.int64)).nodes_on.size == 0
+
+
+@pytest.mark.parametrize("most", [1, 2, 7, 40])
+def test_a_point_stands_where_thinning_takes_it(most: int) -> None:
+    points = np.random.default_rng(3).random((40, 3))
+    place = standing(points)
+    assert sorted(place.tolist()) == list(range(40))
+    assert np.flatnonzero(place < most).tolist() == thin(points, most).tolist()
+
+
+def test_of_nothing_nothing_stands() -> None:
+    assert standing(np.empty((0, 3))).size == 0
+
+
+def test_between_two_points_lie_those_inside_their_box_in_order() -> None:
+    values = np.array([[0.0, 1.0], [0.9, 0.05], [0.5, 0.5], [0.2, 0.9], [0.1, 1.2], [1.0, 0.0]])
+    assert between(values, 0, 5).tolist() == [3, 2, 1]
+    assert between(values, 5, 0).tolist() == [1, 2, 3]
+    assert between(values, 0, 0).tolist() == []
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_an_instance_that_is_written_reads_as_it_was(seed: int) -> None:
+    first = parse(tiny(seed))
+    again = parse(written(first))
+    assert written(again) == written(first)
+    for name in ("slots", "idle_watts", "peak_watts", "job", "intensity", "is_taz", "current"):
+        assert getattr(again, name).tolist() == getattr(first, name).tolist()
+    assert again.wish.tolist() == first.wish.tolist()
+    assert (again.rack_ids, again.job_ids) == (first.rack_ids, first.job_ids)
+
+
+def test_a_mix_counts_by_kind() -> None:
+    made = mix([(True, 2, 3, 3), (False, 0, 1, 2), (True, 2, 2, 2)], [(4, 80.0, 200.5, 6)])
+    assert made == {
+        "containers": {"taz node 2": 5, "turtle cluster 1": 2},
+        "nodes": {"4 80 200.5": 6},
+    }
+
+
+def test_a_mix_of_an_instance_counts_all_of_it() -> None:
+    instance = draw(Draw(60, nodes=40, nodes_per_rack=10, kinds=2), 5)
+    made = mix_of(instance)
+    assert sum(made["containers"].values()) == 60
+    assert made["nodes"] == {"2 100 200": 20, "2 130 290": 20}
+
+
+@pytest.mark.parametrize(
+    ("containers", "nodes", "shares"),
+    [
+        ({"a": 6, "b": 4}, {"x": 10}, (0.0, 0.0)),
+        ({"a": 3, "b": 2}, {"x": 10}, (0.0, 0.0)),  # as many of each kind, half of all
+        ({"a": 4, "b": 6}, {"x": 9}, (0.2, 0.1)),
+        ({"a": 6, "c": 4}, {"y": 10}, (0.4, 1.0)),
+        ({}, {"x": 12}, (1.0, 0.2)),
+        ({}, {}, (1.0, 1.0)),
+    ],
+)
+def test_a_mix_drifts_by_what_would_have_to_be_of_another_kind(
+    containers: dict[str, int], nodes: dict[str, int], shares: tuple[float, float]
+) -> None:
+    then = {"containers": {"a": 6, "b": 4}, "nodes": {"x": 10}}
+    found = drift(then, {"containers": containers, "nodes": nodes})
+    assert (found.containers, found.nodes) == pytest.approx(shares)
+    assert found.share == pytest.approx(max(shares))
+
+
+def test_nothing_does_not_drift_from_nothing() -> None:
+    nothing: dict[str, dict[str, int]] = {"containers": {}, "nodes": {}}
+    assert drift(nothing, nothing).share == 0.0
