@@ -46,7 +46,7 @@ def counted(instance: Instance, placed: Ints) -> tuple[int, int, int, int, int]:
         )
         is_split += apart
         lost.append(len(beside) + (len(mine) if apart else 0))
-    worst = int(np.argmax(lost)) if lost and max(lost) else NOBODY
+    worst = int(np.argmax(lost)) if max(lost, default=0) > 0 else NOBODY
     return len(set(placed.tolist())), with_tazes - exposed, exposed, is_split, worst
 
 

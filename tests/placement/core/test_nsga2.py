@@ -340,10 +340,9 @@ def test_versions_can_be_kept_while_it_goes_on(wanted: Draw) -> None:
         kept.append((progress, make()))
 
     instance = draw(wanted, 1)
-    last = find_front(instance, clock=ticking(0.01), budget_s=3.0, keep=keep)
+    last = find_front(instance, clock=ticking(0.1), budget_s=20.0, keep=keep)
     volumes = [front.hypervolume for _, front in kept] + [last.hypervolume]
-    assert len(kept) > 2
-    assert kept[0][0].seconds < 0.5
+    assert kept[0][0].generations == 0
     assert volumes == sorted(volumes)
     assert [(p.generations, p.points) for p, _ in kept] == [
         (front.generations, front.points) for _, front in kept
