@@ -16,6 +16,8 @@ from django.utils import timezone
 
 from apps.classification import services as classification
 from apps.common.poke import poke
+from apps.execution.core.migration import MoveOutcome
+from apps.execution.move_reports import end_moves, end_stranded_moves
 from apps.inventory import services as inventory
 from apps.inventory.models import ClusterFrame
 from apps.inventory.selectors import cluster_clock, cluster_now, silent_servers
@@ -95,6 +97,7 @@ def request_launches(backend: str, *, limit: int) -> int:
 
 def release_jobs(job_ids: Sequence[UUID]) -> None:
     """Give back the units of jobs that have just ended, in the transaction that ended them."""
+    end_moves(job_ids, outcome=MoveOutcome.CANCELLED, message="the job ended before it arrived")
     scheduling.release(job_ids)
 
 
@@ -124,9 +127,11 @@ def draw_profiles() -> int:
 
 # ---- repairs ----
 
+# not where units are only reserved: the job works elsewhere until it has moved there
 _LOST: Final = """
 SELECT DISTINCT j.id, j.attempts FROM workloads_job j
 JOIN scheduling_allocation a ON a.job_id = j.id AND a.released_seq IS NULL
+     AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL)
 JOIN inventory_server s ON s.id = a.server_id
 WHERE j.state IN ('starting', 'running') AND (s.state = 'down' OR s.id = ANY(%s))
 """
@@ -168,7 +173,7 @@ def _take_away(job_ids: Sequence[UUID], move: Any) -> None:
         # launches before jobs, as the reports of a backend lock them
         cursor.execute(
             """SELECT FROM execution_launch WHERE job_id = ANY(%s) AND state <> 'ended'
-               ORDER BY id FOR UPDATE""",
+               ORDER BY id FOR NO KEY UPDATE""",
             [list(job_ids)],
         )
         moved = move()
@@ -179,16 +184,18 @@ def _take_away(job_ids: Sequence[UUID], move: Any) -> None:
                WHERE job_id = ANY(%s) AND state <> 'ended'""",
             [cluster_now(), ids],
         )
+        end_moves(ids, outcome=MoveOutcome.FAILED, message="a server of the job went silent")
         scheduling.release(ids)
         workloads.record_moves(moved)
 
 
 def sweep() -> None:
-    """Find what stopped without saying so: servers, launches, profiling runs."""
+    """Find what stopped without saying so: servers, launches, migrations, profiling runs."""
     silent_before = timezone.now() - timedelta(seconds=SILENT_S)
     inventory.keep_clock()
     inventory.revive_and_bury(silent_before=silent_before)
     recover_lost(silent_before=silent_before)
+    end_stranded_moves()
     profiling.end_cancelled_runs()
     profiling.give_up_runs()
     classification.repair_waiting()

@@ -78,6 +78,9 @@ class Allocation(models.Model):
 
     ``acquired_seq`` and ``released_seq`` are change-log numbers: a total order, so that "never
     held twice" can be checked from history.
+
+    One that a job is moved to names the one it takes over from in ``moved_from``. Until it has
+    taken over (``moved_s``) it is a reservation: its units are held, the job works elsewhere.
     """
 
     id = models.BigIntegerField(primary_key=True)
@@ -96,9 +99,15 @@ class Allocation(models.Model):
     released_at = models.DateTimeField(null=True)
     acquired_s = models.FloatField()
     released_s = models.FloatField(null=True)
+    moved_from = models.BigIntegerField(null=True, help_text="the allocation it takes over from")
+    moved_s = models.FloatField(null=True, help_text="cluster seconds; null: it never took over")
 
     class Meta:
         constraints = (
+            models.CheckConstraint(
+                condition=Q(moved_s__isnull=True) | Q(moved_from__isnull=False),
+                name="allocation_moved_from_another",
+            ),
             models.CheckConstraint(
                 condition=Q(released_seq__isnull=True)
                 | Q(released_seq__gt=models.F("acquired_seq")),
@@ -116,6 +125,12 @@ class Allocation(models.Model):
             ),
             # a server's history
             models.Index(fields=["server_id", "-acquired_seq"], name="allocation_by_server"),
+            # what took over from an allocation
+            models.Index(
+                fields=["moved_from"],
+                name="allocation_by_moved_from",
+                condition=Q(moved_from__isnull=False),
+            ),
         )
 
     def __str__(self) -> str:

@@ -126,6 +126,8 @@ _EXPIRED: Final = """
         UNION ALL
         SELECT 'launch ' || id, claimed_until FROM execution_launch WHERE state = 'running'
         UNION ALL
+        SELECT 'migration ' || id, claimed_until FROM execution_migration WHERE state = 'running'
+        UNION ALL
         SELECT 'profiling run ' || id, claimed_until FROM profiling_profilingrun
         WHERE state = 'running'
     ) AS leased
@@ -161,11 +163,61 @@ _SUBMITTED_TWICE: Final = """
     GROUP BY annotations->>'replay', annotations->>'replay_key' HAVING count(*) > 1
 """
 
+# What a job was moved to since belongs to the decision too, which won as much only once.
 _DECISIONS_AGAINST_ALLOCATIONS: Final = """
     SELECT 'decision ' || d.id || ' won ' || d.units_won || ' units, its allocations hold '
            || coalesce(sum(cardinality(a.unit_ids)), 0)
-    FROM scheduling_decision d LEFT JOIN scheduling_allocation a ON a.decision_id = d.id
+    FROM scheduling_decision d
+    LEFT JOIN scheduling_allocation a ON a.decision_id = d.id AND a.moved_from IS NULL
     GROUP BY d.id HAVING d.units_won <> coalesce(sum(cardinality(a.unit_ids)), 0)
+"""
+
+_MOVED_OTHERWISE: Final = """
+    SELECT 'allocation ' || t.id || ' takes over from ' || t.moved_from
+           || ', which is not as large, or of another job or decision, or held on'
+    FROM scheduling_allocation t LEFT JOIN scheduling_allocation s ON s.id = t.moved_from
+    WHERE t.moved_from IS NOT NULL
+      AND (s.id IS NULL OR s.job_id <> t.job_id OR s.decision_id <> t.decision_id
+           OR cardinality(s.unit_ids) <> cardinality(t.unit_ids)
+           OR (t.moved_s IS NOT NULL AND s.released_seq IS NULL))
+"""
+
+_RESERVED_FOR_NOTHING: Final = """
+    SELECT 'allocation ' || a.id || ' is reserved, but nothing is on its way there'
+    FROM scheduling_allocation a
+    WHERE a.released_seq IS NULL AND a.moved_from IS NOT NULL AND a.moved_s IS NULL
+      AND NOT EXISTS (
+        SELECT FROM execution_migration m
+        WHERE m.target_allocation_id = a.id AND m.state IN ('requested', 'running'))
+"""
+
+_MIGRATION_WITHOUT_SIDES: Final = """
+    SELECT 'migration ' || m.id || ' is ' || m.state || ', but its '
+           || CASE WHEN l.state <> 'running' THEN 'launch is ' || l.state
+                   ELSE 'job does not hold both sides' END
+    FROM execution_migration m JOIN execution_launch l ON l.id = m.launch_id
+    WHERE m.state IN ('requested', 'running') AND (l.state <> 'running' OR 2 > (
+        SELECT count(*) FROM scheduling_allocation a
+        WHERE a.id IN (m.source_allocation_id, m.target_allocation_id)
+          AND a.job_id = m.job_id AND a.released_seq IS NULL))
+"""
+
+# A backend that begins anew goes by the launch, everybody else by the allocations.
+_LAUNCH_ELSEWHERE: Final = """
+    WITH told AS (
+        SELECT l.id, (part->>0)::bigint AS server, (part->>1)::bigint AS units
+        FROM execution_launch l, jsonb_array_elements(l."order"->'parts') AS part
+        WHERE l.state IN ('requested', 'running')
+    ), held AS (
+        SELECT l.id, a.server_id AS server, sum(a.cores) AS units
+        FROM execution_launch l JOIN scheduling_allocation a ON a.job_id = l.job_id
+        WHERE l.state IN ('requested', 'running') AND l."order" ? 'parts'
+          AND a.released_seq IS NULL AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL)
+        GROUP BY l.id, a.server_id
+    )
+    SELECT 'launch ' || id || ' has ' || coalesce(told.units, 0) || ' units on server '
+           || server || ', its job holds ' || coalesce(held.units, 0)
+    FROM told FULL JOIN held USING (id, server) WHERE told.units IS DISTINCT FROM held.units
 """
 
 CHECKS: Final = (
@@ -184,4 +236,8 @@ CHECKS: Final = (
     Check("states of jobs and their events agree", _STATE_AGAINST_EVENTS),
     Check("no replayed job was submitted twice", _SUBMITTED_TWICE),
     Check("decisions and allocations count the same units", _DECISIONS_AGAINST_ALLOCATIONS),
+    Check("what was moved is as it was elsewhere", _MOVED_OTHERWISE),
+    Check("nothing is reserved that nobody moves to", _RESERVED_FOR_NOTHING),
+    Check("every migration under way holds both sides", _MIGRATION_WITHOUT_SIDES),
+    Check("launches name the units their jobs hold", _LAUNCH_ELSEWHERE),
 )

@@ -13,6 +13,8 @@ from apps.execution.backends.emulated.port import (
     EndReport,
     JobReport,
     LaunchOrder,
+    MoveOrder,
+    MoveReport,
     ProfilingOrder,
     ProfilingReport,
     Site,
@@ -46,6 +48,9 @@ class MemoryPlane:
     cancelled: list[int] = field(default_factory=list)
     given_up: list[int] = field(default_factory=list)
     profiling: list[ProfilingOrder] = field(default_factory=list)
+    wanted_moves: list[MoveOrder] = field(default_factory=list)
+    moves: list[MoveReport] = field(default_factory=list)
+    moving: set[int] = field(default_factory=set)
     started: dict[int, float] = field(default_factory=dict)
     ended: list[EndReport] = field(default_factory=list)
     jobs: dict[int, JobReport] = field(default_factory=dict)
@@ -88,6 +93,17 @@ class MemoryPlane:
     def ended_launches(self, launches: Sequence[int]) -> list[int]:
         self._answer()
         return [launch for launch in launches if launch in self.given_up]
+
+    def claim_moves(self, limit: int, *, doing: Collection[int]) -> Sequence[MoveOrder]:
+        self._answer()
+        self.moving = set(doing)
+        return [order for order in self.wanted_moves if order.migration not in doing][:limit]
+
+    def report_moves(self, reports: Sequence[MoveReport]) -> None:
+        self._answer()
+        self.moves += reports
+        over = {report.migration for report in reports if report.outcome != "started"}
+        self.wanted_moves = [x for x in self.wanted_moves if x.migration not in over]
 
     def claim_profiling(self, limit: int, *, doing: Collection[UUID]) -> Sequence[ProfilingOrder]:
         self._answer()

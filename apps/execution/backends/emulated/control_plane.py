@@ -5,7 +5,6 @@ twice: a launch moves only forward (requested, running, ended), and only those t
 further.
 """
 
-import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,17 +18,27 @@ from django.utils import timezone
 from apps.common.core.clock import ClusterClock
 from apps.common.db import copy_rows
 from apps.emulation.core.events import ServerReadings
-from apps.emulation.core.probe import Measured, ProbeRun, Step
+from apps.emulation.core.probe import Measured, Step
 from apps.execution.backends.emulated.port import (
     EndReport,
     JobReport,
     LaunchOrder,
+    MoveOrder,
+    MoveReport,
     ProfilingOrder,
     ProfilingReport,
     Site,
 )
+from apps.execution.backends.emulated.rows import (
+    SAMPLE_COLUMNS,
+    ended_job,
+    launch_order,
+    profiling_order,
+    reported_job,
+)
 from apps.execution.backends.emulated.site import read_site
 from apps.execution.models import JobSample
+from apps.execution.move_reports import claim_moves, take_move_reports
 from apps.inventory import selectors as inventory
 from apps.inventory import services as inventory_services
 from apps.inventory.core.snapshot import Ints
@@ -37,9 +46,6 @@ from apps.profiling import selectors as profiling_selectors
 from apps.profiling import services as profiling
 from apps.profiling.services import MAX_ATTEMPTS
 from apps.workloads import services as workloads
-from apps.workloads.core.attainment import attainment, measured
-from apps.workloads.core.lifecycle import JobState
-from apps.workloads.core.reasons import Reason
 
 BACKEND: Final = "emulated"
 LAUNCH_LEASE_S: Final = 10.0  # wall seconds from claim to start
@@ -126,7 +132,7 @@ class DatabaseControlPlane:
     def live_launches(self) -> list[LaunchOrder]:
         """Read what this backend had running before a restart, with its progress."""
         rows = _rows(_LIVE, [BACKEND])
-        return [_launch_order(row) for row in rows]
+        return [launch_order(row) for row in rows]
 
     def claim_launches(self, limit: int) -> list[LaunchOrder]:
         """Claim launches to start now; claims expired, or of this process, are claimed again."""
@@ -134,7 +140,7 @@ class DatabaseControlPlane:
         now = timezone.now()
         until = now + timedelta(seconds=LAUNCH_LEASE_S)
         rows = _rows(_CLAIM, [self._worker, until, BACKEND, now, self._worker, limit])
-        return [_launch_order(row) for row in rows]
+        return [launch_order(row) for row in rows]
 
     def cancelled_launches(self) -> list[int]:
         """Read which launches of this backend somebody wants stopped."""
@@ -154,6 +160,15 @@ class DatabaseControlPlane:
         )
         return [launch for (launch,) in rows]
 
+    def claim_moves(self, limit: int, *, doing: Collection[int] = ()) -> list[MoveOrder]:
+        """Claim migrations to begin now, and keep the claims of those this process is doing."""
+        orders = claim_moves(BACKEND, worker=self._worker, limit=limit, doing=doing)
+        return [MoveOrder(*order) for order in orders]
+
+    def report_moves(self, reports: Sequence[MoveReport]) -> None:
+        """Tell which migrations have begun, arrived or failed."""
+        take_move_reports(reports)
+
     def claim_profiling(self, limit: int, *, doing: Collection[UUID] = ()) -> list[ProfilingOrder]:
         """Claim profiling runs to do now; those of a process that died are claimed again.
 
@@ -166,7 +181,7 @@ class DatabaseControlPlane:
         begun_s = inventory.cluster_clock().at(now.timestamp())
         with transaction.atomic():
             rows = _rows(_CLAIM_PROFILING, [*lease, begun_s, now, MAX_ATTEMPTS, limit])
-            orders = [_profiling_order(row) for row in rows]
+            orders = [profiling_order(row) for row in rows]
             profiling.record_begun([order.run for order in orders])
         return orders
 
@@ -213,7 +228,7 @@ class DatabaseControlPlane:
                     [row.message for row in rows],
                 ],
             )
-            ended = workloads.end_jobs([_ended(row) for row in moved])
+            ended = workloads.end_jobs([ended_job(row) for row in moved])
             self._hooks.release([row[0] for row in moved])
             workloads.record_moves(ended)
 
@@ -226,11 +241,11 @@ class DatabaseControlPlane:
                WHERE l.id = ANY(%s) AND l.state = 'running'""",
             [list(by_launch)],
         )
-        seen = [_reported(by_launch[launch], at_s, *job) for launch, *job in rows]
+        seen = [reported_job(by_launch[launch], at_s, *job) for launch, *job in rows]
         known = [row for row in seen if math.isfinite(row.report.performance)]
         with transaction.atomic():
             workloads.report_progress([row.report for row in known])
-            copy_rows(JobSample._meta.db_table, _SAMPLE_COLUMNS, (row.sample for row in known))
+            copy_rows(JobSample._meta.db_table, SAMPLE_COLUMNS, (row.sample for row in known))
 
     def report_servers(self, at_s: float, server_id: Ints, readings: ServerReadings) -> None:
         """Tell that every server is alive, and its use; and how far cluster time has come."""
@@ -279,77 +294,6 @@ class DatabaseControlPlane:
     def report_failed(self, run: UUID, at_s: float, reason: str) -> None:
         """Tell that a profiling run could not be done; it is tried again, a few times."""
         profiling.record_failure(run, at_s=at_s, reason=reason)
-
-
-_SAMPLE_COLUMNS: Final = (
-    "job_id", "cluster_s", "progress", "performance", "attainment", "cpu_share",
-)  # fmt: skip
-_STATE_OF: Final = {
-    "finished": (JobState.SUCCEEDED, Reason.SUCCEEDED),
-    "cancelled": (JobState.CANCELLED, Reason.CANCELLED),
-    "failed": (JobState.FAILED, Reason.JOB_FAILED),
-}
-
-
-def _launch_order(row: tuple[Any, ...]) -> LaunchOrder:
-    launch, application, kind, text, target, input_bytes, tasks, duration_s, progress = row
-    order = json.loads(text)
-    return LaunchOrder(
-        launch=launch,
-        application=application,
-        kind=kind,
-        parts=tuple((int(server), int(units)) for server, units in order.get("parts", ())),
-        target=json.loads(target),
-        input_bytes=input_bytes,
-        tasks=tasks if tasks > 1 else None,
-        duration_s=duration_s,
-        done_share=progress,
-        setting=order.get("setting", ""),
-    )
-
-
-def _profiling_order(row: tuple[Any, ...]) -> ProfilingOrder:
-    run, application, kind, plan_json, seed, attempt = row
-    plan = json.loads(plan_json)
-    return ProfilingOrder(
-        run=run,
-        application=application,
-        kind=kind,
-        runs=tuple(ProbeRun.of(asked) for asked in plan["runs"]),
-        seed=seed,
-        budget_s=plan.get("budget_s"),
-        attempt=attempt,
-    )
-
-
-def _ended(row: tuple[Any, ...]) -> workloads.Ended:
-    job, at_s, outcome, message, target, submitted_s = row
-    state, reason = _STATE_OF[outcome]
-    target = json.loads(target)
-    in_time = None
-    if state is JobState.SUCCEEDED and target["kind"] == "completion_time":
-        in_time = float(target["seconds"]) / max(1e-9, at_s - submitted_s)
-    return workloads.Ended(job, state, at_s, reason, message, in_time)
-
-
-@dataclass(frozen=True, slots=True)
-class _Reported:
-    report: workloads.Report
-    sample: tuple[Any, ...]
-
-
-def _reported(
-    seen: JobReport, at_s: float, job: UUID, target_json: str, submitted_s: float
-) -> _Reported:
-    target = json.loads(target_json)
-    elapsed_s = at_s - submitted_s
-    performance = measured(target, seen.performance, elapsed_s=elapsed_s)
-    ratio = attainment(target, seen.performance, elapsed_s=elapsed_s)
-    progress = seen.performance.progress
-    return _Reported(
-        workloads.Report(job, progress, performance, ratio),
-        (job, at_s, progress, performance, ratio, seen.cpu_share),
-    )
 
 
 # Django leaves JSON columns of plain cursors as text

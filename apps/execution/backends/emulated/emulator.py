@@ -19,9 +19,11 @@ from apps.emulation.core.events import EventKind
 from apps.emulation.core.probe import FAILURES
 from apps.emulation.core.seeds import generator
 from apps.emulation.core.truth import Truth
+from apps.execution.backends.emulated.migrating import Migrating
 from apps.execution.backends.emulated.orders import UnknownServerError, engine_order
 from apps.execution.backends.emulated.port import (
     ControlPlane,
+    Counters,
     EndReport,
     JobReport,
     LaunchOrder,
@@ -35,6 +37,7 @@ from apps.workloads.core.attainment import Performance
 logger = logging.getLogger(__name__)
 
 LAUNCHES_PER_TICK: Final = 500
+MOVES_PER_TICK: Final = 200
 PROFILING_PER_TICK: Final = 8  # begun, some 2 ms each
 REPORTS_PER_TICK: Final = 6  # profiling runs handed in, a transaction each
 PROBE_FAILURES: Final = FAILURES
@@ -87,6 +90,9 @@ class Emulator:
         self._live: dict[int, LaunchOrder] = {}
         self._outbox = Outbox()
         self._blocked: dict[int, _Blocked] = {}
+        self._migrating = Migrating(
+            self._engine, self._site, self._outbox.moves, patience_s=PATIENCE_S
+        )
         self._probing: dict[UUID, Probing] = {}
         self._turn: deque[int] = deque()
         self._due = dict.fromkeys(("look", "slice", "servers"), wall_s)
@@ -116,6 +122,7 @@ class Emulator:
         for blocked in waiting.values():
             self._start([blocked.launch], wall_s, until_wall_s=blocked.until_wall_s)
         self._start(self._unknown(self._plane.claim_launches(LAUNCHES_PER_TICK)), wall_s)
+        self._move(wall_s)
         self._deliver()
         self._profile()
         if self._is_due("slice", wall_s, self._pace.slice_s):
@@ -141,8 +148,13 @@ class Emulator:
         # the clock may be stopped or set back; cluster time never goes back here
         now = max(self._engine.now, self._clock.at(wall_s))
         for event in self._engine.advance(now):
-            if event.kind is EventKind.FINISHED and isinstance(event.key, int):
+            if not isinstance(event.key, int):
+                continue
+            if event.kind is EventKind.FINISHED:
                 self._end(EndReport(event.key, event.at_s, "finished"))
+            elif event.kind is EventKind.MOVED:
+                launch = self._live[event.key]
+                self._live[event.key] = self._migrating.arrived(launch, event.at_s)
 
     def _unknown(self, claimed: Sequence[LaunchOrder]) -> list[LaunchOrder]:
         """Leave out what is handed out again, as its start or end was not told yet."""
@@ -182,6 +194,15 @@ class Emulator:
             return
         self._blocked[launch.launch] = _Blocked(launch, until)
 
+    def _move(self, wall_s: float) -> None:
+        """Begin the migrations that are wanted."""
+
+        def truth_of(launch: int) -> Truth | None:
+            return self._truth(self._live[launch]) if launch in self._live else None
+
+        claimed = self._plane.claim_moves(MOVES_PER_TICK, doing=self._migrating.known)
+        self._migrating.begin(claimed, truth_of, wall_s)
+
     def _cancel(self, launch: int) -> None:
         self._blocked.pop(launch, None)
         if launch in self._engine:
@@ -195,6 +216,7 @@ class Emulator:
                 self._engine.cancel(launch, self._engine.now)
             self._live.pop(launch, None)
             self._blocked.pop(launch, None)
+            self._migrating.forget(launch)
 
     def _fail(self, launch: LaunchOrder, message: str) -> None:
         logger.warning("launch %d failed: %s", launch.launch, message)
@@ -202,6 +224,7 @@ class Emulator:
 
     def _end(self, report: EndReport) -> None:
         self._live.pop(report.launch, None)
+        self._migrating.forget(report.launch)
         self._outbox.ended.append(report)
 
     def _deliver(self) -> None:
@@ -209,6 +232,9 @@ class Emulator:
         if self._outbox.started:
             self._plane.report_started(dict(self._outbox.started))
             self._outbox.started.clear()
+        if self._outbox.moves:
+            self._plane.report_moves(tuple(self._outbox.moves))
+            self._outbox.moves.clear()
         if self._outbox.ended:
             self._plane.report_ended(tuple(self._outbox.ended))
             self._outbox.ended.clear()
@@ -227,11 +253,14 @@ class Emulator:
 
     def _reports(self, launches: list[int]) -> list[JobReport]:
         seen = self._engine.jobs(launches)
-        columns = (seen.progress, seen.progress_per_s, seen.metric, seen.latency_s, seen.cpu_share)
+        columns = (seen.progress, seen.progress_per_s, seen.metric, seen.latency_s)
+        counted = (seen.memory_rate, seen.network_wait, seen.disk_wait, seen.traffic_bps)
         rows = zip(launches, *(column.tolist() for column in columns), strict=True)
+        counters = zip(*(column.tolist() for column in counted), strict=True)
+        cpu_shares = seen.cpu_share.tolist()
         return [
-            JobReport(launch, _performance(self._live[launch], *numbers), cpu_share)
-            for launch, *numbers, cpu_share in rows
+            JobReport(launch, _performance(self._live[launch], *numbers), cpu, Counters(*counts))
+            for (launch, *numbers), cpu, counts in zip(rows, cpu_shares, counters, strict=True)
         ]
 
     def _profile(self) -> None:
@@ -298,6 +327,7 @@ class Emulator:
         told = dict(self._outbox.started)
         self._start(kept, wall_s)
         self._outbox.started = told
+        self._migrating.settle_on(self._engine, self._site)
         logger.info("the servers changed: %d jobs go on", self.running)
 
     def _new_engine(self) -> Engine:

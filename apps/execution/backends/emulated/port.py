@@ -11,6 +11,7 @@ from uuid import UUID
 from apps.common.core.clock import ClusterClock
 from apps.emulation.core.events import Machines, ServerReadings
 from apps.emulation.core.probe import Measured, ProbeRun, Step, Unmeasured
+from apps.execution.core.migration import MoveOutcome
 from apps.inventory.core.snapshot import Ints
 from apps.workloads.core.attainment import Performance
 
@@ -77,12 +78,52 @@ class ProfilingReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Counters:
+    """What the counters of its servers tell of a job.
+
+    Attributes
+    ----------
+    memory_rate : off-chip requests/s and unit
+    network_wait, disk_wait : share of time spent waiting for packets, or for the disk, were a
+        whole server of such units at work, 0-1
+    traffic_bps : bits/s and unit that the job's containers exchange
+    """
+
+    memory_rate: float
+    network_wait: float
+    disk_wait: float
+    traffic_bps: float
+
+
+@dataclass(frozen=True, slots=True)
 class JobReport:
-    """What the monitors saw of one running job."""
+    """What the monitors saw of one running job; counters where its servers have some."""
 
     launch: int
     performance: Performance
     cpu_share: float
+    counters: Counters | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MoveOrder:
+    """Units of a launch to be moved from one server to another."""
+
+    migration: int
+    launch: int
+    from_server: int
+    to_server: int
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveReport:
+    """What became of a migration, at which cluster time; `message` says why it failed."""
+
+    migration: int
+    at_s: float
+    outcome: MoveOutcome
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +184,14 @@ class ControlPlane(Protocol):
         """Read which of these launches are over for the control plane, whatever runs here."""
         ...
 
+    def claim_moves(self, limit: int, *, doing: Collection[int]) -> Sequence[MoveOrder]:
+        """Claim migrations to begin now, and keep the claims of those this process is doing."""
+        ...
+
+    def report_moves(self, reports: Sequence[MoveReport]) -> None:
+        """Tell which migrations have begun, arrived or failed."""
+        ...
+
     def claim_profiling(self, limit: int, *, doing: Collection[UUID]) -> Sequence[ProfilingOrder]:
         """Claim profiling runs to do now, and keep the claims of those this process is doing."""
         ...
@@ -189,4 +238,5 @@ class Outbox:
     """Reports not yet delivered; kept until the control plane has taken them."""
 
     started: dict[int, float] = field(default_factory=dict)
+    moves: list[MoveReport] = field(default_factory=list)
     ended: list[EndReport] = field(default_factory=list)

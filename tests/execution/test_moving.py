@@ -1,0 +1,449 @@
+"""Migrations: asked for, made, recalled, and ended with their jobs."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from apps.execution.backends.emulated.port import MoveReport
+from apps.execution.core.migration import MoveOutcome
+from apps.execution.models import Launch, Migration
+from apps.execution.move_reports import end_stranded_moves
+from apps.execution.moving import Move, MoveRefusal, Requested, cancel_moves, request_moves
+from apps.execution.services import request_launches, sweep
+from apps.inventory.models import Change, ResourceUnit, Server, ServerState
+from apps.operations.models import Event
+from apps.scheduling.models import Allocation
+from apps.scheduling.selectors import read_copy
+from apps.scheduling.services import commit
+from apps.workloads import services as workloads
+from apps.workloads.models import Job
+from tests.execution.moves_world import (
+    MOVED_S,
+    ask,
+    broken,
+    cluster,
+    end,
+    holds,
+    launch_of,
+    move,
+    moving,
+    plane,
+    report,
+    running,
+    server,
+    stand,
+)
+from tests.races import at_once
+from tests.scheduling.world import ME, claimed, proposal, used
+from tests.scheduling.world import at_once as together
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _cluster(db: None) -> None:
+    cluster()
+
+
+# ---- requests ----
+
+
+def test_a_move_reserves_as_much_elsewhere_as_the_job_holds() -> None:
+    job = running([0, 1])
+    (answer,) = request_moves([move(job, "a", "b")])
+    assert isinstance(answer, Requested)
+    found = Migration.objects.get(id=answer.migration_id)
+    assert (found.state, found.units, found.requested_s) == ("requested", 2, 7200.0)
+    assert (found.from_server_id, found.to_server_id) == (server("a"), server("b"))
+    source, target = Allocation.objects.order_by("id")
+    assert (found.source_allocation_id, found.target_allocation_id) == (source.id, target.id)
+    assert (target.moved_from, target.moved_s, target.decision) == (
+        source.id,
+        None,
+        source.decision,
+    )
+    assert used("a") == used("b") != used("c")
+    assert holds(job.id) == [("a", 2), ("b", 2)]
+    assert broken() == []
+
+
+def test_the_agents_and_everybody_who_watches_are_told() -> None:
+    job = running([0, 1])
+    found = moving(job, "a", "b")
+    told = Change.objects.order_by("-seq")[0]
+    target = Allocation.objects.get(id=found.target_allocation_id)
+    assert (told.kind, told.allocation_id, told.unit_ids) == ("claim", target.id, target.unit_ids)
+    assert told.caused == target.caused
+    event = Event.objects.get(kind="job.moving")
+    assert (event.subject, event.request_id) == (str(job.id), job.correlation_id)
+    assert event.data["to_server"] == server("b")
+
+
+def test_the_time_predicted_is_the_memory_over_half_the_slower_network() -> None:
+    job = running([0, 1])
+    Server.objects.filter(name="b").update(network_bps=5 * 10**8)
+    (answer,) = request_moves([move(job, "a", "b")])
+    # two of four units of 16 GB
+    assert isinstance(answer, Requested)
+    assert answer.predicted_s == pytest.approx(8 * 8e9 / 2.5e8)
+
+
+def test_what_a_job_asked_for_it_gets_elsewhere_too() -> None:
+    job = running([0, 1])
+    Job.objects.filter(id=job.id).update(unit_memory_bytes=10**9)
+    found = moving(job, "a", "b")
+    target = Allocation.objects.get(id=found.target_allocation_id)
+    assert (target.memory_bytes, target.network_bps) == (2 * 10**9, 2 * 10**9 // 4)
+
+
+def refused_of(job: Job) -> dict[str, Any]:
+    good = move(job, "a", "b")
+    other = running([4])
+    return {
+        "allocation_not_held": replace(good, allocation_id=10**9),
+        "same_server": replace(good, to_server_id=server("a")),
+        "server_closed": replace(good, to_server_id=10**9),
+        "job_not_running": replace(good, job_id=claimed().id),
+        "of another": replace(good, allocation_id=stand(other, "b")),
+    }
+
+
+@pytest.mark.parametrize(
+    ("case", "code"),
+    [
+        ("allocation_not_held", "allocation_not_held"),
+        ("of another", "allocation_not_held"),
+        ("same_server", "same_server"),
+        ("server_closed", "server_closed"),
+        ("job_not_running", "job_not_running"),
+    ],
+)
+def test_what_cannot_be_moved_is_refused_with_its_reason(case: str, code: str) -> None:
+    job = running([0, 1])
+    wish = refused_of(job)[case]
+    before = Change.objects.count()
+    assert ask(wish) == [MoveRefusal(code)]
+    assert (Change.objects.count(), Migration.objects.count()) == (before, 0)
+
+
+def test_a_server_without_so_many_free_units_is_refused() -> None:
+    job = running([0, 1])
+    running([4, 5, 6])
+    assert ask(move(job, "a", "b")) == [MoveRefusal.UNITS_SHORT]
+
+
+def test_a_server_without_the_memory_is_refused() -> None:
+    job = running([0, 1])
+    Job.objects.filter(id=job.id).update(unit_memory_bytes=9 * 10**9)
+    assert ask(move(job, "a", "b")) == [MoveRefusal.CAPACITY_SHORT]
+    assert used("b") == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("state", [ServerState.DRAINING, ServerState.DOWN, ServerState.CORDONED])
+def test_a_server_that_takes_no_new_work_is_refused(state: str) -> None:
+    job = running([0, 1])
+    Server.objects.filter(name="b").update(state=state)
+    assert ask(move(job, "a", "b")) == [MoveRefusal.SERVER_CLOSED]
+
+
+def test_a_job_to_be_cancelled_is_not_moved() -> None:
+    job = running([0, 1])
+    workloads.cancel_jobs([job.id])
+    assert ask(move(job, "a", "b")) == [MoveRefusal.JOB_NOT_RUNNING]
+
+
+def test_one_part_of_a_job_moves_at_once() -> None:
+    job = running([0, 4])
+    first, second = move(job, "a", "c"), move(job, "b", "c")
+    migration, refusal = ask(first, second)
+    assert (refusal, Migration.objects.get().id) == (MoveRefusal.JOB_IS_MOVING, migration)
+    assert ask(second) == [MoveRefusal.JOB_IS_MOVING]
+
+
+def test_what_is_only_reserved_cannot_be_moved_on() -> None:
+    job = running([0, 1])
+    moving(job, "a", "b")
+    Migration.objects.update(state="failed")  # whatever left the reservation there
+    assert ask(move(job, "b", "c")) == [MoveRefusal.ALLOCATION_NOT_HELD]
+
+
+def test_of_many_moves_earlier_ones_win() -> None:
+    jobs = [running([0, 1]), running([2]), running([4, 5])]
+    found = ask(move(jobs[2], "b", "c"), move(jobs[0], "a", "c"), move(jobs[1], "a", "c"))
+    assert found[2] == MoveRefusal.UNITS_SHORT
+    assert Migration.objects.count() == 2
+    assert used("c")[0] == 4
+    assert broken() == []
+
+
+def test_a_move_costs_the_same_statements_however_many(django_assert_max_num_queries: Any) -> None:
+    jobs = [running([i]) for i in range(4)]
+    wishes = [move(job, "a", "b") for job in jobs]
+    with django_assert_max_num_queries(24):
+        found = request_moves(wishes)
+    assert all(isinstance(answer, Requested) for answer in found)
+
+
+def test_no_moves_are_no_change() -> None:
+    assert request_moves([]) == []
+
+
+# ---- what backends say ----
+
+
+def test_a_move_that_is_made_gives_back_what_it_left() -> None:
+    job = running([0, 1])
+    found = moving(job, "a", "b")
+    report(found, "started", at_s=7210.0)
+    assert (found.state, found.started_s, holds(job.id)) == (
+        "running",
+        7210.0,
+        [("a", 2), ("b", 2)],
+    )
+    report(found, "done")
+    assert (found.state, found.ended_s, found.started_s) == ("done", MOVED_S, 7210.0)
+    assert holds(job.id) == [("b", 2)]
+    target = Allocation.objects.get(id=found.target_allocation_id)
+    assert (target.moved_s, used("a")) == (MOVED_S, [0, 0, 0, 0])
+    assert Event.objects.filter(kind="job.moved").count() == 1
+    assert broken() == []
+
+
+def test_the_launch_names_the_new_place() -> None:
+    job = running([0, 1, 4])
+    report(moving(job, "a", "c"), "started", "done")
+    (order,) = plane().live_launches()
+    assert order.parts == ((server("b"), 1), (server("c"), 2))
+
+
+def test_parts_that_meet_are_one_part_and_can_go_on_alone() -> None:
+    job = running([0, 1, 4])
+    report(moving(job, "a", "b"), "started", "done")
+    assert plane().live_launches()[0].parts == ((server("b"), 3),)
+    by_units = Allocation.objects.get(job=job, cores=1, released_seq=None)
+    (migration,) = ask(Move(job.id, by_units.id, server("c"), "plan"))
+    report(Migration.objects.get(id=migration), "started", "done")
+    assert plane().live_launches()[0].parts == ((server("b"), 2), (server("c"), 1))
+    assert broken() == []
+
+
+def test_a_job_may_move_again_and_back() -> None:
+    job = running([0, 1])
+    for on, to in (("a", "b"), ("b", "c"), ("c", "a")):
+        report(moving(job, on, to), "started", "done")
+    assert holds(job.id) == [("a", 2)]
+    assert broken() == []
+
+
+@pytest.mark.parametrize("outcome", ["failed", "cancelled"])
+def test_a_move_that_is_not_made_gives_back_where_it_would_have_gone(outcome: str) -> None:
+    job = running([0, 1])
+    found = moving(job, "a", "b")
+    report(found, "started", outcome)
+    assert (found.state, found.message) == (outcome, f"it {outcome}")
+    assert (holds(job.id), used("b")) == ([("a", 2)], [0, 0, 0, 0])
+    assert plane().live_launches()[0].parts == ((server("a"), 2),)
+    assert Event.objects.filter(kind=f"job.move_{outcome}").count() == 1
+    assert broken() == []
+
+
+def test_reports_may_come_twice_and_late() -> None:
+    job = running([0, 1])
+    found = moving(job, "a", "b")
+    report(found, "started", "done")
+    seen = (Change.objects.count(), Event.objects.count(), launch_of(job).order)
+    report(found, "started", "done", at_s=9000.0)
+    report(found, "failed")
+    assert (found.state, found.ended_s) == ("done", MOVED_S)
+    assert (Change.objects.count(), Event.objects.count(), launch_of(job).order) == seen
+
+
+def test_many_reports_are_a_few_statements(django_assert_max_num_queries: Any) -> None:
+    jobs = [running([i]) for i in range(4)]
+    found = [moving(job, "a", "b") for job in jobs]
+    said = [MoveReport(one.id, MOVED_S, MoveOutcome.DONE) for one in found]
+    with django_assert_max_num_queries(32):
+        plane().report_moves(said)
+    assert used("a") == [0, 0, 0, 0]
+
+
+# ---- claims ----
+
+
+def test_a_migration_is_claimed_with_all_the_backend_needs() -> None:
+    job = running([0, 1])
+    found = moving(job, "a", "b")
+    (order,) = plane().claim_moves(10)
+    assert (order.migration, order.launch, order.units) == (found.id, launch_of(job).id, 2)
+    assert (order.from_server, order.to_server) == (server("a"), server("b"))
+
+
+def test_another_process_gets_it_only_once_the_claim_ran_out() -> None:
+    found = moving(running([0]), "a", "b")
+    report(found, "started")
+    assert plane("emulator-2").claim_moves(10) == []
+    Migration.objects.update(claimed_until="2020-01-01T00:00:00Z")
+    assert [x.migration for x in plane("emulator-2").claim_moves(10)] == [found.id]
+
+
+def test_what_a_process_is_doing_it_keeps_and_does_not_get_again() -> None:
+    found = moving(running([0]), "a", "b")
+    report(found, "started")
+    Migration.objects.update(claimed_until="2020-01-01T00:00:00Z")
+    assert plane().claim_moves(10, doing=[found.id]) == []
+    assert plane("emulator-2").claim_moves(10) == []
+
+
+# ---- recalls ----
+
+
+def test_a_move_nobody_has_begun_is_recalled() -> None:
+    job = running([0, 1])
+    found = moving(job, "a", "b")
+    assert cancel_moves([found.id]) == {found.id}
+    found.refresh_from_db()
+    assert (found.state, found.message) == ("cancelled", "recalled before it began")
+    assert holds(job.id) == [("a", 2)]
+    assert plane().claim_moves(10) == []
+    assert broken() == []
+
+
+def test_one_under_way_cannot_be_recalled_and_goes_on() -> None:
+    job = running([0, 1])
+    found = moving(job, "a", "b")
+    report(found, "started")
+    assert cancel_moves([found.id]) == set()
+    report(found, "done")
+    assert (found.state, holds(job.id)) == ("done", [("b", 2)])
+
+
+def test_one_recalled_under_way_is_not_begun_anew_by_the_next_process() -> None:
+    job = running([0, 1])
+    found = moving(job, "a", "b")
+    report(found, "started")
+    cancel_moves([found.id])
+    Migration.objects.update(claimed_until="2020-01-01T00:00:00Z")
+    assert plane("emulator-2").claim_moves(10) == []
+    found.refresh_from_db()
+    assert (found.state, holds(job.id)) == ("cancelled", [("a", 2)])
+
+
+# ---- jobs that end meanwhile ----
+
+
+@pytest.mark.parametrize("outcome", ["finished", "cancelled", "failed"])
+@pytest.mark.parametrize("said", [(), ("started",)])
+def test_a_job_that_ends_on_the_way_gives_back_both_sides(
+    outcome: str, said: tuple[str, ...]
+) -> None:
+    job = running([0, 1])
+    found = moving(job, "a", "b")
+    report(found, *said)
+    end(job, outcome)
+    found.refresh_from_db()
+    assert (found.state, found.claimed_until) == ("cancelled", None)
+    assert not ResourceUnit.objects.exclude(allocation_id=None).exists()
+    assert used("a") == used("b") == [0, 0, 0, 0]
+    report(found, "done")
+    assert found.state == "cancelled"
+    assert broken() == []
+
+
+def test_a_job_whose_server_goes_silent_on_the_way_is_queued_anew() -> None:
+    job = running([0, 1])
+    found = moving(job, "a", "b")
+    report(found, "started")
+    Server.objects.filter(name="a").update(state=ServerState.DOWN)
+    sweep()
+    found.refresh_from_db()
+    job.refresh_from_db()
+    assert (job.state, found.state, holds(job.id)) == ("queued", "failed", [])
+    assert broken() == []
+
+
+def test_a_silent_server_it_only_goes_to_does_not_cost_a_job_its_place() -> None:
+    job = running([0, 1])
+    found = moving(job, "a", "b")
+    report(found, "started")
+    Server.objects.filter(name="b").update(state=ServerState.DOWN)
+    sweep()
+    job.refresh_from_db()
+    found.refresh_from_db()
+    assert (job.state, found.state) == ("running", "running")
+
+
+def test_a_move_nobody_has_begun_ends_when_its_server_closes() -> None:
+    job = running([0, 1])
+    found = moving(job, "a", "b")
+    assert end_stranded_moves() == 0
+    Server.objects.filter(name="b").update(state=ServerState.DRAINING)
+    assert end_stranded_moves() == 1
+    found.refresh_from_db()
+    assert (found.state, holds(job.id)) == ("cancelled", [("a", 2)])
+
+
+def test_a_move_whose_launch_runs_no_more_is_swept() -> None:
+    job = running([0, 1])
+    found = moving(job, "a", "b")
+    report(found, "started")
+    Launch.objects.update(state="ended")
+    sweep()
+    found.refresh_from_db()
+    assert found.state == "cancelled"
+
+
+# ---- at once ----
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_moves_to_the_same_units_at_once_one_wins() -> None:
+    jobs = [running([0, 1, 2]), running([4, 5])]
+    wishes = iter([move(jobs[0], "a", "c"), move(jobs[1], "b", "c")])
+    found = at_once(2, lambda: ask(next(wishes))[0])
+    assert sorted(isinstance(one, MoveRefusal) for one in found) == [False, True]
+    assert MoveRefusal.UNITS_SHORT in found
+    assert broken() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_moves_of_one_job_at_once_one_wins() -> None:
+    job = running([0, 1])
+    wishes = iter([move(job, "a", "b"), move(job, "a", "c")])
+    found = at_once(2, lambda: ask(next(wishes))[0])
+    assert MoveRefusal.JOB_IS_MOVING in found
+    assert Migration.objects.count() == 1
+    assert broken() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_move_and_a_commit_for_the_same_units_at_once_one_wins() -> None:
+    job, other = running([0, 1, 2]), claimed()
+    offer = proposal(other, read_copy().topology, [4, 5])
+    wish = move(job, "a", "b")
+    assert together(lambda: ask(wish), lambda: commit([offer], agent=ME)) == []
+    holders = {row.job_id for row in Allocation.objects.filter(server_id=server("b"))}
+    assert len(holders) == 1
+    assert used("b")[0] in {2, 3}
+    request_launches("emulated", limit=10)
+    assert broken() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_that_ends_while_it_is_asked_to_move_leaves_nothing_behind() -> None:
+    job = running([0, 1])
+    wish = move(job, "a", "b")
+    assert together(lambda: ask(wish), lambda: end(job)) == []
+    assert holds(job.id) == []
+    assert not Migration.objects.filter(state__in=["requested", "running"]).exists()
+    assert broken() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_end_and_an_arrival_at_once_leave_nothing_behind() -> None:
+    job = running([0, 1])
+    found = moving(job, "a", "b")
+    report(found, "started")
+    assert together(lambda: report(found, "done"), lambda: end(job)) == []
+    assert holds(job.id) == []
+    assert broken() == []
