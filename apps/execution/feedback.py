@@ -47,20 +47,24 @@ ENDED_WITHIN_S: Final = 600.0  # wall seconds for which the end of a job is look
 CHUNK: Final = 500
 
 # A job counts where its target and its application say what its reports mean, and where there is a
-# profile to hold them against.
+# profile to hold them against. After a move it is observed anew, on what it holds since then.
 _DUE: Final = """
 WITH seen AS (
     SELECT j.id, j.application_id, j.target, j.target_kind, j.input_bytes, j.tasks_total, j.units,
            j.duration_s, j.attempts, j.started_s, a.kind,
            CASE WHEN j.state = 'succeeded' THEN j.finished_s END AS finished_s,
            coalesce(e.number, 0) AS number,
-           greatest(e.cluster_s, j.started_s) AS since_s
+           greatest(e.cluster_s, j.started_s, m.moved_s) AS since_s,
+           coalesce(e.cluster_s >= greatest(j.started_s, m.moved_s), false) AS is_continued
     FROM workloads_job j
     JOIN workloads_application a ON a.id = j.application_id
     JOIN classification_profile p ON p.application_id = a.id AND p.is_current
     LEFT JOIN LATERAL (
         SELECT number, cluster_s FROM classification_predictionerror
         WHERE job_id = j.id ORDER BY number DESC LIMIT 1) e ON true
+    CROSS JOIN LATERAL (
+        SELECT max(ended_s) AS moved_s FROM execution_migration
+        WHERE job_id = j.id AND started_s IS NOT NULL) m
     WHERE (j.state = 'running'
            OR j.state = 'succeeded' AND j.finished_at > now() - make_interval(secs => %s))
       AND CASE a.kind WHEN 'latency_critical' THEN j.target_kind = 'throughput_latency'
@@ -69,7 +73,7 @@ WITH seen AS (
                            OR j.target_kind = 'ips' AND a.kind = 'single_node' END)
 SELECT * FROM seen
 WHERE coalesce(finished_s, %s) - since_s >= CASE WHEN finished_s IS NOT NULL THEN %s
-                                                 WHEN since_s > started_s THEN %s ELSE %s END
+                                                 WHEN is_continued THEN %s ELSE %s END
 ORDER BY since_s, id
 """
 _SAMPLES: Final = """
@@ -78,15 +82,29 @@ FROM unnest(%s::uuid[], %s::float8[]) AS d(job, since_s)
 JOIN execution_jobsample s ON s.job_id = d.job AND s.cluster_s >= d.since_s
 ORDER BY s.job_id, s.cluster_s
 """
+# What a job worked on at a moment: not what is only reserved, nor what it had left by then though
+# it was given back a little later. Allocations of one server are one part.
 _PARTS: Final = """
-SELECT d.place, a.decision_id, c.predicted->>'setting', p.name, a.cores
+SELECT d.place, a.decision_id, c.predicted->>'setting', p.name, sum(a.cores),
+       max(CASE WHEN a.moved_from IS NOT NULL THEN a.id END)
 FROM unnest(%s::uuid[], %s::float8[]) WITH ORDINALITY AS d(job, at_s, place)
-JOIN scheduling_allocation a ON a.job_id = d.job AND a.acquired_s <= d.at_s
+JOIN scheduling_allocation a ON a.job_id = d.job
+     AND CASE WHEN a.moved_from IS NULL THEN a.acquired_s ELSE a.moved_s END <= d.at_s
      AND (a.released_s IS NULL OR a.released_s >= d.at_s)
 JOIN scheduling_decision c ON c.id = a.decision_id
 LEFT JOIN inventory_server s ON s.id = a.server_id
 LEFT JOIN inventory_platform p ON p.id = s.platform_id
+WHERE NOT EXISTS (
+    SELECT FROM scheduling_allocation n WHERE n.moved_from = a.id AND n.moved_s <= d.at_s)
+GROUP BY d.place, a.decision_id, c.predicted->>'setting', p.name, a.server_id
 ORDER BY d.place, a.server_id
+"""
+_CHANGED: Final = """
+SELECT d.place
+FROM unnest(%s::uuid[], %s::float8[], %s::float8[]) WITH ORDINALITY AS d(job, since_s, at_s, place)
+WHERE EXISTS (
+    SELECT FROM execution_migration m
+    WHERE m.job_id = d.job AND m.started_s < d.at_s AND coalesce(m.ended_s > d.since_s, true))
 """
 _HISTORY: Final = """
 SELECT e.application_id, e.job_id, e.cluster_s, e.measured, j.target_kind, j.tasks_total
@@ -153,7 +171,7 @@ def _due() -> list[_Due]:
 
 def _read_due(row: tuple[Any, ...]) -> _Due:
     job, application, target, kind, input_bytes, tasks, units, duration_s, attempts, *rest = row
-    started_s, application_kind, finished_s, number, since_s = rest
+    started_s, application_kind, finished_s, number, since_s, _ = rest
     run = Run(
         target=read_target(json.loads(target)),
         input_bytes=float(input_bytes),
@@ -172,6 +190,8 @@ def _achieved(due: Sequence[_Due]) -> list[Achieved]:
     samples = _samples(due)
     rates = [(one, rate(one.run, samples[one.job_id])) for one in due]
     told = [(one, found) for one, found in rates if found is not None]
+    changed = _changed([(one.job_id, one.run.since_s, found.at_s) for one, found in told])
+    told = [pair for place, pair in enumerate(told, 1) if place not in changed]
     held = _held([(one.job_id, found.at_s) for one, found in told])
     return [
         Achieved(
@@ -194,15 +214,30 @@ def _samples(due: Iterable[_Due]) -> Mapping[UUID, list[Sample]]:
     return found
 
 
+def _changed(spans: Sequence[tuple[UUID, float, float]]) -> set[int]:
+    """Places, from 1, of the spans in which something of the job was on its way elsewhere.
+
+    To be asked after the reports were read: a move is told before the first report it touches.
+    """
+    columns = [list(column) for column in zip(*spans, strict=True)] or [[], [], []]
+    return {place for (place,) in _rows(_CHANGED, columns)}
+
+
 def _held(moments: Sequence[tuple[UUID, float]]) -> list[_Held | None]:
     """Read what jobs held at some moments; None where a server of theirs is gone."""
     rows = _rows(_PARTS, [[job for job, _ in moments], [at_s for _, at_s in moments]])
     parts: dict[int, list[Part]] = defaultdict(list)
     runs: dict[int, tuple[str, str]] = {}
-    for place, decision, setting, platform, cores in rows:
+    moved: dict[int, int] = defaultdict(int)
+    for place, decision, setting, platform, cores, moved_to in rows:
         parts[place].append(Part(platform, cores))
-        runs[place] = str(decision), setting or ""
-    gone = {place for place, _, _, platform, _ in rows if platform is None}
+        moved[place] = max(moved[place], moved_to or 0)
+        # after a move it has other neighbours
+        runs[place] = (
+            f"{decision}/{moved[place]}" if moved[place] else str(decision),
+            setting or "",
+        )
+    gone = {place for place, _, _, platform, *_ in rows if platform is None}
     return [
         _Held(*runs[place], tuple(parts[place])) if place in runs and place not in gone else None
         for place in range(1, len(moments) + 1)

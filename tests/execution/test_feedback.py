@@ -22,6 +22,7 @@ from apps.common.core.interference import SOURCES
 from apps.execution import feedback
 from apps.execution.core.telemetry import EVERY_S
 from apps.execution.feedback import give_feedback
+from apps.execution.models import Migration
 from apps.execution.services import draw_profiles, take_measurements
 from apps.inventory.models import Cluster, Server
 from apps.operations.models import Event
@@ -214,6 +215,122 @@ def test_a_job_is_held_against_the_servers_of_its_last_run(world: World) -> None
     factories.allocation(job, world.servers[0], **before)
     give_feedback()
     assert PredictionError.objects.get().predicted == pytest.approx(world.believed(1))
+
+
+def moved(
+    job: Job, to: Server, *, at_s: float, state: str = "done", told_s: float = 6.0
+) -> Migration:
+    """A migration that took a minute; the control plane heard of its end a little later."""
+    source = job.allocations.filter(released_seq=None).latest("id")
+    is_done = state == "done"
+    begun_s = at_s - 60.0
+    target = factories.allocation(
+        job, to, by=source.decision, acquired_s=begun_s - 5.0, moved_from=source.id,
+        moved_s=at_s if is_done else None,
+    )  # fmt: skip
+    gone, there = (source, target) if is_done else (target, source)
+    if state != "running":
+        gone.released_seq, gone.released_s = 10**9, at_s + told_s
+        gone.save()
+    ended_s = None if state == "running" else at_s
+    return Migration.objects.create(
+        job=job, launch=factories.launch(job, attempt=factories.number()),
+        source_allocation_id=source.id, target_allocation_id=target.id,
+        from_server_id=source.server_id, to_server_id=to.id, units=there.cores, predicted_s=60.0,
+        state=state, requested_s=begun_s - 5.0, started_s=begun_s, ended_s=ended_s,
+    )  # fmt: skip
+
+
+def reports(job: Job, *, until_s: float, per_s: float) -> None:
+    """A report each ten seconds up to a moment, the progress going on evenly."""
+    for at_s in np.arange(job.started_s + 10.0, until_s + 1.0, 10.0).tolist():
+        progress = per_s * (at_s - job.started_s) / BYTES
+        factories.sample(job, at_s, progress=progress)
+
+
+def test_a_job_that_moved_is_held_against_where_it_is_since(world: World) -> None:
+    job = world.running(since_s=now() - 500.0)
+    moved(job, world.servers[0], at_s=now() - 200.0)
+    reports(job, until_s=now(), per_s=1e5)
+    assert give_feedback() == 1
+    found = PredictionError.objects.get()
+    assert found.predicted == pytest.approx(world.believed(0))
+    assert found.measured == pytest.approx(1e5)
+
+
+def test_what_it_did_while_it_moved_is_nobodys_rate(world: World) -> None:
+    job = world.running(since_s=now() - 500.0)
+    moved(job, world.servers[0], at_s=now() - 200.0)
+    for at_s, progress in ((-490.0, 0.01), (-210.0, 0.5), (-190.0, 0.5), (-10.0, 0.59)):
+        factories.sample(job, now() + at_s, progress=progress)
+    give_feedback()
+    assert PredictionError.objects.get().measured == pytest.approx(0.09 * BYTES / 180.0)
+
+
+@pytest.mark.parametrize("ago_s", [0.0, 30.0, 100.0])
+def test_a_job_that_moves_or_has_just_moved_is_not_observed(world: World, ago_s: float) -> None:
+    job = world.running(since_s=now() - 5000.0)
+    moved(job, world.servers[0], at_s=now() - ago_s)
+    reports(job, until_s=now(), per_s=1e5)
+    assert give_feedback() == 0
+
+
+def test_a_job_under_way_is_not_observed_before_it_arrived(world: World) -> None:
+    job = world.running(since_s=now() - 5000.0)
+    moved(job, world.servers[0], at_s=now() + 50.0, state="running")
+    reports(job, until_s=now(), per_s=1e5)
+    assert give_feedback() == 0
+
+
+def test_a_move_that_begins_while_reports_are_read_is_seen(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = world.running(since_s=now() - 500.0)
+    reports(job, until_s=now(), per_s=1e5)
+    read = feedback._samples
+
+    def begin(due: Any) -> Any:
+        moved(job, world.servers[0], at_s=now() + 50.0, state="running")
+        return read(due)
+
+    monkeypatch.setattr(feedback, "_samples", begin)
+    assert give_feedback() == 0
+
+
+def test_what_was_only_reserved_is_not_what_a_job_held(world: World) -> None:
+    job = world.running(since_s=now() - 500.0)
+    moved(job, world.servers[0], at_s=now() - 300.0, state="failed")
+    reports(job, until_s=now(), per_s=1e5)
+    give_feedback()
+    assert PredictionError.objects.get().predicted == pytest.approx(world.believed(1))
+
+
+def test_past_observations_keep_what_was_held_then(world: World) -> None:
+    job = world.running(since_s=now() - 500.0)
+    reports(job, until_s=now(), per_s=1e5)
+    give_feedback()
+    at_s = PredictionError.objects.get().cluster_s
+    moved(job, world.servers[0], at_s=at_s + 60.0)
+    later(300.0)
+    before, on_the_way, since = feedback._held(
+        [(job.id, at_s), (job.id, at_s + 59.0), (job.id, at_s + 61.0)]
+    )
+    assert before == on_the_way
+    assert before is not None
+    assert since is not None
+    assert [part.platform for part in before.parts] == [PLATFORMS[1]]
+    assert [part.platform for part in since.parts] == [PLATFORMS[0]]
+    assert before.run != since.run
+
+
+def test_parts_that_met_on_one_server_are_one_part(world: World) -> None:
+    job = world.running(since_s=now() - 500.0)
+    factories.allocation(
+        job, world.servers[1], cores=2, by=job.allocations.get().decision, acquired_s=9000.0
+    )
+    (found,) = feedback._held([(job.id, now())])
+    assert found is not None
+    assert found.parts == (Part(PLATFORMS[1], 3),)
 
 
 def test_what_jobs_did_becomes_measured_cells_and_a_new_profile(world: World) -> None:
