@@ -49,6 +49,8 @@ _NAMES: Final = {
     Topic.SERVERS: "server.updated",
     Topic.APPLICATIONS: "application.updated",
     Topic.OPERATIONS: "operation.progress",
+    Topic.FRONTS: "front.updated",
+    Topic.PLANS: "plan.updated",
     Topic.CLUSTER: "cluster.updated",
 }
 

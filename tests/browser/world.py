@@ -34,6 +34,7 @@ from tests.browser.recordings import (
     write_frames,
     write_readings,
 )
+from tests.dashboard import fronts
 
 SERVERS = 120
 APPLICATIONS = (
@@ -99,6 +100,7 @@ def build(*, servers: int = SERVERS, running: int = 70, seed: int = 11) -> World
     write_events(jobs)
     write_checks(rng)
     write_classification(apps, jobs, operator)
+    fronts.version(fronts.front(by=operator), fronts.surface(300))
     shown = next(job for job in jobs if job.state == "running" and job.id in decisions)
     waiting = next(job for job in jobs if job.state == "queued")
     first = Allocation.objects.filter(job=shown).first()

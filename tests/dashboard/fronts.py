@@ -26,6 +26,7 @@ def front(*, by: User | None = None, **values: Any) -> Front:
         "nodes": 200,
         "budget_s": 10.0,
         "seed": 1,
+        "scales": dict(zip("PDC", SCALES, strict=True)),
     }
     return Front.objects.create(
         number=next(_numbers),

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,8 +17,9 @@ from apps.accounts.core.roles import Role
 from apps.accounts.models import User
 from apps.accounts.services import create_token, create_user, ensure_project, join_project
 from apps.operations.core.states import Topic
+from apps.operations.models import Event
 from apps.operations.services import NewEvent, prune_events, record_events
-from apps.operations.stream import application
+from apps.operations.stream import application, message
 from apps.operations.tickets import issue_ticket
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -328,3 +330,13 @@ def test_a_member_of_two_projects_hears_of_both(user: User, bearer: dict[str, st
             assert subjects(await reader.events(2)) == ["x"]
 
     run(follow)
+
+
+@pytest.mark.parametrize("topic", Topic)
+def test_events_of_every_topic_go_over_the_wire(topic: Topic) -> None:
+    event = Event(
+        seq=7, at=datetime(2026, 1, 5, tzinfo=UTC), topic=topic, kind="x.y", subject="s", data={}
+    )
+    sent = message(event).decode()
+    assert sent.startswith("id: 7\nevent: ")
+    assert f'"topic":"{topic}"' in sent

@@ -95,14 +95,15 @@ export class Draft {
   /* What the rule in force takes besides the picks. */
   get wanted() {
     const { rule, reference, direct } = this.state;
-    return rule === "reference" ? reference ?? {} : rule === "direct" ? direct : {};
+    return rule === "reference" ? reference ?? {} : rule === "spread" ? {} : direct;
   }
 
-  load(set) {
+  /* Take over a saved set; its picks are of that version. */
+  load(set, version) {
     const screens = new Map();
     for (const [screen, points] of Object.entries(set.picks)) for (const point of points) screens.set(point, [...(screens.get(point) ?? []), screen]);
     this.follow(`load the set ${set.name}`, {
-      rule: set.rule, picks: [...screens].map(([point, on]) => ({ point, screens: on })), rejected: set.rejected, answers: [], parent: set.id,
+      version, rule: set.rule, picks: [...screens].map(([point, on]) => ({ point, screens: on })), rejected: set.rejected, answers: [], parent: set.id,
       reference: set.rule === "reference" ? set.wanted : this.state.reference,
       direct: set.rule === "direct" ? set.wanted : Object.fromEntries(OBJECTIVES.map((o) => [o, set.weights[o]])),
     });

@@ -66,7 +66,7 @@ export function lay(frame) {
 
 /* Raw numbers at every other tick, in one unit; its name stands with the last. */
 function rawLabels(objective, marksAt) {
-  const scale = model.front.scales[objective];
+  const scale = model.front.scales[objective] ?? 0;
   const last = marksAt.at(-1) * scale;
   const inKilo = objective === "P" && last >= 1000;
   const unit = objective === "P" ? (inKilo ? "kW" : "W") : UNITS[objective];

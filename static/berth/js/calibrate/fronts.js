@@ -4,7 +4,7 @@
    nearest, and the page says which. */
 import { ApiError, call } from "../api.js";
 import { problemText, toast } from "../notices.js";
-import { keepAddress, model, on, tell } from "./model.js";
+import { keepAddress, model, tell } from "./model.js";
 import { Points } from "./points.js";
 import { byId, clusterTime, drawn, duration, grouped, many, percent } from "./words.js";
 
@@ -32,8 +32,7 @@ export async function startFronts() {
     keepAddress({ thin: event.target.value === "200" ? null : event.target.value });
     await guarded(async () => { await thin(model.points); tell("points"); });
   });
-  on("draft", followDraft);
-  document.addEventListener("berth:event", (event) => { if (event.detail.name.startsWith("front.")) soon(300); });
+  document.addEventListener("berth:event", (event) => { if (event.detail.name.startsWith("front.") || (isRunning() && event.detail.name.startsWith("operation."))) soon(300); });
   await look();
 }
 
@@ -142,10 +141,11 @@ function carry(from, to) {
   box.hidden = false;
 }
 
-/* Undo may lead back to another version. */
-async function followDraft() {
+/* A draft has changed: show it, on the version it is of. Undo and saved sets may lead to another. */
+export async function followDraft() {
   const { version } = model.draft.state;
-  if (!model.points || !version || version === model.version || isLoading) return;
+  if (!model.points) return;
+  if (version === model.version) { tell("draft"); return; }
   isLoading = true;
   byId("cal-carried").hidden = true;
   await guarded(async () => { const found = await points(version); await thin(found); present(found); show(); });
@@ -205,6 +205,7 @@ function progress() {
   const titles = { pending: `${front.name} waits for a worker`, running: `${front.name} is being searched, ${percent(share, 0)} of ${duration(front.budget_seconds)}`, failed: `The search of ${front.name} failed`, cancelled: `The search of ${front.name} was stopped` };
   box.querySelector("b").textContent = titles[front.state];
   box.querySelector("p").textContent = `${front.state === "pending" ? "It begins by itself; nothing is lost by leaving the page" : `At ${reached}`}${front.versions.length ? `; what it found can be picked from${isRunning() ? " while it improves" : ""}` : ""}.`;
+  if (front.state === "failed" && front.problem) box.querySelector("p").textContent += ` ${front.problem.detail ?? front.problem.title ?? ""}`;
   byId("cal-share").value = share;
   const button = byId("cal-stop");
   if (button) button.hidden = !isRunning();

@@ -15,6 +15,7 @@ export const model = {
   between: null, // placements between two picks, or null
   derived: null, // as POST /preference-sets/derive/ gives it
   checked: null, // as POST /preference-sets/check/ gives it
+  preview: null, // as GET /previews/{id}/ gives it
   mode: "pick",
   screen: "P-D", // the one last worked on
 };
@@ -28,7 +29,7 @@ export const mayChange = () => "mayChange" in model.page.dataset;
 /* The body that derive and check take. */
 export function asked() {
   const { rule, rejected } = model.draft.state;
-  return { front: model.front.id, version: model.version, rule, picks: model.draft.byScreen, rejected, wanted: model.draft.wanted };
+  return { front: model.front.id, version: model.version, rule: rule === "pairs" ? "direct" : rule, picks: model.draft.byScreen, rejected, wanted: model.draft.wanted };
 }
 
 /* Placements inside the lasso and all ranges, or null where nothing is chosen. */

@@ -37,7 +37,8 @@ function show() {
   byId("cal-clear").disabled = !picks.length && !rejected.length;
   const counts = SCREENS.map(({ name }) => [name, draft.byScreen[name].length]);
   const isMet = counts.every(([, count]) => count >= FEWEST);
-  byId("cal-count").textContent = isMet ? `${many(picks.length, "placement")}, ${counts.map(([, count]) => count).join(" + ")} on the screens` : `${counts.map(([name, count]) => `${name} ${count}`).join(", ")} of ${FEWEST} each`;
+  byId("cal-count").textContent = `${counts.map(([name, count]) => `${name} ${count}`).join(", ")}${isMet ? "" : `; ${FEWEST} each`}`;
+  byId("cal-count").title = `Accepted on each screen; the rule wants at least ${FEWEST} on each`;
   paired = paired.filter((one) => picks.some((pick) => pick.point === one));
   byId("cal-picks").replaceChildren(...picks.map(row));
   spreadRow();

@@ -19,7 +19,8 @@ export function startWeights() {
 function lacking() {
   const { rule } = model.draft.state;
   if (rule === "reference") return model.draft.state.reference ? "" : "Say what value of each objective you would like to reach.";
-  if (rule === "direct") return OBJECTIVES.some((o) => model.draft.state.direct[o] > 0) ? "" : "At least one weight must be above 0.";
+  if (rule === "pairs" && !model.draft.state.answers.length) return "Say which of two placements you would rather have; each answer narrows the weights.";
+  if (rule === "direct" || rule === "pairs") return OBJECTIVES.some((o) => model.draft.state.direct[o] > 0) ? "" : "At least one weight must be above 0.";
   const short = SCREENS.map(({ name }) => [name, FEWEST - model.draft.byScreen[name].length]).filter(([, more]) => more > 0);
   if (!short.length) return "";
   return `Accept ${short.map(([name, more]) => `${more} more on ${name}`).join(", ")} to derive weights.`;

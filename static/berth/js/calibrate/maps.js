@@ -1,0 +1,72 @@
+/* The cluster's servers side by side, now and then: a cell is a server, a column a rack, its shade the units in use. */
+import { byId, css, element, grouped, many } from "./words.js";
+
+const GAP = 1;
+
+export function drawMaps(servers) {
+  const host = byId("cal-maps");
+  if (!host || !servers?.name.length) return;
+  const columns = byRack(servers);
+  const [now, then] = [servers.before.filter(Boolean).length, servers.after.filter(Boolean).length];
+  const gaining = servers.is_target.filter(Boolean).length;
+  const off = servers.after.filter((share, i) => !share && servers.before[i]).length;
+  const figures = [["Now", servers.before, null, now], ["Then", servers.after, servers, then]].map(([name, shares, marks, count]) => {
+    const figure = element("figure");
+    const caption = element("figcaption");
+    caption.append(element("b", name), ` ${grouped(count)} in use`);
+    const canvas = element("canvas", "", "", { role: "img", "aria-label": `Servers ${name.toLowerCase()}: ${grouped(count)} of ${grouped(shares.length)} in use` });
+    figure.append(caption, canvas);
+    return { figure, canvas, shares, marks };
+  });
+  const foot = element("p", "", "meta");
+  foot.append("A cell is a server, a column a rack, its shade units in use. ", element("span", "", "kc chg-k"), ` gains containers (${grouped(gaining)}), `, element("span", "", "kc off-k"), ` becomes empty (${many(off, "server")}).`);
+  host.replaceChildren(...figures.map((one) => one.figure), foot);
+  for (const one of figures) paint(one, columns);
+}
+
+/* Columns of servers: racks in order, a rack of many servers in several columns so that the map stays about square. */
+function byRack(servers) {
+  const racks = new Map();
+  servers.rack.forEach((rack, i) => racks.set(rack, [...(racks.get(rack) ?? []), i]));
+  const tall = Math.max(4, Math.ceil(Math.sqrt(servers.name.length)));
+  const columns = [];
+  for (const members of racks.values()) {
+    const parts = Math.ceil(members.length / tall);
+    const length = Math.ceil(members.length / parts);
+    for (let k = 0; k < members.length; k += length) columns.push(members.slice(k, k + length));
+  }
+  return columns;
+}
+
+function paint({ canvas, shares, marks }, columns) {
+  const ratio = devicePixelRatio || 1;
+  const width = canvas.parentNode.clientWidth || 136;
+  const rows = Math.max(...columns.map((column) => column.length));
+  const size = Math.max(2, Math.min(18, Math.floor((width + GAP) / columns.length) - GAP));
+  const step = size + GAP;
+  const height = Math.min(rows * step, 160);
+  const tall = Math.max(2, Math.floor(height / rows) - GAP);
+  canvas.width = width * ratio;
+  canvas.height = rows * (tall + GAP) * ratio;
+  canvas.style.setProperty("height", `${rows * (tall + GAP)}px`);
+  const pen = canvas.getContext("2d");
+  pen.scale(ratio, ratio);
+  const colours = Array.from({ length: 9 }, (_, k) => css(`seq-${k}`));
+  const [line, strong, mark] = [css("rule-strong"), css("control-border"), css("cat-2")];
+  columns.forEach((column, c) => column.forEach((i, r) => {
+    const [x, y] = [c * step, r * (tall + GAP)];
+    if (!shares[i]) {
+      const isNew = marks && marks.before[i];
+      pen.strokeStyle = isNew ? strong : line;
+      pen.strokeRect(x + 0.5, y + 0.5, size - 1, tall - 1);
+    } else {
+      pen.fillStyle = colours[Math.min(8, 1 + Math.floor(shares[i] * 7.99))];
+      pen.fillRect(x, y, size, tall);
+    }
+    if (!marks?.is_target[i]) return;
+    pen.strokeStyle = mark;
+    pen.lineWidth = size > 4 ? 2 : 1;
+    pen.strokeRect(x + 0.5, y + 0.5, size - 1, tall - 1);
+    pen.lineWidth = 1;
+  }));
+}

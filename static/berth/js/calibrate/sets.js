@@ -1,0 +1,253 @@
+/* Preference sets: saved under a name, loaded again, compared in columns. */
+import { ApiError, call } from "../api.js";
+import { problemText, toast } from "../notices.js";
+import { guarded } from "./fronts.js";
+import { asked, keepAddress, mayChange, model, on, tell } from "./model.js";
+import { NAMES, OBJECTIVES, byId, drawn, element, many, percent, raw, watts } from "./words.js";
+
+const PATH = "/api/v1/preference-sets/";
+const LOOK_S = 2; // of a preview for a comparison
+const RULES = { spread: "inverse spread", reference: "reference point", direct: "given weights" };
+let sets = [];
+let compared = new Set();
+let savedAs = null; // the set that holds what is on the page, and what that was
+
+export function startSets() {
+  byId("cal-form").addEventListener("submit", (event) => { event.preventDefault(); guardedSave(); });
+  byId("cal-compare").addEventListener("click", compare);
+  byId("cal-sets").addEventListener("click", pressed);
+  byId("cal-sets").addEventListener("change", (event) => {
+    if (event.target.checked) compared.add(event.target.value); else compared.delete(event.target.value);
+    byId("cal-compare").disabled = compared.size < 2;
+  });
+  on("derived", allow);
+  on("front", once);
+}
+
+/* The list, and with ?set= one of it, as soon as there is a front to load it on. */
+let isStarted = false;
+async function once() {
+  if (isStarted || !model.points) return;
+  isStarted = true;
+  await guarded(refreshSets);
+  const wanted = new URLSearchParams(location.search).get("set");
+  const found = sets.find((set) => set.id === wanted);
+  if (found && found.id !== model.draft.state.parent) load(found);
+}
+
+function allow() {
+  for (const id of ["cal-save", "cal-activate"]) byId(id).disabled = !model.derived || !mayChange();
+}
+
+export async function refreshSets() {
+  sets = (await call("GET", `${PATH}?limit=100`)).value.results;
+  show();
+}
+
+export const nameOf = (id) => sets.find((set) => set.id === id)?.name ?? "";
+export const isShort = () => getComputedStyle(byId("cal-name").closest(".field")).display === "none";
+
+/* On a phone the fields come up with the first press. */
+export function openFields() {
+  if (!isShort()) return false;
+  byId("cal-form").classList.add("open");
+  byId("cal-name").focus();
+  return true;
+}
+
+/* ---- saving ---- */
+
+async function guardedSave() {
+  if (openFields()) return;
+  byId("cal-save").disabled = true;
+  try {
+    const set = await save();
+    if (set) toast(`Saved as ${set.name}.`);
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    fault(byId("cal-name"), error.problem);
+  }
+  allow();
+}
+
+/* A field that is wrong says so itself, and the form why. */
+export function fault(field, problem) {
+  const more = (problem.errors ?? []).map((one) => one.detail).join(" ");
+  const line = byId("cal-error");
+  line.textContent = [problemText(problem), more].filter(Boolean).join(" ");
+  line.hidden = false;
+  field.setAttribute("aria-invalid", "true");
+  field.focus();
+  field.addEventListener("input", () => { field.removeAttribute("aria-invalid"); line.hidden = true; }, { once: true });
+}
+
+/* Save what is on the page, unless it is saved already; returns the set, or null where a name is missing. */
+export async function save() {
+  const body = { ...asked(), note: "" };
+  const now = JSON.stringify([body, byId("cal-name").value.trim()]);
+  if (savedAs?.now === now) return savedAs.set;
+  const name = byId("cal-name").value.trim();
+  if (!name) { fault(byId("cal-name"), { title: "Give the set a name: it is how you find it again." }); return null; }
+  const { value } = await call("POST", PATH, { ...body, name, parent: model.draft.state.parent });
+  savedAs = { set: value, now };
+  model.draft.state = { ...model.draft.state, parent: value.id };
+  model.draft.keep();
+  keepAddress({ set: value.id });
+  await refreshSets();
+  return value;
+}
+
+/* ---- the list ---- */
+
+const weightsOf = (weights) => OBJECTIVES.map((o) => `${o} ${weights[o].toFixed(2)}`).join("  ");
+const picksOf = (set) => new Set(Object.values(set.picks).flat()).size;
+const parentOf = (set) => (set.parent ? (typeof set.parent === "object" ? set.parent.name : nameOf(set.parent)) : "");
+const frontOf = (set) => (set.front && typeof set.front === "object" ? set.front.id : set.front);
+
+function show() {
+  const host = byId("cal-sets");
+  if (!sets.length) {
+    const tr = element("tr");
+    tr.append(element("td", "No set has been saved yet. A set keeps the picks, the rule and the weights under a name.", "t2 wrap-cell"));
+    host.replaceChildren(tr);
+    return;
+  }
+  const head = element("tr");
+  head.append(...[["Compare", "sr"], ["Name", ""], ["Weights", ""], ["From", ""], ["By", ""], ["Actions", "sr"]].map(([name, cls]) => { const th = element("th", "", "", { scope: "col" }); th.append(element("span", name, cls)); return th; }));
+  const top = element("thead");
+  top.append(head);
+  const body = element("tbody");
+  body.append(...sets.map(row));
+  host.replaceChildren(element("caption", "Saved preference sets", "sr"), top, body);
+}
+
+function row(set) {
+  const tr = element("tr", "", set.id === model.draft.state.parent ? "sel" : "");
+  const first = element("td");
+  const box = element("input", "", "", { type: "checkbox", value: set.id, "aria-label": `Compare ${set.name}` });
+  box.checked = compared.has(set.id);
+  first.append(box);
+  const name = element("td");
+  name.append(element("b", set.name));
+  if (parentOf(set)) name.append(element("span", ` after ${parentOf(set)}`, "t3"));
+  const from = set.rule === "spread" ? many(picksOf(set), "pick") : RULES[set.rule];
+  const actions = element("td", "", "num");
+  actions.append(element("button", "Load", "btn small", { type: "button", "data-load": set.id, "aria-label": `Load ${set.name}` }));
+  if (mayChange()) actions.append(" ", element("button", "Delete", "btn small quiet", { type: "button", "data-delete": set.id, "aria-label": `Delete ${set.name}` }));
+  tr.append(first, name, element("td", weightsOf(set.weights)), element("td", from, "t2"), element("td", `${set.created_by}, ${new Date(set.created_at).toLocaleDateString("en-GB", { day: "numeric", month: "short" })}`, "t2"), actions);
+  return tr;
+}
+
+async function pressed(event) {
+  const button = event.target.closest("button");
+  const set = sets.find((one) => one.id === (button?.dataset.load ?? button?.dataset.delete));
+  if (!set) return;
+  if ("load" in button.dataset) { load(set); return; }
+  button.disabled = true;
+  try {
+    await call("DELETE", `${PATH}${set.id}/`);
+    compared.delete(set.id);
+    byId("cal-compare").disabled = compared.size < 2;
+    toast(`${set.name} is deleted.`);
+    await refreshSets();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    toast(problemText(error.problem), { tone: "bad", stays: true });
+    button.disabled = false;
+  }
+}
+
+/* Back to the picks of a set: on its own front and version. */
+function load(set) {
+  const front = frontOf(set);
+  if (front && front !== model.front.id) { location.href = `/calibrate/?front=${front}&version=${set.version}&set=${set.id}`; return; }
+  model.draft.load(set, set.version ?? model.version);
+  byId("cal-name").value = "";
+  keepAddress({ set: set.id });
+  show();
+  tell("loaded");
+}
+
+/* ---- comparing ---- */
+
+/* Columns of sets; what the solver and the running cluster make of each comes in one by one. */
+async function compare() {
+  const chosen = sets.filter((set) => compared.has(set.id));
+  const dialog = byId("cal-compare-dialog");
+  const made = columns(chosen);
+  dialog.showModal();
+  const isOpen = () => dialog.open && byId("cp-table").contains(made[0]?.star ?? null);
+  for (const [k, set] of chosen.entries()) {
+    if (!isOpen()) return;
+    await attempt(made[k].star, async () => starOf(set));
+  }
+  for (const [k, set] of chosen.entries()) {
+    if (!isOpen()) return;
+    await attempt(made[k].preview, async () => previewOf(set));
+  }
+}
+
+async function attempt(cell, work) {
+  try { cell.replaceChildren(...(await work()).map((line) => element("div", line))); } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    cell.textContent = problemText(error.problem);
+  }
+}
+
+const TRIES = 40, EVERY_MS = 250;
+
+function columns(chosen) {
+  const cells = chosen.map(() => ({ star: element("td", "solving…", "t2"), preview: element("td", "waiting…", "t2") }));
+  const line = (name, of) => {
+    const tr = element("tr");
+    tr.append(element("th", name, "", { scope: "row" }), ...chosen.map((set, k) => of(set, k)));
+    return tr;
+  };
+  const head = element("tr");
+  head.append(element("td"), ...chosen.map((set) => element("th", set.name, "", { scope: "col" })));
+  const top = element("thead");
+  top.append(head);
+  const body = element("tbody");
+  const text = (of) => (set) => element("td", of(set));
+  body.append(
+    line("Weights", (set) => { const td = element("td"); td.append(bars(set.weights)); return td; }),
+    line("Rule", text((set) => RULES[set.rule])),
+    line("Picks", text((set) => (picksOf(set) ? many(picksOf(set), "placement") : "none"))),
+    line("After", text((set) => parentOf(set) || "–")),
+    line("The solver returns", (_, k) => cells[k].star),
+    line("On the running cluster", (_, k) => cells[k].preview),
+    line("Note", text((set) => set.note || "–")),
+  );
+  byId("cp-table").replaceChildren(top, body);
+  return cells;
+}
+
+function bars(weights) {
+  const svg = drawn("svg", { viewBox: "0 0 180 64", class: "plot", role: "img", "aria-label": OBJECTIVES.map((o) => `${NAMES[o]} ${weights[o].toFixed(2)}`).join(", ") });
+  OBJECTIVES.forEach((o, k) => {
+    drawn("text", { x: 0, y: 14 + 21 * k }, svg, o);
+    drawn("rect", { x: 14, y: 5 + 21 * k, width: 130 * weights[o], height: 11, class: "fa" }, svg);
+    drawn("text", { x: 180, y: 14 + 21 * k, class: "end strong" }, svg, weights[o].toFixed(2));
+  });
+  return svg;
+}
+
+async function starOf(set) {
+  if (!frontOf(set)) return ["–"];
+  const { value } = await call("POST", `${PATH}check/`, { front: frontOf(set), version: set.version, rule: set.rule, picks: set.picks, rejected: set.rejected, wanted: set.wanted });
+  return [...OBJECTIVES.map((o) => raw(o, value.star.raw[o])), value.sentence];
+}
+
+async function previewOf(set) {
+  const { value } = await call("POST", "/api/v1/previews/", { weights: set.weights, racks: [], limit_seconds: LOOK_S });
+  for (let k = 0; k < TRIES; k += 1) {
+    const now = (await call("GET", `/api/v1/previews/${value.id}/`)).value;
+    if (!["waiting", "searching"].includes(now.state)) {
+      if (!now.answer) return [now.problem || "no answer"];
+      const { before, after, moves } = now.answer;
+      return [`${watts(before.watts)} to ${watts(after.watts)}`, `${before.targets_met} to ${after.targets_met} of ${after.targets_measured} targets met`, `${many(moves, "move")}, gap ${percent(now.answer.gap)}`];
+    }
+    await new Promise((resolve) => { setTimeout(resolve, EVERY_MS); });
+  }
+  return ["no answer in time"];
+}

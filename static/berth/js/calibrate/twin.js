@@ -1,0 +1,133 @@
+/* The table twin of the screens: every placement shown, to sort and filter, and to accept or reject without a pointer. */
+import { chosen, model, on, valueOf } from "./model.js";
+import { point } from "./screens.js";
+import { OBJECTIVES, SCREENS, byId, debounce, element, grouped, many, raw } from "./words.js";
+
+const ROWS = 50;
+const COLUMNS = [
+  ["index", "Placement"], ...OBJECTIVES.map((o) => [o, { P: "P power", D: "D diversity", C: "C communication" }[o]]),
+  ["nodes_on", "Servers on"], ["jobs_protected", "Protected"], ["jobs_exposed", "Exposed"], ["jobs_split", "Split"], ["worst_job", "Worst job"],
+];
+const table = { by: "P", isDown: false, page: 0 };
+
+export function startTwin() {
+  byId("cal-table").addEventListener("click", () => toggle(byId("cal-table").getAttribute("aria-pressed") !== "true"));
+  byId("cal-filter").addEventListener("change", () => { table.page = 0; fill(); });
+  byId("cal-find").addEventListener("input", debounce(() => { table.page = 0; fill(); }, 150));
+  byId("cal-twin").querySelector("tbody").addEventListener("click", pressed);
+  byId("cal-twin").querySelector("thead").addEventListener("click", sort);
+  on("draft", fill);
+  on("points", fill);
+  on("chosen", fill);
+}
+
+function toggle(isOn) {
+  byId("cal-table").setAttribute("aria-pressed", String(isOn));
+  byId("cal-twin").hidden = !isOn;
+  byId("cal-three").hidden = isOn || model.mode === "axes";
+  byId("cal-axes").hidden = isOn || model.mode !== "axes";
+  fill();
+}
+
+export const isTable = () => !byId("cal-twin").hidden;
+
+/* Positions of the rows that the filter leaves, in order. */
+export function rows() {
+  const { points, draft } = model;
+  const which = byId("cal-filter").value;
+  const text = byId("cal-find").value.trim().toLowerCase();
+  const marked = new Set([...draft.state.picks.map((pick) => pick.point), ...draft.state.rejected]);
+  const inside = which === "inside" ? chosen() ?? new Set() : null;
+  const among = which === "picked" ? points.every : points.shown;
+  const left = among.filter((i) => {
+    const name = points.index[i];
+    if (which === "picked" && !marked.has(name)) return false;
+    if (inside && !inside.has(name)) return false;
+    return !text || String(name) === text || (points.worst_job[i] ?? "").toLowerCase().includes(text);
+  });
+  const key = (i) => (table.by === "index" ? points.index[i] : table.by === "worst_job" ? points.worst_job[i] ?? "" : valueOf(table.by, i));
+  const sign = table.isDown ? -1 : 1;
+  return left.sort((a, b) => { const [x, y] = [key(a), key(b)]; return sign * (x < y ? -1 : x > y ? 1 : a - b); });
+}
+
+function fill() {
+  if (!isTable() || !model.points) return;
+  const all = rows();
+  const pages = Math.max(1, Math.ceil(all.length / ROWS));
+  table.page = Math.min(table.page, pages - 1);
+  head();
+  const body = byId("cal-twin").querySelector("tbody");
+  const focused = body.contains(document.activeElement) ? document.activeElement.dataset : null;
+  body.replaceChildren(...all.slice(table.page * ROWS, (table.page + 1) * ROWS).map(row));
+  if (!all.length) {
+    const tr = element("tr");
+    tr.append(element("td", "No placement matches.", "t2", { colspan: String(COLUMNS.length + 1) }));
+    body.append(tr);
+  }
+  if (focused) body.querySelector(`[data-point="${focused.point}"][data-on="${focused.on}"]`)?.focus();
+  byId("cal-twin-count").textContent = `${many(all.length, "placement")}${pages > 1 ? `, page ${table.page + 1} of ${pages}` : ""}`;
+  const nav = byId("cal-twin-pages");
+  nav.replaceChildren(...[["Previous", -1], ["Next", 1]].filter(([, by]) => table.page + by >= 0 && table.page + by < pages).map(([name, by]) => {
+    const button = element("button", name, "btn small", { type: "button" });
+    button.addEventListener("click", () => { table.page += by; fill(); });
+    return button;
+  }));
+}
+
+function head() {
+  const tr = element("tr");
+  for (const [key, name] of COLUMNS) {
+    const th = element("th", "", key === "index" || key === "worst_job" ? "" : "num", { scope: "col" });
+    if (key === table.by) th.setAttribute("aria-sort", table.isDown ? "descending" : "ascending");
+    th.append(element("button", name, "", { type: "button", "data-key": key }));
+    tr.append(th);
+  }
+  tr.append(element("th", "Accept on", "", { scope: "col" }));
+  byId("cal-twin").querySelector("thead").replaceChildren(tr);
+}
+
+function sort(event) {
+  const key = event.target.dataset?.key;
+  if (!key) return;
+  table.isDown = key === table.by ? !table.isDown : false;
+  table.by = key;
+  table.page = 0;
+  fill();
+  byId("cal-twin").querySelector(`[data-key="${key}"]`).focus();
+}
+
+function row(i) {
+  const { points, draft } = model;
+  const name = points.index[i];
+  const pick = draft.state.picks.find((one) => one.point === name);
+  const tr = element("tr", "", pick ? "sel" : "");
+  tr.append(element("td", String(name)), ...OBJECTIVES.map((o) => element("td", `${points.normalised[o][i].toFixed(3)} · ${raw(o, points.raw[o][i])}`, "num")));
+  for (const key of ["nodes_on", "jobs_protected", "jobs_exposed", "jobs_split"]) tr.append(element("td", grouped(points[key][i]), "num"));
+  tr.append(element("td", points.worst_job[i] ?? "none"));
+  const marks = element("td", "", "marks");
+  for (const { name: screen } of SCREENS) marks.append(mark(name, screen, screen.replace("-", ""), Boolean(pick?.screens.includes(screen)), `Accept placement ${name} on ${screen}`));
+  marks.append(mark(name, "reject", "×", draft.state.rejected.includes(name), `Reject placement ${name}`));
+  tr.append(marks);
+  tr.addEventListener("pointerenter", () => point(name));
+  return tr;
+}
+
+function mark(name, on_, text, isOn, label) {
+  return element("button", text, on_ === "reject" ? "btn no" : "btn", { type: "button", "data-point": name, "data-on": on_, "aria-pressed": String(isOn), "aria-label": label });
+}
+
+function pressed(event) {
+  const button = event.target.closest("[data-on]");
+  if (!button) return;
+  const name = Number(button.dataset.point);
+  if (button.dataset.on === "reject") model.draft.reject([name], model.points.name(name));
+  else model.draft.accept(name, button.dataset.on, model.points.name(name));
+}
+
+/* What the table shows, as lines of values. */
+export function lines() {
+  const { points } = model;
+  const keys = COLUMNS.map(([key]) => key);
+  const head_ = ["placement", ...OBJECTIVES.flatMap((o) => [o, `${o}_raw`]), ...keys.slice(4)];
+  return [head_, ...points.shown.map((i) => [points.index[i], ...OBJECTIVES.flatMap((o) => [points.normalised[o][i], points.raw[o][i]]), ...keys.slice(4).map((key) => points[key][i] ?? "")])];
+}
