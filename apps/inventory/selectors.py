@@ -1,5 +1,6 @@
 """Reads of the shared cluster state, as arrays for agents and rows for pages."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -223,6 +224,11 @@ def server_by(key: str) -> Server | None:
     if named is None and key.isascii() and key.isdigit() and len(key) < 19:
         return servers().filter(pk=int(key)).first()
     return named
+
+
+def server_names(ids: Iterable[int]) -> dict[int, str]:
+    """Names of servers by id; those removed since are missing."""
+    return dict(Server.objects.filter(pk__in=set(ids)).values_list("id", "name"))
 
 
 def units() -> QuerySet[ResourceUnit]:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import numpy as np
 from django.db import connection, transaction
+from django.db.models import Q, QuerySet
 
 from apps.common.core.interference import N_SOURCES
 from apps.inventory import selectors as inventory
@@ -16,7 +17,7 @@ from apps.inventory.models import ChangeKind as LoggedKind
 from apps.inventory.models import Server, ServerState
 from apps.scheduling.core.ask import Ask
 from apps.scheduling.core.localcopy import Change, ChangeKind, LocalCopy, UnknownUnitError
-from apps.scheduling.models import Decision
+from apps.scheduling.models import Allocation, Decision
 from apps.workloads.core.spec import Constraints
 from apps.workloads.core.targets import read_target
 
@@ -35,6 +36,16 @@ def profiles_named(profile_ids: Sequence[UUID]) -> set[UUID]:
     rows = Decision.objects.filter(profile_id__in=profile_ids).order_by()
     named = rows.values_list("profile_id", flat=True).distinct()
     return {key for key in named if key is not None}
+
+
+# allocations at which jobs work, or worked: others are, or were, only reserved for a move
+AT_WORK: Final = Q(moved_from__isnull=True) | Q(moved_s__isnull=False)
+
+
+def stands(decision: Decision) -> QuerySet[Allocation]:
+    """Where the units of a decision work, or did last; not where they were moved away from."""
+    left = decision.allocations.filter(moved_s__isnull=False).values("moved_from")
+    return decision.allocations.filter(AT_WORK).exclude(id__in=left)
 
 
 class ClusterCopy:

@@ -28,6 +28,7 @@ from apps.inventory.models import Server
 from apps.scheduling.core.sizing import ClusterFacts, Work, performance_grid
 from apps.scheduling.core.types import MAX_UNITS, Within
 from apps.scheduling.models import Decision
+from apps.scheduling.selectors import stands
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.core.targets import BestEffort, read_target
 
@@ -221,7 +222,7 @@ def _facts(
 
 
 def _allocated_servers(found: Decision) -> tuple[str, ...]:
-    ids = list(found.allocations.values_list("server_id", flat=True))
+    ids = list(stands(found).order_by("id").values_list("server_id", flat=True))
     names = dict(Server.objects.filter(id__in=ids).values_list("id", "name"))
     return tuple(names[pk] for pk in ids if pk in names)
 

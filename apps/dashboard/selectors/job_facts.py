@@ -16,6 +16,7 @@ from apps.dashboard.selectors.jobs import allocations, matching
 from apps.execution.models import JobSample
 from apps.inventory.models import Server
 from apps.scheduling.models import Allocation
+from apps.scheduling.selectors import AT_WORK, stands
 from apps.workloads.core.framework import setting_named
 from apps.workloads.core.lifecycle import ACTIVE_STATES, TERMINAL_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import MEANINGS, Meaning, Reason
@@ -150,7 +151,7 @@ def _time(job: Job, now_s: float) -> str:
 def _places(jobs: Sequence[Job]) -> dict[Any, str]:
     """Where each job runs: "srv-0212" or "srv-0212 + 3"."""
     live = list(
-        Allocation.objects.filter(job__in=jobs, released_seq__isnull=True)
+        Allocation.objects.filter(AT_WORK, job__in=jobs, released_seq__isnull=True)
         .order_by("id")
         .values_list("job_id", "server_id")
     )
@@ -250,18 +251,14 @@ def job_facts(job: Job, *, now_s: float) -> JobFacts:
 def _latest_places(job: Job) -> list[tuple[int, int]]:
     """Return (server id, cores) of what the job holds, or last held."""
     rows = list(
-        Allocation.objects.filter(job=job, released_seq__isnull=True).values_list(
+        Allocation.objects.filter(AT_WORK, job=job, released_seq__isnull=True).values_list(
             "server_id", "cores"
         )
     )
     if not rows and job.state in TERMINAL_STATES:
-        last = job.allocations.order_by("-acquired_seq").first()
+        last = job.allocations.order_by("-acquired_seq").select_related("decision").first()
         if last is not None:
-            rows = list(
-                job.allocations.filter(decision_id=last.decision_id).values_list(
-                    "server_id", "cores"
-                )
-            )
+            rows = list(stands(last.decision).values_list("server_id", "cores"))
     return rows
 
 

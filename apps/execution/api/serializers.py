@@ -1,10 +1,12 @@
-"""What running jobs report, as the API shows it."""
+"""What running jobs report, and their migrations, as the API shows them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from rest_framework import serializers
 
-from apps.execution.models import JobSample
+from apps.common.representations import time
+from apps.execution.models import JobSample, Migration, MigrationState
 from apps.workloads.core.waves import TaskCounts
 
 
@@ -16,6 +18,40 @@ class JobSampleSerializer(serializers.Serializer[Any]):
     performance = serializers.FloatField(help_text="In the target's unit.")
     attainment = serializers.FloatField(allow_null=True, help_text="Performance over target.")
     cpu_share = serializers.FloatField(help_text="Of the cores it holds, 0-1.")
+    memory_rate = serializers.FloatField(
+        allow_null=True, help_text="Off-chip memory requests/s and unit."
+    )
+    network_wait = serializers.FloatField(
+        allow_null=True,
+        help_text="Share of time spent waiting for packets, were a whole server of such units at"
+        " work, 0-1.",
+    )
+    disk_wait = serializers.FloatField(allow_null=True, help_text="Likewise, for the disk.")
+    traffic_bps = serializers.FloatField(
+        allow_null=True, help_text="Bits/s and unit that the job's containers exchange."
+    )
+
+
+class MigrationSerializer(serializers.Serializer[Any]):
+    """Units of a job on their way from one server to another."""
+
+    id = serializers.IntegerField()
+    state = serializers.ChoiceField(choices=MigrationState.values)
+    from_server = serializers.CharField(allow_null=True, help_text="Null once it was removed.")
+    from_server_id = serializers.IntegerField()
+    to_server = serializers.CharField(allow_null=True)
+    to_server_id = serializers.IntegerField()
+    units = serializers.IntegerField()
+    reason_code = serializers.CharField(help_text="Why it was asked for.")
+    message = serializers.CharField(allow_blank=True, help_text="Why it was not made.")
+    cancel_requested = serializers.BooleanField(
+        help_text="Recalled too late: it goes on, and is only not begun anew."
+    )
+    predicted_seconds = serializers.FloatField(help_text="Cluster seconds it should take.")
+    requested_seconds = serializers.FloatField()
+    started_seconds = serializers.FloatField(allow_null=True)
+    ended_seconds = serializers.FloatField(allow_null=True)
+    created_at = serializers.DateTimeField()
 
 
 class TasksSerializer(serializers.Serializer[Any]):
@@ -36,6 +72,31 @@ def represent_sample(sample: JobSample) -> dict[str, Any]:
         "performance": sample.performance,
         "attainment": sample.attainment,
         "cpu_share": sample.cpu_share,
+        "memory_rate": sample.memory_rate,
+        "network_wait": sample.network_wait,
+        "disk_wait": sample.disk_wait,
+        "traffic_bps": sample.traffic_bps,
+    }
+
+
+def represent_migration(migration: Migration, names: Mapping[int, str]) -> dict[str, Any]:
+    """JSON of a migration, with the names of servers by id."""
+    return {
+        "id": migration.id,
+        "state": migration.state,
+        "from_server": names.get(migration.from_server_id),
+        "from_server_id": migration.from_server_id,
+        "to_server": names.get(migration.to_server_id),
+        "to_server_id": migration.to_server_id,
+        "units": migration.units,
+        "reason_code": migration.reason_code,
+        "message": migration.message,
+        "cancel_requested": migration.cancel_requested,
+        "predicted_seconds": migration.predicted_s,
+        "requested_seconds": migration.requested_s,
+        "started_seconds": migration.started_s,
+        "ended_seconds": migration.ended_s,
+        "created_at": time(migration.created_at),
     }
 
 

@@ -1,9 +1,10 @@
-"""Addresses of what running jobs report."""
+"""Addresses of what running jobs report, and of their migrations."""
 
 from apps.common.routes import route
 from apps.execution.api import views
 
 urlpatterns = [
     *route("jobs/<uuid:job_id>/metrics/", views.JobMetrics.as_view(), "api-job-metrics"),
+    *route("jobs/<uuid:job_id>/migrations/", views.JobMigrations.as_view(), "api-job-migrations"),
     *route("jobs/<uuid:job_id>/tasks/", views.JobTasks.as_view(), "api-job-tasks"),
 ]

@@ -1,4 +1,4 @@
-"""What running jobs report."""
+"""What running jobs report, and their migrations."""
 
 from typing import Any, ClassVar
 from uuid import UUID
@@ -9,15 +9,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.common.paging import Order
-from apps.common.queries import ListQuery, number
+from apps.common.queries import ListQuery, choice, number
 from apps.common.views import ApiView, ListView, answer
 from apps.execution.api.serializers import (
     JobSampleSerializer,
+    MigrationSerializer,
     TasksSerializer,
+    represent_migration,
     represent_sample,
     represent_tasks,
 )
-from apps.execution.models import JobSample
+from apps.execution.models import JobSample, Migration, MigrationState
+from apps.execution.selectors import migrations_of
+from apps.inventory.selectors import server_names
 from apps.workloads.api.job_views import visible_job
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.waves import count_tasks
@@ -40,6 +44,29 @@ class JobMetrics(ListView):
     def represent(self, row: JobSample) -> dict[str, Any]:
         """JSON of a report."""
         return represent_sample(row)
+
+
+class JobMigrations(ListView):
+    """The migrations of a job, newest first."""
+
+    row_serializer = MigrationSerializer
+    orders: ClassVar = {"-id": Order(("id",), descending=True)}
+    filters: ClassVar = {"state": choice("state", MigrationState.values, "In this state.")}
+    _names: dict[int, str]
+
+    def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Migration]:
+        """Return the job's migrations."""
+        return migrations_of(visible_job(request, kwargs["job_id"]).id)
+
+    def prepare(self, rows: list[Migration]) -> None:
+        """Fetch the names of the page's servers at once."""
+        self._names = server_names(
+            server for row in rows for server in (row.from_server_id, row.to_server_id)
+        )
+
+    def represent(self, row: Migration) -> dict[str, Any]:
+        """JSON of a migration."""
+        return represent_migration(row, self._names)
 
 
 class JobTasks(ApiView):

@@ -37,12 +37,11 @@ def move_s(memory_bytes: float, from_bps: float, to_bps: float) -> float:
     ------
     ValueError : a server has no network, or the memory is negative.
     """
-    slower = min(from_bps, to_bps)
-    if memory_bytes < 0.0 or not slower > 0.0:
+    if not (memory_bytes >= 0.0 and from_bps > 0.0 and to_bps > 0.0):
         raise ValueError(
             f"memory must be >= 0 and both networks > 0, got {memory_bytes}, {from_bps}, {to_bps}"
         )
-    return max(LEAST_S, 8.0 * memory_bytes / (NETWORK_SHARE * slower))
+    return max(LEAST_S, 8.0 * memory_bytes / (NETWORK_SHARE * min(from_bps, to_bps)))
 
 
 def moved_parts(

@@ -1,12 +1,10 @@
 """Rows behind the decisions API."""
 
-from collections.abc import Iterable
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
 from apps.accounts.core.principal import Principal
-from apps.inventory.models import Server
 from apps.scheduling.models import Allocation, Decision
 from apps.workloads.models import Job
 
@@ -38,11 +36,6 @@ def jobs_on(server_id: int) -> Q:
 def decisions_at(server_id: int) -> Q:
     """Return the condition that a decision placed units on a server."""
     return Q(pk__in=Allocation.objects.filter(server_id=server_id).values("decision_id"))
-
-
-def server_names(ids: Iterable[int]) -> dict[int, str]:
-    """Return names by id; servers removed since are missing."""
-    return dict(Server.objects.filter(pk__in=set(ids)).values_list("id", "name"))
 
 
 def decision(principal: Principal, decision_id: UUID) -> Decision | None:

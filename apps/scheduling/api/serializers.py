@@ -97,6 +97,13 @@ class PlacementSerializer(serializers.Serializer[Any]):
     released_at = serializers.DateTimeField(allow_null=True)
     acquired_seconds = serializers.FloatField()
     released_seconds = serializers.FloatField(allow_null=True)
+    moved_from = serializers.IntegerField(
+        allow_null=True, help_text="The placement that it takes over from."
+    )
+    moved_seconds = serializers.FloatField(
+        allow_null=True,
+        help_text="Since when it has; null where it is only reserved, or never was moved to.",
+    )
 
 
 _FIRST_COLUMNS = (
@@ -223,4 +230,6 @@ def represent_placement(allocation: Allocation, names: Mapping[int, str]) -> dic
         "released_at": time(allocation.released_at),
         "acquired_seconds": allocation.acquired_s,
         "released_seconds": allocation.released_s,
+        "moved_from": allocation.moved_from,
+        "moved_seconds": allocation.moved_s,
     }

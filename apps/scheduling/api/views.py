@@ -14,6 +14,7 @@ from apps.common.paging import Order
 from apps.common.queries import ListQuery, choice, exact, moment, number, uid, whole
 from apps.common.views import ApiView, ListView, answer
 from apps.inventory.api.views import named_server
+from apps.inventory.selectors import server_names
 from apps.operations.api.serializers import EventSerializer, represent_event
 from apps.operations.models import Event
 from apps.operations.selectors import events
@@ -29,6 +30,7 @@ from apps.scheduling.api.serializers import (
     represent_placement,
 )
 from apps.scheduling.models import Allocation, Decision, Outcome
+from apps.scheduling.selectors import stands
 from apps.workloads.api.job_views import JobList, visible_job
 from apps.workloads.models import Job
 
@@ -97,7 +99,7 @@ class DecisionCandidates(ApiView):
         """Return the candidate table of a decision, best first."""
         found = visible_decision(request, decision_id)
         ids = {row["server_id"] for row in found.candidates if row.get("server_id") is not None}
-        return answer(request, represent_candidates(found, reads.server_names(ids)))
+        return answer(request, represent_candidates(found, server_names(ids)))
 
 
 class JobExplanation(ApiView):
@@ -110,8 +112,8 @@ class JobExplanation(ApiView):
         decision = reads.last_decision(job)
         servers: list[str] = []
         if decision is not None:
-            ids = list(decision.allocations.order_by("id").values_list("server_id", flat=True))
-            names = reads.server_names(ids)
+            ids = list(stands(decision).order_by("id").values_list("server_id", flat=True))
+            names = server_names(ids)
             servers = [names[pk] for pk in dict.fromkeys(ids) if pk in names]
         return answer(request, represent_explanation(job, decision, servers))
 
@@ -129,7 +131,7 @@ class JobPlacements(ListView):
 
     def prepare(self, rows: list[Allocation]) -> None:
         """Fetch the names of the page's servers at once."""
-        self._names = reads.server_names(row.server_id for row in rows)
+        self._names = server_names(row.server_id for row in rows)
 
     def represent(self, row: Allocation) -> dict[str, Any]:
         """JSON of an allocation."""
