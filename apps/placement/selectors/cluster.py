@@ -31,8 +31,9 @@ _RACKS: Final = "SELECT id, name FROM inventory_rack ORDER BY id"
 _PLATFORMS: Final = "SELECT id, name FROM inventory_platform ORDER BY rank"
 _HELD: Final = """
 SELECT a.id, a.server_id, a.cores, a.memory_bytes, a.network_bps, a.storage_bytes, a.job_id,
-       j.state = 'running' AND NOT j.cancel_requested, c.intensity, coalesce(c.is_taz, false),
-       coalesce(c.communication, 0)
+       j.state = 'running' AND NOT j.cancel_requested
+           AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL),
+       c.intensity, coalesce(c.is_taz, false), coalesce(c.communication, 0)
 FROM scheduling_allocation a
 JOIN workloads_job j ON j.id = a.job_id
 LEFT JOIN placement_containerclass c ON c.allocation_id = a.id
@@ -40,8 +41,9 @@ WHERE a.released_seq IS NULL ORDER BY a.id
 """
 _HELD_AT: Final = """
 SELECT a.id, a.server_id, a.cores, a.memory_bytes, a.network_bps, a.storage_bytes, a.job_id,
-       coalesce(j.started_s, 1e300) <= %(at_s)s, c.intensity, coalesce(c.is_taz, false),
-       coalesce(c.communication, 0)
+       coalesce(j.started_s, 1e300) <= %(at_s)s
+           AND (a.moved_from IS NULL OR coalesce(a.moved_s, 1e300) <= %(at_s)s),
+       c.intensity, coalesce(c.is_taz, false), coalesce(c.communication, 0)
 FROM scheduling_allocation a
 JOIN workloads_job j ON j.id = a.job_id
 LEFT JOIN placement_containerclass c ON c.allocation_id = a.id
@@ -74,7 +76,7 @@ class _Server(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """An allocation; ``runs`` says that its job does."""
+    """An allocation; ``runs``: its job does, and there; else its units are held and no more."""
 
     id: int
     server: int

@@ -1,0 +1,157 @@
+"""Classes of containers follow what monitors say."""
+
+import pytest
+
+from apps.inventory.models import Server
+from apps.placement.core.instance import Communication
+from apps.placement.models import ContainerClass, Threshold
+from apps.placement.services.classes import KEPT_S, prune, refresh
+from apps.scheduling.models import Allocation
+from apps.workloads.models import Job
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+LOUD, QUIET = 2e7, 1e5
+
+
+@pytest.fixture
+def servers() -> list[Server]:
+    factories.cluster(seen_cluster_s=7200.0)
+    kind = factories.platform("J", cores=4)
+    return [factories.server(f"s{i}", of=kind) for i in range(3)]
+
+
+def running() -> Job:
+    application = factories.application()
+    factories.profile(application)
+    return factories.job(state="running", application=application, started_s=3600.0)
+
+
+def says(job: Job, at_s: float, memory: float, *, traffic: float = 0.0) -> None:
+    factories.sample(
+        job, at_s, memory_rate=memory, network_wait=0.0, disk_wait=0.0, traffic_bps=traffic
+    )
+
+
+def know(value: float) -> None:
+    """Threshold of memory; the other metrics never cost."""
+    platform = Server.objects.get(name="s0").platform
+    for metric, level in enumerate((value, float("inf"), float("inf"))):
+        Threshold.objects.create(
+            platform=platform,
+            metric=metric,
+            value=level,
+            accuracy=1.0,
+            readings=9,
+            learnt_s=7000.0,
+        )
+
+
+def class_of(held: Allocation) -> ContainerClass:
+    return ContainerClass.objects.get(allocation_id=held.id)
+
+
+def test_a_container_is_a_taz_where_its_share_of_the_server_is_above_the_threshold(
+    servers: list[Server],
+) -> None:
+    know(6e6)
+    job = running()
+    big = factories.allocation(job, servers[0], cores=2)
+    small = factories.allocation(job, servers[1], cores=1)
+    says(job, 7000.0, 1.6e7)  # of a unit: 8e6 and 4e6 of the containers
+    assert refresh(7200.0) == 2
+    assert class_of(big).intensity == pytest.approx(0.5 * 8 / 6)
+    assert class_of(big).is_taz
+    assert class_of(small).intensity == pytest.approx(0.5 * 4 / 6)
+    assert not class_of(small).is_taz
+
+
+def test_a_reading_counts_once(servers: list[Server]) -> None:
+    know(4e6)
+    job = running()
+    factories.allocation(job, servers[0])
+    says(job, 7000.0, LOUD)
+    assert (refresh(7200.0), refresh(7201.0)) == (1, 0)
+    says(job, 7100.0, LOUD)
+    assert refresh(7202.0) == 1
+
+
+def test_a_phase_that_lasts_changes_the_class_and_a_flicker_does_not(
+    servers: list[Server],
+) -> None:
+    know(4e6)
+    job = running()
+    held = factories.allocation(job, servers[0])
+    says(job, 7000.0, LOUD)
+    refresh(7000.0)
+    says(job, 7005.0, QUIET)
+    refresh(7005.0)
+    assert class_of(held).is_taz
+    says(job, 7300.0, QUIET)
+    refresh(7300.0)
+    assert not class_of(held).is_taz
+
+
+def test_what_was_known_follows_a_container_that_moves(servers: list[Server]) -> None:
+    know(4e6)
+    job = running()
+    before = factories.allocation(job, servers[0])
+    says(job, 7000.0, LOUD)
+    refresh(7000.0)
+    Allocation.objects.filter(pk=before.pk).update(released_seq=10**9, released_s=7001.0)
+    after = factories.allocation(job, servers[1], moved_from=before.id, moved_s=7001.0)
+    says(job, 7010.0, QUIET)
+    refresh(7010.0)
+    assert class_of(after).is_taz
+    assert class_of(after).intensity < class_of(before).intensity
+
+
+def test_a_job_that_talks_wants_to_be_together(servers: list[Server]) -> None:
+    know(4e6)
+    talks, alone, quiet = running(), running(), running()
+    for job in (talks, quiet):
+        for server in servers[:2]:
+            factories.allocation(job, server)
+    factories.allocation(alone, servers[2])
+    for job, traffic in ((talks, 1e8), (alone, 1e8), (quiet, 1e6)):
+        says(job, 7000.0, QUIET, traffic=traffic)  # 5 % of 1e9 bits/s are 5e7
+    refresh(7200.0)
+    wishes = {
+        job: set(ContainerClass.objects.filter(job=job).values_list("communication", flat=True))
+        for job in (talks, alone, quiet)
+    }
+    assert wishes == {talks: {Communication.NODE}, alone: {0}, quiet: {0}}
+
+
+def test_thresholds_are_learnt_and_kept_for_a_while(servers: list[Server]) -> None:
+    job = running()
+    factories.allocation(job, servers[0])
+    says(job, 7000.0, LOUD)
+    refresh(7200.0)
+    assert Threshold.objects.count() == 3
+    says(job, 7300.0, LOUD)
+    refresh(7300.0)
+    assert set(Threshold.objects.values_list("learnt_s", flat=True)) == {7200.0}
+    says(job, 7900.0, LOUD)
+    refresh(7900.0)
+    assert set(Threshold.objects.values_list("learnt_s", flat=True)) == {7900.0}
+
+
+def test_a_job_nobody_has_heard_of_has_no_class(servers: list[Server]) -> None:
+    factories.allocation(running(), servers[0])
+    silent = running()
+    factories.allocation(silent, servers[1])
+    factories.sample(silent, 7000.0)
+    assert refresh(7200.0) == 0
+    assert not ContainerClass.objects.exists()
+
+
+def test_containers_long_gone_are_forgotten(servers: list[Server]) -> None:
+    job = running()
+    held = factories.allocation(job, servers[0])
+    gone = factories.allocation(job, servers[1], released_seq=10**9)
+    for one in (held, gone):
+        ContainerClass.objects.create(allocation_id=one.id, job=job, read_s=10.0, intensity=0.1)
+    assert prune(KEPT_S + 5.0) == 0
+    assert prune(KEPT_S + 15.0) == 1
+    assert ContainerClass.objects.get().allocation_id == held.id
