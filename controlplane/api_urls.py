@@ -17,6 +17,7 @@ urlpatterns = [
     path("", include("apps.workloads.api.urls")),
     path("", include("apps.scheduling.api.urls")),
     path("", include("apps.execution.api.urls")),
+    path("", include("apps.placement.api.plan_urls")),
     path("", include("apps.placement.api.urls")),
     *route("version/", api_views.VersionView.as_view(), "api-version"),
     *route("errors/", api_views.ErrorsView.as_view(), "api-errors"),

@@ -1,4 +1,4 @@
-"""The Celery application; tasks are found in each app's `tasks.py`."""
+"""The Celery application; tasks are found in each app's `tasks.py` and `plan_tasks.py`."""
 
 import os
 
@@ -9,3 +9,4 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.dev")
 app = Celery("berth")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+app.autodiscover_tasks(related_name="plan_tasks")

@@ -54,5 +54,9 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "Origin": "apps.classification.api.serializers.ORIGIN_CHOICES",
         "OperationStatus": "apps.operations.api.serializers.STATUSES",
         "FrontSource": "apps.placement.api.front_serializers.SOURCES",
+        "LoopMode": "apps.placement.api.plan_serializers.MODES",
+        "MoveState": "apps.placement.api.plan_serializers.MOVE_STATES",
+        "PlanState": "apps.placement.api.plan_serializers.STATES",
+        "PreviewState": "apps.placement.api.plan_serializers.PREVIEW_STATES",
     },
 }

@@ -21,6 +21,17 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "execution.classify": {"task": "execution.classify", "schedule": 2.0, "options": _FRESH},
     "execution.feedback": {"task": "execution.feedback", "schedule": 15.0, "options": _FRESH},
     "execution.sweep": {"task": "execution.sweep", "schedule": 5.0, "options": _FRESH},
+    "placement.carry_out": {
+        "task": "placement.carry_out",
+        "schedule": 1.0,
+        "options": {"expires": 1.0},
+    },
+    "placement.loop": {"task": "placement.loop", "schedule": 1.0, "options": {"expires": 1.0}},
+    "placement.make_plans": {
+        "task": "placement.make_plans",
+        "schedule": 5.0,
+        "options": _FRESH,
+    },
     "placement.fronts": {
         "task": "placement.fronts",
         "schedule": 5.0,

@@ -13,12 +13,14 @@ from rest_framework.test import APIClient
 
 from apps.accounts.models import User
 from apps.common.core.problem_codes import ProblemCode
-from apps.workloads.models import Application
+from apps.placement.services.previews import open_preview
+from apps.workloads.models import Application, Job
 from tests import factories
 from tests.api.cluster import build_cluster, place
 from tests.api.conftest import Speak
 from tests.api.samples import JOB, short, submitted
 from tests.placement.made import found as a_front
+from tests.placement.plans.world import planned
 
 
 @cache
@@ -106,9 +108,11 @@ def world(db: None, operator: User, as_user: Speak) -> dict[str, Any]:
     run = factories.profiling_run(about, state="done")
     batch = api.post("/api/v1/batches/", {"items": [short(), short(tasks=0)]}).json()
     a_front(operator)
+    planned(operator, Job.objects.get(pk=job))
     return {
         "api": api,
         "index": 0,
+        "preview_id": str(open_preview(operator.pk)),
         "job_id": job,
         "decision_id": str(decision.pk),
         "batch_id": batch["id"],
@@ -123,7 +127,12 @@ def world(db: None, operator: User, as_user: Speak) -> dict[str, Any]:
 
 def address(path: str, world: dict[str, Any]) -> str:
     """Put ids, and the key of what the address is about, into an address."""
-    by_key = {"applications": "hadoop-17", "servers": "srv-1", "fronts": "f-0001"}
+    by_key = {
+        "applications": "hadoop-17",
+        "servers": "srv-1",
+        "fronts": "f-0001",
+        "plans": "p-0001",
+    }
     return path.format(**{**world, "key": by_key.get(path.split("/")[3], "")})
 
 

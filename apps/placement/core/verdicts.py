@@ -1,0 +1,102 @@
+"""What came of a plan, in one sentence: realised against predicted.
+
+Measures are those of `live.as_json`: watts (less is better), diversity (more), crossing (less), F.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+LEAST: Final = {"watts": 0.5, "diversity": 0.005, "crossing": 0.5}  # below: no change
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A plan whose moves have ended.
+
+    Attributes
+    ----------
+    predicted : "before" and "after" as it was made
+    realised : "before" as it would be had nothing moved, and "after", each empty where nothing
+        was done; "arrived" and "left" jobs meanwhile
+    done, asked : moves
+    """
+
+    predicted: Mapping[str, Any]
+    realised: Mapping[str, Any]
+    done: int
+    asked: int
+
+
+def saved(change: Mapping[str, Any], name: str) -> float:
+    """By how much a measure fell; 0 where it was not measured."""
+    before, after = change.get("before") or {}, change.get("after") or {}
+    return float(before.get(name, 0.0) - after.get(name, 0.0))
+
+
+def realised_share(ended: Ended) -> float | None:
+    """Return the realised gain of F over the predicted one; None where none was predicted."""
+    wanted = saved(ended.predicted, "F")
+    return saved(ended.realised, "F") / wanted if wanted > 1e-9 else None
+
+
+def verdict(ended: Ended) -> str:
+    """Say how a plan turned out."""
+    if not ended.done:
+        return f"Nothing was moved: none of {ended.asked} {_plural('move', ended.asked)} was done."
+    share = realised_share(ended)
+    parts = [] if share is None else [f"{100.0 * share:.0f} % of the gain predicted"]
+    parts += [said for said in (_power(ended), _apart(ended), _gathered(ended)) if said]
+    parts.append(f"{ended.done:,} of {ended.asked:,} {_plural('move', ended.asked)} done")
+    parts += _meanwhile(ended.realised)
+    sentence = "; ".join(parts)
+    return f"{sentence[0].upper()}{sentence[1:]}.".replace("-", "−")
+
+
+def _power(ended: Ended) -> str:
+    wanted, got = saved(ended.predicted, "watts"), saved(ended.realised, "watts")
+    if abs(wanted) < LEAST["watts"]:
+        return (
+            "" if abs(got) < LEAST["watts"] else f"{_change(-got, ' W')} where none was predicted"
+        )
+    verb = "saved" if wanted > 0 else "costs"
+    sign = 1.0 if wanted > 0 else -1.0
+    if max(abs(wanted), abs(got)) >= 1000.0:
+        return f"{verb} {sign * got / 1e3:.1f} of {sign * wanted / 1e3:.1f} kW predicted"
+    return f"{verb} {sign * got:.0f} of {sign * wanted:.0f} W predicted"
+
+
+def _apart(ended: Ended) -> str:
+    wanted, got = -saved(ended.predicted, "diversity"), -saved(ended.realised, "diversity")
+    if abs(wanted) < LEAST["diversity"]:
+        return ""
+    return f"diversity {_change(got)} of {_change(wanted)}"
+
+
+def _gathered(ended: Ended) -> str:
+    wanted, got = saved(ended.predicted, "crossing"), saved(ended.realised, "crossing")
+    if abs(wanted) < LEAST["crossing"]:
+        return ""
+    noun = _plural("container", abs(round(wanted)))
+    where = "brought to their job" if wanted > 0 else "parted from their job"
+    sign = 1.0 if wanted > 0 else -1.0
+    return f"{sign * got:.0f} of {sign * wanted:.0f} {noun} {where}"
+
+
+def _meanwhile(realised: Mapping[str, Any]) -> list[str]:
+    arrived, left = realised.get("arrived", 0), realised.get("left", 0)
+    told = []
+    if arrived:
+        told.append(f"{arrived:,} {_plural('job', arrived)} came")
+    if left:
+        told.append(f"{left:,} ended")
+    return [f"{' and '.join(told)} meanwhile"] if told else []
+
+
+def _change(value: float, unit: str = "") -> str:
+    digits = 0 if unit else 2
+    return f"{'+' if value >= 0 else '−'}{abs(value):,.{digits}f}{unit}"
+
+
+def _plural(noun: str, number: float) -> str:
+    return noun if number == 1 else f"{noun}s"

@@ -1,0 +1,167 @@
+"""Previews: what weights would do to the cluster that runs, answered at once and refined in place.
+
+A worker searches and leaves each better answer in the cache, where whoever asked looks for it; no
+row is written. It stops at the limit, when nothing further pays, when told to, when its owner asks
+for another preview, and when nobody has looked for a while.
+"""
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from django.core.cache import cache
+
+from apps.common.core.errors import NotFoundError
+from apps.placement.core.replacing import Outcome, improve
+from apps.placement.selectors import plans as selectors
+from apps.placement.services.proposing import predicted, read
+
+KEPT_S: Final = 600
+UNSEEN_S: Final = 20  # without a look, until a search stops by itself
+FIRST_S: Final = 1.5  # when the first answer is given, whether or not anything was found
+LOOK_S: Final = 0.25  # between two looks whether to stop
+
+
+class PreviewState(StrEnum):
+    """Where a preview stands."""
+
+    WAITING = "waiting"
+    SEARCHING = "searching"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A preview as its owner sees it; ``answer`` None before the first."""
+
+    id: UUID
+    state: PreviewState
+    answer: dict[str, Any] | None
+    problem: str = ""
+
+
+def open_preview(by: UUID) -> UUID:
+    """Note down a preview that is about to be searched; the owner's last one stops."""
+    preview_id = uuid4()
+    if (last := cache.get(_key(by, "of"))) is not None:
+        stop_preview(last, by=by)
+    cache.set(_key(by, "of"), preview_id, KEPT_S)
+    cache.set(_key(preview_id, "owner"), by, KEPT_S)
+    cache.set(_key(preview_id, "seen"), 1, UNSEEN_S)
+    _leave(preview_id, PreviewState.WAITING, None)
+    return preview_id
+
+
+def read_preview(preview_id: UUID, *, by: UUID) -> Preview:
+    """Return a preview as it stands, and note that somebody looks.
+
+    Raises
+    ------
+    NotFoundError : the caller has none such, or it was a while ago.
+    """
+    found = cache.get(_key(preview_id, "is"))
+    if found is None or cache.get(_key(preview_id, "owner")) != by:
+        raise NotFoundError(f"There is no preview {preview_id}; they are kept for some minutes.")
+    cache.set(_key(preview_id, "seen"), 1, UNSEEN_S)
+    return Preview(preview_id, PreviewState(found[0]), found[1], found[2])
+
+
+def stop_preview(preview_id: UUID, *, by: UUID) -> None:
+    """Stop a search; what it found stays. One that has ended, or is gone, is left as it is."""
+    if cache.get(_key(preview_id, "owner")) != by:
+        return
+    cache.set(_key(preview_id, "stop"), 1, KEPT_S)
+    found = cache.get(_key(preview_id, "is"))
+    if found is not None and found[0] in {PreviewState.WAITING, PreviewState.SEARCHING}:
+        _leave(preview_id, PreviewState.STOPPED, found[1])
+
+
+def fail_preview(preview_id: UUID, problem: str) -> None:
+    """Say that a preview will have no answer."""
+    _leave(preview_id, PreviewState.FAILED, None, problem)
+
+
+def search_preview(
+    preview_id: UUID, weights: Mapping[str, float], racks: Collection[str], limit_s: float
+) -> None:
+    """Search and leave answers, each better than the last.
+
+    Parameters
+    ----------
+    racks : names; only their containers, within them. Empty = everywhere
+    """
+    if cache.get(_key(preview_id, "stop")) or not cache.add(_key(preview_id, "claim"), 1, KEPT_S):
+        return
+    settings, watch = selectors.loop(), _Watch(preview_id)
+    cluster = read(settings, racks=racks)
+    count = 0
+
+    def leave(outcome: Outcome, state: PreviewState = PreviewState.SEARCHING) -> None:
+        nonlocal count
+        count += 1
+        answer = {
+            "refined": count,
+            "seconds": outcome.seconds,
+            "gap": outcome.gap,
+            "F_before": outcome.before,
+            "F_after": outcome.after,
+            **predicted(cluster, outcome, weights),
+        }
+        _leave(preview_id, PreviewState.STOPPED if watch.is_over() else state, answer)
+
+    first = improve(
+        cluster,
+        weights,
+        clock=time.perf_counter,
+        limit_s=min(FIRST_S, limit_s),
+        migration=settings.migration,
+        should_stop=watch.is_over,
+        watch=leave,
+    )
+    if first.is_settled or limit_s <= FIRST_S or watch.is_over():
+        leave(first, PreviewState.DONE)
+        return
+    leave(first)
+    last = improve(
+        cluster,
+        weights,
+        clock=time.perf_counter,
+        limit_s=limit_s - FIRST_S,
+        migration=settings.migration,
+        should_stop=watch.is_over,
+        watch=lambda outcome: leave(outcome) if outcome.after < first.after else None,
+    )
+    leave(last if last.after <= first.after else first, PreviewState.DONE)
+
+
+class _Watch:
+    """Looks now and then whether a search is still wanted."""
+
+    def __init__(self, preview_id: UUID) -> None:
+        self._keys = (_key(preview_id, "stop"), _key(preview_id, "seen"))
+        self._next, self._over = 0.0, False
+
+    def is_over(self) -> bool:
+        """Whether nobody wants it any more; asks the cache at most every `LOOK_S`."""
+        now = time.monotonic()
+        if not self._over and now >= self._next:
+            self._next = now + LOOK_S
+            stop, seen = self._keys
+            found = cache.get_many(self._keys)
+            self._over = stop in found or seen not in found
+        return self._over
+
+
+def _leave(
+    preview_id: UUID, state: PreviewState, answer: dict[str, Any] | None, problem: str = ""
+) -> None:
+    cache.set(_key(preview_id, "is"), (state.value, answer, problem), KEPT_S)
+
+
+def _key(of: UUID, what: str) -> str:
+    return f"placement.preview.{of.hex}.{what}"

@@ -1,0 +1,278 @@
+"""What plans are made of: the cluster is read, better places are sought, nothing is written."""
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+from uuid import UUID
+
+import numpy as np
+
+from apps.execution.core.migration import move_s
+from apps.inventory.core.snapshot import Ints
+from apps.inventory.models import Server
+from apps.inventory.selectors import cluster_now
+from apps.placement.core.bundles import Bundle, Step
+from apps.placement.core.bundles import Purpose as Aim
+from apps.placement.core.live import Cluster, as_json, value
+from apps.placement.core.live_bound import bound
+from apps.placement.core.replacing import Outcome, improve
+from apps.placement.models import Cause, Loop, Purpose
+from apps.placement.selectors import plans as selectors
+from apps.placement.selectors.cluster import Choice, read_cluster
+from apps.placement.services.plans import NewMove, NewPlan
+
+TRIES: Final = 2  # searches, should the first lead containers back to where they came from
+
+
+@dataclass(frozen=True, slots=True)
+class NothingGained:
+    """No plan, and why."""
+
+    reason: str
+
+
+def propose(
+    weights: Mapping[str, float],
+    *,
+    cause: Cause,
+    settings: Loop,
+    racks: Collection[str] = (),
+    by: UUID | None = None,
+    preference_set_id: UUID | None = None,
+) -> NewPlan | NothingGained:
+    """Look for moves that lower F by enough; costs up to ``settings.solve_s`` twice.
+
+    Parameters
+    ----------
+    racks : names; only there. Empty = everywhere
+    """
+    cluster = read(settings, racks=racks)
+    outcome = _search(cluster, weights, settings, returns=cause is not Cause.LOOP)
+    gain = outcome.before - outcome.after
+    if not outcome.bundles:
+        return NothingGained(_nothing(cluster, settings))
+    if gain < settings.least_gain:
+        return NothingGained(
+            f"The {outcome.moves:,} moves found would lower F by {gain:.2g}, which is less than "
+            f"the {settings.least_gain:.2g} a plan must gain."
+        )
+    return NewPlan(
+        cause=cause,
+        weights=weights,
+        preference_set_id=preference_set_id,
+        moves=new_moves(cluster, outcome.bundles),
+        predicted=predicted(cluster, outcome, weights),
+        gap=outcome.gap,
+        gain=gain,
+        seconds=outcome.seconds,
+        snapshot=cluster.sequence,
+        cluster_s=cluster.at_s,
+        created_by=by,
+    )
+
+
+def read(settings: Loop, *, racks: Collection[str] = ()) -> Cluster:
+    """Read the cluster with what may not be moved marked: young, ending, moved often enough."""
+    since_s = cluster_now() - selectors.HOUR_S
+    often = selectors.rounds(None, since_s=since_s)
+    pinned = frozenset(job for job, times in often.items() if times >= settings.moves_per_job)
+    return read_cluster(choice=Choice(frozenset(racks), settings.youngest_s, pinned))
+
+
+def _nothing(cluster: Cluster, settings: Loop) -> str:
+    movable = int(cluster.is_movable.sum())
+    if not cluster.home.size:
+        return "Nothing runs that could be moved."
+    if not movable:
+        return (
+            f"None of the {cluster.home.size:,} containers may be moved now: their jobs are "
+            "young, end soon, ask to stay, or were moved often enough."
+        )
+    return f"No move of the {movable:,} containers that may be moved pays for itself."
+
+
+def _search(
+    cluster: Cluster, weights: Mapping[str, float], settings: Loop, *, returns: bool
+) -> Outcome:
+    """Search; where containers must not return, again without those that would."""
+    for _ in range(TRIES):
+        outcome = improve(
+            cluster,
+            weights,
+            clock=time.perf_counter,
+            limit_s=settings.solve_s,
+            most_moves=settings.moves_per_plan,
+            migration=settings.migration,
+        )
+        back = [] if returns else _returning(cluster, outcome.bundles)
+        if not back:
+            return outcome
+        movable = cluster.is_movable.copy()
+        movable[back] = False
+        cluster = replace(cluster, is_movable=movable)
+    return replace(outcome, bundles=(), home=cluster.home, after=outcome.before)
+
+
+def _returning(cluster: Cluster, bundles: Iterable[Bundle]) -> list[int]:
+    """Containers that would go back to a server they left within the hour."""
+    steps = [step for bundle in bundles for step in bundle.steps]
+    jobs = {UUID(cluster.job_id[cluster.job[step.container]]) for step in steps}
+    left = selectors.left_lately(jobs, since_s=cluster.at_s - selectors.HOUR_S)
+    return [
+        step.container
+        for step in steps
+        if int(cluster.server_id[step.to])
+        in left.get(int(cluster.allocation_id[step.container]), ())
+    ]
+
+
+def new_moves(cluster: Cluster, bundles: Sequence[Bundle]) -> list[NewMove]:
+    """Return the moves of bundles in order, numbered."""
+    network = _network(cluster, (s for b in bundles for x in b.steps for s in (x.source, x.to)))
+    moves: list[NewMove] = []
+    for number, bundle in enumerate(bundles):
+        names = cluster.server_name if bundle.purpose is Aim.EMPTY else cluster.job_name
+        moves += [
+            NewMove(
+                ordinal=len(moves) + place,
+                bundle=number,
+                purpose=Purpose(bundle.purpose.value),
+                about=names[bundle.about],
+                job_id=UUID(cluster.job_id[cluster.job[step.container]]),
+                allocation_id=int(cluster.allocation_id[step.container]),
+                from_server_id=int(cluster.server_id[step.source]),
+                to_server_id=int(cluster.server_id[step.to]),
+                units=int(cluster.size[step.container]),
+                gain=bundle.gain,
+                predicted_s=move_s(
+                    float(cluster.demand[step.container, 0]),
+                    network[step.source],
+                    network[step.to],
+                ),
+            )
+            for place, step in enumerate(bundle.steps)
+        ]
+    return moves
+
+
+def _network(cluster: Cluster, servers: Iterable[int]) -> dict[int, float]:
+    """Bits/s of servers, by index."""
+    index = {int(cluster.server_id[server]): server for server in set(servers)}
+    rows = Server.objects.filter(pk__in=index).values_list("pk", "network_bps")
+    return {index[pk]: float(bps) for pk, bps in rows}
+
+
+# ---- of plans there are ----
+
+
+class MovedOnError(LookupError):
+    """Containers of a plan are not where they were."""
+
+
+class Wanted(Protocol):
+    """A move, whether it is a row or not yet one."""
+
+    @property
+    def allocation_id(self) -> int:
+        """What moves."""
+
+    @property
+    def to_server_id(self) -> int:
+        """Where to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What moves would do to the cluster as it is now.
+
+    Attributes
+    ----------
+    predicted, gap, snapshot, cluster_s : as of `models.Plan`
+    gain : of F
+    """
+
+    predicted: dict[str, Any]
+    gap: float
+    gain: float
+    snapshot: int
+    cluster_s: float
+
+
+def predict_moves(weights: Mapping[str, float], moves: Sequence[Wanted]) -> Prediction:
+    """Predict what some moves would do to the cluster as it is now.
+
+    Raises
+    ------
+    MovedOnError : a container of them is gone.
+    """
+    cluster = read_cluster()
+    at = {int(pk): i for i, pk in enumerate(cluster.allocation_id)}
+    server = {int(pk): i for i, pk in enumerate(cluster.server_id)}
+    gone = [move for move in moves if move.allocation_id not in at]
+    if gone:
+        raise MovedOnError(f"{len(gone)} of its containers ended or moved")
+    home, steps = cluster.home.copy(), list[Step]()
+    for move in moves:
+        container, to = at[move.allocation_id], server[move.to_server_id]
+        steps.append(Step(container, int(home[container]), to))
+        home[container] = to
+    outcome = _outcome(cluster, home, steps, dict(weights))
+    return Prediction(
+        predicted=predicted(cluster, outcome, weights),
+        gap=outcome.gap,
+        gain=outcome.before - outcome.after,
+        snapshot=cluster.sequence,
+        cluster_s=cluster.at_s,
+    )
+
+
+def _outcome(
+    cluster: Cluster, home: Ints, steps: Sequence[Step], weights: dict[str, float]
+) -> Outcome:
+    """Return steps as what a search would have found."""
+    before, after = value(cluster, cluster.home, weights), value(cluster, home, weights)
+    least = bound(cluster, weights)
+    room = after + weights.get("D", 0.0)
+    return Outcome(
+        bundles=(Bundle(Aim.IMPROVE, 0, tuple(steps), before - after),),
+        home=home,
+        before=before,
+        after=after,
+        bound=least,
+        gap=max(after - least, 0.0) / room if room > 0.0 else 0.0,
+        seconds=0.0,
+        is_settled=False,
+    )
+
+
+def compare(
+    weights: Mapping[str, float], back: Mapping[int, int]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Measure the cluster as it is, and as it would be with containers put back.
+
+    Parameters
+    ----------
+    back : allocation -> server it is to be put back on; what is gone is passed over
+
+    Returns
+    -------
+    Measures as it is, and with them back.
+    """
+    cluster = read_cluster()
+    server = {int(pk): i for i, pk in enumerate(cluster.server_id)}
+    home = cluster.home.copy()
+    for place in np.flatnonzero(np.isin(cluster.allocation_id, list(back))):
+        home[place] = server[back[int(cluster.allocation_id[place])]]
+    mine = dict(weights)
+    return as_json(cluster, cluster.home, mine), as_json(cluster, home, mine)
+
+
+def predicted(cluster: Cluster, outcome: Outcome, weights: Mapping[str, float]) -> dict[str, Any]:
+    """JSON of what a plan is predicted to do."""
+    mine = dict(weights)
+    return {
+        "before": as_json(cluster, cluster.home, mine),
+        "after": as_json(cluster, outcome.home, mine),
+        "moves": outcome.moves,
+    }
