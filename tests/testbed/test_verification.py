@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 
 from apps.accounts.models import Project
 from apps.classification.models import PendingFold
-from apps.execution.models import Launch
+from apps.execution.models import Launch, Migration
 from apps.inventory.models import Change, Platform, Rack, ResourceUnit, Server
 from apps.operations.models import Event, Operation
 from apps.profiling.models import ProfilingRun
@@ -298,6 +298,91 @@ def test_finds_a_decision_that_counts_units_it_did_not_get(scene: Scene) -> None
     scene.running([0])
     Decision.objects.update(units_won=3)
     assert list(broken()) == ["decisions and allocations count the same units"]
+
+
+def moving(scene: Scene, **fields: Any) -> Migration:
+    """A job on unit 0 that is on its way to unit 1."""
+    job = scene.running([0])
+    source = Allocation.objects.get(job=job)
+    target = scene.allocate(job, [1])
+    Allocation.objects.filter(pk=target.pk).update(
+        moved_from=source.pk, decision=source.decision_id
+    )
+    Decision.objects.filter(pk=target.decision_id).delete()
+    return Migration.objects.create(
+        job=job, launch=job.launches.get(), source_allocation_id=source.pk,
+        target_allocation_id=target.pk, from_server_id=scene.server.pk,
+        to_server_id=scene.server.pk, units=1, predicted_s=1.0, requested_s=0.0,
+        **{"state": "running"} | fields,
+    )  # fmt: skip
+
+
+def test_a_job_on_its_way_breaks_nothing(scene: Scene) -> None:
+    moving(scene)
+    assert broken() == {}
+
+
+@pytest.mark.parametrize("state", ["done", "failed", "cancelled"])
+def test_finds_what_is_reserved_for_a_migration_that_is_over(scene: Scene, state: str) -> None:
+    moving(scene, state=state)
+    assert list(broken()) == ["nothing is reserved that nobody moves to"]
+
+
+def test_finds_a_migration_that_has_lost_a_side(scene: Scene) -> None:
+    found = moving(scene)
+    scene.release(Allocation.objects.get(pk=found.source_allocation_id))
+    ResourceUnit.objects.filter(allocation_id=found.source_allocation_id).update(
+        allocation_id=None
+    )
+    Server.objects.update(used_cores=1)
+    assert broken() == {
+        "every migration under way holds both sides": (
+            f"migration {found.pk} is running, but its job does not hold both sides",
+        )
+    }
+
+
+def test_finds_a_migration_that_outlives_its_launch(scene: Scene) -> None:
+    found = moving(scene)
+    Launch.objects.create(job=found.job, attempt=2, backend="emulated", state="ended", order={})
+    Migration.objects.update(launch=Launch.objects.get(attempt=2))
+    (examples,) = broken().values()
+    assert examples == (f"migration {found.pk} is running, but its launch is ended",)
+
+
+def test_finds_a_job_that_holds_both_sides_after_it_moved(scene: Scene) -> None:
+    found = moving(scene, state="done")
+    Allocation.objects.filter(pk=found.target_allocation_id).update(moved_s=5.0)
+    assert list(broken()) == ["what was moved is as it was elsewhere"]
+
+
+def test_finds_a_move_to_more_units_than_were_held(scene: Scene) -> None:
+    found = moving(scene)
+    units = [scene.units[1].pk, scene.units[2].pk]
+    Allocation.objects.filter(pk=found.target_allocation_id).update(unit_ids=units)
+    ResourceUnit.objects.filter(pk=units[1]).update(allocation_id=found.target_allocation_id)
+    Server.objects.update(used_cores=3)
+    assert list(broken()) == ["what was moved is as it was elsewhere"]
+
+
+@pytest.mark.parametrize("parts", [[[0, 1]], [[0, 2]], []])
+def test_finds_a_launch_that_names_other_units_than_its_job_holds(
+    scene: Scene, parts: list[list[int]]
+) -> None:
+    job = scene.running([0])
+    server = scene.server.pk
+    Launch.objects.update(order={"parts": [[server, 1]]})
+    assert broken() == {}
+    named = [[server if units > 1 else server + 1, units] for _, units in parts]
+    Launch.objects.filter(job=job).update(order={"parts": named})
+    assert list(broken()) == ["launches name the units their jobs hold"]
+
+
+def test_finds_a_migration_whose_lease_ran_out(scene: Scene) -> None:
+    until = datetime.now(UTC) - timedelta(seconds=90)
+    moving(scene, claimed_until=until)
+    (examples,) = broken().values()
+    assert examples[0].startswith("migration ")
 
 
 def test_counts_jobs_by_state_and_by_event(scene: Scene) -> None:

@@ -1,0 +1,263 @@
+"""The emulator and the tables together: jobs that move, end and are cancelled, and crashes."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from django.utils import timezone
+
+from apps.execution.backends.emulated.emulator import Emulator
+from apps.execution.backends.emulated.port import EndReport, MoveReport
+from apps.execution.core.migration import MoveOutcome
+from apps.execution.models import Launch, Migration
+from apps.execution.move_reports import end_stranded_moves
+from apps.execution.moving import Move, Requested, cancel_moves, request_moves
+from apps.execution.selectors import open_migrations
+from apps.execution.services import sweep
+from apps.inventory.models import Cluster, ResourceUnit
+from apps.scheduling.models import Allocation
+from apps.scheduling.selectors import AT_WORK, read_copy
+from apps.scheduling.services import commit
+from apps.workloads import services as workloads
+from apps.workloads.models import Job
+from tests import factories
+from tests.execution.moves_world import broken, cluster, holds, moving, plane, server
+from tests.execution.test_emulated_backend import ALWAYS
+from tests.scheduling.world import ME, at_once, claimed, proposal
+
+pytestmark = pytest.mark.django_db
+
+BEGUN_S = 1e9  # wall time of the first tick
+SPEED = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _cluster(db: None) -> None:
+    cluster("a", "b", "c", "d")
+    Cluster.objects.update(wall_anchor_s=BEGUN_S, cluster_anchor_s=7200.0, speed=SPEED)
+
+
+class Site:
+    """The emulator's process: it can be killed, and another takes its place."""
+
+    def __init__(self) -> None:
+        self.wall_s, self.processes = BEGUN_S, 0
+        self.one = self._begin()
+
+    def _begin(self) -> Emulator:
+        self.processes += 1
+        return Emulator(plane(f"emulator-{self.processes}"), wall_s=self.wall_s, pace=ALWAYS)
+
+    def run(self, seconds: float) -> None:
+        """Tick ten times a second."""
+        for _ in range(round(10 * seconds)):
+            self.wall_s += 0.1
+            self.one.tick(self.wall_s)
+
+    def kill(self) -> None:
+        """End it without a word; the next one begins when its claims have run out."""
+        Migration.objects.update(claimed_until=timezone.now())
+        self.one = self._begin()
+
+    def used(self) -> dict[int, int]:
+        """Units that the emulated servers hold, by server, where they hold any."""
+        seen = zip(self.one._site.server_id.tolist(), self.one._engine.used_units, strict=True)
+        return {key: int(units) for key, units in seen if units}
+
+
+def begun(site: Site, units: list[int], *, input_bytes: int = 10**15) -> Job:
+    """A job that the emulator runs on these units."""
+    application = factories.application()
+    job = claimed(application=application, input_bytes=input_bytes)
+    commit([proposal(job, read_copy().topology, units)], agent=ME)
+    site.run(0.1)
+    job.refresh_from_db()
+    assert job.state == "running"
+    return job
+
+
+def test_a_job_moves_and_its_rows_follow() -> None:
+    site = Site()
+    job = begun(site, [0, 1, 4])
+    found = moving(job, "a", "c")
+    site.run(0.2)
+    found.refresh_from_db()
+    assert found.state == "running"
+    assert site.used() == {server("a"): 2, server("b"): 1, server("c"): 2}
+    site.run(10.0)
+    found.refresh_from_db()
+    assert found.state == "done"
+    assert site.used() == {server("b"): 1, server("c"): 2}
+    assert holds(job.id) == [("b", 1), ("c", 2)]
+    # both servers have 1 Gbit/s: what is really in use is less than what was reserved
+    assert 1.0 <= (found.ended_s or 0.0) - (found.started_s or 0.0) < found.predicted_s
+    assert broken() == []
+
+
+def test_a_process_killed_under_way_leaves_the_next_to_move_it_again() -> None:
+    site = Site()
+    job = begun(site, [0, 1])
+    found = moving(job, "a", "b")
+    site.run(0.1)
+    first_s = Migration.objects.get().started_s
+    site.kill()
+    assert site.used() == {server("a"): 2}
+    site.run(0.1)
+    assert site.used() == {server("a"): 2, server("b"): 2}
+    assert broken() == []
+    site.run(10.0)
+    found.refresh_from_db()
+    assert (found.state, found.started_s) == ("done", first_s)
+    assert site.used() == {server("b"): 2}
+    assert holds(job.id) == [("b", 2)]
+    assert broken() == []
+
+
+def test_a_process_killed_after_the_arrival_goes_on_at_the_new_place() -> None:
+    site = Site()
+    moving(begun(site, [0, 1]), "a", "b")
+    site.run(10.0)
+    site.kill()
+    assert site.used() == {server("b"): 2}
+    site.run(0.1)
+    assert broken() == []
+
+
+def test_a_process_that_waits_for_its_claims_does_not_move_twice() -> None:
+    site = Site()
+    found = moving(begun(site, [0, 1]), "a", "b")
+    site.run(0.1)
+    claimed_until = Migration.objects.get(id=found.id).claimed_until
+    site.kill()
+    Migration.objects.update(claimed_until=claimed_until)
+    site.run(0.3)
+    assert site.used() == {server("a"): 2}
+
+
+def test_a_job_cancelled_under_way_leaves_nothing_held() -> None:
+    site = Site()
+    job = begun(site, [0, 1])
+    found = moving(job, "a", "b")
+    site.run(0.1)
+    workloads.cancel_jobs([job.id])
+    site.run(0.2)
+    found.refresh_from_db()
+    job.refresh_from_db()
+    assert (job.state, found.state, site.used()) == ("cancelled", "cancelled", {})
+    assert not ResourceUnit.objects.exclude(allocation_id=None).exists()
+    assert broken() == []
+
+
+def test_units_of_a_job_just_cancelled_can_be_moved_to() -> None:
+    site = Site()
+    other, job = begun(site, [4, 5, 6, 7]), begun(site, [0, 1])
+    workloads.cancel_jobs([other.id])
+    site.run(0.2)
+    moving(job, "a", "b")
+    site.run(10.0)
+    assert site.used() == {server("b"): 2}
+    assert broken() == []
+
+
+def stands() -> Iterator[Allocation]:
+    """What running jobs hold, and may be moved."""
+    live = Allocation.objects.filter(AT_WORK, released_seq=None, job__state="running")
+    return live.order_by("id").iterator()
+
+
+class Day:
+    """Jobs that come, move, end and are cancelled at random."""
+
+    def __init__(self, site: Site) -> None:
+        self.site, self.rng, self.made = site, np.random.default_rng(5), list[int]()
+        self.servers = [server(name) for name in "abcd"]
+
+    def go_on(self) -> None:
+        """Let something of everything happen."""
+        rng = self.rng
+        free = np.flatnonzero(read_copy().snapshot().unit_free)
+        if free.size >= 6:
+            units = rng.choice(free, size=int(rng.integers(1, 4)), replace=False).tolist()
+            begun(self.site, units, input_bytes=int(rng.choice([10**9, 10**15])))
+        wishes = [
+            Move(row.job_id, row.id, int(rng.choice(self.servers)), "plan")
+            for row in stands()
+            if rng.random() < 0.5
+        ]
+        answers = [x for x in request_moves(wishes) if isinstance(x, Requested)]
+        self.made += [answer.migration_id for answer in answers]
+        if rng.random() < 0.2:
+            cancel_moves(self.made[-2:])
+        self.site.run(float(rng.choice([0.1, 0.3, 1.0])))
+        if rng.random() < 0.2:
+            running = Job.objects.filter(state="running").order_by("id")
+            workloads.cancel_jobs([job.id for job in running[:1]])
+        sweep()
+
+
+def test_a_day_of_moves_ends_cancellations_and_crashes_leaves_nothing_wrong() -> None:
+    site = Site()
+    day = Day(site)
+    for _ in range(4):
+        for _ in range(6):
+            day.go_on()
+        assert broken() == []
+        site.kill()
+        assert broken() == []
+    site.run(10.0)
+    assert broken() == []
+    assert set(Migration.objects.values_list("state", flat=True)) == {"done", "cancelled"}
+    assert Migration.objects.filter(state="done").count() > 10
+    held = dict.fromkeys(day.servers, 0)
+    for row in stands():
+        held[row.server_id] += row.cores
+    assert site.used() == {key: units for key, units in held.items() if units}
+
+
+# ---- everything at once ----
+
+
+def _worker(jobs: list[Job], seed: int) -> Callable[[], None]:
+    """Forty random requests, reports, recalls, ends and losses."""
+    rng, servers = np.random.default_rng(seed), [server(name) for name in "abcd"]
+
+    def ask() -> None:
+        wishes = [
+            Move(row.job_id, row.id, int(rng.choice(servers)), "plan")
+            for row in stands()
+            if rng.random() < 0.5
+        ]
+        rng.shuffle(wishes)  # type: ignore[arg-type]  # any list may be shuffled
+        request_moves(wishes)
+
+    def tell() -> None:
+        orders = plane(f"emulator-{seed}").claim_moves(5)
+        outcomes = rng.choice(["started", "done", "done", "failed"], size=len(orders))
+        said = [
+            MoveReport(order.migration, 7300.0, MoveOutcome(outcome))
+            for order, outcome in zip(orders, outcomes, strict=True)
+        ]
+        plane().report_moves(said)
+
+    def recall() -> None:
+        cancel_moves([row.id for row in open_migrations()[:3]])
+
+    def end() -> None:
+        chosen = [jobs[i].id for i in rng.choice(len(jobs), size=2, replace=False)]
+        launches = Launch.objects.filter(job__in=chosen, state="running")
+        plane().report_ended([EndReport(x.id, 7400.0, "finished") for x in launches])
+
+    def work() -> None:
+        for act in rng.choice(5, size=40, p=[0.35, 0.35, 0.1, 0.1, 0.1]):
+            (ask, tell, recall, end, end_stranded_moves)[act]()
+
+    return work
+
+
+@pytest.mark.django_db(transaction=True)
+def test_requests_reports_recalls_and_ends_at_once_leave_nothing_wrong() -> None:
+    site = Site()
+    jobs = [begun(site, [i]) for i in range(10)]
+    assert at_once(*[_worker(jobs, seed) for seed in range(4)]) == []
+    assert Migration.objects.filter(state="done").count() > 10
+    assert broken() == []
