@@ -4,7 +4,7 @@ Live migration copies the memory of a container while it works, again and again 
 meanwhile, and stops it for the rest (pre-copy). All of it once over the network is the least it
 can take; we let the container stand still for as long, which is the most it can lose.
 
-Source: Clark et al., Live Migration of Virtual Machines (NSDI 2005), §3.2 and §5; the share of the
+Source: Clark et al., Live Migration of Virtual Machines (NSDI 2005), §3.1; the share of the
 network is ours.
 """
 
