@@ -13,12 +13,16 @@ from rest_framework.test import APIClient
 
 from apps.accounts.models import User
 from apps.common.core.problem_codes import ProblemCode
+from apps.placement.core.examples import Draw, draw
+from apps.placement.core.instance_file import written
+from apps.placement.services.activations import activate
 from apps.placement.services.previews import open_preview
 from apps.workloads.models import Application, Job
 from tests import factories
 from tests.api.cluster import build_cluster, place
 from tests.api.conftest import Speak
 from tests.api.samples import JOB, short, submitted
+from tests.placement.made import a_set
 from tests.placement.made import found as a_front
 from tests.placement.plans.world import planned
 
@@ -107,11 +111,15 @@ def world(db: None, operator: User, as_user: Speak) -> dict[str, Any]:
     factories.profile(about, platforms=("A", "B"))
     run = factories.profiling_run(about, state="done")
     batch = api.post("/api/v1/batches/", {"items": [short(), short(tasks=0)]}).json()
-    a_front(operator)
+    a_front(operator, draw(Draw(containers=60, nodes=60, nodes_per_rack=20, largest=8), 2))
     planned(operator, Job.objects.get(pk=job))
+    chosen = a_set(operator, "night")
+    in_force = activate(chosen.pk, message="m", expected=None, by=operator.pk)
     return {
         "api": api,
         "index": 0,
+        "set_id": str(chosen.pk),
+        "activation_id": in_force.pk,
         "preview_id": str(open_preview(operator.pk)),
         "job_id": job,
         "decision_id": str(decision.pk),
@@ -166,7 +174,16 @@ CORRECTION = {
     "cells": [{"matrix": "caused", "column": "l1i", "value": 20}],
     "reason": "measured on the bench",
 }
+DIRECT = {"front": "f-0001", "rule": "direct", "wanted": {"P": 1.0, "D": 2.0, "C": 0.5}}
+PICKED = {"front": "f-0001", "picks": {screen: [0, 1, 2, 3] for screen in ("P-D", "P-C", "D-C")}}
+A_FRONT = {"source": "instance", "instance": written(draw(Draw(8, nodes_per_rack=4), 0))}
 WRITES = [
+    ("/api/v1/fronts/", A_FRONT, 202),
+    ("/api/v1/preference-sets/", {**DIRECT, "name": "day"}, 201),
+    ("/api/v1/preference-sets/derive/", PICKED, 200),
+    ("/api/v1/preference-sets/check/", PICKED, 200),
+    ("/api/v1/preference-sets/between/", {"front": "f-0001", "points": [0, 5]}, 200),
+    ("/api/v1/weights/activations/{activation_id}/revert/", {"message": "m"}, 201),
     ("/api/v1/jobs/", JOB, 201),
     ("/api/v1/batches/", {"items": [JOB]}, 202),
     ("/api/v1/jobs/{job_id}/rerun/", None, 201),

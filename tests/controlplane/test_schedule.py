@@ -60,7 +60,11 @@ def test_every_task_routed_by_name_exists(registered: set[str]) -> None:
 
 
 def test_every_task_is_started_by_somebody(registered: set[str]) -> None:
-    asked_for = {"classification.draft", "placement.preview"}  # by whoever waits for it
+    asked_for = {
+        "classification.draft",
+        "placement.preview",
+        "placement.check",
+    }  # by whoever waits for it
     assert registered == {entry["task"] for entry in SCHEDULE.values()} | asked_for
 
 

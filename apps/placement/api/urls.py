@@ -1,7 +1,7 @@
 """Addresses of fronts, preference sets and weights."""
 
 from apps.common.routes import route
-from apps.placement.api import front_views
+from apps.placement.api import front_views, preference_views, weight_views
 
 urlpatterns = [
     *route("objectives/", front_views.ObjectiveList.as_view(), "api-objectives"),
@@ -11,5 +11,28 @@ urlpatterns = [
     *route("fronts/<str:key>/points/", front_views.FrontPoints.as_view(), "api-front-points"),
     *route(
         "fronts/<str:key>/points/<int:index>/", front_views.FrontPoint.as_view(), "api-front-point"
+    ),
+    *route(
+        "preference-sets/", preference_views.PreferenceSetList.as_view(), "api-preference-sets"
+    ),
+    *route("preference-sets/derive/", preference_views.DeriveView.as_view(), "api-derive"),
+    *route("preference-sets/check/", preference_views.CheckView.as_view(), "api-preference-check"),
+    *route("preference-sets/between/", preference_views.BetweenView.as_view(), "api-between"),
+    *route(
+        "preference-sets/<uuid:set_id>/",
+        preference_views.PreferenceSetDetail.as_view(),
+        "api-preference-set",
+    ),
+    *route(
+        "preference-sets/<uuid:set_id>/activate/",
+        weight_views.ActivateView.as_view(),
+        "api-preference-set-activate",
+    ),
+    *route("weights/current/", weight_views.WeightsInForce.as_view(), "api-weights"),
+    *route("weights/activations/", weight_views.ActivationList.as_view(), "api-activations"),
+    *route(
+        "weights/activations/<int:activation_id>/revert/",
+        weight_views.RevertView.as_view(),
+        "api-activation-revert",
     ),
 ]

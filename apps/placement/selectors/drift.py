@@ -35,15 +35,11 @@ def drift_of(front: Front) -> DriftOfFront | None:
     if front.source != FrontSource.CLUSTER or not front.mix:
         return None
     found = drift(front.mix, running_mix())
-    if found.share > LIMIT:
-        verdict = "it is of another workload by now: make a new front"
-    else:
-        verdict = "it still holds"
     return DriftOfFront(
         found.share,
         LIMIT,
-        f"{found.containers:.1%} of the containers and {found.nodes:.1%} of the servers would"
-        f" have to be of another kind, limit {LIMIT:.0%}: {verdict}.".replace("%", " %"),
+        f"{100 * found.containers:.1f} % of the containers and {100 * found.nodes:.1f} % of the"
+        f" servers are of another kind than when it was made; the limit is {100 * LIMIT:.0f} %.",
     )
 
 

@@ -1,0 +1,354 @@
+"""Preference sets over REST: what picks lead to, what the solver makes of it, keeping them."""
+
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
+
+from apps.accounts.models import User
+from apps.inventory.core.snapshot import Floats
+from apps.operations.models import Event, IdempotencyKey
+from apps.placement.core.examples import Draw, draw
+from apps.placement.core.front import losses, standing
+from apps.placement.core.objectives import evaluate
+from apps.placement.core.search import Search
+from apps.placement.core.solver import solve
+from apps.placement.models import Activation, Front, FrontVersion, Plan, PreferenceSet
+from apps.placement.selectors import fronts as selectors
+from apps.placement.services import checks
+from apps.placement.tasks import check
+from tests import factories
+from tests.api.conftest import Speak
+from tests.placement.core.test_weights import paper_front
+from tests.placement.made import asked, found, stopped_clock
+
+URL = "/api/v1/preference-sets/"
+PAPER = {"P-D": [0, 1, 2], "P-C": [2, 3, 4], "D-C": [0, 3, 4]}
+INSTANCE = draw(Draw(containers=60, nodes=60, nodes_per_rack=20, largest=8), 2)
+DIRECT = {"rule": "direct", "wanted": {"P": 0.5, "D": 2.0, "C": 1.0}}
+
+
+def constructed(by: User, values: Floats) -> FrontVersion:
+    """A version whose points are worth what one says."""
+    k = len(values)
+    nobody = dict.fromkeys(("nodes_on", "jobs_protected", "jobs_exposed", "jobs_split"), [0] * k)
+    columns = {**nobody, "worst_job": [None] * k, "standing": standing(losses(values)).tolist()}
+    front = asked(by)
+    return FrontVersion.objects.create(
+        front=front,
+        number=1,
+        points=k,
+        shown=k,
+        generations=1,
+        seconds=1.0,
+        hypervolume=0.5,
+        raw=values.tobytes(),
+        normalised=values.tobytes(),
+        assignments=zlib.compress(np.zeros((k, front.containers), dtype=np.int32).tobytes()),
+        facts=zlib.compress(json.dumps(columns).encode()),
+    )
+
+
+@pytest.fixture
+def paper(operator: User) -> dict[str, Any]:
+    """The body of the paper's own picks, of a front constructed for them."""
+    version = constructed(operator, paper_front())
+    return {"front": str(version.front_id), "version": 1, "rule": "spread", "picks": PAPER}
+
+
+def test_the_papers_picks_give_its_weights(api: APIClient, paper: dict[str, Any]) -> None:
+    before = Event.objects.count()
+    response = api.post(f"{URL}derive/", paper)
+    assert response.status_code == 200, response.content
+    body = response.json()
+    assert {o: round(w, 2) for o, w in body["weights"].items()} == {"P": 0.22, "D": 1.0, "C": 0.36}
+    assert body["spread"]["P"] == pytest.approx(0.1 * np.sqrt(2.5))
+    assert (body["picks"], body["floored"], body["idle"]) == (5, [], [])
+    assert [one["point"] for one in body["sensitivity"]] == [0, 1, 2, 3, 4]
+    assert body["sentence"].endswith("so diversity counts 4.5 × power.")
+    assert isinstance(body["warnings"], list)
+    assert PreferenceSet.objects.count() == 0
+    assert Event.objects.count() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "pointers"),
+    [
+        ({"front": "f-0099"}, ["/front"]),
+        ({"version": 9}, ["/version"]),
+        ({"rule": "whim"}, ["/rule"]),
+        ({"picks": {"P-D": [0, 99]}}, ["/picks/P-D/1", "/picks/P-C", "/picks/D-C"]),
+        ({"picks": {**PAPER, "P-X": [1]}}, ["/picks/P-X"]),
+        ({"picks": {**PAPER, "P-C": [0, "two"]}}, ["/picks/P-C/1"]),
+        ({"rejected": [0]}, ["/rejected/0"]),
+        ({"rule": "reference"}, ["/wanted/P", "/wanted/D", "/wanted/C"]),
+        ({"colour": "red"}, ["/colour"]),
+    ],
+)
+@pytest.mark.parametrize("address", ["derive/", "check/"])
+def test_what_cannot_be_is_named(
+    api: APIClient, paper: dict[str, Any], address: str, change: Any, pointers: list[str]
+) -> None:
+    response = api.post(f"{URL}{address}", {**paper, **change})
+    assert response.status_code == 422
+    assert {e["pointer"] for e in response.json()["errors"]} >= set(pointers)
+
+
+@pytest.mark.parametrize("rule", ["spread", "reference"])
+def test_picks_need_a_front(api: APIClient, rule: str) -> None:
+    response = api.post(f"{URL}derive/", {"rule": rule})
+    assert [e["pointer"] for e in response.json()["errors"]] == ["/front"]
+
+
+def test_direct_weights_need_none(api: APIClient) -> None:
+    body = api.post(f"{URL}derive/", DIRECT).json()
+    assert body["weights"] == {"P": 0.25, "D": 1.0, "C": 0.5}
+    assert body["sentence"] == "Diversity counts 2.0 × crossing traffic and 4.0 × power."
+
+
+@pytest.fixture
+def searched(operator: User) -> Front:
+    """A front that was searched, of eleven points."""
+    return found(operator, INSTANCE)
+
+
+def test_the_solvers_own_answer_is_shown_beside_the_picks(api: APIClient, searched: Front) -> None:
+    count = selectors.points_of(searched.versions.get().pk).raw.shape[0]
+    few = list(range(3))
+    body = {"front": str(searched), "picks": dict.fromkeys(PAPER, few), "rejected": [count - 1]}
+    response = api.post(f"{URL}check/", body)
+    assert response.status_code == 200, response.content
+    checked = response.json()
+    weights = api.post(f"{URL}derive/", body).json()["weights"]
+    best = solve(Search(INSTANCE, weights, clock=stopped_clock, limit_s=1.0))
+    assert checked["star"]["F"] == pytest.approx(best.evaluation.F)
+    assert checked["star"]["optimal"] is True
+    assert checked["star"]["gap"] == 0.0
+    assert set(checked["star"]["raw"]) == set("PDC")
+    values = evaluate(INSTANCE, best.assignment, weights).normalised
+    assert checked["star"]["normalised"] == pytest.approx({o: values[o] for o in "PDC"})
+    assert checked["position"] in {"inside", "better", "outside"}
+    assert 0 <= checked["nearest"] < count
+    assert checked["sentence"].startswith("The solver's own answer is")
+
+
+def test_picks_that_no_weights_return_are_named(
+    api: APIClient, operator: User, searched: Front
+) -> None:
+    dent = np.array([[0.1, 0.1, 0.5], [0.6, 0.5, 0.5], [0.9, 0.9, 0.5], [0.5, 0.5, 0.1]])
+    FrontVersion.objects.filter(pk=constructed(operator, dent).pk).update(front=searched, number=7)
+    body = {"front": str(searched), "version": 7, "picks": {s: [0, 1, 2] for s in PAPER}}
+    assert api.post(f"{URL}check/", body).json()["unreachable"] == [1]
+
+
+def test_a_check_without_an_answer_in_time_is_unavailable(
+    api: APIClient, searched: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "apply_async", lambda *_, **__: None)
+    monkeypatch.setattr(checks, "WAIT_S", 0.05)
+    response = api.post(f"{URL}check/", {**DIRECT, "front": str(searched)})
+    assert (response.status_code, response.json()["code"]) == (503, "service_unavailable")
+    assert response["Retry-After"]
+
+
+def test_a_check_needs_a_workload(api: APIClient) -> None:
+    response = api.post(f"{URL}check/", DIRECT)
+    assert [e["pointer"] for e in response.json()["errors"]] == ["/front"]
+
+
+def test_a_check_of_given_weights_has_nothing_to_compare_with(
+    api: APIClient, searched: Front
+) -> None:
+    checked = api.post(f"{URL}check/", {**DIRECT, "front": str(searched)}).json()
+    assert (checked["position"], checked["distance"]) == (None, None)
+
+
+def test_what_lies_between_two_placements(api: APIClient, operator: User) -> None:
+    line = np.linspace(0.0, 1.0, 9)
+    version = constructed(operator, np.stack([line, line, line], axis=1))
+    body = {"front": str(version.front_id), "version": 1}
+    answer = api.post(f"{URL}between/", {**body, "points": [6, 2]}).json()
+    assert answer == {"front": str(version.front_id), "version": 1, "points": [5, 4, 3]}
+    assert api.post(f"{URL}between/", {**body, "points": [2, 3]}).json()["points"] == []
+
+
+def test_of_many_between_fifty_stand_for_all(api: APIClient, operator: User) -> None:
+    line = np.linspace(0.0, 1.0, 200)
+    version = constructed(operator, np.stack([line, line, line], axis=1))
+    body = {"front": str(version.front_id), "points": [0, 199]}
+    points = api.post(f"{URL}between/", body).json()["points"]
+    assert len(points) == 50
+    assert points == sorted(points)
+    assert max(np.diff(points)) <= 8
+
+
+@pytest.mark.parametrize(
+    ("points", "pointer"),
+    [([0, 9], "/points/1"), ([1, 1], "/points/1"), ([-1, 2], "/points/0"), ([1], "/points")],
+)
+def test_a_pair_that_cannot_be_is_named(
+    api: APIClient, paper: dict[str, Any], points: list[int], pointer: str
+) -> None:
+    response = api.post(f"{URL}between/", {"front": paper["front"], "points": points})
+    assert [e["pointer"] for e in response.json()["errors"]] == [pointer]
+
+
+# ---- keeping ----
+
+
+def kept(client: APIClient, name: str = "night", **values: Any) -> dict[str, Any]:
+    response = client.post(URL, {"name": name, **DIRECT, **values})
+    assert response.status_code == 201, response.content
+    body: dict[str, Any] = response.json()
+    return body
+
+
+def test_a_set_is_kept_with_all_it_was_made_of(power: APIClient, paper: dict[str, Any]) -> None:
+    body = {**paper, "name": "as in the paper", "note": "figure 4", "rejected": [5]}
+    response = power.post(URL, body)
+    assert response.status_code == 201, response.content
+    made = response.json()
+    assert power.get(f"{URL}{made['id']}/").json() == made
+    assert (made["front"], made["front_name"], made["version"]) == (paper["front"], "f-0001", 1)
+    assert (made["picks"], made["rejected"], made["wanted"]) == (PAPER, [5], {})
+    assert round(made["weights"]["P"], 2) == 0.22
+    assert made["spread"]["P"] == pytest.approx(0.1 * np.sqrt(2.5))
+    assert (made["created_by"], made["parent"], made["generation"]) == ("olga", None, 1)
+    assert (made["activations"], made["is_in_force"]) == (0, False)
+    event = Event.objects.get(kind="preference_set.created")
+    assert (event.topic, event.subject) == ("fronts", made["id"])
+
+
+def test_a_set_that_is_kept_needs_its_picks(power: APIClient, paper: dict[str, Any]) -> None:
+    response = power.post(URL, {**paper, "name": "x", "picks": {"P-D": [0, 1, 2]}})
+    pointers = [e["pointer"] for e in response.json()["errors"]]
+    assert pointers == ["/picks/P-C", "/picks/D-C"]
+
+
+def test_a_name_is_taken_once(power: APIClient) -> None:
+    first, second = kept(power), kept(power, "day")
+    response = power.post(URL, {"name": "night", **DIRECT})
+    assert (response.status_code, response.json()["code"]) == (409, "state_conflict")
+    response = power.patch(f"{URL}{second['id']}/", {"name": "night"})
+    assert response.status_code == 409
+    assert power.patch(f"{URL}{first['id']}/", {"name": "night"}).status_code == 200
+
+
+def test_a_key_keeps_one_set(power: APIClient) -> None:
+    body = {"name": "night", **DIRECT}
+    first = power.post(URL, body, headers={"Idempotency-Key": "k"})
+    again = power.post(URL, body, headers={"Idempotency-Key": "k"})
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again["Idempotency-Replayed"] == "true"
+    assert IdempotencyKey.objects.count() == PreferenceSet.objects.count() == 1
+
+
+def test_a_set_has_a_parent(power: APIClient) -> None:
+    first = kept(power)
+    assert kept(power, "later", parent=first["id"])["parent"] == first["id"]
+    response = power.post(
+        URL, {"name": "x", **DIRECT, "parent": kept(power, "y")["id"][:-4] + "0000"}
+    )
+    assert [e["pointer"] for e in response.json()["errors"]] == ["/parent"]
+
+
+def test_a_name_and_note_may_change_and_nothing_else(power: APIClient) -> None:
+    made = kept(power)
+    address = f"{URL}{made['id']}/"
+    response = power.patch(address, {"note": "quiet hours"}, headers={"If-Match": '"g1"'})
+    assert response.json() == {**made, "note": "quiet hours", "generation": 2}
+    assert power.patch(address, {"name": "n"}, headers={"If-Match": '"g1"'}).status_code == 412
+    response = power.patch(address, {"weights": {"P": 1}})
+    assert [e["pointer"] for e in response.json()["errors"]] == ["/weights"]
+
+
+def test_a_set_nothing_came_of_is_forgotten(power: APIClient) -> None:
+    first = kept(power)
+    later = kept(power, "later", parent=first["id"])
+    assert power.delete(f"{URL}{first['id']}/").status_code == 204
+    assert power.get(f"{URL}{first['id']}/").status_code == 404
+    assert power.get(f"{URL}{later['id']}/").json()["parent"] is None
+    assert power.delete(f"{URL}{first['id']}/").status_code == 404
+
+
+def test_a_set_that_was_in_force_or_planned_by_is_history(
+    power: APIClient, operator: User
+) -> None:
+    used, planned = kept(power), kept(power, "planned")
+    row = PreferenceSet.objects.get(pk=used["id"])
+    Activation.objects.create(
+        preference_set=row, weights=row.weights, created_by=operator, cluster_s=1.0
+    )
+    Plan.objects.create(
+        number=1, cause="loop", preference_set_id=planned["id"], weights={}, cluster_s=1.0,
+        snapshot=1, seconds=1.0, gap=0.0, predicted={},
+    )  # fmt: skip
+    for made in (used, planned):
+        response = power.delete(f"{URL}{made['id']}/")
+        assert (response.status_code, response.json()["code"]) == (409, "state_conflict")
+    assert PreferenceSet.objects.count() == 2
+
+
+def test_sets_are_listed_and_filtered(power: APIClient, paper: dict[str, Any]) -> None:
+    kept(power)
+    power.post(URL, {**paper, "name": "paper"})
+
+    def names(query: str) -> list[str]:
+        return [row["name"] for row in power.get(f"{URL}?{query}").json()["results"]]
+
+    assert names("") == ["paper", "night"]
+    assert names("rule=direct") == ["night"]
+    assert names(f"front={paper['front']}") == ["paper"]
+    assert names("name=night&is_new=true") == ["night"]
+    assert names("is_new=false") == []
+    assert names("limit=1&ordering=created_at") == ["night"]
+
+
+def test_a_list_costs_the_same_for_many(power: APIClient, paper: dict[str, Any]) -> None:
+    power.post(URL, {**paper, "name": "a"})
+    with CaptureQueriesContext(connection) as one:
+        power.get(URL)
+    for name in "bcd":
+        power.post(URL, {**paper, "name": name})
+    with CaptureQueriesContext(connection) as four:
+        power.get(URL)
+    assert len(four) == len(one)
+
+
+@pytest.mark.parametrize(
+    ("method", "address"),
+    [("post", ""), ("patch", "{}/"), ("delete", "{}/"), ("post", "{}/activate/")],
+)
+def test_writing_needs_an_operator(
+    api: APIClient, power: APIClient, method: str, address: str
+) -> None:
+    made = kept(power)
+    response = getattr(api, method)(URL + address.format(made["id"]), {"name": "x", **DIRECT})
+    assert (response.status_code, response.json()["code"]) == (403, "permission_denied")
+
+
+def test_a_viewer_may_try_out_everything(
+    viewer: User, as_user: Speak, power: APIClient, searched: Front
+) -> None:
+    client = as_user(viewer)
+    made = kept(power)
+    body = {**DIRECT, "front": str(searched)}
+    assert client.post(f"{URL}derive/", body).status_code == 200
+    assert client.post(f"{URL}check/", body).status_code == 200
+    pair = {"front": str(searched), "points": [0, 1]}
+    assert client.post(f"{URL}between/", pair).status_code == 200
+    assert client.get(f"{URL}{made['id']}/").status_code == 200
+    assert client.get(URL).status_code == 200
+
+
+def test_what_is_not_there_is_said(power: APIClient) -> None:
+    nobody = f"{URL}0192d5a0-0000-7000-8000-000000000000/"
+    factories.cluster()
+    assert power.get(nobody).status_code == 404
+    assert power.patch(nobody, {"note": "x"}).status_code == 404
+    assert power.post(f"{nobody}activate/", {"message": "m"}).status_code == 404
