@@ -23,11 +23,11 @@ class Comfort(NamedTuple):
     Attributes
     ----------
     speed : work per second
-    excess : pressure above what it tolerates, summed over the sources
+    kept : share of what it would be alone
     """
 
     speed: float
-    excess: float
+    kept: float
 
 
 class Board:
@@ -169,11 +169,11 @@ class Board:
             job = cluster.job[held]
             own: Floats = cluster.size[held, None] * cluster.caused[job]
             felt = pressure(own.sum(axis=0) - own, np.full(len(held), cluster.units[server]))
-            tolerated = cluster.tolerated[job]
             alone = cluster.size[held] * cluster.speed[job, cluster.platform[server]]
-            speed = alone * kept_share(felt, tolerated)
-            excess = np.maximum(felt - tolerated, 0.0).sum(axis=1)
-            found.update(zip(held, map(Comfort, speed.tolist(), excess.tolist()), strict=True))
+            kept = kept_share(felt, cluster.tolerated[job])
+            found.update(
+                zip(held, map(Comfort, (alone * kept).tolist(), kept.tolist()), strict=True)
+            )
         return found
 
     def _watts(self, server: int) -> float:

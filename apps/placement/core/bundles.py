@@ -14,7 +14,15 @@ import numpy as np
 from apps.inventory.core.snapshot import Bools, Ints
 from apps.placement.core.board import Board
 from apps.placement.core.instance import Communication
-from apps.placement.core.live import MARGIN, PROMISED, SLOWER, Cluster, job_speed, pressure
+from apps.placement.core.live import (
+    MARGIN,
+    PROMISED,
+    SLOWER,
+    Cluster,
+    job_speed,
+    kept_share,
+    pressure,
+)
 
 TRIED: Final = 4  # good targets of a container that are compared, the likeliest first
 LOOKED_AT: Final = 16  # targets looked at to find so many
@@ -82,7 +90,7 @@ class Builder:
         self._alone = job_speed(cluster, cluster.home, is_alone=True)
         self._now = self._speed.copy()
         comfort = self._board.comfort(range(cluster.units.size))
-        self._excess = [comfort[c].excess for c in range(cluster.job.size)]
+        self._kept = [comfort[c].kept for c in range(cluster.job.size)]
 
     @property
     def home(self) -> Ints:
@@ -265,33 +273,35 @@ class Builder:
         return best
 
     def _likeliest(self, container: int, servers: Ints) -> list[int]:
-        """Sort by what usually decides: no taz beside a taz, on, the job's rack, calm, tight."""
+        """Sort by what usually decides: no taz beside a taz, on, the job's rack, calm, tight.
+
+        Servers where the container itself would not keep its promise are left out.
+        """
         board, cluster = self._board, self._cluster
         job = int(cluster.job[container])
+        felt = pressure(board.caused[servers], cluster.units[servers])
+        kept = kept_share(felt, cluster.tolerated[job])
+        suits = kept >= min(PROMISED, SLOWER * self._kept[container])
+        servers, felt = servers[suits], felt[suits]
         near = np.isin(cluster.rack[servers], list(board.racks_of(job)))
         clash = (board.tazes[servers] > 0) & bool(cluster.is_taz[container])
         off = board.filled[servers] == 0
-        felt = pressure(board.caused[servers], cluster.units[servers])
-        too_loud = (felt > cluster.tolerated[job]).any(axis=1)
-        # what it does to those there: half of what they can bear at most
-        louder = pressure(board.caused[servers] + board.own(container), cluster.units[servers])
-        order = np.lexsort(
-            (board.free[servers], louder.max(axis=1) > CALM, ~near, too_loud, off, clash)
-        )
+        is_loud = felt.max(axis=1, initial=0.0) > CALM
+        order = np.lexsort((board.free[servers], is_loud, ~near, off, clash))
         return [int(s) for s in servers[order[:LOOKED_AT]]]
 
     def _is_comfortable(self, servers: Iterable[int]) -> bool:
-        """Whether nobody there feels more than it tolerates, unless it did before, and no less."""
+        """Whether everybody there keeps the share that sizing counts on, or what it has now."""
         comfort = self._board.comfort(servers)
-        return all(x.excess <= self._excess[c] + FEWEST_GAIN for c, x in comfort.items())
+        return all(x.kept >= min(PROMISED, SLOWER * self._kept[c]) for c, x in comfort.items())
 
     # ---- promises ----
 
     def _keeps_promises(self, steps: list[Step]) -> bool:
-        """Whether nobody touched feels more than it tolerates, or is slowed below its promise.
+        """Whether everybody touched is left with what it was promised.
 
-        What is above what it tolerates already must not get worse. A job keeps its promise at the
-        share of its speed that sizing counted on, or while it meets its target by a margin.
+        That is the share of its speed alone that sizing counted on, or what it has now, or what
+        meets its target by a margin.
         """
         if not self._is_comfortable({step.to for step in steps}):
             return False
@@ -324,9 +334,6 @@ class Builder:
             self._moved[step.container] = True
         for job, speed in self._speeds(bundle.steps).items():
             self._now[job] = speed
-        touched = {server for step in bundle.steps for server in (step.source, step.to)}
-        for container, felt in self._board.comfort(touched).items():
-            self._excess[container] = felt.excess
 
     def _undo(self, steps: Iterable[Step]) -> None:
         for step in reversed(list(steps)):

@@ -115,7 +115,7 @@ class _Search:
         # one container that moves by itself can no longer move with others: bundles come first
         for seeds in (builder.bundles_around(), builder.singles(), builder.bundles_around()):
             most_moves -= self._descend(list(seeds), most_moves, goes_on, watch)
-        self.is_settled = goes_on()
+        self.is_settled = goes_on() and most_moves > 0
 
     def _descend(
         self,

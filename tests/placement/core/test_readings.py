@@ -30,8 +30,8 @@ def test_what_is_lost_grows_with_what_is_caused_over_what_is_tolerated() -> None
     caused[0, SOURCES.index("network_bandwidth")] = 80.0
     tolerated[0, SOURCES.index("network_bandwidth")] = 20.0
     lost = lost_beside_its_like(np.array([5]), np.array([11]), caused, tolerated)
-    # pressure 5 x 80 / 10 = 40, twice what is tolerated: twice five per cent
-    np.testing.assert_allclose(lost, [[0.0, 0.1, 0.0]], atol=1e-12)
+    # pressure 5 x 80 / 10 = 40: five per cent up to what is tolerated, 1.5 for each point beyond
+    np.testing.assert_allclose(lost, [[0.0, 0.35, 0.0]], atol=1e-12)
 
 
 def test_a_platform_learns_from_its_own_readings_when_it_has_enough() -> None:
