@@ -10,8 +10,9 @@ from kombu.exceptions import OperationalError
 
 from apps.common.core.errors import TransientError
 from apps.common.poke import poked
-from apps.placement.services import carrying, making, previews, settling
+from apps.placement.services import carrying, classes, making, previews, settling
 from apps.placement.services import loop as loops
+from apps.placement.services.activations import watch_guards
 from apps.placement.services.plans import CARRY_TASK, TASK
 from apps.placement.services.proposing import compare
 
@@ -38,8 +39,12 @@ def carry_out() -> None:
 @shared_task(name="placement.loop")
 def loop() -> None:
     """Look at the cluster when it is time: classes, guards, and a plan where one pays."""
-    if loops.claim_look() is not None:
-        loops.look()
+    now_s = loops.claim_look()
+    if now_s is None:
+        return
+    classes.refresh(now_s)
+    watch_guards(now_s)
+    loops.look()
 
 
 @shared_task(name="placement.preview")

@@ -61,7 +61,7 @@ def _begin_next() -> None:
             plan.began_s = cluster_now()
             plan.generation += 1
             plan.save()
-            record_events([plan_event(plan, "plan.began")])
+            record_events([plan_event(plan, "began")])
     except IntegrityError:
         return  # another worker began another plan: one at a time is the database's rule
 
@@ -209,4 +209,4 @@ def _room_may_come(move: Move, moves: Sequence[Move]) -> bool:
 
 def _progress(plan: Plan, moves: Sequence[Move]) -> NewEvent:
     counts = {state.value: sum(m.state == state for m in moves) for state in MoveState}
-    return plan_event(plan, "plan.progress", moves=counts)
+    return plan_event(plan, "progress", moves=counts)

@@ -4,15 +4,15 @@ Whoever changes a plan holds its row; what makes one holds the row of the loop, 
 numbered and supersede each other in one order.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Max, QuerySet
 
-from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError, NotFoundError
+from apps.common.core.errors import ConflictError, NotFoundError
 from apps.common.core.preconditions import require_generation
 from apps.common.poke import poke
 from apps.inventory.selectors import cluster_now
@@ -34,7 +34,6 @@ from apps.placement.selectors import plans as selectors
 TASK: Final = "placement.make_plans"
 CARRY_TASK: Final = "placement.carry_out"
 QUEUE: Final = "default"  # whose tasks are short: fronts and previews keep nobody waiting there
-LEFT_OUT: Final = "left out by "  # begins the message of a move that somebody skipped
 
 
 class PlanSupersededError(ConflictError):
@@ -124,7 +123,7 @@ def write_plan(new: NewPlan, *, approve: bool = False) -> Plan:
             message=new.message,
         )
         Move.objects.bulk_create(_row(plan, move) for move in new.moves)
-        events = [plan_event(plan, "plan.created")]
+        events = [plan_event(plan, "created")]
         older = list(_waiting().exclude(pk=plan.pk))
         events += [_superseded(one, f"{plan} is newer.") for one in older]
         if approve:
@@ -185,7 +184,7 @@ def approve_plan(plan_id: UUID, *, by: UUID, expected: int | None = None) -> Pla
 
 def pause_plan(plan_id: UUID, *, expected: int | None = None) -> Plan:
     """Let no further move of a plan begin; those under way go on."""
-    return _act(plan_id, Action.PAUSE, "plan.paused", expected)
+    return _act(plan_id, Action.PAUSE, "paused", expected)
 
 
 def resume_plan(plan_id: UUID, *, expected: int | None = None) -> Plan:
@@ -195,7 +194,7 @@ def resume_plan(plan_id: UUID, *, expected: int | None = None) -> Plan:
     ------
     ConflictError : it is not paused.
     """
-    return _act(plan_id, Action.RESUME, "plan.resumed", expected)
+    return _act(plan_id, Action.RESUME, "resumed", expected)
 
 
 def cancel_plan(plan_id: UUID, *, by: str, expected: int | None = None) -> Plan:
@@ -207,134 +206,17 @@ def cancel_plan(plan_id: UUID, *, by: str, expected: int | None = None) -> Plan:
         plan.moves.filter(state=MoveState.WAITING).update(
             state=MoveState.CANCELLED, message=f"{plan} was cancelled"
         )
-        _save(plan)
-        record_events([plan_event(plan, "plan.cancelled")])
+        save(plan)
+        record_events([plan_event(plan, "cancelled")])
     return plan
 
 
-def _act(plan_id: UUID, action: Action, kind: str, expected: int | None) -> Plan:
+def _act(plan_id: UUID, action: Action, what: str, expected: int | None) -> Plan:
     with transaction.atomic():
         plan = lock_plan(plan_id, expected=expected)
         plan.state = after(plan.state, action)
-        _save(plan)
-        record_events([plan_event(plan, kind)])
-    return plan
-
-
-# ---- leaving moves out ----
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which moves of a plan are to be made, and what else that leaves out.
-
-    Attributes
-    ----------
-    taken : ordinals that stay
-    because : why a bundle that nobody left out cannot be carried out
-    notes : in words, what was done beyond what was asked for
-    """
-
-    taken: frozenset[int]
-    because: Mapping[int, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-
-def choose(moves: Sequence[Move], *, skip: Collection[int], take: Collection[int]) -> Choice:
-    """Work out which moves stay when some are left out or taken in again, whole bundles each.
-
-    Parameters
-    ----------
-    skip, take : ordinals
-
-    Raises
-    ------
-    InvalidInputError : there is no such move, or it is to be both.
-    """
-    bundle_of = {move.ordinal: move.bundle for move in moves}
-    _check(bundle_of, skip, take)
-    skipped = {bundle_of[ordinal] for ordinal in skip}
-    wanted = {bundle_of[ordinal] for ordinal in take}
-    if clash := sorted(skipped & wanted):
-        detail = f"bundle {clash[0]} is to be left out by one of its moves and taken by another"
-        raise InvalidInputError([FieldProblem("/take", "contradiction", detail)])
-    stay = {m.bundle for m in moves if m.state == MoveState.WAITING} - skipped | wanted
-    transfers = [
-        selectors.Transfer(
-            m.ordinal, m.bundle, m.job_id, m.allocation_id, m.from_server_id, m.to_server_id
-        )
-        for m in moves
-        if m.bundle in stay
-    ]
-    steps = selectors.steps(transfers)
-    rooms = selectors.rooms(s for t in transfers for s in (t.from_server_id, t.to_server_id))
-    misfits = bundles_without_room(steps, rooms)
-    because = dict.fromkeys(misfits, "left out: it needs room that a move left out would free")
-    taken = frozenset(m.ordinal for m in moves if m.bundle in stay and m.bundle not in because)
-    return Choice(taken, because, tuple(_notes(moves, skip, take, misfits)))
-
-
-def _check(known: Mapping[int, int], skip: Collection[int], take: Collection[int]) -> None:
-    problems = [
-        FieldProblem(f"/{name}", "unknown", f"there is no move {ordinal}")
-        for name, ordinals in (("skip", skip), ("take", take))
-        for ordinal in sorted(set(ordinals) - known.keys())
-    ]
-    if problems:
-        raise InvalidInputError(problems)
-
-
-def _notes(
-    moves: Sequence[Move], skip: Collection[int], take: Collection[int], misfits: Sequence[int]
-) -> list[str]:
-    notes = []
-    for ordinals, done in ((skip, "left out"), (take, "taken in")):
-        named = {move.bundle for move in moves if move.ordinal in ordinals}
-        more = [m.ordinal for m in moves if m.bundle in named and m.ordinal not in ordinals]
-        if more:
-            notes.append(f"{_listed('move', more)} {done} too: they belong together.")
-    lost = [move.ordinal for move in moves if move.bundle in misfits]
-    if lost:
-        notes.append(f"{_listed('move', lost)} left out too: others would not free their room.")
-    return notes
-
-
-def _listed(noun: str, numbers: Sequence[int]) -> str:
-    shown = ", ".join(str(number + 1) for number in sorted(numbers)[:10])
-    rest = f" and {len(numbers) - 10} more" if len(numbers) > 10 else ""
-    return f"{noun.capitalize()}{'s' if len(numbers) > 1 else ''} {shown}{rest}"
-
-
-def apply_choice(
-    plan_id: UUID,
-    choice: Choice,
-    *,
-    by: str,
-    predicted: Mapping[str, Any],
-    expected: int,
-) -> Plan:
-    """Leave out, or take in, moves of a plan that waits for approval, with what that changes.
-
-    Parameters
-    ----------
-    expected : generation that the choice and its prediction were made from
-    """
-    with transaction.atomic():
-        plan = lock_plan(plan_id, expected=expected)
-        if plan.state != PlanState.PROPOSED:
-            raise ConflictError(f"A {plan.state} plan cannot be changed.")
-        moves = list(plan.moves.select_for_update())
-        for move in moves:
-            stays = move.ordinal in choice.taken
-            move.state = MoveState.WAITING if stays else MoveState.SKIPPED
-            if stays:
-                move.message = ""
-            elif not move.message:
-                move.message = choice.because.get(move.bundle, f"{LEFT_OUT}{by}")
-        Move.objects.bulk_update(moves, ["state", "message"])
-        plan.predicted = dict(predicted)
-        _save(plan)
-        record_events([plan_event(plan, "plan.updated")])
+        save(plan)
+        record_events([plan_event(plan, what)])
     return plan
 
 
@@ -396,8 +278,8 @@ def lock_plan(plan_id: UUID, *, expected: int | None = None) -> Plan:
 def _approved(plan: Plan, by: UUID | None) -> NewEvent:
     plan.state = after(plan.state, Action.APPROVE)
     plan.approved_by_id, plan.approved_s = by, cluster_now()
-    _save(plan)
-    return plan_event(plan, "plan.approved")
+    save(plan)
+    return plan_event(plan, "approved")
 
 
 def _superseded(plan: Plan, reason: str) -> NewEvent:
@@ -406,19 +288,26 @@ def _superseded(plan: Plan, reason: str) -> NewEvent:
     plan.moves.filter(state=MoveState.WAITING).update(
         state=MoveState.CANCELLED, message="the plan was superseded"
     )
-    _save(plan)
-    return plan_event(plan, "plan.superseded")
+    save(plan)
+    return plan_event(plan, "superseded")
 
 
-def _save(plan: Plan) -> None:
+def save(plan: Plan) -> None:
+    """Save a plan that its caller has locked and edited."""
     plan.generation += 1
     plan.save()
 
 
-def plan_event(plan: Plan, kind: str, **more: Any) -> NewEvent:
-    """Make an event of a plan, to be recorded last."""
-    data = {"name": str(plan), "state": plan.state, "generation": plan.generation, **more}
-    return NewEvent(topic=Topic.PLANS, kind=kind, subject=str(plan.pk), data=data)
+def plan_event(plan: Plan, what: str, **more: Any) -> NewEvent:
+    """Make an event of a plan, to be recorded last.
+
+    Parameters
+    ----------
+    what : happened to it, e.g. "approved"
+    """
+    data = {"event": what, "name": str(plan), "state": plan.state, **more}
+    data["generation"] = plan.generation
+    return NewEvent(topic=Topic.PLANS, kind="plan.updated", subject=str(plan.pk), data=data)
 
 
 def _count(number: int, noun: str) -> str:

@@ -64,7 +64,7 @@ def settle(plan_id: UUID, *, compare: Compare) -> None:
         plan_now.realised, plan_now.verdict = realised, verdict(ended)
         plan_now.generation += 1
         plan_now.save()
-        record_events([plan_event(plan_now, "plan.ended", verdict=plan_now.verdict)])
+        record_events([plan_event(plan_now, "ended", verdict=plan_now.verdict)])
 
 
 def _left_out(moves: list[Any]) -> int:

@@ -1,9 +1,16 @@
 """A small cluster to re-place: three servers of four units, jobs on them, weights in force."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
+import numpy as np
+
 from apps.accounts.models import User
+from apps.classification.core.matrix import MatrixName, columns_of
+from apps.classification.models import Profile
+from apps.classification.selectors import cells_of
+from apps.common.core.interference import N_SOURCES
 from apps.execution.core.migration import MoveOutcome
 from apps.execution.models import Migration, MigrationState
 from apps.execution.move_reports import Said, take_move_reports
@@ -20,8 +27,9 @@ from apps.placement.models import (
 from apps.placement.services.plans import NewMove, NewPlan, write_plan
 from apps.scheduling.models import Allocation
 from apps.scheduling.services import release
-from apps.workloads.models import Job
+from apps.workloads.models import Application, Job
 from tests import factories
+from tests.classification.core.profiles import profile as believed
 
 WEIGHTS = {"P": 1.0, "D": 0.2, "C": 0.4}
 NOW_S = 7200.0
@@ -44,11 +52,29 @@ def pass_time(seconds: float) -> float:
     return row.seen_cluster_s + seconds
 
 
+def know(about: Application) -> None:
+    """A profile of something that minds no neighbours and is minded by none."""
+    quiet, calm = np.ones(N_SOURCES), np.full(N_SOURCES, 99.0)
+    belief = replace(
+        believed(kind=about.kind, speeds=(1.0,)),
+        caused=quiet, caused_low=quiet, caused_high=quiet,
+        tolerated=calm, tolerated_low=calm, tolerated_high=calm,
+    )  # fmt: skip
+    columns = {name: columns_of(name, ("J",)) for name in MatrixName}
+    Profile.objects.create(
+        application=about,
+        number=1,
+        revision=belief.revision,
+        estimator="test",
+        cells=cells_of(belief, factories.known_of(belief, columns), columns),
+    )
+
+
 def running(name: str, *parts: tuple[Server, int], **values: object) -> Job:
-    """A job that runs on some units of some servers, and could do with less."""
+    """A job that runs on some units of some servers."""
     application = factories.application()
-    factories.profile(application)
-    defaults = {"started_s": 3600.0, "progress": 0.1, "attainment": 5.0}
+    know(application)
+    defaults = {"started_s": 3600.0, "progress": 0.1}
     job = factories.job(name, state="running", application=application, **{**defaults, **values})
     factories.launch(job, order={"parts": [[server.pk, units] for server, units in parts]})
     for server, units in parts:
