@@ -121,7 +121,7 @@ def _spec(table: _Table, index: int, trace: str) -> dict[str, Any]:
 def _swim_table(trace: SwimTrace, rng: np.random.Generator) -> _Table:
     n = len(trace)
     sizes = np.stack([trace.input_bytes, trace.shuffle_bytes, trace.output_bytes], axis=1)
-    work = _work_bytes(trace)
+    work = work_bytes(trace)
     return _Table(
         classes=similarity_classes(np.log10(1.0 + sizes), CLASSES, rng),
         work_bytes=work.astype(np.int64),
@@ -134,7 +134,7 @@ def _swim_table(trace: SwimTrace, rng: np.random.Generator) -> _Table:
     )
 
 
-def _work_bytes(trace: SwimTrace) -> Floats:
+def work_bytes(trace: SwimTrace) -> Floats:
     """(n,) bytes worked on: maps read the input; reduces read the shuffle and write the output.
 
     Without reduces the maps write the output. No job is less than a block: starting a task costs
