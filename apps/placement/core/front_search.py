@@ -75,7 +75,7 @@ def find_front(  # noqa: PLR0913 - all but three have defaults
     run.take([*by_rule(instance), *more])
     if counts is not None:
         run.pack(counts)
-    is_exact = counts is not None and run.archive.holds(_targets(instance, counts))
+    is_exact = counts is not None and run.judge().holds(_targets(instance, counts))
     if not is_exact:
         run.solve(seed)
     search = nsga2.Search(instance, run.starts, clock=clock, seed=seed, began=run.began)
@@ -115,19 +115,25 @@ class _Run:
     ) -> None:
         self.began = self._told = clock()
         self.starts: list[Ints] = []
-        self.archive = Archive(instance.job.size)
+        self._archive = Archive(instance.job.size)
+        self._waiting: list[Ints] = []  # to be judged many at once
         self._instance, self._clock, self._budget_s = instance, clock, budget_s
         self._should_stop, self._watch, self._keep, self._most = should_stop, watch, keep, most
 
     def take(self, placements: Sequence[Ints]) -> None:
         """Begin with these, too."""
-        if not len(placements):
-            return
         self.starts.extend(placements)
-        whole = np.array(placements).reshape(len(placements), self._instance.job.size)
-        raw = nsga2.raw_values(self._instance, whole)
-        self.archive.offer(losses(raw / scales(self._instance)), whole)
+        self._waiting.extend(placements)
         self._tell()
+
+    def judge(self) -> Archive:
+        """Return the archive of all that was taken."""
+        if self._waiting:
+            whole = np.array(self._waiting).reshape(len(self._waiting), self._instance.job.size)
+            self._waiting.clear()
+            raw = nsga2.raw_values(self._instance, whole)
+            self._archive.offer(losses(raw / scales(self._instance)), whole)
+        return self._archive
 
     def pack(self, counts: CountsFront) -> None:
         """Pack a placement for each point of the front, those that stand for most first."""
@@ -170,11 +176,11 @@ class _Run:
         if self.began + seconds - self._told < _LOOK_S:
             return
         self._told = self.began + seconds
-        progress = Progress(seconds, 0, self.archive.hypervolume(), self.archive.size)
+        archive = self.judge()
+        progress = Progress(seconds, 0, archive.hypervolume(), archive.size)
         self._watch(progress)
         self._keep(
-            progress,
-            lambda: self.archive.front(self._instance, most=self._most, seconds=seconds),
+            progress, lambda: archive.front(self._instance, most=self._most, seconds=seconds)
         )
 
     def _is_over(self, share: float) -> bool:

@@ -16,11 +16,12 @@ from django.core.cache import cache
 from apps.common.core.errors import TransientError
 from apps.placement.core import solver
 from apps.placement.core.front import OBJECTIVES
-from apps.placement.core.search import Search
+from apps.placement.core.search import Progress, Search
 from apps.placement.selectors.fronts import instance_of
 
 WAIT_S: Final = 5.0  # of wall time
-SOLVE_S: Final = 2.0
+SOLVE_S: Final = 3.0
+ENOUGH: Final = 1e-3  # gap that is as good as none on a screen
 LOOK_S: Final = 0.01
 KEPT_S: Final = 60
 
@@ -53,7 +54,21 @@ def leave_star(key: str, front_id: UUID, weights: Mapping[str, float]) -> None:
     """
     instance = instance_of(front_id)
     solver.prepare(instance, weights)
-    found = solver.solve(Search(instance, weights, clock=time.monotonic, limit_s=SOLVE_S))
+    is_enough = False
+
+    def look(progress: Progress) -> None:
+        nonlocal is_enough
+        is_enough = progress.gap <= ENOUGH
+
+    search = Search(
+        instance,
+        weights,
+        clock=time.monotonic,
+        limit_s=SOLVE_S,
+        should_stop=lambda: is_enough,
+        watch=look,
+    )
+    found = solver.solve(search)
     judged = found.evaluation
     star = Star(
         raw={name: judged.raw[name] for name in OBJECTIVES},
