@@ -48,6 +48,33 @@ class Threshold(models.Model):
         return f"{self.platform_id} {self.metric} {self.value:.4g}"
 
 
+# ---- objectives beside those built in (C2) ----
+
+
+class CurveObjective(models.Model):
+    """Money, carbon: what a kilowatt-hour costs, by rack and hour (`core.curves`)."""
+
+    name = models.CharField(max_length=31, unique=True)
+    label = models.CharField(max_length=63)
+    unit = models.CharField(max_length=63, blank=True)
+    hours = ArrayField(models.FloatField(), help_text="length of each step")
+    curve = models.JSONField(help_text='a kilowatt-hour in each step, by rack; "" is any other')
+    weight = models.FloatField(
+        default=0.0, help_text="in F on the running cluster, beside the weights in force"
+    )
+    generation = models.PositiveIntegerField(default=1)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(condition=Q(weight__gte=0), name="objective_weight_positive"),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+
 # ---- fronts (C3) ----
 
 

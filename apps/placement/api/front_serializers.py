@@ -183,21 +183,6 @@ class PointSerializer(serializers.Serializer[Any]):
     )
 
 
-class ObjectiveSerializer(serializers.Serializer[Any]):
-    """One thing a placement is judged by."""
-
-    name = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]  # shadows Field.label
-    unit = serializers.CharField(allow_blank=True)
-    is_higher_better = serializers.BooleanField()
-
-
-class ObjectivesSerializer(serializers.Serializer[Any]):
-    """The registry of objectives."""
-
-    results = ObjectiveSerializer(many=True)
-
-
 def represent_row(front: Front, versions: Sequence[FrontVersion]) -> dict[str, Any]:
     """JSON of a front in short; its operation and maker are loaded."""
     operation = front.operation

@@ -24,7 +24,6 @@ from apps.placement.api.front_serializers import (
     FrontRequestSerializer,
     FrontRowSerializer,
     FrontSerializer,
-    ObjectivesSerializer,
     PointSerializer,
     PointsSerializer,
     represent_front,
@@ -35,7 +34,6 @@ from apps.placement.api.front_serializers import (
 from apps.placement.core.front import MOST_SHOWN
 from apps.placement.core.instance import Instance
 from apps.placement.core.instance_file import parse
-from apps.placement.core.objectives import registry
 from apps.placement.models import Front, FrontSource, FrontVersion
 from apps.placement.selectors import fronts as selectors
 from apps.placement.selectors.drift import drift_of
@@ -213,21 +211,3 @@ def asked_version(request: Request, front: Front) -> FrontVersion:
     if given is not None:
         number = read("version", given, lambda v: read_int(v, low=1, high=2**31 - 1))
     return selectors.version_of(front, number)
-
-
-class ObjectiveList(ApiView):
-    """What placements are judged by."""
-
-    @extend_schema(operation_id="objectives_list", responses=ObjectivesSerializer)
-    def get(self, request: Request) -> Response:
-        """Return the registry of objectives."""
-        results = [
-            {
-                "name": name,
-                "label": objective.label,
-                "unit": objective.unit,
-                "is_higher_better": objective.is_higher_better,
-            }
-            for name, objective in registry().items()
-        ]
-        return answer(request, {"results": results})

@@ -1,10 +1,11 @@
 """Addresses of fronts, preference sets and weights."""
 
 from apps.common.routes import route
-from apps.placement.api import front_views, preference_views, weight_views
+from apps.placement.api import front_views, objective_views, preference_views, weight_views
 
 urlpatterns = [
-    *route("objectives/", front_views.ObjectiveList.as_view(), "api-objectives"),
+    *route("objectives/", objective_views.ObjectiveList.as_view(), "api-objectives"),
+    *route("objectives/<str:name>/", objective_views.ObjectiveDetail.as_view(), "api-objective"),
     *route("fronts/", front_views.FrontList.as_view(), "api-fronts"),
     *route("fronts/<str:key>/", front_views.FrontDetail.as_view(), "api-front"),
     *route("fronts/<str:key>/stop/", front_views.FrontStop.as_view(), "api-front-stop"),

@@ -19,6 +19,7 @@ from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Bools, Floats
 from apps.inventory.selectors import cluster_now
 from apps.placement.core.live import Cluster
+from apps.placement.selectors.objectives import watt_rates
 
 UNKNOWN_SPEED: Final = 1e-3  # of a platform the profile does not know: never moved to
 _SERVERS: Final = """
@@ -218,6 +219,7 @@ def _assembled(read: _Read, choice: Choice) -> Cluster:
         tolerated=np.array(
             [np.full(N_SOURCES, 100.0) if one is None else one.tolerated_low for one in known]
         ).reshape(-1, N_SOURCES),
+        rates=watt_rates([name for _, name in read.racks], rack),
     )
 
 

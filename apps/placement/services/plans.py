@@ -30,6 +30,7 @@ from apps.placement.models import (
     Purpose,
 )
 from apps.placement.selectors import plans as selectors
+from apps.placement.selectors.objectives import weighed
 
 TASK: Final = "placement.make_plans"
 CARRY_TASK: Final = "placement.carry_out"
@@ -255,7 +256,7 @@ def supersede_stale() -> int:
 
 def _is_in_force(weights: Mapping[str, float]) -> bool:
     now: Activation | None = selectors.activation_in_force()
-    return now is not None and now.weights == dict(weights)
+    return now is not None and weighed(now.weights) == dict(weights)
 
 
 # ---- rows and events ----

@@ -17,6 +17,7 @@ from django.core.cache import cache
 from apps.common.core.errors import NotFoundError
 from apps.placement.core.replacing import Outcome, improve
 from apps.placement.selectors import plans as selectors
+from apps.placement.selectors.objectives import weighed
 from apps.placement.services.proposing import predicted, read
 
 KEPT_S: Final = 600
@@ -98,6 +99,7 @@ def search_preview(
     if cache.get(_key(preview_id, "stop")) or not cache.add(_key(preview_id, "claim"), 1, KEPT_S):
         return
     settings, watch = selectors.loop(), _Watch(preview_id)
+    weights = weighed(weights)
     cluster = read(settings, racks=racks)
     count = 0
 

@@ -20,6 +20,7 @@ from apps.placement.core.replacing import Outcome, improve
 from apps.placement.models import Cause, Loop, Purpose
 from apps.placement.selectors import plans as selectors
 from apps.placement.selectors.cluster import Choice, read_cluster
+from apps.placement.selectors.objectives import weighed
 from apps.placement.services.plans import NewMove, NewPlan
 
 TRIES: Final = 2  # searches, should the first lead containers back to where they came from
@@ -47,6 +48,7 @@ def propose(
     ----------
     racks : names; only there. Empty = everywhere
     """
+    weights = weighed(weights)
     cluster = read(settings, racks=racks)
     outcome = _search(cluster, weights, settings, returns=cause is not Cause.LOOP)
     gain = outcome.before - outcome.after
