@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -10,28 +11,39 @@ import numpy as np
 from apps.accounts.models import User
 from apps.inventory.core.snapshot import Floats
 from apps.operations.models import Operation
+from apps.placement.core.examples import Draw, draw
+from apps.placement.core.front import scales
+from apps.placement.core.instance import Instance
+from apps.placement.core.instance_file import written
 from apps.placement.models import Front, FrontVersion
 from tests import factories
 
-SCALES = (50_000.0, 200.0, 400.0)  # watts, points, containers
 _numbers = count(1)
 
 
-def front(*, by: User | None = None, **values: Any) -> Front:
-    """A front of 300 containers on 200 servers whose search has ended."""
+@cache
+def workload() -> Instance:
+    """What the fronts here are of."""
+    return draw(Draw(containers=300, nodes=240, nodes_per_rack=24, kinds=2), 3)
+
+
+def front(*, by: User | None = None, state: str = "succeeded", **values: Any) -> Front:
+    """A front of 300 containers on 240 servers; its search has ended, unless ``state`` differs."""
+    of = workload()
     defaults: dict[str, Any] = {
         "source": "cluster",
         "cluster_s": 50_000.0,
-        "containers": 300,
-        "nodes": 200,
+        "instance": zlib.compress(json.dumps(written(of)).encode()),
+        "containers": len(of.container_ids),
+        "nodes": len(of.node_ids),
         "budget_s": 10.0,
         "seed": 1,
-        "scales": dict(zip("PDC", SCALES, strict=True)),
+        "scales": dict(zip("PDC", scales(of).tolist(), strict=True)),
     }
     return Front.objects.create(
         number=next(_numbers),
         operation=Operation.objects.create(
-            kind="placement.front", status="succeeded", progress=100, total=100
+            kind="placement.front", status=state, progress=100, total=100
         ),
         created_by=by or factories.user(),
         **{**defaults, **values},
@@ -48,7 +60,7 @@ def version(of: Front, points: Floats | None = None, **values: Any) -> FrontVers
     normalised = surface(40) if points is None else points
     many = len(normalised)
     facts = {
-        "nodes_on": [int(200 * row[0]) for row in normalised],
+        "nodes_on": [int(240 * row[0]) for row in normalised],
         "jobs_protected": [int(60 * row[1]) for row in normalised],
         "jobs_exposed": [60 - int(60 * row[1]) for row in normalised],
         "jobs_split": [int(80 * row[2]) for row in normalised],
@@ -65,7 +77,7 @@ def version(of: Front, points: Floats | None = None, **values: Any) -> FrontVers
     }
     return FrontVersion.objects.create(
         front=of,
-        raw=(normalised * SCALES).tobytes(),
+        raw=(normalised * scales(workload())).tobytes(),
         normalised=normalised.tobytes(),
         assignments=zlib.compress(np.zeros((many, of.containers), dtype="int32").tobytes()),
         facts=zlib.compress(json.dumps(facts).encode()),
@@ -79,3 +91,31 @@ def surface(points: int, *, seed: int = 5) -> Floats:
     shares = rng.dirichlet((1.0, 1.0, 1.0), size=points)
     losses: Floats = (1.0 - shares) ** 2
     return losses * (1.0, -1.0, 1.0) + (0.0, 1.0, 0.0)
+
+
+# The paper's own picks give the weights 0.22 : 1 : 0.36, so their spreads are as the inverses of
+# those. Numbers 0-8 of `pattern` are nine such picks; the rest of the front lies around them.
+SPREAD = {"P": 0.02 / 0.22, "D": 0.02, "C": 0.02 / 0.36}
+_RANKS = {
+    "P": (0, 5, 2, 7, 4, 1, 6, 3, 8),
+    "D": (0, 1, 2, 3, 4, 5, 6, 7, 8),
+    "C": (8, 0, 7, 1, 6, 2, 3, 4, 5),
+}
+_CENTRE = {"P": 0.60, "D": 0.70, "C": 0.40}
+
+
+def pattern(around: int = 30) -> Floats:
+    """(9 + around, 3) normalised P, D, C: nine placements that agree on D, and others."""
+    steps = np.linspace(-1.0, 1.0, 9)
+    unit = steps / steps.std(ddof=1)
+    nine = np.array([[_CENTRE[o] + SPREAD[o] * unit[rank] for rank in _RANKS[o]] for o in "PDC"]).T
+    rng = np.random.default_rng(7)
+    others = np.column_stack(
+        [
+            rng.uniform(0.30, 0.90, around),
+            np.where(rng.random(around) < 0.5, 0.55, 0.82) + rng.uniform(-0.04, 0.04, around),
+            rng.uniform(0.05, 0.75, around),
+        ]
+    )
+    made: Floats = np.concatenate([nine, others])
+    return made

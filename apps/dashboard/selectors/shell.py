@@ -3,6 +3,7 @@
 The rail with its counts, the cluster's name, where live data comes from.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -10,6 +11,7 @@ from django.core.cache import cache
 from django.http import HttpRequest
 
 from apps.inventory.models import Cluster
+from apps.placement.selectors.plans import proposed_count
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Job
 
@@ -49,6 +51,7 @@ RAIL = (
     ),
     (
         RailItem("calibrate", "Calibrate", "calibrate"),
+        RailItem("plans", "Plans", "plans", pages=("plan",)),
         RailItem("decisions", "Decisions", "decisions", pages=("decision",), phone=True),
         RailItem("sampling", "Sampling", "sampling"),
         RailItem("classification", "Classification", "matrix"),
@@ -62,15 +65,15 @@ def shell_of(request: HttpRequest) -> Shell:
     match = request.resolver_match
     page = match.url_name if match is not None else ""
     signed_in = request.user.is_authenticated
-    name, waiting = _facts() if signed_in else ("", 0)
+    name, counts = _facts() if signed_in else ("", {})
     return Shell(
         cluster_name=name,
         stream_url=str(getattr(settings, "BERTH_STREAM_URL", "")) if signed_in else "",
-        rail=tuple(tuple(_shown(item, page or "", waiting) for item in group) for group in RAIL),
+        rail=tuple(tuple(_shown(item, page or "", counts) for item in group) for group in RAIL),
     )
 
 
-def _shown(item: RailItem, page: str, waiting: int) -> RailItem:
+def _shown(item: RailItem, page: str, counts: Mapping[str, int]) -> RailItem:
     return RailItem(
         item.url,
         item.label,
@@ -78,18 +81,22 @@ def _shown(item: RailItem, page: str, waiting: int) -> RailItem:
         pages=item.pages,
         phone=item.phone,
         current=page == item.url or page in item.pages,
-        count=waiting if item.url == "jobs" else 0,
+        count=counts.get(item.url, 0),
     )
 
 
-def _facts() -> tuple[str, int]:
-    """Return the cluster's name and how many jobs wait.
+def _facts() -> tuple[str, dict[str, int]]:
+    """Return the cluster's name, and how many jobs wait and plans ask for approval, by page.
 
     Asked of the database once in two seconds.
     """
-    facts: tuple[str, int] | None = cache.get("dashboard.shell")
+    facts: tuple[str, dict[str, int]] | None = cache.get("dashboard.shell")
     if facts is None:
         name = Cluster.objects.filter(id=1).values_list("name", flat=True).first()
-        facts = (name or "no cluster", Job.objects.filter(state__in=WAITING).count())
+        counts = {
+            "jobs": Job.objects.filter(state__in=WAITING).count(),
+            "plans": proposed_count(),
+        }
+        facts = (name or "no cluster", counts)
         cache.set("dashboard.shell", facts, COUNT_KEPT_S)
     return facts

@@ -7,7 +7,7 @@ import { toast } from "./notices.js";
 
 const root = document.documentElement;
 const page = document.body.dataset.page || "";
-const SHORTCUTS = { o: "/", s: "/submit/", j: "/jobs/", m: "/map/", a: "/applications/", c: "/classification/", b: "/calibrate/", d: "/decisions/", y: "/system/" };
+const SHORTCUTS = { o: "/", s: "/submit/", j: "/jobs/", m: "/map/", a: "/applications/", c: "/classification/", b: "/calibrate/", d: "/decisions/", p: "/plans/", y: "/system/" };
 let chord = 0;
 
 function switchTheme() {
@@ -96,7 +96,7 @@ document.addEventListener("toggle", (event) => {
   if (event.target.matches?.("details")) refreshCharts();
 }, true);
 
-const PAGES = { application: "./pages/application.js", calibrate: "./pages/calibrate.js", classification: "./pages/classification.js", jobs: "./pages/jobs.js", job: "./pages/job.js", map: "./pages/map.js", server: "./pages/server.js", submit: "./pages/submit.js" };
+const PAGES = { application: "./pages/application.js", calibrate: "./pages/calibrate.js", classification: "./pages/classification.js", jobs: "./pages/jobs.js", job: "./pages/job.js", map: "./pages/map.js", plan: "./pages/plan.js", plans: "./pages/plans.js", server: "./pages/server.js", submit: "./pages/submit.js" };
 
 if (!("signedOut" in document.body.dataset)) {
   startSearch();

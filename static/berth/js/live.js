@@ -7,7 +7,7 @@ const STALE_MS = 20000;
 const QUIET_MS = 10000; // a quiet stream: ages and clocks move all the same
 const EVENTS = ["job.updated", "decision.created", "server.updated", "application.created", "application.updated",
   "application.profiled", "application.overridden", "application.override_withdrawn", "application.drifted",
-  "revision.created", "front.updated", "plan.updated", "operation.created", "operation.progress", "operation.updated", "operation.finished",
+  "revision.created", "front.updated", "plan.updated", "loop.updated", "loop.looked", "operation.created", "operation.progress", "operation.updated", "operation.finished",
   "cluster.updated", "gap", "hello"];
 
 const conn = document.getElementById("conn");

@@ -55,7 +55,7 @@ function extents() {
 
 function lay() {
   const { host, cloud, svg } = picture;
-  if (!model.points || !host.clientWidth) return;
+  if (!model.points || model.mode !== "axes" || !host.clientWidth) return;
   const [width, height] = [host.clientWidth, host.clientHeight];
   picture.spans = extents();
   picture.width = width;
@@ -118,7 +118,7 @@ function axis(column, k) {
 }
 
 function traces() {
-  if (!picture.traces || !picture.host.clientWidth || !model.points) return;
+  if (!picture.traces || model.mode !== "axes" || !model.points) return;
   const { points, draft, hover } = model;
   const d = (value) => COLUMNS.map((column, k) => `${k ? "L" : "M"}${picture.X(k).toFixed(1)},${picture.Y(column, value(column)).toFixed(1)}`).join("");
   const of = (name) => (column) => valueOf(column, points.at.get(name));

@@ -46,8 +46,8 @@ async function check() {
 
 function show() {
   const { star, position, sentence, unreachable } = model.checked;
-  byId("cal-check-meta").textContent = star.optimal ? `proven best in ${duration(star.seconds)}` : `gap ${percent(star.gap)} after ${duration(star.seconds)}`;
-  const first = finding(position !== "outside", TITLES[position], sentence);
+  byId("cal-check-meta").textContent = star.optimal ? `proven best in ${duration(star.seconds)}` : `${star.gap === null ? "no bound" : star.gap < 0.0005 ? "gap under 0.1 %" : `gap ${percent(star.gap)}`} after ${duration(star.seconds)}`;
+  const first = finding(position !== "outside", TITLES[position] ?? "The solver's own answer", sentence);
   const parts = [first];
   if (unreachable.length) parts.push(unreached(unreachable));
   byId("cal-check").replaceChildren(...parts);
@@ -67,14 +67,14 @@ function unreached(points) {
   const named = numbers.length > 1 ? `Picks ${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}` : `Pick ${numbers[0]}`;
   const few = numbers.length <= 4;
   const item = finding(false, few ? `${named} cannot be returned` : `${spelled(numbers.length)} picks cannot be returned`, `${few ? "" : `${named}. `}No weights lead there: a weighted sum only returns what no mix of other placements beats.`);
-  const box = offer("Wish for their centre", () => wish(points));
+  const box = offer("Wish for centre", () => wish(points));
   const { nearest } = model.checked;
   if (model.points.has(nearest)) {
-    const star = element("button", `Accept ★, placement ${nearest}`, "btn small", { type: "button" });
+    const star = element("button", "Accept ★", "btn small", { type: "button", title: `Placement ${nearest} is the nearest to it on the front` });
     star.addEventListener("click", () => model.draft.accept(nearest, model.screen, model.points.name(nearest)));
     box.append(star);
   }
-  const drop = element("button", "Remove them", "btn small quiet", { type: "button" });
+  const drop = element("button", "Remove", "btn small quiet", { type: "button" });
   const gone = new Set(points);
   drop.addEventListener("click", () => model.draft.follow(`remove ${named.toLowerCase()}`, { picks: model.draft.state.picks.filter((pick) => !gone.has(pick.point)) }));
   box.append(drop);

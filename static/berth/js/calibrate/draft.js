@@ -101,7 +101,7 @@ export class Draft {
   /* Take over a saved set; its picks are of that version. */
   load(set, version) {
     const screens = new Map();
-    for (const [screen, points] of Object.entries(set.picks)) for (const point of points) screens.set(point, [...(screens.get(point) ?? []), screen]);
+    for (const { name: screen } of SCREENS) for (const point of set.picks[screen] ?? []) screens.set(point, [...(screens.get(point) ?? []), screen]);
     this.follow(`load the set ${set.name}`, {
       version, rule: set.rule, picks: [...screens].map(([point, on]) => ({ point, screens: on })), rejected: set.rejected, answers: [], parent: set.id,
       reference: set.rule === "reference" ? set.wanted : this.state.reference,

@@ -2,7 +2,7 @@
 import { ApiError, call } from "../api.js";
 import { problemText, toast } from "../notices.js";
 import { mayChange, model, on } from "./model.js";
-import { fault, nameOf, openFields, refreshSets, save } from "./sets.js";
+import { fault, openFields, refreshSets, save } from "./sets.js";
 import { OBJECTIVES, byId, element, icon } from "./words.js";
 
 const GUARD = { drop: 0.02, seconds: 600 };
@@ -36,7 +36,6 @@ async function refresh() {
 }
 
 const weightsOf = (weights) => OBJECTIVES.map((o) => `${o} ${weights[o].toFixed(2)}`).join("  ");
-const setOf = (one) => (typeof one.preference_set === "object" ? one.preference_set : { id: one.preference_set, name: nameOf(one.preference_set) });
 const when = (at) => new Date(at).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 const where = (one) => (one.racks.length ? `, on ${one.racks.join(", ")} only` : "");
 
@@ -53,11 +52,11 @@ function show() {
   host.replaceChildren(...timeline.map(entry));
 }
 
-function entry(one, k) {
+function entry(one) {
   const item = element("li");
   const words = element("div");
-  const isNow = k === 0;
-  words.append(element("b", `${setOf(one).name}, ${weightsOf(one.weights)}`));
+  const isNow = one.is_in_force;
+  words.append(element("b", `${one.name}, ${weightsOf(one.weights)}`));
   if (isNow) words.append(" ", element("span", "in force", "badge acc"));
   const guard = one.guard ? `, goes back if targets met drop ${(100 * one.guard.drop).toFixed(0)} points for ${Math.round(one.guard.seconds / 60)} min` : "";
   words.append(element("p", `${when(one.created_at)}, ${one.created_by}${where(one)}${isNow ? guard : ""}: ${one.reverts ? "reverted, " : ""}${one.message}`));
@@ -89,7 +88,7 @@ async function ask() {
   const facts = element("dl", "", "kv");
   const fact = (name, value) => facts.append(element("dt", name), element("dd", value));
   fact("Weights", weightsOf(model.derived.weights));
-  fact("In force now", timeline.length ? `${weightsOf(timeline[0].weights)}, ${setOf(timeline[0]).name}` : "none");
+  fact("In force now", timeline.length ? `${weightsOf(timeline[0].weights)}, ${timeline[0].name}` : "none");
   fact("Where", racks ? `${racks} only, at first` : "the whole cluster");
   if (model.preview?.answer) fact("Preview", byId("cal-preview-title").textContent.replace("On the running cluster: ", ""));
   fact("Goes back by itself", byId("cal-guard").checked ? "if targets met drop 2 points for 10 min" : "never");
@@ -119,7 +118,7 @@ async function activate() {
     byId("cal-activate-dialog").close();
     byId("cal-message").value = "";
     toast(`${set.name} is in force. A plan can be made from it below.`);
-    await refresh();
+    await Promise.all([refresh(), refreshSets()]);
     byId("cal-line").querySelector("[data-plan]")?.focus();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
@@ -134,7 +133,7 @@ async function activate() {
 function askRevert(id) {
   reverting = id;
   const before = timeline[1];
-  byId("rv-what").textContent = `Plans made from now on follow ${before ? `${setOf(before).name}, ${weightsOf(before.weights)}` : "the weights before"} again. This is recorded and can itself be taken back. Moves already made stay; each plan can be rolled back on its own page.`;
+  byId("rv-what").textContent = `Plans made from now on follow ${before ? `${before.name}, ${weightsOf(before.weights)}` : "the weights before"} again. This is recorded and can itself be taken back. Moves already made stay; each plan can be rolled back on its own page.`;
   byId("rv-message").value = "";
   byId("rv-error").hidden = true;
   byId("cal-revert-dialog").showModal();

@@ -2,6 +2,7 @@
 
    The cloud is a canvas, so that 2,000 placements on three screens are redrawn in a few milliseconds; axes, picks and
    marks are SVG above it. */
+import { drawDots } from "./cloud.js";
 import { chosen, model } from "./model.js";
 import { HIGHER, NAMES, UNITS, arrow, css, drawn, short, significant, ticks } from "./words.js";
 
@@ -49,9 +50,10 @@ export function lay(frame) {
   const { normalised, size } = model.points;
   frame.px = Float32Array.from({ length: size }, (_, i) => frame.X(normalised[frame.x][i]));
   frame.py = Float32Array.from({ length: size }, (_, i) => frame.Y(normalised[frame.y][i]));
-  const ratio = devicePixelRatio || 1;
-  cloud.width = Math.round(frame.width * ratio);
-  cloud.height = Math.round(frame.height * ratio);
+  for (const canvas of [frame.base, cloud]) {
+    canvas.width = Math.round(frame.width * (devicePixelRatio || 1));
+    canvas.height = Math.round(frame.height * (devicePixelRatio || 1));
+  }
   svg.setAttribute("viewBox", `0 0 ${frame.width} ${frame.height}`);
   svg.setAttribute("height", frame.height);
   svg.replaceChildren();
@@ -118,34 +120,23 @@ function mark(frame, anchor) {
 
 /* ---- the cloud ---- */
 
-function sprite(colour, ratio) {
-  const side = Math.ceil((DOT + 1) * 2 * ratio);
-  const made = document.createElement("canvas");
-  made.width = side;
-  made.height = side;
-  const pen = made.getContext("2d");
-  pen.fillStyle = colour;
-  pen.beginPath();
-  pen.arc(side / 2, side / 2, DOT * ratio, 0, 2 * Math.PI);
-  pen.fill();
-  return made;
-}
-
 export function paintAll() { for (const frame of frames) paint(frame); }
 
 function paint(frame) {
   if (!frame.X) return;
-  const ratio = devicePixelRatio || 1;
-  const pen = frame.cloud.getContext("2d");
-  pen.setTransform(1, 0, 0, 1, 0, 0);
-  pen.clearRect(0, 0, frame.cloud.width, frame.cloud.height);
-  grid(frame, pen, ratio);
-  dots(frame, pen, ratio);
+  grid(frame);
+  dots(frame);
   overlay(frame);
 }
 
-function grid(frame, pen, ratio) {
-  const { left, right, top, bottom, X, Y } = frame;
+/* After a pick the cloud stands as it is: marks lie above it, and the style sheet dims it. */
+export function markAll() { for (const frame of frames) if (frame.X) overlay(frame); }
+
+function grid(frame) {
+  const { base, left, right, top, bottom, X, Y } = frame;
+  const ratio = devicePixelRatio || 1;
+  const pen = base.getContext("2d");
+  pen.clearRect(0, 0, base.width, base.height);
   const line = (x0, y0, x1, y1) => { pen.moveTo(Math.round(x0 * ratio) + 0.5, Math.round(y0 * ratio) + 0.5); pen.lineTo(Math.round(x1 * ratio) + 0.5, Math.round(y1 * ratio) + 0.5); };
   pen.lineWidth = 1;
   pen.strokeStyle = css("chart-grid");
@@ -160,23 +151,13 @@ function grid(frame, pen, ratio) {
   pen.stroke();
 }
 
-function dots(frame, pen, ratio) {
+function dots(frame) {
   const { points } = model;
-  const { picks, rejected } = model.draft.state;
-  const covered = new Set([...picks.map((pick) => pick.point), ...rejected]);
   const inside = chosen();
-  const dot = sprite(css("text-3"), ratio);
-  const bright = inside ? sprite(css("accent"), ratio) : dot;
-  const half = dot.width / 2;
-  const plain = picks.length ? 0.4 : 0.6;
-  for (const i of points.shown) {
-    const name = points.index[i];
-    if (covered.has(name)) continue;
-    const isIn = inside?.has(name);
-    pen.globalAlpha = inside ? (isIn ? 0.8 : 0.14) : plain;
-    pen.drawImage(isIn ? bright : dot, frame.px[i] * ratio - half, frame.py[i] * ratio - half);
-  }
-  pen.globalAlpha = 1;
+  const ratio = devicePixelRatio || 1;
+  const [behind, front] = [[], []];
+  for (const i of points.shown) (inside?.has(points.index[i]) ? front : behind).push(frame.px[i] * ratio, frame.py[i] * ratio);
+  drawDots(frame.cloud, DOT * ratio, { spots: behind, opacity: inside ? 0.16 : 0.62, colour: css("text-3") }, { spots: front, opacity: 0.8, colour: css("accent") });
 }
 
 /* ---- picks, range and star ---- */
@@ -187,6 +168,7 @@ function overlay(frame) {
   const { points } = model;
   const { picks, rejected } = model.draft.state;
   const at = (name) => { const i = points.at.get(name); return [frame.px[i], frame.py[i]]; };
+  frame.host.classList.toggle("dim", picks.length > 0);
   frame.box.replaceChildren();
   frame.picks.replaceChildren();
   const spots = picks.map((pick) => at(pick.point));
@@ -197,12 +179,14 @@ function overlay(frame) {
   }
   for (const name of rejected) {
     const [x, y] = at(name);
+    drawn("circle", { cx: x, cy: y, r: 4, class: "blank" }, frame.picks);
     drawn("path", { d: `M${x - 3.5},${y - 3.5}l7,7m0,-7l-7,7`, class: "sbad", "stroke-width": 1.6 }, frame.picks);
   }
   const wanted = star();
   if (wanted && spots.length) drawn("line", { x1: mean(spots.map((spot) => spot[0])), y1: mean(spots.map((spot) => spot[1])), x2: frame.X(wanted[frame.x]), y2: frame.Y(wanted[frame.y]), class: "st thin" }, frame.picks);
   if (wanted) drawn("path", { d: STAR, transform: `translate(${frame.X(wanted[frame.x])} ${frame.Y(wanted[frame.y])})`, class: "star" }, frame.picks);
-  const unreachable = new Set(model.checked?.unreachable ?? []);
+  const apart = model.checked?.unreachable ?? [];
+  const unreachable = new Set(2 * apart.length > picks.length ? [] : apart); // of most: the check says it
   picks.forEach((pick, k) => {
     const [x, y] = spots[k];
     const isHere = pick.screens.includes(frame.name);

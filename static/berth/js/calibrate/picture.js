@@ -19,6 +19,7 @@ export async function picture() {
   pen.fillText(byId("cal-title").textContent, gap, 24);
   let left = gap;
   for (const frame of frames) {
+    pen.drawImage(frame.base, left, head, frame.width, frame.height);
     pen.drawImage(frame.cloud, left, head, frame.width, frame.height);
     pen.drawImage(await rendered(frame), left, head, frame.width, frame.height);
     left += frame.width + gap;

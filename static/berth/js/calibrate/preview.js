@@ -14,6 +14,7 @@ const REST = "Nothing is written.";
 let turn = 0;
 let open = null;
 let lastWeights = "";
+let answered = 0; // seconds after asking, of the answer shown
 const later = debounce(begin, WAIT_MS);
 
 export function startPreview() {
@@ -79,7 +80,7 @@ async function follow(mine, began) {
     const { value } = await call("GET", `/api/v1/previews/${open}/`);
     if (mine !== turn) return;
     const elapsed = (performance.now() - began) / 1000;
-    if (value.answer && value.answer.refined !== shown) { shown = value.answer.refined; model.preview = value; show(value.answer); }
+    if (value.answer && value.answer.refined !== shown) { shown = value.answer.refined; model.preview = value; answered = elapsed; show(value.answer); }
     if (!["waiting", "searching"].includes(value.state)) { open = null; over(value); return; }
     progress(value, elapsed);
     await new Promise((resolve) => { setTimeout(resolve, value.answer ? REFINE_MS : FIRST_MS); });
@@ -87,7 +88,7 @@ async function follow(mine, began) {
 }
 
 /* How good the answer is known to be. */
-const refinement = (answer) => `${duration(answer.seconds)}, solver gap ${percent(answer.gap)}`;
+const refinement = (answer) => `${duration(answered)}, solver gap ${percent(answer.gap)}`;
 
 function progress(value, elapsed) {
   if (value.answer) say(`${REST} Answer after ${refinement(value.answer)}, refining to ${LIMIT_S} s`, elapsed);
@@ -123,7 +124,7 @@ function show(answer) {
   const wrap = element("div", "", "table-wrap");
   wrap.append(table(answer));
   left.append(wrap);
-  if (answer.jobs.length) left.append(jobs(answer.jobs, isOpen));
+  if (answer.jobs?.length) left.append(jobs(answer.jobs, isOpen));
   const right = element("div", "", "maps");
   right.id = "cal-maps";
   body.classList.remove("old");
@@ -142,9 +143,9 @@ function headline({ before, after, moves }) {
 }
 
 /* Measure, now, then, change, and where better lies: +1 up, −1 down. */
-function rows({ before, after, moves, jobs, ...answer }) {
+function rows({ before, after, moves, jobs: all = [], seconds }) {
   const count = (name, key, good, digits = 0) => ({ name, now: grouped(before[key], digits), then: grouped(after[key], digits), change: signed(after[key] - before[key], digits), share: share(before[key], after[key], good) });
-  const worst = [...jobs].filter((job) => job.ratio !== null && job.ratio < 1).sort((a, b) => a.ratio - b.ratio)[0];
+  const worst = all.filter((job) => job.ratio !== null && job.ratio < 1).sort((a, b) => a.ratio - b.ratio)[0];
   const found = [
     { name: "Power", now: watts(before.watts), then: watts(after.watts), change: `${signed((after.watts - before.watts) / 1000, 1)} kW`, share: share(before.watts, after.watts, -1) },
     { name: "Jobs meeting their target", now: grouped(before.targets_met), then: `${grouped(after.targets_met)} of ${grouped(after.targets_measured)}`, change: signed(after.targets_met - before.targets_met), share: share(before.targets_met, after.targets_met, 1) },
@@ -153,7 +154,7 @@ function rows({ before, after, moves, jobs, ...answer }) {
     count("Servers on", "servers_on", -1),
   ];
   if (worst) found.push({ name: `Worst hit, ${worst.name}`, href: `/jobs/${worst.id}/`, now: attained(worst.attainment), then: attained(worst.attainment === null ? null : worst.attainment * worst.ratio, true), change: percent(worst.ratio - 1).replace("-", "−"), share: worst.ratio - 1 });
-  found.push({ name: `Cost of ${many(moves, "move")}`, now: "", then: duration(answer.move_seconds ?? 0), change: "cluster time", share: null });
+  found.push({ name: `Cost of ${many(moves, "move")}`, now: "", then: duration(seconds), change: "cluster time", share: null });
   return found;
 }
 

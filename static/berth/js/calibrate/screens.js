@@ -1,5 +1,5 @@
 /* Three scatter plots of the same placements, linked: what is pointed at, accepted or rejected on one shows on all. */
-import { frames, lay, mean, paintAll } from "./frame.js";
+import { frames, lay, markAll, mean, paintAll } from "./frame.js";
 import { beginLasso, endLasso, extendLasso, isDrawing } from "./lasso.js";
 import { model, on, tell } from "./model.js";
 import { NAMES, OBJECTIVES, SCREENS, announce, byId, drawn, element, grouped, many, spelled } from "./words.js";
@@ -9,10 +9,10 @@ const REACH = { mouse: 14, touch: 26, pen: 18 };
 export function startScreens() {
   for (const screen of SCREENS) {
     const host = document.querySelector(`[data-screen="${screen.name}"]`);
-    const frame = { ...screen, host, cloud: element("canvas", "", "cloud"), svg: drawn("svg", { "aria-hidden": "true" }), tip: element("div", "", "tip") };
+    const frame = { ...screen, host, base: element("canvas", "", "cloud"), cloud: element("canvas", "", "cloud dots"), svg: drawn("svg", { "aria-hidden": "true" }), tip: element("div", "", "tip") };
     frame.tip.hidden = true;
     host.removeAttribute("aria-busy");
-    host.replaceChildren(frame.cloud, frame.svg, frame.tip);
+    host.replaceChildren(frame.base, frame.cloud, frame.svg, frame.tip);
     frame.svg.addEventListener("pointermove", (event) => moved(frame, event));
     frame.svg.addEventListener("pointerleave", () => { if (!isDrawing()) point(null); });
     frame.svg.addEventListener("pointerdown", (event) => pressed(frame, event));
@@ -26,7 +26,7 @@ export function startScreens() {
   }
   on("points", layAll);
   on("checked", layAll);
-  on("draft", () => { paintAll(); titles(); });
+  on("draft", () => { markAll(); titles(); });
   on("chosen", paintAll);
   on("hover", (frame) => ring(frame));
   on("mode", () => { for (const frame of frames) frame.host.dataset.mode = model.mode; });
@@ -204,7 +204,7 @@ function titles() {
     const order = [...OBJECTIVES].sort((a, b) => spread(picks, a) - spread(picks, b));
     const [least, most] = [spread(picks, order[0]), spread(picks, order[2])];
     text = most - least < 0.005
-      ? `${spelled(picks.length)} picks, alike in power, diversity and communication`
+      ? `${spelled(picks.length)} picks, alike in power, diversity and crossing traffic`
       : `${spelled(picks.length)} picks agree on ${NAMES[order[0]]} and differ on ${NAMES[order[2]]}`;
   }
   byId("cal-title").textContent = text;

@@ -3,7 +3,7 @@ import { ApiError, call } from "../api.js";
 import { problemText, toast } from "../notices.js";
 import { guarded } from "./fronts.js";
 import { asked, keepAddress, mayChange, model, on, tell } from "./model.js";
-import { NAMES, OBJECTIVES, byId, drawn, element, many, percent, raw, watts } from "./words.js";
+import { FEWEST, NAMES, OBJECTIVES, SCREENS, byId, drawn, element, many, percent, raw, watts } from "./words.js";
 
 const PATH = "/api/v1/preference-sets/";
 const LOOK_S = 2; // of a preview for a comparison
@@ -35,8 +35,10 @@ async function once() {
   if (found && found.id !== model.draft.state.parent) load(found);
 }
 
+/* Picks are kept once there are enough on every screen; other rules need none. */
 function allow() {
-  for (const id of ["cal-save", "cal-activate"]) byId(id).disabled = !model.derived || !mayChange();
+  const isEnough = model.draft.state.rule !== "spread" || SCREENS.every(({ name }) => model.draft.byScreen[name].length >= FEWEST);
+  for (const id of ["cal-save", "cal-activate"]) byId(id).disabled = !model.derived || !isEnough || !mayChange();
 }
 
 export async function refreshSets() {
@@ -44,7 +46,7 @@ export async function refreshSets() {
   show();
 }
 
-export const nameOf = (id) => sets.find((set) => set.id === id)?.name ?? "";
+const nameOf = (id) => sets.find((set) => set.id === id)?.name ?? "";
 export const isShort = () => getComputedStyle(byId("cal-name").closest(".field")).display === "none";
 
 /* On a phone the fields come up with the first press. */
@@ -101,8 +103,7 @@ export async function save() {
 
 const weightsOf = (weights) => OBJECTIVES.map((o) => `${o} ${weights[o].toFixed(2)}`).join("  ");
 const picksOf = (set) => new Set(Object.values(set.picks).flat()).size;
-const parentOf = (set) => (set.parent ? (typeof set.parent === "object" ? set.parent.name : nameOf(set.parent)) : "");
-const frontOf = (set) => (set.front && typeof set.front === "object" ? set.front.id : set.front);
+const parentOf = (set) => (set.parent ? nameOf(set.parent) : "");
 
 function show() {
   const host = byId("cal-sets");
@@ -130,11 +131,13 @@ function row(set) {
   const name = element("td");
   name.append(element("b", set.name));
   if (parentOf(set)) name.append(element("span", ` after ${parentOf(set)}`, "t3"));
+  if (set.is_in_force) name.append(" ", element("span", "in force", "badge acc"));
   const from = set.rule === "spread" ? many(picksOf(set), "pick") : RULES[set.rule];
+  const of = set.front_name ? `${from} of ${set.front_name} v${set.version}` : from;
   const actions = element("td", "", "num");
   actions.append(element("button", "Load", "btn small", { type: "button", "data-load": set.id, "aria-label": `Load ${set.name}` }));
-  if (mayChange()) actions.append(" ", element("button", "Delete", "btn small quiet", { type: "button", "data-delete": set.id, "aria-label": `Delete ${set.name}` }));
-  tr.append(first, name, element("td", weightsOf(set.weights)), element("td", from, "t2"), element("td", `${set.created_by}, ${new Date(set.created_at).toLocaleDateString("en-GB", { day: "numeric", month: "short" })}`, "t2"), actions);
+  if (mayChange() && !set.activations) actions.append(" ", element("button", "Delete", "btn small quiet", { type: "button", "data-delete": set.id, "aria-label": `Delete ${set.name}` }));
+  tr.append(first, name, element("td", weightsOf(set.weights)), element("td", of, "t2"), element("td", `${set.created_by}, ${new Date(set.created_at).toLocaleDateString("en-GB", { day: "numeric", month: "short" })}`, "t2"), actions);
   return tr;
 }
 
@@ -159,8 +162,7 @@ async function pressed(event) {
 
 /* Back to the picks of a set: on its own front and version. */
 function load(set) {
-  const front = frontOf(set);
-  if (front && front !== model.front.id) { location.href = `/calibrate/?front=${front}&version=${set.version}&set=${set.id}`; return; }
+  if (set.front && set.front !== model.front.id) { location.href = `/calibrate/?front=${set.front}&version=${set.version}&set=${set.id}`; return; }
   model.draft.load(set, set.version ?? model.version);
   byId("cal-name").value = "";
   keepAddress({ set: set.id });
@@ -233,8 +235,8 @@ function bars(weights) {
 }
 
 async function starOf(set) {
-  if (!frontOf(set)) return ["–"];
-  const { value } = await call("POST", `${PATH}check/`, { front: frontOf(set), version: set.version, rule: set.rule, picks: set.picks, rejected: set.rejected, wanted: set.wanted });
+  if (!set.front) return ["–"];
+  const { value } = await call("POST", `${PATH}check/`, { front: set.front, version: set.version, rule: set.rule, picks: set.picks, rejected: set.rejected, wanted: set.wanted });
   return [...OBJECTIVES.map((o) => raw(o, value.star.raw[o])), value.sentence];
 }
 

@@ -5,7 +5,7 @@ import { OBJECTIVES, SCREENS, byId, debounce, element, grouped, many, raw } from
 
 const ROWS = 50;
 const COLUMNS = [
-  ["index", "Placement"], ...OBJECTIVES.map((o) => [o, { P: "P power", D: "D diversity", C: "C communication" }[o]]),
+  ["index", "Placement"], ...OBJECTIVES.map((o) => [o, { P: "P power", D: "D diversity", C: "C crossing traffic" }[o]]),
   ["nodes_on", "Servers on"], ["jobs_protected", "Protected"], ["jobs_exposed", "Exposed"], ["jobs_split", "Split"], ["worst_job", "Worst job"],
 ];
 const table = { by: "P", isDown: false, page: 0 };

@@ -4,7 +4,7 @@ import { ApiError, call } from "../api.js";
 import { problemText } from "../notices.js";
 import { asked, model, on, tell } from "./model.js";
 import { measured } from "./screens.js";
-import { FEWEST, NAMES, OBJECTIVES, SCREENS, byId, drawn, element, icon } from "./words.js";
+import { FEWEST, NAMES, OBJECTIVES, byId, drawn, element, icon, many } from "./words.js";
 
 let turn = 0;
 let last = "";
@@ -21,9 +21,8 @@ function lacking() {
   if (rule === "reference") return model.draft.state.reference ? "" : "Say what value of each objective you would like to reach.";
   if (rule === "pairs" && !model.draft.state.answers.length) return "Say which of two placements you would rather have; each answer narrows the weights.";
   if (rule === "direct" || rule === "pairs") return OBJECTIVES.some((o) => model.draft.state.direct[o] > 0) ? "" : "At least one weight must be above 0.";
-  const short = SCREENS.map(({ name }) => [name, FEWEST - model.draft.byScreen[name].length]).filter(([, more]) => more > 0);
-  if (!short.length) return "";
-  return `Accept ${short.map(([name, more]) => `${more} more on ${name}`).join(", ")} to derive weights.`;
+  const more = FEWEST - model.draft.state.picks.length;
+  return more > 0 ? `Accept ${more === FEWEST ? "at least" : "another"} ${many(more, "placement")} to derive weights; ${FEWEST} on each screen to save them.` : "";
 }
 
 async function derive() {
@@ -106,13 +105,18 @@ export function finding(isFine, title, more = "") {
 
 const DECIDES = 0.3; // a weight that moves by more when one pick is left out hangs on that pick
 
+/* Sentences name placements by their number on the front; the list on the page numbers the picks. */
+function numbered(text) {
+  return text.replace(/placement (\d+)/gi, (said, point) => {
+    const k = model.draft.state.picks.findIndex((pick) => pick.point === Number(point));
+    return k < 0 ? said : `${said} (pick ${k + 1})`;
+  });
+}
+
 function warnings() {
-  const found = (model.derived?.warnings ?? []).map((text) => finding(false, text));
-  const most = (model.derived?.sensitivity ?? []).reduce((a, b) => (b.change > (a?.change ?? -1) ? b : a), null);
-  if (most && model.draft.state.rule === "spread") {
-    const k = model.draft.state.picks.findIndex((pick) => pick.point === most.point) + 1;
-    const decides = most.change > DECIDES;
-    found.push(finding(!decides, decides ? `Pick ${k} decides much` : "No single pick decides", `Without pick ${k} a weight moves by ${most.change.toFixed(2)}${decides ? "; add picks like it." : `, limit ${DECIDES.toFixed(2)}.`}`));
-  }
-  byId("cal-warnings").replaceChildren(...found);
+  const { warnings: found = [], sensitivity = [] } = model.derived ?? {};
+  const items = found.map((text) => finding(false, numbered(text)));
+  const most = Math.max(0, ...sensitivity.map((one) => one.change));
+  if (sensitivity.length && most <= DECIDES) items.push(finding(true, "No single pick decides", `Without one a weight moves by ${most.toFixed(2)} at most, limit ${DECIDES.toFixed(2)}.`));
+  byId("cal-warnings").replaceChildren(...items);
 }

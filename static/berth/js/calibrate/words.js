@@ -1,7 +1,7 @@
 /* Names, numbers and small elements of the Calibrate page. */
 const NS = "http://www.w3.org/2000/svg";
 export const OBJECTIVES = ["P", "D", "C"];
-export const NAMES = { P: "power", D: "diversity", C: "communication" };
+export const NAMES = { P: "power", D: "diversity", C: "crossing traffic" };
 export const UNITS = { P: "W", D: "points", C: "containers" };
 export const HIGHER = { P: false, D: true, C: false };
 export const SCREENS = [{ name: "P-D", x: "P", y: "D" }, { name: "P-C", x: "P", y: "C" }, { name: "D-C", x: "D", y: "C" }];

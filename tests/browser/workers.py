@@ -1,0 +1,37 @@
+"""The workers of placement, inside the test's own process: tasks begin at once and beside it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from celery import Task
+from django.db import close_old_connections, connections
+
+WORKERS = 2  # as the worker of the queue "placement" runs
+
+
+@contextmanager
+def working(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run tasks in two threads of their own; what one raises is raised at the end."""
+    begun: list[Future[None]] = []
+
+    def run(task: Task[Any, Any], args: Sequence[object]) -> None:
+        close_old_connections()
+        try:
+            task.apply(json.loads(json.dumps(args)), throw=True)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(WORKERS) as threads, monkeypatch.context() as patch:
+        patch.setattr(
+            Task,
+            "apply_async",
+            lambda task, args=(), **_: begun.append(threads.submit(run, task, args)),
+        )
+        yield
+        wait(begun, timeout=90.0)
+    for one in begun:
+        one.result()
