@@ -9,6 +9,7 @@ from argparse import (
     RawDescriptionHelpFormatter,
 )
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from controlplane.cli import (
@@ -17,7 +18,9 @@ from controlplane.cli import (
     commands,
     evaluate,
     front,
+    fronts,
     matrices,
+    preferences,
     profiling,
     solve,
 )
@@ -100,20 +103,26 @@ def _parser() -> ArgumentParser:
     why.add_argument("job", help="id or name")
     why.add_argument("--candidates", action="store_true", help="also the units examined")
     _add_server_options(verb("servers", commands.servers))
-    about = "What is believed of applications, and correcting it"
-    nouns = verbs.add_parser("app", help=about, description=about)
-    of_app = nouns.add_subparsers(required=True, metavar="VERB")
-    _add_app_verbs(lambda name, run: verb(name, run, of_app))
-    about = "What is measured of applications, and how far it is"
-    nouns = verbs.add_parser("profiling", help=about, description=about)
-    of_runs = nouns.add_subparsers(required=True, metavar="VERB")
-    _add_profiling_verbs(lambda name, run: verb(name, run, of_runs))
+    _add_nouns(verbs, verb)
     _add_matrix_verbs(verb)
     verb("login", commands.login).add_argument("--token", help="asked for when left out")
     verb("whoami", commands.whoami)
     verb("version", commands.version)
     _add_api_options(verb("api", commands.api))
     return parser
+
+
+def _add_nouns(verbs: Any, verb: Callable[..., ArgumentParser]) -> None:
+    """Add the verbs that go with a noun."""
+    each: list[tuple[str, str, Callable[[fronts.AddVerb], None]]] = [
+        ("app", "What is believed of applications, and correcting it", _add_app_verbs),
+        ("profiling", "What is measured of applications, and how far it is", _add_profiling_verbs),
+        ("fronts", "Fronts of placements that the server searches and keeps", fronts.add_verbs),
+        ("pref", "Which trade-offs are accepted, and the weights in force", preferences.add_verbs),
+    ]
+    for name, about, add in each:
+        noun = verbs.add_parser(name, help=about, description=about)
+        add(partial(verb, among=noun.add_subparsers(required=True, metavar="VERB")))
 
 
 def _add_alone(verbs: Any, common: ArgumentParser) -> None:

@@ -72,6 +72,21 @@ def read_objectives(
     return known
 
 
+def read_json_file(path: str) -> Any:
+    """Read a file of JSON; ``-`` is standard input.
+
+    Raises
+    ------
+    CliError : it cannot be read, or is no JSON.
+    """
+    from apps.placement.core.instance_file import read_json  # noqa: PLC0415 - numpy
+
+    try:
+        return read_json(_text(path))
+    except InvalidInputError as error:
+        raise _refused(path, "no JSON", error, HINT) from error
+
+
 def read_instance(path: str) -> "Instance":
     """Read an instance; ``-`` is standard input.
 
