@@ -171,28 +171,39 @@ def test_a_job_larger_than_the_cluster_is_refused() -> None:
 
 
 class Mover(InTurn):
-    """SlotRR that moves one container of the first job, once."""
+    """SlotRR that tells containers of the first job to go to these nodes, once."""
 
-    def __init__(self) -> None:
+    def __init__(self, *nodes: int) -> None:
         super().__init__("mover", slot_by_slot)
         self.watch: Watch | None = watching()
-        self.has_moved = False
+        self.nodes = list(nodes)
 
     def rearrange(self, state: State) -> list[Step]:
         key, seen = next(iter(state.running.items()))
-        if self.has_moved:
-            return []
-        self.has_moved = True
-        return [Step(key, seen.home[0], 3)]
+        steps = [Step(key, node, to) for node, to in zip(seen.home, self.nodes, strict=False)]
+        self.nodes = []
+        return steps
 
 
 def test_a_migration_costs_its_stall_and_holds_both_nodes() -> None:
-    jobs = [job("a", HPC["D"], 1, 1000.0)]
-    report = run(Mover(), jobs)
+    report = run(Mover(3), [job("a", HPC["D"], 1, 1000.0)])
     assert report.run_s().tolist() == pytest.approx([1000.0 + STALL_S])
     assert report.jobs[0].moves == 1
     # one unit all the time, and a second one during the stall
     assert report.joules == pytest.approx((1000.0 + 2.0 * STALL_S) * 150.0)
+
+
+def test_containers_of_a_job_move_one_after_the_other_and_stop_it_each_time() -> None:
+    report = run(Mover(3, 3), [job("a", HPC["D"], 2, 1000.0)])
+    assert report.run_s().tolist() == pytest.approx([1000.0 + 2.0 * STALL_S])
+    assert report.jobs[0].moves == 2
+    assert report.job_joules().sum() == pytest.approx(report.joules)
+
+
+def test_a_move_to_where_there_will_be_no_room_is_dropped() -> None:
+    jobs = [job("a", HPC["D"], 1, 1000.0), job("b", HPC["D"], 3, 2000.0)]
+    report = run(Mover(1), jobs)
+    assert [outcome.moves for outcome in report.jobs] == [0, 0]
 
 
 def test_tazes_apart_are_faster() -> None:
@@ -211,6 +222,13 @@ def test_what_is_not_known_is_learnt_from_the_monitors_and_moved() -> None:
     assert moved.jobs[0].moves == 1
     # the first minute is spent together
     assert moved.run_s()[0] == pytest.approx(10_000.0 + 60.0 / 3.0 + STALL_S, abs=1.0)
+
+
+@pytest.mark.parametrize("work_s", [290.0, 600.0])
+def test_jobs_that_are_short_or_end_soon_are_left_where_they_are(work_s: float) -> None:
+    report = run(careful(watching(), moves=True), [job("a", HPC["A"], 2, work_s / 1.5)])
+    assert report.jobs[0].moves == 0
+    assert report.run_s()[0] == pytest.approx(work_s)
 
 
 def test_what_talks_much_is_gathered() -> None:

@@ -26,7 +26,8 @@ Weights = Mapping[str, float]
 
 SHORT_S: Final = 300.0  # jobs that are shorter are left where they are (§4.1)
 MOST_MOVES: Final = 100  # a minute
-HORIZON_S: Final = 600.0  # a move must pay for its stall within this
+LEAST_LEFT_S: Final = 600.0  # a job that ends sooner is not moved
+DAY_S: Final = 86_400.0
 _TICK_S: Final = 1e-3  # of a search's time for each look at its clock, so that runs repeat
 _SEARCH_S: Final = 1.0
 _SMALL: Final = 64  # slots of a cluster up to which its problem is also solved anew
@@ -46,8 +47,7 @@ class Careful:
         self.name, self._weights, self._moves = name, dict(weights), moves
         self.watch: Watch | None = watch if moves else None
         self._beliefs = watch
-        # a container that stands still for its stall earns nothing meanwhile
-        self._migration = self._weights.get("D", 0.0) * stall_s / HORIZON_S
+        self._stall_cost_s = self._weights.get("D", 0.0) * stall_s
         self._settled: list[tuple[int, ...]] = []
 
     def place(self, state: State, jobs: Sequence[Seen]) -> list[list[int]]:
@@ -73,7 +73,7 @@ class Careful:
         jobs = list(state.running.values())
         beliefs = self._beliefs_of(jobs)
         known = [
-            (*job.home, belief.is_taz, belief.wish)
+            (*job.home, belief.is_taz, belief.wish, is_movable(state, job, belief))
             for job, belief in zip(jobs, beliefs, strict=True)
         ]
         if not self._moves or not jobs or known == self._settled:
@@ -93,6 +93,20 @@ class Careful:
         share = state.site.peak_watts[nodes].sum() / state.site.peak_watts.sum()
         return {**self._weights, "P": self._weights.get("P", 0.0) * float(share)}
 
+    def _migration(self, state: State, jobs: Sequence[Seen], beliefs: Sequence[Belief]) -> float:
+        """Return what moving every container once would cost, in F.
+
+        All containers of a job earn nothing while one of them moves, for their stall out of what
+        is left of its run.
+        """
+        lost = [
+            job.watched.size / min(belief.left_s, DAY_S)
+            for job, belief in zip(jobs, beliefs, strict=True)
+            if is_movable(state, job, belief)
+            for _ in job.home
+        ]
+        return self._stall_cost_s * float(np.mean(lost)) if lost else 0.0
+
     def _beliefs_of(self, jobs: Sequence[Seen]) -> list[Belief]:
         return [self._beliefs.of(job.watched) for job in jobs]
 
@@ -102,13 +116,14 @@ class Careful:
         """Improve from where everything is, as the running cluster's plans do."""
         nodes = _nodes_to_look_at(state, _SPARE, is_by_rack=True)
         cluster = cluster_of(state, jobs, beliefs, nodes)
+        migration = self._migration(state, jobs, beliefs)
         found = improve(
             cluster,
             self._weighed(state, nodes),
             clock=_ticking(),
             limit_s=_SEARCH_S,
             most_moves=MOST_MOVES,
-            migration=self._migration,
+            migration=migration,
         )
         steps = [
             Step(
@@ -119,7 +134,7 @@ class Careful:
             for bundle in found.bundles
             for step in bundle.steps
         ]
-        return _Plan(found.after + self._migration * len(steps) / cluster.job.size, steps)
+        return _Plan(found.after + migration * len(steps) / cluster.job.size, steps)
 
     def _anew(self, state: State, jobs: Sequence[Seen], beliefs: Sequence[Belief]) -> "_Plan":
         """Solve from scratch, and go there by as few moves as there can be."""
@@ -131,7 +146,10 @@ class Careful:
         for step in steps:
             after[step.container] = step.to
         value = evaluate(instance, after, self._weights).F
-        charge = self._migration * len(steps) / instance.job.size
+        charge = self._migration(state, jobs, beliefs) * len(steps) / instance.job.size
+        fixed = [not is_movable(state, *each) for each in zip(jobs, beliefs, strict=True)]
+        if any(fixed[instance.job[step.container]] for step in steps):
+            return _Plan(np.inf, [])
         keys = [jobs[job].watched.key for job in instance.job.tolist()]
         moved = [
             Step(keys[step.container], int(nodes[step.source]), int(nodes[step.to]))
@@ -151,6 +169,12 @@ def _ticking() -> Callable[[], float]:
     """Return a clock that goes on by a fixed time with every look at it, so that runs repeat."""
     ticks = count()
     return lambda: next(ticks) * _TICK_S
+
+
+def is_movable(state: State, job: Seen, belief: Belief) -> bool:
+    """Whether a job is long enough, and has enough left of its run, to be moved."""
+    is_long = job.nominal_s >= SHORT_S or state.now - job.started_s >= SHORT_S
+    return is_long and belief.left_s >= LEAST_LEFT_S
 
 
 def _nodes_to_look_at(state: State, spare_nodes: int, *, is_by_rack: bool) -> Ints:
@@ -206,7 +230,7 @@ def cluster_of(
     site, sizes = state.site, [len(job.home) for job in jobs]
     job = np.repeat(np.arange(len(jobs)), sizes)
     at = _among(nodes, site.slots.size)
-    is_long = [job.nominal_s >= SHORT_S or state.now - job.started_s >= SHORT_S for job in jobs]
+    may_move = [is_movable(state, *each) for each in zip(jobs, beliefs, strict=True)]
     is_taz = np.array([belief.is_taz for belief in beliefs], dtype=np.bool_)[job]
     c, j, n = job.size, len(jobs), nodes.size
     return Cluster(
@@ -231,7 +255,7 @@ def cluster_of(
         demand=np.zeros((c, 3)),
         intensity=is_taz.astype(np.float64),
         is_taz=is_taz,
-        is_movable=np.array(is_long, dtype=np.bool_)[job],
+        is_movable=np.array(may_move, dtype=np.bool_)[job],
         job_id=tuple(each.watched.key for each in jobs),
         job_name=tuple(each.watched.program for each in jobs),
         wish=np.array([belief.wish for belief in beliefs], dtype=np.int64),

@@ -40,12 +40,14 @@ class Belief:
     intensity : of shared resources, 0-1; NaN before the first reading
     wish : `Communication`
     demand : share of a node that one container uses of memory, network and disk
+    left_s : run time that is left at its present speed; infinite while it stands still, or unread
     """
 
     intensity: float
     is_taz: bool
     wish: int
     demand: tuple[float, float, float]
+    left_s: float = float("inf")
 
 
 UNKNOWN: Final = Belief(float("nan"), False, int(Communication.CLUSTER), (0.0, 0.0, 0.0))
@@ -98,6 +100,9 @@ class Watch:
         wish = communication(
             np.array([belief.wish for belief in before]), exchanged, size, self._links
         )
+        left_s = np.full(len(jobs), np.inf)
+        speed = readings.progress_per_s
+        np.divide(1.0 - readings.progress, speed, out=left_s, where=speed > 0.0)
         for i, job in enumerate(jobs):
             memory, network, disk = metrics[i].tolist()
             belief = Belief(
@@ -105,6 +110,7 @@ class Watch:
                 bool(classes.is_taz[i]),
                 int(wish[i]),
                 (memory / MEMORY_CAPACITY, network, disk),
+                float(left_s[i]),
             )
             self._jobs[job.key], self._read_s[job.key] = belief, now
             self._programs[job.program] = (belief, float(exchanged[i]))
