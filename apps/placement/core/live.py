@@ -264,12 +264,21 @@ def kept_share(felt: Floats, tolerated: Floats) -> Floats:
 
 
 def to_instance(cluster: Cluster) -> Instance:
-    """Return the problem with equal slots that a front is searched on: a slot for every unit."""
+    """Return the problem with equal slots that a front is searched on.
+
+    A server gets as many slots as it could hold containers of the sizes it holds now, an empty one
+    as many as of the mean size: so that power is nearly what it is.
+    """
+    held = np.bincount(cluster.home, minlength=cluster.units.size)
+    used = np.bincount(cluster.home, weights=cluster.size, minlength=cluster.units.size)
+    mean = float(cluster.size.mean()) if cluster.size.size else 1.0
+    each = np.where(held > 0, used / np.maximum(held, 1), mean)
+    slots: Ints = np.maximum(np.rint(cluster.units / each).astype(np.int64), np.maximum(held, 1))
     return Instance(
         node_ids=cluster.server_name,
         rack_ids=cluster.rack_name,
         rack=cluster.rack.copy(),
-        slots=cluster.units.copy(),
+        slots=slots,
         idle_watts=cluster.idle_watts.copy(),
         peak_watts=cluster.peak_watts.copy(),
         container_ids=tuple(map(str, cluster.allocation_id.tolist())),

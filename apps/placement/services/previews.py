@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 from django.core.cache import cache
 
 from apps.common.core.errors import NotFoundError
+from apps.placement.core.prediction import servers
 from apps.placement.core.replacing import Outcome, improve
 from apps.placement.selectors import plans as selectors
 from apps.placement.selectors.objectives import weighed
@@ -113,6 +114,7 @@ def search_preview(
             "F_before": outcome.before,
             "F_after": outcome.after,
             **predicted(cluster, outcome, weights),
+            "servers": servers(cluster, outcome.home),
         }
         _leave(preview_id, PreviewState.STOPPED if watch.is_over() else state, answer)
 

@@ -1,5 +1,6 @@
 """What plans are made of: the cluster is read, better places are sought, nothing is written."""
 
+import math
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from apps.placement.core.bundles import Bundle, Step
 from apps.placement.core.bundles import Purpose as Aim
 from apps.placement.core.live import Cluster, as_json, value
 from apps.placement.core.live_bound import bound
+from apps.placement.core.prediction import prediction
 from apps.placement.core.replacing import Outcome, improve
 from apps.placement.models import Cause, Loop, Purpose
 from apps.placement.selectors import plans as selectors
@@ -131,7 +133,7 @@ def _returning(cluster: Cluster, bundles: Iterable[Bundle]) -> list[int]:
 
 def new_moves(cluster: Cluster, bundles: Sequence[Bundle]) -> list[NewMove]:
     """Return the moves of bundles in order, numbered."""
-    network = _network(cluster, (s for b in bundles for x in b.steps for s in (x.source, x.to)))
+    lasts = iter(_move_seconds(cluster, [step for bundle in bundles for step in bundle.steps]))
     moves: list[NewMove] = []
     for number, bundle in enumerate(bundles):
         names = cluster.server_name if bundle.purpose is Aim.EMPTY else cluster.job_name
@@ -147,15 +149,18 @@ def new_moves(cluster: Cluster, bundles: Sequence[Bundle]) -> list[NewMove]:
                 to_server_id=int(cluster.server_id[step.to]),
                 units=int(cluster.size[step.container]),
                 gain=bundle.gain,
-                predicted_s=move_s(
-                    float(cluster.demand[step.container, 0]),
-                    network[step.source],
-                    network[step.to],
-                ),
+                predicted_s=next(lasts),
             )
             for place, step in enumerate(bundle.steps)
         ]
     return moves
+
+
+def _move_seconds(cluster: Cluster, steps: Sequence[Step]) -> list[float]:
+    """Cluster seconds for which each container stands still while it moves."""
+    network = _network(cluster, (server for x in steps for server in (x.source, x.to)))
+    memory = cluster.demand[:, 0]
+    return [move_s(float(memory[x.container]), network[x.source], network[x.to]) for x in steps]
 
 
 def _network(cluster: Cluster, servers: Iterable[int]) -> dict[int, float]:
@@ -272,9 +277,7 @@ def compare(
 
 def predicted(cluster: Cluster, outcome: Outcome, weights: Mapping[str, float]) -> dict[str, Any]:
     """JSON of what a plan is predicted to do."""
-    mine = dict(weights)
-    return {
-        "before": as_json(cluster, cluster.home, mine),
-        "after": as_json(cluster, outcome.home, mine),
-        "moves": outcome.moves,
-    }
+    steps = [step for bundle in outcome.bundles for step in bundle.steps]
+    return prediction(
+        cluster, outcome.home, weights, seconds=math.fsum(_move_seconds(cluster, steps))
+    )

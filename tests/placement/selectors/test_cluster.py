@@ -6,6 +6,7 @@ import pytest
 from apps.inventory.models import Server, ServerState
 from apps.placement.core import live
 from apps.placement.core.instance import Communication
+from apps.placement.core.objectives import evaluate
 from apps.placement.models import ContainerClass
 from apps.placement.selectors.cluster import Choice, read_cluster
 from apps.workloads.models import Job
@@ -151,12 +152,19 @@ def test_a_moment_of_the_past_shows_what_ran_then(servers: list[Server]) -> None
     assert read_cluster(3599.0).allocation_id.size == 0
 
 
-def test_the_instance_of_a_front_has_a_slot_for_every_unit(servers: list[Server]) -> None:
-    factories.allocation(running("one"), servers[0], cores=3)
-    instance = live.to_instance(read_cluster())
-    assert instance.slots.tolist() == [4, 4, 4]
+def test_the_instance_of_a_front_has_room_for_containers_as_they_are(
+    servers: list[Server],
+) -> None:
+    factories.allocation(running("one"), servers[0], cores=2)
+    factories.allocation(running("two"), servers[1], cores=1)
+    found = read_cluster()
+    instance = live.to_instance(found)
+    # two of two units, four of one; an empty server holds as many as of 1.5 units
+    assert instance.slots.tolist() == [2, 4, 3]
     assert instance.node_ids == ("s0", "s1", "s2")
-    assert instance.has_current
+    assert instance.current.tolist() == found.home.tolist()
+    seen = evaluate(instance, instance.current).raw["P"]
+    assert seen == pytest.approx(live.measure(found, found.home).watts)
 
 
 def test_the_cost_does_not_grow_with_the_containers(
