@@ -143,7 +143,7 @@ function headline({ before, after, moves }) {
 }
 
 /* Measure, now, then, change, and where better lies: +1 up, −1 down. */
-function rows({ before, after, moves, jobs: all = [], seconds }) {
+function rows({ before, after, moves, jobs: all = [], move_seconds: seconds }) {
   const count = (name, key, good, digits = 0) => ({ name, now: grouped(before[key], digits), then: grouped(after[key], digits), change: signed(after[key] - before[key], digits), share: share(before[key], after[key], good) });
   const worst = all.filter((job) => job.ratio !== null && job.ratio < 1).sort((a, b) => a.ratio - b.ratio)[0];
   const found = [
