@@ -185,15 +185,16 @@ def weights_in(text: str) -> dict[str, float]:
 def main() -> None:
     """Print all scenarios asked for."""
     parser = argparse.ArgumentParser(description="ClavisMO's scenarios on the offline engine.")
-    parser.add_argument("--stage", nargs="+", choices=list(SCENARIOS), default=list(SCENARIOS))
+    parser.add_argument("--stage", nargs="+", choices=[*SCENARIOS, "facebook"], default=[""])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--hours", type=float, default=24.0, help="of the Facebook days")
     parser.add_argument("--weights", type=weights_in, help="of P, D and C, for every scenario")
     parser.add_argument("--data", type=Path, default=DATA)
     options = parser.parse_args()
     before = calibrate()
-    for name in options.stage:
-        run(SCENARIOS[name], options)
+    for name, scenario in SCENARIOS.items():
+        if name.startswith(tuple(options.stage)):
+            run(scenario, options)
     sys.stdout.write(f"\n{OVERALL}\n")
     sys.stdout.write(f"{platform.machine()}, {os.cpu_count()} cores; ")
     sys.stdout.write(calibration_line(before, calibrate()) + "\n")
