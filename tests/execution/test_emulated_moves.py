@@ -132,16 +132,18 @@ def test_a_job_stopped_under_way_leaves_both_servers(how: str) -> None:
     one.tick(20.0)
     assert used(one) == [0, 0]
     assert told(seen) == [(70, "started")]
+    assert seen.moving == set()
 
 
 def test_a_job_that_ends_under_way_tells_its_end_only() -> None:
-    seen = plane(waiting=[launch(1, seconds=10.0, units=2)])
+    seen = plane(waiting=[launch(1, seconds=10.0, units=4)])
     one = emulator(seen)
     one.tick(10.0)
     seen.wanted_moves = []
     one.tick(100.0)
     assert used(one) == [0, 0]
     assert [end.outcome for end in seen.ended] == ["finished"]
+    assert (told(seen), seen.moving) == ([(70, "started")], set())
 
 
 def test_units_another_job_still_holds_are_waited_for() -> None:

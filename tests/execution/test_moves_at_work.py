@@ -1,11 +1,16 @@
 """The emulator and the tables together: jobs that move, end and are cancelled, and crashes."""
 
+import time
 from collections.abc import Callable, Iterator
+from threading import Event
+from uuid import UUID
 
 import numpy as np
 import pytest
+from django.db import connection, transaction
 from django.utils import timezone
 
+from apps.execution import services
 from apps.execution.backends.emulated.emulator import Emulator
 from apps.execution.backends.emulated.port import EndReport, MoveReport
 from apps.execution.core.migration import MoveOutcome
@@ -19,9 +24,10 @@ from apps.scheduling.models import Allocation
 from apps.scheduling.selectors import AT_WORK, read_copy
 from apps.scheduling.services import commit
 from apps.workloads import services as workloads
+from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Job
 from tests import factories
-from tests.execution.moves_world import broken, cluster, holds, moving, plane, server
+from tests.execution.moves_world import broken, cluster, holds, moving, plane, server, stand
 from tests.execution.test_emulated_backend import ALWAYS
 from tests.scheduling.world import ME, at_once, claimed, proposal
 
@@ -217,6 +223,12 @@ def test_a_day_of_moves_ends_cancellations_and_crashes_leaves_nothing_wrong() ->
 # ---- everything at once ----
 
 
+def _lose(ids: list[UUID]) -> None:
+    services._take_away(
+        ids, lambda: workloads.requeue_lost(ids, reason=Reason.BACKEND_LOST, message="silent")
+    )
+
+
 def _worker(jobs: list[Job], seed: int) -> Callable[[], None]:
     """Forty random requests, reports, recalls, ends and losses."""
     rng, servers = np.random.default_rng(seed), [server(name) for name in "abcd"]
@@ -247,9 +259,12 @@ def _worker(jobs: list[Job], seed: int) -> Callable[[], None]:
         launches = Launch.objects.filter(job__in=chosen, state="running")
         plane().report_ended([EndReport(x.id, 7400.0, "finished") for x in launches])
 
+    def lose() -> None:
+        _lose([jobs[int(rng.integers(len(jobs)))].id])
+
     def work() -> None:
-        for act in rng.choice(5, size=40, p=[0.35, 0.35, 0.1, 0.1, 0.1]):
-            (ask, tell, recall, end, end_stranded_moves)[act]()
+        for act in rng.choice(6, size=40, p=[0.35, 0.35, 0.1, 0.05, 0.05, 0.1]):
+            (ask, tell, recall, end, lose, end_stranded_moves)[act]()
 
     return work
 
@@ -260,4 +275,36 @@ def test_requests_reports_recalls_and_ends_at_once_leave_nothing_wrong() -> None
     jobs = [begun(site, [i]) for i in range(10)]
     assert at_once(*[_worker(jobs, seed) for seed in range(4)]) == []
     assert Migration.objects.filter(state="done").count() > 10
+    assert broken() == []
+
+
+def _wait_for_a_waiter() -> None:
+    """Return once another transaction waits for a lock of this one."""
+    until_s = time.monotonic() + 20.0
+    with connection.cursor() as cursor:
+        while time.monotonic() < until_s:
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            if cursor.fetchone()[0]:
+                return
+            time.sleep(0.01)
+    raise AssertionError("nobody waits")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_lost_while_it_is_asked_to_move_locks_nobody_out() -> None:
+    job = begun(Site(), [0, 1])
+    wish, asked = Move(job.id, stand(job, "a"), server("b"), "plan"), Event()
+
+    def ask() -> None:
+        with transaction.atomic():
+            request_moves([wish])
+            asked.set()
+            _wait_for_a_waiter()  # which holds the launch that the migration refers to
+
+    def lose() -> None:
+        asked.wait(20.0)
+        _lose([job.id])
+
+    assert at_once(ask, lose) == []
+    assert (holds(job.id), Migration.objects.get().state) == ([], "failed")
     assert broken() == []

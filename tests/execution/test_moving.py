@@ -140,6 +140,14 @@ def test_a_server_without_the_memory_is_refused() -> None:
     assert used("b") == [0, 0, 0, 0]
 
 
+def test_moves_asked_for_together_share_what_the_server_has() -> None:
+    jobs = [running([0, 1]), running([2])]
+    Job.objects.update(unit_memory_bytes=6 * 10**9)
+    found = ask(*(move(job, "a", "b") for job in jobs))
+    assert found == [Migration.objects.get().id, MoveRefusal.CAPACITY_SHORT]
+    assert used("b")[:2] == [2, 12 * 10**9]
+
+
 @pytest.mark.parametrize("state", [ServerState.DRAINING, ServerState.DOWN, ServerState.CORDONED])
 def test_a_server_that_takes_no_new_work_is_refused(state: str) -> None:
     job = running([0, 1])
@@ -316,6 +324,18 @@ def test_one_under_way_cannot_be_recalled_and_goes_on() -> None:
     assert cancel_moves([found.id]) == set()
     report(found, "done")
     assert (found.state, holds(job.id)) == ("done", [("b", 2)])
+
+
+def test_one_that_a_backend_may_have_begun_without_saying_so_cannot_be_recalled() -> None:
+    job = running([0, 1])
+    found = moving(job, "a", "b")
+    plane().claim_moves(10)
+    assert cancel_moves([found.id]) == set()
+    found.refresh_from_db()
+    assert (found.state, found.cancel_requested) == ("requested", True)
+    said = [MoveReport(found.id, MOVED_S, MoveOutcome(x)) for x in ("started", "done")]
+    plane().report_moves(said)
+    assert holds(job.id) == [("b", 2)]
 
 
 def test_one_recalled_under_way_is_not_begun_anew_by_the_next_process() -> None:

@@ -20,7 +20,7 @@ from apps.inventory.selectors import cluster_clock
 from apps.scheduling.core.ask import START_DELAY_S, Ask
 from apps.scheduling.core.preview import Holding, JobPreview, preview
 from apps.scheduling.models import Allocation
-from apps.scheduling.selectors import claimed_jobs
+from apps.scheduling.selectors import AT_WORK, claimed_jobs
 from apps.scheduling.services.check import frozen_cluster
 from apps.workloads.core.lifecycle import ACTIVE_STATES, WAITING_STATES
 from apps.workloads.models import Application, Job
@@ -154,8 +154,8 @@ def _asks(jobs: Sequence[Job]) -> Mapping[UUID, Ask]:
 def _holdings(job_ids: Sequence[UUID], snapshot: Snapshot) -> Mapping[UUID, list[Holding]]:
     index = {pk: i for i, pk in enumerate(snapshot.topology.server_id.tolist())}
     found: dict[UUID, list[Holding]] = defaultdict(list)
-    live = Allocation.objects.filter(job_id__in=job_ids, released_seq=None).order_by("id")
-    for row in live:
+    live = Allocation.objects.filter(AT_WORK, job_id__in=job_ids, released_seq=None)
+    for row in live.order_by("id"):
         if row.server_id in index:
             caused = np.array(row.caused, dtype=np.float64)
             found[row.job_id].append(Holding(index[row.server_id], row.cores, caused))
