@@ -16,6 +16,7 @@ from apps.placement.services.fronts import (
     TASK,
     Workload,
     prepare_search,
+    prune_versions,
     search_waiting,
 )
 
@@ -33,6 +34,12 @@ def _read(at_s: float | None) -> Workload:
     """Return what runs on the cluster."""
     cluster = read_cluster(at_s)
     return Workload(to_instance(cluster), cluster.at_s)
+
+
+@shared_task(name="placement.prune")
+def prune() -> None:
+    """Forget versions on the way to fronts that are done."""
+    prune_versions()
 
 
 @shared_task(name="placement.check")

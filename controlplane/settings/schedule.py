@@ -40,6 +40,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "operations.sweep": {"task": "operations.sweep", "schedule": 10.0, "options": _FRESH},
     "operations.prune": {"task": "operations.prune", "schedule": 3600.0},
     "execution.prune": {"task": "execution.prune", "schedule": 3600.0},
+    "placement.prune": {"task": "placement.prune", "schedule": 3600.0},
 }
 CELERY_TASK_ROUTES: dict[str, dict[str, str]] = {
     "scheduling.agent": {"queue": "agents"},

@@ -181,7 +181,7 @@ class FrontPoints(ApiView):
         most = request.query_params.get("most", str(MOST_SHOWN))
         limit = read("most", most, lambda v: read_int(v, low=1, high=MOST_SHOWN))
         version = asked_version(request, selectors.front_named(key))
-        points = selectors.points_of(version.pk)
+        points = selectors.points_of(version)
         return answer(request, represent_points(version, points, points.among(limit)))
 
 
@@ -200,7 +200,7 @@ class FrontPoint(ApiView):
         if index >= version.shown:
             raise NotFoundError(f"{front} v{version.number} has points 0-{version.shown - 1}.")
         assignment = selectors.assignments_of(version.pk)[index]
-        points, instance = selectors.points_of(version.pk), selectors.instance_of(front.pk)
+        points, instance = selectors.points_of(version), selectors.instance_of(front.pk)
         return answer(request, represent_point(version, points, index, instance, assignment))
 
 

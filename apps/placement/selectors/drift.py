@@ -12,6 +12,7 @@ from apps.placement.models import Front, FrontSource
 _CONTAINERS: Final = """
 SELECT a.job_id, coalesce(c.is_taz, false), coalesce(c.communication, 0), count(*)
 FROM scheduling_allocation a
+JOIN workloads_job j ON j.id = a.job_id AND j.state = 'running' AND NOT j.cancel_requested
 LEFT JOIN placement_containerclass c ON c.allocation_id = a.id
 WHERE a.released_seq IS NULL AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL)
 GROUP BY 1, 2, 3

@@ -7,6 +7,7 @@ import json
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
@@ -106,9 +107,14 @@ class Points:
         return np.flatnonzero(is_shown)
 
 
-@lru_cache(maxsize=16)
-def points_of(version_id: int) -> Points:
+def points_of(version: FrontVersion) -> Points:
     """Read the points of a version."""
+    return _points(version.pk, version.created_at)
+
+
+@lru_cache(maxsize=16)
+def _points(version_id: int, created_at: datetime) -> Points:
+    """Read them; their time tells a version from one of the same number before a reset."""
     row = FrontVersion.objects.only("raw", "normalised", "facts").get(pk=version_id)
     columns: dict[str, Any] = json.loads(zlib.decompress(bytes(row.facts)))
     standing = np.array(columns.pop("standing"), dtype=np.int64)

@@ -34,7 +34,7 @@ class Picked:
         """(k, 3) normalised P, D, C of the points there are."""
         if self.version is None:
             return np.empty((0, len(OBJECTIVES)))
-        return points_of(self.version.pk).normalised
+        return points_of(self.version).normalised
 
     @property
     def wanted(self) -> Floats | None:
@@ -77,7 +77,7 @@ def between_two(version: FrontVersion, pair: Sequence[int]) -> Ints:
     ------
     InvalidInputError : one is not on the front, or they are the same.
     """
-    points = points_of(version.pk)
+    points = points_of(version)
     problems = [
         FieldProblem(f"/points/{i}", "unknown", f"the front has the placements 0-{last}")
         for last in [len(points.raw) - 1]

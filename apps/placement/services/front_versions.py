@@ -21,6 +21,7 @@ from apps.placement.selectors.fronts import assignments_of
 FIRST_S: Final = 0.3  # after so long there is a first version
 EVERY_S: Final = 2.0  # and then another so often, while it gets better
 _DEARER: Final = 10.0  # times what writing one takes, at least, between two
+_LATER: Final = 0.05  # of the time that has passed, at least: an hour has a hundred versions
 _TELL_S: Final = 1.0  # between two reports of progress
 _MOST_LOOKS: Final = 400  # kept of the history
 _LEAST_S: Final = 1.0  # for a search that was cut short
@@ -86,7 +87,9 @@ class Keeper:
         began = self._clock()
         self._write(make())
         took = self._clock() - began
-        self._next_version_s = progress.seconds + took + max(EVERY_S, _DEARER * took)
+        passed = self._before_s + progress.seconds
+        pause = max(EVERY_S, _DEARER * took, _LATER * passed)
+        self._next_version_s = progress.seconds + took + pause
 
     def end(self, found: fronts.Front) -> int:
         """Write the last version, unless it is the one before; returns its number."""

@@ -11,16 +11,24 @@ import time
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import numpy as np
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Exists, Max, OuterRef
+from django.utils import timezone
 
-from apps.common.core.errors import ConflictError, ControlPlaneError
+from apps.common.core.errors import (
+    ConflictError,
+    ControlPlaneError,
+    FieldProblem,
+    InvalidInputError,
+)
 from apps.common.core.ids import uuid7
 from apps.common.poke import poke
+from apps.inventory.selectors import cluster_now
 from apps.operations.core.states import OperationStatus, Topic
 from apps.operations.models import Operation
 from apps.operations.services import (
@@ -39,7 +47,7 @@ from apps.placement.core.instance_file import written
 from apps.placement.core.mix import mix_of
 from apps.placement.core.objectives import evaluate
 from apps.placement.core.solver import filled
-from apps.placement.models import Front, FrontSource
+from apps.placement.models import Front, FrontSource, FrontVersion
 from apps.placement.selectors.fronts import has_instance, instance_of
 from apps.placement.services.front_versions import Keeper, LostError, owned
 from apps.placement.services.locks import Lock, hold
@@ -48,6 +56,7 @@ KIND: Final = "placement.front"
 TASK: Final = "placement.fronts"
 QUEUE: Final = "placement"
 PERCENT: Final = 100
+KEPT: Final = timedelta(days=1)  # of versions on the way to a front: pages still show them
 _MOST_ATTEMPTS: Final = 3  # a search that kills its worker must not do so for ever
 _logger = logging.getLogger(__name__)
 
@@ -83,7 +92,15 @@ class NewFront:
 
 
 def begin_front(wanted: NewFront, *, by: UUID) -> Front:
-    """Write down a front that is wanted; a worker takes it up at once."""
+    """Write down a front that is wanted; a worker takes it up at once.
+
+    Raises
+    ------
+    InvalidInputError : its moment is yet to come.
+    """
+    if wanted.cluster_s is not None and wanted.cluster_s > (now_s := cluster_now()):
+        detail = f"must not be later than now, {now_s:.0f}"
+        raise InvalidInputError([FieldProblem("/cluster_seconds", "too_high", detail)])
     front_id = uuid7()
     is_given = wanted.instance is not None
     with transaction.atomic():
@@ -108,6 +125,19 @@ def begin_front(wanted: NewFront, *, by: UUID) -> Front:
         record_events([_event(front, "front.created")])
         poke(TASK, queue=QUEUE)
     return front
+
+
+def prune_versions() -> int:
+    """Forget what was found on the way to a front that is done for a day; returns how many.
+
+    Its last version stays, and those of which picks were kept.
+    """
+    before = timezone.now() - KEPT
+    later = FrontVersion.objects.filter(front=OuterRef("front"), number__gt=OuterRef("number"))
+    on_the_way = FrontVersion.objects.filter(
+        Exists(later), preference_sets=None, front__operation__finished_at__lt=before
+    )
+    return on_the_way.delete()[0]
 
 
 def stop_front(front: Front) -> Operation:

@@ -118,7 +118,7 @@ def searched(operator: User) -> Front:
 
 
 def test_the_solvers_own_answer_is_shown_beside_the_picks(api: APIClient, searched: Front) -> None:
-    count = selectors.points_of(searched.versions.get().pk).raw.shape[0]
+    count = selectors.points_of(searched.versions.get()).raw.shape[0]
     few = list(range(3))
     body = {"front": str(searched), "picks": dict.fromkeys(PAPER, few), "rejected": [count - 1]}
     response = api.post(f"{URL}check/", body)

@@ -8,21 +8,36 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.common.core.errors import InvalidInputError
+from apps.inventory.models import Server
 from apps.operations.core.states import OperationStatus
 from apps.operations.models import Event, Operation
 from apps.operations.services import cancel_operation, release_expired_operations
+from apps.placement.core.derivation import Picking
 from apps.placement.core.examples import draw
 from apps.placement.core.front import hypervolume, losses, thin
 from apps.placement.core.instance import Instance
 from apps.placement.core.mix import mix_of
 from apps.placement.core.objectives import evaluate
-from apps.placement.models import Front, FrontVersion
+from apps.placement.models import ContainerClass, Front, FrontVersion
 from apps.placement.selectors import fronts as selectors
+from apps.placement.selectors.drift import running_mix
+from apps.placement.selectors.preferences import Picked
 from apps.placement.services import front_versions
 from apps.placement.services import fronts as services
-from apps.placement.services.fronts import NewFront, Workload, begin_front, search_waiting
+from apps.placement.services.fronts import (
+    NewFront,
+    Workload,
+    begin_front,
+    prune_versions,
+    search_waiting,
+)
+from apps.placement.services.preferences import NewSet, keep_set
+from apps.placement.tasks import search_fronts, star_by_worker
+from apps.workloads.models import Job
 from tests import factories
 from tests.placement.made import PLAIN, REAL, asked, found, nothing_runs, ticking
+from tests.races import at_once
 
 
 @pytest.fixture
@@ -63,7 +78,7 @@ def test_where_counts_decide_one_exact_version_is_written_at_once(olga: User) ->
 def test_points_are_what_their_placements_are_worth(olga: User) -> None:
     front = found(olga)
     version = versions(front)[-1]
-    points, placed = selectors.points_of(version.pk), selectors.assignments_of(version.pk)
+    points, placed = selectors.points_of(version), selectors.assignments_of(version.pk)
     instance = selectors.instance_of(front.pk)
     judged = [evaluate(instance, each) for each in placed]
     assert points.raw == pytest.approx(np.array([[e.raw[o] for o in "PDC"] for e in judged]))
@@ -74,7 +89,7 @@ def test_points_are_what_their_placements_are_worth(olga: User) -> None:
 
 
 def test_thinning_takes_what_stands_for_all_and_nests(olga: User) -> None:
-    points = selectors.points_of(versions(found(olga))[-1].pk)
+    points = selectors.points_of(versions(found(olga))[-1])
     few, more = points.among(5), points.among(12)
     assert (few.size, more.size) == (5, 12)
     assert set(few.tolist()) < set(more.tolist())
@@ -263,3 +278,92 @@ def test_cancelling_its_operation_stops_a_front(
 ) -> None:
     during(monkeypatch, 1, lambda front: cancel_operation(front.operation_id))
     assert found(olga, budget_s=50.0).operation.status == OperationStatus.CANCELLED
+
+
+def test_versions_of_a_long_search_are_farther_and_farther_apart(olga: User) -> None:
+    front = asked(olga, budget_s=400.0)
+    search_waiting(nothing_runs, clock=ticking(0.2))
+    gaps = np.diff([row.seconds for row in versions(front)])
+    assert gaps.max() >= 0.05 * 200.0
+    assert len(gaps) < 80
+
+
+def test_versions_on_the_way_are_forgotten_after_a_day(olga: User) -> None:
+    front, other = found(olga), found(olga)
+    kept_for_picks = versions(front)[0]
+    picking = Picking("direct", wanted=dict.fromkeys("PDC", 1.0))
+    keep_set(NewSet("a", "", Picked(picking, kept_for_picks)), by=olga.pk)
+    last = versions(front)[-1]
+    assert prune_versions() == 0
+    yesterday = timezone.now() - timedelta(days=1, seconds=1)
+    Operation.objects.filter(pk=front.operation_id).update(finished_at=yesterday)
+    assert prune_versions() == last.number - 2
+    assert [row.number for row in versions(front)] == [1, last.number]
+    assert len(versions(other)) > 1
+    assert prune_versions() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_workers_one_takes_a_front_up() -> None:
+    front = asked(factories.user("olga"))
+    taken = at_once(4, services._claimed)
+    assert [one.pk for one in taken if one is not None] == [front.pk]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_fronts_asked_for_at_once_have_different_numbers() -> None:
+    olga = factories.user("olga")
+    made = at_once(4, lambda: asked(olga).number)
+    assert sorted(made) == [1, 2, 3, 4]
+
+
+def test_a_moment_that_is_yet_to_come_is_refused(olga: User) -> None:
+    factories.cluster(seen_cluster_s=500.0)
+    begin_front(NewFront(budget_s=1.0, seed=0, cluster_s=500.0), by=olga.pk)
+    with pytest.raises(InvalidInputError, match="/cluster_seconds: must not be later than now"):
+        begin_front(NewFront(budget_s=1.0, seed=0, cluster_s=501.0), by=olga.pk)
+
+
+@pytest.fixture
+def running(olga: User) -> list[Job]:
+    """Eight jobs of three containers each, on four servers of two racks."""
+    factories.cluster(seen_cluster_s=7200.0)
+    kind = factories.platform("J", cores=8)
+    servers = [factories.server(of=kind, rack=f"rack-{i % 2}") for i in range(4)]
+    jobs = []
+    for i in range(8):
+        about = factories.application()
+        factories.profile(about)
+        job = factories.job(state="running", application=about, started_s=3600.0, progress=0.1)
+        for k in range(3):
+            held = factories.allocation(job, servers[(i + k) % 4], cores=1)
+            ContainerClass.objects.create(
+                allocation_id=held.pk, job=job, read_s=7000.0, intensity=0.1 * i,
+                is_taz=i > 4, communication=i % 3,
+            )  # fmt: skip
+        jobs.append(job)
+    return jobs
+
+
+def test_a_worker_searches_a_front_of_what_runs(olga: User, running: list[Job]) -> None:
+    factories.allocation(factories.job(state="starting"), Server.objects.all()[0], cores=1)
+    front = begin_front(NewFront(budget_s=0.5, seed=0), by=olga.pk)
+    assert search_fronts() == str(front.pk)
+    front.refresh_from_db()
+    assert front.operation.status == OperationStatus.SUCCEEDED, front.operation.problem
+    assert (front.containers, front.nodes, front.cluster_s) == (24, 4, 7200.0)
+    assert [anchor["name"] for anchor in front.anchors] == ["now", "SlotRR", "NodeRR"]
+    last = versions(front)[-1]
+    assert set(selectors.points_of(last).worst_job) <= {str(job.pk) for job in running} | {None}
+    assert front.mix == running_mix()
+    assert search_fronts() is None
+
+
+def test_the_check_of_a_front_of_what_runs_is_its_own_workload(
+    olga: User, running: list[Job]
+) -> None:
+    front = begin_front(NewFront(budget_s=0.5, seed=0), by=olga.pk)
+    search_fronts()
+    star = star_by_worker(front.pk, {"P": 1.0, "D": 0.5, "C": 0.2})
+    least = selectors.points_of(versions(front)[-1]).normalised @ (1.0, -0.5, 0.2)
+    assert least.min() + 1e-9 >= star.F
