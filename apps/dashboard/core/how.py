@@ -42,6 +42,11 @@ HOW: Final = {
         "Bars: the sum of what the tenants cause, per resource, divided by the cores of the "
         "server less one. Marks: the least that any tenant tolerates, from its profile."
     ),
+    "plan-progress": (
+        "From when a move was asked for to when its backend reported the container at its new "
+        "server, in cluster time. A job moves one container at a time, the cluster so many a "
+        "minute as the loop is set to, and a move waits for the room that another one frees."
+    ),
     "server-history": (
         "Share of the server's cores in use and allocated, at each recorded moment."
     ),

@@ -46,6 +46,14 @@ STATE_ICONS = {
     "cordoned": "st-held",
     "draining": "st-queued",
     "down": "st-failed",
+    "proposed": "st-submitted",
+    "approved": "st-starting",
+    "paused": "st-held",
+    "done": "st-done",
+    "superseded": "undo",
+    "waiting": "st-queued",
+    "moving": "st-running",
+    "skipped": "circ",
 }
 
 

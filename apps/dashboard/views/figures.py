@@ -11,6 +11,7 @@ from urllib.parse import quote
 from django.core.cache import cache
 from django.http import Http404, HttpRequest, HttpResponse
 
+from apps.accounts.core.roles import Role
 from apps.classification.core.matrix import MatrixName
 from apps.dashboard.core import words
 from apps.dashboard.core.how import how_computed
@@ -22,6 +23,7 @@ from apps.dashboard.figures import (
     interference,
     matrix_heatmap,
     performance,
+    plan_progress,
     platform_speed,
     power,
     prediction_error,
@@ -41,11 +43,12 @@ from apps.dashboard.selectors import (
     decisions,
     jobs,
     overview,
+    plans,
     sampling,
     servers,
     utilisation,
 )
-from apps.dashboard.views.access import asked_range, jobs_seen_by, page
+from apps.dashboard.views.access import asked_range, has_role, jobs_seen_by, page
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.feasibility import Feasibility
 from apps.scheduling.services import check_job
@@ -63,6 +66,7 @@ class Source:
     api: str  # the REST call that gives the same facts
     kept_s: float = KEPT_S
     is_private: bool = False  # about one job: not the same for everybody
+    needs: Role = Role.VIEWER
 
 
 SOURCES: dict[str, Source] = {
@@ -135,6 +139,15 @@ SOURCES: dict[str, Source] = {
 def _named(request: HttpRequest) -> str:
     """Return the application that a figure is about."""
     return request.GET.get("application", "")
+
+
+SOURCES["plan-progress"] = Source(
+    lambda request: plans.progress(request.GET.get("plan", "")),
+    plan_progress,
+    "/api/v1/plans/{plan}/steps/",
+    kept_s=1.0,
+    needs=Role.OPERATOR,
+)
 
 
 CLASSIFICATION = "/api/v1/applications/{application}/classification/"
@@ -215,6 +228,8 @@ def figure(request: HttpRequest, name: str) -> HttpResponse:
     source = SOURCES.get(name)
     if source is None:
         raise Http404(f"there is no figure {name!r}")
+    if not has_role(request, source.needs):
+        raise Http404(f"{name} is for people with the role {source.needs}")
     whose = request.user.pk if source.is_private else "all"
     key = f"dashboard.figure.{whose}.{name}?{request.GET.urlencode()}"
     body = cache.get(key)

@@ -20,7 +20,7 @@ MOVE_STATES: Final = [(state.value, state.value) for state in MoveState]
 PURPOSES: Final = [(purpose.value, purpose.value) for purpose in Purpose]
 MODES: Final = [(mode.value, mode.value) for mode in Mode]
 PREVIEW_STATES: Final = [(state.value, state.value) for state in PreviewState]
-BULKY: Final = ("jobs", "servers")  # of a prediction; lists leave them out
+BULKY: Final = ("jobs",)  # of a prediction; lists leave them out
 LONGEST_S: Final = 60.0
 
 
@@ -151,7 +151,7 @@ class PlanSerializer(serializers.Serializer[Any]):
     reverses = PlanReferenceSerializer(allow_null=True, help_text="The plan it takes back.")
     moves = MoveCountsSerializer()
     predicted = serializers.DictField(
-        help_text="Before and after, moves, seconds, jobs and servers; lists show the first four."
+        help_text="Before and after, moves, the time they stand still, and, of one plan, jobs."
     )
     realised = serializers.DictField(allow_null=True, help_text="The same measures, afterwards.")
     verdict = serializers.CharField(allow_blank=True)

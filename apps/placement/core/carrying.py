@@ -133,3 +133,18 @@ def bundles_without_room(steps: Sequence[Step], rooms: Mapping[int, Room]) -> tu
         out.append(first)
         kept = [step for step in kept if step.bundle != first]
     return tuple(out)
+
+
+def lasts_s(moves: Sequence[tuple[object, float]], *, per_minute: int) -> float:
+    """Return cluster seconds until the last of some moves has ended, if none waits for room.
+
+    Parameters
+    ----------
+    moves : job and seconds of each, in order; one part of a job moves at a time
+    per_minute : how many may begin in a cluster minute, >= 1
+    """
+    free_s: dict[object, float] = {}
+    for place, (job, seconds) in enumerate(moves):
+        begins_s = max(60.0 * (place // per_minute), free_s.get(job, 0.0))
+        free_s[job] = begins_s + seconds
+    return max(free_s.values(), default=0.0)

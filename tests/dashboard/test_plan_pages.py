@@ -1,0 +1,201 @@
+"""The pages of plans, as people with and without the role get them."""
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+
+from apps.accounts.core.roles import Role
+from apps.dashboard.figures import plan_progress
+from apps.dashboard.figures.plan_progress import PlanProgress, Span
+from apps.dashboard.selectors import plans as read
+from apps.placement.models import Move, Plan
+from apps.placement.selectors import plans as rows
+from apps.placement.services.carrying import carry_out
+from apps.placement.services.proposing import compare
+from apps.placement.services.settling import settle
+from tests import factories
+from tests.placement.plans import world
+from tests.placement.plans.conftest import Stage, stage
+from tests.placement.plans.world import new_move, written
+
+__all__ = ["stage"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> None:
+    cache.clear()
+
+
+@pytest.fixture
+def operator(stage: Stage, client: Client) -> Client:
+    client.force_login(factories.user("olga", role=Role.OPERATOR))
+    return client
+
+
+def proposed(stage: Stage) -> Plan:
+    return written(
+        new_move(0, stage.one, stage.servers[2], bundle=0),
+        new_move(1, stage.two, stage.servers[2], bundle=1),
+    )
+
+
+def ended(stage: Stage) -> Plan:
+    world.running("stays", (stage.servers[2], 1))
+    plan = written(new_move(0, stage.one, stage.servers[2]), approve=True)
+    carry_out()
+    world.end_migrations()
+    carry_out()
+    settle(plan.pk, compare=compare)
+    return rows.plan_by(plan.pk)
+
+
+def moves(plan: Plan) -> list[Move]:
+    return list(rows.moves_of(plan.pk))
+
+
+# ---- pages ----
+
+
+def test_the_list_names_plans_weights_and_the_loop(operator: Client, stage: Stage) -> None:
+    proposed(stage)
+    page = operator.get("/plans/").content.decode()
+    assert "p-0001" in page
+    assert "power 1, contention 0.2, communication 0.4" in page
+    assert 'value="off" checked' in page
+    assert "Nothing moves to and fro" in page
+
+
+def test_the_list_is_cut_by_state(operator: Client, stage: Stage) -> None:
+    proposed(stage)
+    assert "p-0001" not in operator.get("/plans/?state=done").content.decode()
+    assert "p-0001" in operator.get("/plans/?state=proposed").content.decode()
+
+
+def test_without_plans_it_says_what_they_are(operator: Client, stage: Stage) -> None:
+    assert "No plan has been made yet" in operator.get("/plans/").content.decode()
+
+
+def test_a_proposed_plan_can_be_trimmed_and_approved(operator: Client, stage: Stage) -> None:
+    page = operator.get(f"/plans/{proposed(stage)}/").content.decode()
+    assert page.count("data-bundle=") == 2
+    assert 'data-plan-action="approve"' in page
+    assert "It touches 2 jobs on 3 servers" in page
+    assert "plan-progress" not in page
+
+
+def test_an_ended_plan_holds_both_sides_together(operator: Client, stage: Stage) -> None:
+    page = operator.get(f"/plans/{ended(stage).pk}/").content.decode()
+    assert "Predicted and realised" in page
+    assert "saved 40 of 100 W predicted" in page
+    assert "Take back…" in page
+    assert "data-bundle=" not in page
+
+
+def test_a_superseded_plan_says_why(operator: Client, stage: Stage) -> None:
+    plan = proposed(stage)
+    proposed(stage)
+    page = operator.get(f"/plans/{plan}/").content.decode()
+    assert "The cluster moved on" in page
+    assert "P-0002 is newer." in page
+
+
+def test_an_unknown_plan_is_not_found(operator: Client, stage: Stage) -> None:
+    assert operator.get("/plans/p-0099/").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/plans/", "/plans/p-0001/"])
+def test_others_are_told_who_may_see_plans(client: Client, stage: Stage, path: str) -> None:
+    proposed(stage)
+    client.force_login(factories.user("vic", role=Role.VIEWER))
+    answer = client.get(path)
+    assert answer.status_code == 403
+    assert "Plans are shown to operators" in answer.content.decode()
+    assert "p-0001" not in answer.content.decode()
+
+
+def test_others_do_not_get_the_figure_either(client: Client, stage: Stage) -> None:
+    proposed(stage)
+    client.force_login(factories.user("vic", role=Role.VIEWER))
+    assert client.get("/figures/plan-progress/?plan=p-0001").status_code == 404
+
+
+def test_the_rail_counts_what_waits_for_approval(operator: Client, stage: Stage) -> None:
+    proposed(stage)
+    page = operator.get("/jobs/").content.decode()
+    assert 'id="rail-plans" data-live>1</span>' in page
+
+
+# ---- what they say ----
+
+
+def test_effects_have_a_tone_where_something_changes(stage: Stage) -> None:
+    power, _, _, on, value = read.effects(proposed(stage))
+    assert (power.label, power.before, power.after, power.change, power.tone) == (
+        "Power", "300 W", "200 W", "−100 W", "ok"
+    )  # fmt: skip
+    assert (on.change, on.tone) == ("−1", "ok")
+    assert (value.change, value.realised) == ("−0.1000", "")
+
+
+def test_realised_effects_stand_beside_the_predicted(stage: Stage) -> None:
+    power = read.effects(ended(stage))[0]
+    assert (power.without, power.now, power.realised) == ("260 W", "220 W", "−40 W")
+
+
+def test_moves_are_told_by_bundle(stage: Stage) -> None:
+    first, second = read.bundles(moves(proposed(stage)))
+    assert (first.purpose, first.about, first.first, first.is_taken) == ("Empty", "s0", 0, True)
+    assert [(s.source, s.target) for s in second.steps] == [("s1", "s2")]
+
+
+def test_what_a_plan_touches_is_counted_without_what_is_left_out(stage: Stage) -> None:
+    plan = proposed(stage)
+    Move.objects.filter(plan=plan, ordinal=1).update(state="skipped")
+    found = read.blast(moves(plan))
+    assert (found.moves, found.jobs, found.servers, found.units) == (1, 1, 2, 2)
+
+
+def test_actions_follow_the_state(stage: Stage) -> None:
+    plan = proposed(stage)
+    assert read.standing(plan, moves(plan)).actions >= {"approve", "cancel"}
+    done = ended(stage)
+    assert "rollback" in read.standing(done, moves(done)).actions
+
+
+# ---- the figure ----
+
+SPANS = (
+    Span("sort-1", "s0 → s2", "done", 100.0, 130.0, 30.0),
+    Span("sort-2", "s1 → s2", "moving", 110.0, None, 40.0),
+    Span("sort-3", "s1 → s0", "waiting", None, None, 5.0),
+)
+RUNNING = PlanProgress("p-0001", now_s=140.0, is_over=False, spans=SPANS)
+
+
+def test_the_figure_says_how_many_moves_stand_where() -> None:
+    assert plan_progress.title(RUNNING) == "1 of 3 moves done, 1 under way"
+
+
+def test_its_table_has_a_row_for_each_move() -> None:
+    table = plan_progress.table(RUNNING)
+    assert [row[3] for row in table.rows] == ["done", "under way", "waiting"]
+    assert [row[5] for row in table.rows] == ["30 s", "–", "–"]
+
+
+def test_a_bar_goes_from_the_request_to_the_end_or_to_now() -> None:
+    done, moving = plan_progress.figure(RUNNING).data[:2]
+    assert (list(done.base), list(done.x)) == ([100.0], [30.0])
+    assert (list(moving.base), list(moving.x)) == ([110.0], [30.0])
+
+
+def test_before_anything_begins_it_says_so() -> None:
+    waiting = PlanProgress("p-0001", 90.0, is_over=False, spans=SPANS[2:])
+    assert not plan_progress.figure(waiting).data
+    assert plan_progress.title(waiting) == "0 of 1 move done"
+
+
+def test_it_is_served_with_the_steps_as_its_call(operator: Client, stage: Stage) -> None:
+    plan = ended(stage)
+    answer = operator.get(f"/figures/plan-progress/?plan={plan}").json()
+    assert answer["title"] == "1 of 1 move done"
+    assert answer["api"] == "/api/v1/plans/p-0001/steps/"
