@@ -20,6 +20,7 @@ from controlplane.cli import (
     front,
     fronts,
     matrices,
+    plans,
     preferences,
     profiling,
     solve,
@@ -119,6 +120,8 @@ def _add_nouns(verbs: Any, verb: Callable[..., ArgumentParser]) -> None:
         ("profiling", "What is measured of applications, and how far it is", _add_profiling_verbs),
         ("fronts", "Fronts of placements that the server searches and keeps", fronts.add_verbs),
         ("pref", "Which trade-offs are accepted, and the weights in force", preferences.add_verbs),
+        ("plan", "Moves on the running cluster: made, approved, verified", plans.add_verbs),
+        ("loop", "When the cluster is re-placed by itself", plans.add_loop_verbs),
     ]
     for name, about, add in each:
         noun = verbs.add_parser(name, help=about, description=about)

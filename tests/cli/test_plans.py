@@ -1,0 +1,190 @@
+"""Plans and the loop from the command line."""
+
+import json
+from typing import Any
+
+import pytest
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import User
+from apps.accounts.services import create_user, ensure_project
+from apps.inventory.models import Server
+from apps.placement.models import Plan
+from apps.placement.services.carrying import carry_out
+from apps.placement.services.making import make_plans
+from apps.placement.services.proposing import compare
+from apps.placement.services.settling import settle
+from apps.workloads.models import Job
+from controlplane.cli import plans
+from controlplane.cli.errors import Exit
+from controlplane.cli.following import follow
+from tests.cli.conftest import Berth, rows, working
+from tests.placement.plans import world
+from tests.placement.plans.world import new_move, states, written
+
+OPERATIONS = "/api/v1/operations/"
+
+
+@pytest.fixture
+def user(transactional_db: None) -> User:
+    ensure_project("default")
+    return create_user(username="olga", password=None, role=Role.OPERATOR)
+
+
+@pytest.fixture
+def servers(user: User) -> list[Server]:
+    """s0 and s2 half empty, s1 full, weights in force."""
+    made = world.servers()
+    world.activated(user)
+    world.running("one", (made[0], 2))
+    world.running("full", (made[1], 4))
+    world.running("stays", (made[2], 1))
+    return made
+
+
+def proposed(servers: list[Server]) -> Plan:
+    one, stays = (Job.objects.get(name=name) for name in ("one", "stays"))
+    return written(new_move(0, one, servers[2]), new_move(1, stays, servers[0]))
+
+
+def carried() -> None:
+    """Let the approved plan run to its end."""
+    for _ in range(3):
+        ended = carry_out()
+        world.end_migrations()
+    for plan_id in ended:
+        settle(plan_id, compare=compare)
+
+
+def test_a_plan_is_made_and_named(
+    berth: Berth, servers: list[Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    working(monkeypatch, OPERATIONS, make_plans)
+    code, out, _ = berth("plan", "make")
+    assert code == Exit.OK
+    assert out.startswith("p-0001  proposed: 1 moves, 260 to 220 W, F ")
+
+
+def test_where_nothing_is_gained_it_says_so(
+    berth: Berth, servers: list[Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.end_job(Job.objects.get(name="stays"))
+    working(monkeypatch, OPERATIONS, make_plans)
+    code, out, _ = berth("plan", "make")
+    assert code == Exit.OK
+    assert out == "No move of the 2 containers that may be moved pays for itself.\n"
+
+
+def test_a_plan_is_made_approved_and_followed_to_its_end(
+    berth: Berth, servers: list[Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    working(monkeypatch, OPERATIONS, make_plans)
+
+    def after_it_was_carried_out(*given: Any, **named: Any) -> Any:
+        carried()
+        return follow(*given, **named)
+
+    monkeypatch.setattr(plans, "follow", after_it_was_carried_out)
+    code, out, _ = berth("plan", "make", "--approve", "--wait", "--timeout", "20s")
+    assert code == Exit.OK
+    assert "p-0001  done: 100 % of the gain predicted; saved 40 of 40 W predicted" in out
+    assert "1 of 1 move done" in out
+
+
+def test_without_weights_there_is_nothing_to_plan_by(berth: Berth, servers: list[Server]) -> None:
+    world.deactivate()
+    code, _, err = berth("plan", "make")
+    assert code == Exit.CONFLICT
+    assert "No weights are in force" in err
+
+
+def test_plans_are_listed(berth: Berth, servers: list[Server]) -> None:
+    proposed(servers)
+    proposed(servers)
+    _, out, _ = berth("plan", "list")
+    assert [line[:2] for line in rows(out)[1:]] == [
+        ["p-0002", "proposed"], ["p-0001", "superseded"]
+    ]  # fmt: skip
+    _, some, _ = berth("plan", "list", "--state", "proposed")
+    assert [line[0] for line in rows(some)[1:]] == ["p-0002"]
+
+
+def test_a_plan_is_shown_with_its_moves(berth: Berth, servers: list[Server]) -> None:
+    proposed(servers)
+    code, out, _ = berth("plan", "show", "p-0001")
+    assert code == Exit.OK
+    assert ["power,", "W", "300", "200"] in rows(out)
+    assert [line.split()[:7] for line in out.splitlines()[-2:]] == [
+        ["1", "empty", "s0", "one", "s0", "s2", "2"],
+        ["2", "empty", "s0", "stays", "s2", "s0", "1"],
+    ]
+    _, whole, _ = berth("plan", "show", "p-0001", "-o", "json")
+    assert [step["ordinal"] for step in json.loads(whole)["steps"]] == [0, 1]
+
+
+def test_an_unknown_plan_is_not_found(berth: Berth, servers: list[Server]) -> None:
+    code, _, err = berth("plan", "show", "p-0099")
+    assert code == Exit.NOT_FOUND
+    assert "berth plan list" in err
+
+
+def test_moves_are_left_out_and_taken_in_again(berth: Berth, servers: list[Server]) -> None:
+    plan = proposed(servers)
+    code, out, _ = berth("plan", "skip", "p-0001", "2")
+    assert (code, states(plan)) == (Exit.OK, ["waiting", "skipped"])
+    assert out.startswith("p-0001  proposed: 1 moves, 260 to 220 W")
+    berth("plan", "skip", "p-0001", "--take", "2")
+    assert states(plan) == ["waiting", "waiting"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["0"]])
+def test_moves_to_leave_out_are_named_from_one(
+    berth: Berth, servers: list[Server], arguments: list[str]
+) -> None:
+    proposed(servers)
+    code, _, _ = berth("plan", "skip", "p-0001", *arguments)
+    assert code == Exit.USAGE
+
+
+def test_a_plan_is_approved_paused_resumed_and_cancelled(
+    berth: Berth, servers: list[Server]
+) -> None:
+    proposed(servers)
+    assert berth("plan", "approve", "p-0001")[1].startswith("p-0001  approved: 2 moves")
+    carry_out()
+    said = [berth("plan", verb, "p-0001")[1] for verb in ("pause", "resume", "cancel")]
+    assert [line.split()[1] for line in said] == ["paused:", "running:", "cancelled:"]
+
+
+def test_a_superseded_plan_is_a_conflict(berth: Berth, servers: list[Server]) -> None:
+    proposed(servers)
+    world.end_job(Job.objects.get(name="one"))
+    code, _, err = berth("plan", "approve", "p-0001")
+    assert code == Exit.CONFLICT
+    assert "p-0001 is superseded: 1 container of it ended or moved." in err
+    assert "berth plan show p-0001" in err
+
+
+def test_a_plan_is_taken_back(
+    berth: Berth, servers: list[Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Job.objects.get(name="one")
+    written(new_move(0, one, servers[2]), approve=True)
+    carried()
+    working(monkeypatch, OPERATIONS, make_plans)
+    code, out, _ = berth("plan", "rollback", "p-0001")
+    assert code == Exit.OK
+    assert out.startswith("p-0002  proposed: 1 moves, 220 to 260 W")
+
+
+def test_the_loop_is_shown_and_set(berth: Berth, servers: list[Server]) -> None:
+    assert "off" in berth("loop", "show")[1]
+    code, out, _ = berth(
+        "loop", "set", "--mode", "advise", "--every", "30s", "--least-gain", "0.01"
+    )
+    assert code == Exit.OK
+    assert rows(out) == [["mode", "advise"], ["every_seconds", "30"], ["least_gain", "0.01"]]
+
+
+def test_something_must_be_set(berth: Berth, servers: list[Server]) -> None:
+    assert berth("loop", "set")[0] == Exit.USAGE
