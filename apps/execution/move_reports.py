@@ -242,11 +242,17 @@ def end_stranded_moves() -> int:
 
     Returns how many.
     """
+    seen = _rows(_STRANDED, [])
+    if not seen:
+        return 0
     with transaction.atomic():
-        lock_migrations(migration for (migration,) in _rows(_STRANDED, []))
+        lock_migrations(migration for (migration,) in seen)
         # a backend may have begun one before it was locked
-        stranded = [migration for (migration,) in _rows(_STRANDED, [])]
-        _cancel(stranded, "its launch ended, or its server takes no new work")
+        stranded = sorted(set(_rows(_STRANDED, [])) & set(seen))
+        _cancel(
+            [migration for (migration,) in stranded],
+            "its launch ended, or its server takes no new work",
+        )
     return len(stranded)
 
 
