@@ -384,6 +384,10 @@ class Move(models.Model):
         indexes = (
             # how often a job was moved, and where to
             models.Index(fields=["job", "-began_s"], name="move_by_job"),
+            # budgets, and what was moved within the hour
+            models.Index(
+                fields=["began_s"], name="move_by_begin", condition=Q(began_s__isnull=False)
+            ),
         )
 
     def __str__(self) -> str:

@@ -19,6 +19,7 @@ from apps.placement.services.fronts import (
     prune_versions,
     search_waiting,
 )
+from apps.placement.services.plans import prune_plans
 
 
 @shared_task(name=TASK)
@@ -38,8 +39,9 @@ def _read(at_s: float | None) -> Workload:
 
 @shared_task(name="placement.prune")
 def prune() -> None:
-    """Forget versions on the way to fronts that are done."""
+    """Forget versions on the way to fronts that are done, and plans that came to nothing."""
     prune_versions()
+    prune_plans()
 
 
 @shared_task(name="placement.check")

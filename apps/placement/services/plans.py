@@ -6,11 +6,14 @@ numbered and supersede each other in one order.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Max, QuerySet
+from django.utils import timezone
 
 from apps.common.core.errors import ConflictError, NotFoundError
 from apps.common.core.preconditions import require_generation
@@ -257,6 +260,14 @@ def supersede_stale() -> int:
 def _is_in_force(weights: Mapping[str, float]) -> bool:
     now: Activation | None = selectors.activation_in_force()
     return now is not None and weighed(now.weights) == dict(weights)
+
+
+def prune_plans() -> int:
+    """Forget plans that never began, some days after they came to nothing; returns how many."""
+    before = timezone.now() - timedelta(days=settings.BERTH_EVENT_DAYS)
+    nothing = [PlanState.SUPERSEDED, PlanState.CANCELLED]
+    old = Plan.objects.filter(state__in=nothing, began_s__isnull=True, created_at__lt=before)
+    return old.delete()[1].get(Plan._meta.label, 0)
 
 
 # ---- rows and events ----

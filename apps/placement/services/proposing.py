@@ -15,6 +15,7 @@ from apps.inventory.models import Server
 from apps.inventory.selectors import cluster_now
 from apps.placement.core.bundles import Bundle, Step
 from apps.placement.core.bundles import Purpose as Aim
+from apps.placement.core.carrying import bundles_without_room
 from apps.placement.core.live import Cluster, as_json, value
 from apps.placement.core.live_bound import bound
 from apps.placement.core.prediction import prediction
@@ -53,6 +54,7 @@ def propose(
     weights = weighed(weights)
     cluster = read(settings, racks=racks)
     outcome = _search(cluster, weights, settings, returns=cause is not Cause.LOOP)
+    outcome = _with_room(cluster, weights, outcome)
     gain = outcome.before - outcome.after
     if not outcome.bundles:
         return NothingGained(_nothing(cluster, settings))
@@ -116,6 +118,37 @@ def _search(
         movable[back] = False
         cluster = replace(cluster, is_movable=movable)
     return replace(outcome, bundles=(), home=cluster.home, after=outcome.before)
+
+
+def _with_room(cluster: Cluster, weights: Mapping[str, float], outcome: Outcome) -> Outcome:
+    """Leave out bundles that their targets will refuse.
+
+    The search counts on what containers hold; where no size was asked for, a server gives equal
+    shares of its own, which may be more.
+    """
+    transfers = [
+        selectors.Transfer(
+            ordinal=0,
+            bundle=number,
+            job_id=UUID(cluster.job_id[cluster.job[step.container]]),
+            allocation_id=int(cluster.allocation_id[step.container]),
+            from_server_id=int(cluster.server_id[step.source]),
+            to_server_id=int(cluster.server_id[step.to]),
+        )
+        for number, bundle in enumerate(outcome.bundles)
+        for step in bundle.steps
+    ]
+    numbered = [replace(one, ordinal=place) for place, one in enumerate(transfers)]
+    rooms = selectors.rooms(s for t in numbered for s in (t.from_server_id, t.to_server_id))
+    out = bundles_without_room(selectors.steps(numbered), rooms)
+    if not out:
+        return outcome
+    kept = tuple(b for number, b in enumerate(outcome.bundles) if number not in out)
+    home = cluster.home.copy()
+    for bundle in kept:
+        for step in bundle.steps:
+            home[step.container] = step.to
+    return replace(outcome, bundles=kept, home=home, after=value(cluster, home, weights))
 
 
 def _returning(cluster: Cluster, bundles: Iterable[Bundle]) -> list[int]:

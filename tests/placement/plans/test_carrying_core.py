@@ -8,6 +8,7 @@ from apps.placement.core.carrying import (
     Step,
     bundles_without_room,
     due,
+    lasts_s,
     without_room,
 )
 
@@ -94,3 +95,20 @@ def test_a_bundle_left_out_takes_those_with_it_that_need_its_room() -> None:
 @pytest.mark.parametrize("steps", [[], [step(0, "a", 3, 1)]])
 def test_what_fits_stays(steps: list[Step]) -> None:
     assert bundles_without_room(steps, ROOMS) == ()
+
+
+@pytest.mark.parametrize(
+    ("moves", "per_minute", "lasts"),
+    [
+        ([], 5, 0.0),
+        ([("a", 10.0), ("b", 30.0)], 5, 30.0),
+        ([("a", 10.0), ("a", 30.0)], 5, 40.0),
+        ([("a", 10.0), ("b", 5.0), ("c", 1.0)], 2, 61.0),
+        ([("a", 90.0), ("a", 5.0)], 1, 95.0),
+    ],
+    ids=["nothing", "beside each other", "one job after itself", "the budget", "the longer wait"],
+)
+def test_a_plan_lasts_as_its_budget_and_its_jobs_let_it(
+    moves: list[tuple[object, float]], per_minute: int, lasts: float
+) -> None:
+    assert lasts_s(moves, per_minute=per_minute) == lasts

@@ -4,12 +4,15 @@ from typing import Any
 
 import pytest
 
+from apps.inventory.models import Server
 from apps.placement.models import Cause, Loop, Plan, PlanState
 from apps.placement.selectors import plans as selectors
 from apps.placement.services.carrying import carry_out
 from apps.placement.services.loop import claim_look, look, set_loop
 from apps.placement.services.proposing import NothingGained, compare, propose
 from apps.placement.services.settling import settle
+from apps.scheduling.models import Allocation
+from apps.workloads.models import Job
 from tests.placement.plans import world
 from tests.placement.plans.conftest import Stage
 from tests.placement.plans.world import new_move, written
@@ -132,6 +135,21 @@ def test_young_jobs_stay_where_they_are(wasteful: Stage) -> None:
 def test_plans_have_no_more_moves_than_they_may(wasteful: Stage) -> None:
     found = proposed(Cause.LOOP, moves_per_plan=1)
     assert len(found.moves) == 1
+
+
+@pytest.mark.parametrize(("asked", "plans"), [(500_000_000, 1), (0, 0)])
+def test_no_plan_counts_on_memory_that_its_target_will_not_give(
+    stage: Stage, asked: int, plans: int
+) -> None:
+    hog = world.running("hog", (stage.servers[2], 1))
+    Allocation.objects.filter(job=hog).update(memory_bytes=14_000_000_000)
+    Server.objects.filter(pk=stage.servers[2].pk).update(used_memory_bytes=14_000_000_000)
+    Allocation.objects.filter(job=stage.one).update(memory_bytes=1_000_000_000)
+    # what asks for nothing gets equal shares there: 2 x 4 GB, where 2 GB are left
+    Job.objects.filter(pk=stage.one.pk).update(unit_memory_bytes=asked)
+    Job.objects.exclude(pk=stage.one.pk).update(held=True)
+    found = proposed(Cause.LOOP)
+    assert isinstance(found, NothingGained) == (not plans)
 
 
 def there_and_stuck(stage: Stage) -> None:

@@ -1,6 +1,10 @@
 """Plans written, approved, trimmed, superseded and taken back."""
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
+from pytest_django import Settings
 
 from apps.common.core.errors import ConflictError, InvalidInputError
 from apps.common.core.preconditions import ChangedMeanwhileError
@@ -12,6 +16,7 @@ from apps.placement.services.plans import (
     PlanSupersededError,
     approve_plan,
     cancel_plan,
+    prune_plans,
     supersede_stale,
 )
 from apps.placement.services.proposing import NothingGained, compare
@@ -108,6 +113,19 @@ def test_a_plan_by_weights_no_longer_in_force_is_not_written(stage: Stage) -> No
     with pytest.raises(PlanSupersededError):
         written(new_move(0, stage.one, stage.servers[2]))
     assert not Plan.objects.exists()
+
+
+def test_plans_that_came_to_nothing_are_forgotten_after_some_days(
+    stage: Stage, settings: Settings
+) -> None:
+    settings.BERTH_EVENT_DAYS = 7
+    old, young, moved = (written(new_move(0, stage.one, stage.servers[2])) for _ in range(3))
+    Plan.objects.filter(pk__in=[old.pk, moved.pk]).update(
+        created_at=timezone.now() - timedelta(days=8), state=PlanState.CANCELLED
+    )
+    Plan.objects.filter(pk=moved.pk).update(began_s=world.NOW_S, ended_s=world.NOW_S)
+    assert prune_plans() == 1
+    assert set(Plan.objects.values_list("pk", flat=True)) == {young.pk, moved.pk}
 
 
 # ---- trimmed ----
