@@ -18,7 +18,7 @@ from apps.placement.core.classes import Links
 from apps.placement.core.instance import Communication
 from apps.testbed.core import careful as careful_module
 from apps.testbed.core import placers
-from apps.testbed.core.careful import Careful
+from apps.testbed.core.careful import Careful, is_movable
 from apps.testbed.core.containers import ContainerJob, Containers, Outcome
 from apps.testbed.core.facebook import containers_for, jobs_of_day
 from apps.testbed.core.formats import parse_trace
@@ -229,6 +229,24 @@ def test_jobs_that_are_short_or_end_soon_are_left_where_they_are(work_s: float) 
     report = run(careful(watching(), moves=True), [job("a", HPC["A"], 2, work_s / 1.5)])
     assert report.jobs[0].moves == 0
     assert report.run_s()[0] == pytest.approx(work_s)
+
+
+@pytest.mark.parametrize(
+    ("nominal_s", "ran_s", "left_s", "may_move"),
+    [
+        (400.0, 60.0, 900.0, True),
+        (200.0, 60.0, 900.0, False),
+        (200.0, 300.0, 900.0, True),
+        (9000.0, 300.0, 500.0, False),
+        (9000.0, 300.0, float("inf"), True),
+    ],
+)
+def test_which_jobs_may_move(
+    nominal_s: float, ran_s: float, left_s: float, may_move: bool
+) -> None:
+    seen = Seen(Watched("a", "A", 2), nominal_s, started_s=0.0, home=[0, 0])
+    now = dataclasses.replace(state([2]), now=ran_s)
+    assert is_movable(now, seen, dataclasses.replace(UNKNOWN, left_s=left_s)) == may_move
 
 
 def test_what_talks_much_is_gathered() -> None:
