@@ -3,7 +3,7 @@
 A front is of a workload, and stays true of another one as long as that is made of the same parts:
 containers come and go, what matters is how many there are of each kind. A kind of container is its
 class, what its job wants to stay inside of, and how large the job is (in powers of two); a kind of
-node is its slots and its watts. Source: ClavisMO §3.1, C3: the front is that of a representative
+node is its watts, idle and at its peak: how many containers it can hold depends on theirs. Source: ClavisMO §3.1, C3: the front is that of a representative
 workload.
 """
 
@@ -36,36 +36,31 @@ def mix_of(instance: Instance) -> Mix:
     """Count the nodes and containers of each kind."""
     wish, sizes = instance.wish.tolist(), instance.size.tolist()
     containers = zip(instance.job.tolist(), instance.is_taz.tolist(), strict=True)
-    nodes = zip(
-        instance.slots.tolist(),
-        instance.idle_watts.tolist(),
-        instance.peak_watts.tolist(),
-        strict=True,
-    )
+    nodes = zip(instance.idle_watts.tolist(), instance.peak_watts.tolist(), strict=True)
     return mix(
         ((is_taz, wish[job], sizes[job], 1) for job, is_taz in containers),
-        ((slots, idle, peak, 1) for slots, idle, peak in nodes),
+        ((idle, peak, 1) for idle, peak in nodes),
     )
 
 
 def mix(
     containers: Iterable[tuple[bool, int, int, int]],
-    nodes: Iterable[tuple[int, float, float, int]],
+    nodes: Iterable[tuple[float, float, int]],
 ) -> Mix:
     """Count the nodes and containers of each kind.
 
     Parameters
     ----------
     containers : whether tazes, `Communication` and containers of their job, and how many
-    nodes : slots, idle and peak watts, and how many
+    nodes : idle and peak watts, and how many
     """
     kinds: Counter[str] = Counter()
     for is_taz, wish, size, count in containers:
         word = "taz" if is_taz else "turtle"
         kinds[f"{word} {Communication(wish).name.lower()} {size.bit_length()}"] += count
     platforms: Counter[str] = Counter()
-    for slots, idle, peak, count in nodes:
-        platforms[f"{slots} {idle:g} {peak:g}"] += count
+    for idle, peak, count in nodes:
+        platforms[f"{idle:g} {peak:g}"] += count
     return {"containers": dict(kinds), "nodes": dict(platforms)}
 
 

@@ -18,7 +18,7 @@ WHERE a.released_seq IS NULL AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL)
 GROUP BY 1, 2, 3
 """
 _NODES: Final = """
-SELECT cores, idle_watts, peak_watts, count(*) FROM inventory_server GROUP BY 1, 2, 3
+SELECT idle_watts, peak_watts, count(*) FROM inventory_server GROUP BY 1, 2
 """
 
 
