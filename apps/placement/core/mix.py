@@ -3,8 +3,8 @@
 A front is of a workload, and stays true of another one as long as that is made of the same parts:
 containers come and go, what matters is how many there are of each kind. A kind of container is its
 class, what its job wants to stay inside of, and how large the job is (in powers of two); a kind of
-node is its watts, idle and at its peak: how many containers it can hold depends on theirs. Source: ClavisMO §3.1, C3: the front is that of a representative
-workload.
+node is its watts, idle and at its peak: how many containers it holds depends on their sizes.
+Source: ClavisMO §3.1, C3: the front is that of a representative workload.
 """
 
 from collections import Counter
