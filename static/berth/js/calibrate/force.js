@@ -1,12 +1,12 @@
 /* Bringing weights into force: what will happen is said first; what was in force is kept, and comes back in one click. */
 import { ApiError, call } from "../api.js";
 import { problemText, toast } from "../notices.js";
+import { operationEnds } from "../pages/plans.js";
 import { mayChange, model, on } from "./model.js";
 import { fault, openFields, refreshSets, save } from "./sets.js";
 import { OBJECTIVES, byId, element, icon } from "./words.js";
 
 const GUARD = { drop: 0.02, seconds: 600 };
-const EVERY_MS = 1000;
 const RESTING_MS = 15_000;
 let timeline = [];
 let reverting = null;
@@ -159,27 +159,17 @@ async function revert() {
 
 /* ---- a plan by the weights in force ---- */
 
+/* The plan opens on its own page; where none pays, that is said. */
 async function plan(button) {
   button.disabled = true;
   button.textContent = "Planning…";
   try {
     const { value } = await call("POST", "/api/v1/plans/", {});
-    const done = await followed(value.id);
-    const made = done.result?.plan;
-    if (done.status === "succeeded" && made) { location.href = `/plans/${made}/`; return; }
-    toast(done.status === "succeeded" ? done.message || "No move pays for itself now: no plan was made." : problemText(done.problem ?? { title: "The plan could not be made" }), { tone: done.status === "succeeded" ? "ok" : "bad", stays: true });
+    await operationEnds(value.id);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     toast(problemText(error.problem), { tone: "bad", stays: true });
   }
   button.disabled = false;
   button.textContent = "Make a plan now";
-}
-
-async function followed(id) {
-  for (;;) {
-    const { value } = await call("GET", `/api/v1/operations/${id}/`);
-    if (!["pending", "running"].includes(value.status)) return value;
-    await new Promise((resolve) => { setTimeout(resolve, EVERY_MS); });
-  }
 }
