@@ -300,6 +300,8 @@ def _sentence(plan: Plan, done: int, total: int) -> str:
     gain = saved(plan.predicted, "watts")
     if plan.state == PlanState.PROPOSED and gain >= 0.5:
         return f"Would save {gain:,.0f} W with {words.plural(total, 'move')}."
+    if plan.state == PlanState.PROPOSED and gain <= -0.5:
+        return f"Would cost {-gain:,.0f} W with {words.plural(total, 'move')}."
     if plan.state == PlanState.PROPOSED:
         return f"Would make {words.plural(total, 'move')}."
     return plan.message[:1].upper() + plan.message[1:]
