@@ -1,6 +1,7 @@
 """Weights in force: races, and the guard that takes them back by itself."""
 
 import pytest
+from django.db import OperationalError, connection
 
 from apps.accounts.models import User
 from apps.common.core.errors import ConflictError
@@ -10,11 +11,12 @@ from apps.placement.selectors.preferences import (
     share_of_targets_met,
     weights_in_force,
 )
+from apps.placement.services import activations
 from apps.placement.services.activations import Guard, activate, revert, watch_guards
 from apps.workloads.models import Job
 from tests import factories
 from tests.placement.made import a_set
-from tests.races import at_once
+from tests.races import at_once, meanwhile
 
 
 def jobs(*attainments: float | None) -> None:
@@ -155,3 +157,30 @@ def test_sets_activated_at_once_come_one_after_the_other() -> None:
     assert found is not None
     assert found.pk == max(made)
     assert len(set(made)) == 4
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_comes_into_force_while_something_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    factories.cluster()
+    by = factories.user("olga")
+    a, b, c = (a_set(by, name) for name in "abc")
+    activate(a.pk, message="m", expected=1, by=by.pk)
+    last = activate(b.pk, message="m", expected=1, by=by.pk)
+
+    def act() -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = '300ms'")
+        try:
+            activate(c.pk, message="m", expected=1, by=by.pk)
+        except OperationalError:
+            return False
+        return True
+
+    did: list[bool] = []
+    # taken back means: looked at what is in force, and not yet changed it
+    monkeypatch.setattr(activations, "share_of_targets_met", lambda: did.append(meanwhile(act)))
+    revert(last.pk, message="m", by=by.pk)
+    assert did == [False]
+    assert in_force() == "a"
