@@ -22,6 +22,7 @@ from apps.placement.core.live import Cluster, value
 from apps.placement.core.live_bound import bound
 
 TELL_S: Final = 0.3  # between two answers to a watcher
+SWEEP_S: Final = 1.0  # for a first look at everything
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +129,8 @@ class _Search:
 
         A bundle is tried again when its turn comes, as others have been taken since.
         """
-        first_until = (self._clock() + self._began + self._limit_s) / 2.0
+        left_s = self._began + self._limit_s - self._clock()
+        first_until = self._clock() + min(left_s / 2.0, SWEEP_S)
         waiting = iter(seeds)
         # (-gain per move when it was tried, tie, seed, bundles taken by then)
         heap: list[tuple[float, int, Seed, int]] = []
