@@ -167,6 +167,7 @@ def run(scenario: Scenario, options: argparse.Namespace) -> None:
     results: dict[str, Result] = {}
     for name in PLACERS:
         results[name] = measure(scenario, name, seeds, trace)
+        sys.stderr.write(f" {name}: {results[name].seconds:.0f} s a seed\n")
     jobs = [job.key for job in scenario.day(trace, 1)]
     shown = ", ".join(f"{name} {value:g}" for name, value in weights.items())
     sys.stdout.write(f" {len(jobs)} jobs, {options.seeds} seeds, weights {shown}\n")

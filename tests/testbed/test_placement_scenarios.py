@@ -342,7 +342,7 @@ def test_a_program_never_seen_is_unknown() -> None:
 
 def test_a_larger_job_of_a_program_wants_a_larger_place() -> None:
     watch = knowing(HADOOP["Y"])
-    wishes = [watch.of(Watched("new", "Y", size)).wish for size in (1, 2, 3, 8, 9)]
+    wishes = [watch.of(Watched(f"new {size}", "Y", size)).wish for size in (1, 2, 3, 8, 9)]
     assert wishes == [
         Communication.CLUSTER,
         Communication.NODE,
@@ -362,7 +362,7 @@ def state(held: list[int], running: dict[str, Seen] | None = None) -> State:
 
 
 def coming(size: int, program: str = "?") -> Seen:
-    return Seen(Watched("new", program, size), 100.0)
+    return Seen(Watched(f"new {program} {size}", program, size), 100.0)
 
 
 def test_slot_by_slot_fills_nodes_and_node_by_node_fills_levels() -> None:

@@ -30,6 +30,8 @@ LEAST_LEFT_S: Final = 600.0  # a job that ends sooner is not moved
 DAY_S: Final = 86_400.0
 _TICK_S: Final = 1e-3  # of a search's time for each look at its clock, so that runs repeat
 _SEARCH_S: Final = 1.0
+_BRIEF_S: Final = 0.2  # of a cluster of more than so many slots
+_LARGE: Final = 2_000
 _SMALL: Final = 64  # slots of a cluster up to which its problem is also solved anew
 _SPARE: Final = 16  # empty nodes of a rack that a search looks at
 
@@ -121,7 +123,7 @@ class Careful:
             cluster,
             self._weighed(state, nodes),
             clock=_ticking(),
-            limit_s=_SEARCH_S,
+            limit_s=_BRIEF_S if state.site.slots.sum() > _LARGE else _SEARCH_S,
             most_moves=MOST_MOVES,
             migration=migration,
         )

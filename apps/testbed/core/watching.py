@@ -80,7 +80,9 @@ class Watch:
         belief, exchanged = self._programs[job.program]
         before = np.array([Communication.CLUSTER], dtype=np.int64)
         wish = communication(before, np.array([exchanged]), np.array([job.size]), self._links)
-        return Belief(belief.intensity, belief.is_taz, int(wish[0]), belief.demand)
+        found = Belief(belief.intensity, belief.is_taz, int(wish[0]), belief.demand)
+        self._jobs[job.key] = found
+        return found
 
     def read(self, jobs: Sequence[Watched], readings: JobReadings, now: float) -> None:
         """Take in what monitors say of the running jobs, in the order of ``jobs``; O(j)."""
