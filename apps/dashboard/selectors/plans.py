@@ -342,4 +342,4 @@ def _sides(change: Mapping[str, Any]) -> tuple[Mapping[str, float], Mapping[str,
 def _share(plan: Plan) -> float | None:
     if not plan.realised or not plan.realised.get("after"):
         return None
-    return realised_share(Ended(plan.predicted, plan.realised, 0, 0))
+    return realised_share(Ended(plan.predicted, plan.realised))

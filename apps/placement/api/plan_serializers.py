@@ -314,7 +314,7 @@ def _step(move: Move, servers: Mapping[int, str]) -> dict[str, Any]:
 def represent_verification(plan: Plan) -> dict[str, Any]:
     """JSON of what was predicted against what came of it."""
     realised = plan.realised
-    ended = Ended(plan.predicted, realised or {}, 0, 0)
+    ended = Ended(plan.predicted, realised or {})
     was_measured = bool(realised and realised.get("after"))
     return {
         "plan": _named(plan),

@@ -18,14 +18,16 @@ class Ended:
     ----------
     predicted : "before" and "after" as it was made
     realised : "before" as it would be had nothing moved, and "after", each empty where nothing
-        was done; "arrived" and "left" jobs meanwhile
-    done, asked : moves
+        was done; "arrived" and "left" jobs meanwhile; "gone" containers that were moved, and have
+        ended since
+    done, failed, asked : moves; the rest of those asked for was passed over or cancelled
     """
 
     predicted: Mapping[str, Any]
     realised: Mapping[str, Any]
-    done: int
-    asked: int
+    done: int = 0
+    failed: int = 0
+    asked: int = 0
 
 
 def saved(change: Mapping[str, Any], name: str) -> float:
@@ -43,14 +45,26 @@ def realised_share(ended: Ended) -> float | None:
 def verdict(ended: Ended) -> str:
     """Say how a plan turned out."""
     if not ended.done:
-        return f"Nothing was moved: none of {ended.asked} {_plural('move', ended.asked)} was done."
+        return _nothing(ended)
     share = realised_share(ended)
     parts = [] if share is None else [f"{100.0 * share:.0f} % of the gain predicted"]
     parts += [said for said in (_power(ended), _apart(ended), _gathered(ended)) if said]
-    parts.append(f"{ended.done:,} of {ended.asked:,} {_plural('move', ended.asked)} done")
-    parts += _meanwhile(ended.realised)
+    parts += [_moves(ended), *_meanwhile(ended.realised)]
     sentence = "; ".join(parts)
     return f"{sentence[0].upper()}{sentence[1:]}.".replace("-", "−")
+
+
+def _nothing(ended: Ended) -> str:
+    moves = f"{ended.asked:,} {_plural('move', ended.asked)}"
+    if ended.failed:
+        return f"Nothing was moved: {ended.failed:,} of {moves} failed."
+    return f"Nothing was moved: none of {moves} was made, as its job had ended or was left alone."
+
+
+def _moves(ended: Ended) -> str:
+    done = f"{ended.done:,} of {ended.asked:,} {_plural('move', ended.asked)} done"
+    gone = ended.realised.get("gone", 0)
+    return f"{done}, of which {gone:,} ended since" if gone else done
 
 
 def _power(ended: Ended) -> str:

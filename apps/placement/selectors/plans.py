@@ -320,6 +320,11 @@ def thrash(now_s: float, *, allowed: int) -> Thrash:
     )
 
 
+def still_held(allocation_ids: Collection[int]) -> int:
+    """Count those of some allocations that have not been given back."""
+    return Allocation.objects.filter(pk__in=allocation_ids, released_seq__isnull=True).count()
+
+
 def moved_meanwhile(snapshot: int) -> dict[str, int]:
     """Count jobs that came and went since a change-log number; moves are neither."""
     came = Allocation.objects.filter(acquired_seq__gt=snapshot, moved_from__isnull=True)

@@ -43,12 +43,14 @@ def settle(plan_id: UUID, *, compare: Compare) -> None:
         "before": without,
         "after": now,
         "moves": {state.value: counts[state] for state in MoveState},
+        "gone": len(back) - selectors.still_held(back),
         **selectors.moved_meanwhile(plan.snapshot),
     }
     ended = Ended(
         predicted=plan.predicted,
         realised=realised,
         done=counts[MoveState.DONE],
+        failed=counts[MoveState.FAILED],
         asked=len(moves) - _left_out(moves),
     )
     with transaction.atomic():

@@ -13,6 +13,7 @@ from apps.placement.services.plans import cancel_plan
 from apps.placement.services.proposing import compare
 from apps.placement.services.settling import settle
 from apps.scheduling.models import Allocation
+from apps.workloads.models import Job
 from tests.placement.plans import world
 from tests.placement.plans.conftest import Stage
 from tests.placement.plans.world import new_move, written
@@ -76,7 +77,29 @@ def test_a_plan_of_which_nothing_was_done_has_failed(stage: Stage) -> None:
     settle(plan.pk, compare=compare)
     plan.refresh_from_db()
     assert plan.state == PlanState.FAILED
-    assert plan.verdict == "Nothing was moved: none of 1 move was done."
+    assert plan.verdict == "Nothing was moved: 1 of 1 move failed."
+
+
+def test_a_plan_whose_jobs_all_ended_moved_nothing_and_did_not_fail(stage: Stage) -> None:
+    plan = written(new_move(0, stage.one, stage.servers[2]), approve=True)
+    Job.objects.filter(pk=stage.one.pk).update(cancel_requested=True)
+    assert carry_out() == [plan.pk]
+    settle(plan.pk, compare=compare)
+    plan.refresh_from_db()
+    assert plan.state == PlanState.DONE
+    assert plan.verdict == (
+        "Nothing was moved: none of 1 move was made, as its job had ended or was left alone."
+    )
+
+
+def test_what_was_moved_and_ended_since_gains_nothing_and_is_counted(stage: Stage) -> None:
+    world.running("stays", (stage.servers[2], 1))
+    plan = carried(stage)
+    world.end_job(stage.one)
+    settle(plan.pk, compare=compare)
+    plan.refresh_from_db()
+    assert plan.verdict.startswith("0 % of the gain predicted; saved 0 of 100 W predicted; ")
+    assert "1 of 1 move done, of which 1 ended since" in plan.verdict
 
 
 def test_a_cancelled_plan_stays_cancelled_and_is_measured_all_the_same(stage: Stage) -> None:
