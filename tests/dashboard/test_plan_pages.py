@@ -165,9 +165,9 @@ def test_actions_follow_the_state(stage: Stage) -> None:
 # ---- the figure ----
 
 SPANS = (
-    Span("sort-1", "s0 → s2", "done", 100.0, 130.0, 30.0),
-    Span("sort-2", "s1 → s2", "moving", 110.0, None, 40.0),
-    Span("sort-3", "s1 → s0", "waiting", None, None, 5.0),
+    Span("sort-1", "s0 → s2", "done", 100.0, 130.0),
+    Span("sort-2", "s1 → s2", "moving", 110.0, None),
+    Span("sort-3", "s1 → s0", "waiting", None, None, (140.0, 145.0)),
 )
 RUNNING = PlanProgress("p-0001", now_s=140.0, is_over=False, spans=SPANS)
 
@@ -186,6 +186,14 @@ def test_a_bar_goes_from_the_request_to_the_end_or_to_now() -> None:
     done, moving = plan_progress.figure(RUNNING).data[:2]
     assert (list(done.base), list(done.x)) == ([100.0], [30.0])
     assert (list(moving.base), list(moving.x)) == ([110.0], [30.0])
+
+
+def test_what_waits_is_outlined_when_it_is_expected() -> None:
+    chart = plan_progress.figure(RUNNING)
+    waiting = chart.data[2]
+    assert (list(waiting.base), list(waiting.x), list(waiting.y)) == ([140.0], [5.0], [2])
+    assert waiting.marker.color == "rgba(0,0,0,0)"
+    assert chart.layout.xaxis.range[1] >= 145.0
 
 
 def test_before_anything_begins_it_says_so() -> None:

@@ -45,7 +45,8 @@ HOW: Final = {
     "plan-progress": (
         "From when a move was asked for to when its backend reported the container at its new "
         "server, in cluster time. A job moves one container at a time, the cluster so many a "
-        "minute as the loop is set to, and a move waits for the room that another one frees."
+        "minute as the loop is set to, and a move waits for the room that another one frees. "
+        "Outlined: when a move that waits is expected, if it need not wait for room."
     ),
     "server-history": (
         "Share of the server's cores in use and allocated, at each recorded moment."

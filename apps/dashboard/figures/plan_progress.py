@@ -26,14 +26,17 @@ WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One move; times in cluster seconds, None where it has not begun or ended."""
+    """One move; times in cluster seconds, None where it has not begun or ended.
+
+    ``expected_s`` from when to when it should go on, of one that waits.
+    """
 
     label: str
     way: str
     state: str
     began_s: float | None
     ended_s: float | None
-    predicted_s: float
+    expected_s: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ def _took(span: Span) -> float:
 
 
 def figure(data: PlanProgress) -> go.Figure:
-    """Return a bar from begin to end of each move, what waits left blank, a line at now."""
+    """Return a bar from begin to end of each move, outlines of what waits, a line at now."""
     begun = [(i, s) for i, s in enumerate(data.spans) if s.began_s is not None]
     rows = len(data.spans)
     names = [span.label for span in data.spans] if rows <= NAMED else []
@@ -106,7 +109,8 @@ def figure(data: PlanProgress) -> go.Figure:
         blank = {"range": [0, 1], "showticklabels": False}
         return theme.empty(HEIGHT, "No move has begun", x=blank, y={**y_axis, "tickvals": []})
     first = min(s.began_s for _, s in begun if s.began_s is not None)
-    last = max(data.now_s, first + 1.0)
+    waits = [(i, *s.expected_s, s) for i, s in enumerate(data.spans) if s.expected_s is not None]
+    last = max([data.now_s, first + 1.0, *(end for _, _, end, _ in waits)])
     chart = go.Figure(
         layout=theme.layout(
             HEIGHT,
@@ -122,6 +126,8 @@ def figure(data: PlanProgress) -> go.Figure:
         mine = [(i, s) for i, s in begun if s.state == state]
         if mine:
             chart.add_bar(**_bars(mine, state, colour, data.now_s))
+    if waits and not data.is_over:
+        chart.add_bar(**_outlines(waits))
     if not data.is_over:
         chart.add_vline(x=data.now_s, line={"color": theme.TEXT_2, "width": 1, "dash": "dot"})
     return chart
@@ -148,6 +154,22 @@ def _bars(
             "%{customdata[1]}<extra></extra>"
         ),
         "name": WORDS[state],
+    }
+
+
+def _outlines(waits: list[tuple[int, float, float, Span]]) -> dict[str, object]:
+    return {
+        "orientation": "h",
+        "y": [i for i, _, _, _ in waits],
+        "base": [begin for _, begin, _, _ in waits],
+        "x": [end - begin for _, begin, end, _ in waits],
+        "marker": {"color": theme.CLEAR, "line": {"width": 1, "color": theme.MUTED}},
+        "customdata": [[s.label, s.way, words.duration(end - a)] for _, a, end, s in waits],
+        "hovertemplate": (
+            "<b>%{customdata[2]}</b> expected<br>%{customdata[0]}<br>"
+            "%{customdata[1]}<extra></extra>"
+        ),
+        "name": WORDS["waiting"],
     }
 
 

@@ -10,7 +10,7 @@ from apps.common.paging import Order, Page, keyset_page
 from apps.dashboard.core import words
 from apps.dashboard.figures.plan_progress import PlanProgress, Span
 from apps.inventory.selectors import cluster_now
-from apps.placement.core.carrying import lasts_s
+from apps.placement.core.carrying import schedule
 from apps.placement.core.plan_states import BEGUN, possible
 from apps.placement.core.verdicts import Ended, realised_share, saved
 from apps.placement.models import Loop, Mode, Move, MoveState, Plan, PlanState, Purpose
@@ -261,7 +261,8 @@ def blast(moves: Sequence[Move]) -> Blast:
     """Return what the moves that are not left out touch, and how long they should take."""
     taken = [move for move in moves if move.state != MoveState.SKIPPED]
     per_minute = read.loop().moves_per_minute
-    seconds = lasts_s([(m.job_id, m.predicted_s) for m in taken], per_minute=per_minute)
+    spans = schedule([(m.job_id, m.predicted_s) for m in taken], per_minute=per_minute)
+    seconds = max((end for _, end in spans), default=0.0)
     return Blast(
         moves=len(taken),
         jobs=len({move.job_id for move in taken}),
@@ -317,9 +318,17 @@ def progress(key: str) -> PlanProgress:
     plan = read.plan_by(key)
     moves = [m for m in read.moves_of(plan.pk) if m.state != MoveState.SKIPPED]
     names = read.server_names(s for m in moves for s in (m.from_server_id, m.to_server_id))
+    now_s = cluster_now() if plan.ended_s is None else plan.ended_s
+    waiting = [m for m in moves if m.state == MoveState.WAITING]
+    spans = schedule(
+        [(m.job_id, m.predicted_s) for m in waiting], per_minute=read.loop().moves_per_minute
+    )
+    expected = {
+        m.pk: (now_s + begin, now_s + end) for m, (begin, end) in zip(waiting, spans, strict=True)
+    }
     return PlanProgress(
         plan=str(plan),
-        now_s=cluster_now() if plan.ended_s is None else plan.ended_s,
+        now_s=now_s,
         is_over=plan.ended_s is not None,
         spans=tuple(
             Span(
@@ -328,7 +337,7 @@ def progress(key: str) -> PlanProgress:
                 state=str(move.state),
                 began_s=move.began_s,
                 ended_s=move.ended_s,
-                predicted_s=move.predicted_s,
+                expected_s=expected.get(move.pk),
             )
             for move in moves
         ),

@@ -22,6 +22,7 @@ MODES: Final = [(mode.value, mode.value) for mode in Mode]
 PREVIEW_STATES: Final = [(state.value, state.value) for state in PreviewState]
 BULKY: Final = ("jobs",)  # of a prediction; lists leave them out
 LONGEST_S: Final = 60.0
+LONGEST_SOLVE_S: Final = 20.0  # within the lease of the operation that makes a plan
 
 
 # ---- what is sent ----
@@ -75,7 +76,7 @@ class LoopChangeSerializer(serializers.Serializer[Any]):
         required=False, min_value=1.0, max_value=86_400.0, help_text="Cluster time."
     )
     solve_seconds = serializers.FloatField(
-        required=False, min_value=0.1, max_value=60.0, help_text="Wall time."
+        required=False, min_value=0.1, max_value=LONGEST_SOLVE_S, help_text="Wall time."
     )
     moves_per_plan = serializers.IntegerField(required=False, min_value=1, max_value=10_000)
     moves_per_minute = serializers.IntegerField(

@@ -8,8 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-NOTHING: Final = (0.0, 0.0, 0.0, 0.0)
-
 
 class Room(NamedTuple):
     """What a server has left, or a container needs."""
@@ -32,7 +30,7 @@ class Room(NamedTuple):
         return Room(*(left + given for left, given in zip(self, freed, strict=True)))
 
 
-NO_ROOM: Final = Room(*NOTHING)
+NO_ROOM: Final = Room(0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +133,10 @@ def bundles_without_room(steps: Sequence[Step], rooms: Mapping[int, Room]) -> tu
     return tuple(out)
 
 
-def lasts_s(moves: Sequence[tuple[object, float]], *, per_minute: int) -> float:
-    """Return cluster seconds until the last of some moves has ended, if none waits for room.
+def schedule(
+    moves: Sequence[tuple[object, float]], *, per_minute: int
+) -> list[tuple[float, float]]:
+    """Return from when to when each of some moves goes on, from now, if none waits for room.
 
     Parameters
     ----------
@@ -144,7 +144,9 @@ def lasts_s(moves: Sequence[tuple[object, float]], *, per_minute: int) -> float:
     per_minute : how many may begin in a cluster minute, >= 1
     """
     free_s: dict[object, float] = {}
+    spans = []
     for place, (job, seconds) in enumerate(moves):
         begins_s = max(60.0 * (place // per_minute), free_s.get(job, 0.0))
         free_s[job] = begins_s + seconds
-    return max(free_s.values(), default=0.0)
+        spans.append((begins_s, free_s[job]))
+    return spans

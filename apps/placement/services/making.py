@@ -5,6 +5,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from apps.common.core.errors import ConflictError
 from apps.common.core.preconditions import require_generation
@@ -85,7 +86,7 @@ def _begin(by: UUID, arguments: Mapping[str, Any]) -> Operation:
     return operation
 
 
-def waiting_operations() -> Any:
+def waiting_operations() -> QuerySet[Operation]:
     """Return operations that make a plan and have not ended, oldest first."""
     rows = Operation.objects.filter(kind=KIND).exclude(status__in=TERMINAL)
     return rows.order_by("created_at")

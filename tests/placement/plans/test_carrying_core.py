@@ -8,7 +8,7 @@ from apps.placement.core.carrying import (
     Step,
     bundles_without_room,
     due,
-    lasts_s,
+    schedule,
     without_room,
 )
 
@@ -98,17 +98,17 @@ def test_what_fits_stays(steps: list[Step]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("moves", "per_minute", "lasts"),
+    ("moves", "per_minute", "spans"),
     [
-        ([], 5, 0.0),
-        ([("a", 10.0), ("b", 30.0)], 5, 30.0),
-        ([("a", 10.0), ("a", 30.0)], 5, 40.0),
-        ([("a", 10.0), ("b", 5.0), ("c", 1.0)], 2, 61.0),
-        ([("a", 90.0), ("a", 5.0)], 1, 95.0),
+        ([], 5, []),
+        ([("a", 10.0), ("b", 30.0)], 5, [(0.0, 10.0), (0.0, 30.0)]),
+        ([("a", 10.0), ("a", 30.0)], 5, [(0.0, 10.0), (10.0, 40.0)]),
+        ([("a", 10.0), ("b", 5.0), ("c", 1.0)], 2, [(0.0, 10.0), (0.0, 5.0), (60.0, 61.0)]),
+        ([("a", 90.0), ("a", 5.0)], 1, [(0.0, 90.0), (90.0, 95.0)]),
     ],
     ids=["nothing", "beside each other", "one job after itself", "the budget", "the longer wait"],
 )
-def test_a_plan_lasts_as_its_budget_and_its_jobs_let_it(
-    moves: list[tuple[object, float]], per_minute: int, lasts: float
+def test_a_plan_goes_on_as_its_budget_and_its_jobs_let_it(
+    moves: list[tuple[object, float]], per_minute: int, spans: list[tuple[float, float]]
 ) -> None:
-    assert lasts_s(moves, per_minute=per_minute) == lasts
+    assert schedule(moves, per_minute=per_minute) == spans
