@@ -13,9 +13,11 @@ from rest_framework.test import APIClient
 
 from apps.accounts.models import User
 from apps.common.core.problem_codes import ProblemCode
+from apps.placement.core.curves import Curve
 from apps.placement.core.examples import Draw, draw
 from apps.placement.core.instance_file import written
 from apps.placement.services.activations import activate
+from apps.placement.services.objectives import add_objective
 from apps.placement.services.previews import open_preview
 from apps.workloads.models import Application, Job
 from tests import factories
@@ -113,6 +115,7 @@ def world(db: None, operator: User, as_user: Speak) -> dict[str, Any]:
     batch = api.post("/api/v1/batches/", {"items": [short(), short(tasks=0)]}).json()
     a_front(operator, draw(Draw(containers=60, nodes=60, nodes_per_rack=20, largest=8), 2))
     planned(operator, Job.objects.get(pk=job))
+    add_objective("money", Curve("Cost", "EUR", (24.0,), {"": (0.3,)}), weight=0.1, by=operator.pk)
     chosen = a_set(operator, "night")
     in_force = activate(chosen.pk, message="m", expected=None, by=operator.pk)
     return {
@@ -141,7 +144,9 @@ def address(path: str, world: dict[str, Any]) -> str:
         "fronts": "f-0001",
         "plans": "p-0001",
     }
-    return path.format(**{**world, "key": by_key.get(path.split("/")[3], "")})
+    about = path.split("/")[3]
+    name = "money" if about == "objectives" else world["name"]
+    return path.format(**{**world, "name": name, "key": by_key.get(about, "")})
 
 
 def check_answer(path: str, method: str, status: int, body: Any) -> None:
