@@ -159,6 +159,15 @@ def test_anchors_are_labelled_on_every_screen(visitor: Visitor) -> None:
     expect(screen(page, "D-C")).to_contain_text("NodeRR")
 
 
+def test_the_job_that_loses_most_is_named(visitor: Visitor) -> None:
+    front = fronts.front(by=visitor.site.world.operator)
+    running = visitor.site.world.running
+    fronts.version(front, fronts.pattern(), worst=str(running.id))
+    page = opened(visitor, front)
+    page.mouse.move(*spot(page, "P-D", 4))
+    expect(screen(page, "P-D").locator(".tip")).to_contain_text(f"worst: {running.name}")
+
+
 # ---- undo ----
 
 
@@ -386,7 +395,7 @@ def test_nine_picks_give_the_weights_of_the_paper(page: Page) -> None:
 
 def test_before_three_picks_it_says_how_many_are_missing(page: Page) -> None:
     click(page, "P-D", 3)
-    expect(page.locator("#cal-say")).to_contain_text("Accept another 2 placements")
+    expect(page.locator("#cal-say")).to_contain_text("Accept two more placements")
     expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
 
 

@@ -50,12 +50,15 @@ def front(*, by: User | None = None, state: str = "succeeded", **values: Any) ->
     )
 
 
-def version(of: Front, points: Floats | None = None, **values: Any) -> FrontVersion:
+def version(
+    of: Front, points: Floats | None = None, *, worst: str | None = None, **values: Any
+) -> FrontVersion:
     """A version of a front.
 
     Parameters
     ----------
     points : (k, 3) normalised P, D, C; without them, forty on a convex surface
+    worst : id of the job that loses most, in each of them
     """
     normalised = surface(40) if points is None else points
     many = len(normalised)
@@ -64,7 +67,7 @@ def version(of: Front, points: Floats | None = None, **values: Any) -> FrontVers
         "jobs_protected": [int(60 * row[1]) for row in normalised],
         "jobs_exposed": [60 - int(60 * row[1]) for row in normalised],
         "jobs_split": [int(80 * row[2]) for row in normalised],
-        "worst_job": [None] * many,
+        "worst_job": [worst] * many,
         "standing": np.random.default_rng(3).permutation(many).tolist(),
     }
     defaults: dict[str, Any] = {

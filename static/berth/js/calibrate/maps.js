@@ -3,18 +3,17 @@ import { byId, css, element, grouped, many } from "./words.js";
 
 const GAP = 1;
 
-export function drawMaps(servers) {
+export function drawMaps({ servers, before, after }) {
   const host = byId("cal-maps");
   if (!host || !servers?.name.length) return;
   const columns = byRack(servers);
-  const [now, then] = [servers.before.filter(Boolean).length, servers.after.filter(Boolean).length];
   const gaining = servers.is_target.filter(Boolean).length;
   const off = servers.after.filter((share, i) => !share && servers.before[i]).length;
-  const figures = [["Now", servers.before, null, now], ["Then", servers.after, servers, then]].map(([name, shares, marks, count]) => {
+  const figures = [["Now", servers.before, null, before.servers_on], ["Then", servers.after, servers, after.servers_on]].map(([name, shares, marks, count]) => {
     const figure = element("figure");
     const caption = element("figcaption");
-    caption.append(element("b", name), ` ${grouped(count)} in use`);
-    const canvas = element("canvas", "", "", { role: "img", "aria-label": `Servers ${name.toLowerCase()}: ${grouped(count)} of ${grouped(shares.length)} in use` });
+    caption.append(element("b", name), ` ${grouped(count)} on`);
+    const canvas = element("canvas", "", "", { role: "img", "aria-label": `Servers ${name.toLowerCase()}: ${grouped(count)} of ${grouped(shares.length)} on` });
     figure.append(caption, canvas);
     return { figure, canvas, shares, marks };
   });
@@ -38,17 +37,20 @@ function byRack(servers) {
   return columns;
 }
 
+const TALL = 160, WIDEST = 18; // px: of a map, of a cell
+
 function paint({ canvas, shares, marks }, columns) {
   const ratio = devicePixelRatio || 1;
-  const width = canvas.parentNode.clientWidth || 136;
+  const room = canvas.parentNode.clientWidth || 136;
   const rows = Math.max(...columns.map((column) => column.length));
-  const size = Math.max(2, Math.min(18, Math.floor((width + GAP) / columns.length) - GAP));
+  const size = Math.max(2, Math.min(WIDEST, Math.floor((room + GAP) / columns.length) - GAP));
+  const tall = Math.max(2, Math.min(size, Math.floor(TALL / rows) - GAP));
   const step = size + GAP;
-  const height = Math.min(rows * step, 160);
-  const tall = Math.max(2, Math.floor(height / rows) - GAP);
-  canvas.width = width * ratio;
-  canvas.height = rows * (tall + GAP) * ratio;
-  canvas.style.setProperty("height", `${rows * (tall + GAP)}px`);
+  const [width, height] = [columns.length * step, rows * (tall + GAP)];
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.setProperty("width", `${width}px`);
+  canvas.style.setProperty("height", `${height}px`);
   const pen = canvas.getContext("2d");
   pen.scale(ratio, ratio);
   const colours = Array.from({ length: 9 }, (_, k) => css(`seq-${k}`));

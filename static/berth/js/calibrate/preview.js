@@ -21,7 +21,7 @@ export function startPreview() {
   on("derived", changed);
   byId("cal-racks").addEventListener("change", changed);
   byId("cal-preview-stop").addEventListener("click", () => stop());
-  document.addEventListener("berth:theme", () => { if (model.preview?.answer) drawMaps(model.preview.answer.servers); });
+  document.addEventListener("berth:theme", () => { if (model.preview?.answer) drawMaps(model.preview.answer); });
   window.addEventListener("pagehide", () => { if (open) call("DELETE", `/api/v1/previews/${open}/`).catch(() => {}); });
 }
 
@@ -129,7 +129,7 @@ function show(answer) {
   right.id = "cal-maps";
   body.classList.remove("old");
   body.replaceChildren(left, right);
-  drawMaps(answer.servers);
+  drawMaps(answer);
   tell("preview");
 }
 
@@ -154,7 +154,7 @@ function rows({ before, after, moves, jobs: all = [], move_seconds: seconds }) {
     count("Servers on", "servers_on", -1),
   ];
   if (worst) found.push({ name: `Worst hit, ${worst.name}`, href: `/jobs/${worst.id}/`, now: attained(worst.attainment), then: attained(worst.attainment === null ? null : worst.attainment * worst.ratio, true), change: percent(worst.ratio - 1).replace("-", "−"), share: worst.ratio - 1 });
-  found.push({ name: `Cost of ${many(moves, "move")}`, now: "", then: duration(seconds), change: "cluster time", share: null });
+  found.push({ name: `Cost of ${many(moves, "move")}`, now: "", then: duration(seconds), change: "standing still", share: null });
   return found;
 }
 

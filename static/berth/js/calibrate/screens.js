@@ -1,5 +1,6 @@
 /* Three scatter plots of the same placements, linked: what is pointed at, accepted or rejected on one shows on all. */
 import { frames, lay, markAll, mean, paintAll } from "./frame.js";
+import { jobName } from "./jobnames.js";
 import { beginLasso, endLasso, extendLasso, isDrawing } from "./lasso.js";
 import { model, on, tell } from "./model.js";
 import { NAMES, OBJECTIVES, SCREENS, announce, byId, drawn, element, grouped, many, spelled } from "./words.js";
@@ -74,9 +75,10 @@ function ring(at = null) {
 }
 
 /* What a placement is like, as lines. */
-export function facts(i) {
+function facts(frame, i) {
   const { points } = model;
-  const worst = points.worst_job[i];
+  const name = points.index[i];
+  const worst = jobName(points.worst_job[i], () => { if (model.hover === name && !frame.tip.hidden) card(frame, i); });
   return [
     `${points.line(points.index[i])}`,
     `${many(points.jobs_protected[i], "job")} protected, ${grouped(points.jobs_exposed[i])} exposed, ${grouped(points.jobs_split[i])} split`,
@@ -88,7 +90,7 @@ function card(frame, i) {
   const { tip } = frame;
   const head = element("span");
   head.append(element("b", `Placement ${model.points.index[i]}`), `, ${many(model.points.nodes_on[i], "server")} on`);
-  tip.replaceChildren(head, ...facts(i).map((line, k) => element("span", line, k ? "t3" : "t2")));
+  tip.replaceChildren(head, ...facts(frame, i).map((line, k) => element("span", line, k ? "t3" : "t2")));
   tip.hidden = false;
   const [x, y] = [frame.px[i], frame.py[i]];
   const left = x + 14 + tip.offsetWidth > frame.width ? x - tip.offsetWidth - 12 : x + 14;

@@ -1,4 +1,5 @@
 /* The table twin of the screens: every placement shown, to sort and filter, and to accept or reject without a pointer. */
+import { jobName } from "./jobnames.js";
 import { chosen, model, on, valueOf } from "./model.js";
 import { point } from "./screens.js";
 import { OBJECTIVES, SCREENS, byId, debounce, element, grouped, many, raw } from "./words.js";
@@ -43,9 +44,9 @@ export function rows() {
     const name = points.index[i];
     if (which === "picked" && !marked.has(name)) return false;
     if (inside && !inside.has(name)) return false;
-    return !text || String(name) === text || (points.worst_job[i] ?? "").toLowerCase().includes(text);
+    return !text || String(name) === text || jobName(points.worst_job[i]).toLowerCase().includes(text);
   });
-  const key = (i) => (table.by === "index" ? points.index[i] : table.by === "worst_job" ? points.worst_job[i] ?? "" : valueOf(table.by, i));
+  const key = (i) => (table.by === "index" ? points.index[i] : table.by === "worst_job" ? jobName(points.worst_job[i]) : valueOf(table.by, i));
   const sign = table.isDown ? -1 : 1;
   return left.sort((a, b) => { const [x, y] = [key(a), key(b)]; return sign * (x < y ? -1 : x > y ? 1 : a - b); });
 }
@@ -103,7 +104,9 @@ function row(i) {
   const tr = element("tr", "", pick ? "sel" : "");
   tr.append(element("td", String(name)), ...OBJECTIVES.map((o) => element("td", `${points.normalised[o][i].toFixed(3)} · ${raw(o, points.raw[o][i])}`, "num")));
   for (const key of ["nodes_on", "jobs_protected", "jobs_exposed", "jobs_split"]) tr.append(element("td", grouped(points[key][i]), "num"));
-  tr.append(element("td", points.worst_job[i] ?? "none"));
+  const worst = element("td");
+  worst.textContent = jobName(points.worst_job[i], () => { worst.textContent = jobName(points.worst_job[i]); }) || "none";
+  tr.append(worst);
   const marks = element("td", "", "marks");
   for (const { name: screen } of SCREENS) marks.append(mark(name, screen, screen.replace("-", ""), Boolean(pick?.screens.includes(screen)), `Accept placement ${name} on ${screen}`));
   marks.append(mark(name, "reject", "×", draft.state.rejected.includes(name), `Reject placement ${name}`));

@@ -4,7 +4,7 @@ import { ApiError, call } from "../api.js";
 import { problemText } from "../notices.js";
 import { asked, model, on, tell } from "./model.js";
 import { measured } from "./screens.js";
-import { FEWEST, NAMES, OBJECTIVES, byId, drawn, element, icon, many } from "./words.js";
+import { FEWEST, NAMES, OBJECTIVES, byId, drawn, element, icon } from "./words.js";
 
 let turn = 0;
 let last = "";
@@ -22,7 +22,7 @@ function lacking() {
   if (rule === "pairs" && !model.draft.state.answers.length) return "Say which of two placements you would rather have; each answer narrows the weights.";
   if (rule === "direct" || rule === "pairs") return OBJECTIVES.some((o) => model.draft.state.direct[o] > 0) ? "" : "At least one weight must be above 0.";
   const more = FEWEST - model.draft.state.picks.length;
-  return more > 0 ? `Accept ${more === FEWEST ? "at least" : "another"} ${many(more, "placement")} to derive weights; ${FEWEST} on each screen to save them.` : "";
+  return more > 0 ? `Accept ${["", "one more placement", "two more placements"][more] ?? "at least three placements"} to derive weights; ${FEWEST} on each screen to save them.` : "";
 }
 
 async function derive() {

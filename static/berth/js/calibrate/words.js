@@ -47,8 +47,9 @@ export function raw(objective, value) {
 export function duration(seconds) {
   if (seconds < 1) return `${Math.round(1000 * seconds)} ms`;
   if (seconds < 120) return `${significant(seconds, seconds < 10 ? 2 : 3)} s`;
-  if (seconds < 7200) return `${Math.floor(seconds / 60)} min${seconds % 60 >= 1 ? ` ${Math.round(seconds % 60)} s` : ""}`;
-  return `${significant(seconds / 3600)} h`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min${seconds % 60 >= 1 ? ` ${Math.round(seconds % 60)} s` : ""}`;
+  const minutes = Math.round((seconds % 3600) / 60);
+  return `${grouped(Math.floor(seconds / 3600))} h${minutes ? ` ${minutes} min` : ""}`;
 }
 
 /* Cluster seconds as day and clock, as the other pages write them. */
