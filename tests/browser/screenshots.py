@@ -22,6 +22,7 @@ PATHS = {
     "submit": "/submit/",
     "map": "/map/",
     "applications": "/applications/",
+    "calibrate": "/calibrate/",
     "classification": "/classification/",
     "decisions": "/decisions/",
     "sampling": "/sampling/",
@@ -63,6 +64,8 @@ def _shoot(context: BrowserContext, url: str, out: Path, suffix: str) -> None:
         page.wait_for_function(NOTHING_LOADS, timeout=20_000)
         if name == "submit":
             _checked(page)
+        if name == "calibrate":
+            _picked(page)
         page.wait_for_timeout(800)
         page.screenshot(path=out / f"{name}-{suffix}.png")
     page.close()
@@ -75,6 +78,18 @@ def _checked(page: Page) -> None:
     page.click("#check-btn")
     page.wait_for_selector("#p-check .kv, #p-check .banner")
     page.wait_for_function(NOTHING_LOADS, timeout=20_000)
+
+
+def _picked(page: Page) -> None:
+    """Accept three placements on each screen by keyboard, and wait for what they would change."""
+    for screen in page.locator("[data-screen]").all():
+        screen.focus()
+        for key in ("ArrowRight", "ArrowUp", "ArrowLeft"):
+            page.keyboard.press(key)
+            page.keyboard.press("Enter")
+    if page.locator("[data-screen]").count():
+        page.wait_for_selector(".ba, #cal-preview-stop:not([hidden])", timeout=20_000)
+        page.wait_for_timeout(3_000)
 
 
 def _found(page: Page, url: str) -> dict[str, str]:

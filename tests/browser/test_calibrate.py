@@ -318,6 +318,49 @@ def test_while_nothing_is_picked_the_newest_version_is_shown(visitor: Visitor) -
     expect(page.locator("#cal-progress")).to_contain_text("is being searched")
 
 
+def test_an_event_of_the_stream_shows_what_is_new_at_once(visitor: Visitor) -> None:
+    front = fronts.front(by=visitor.site.world.operator)
+    fronts.version(front, fronts.pattern(10))
+    page = opened(visitor, front)
+    fronts.version(front, fronts.pattern(20))
+    page.evaluate(
+        """document.dispatchEvent(
+            new CustomEvent("berth:event", { detail: { name: "front.updated" } }))"""
+    )
+    expect(page.locator("#cal-version")).to_have_value("2", timeout=5_000)
+
+
+def test_a_front_of_the_past_is_asked_for_and_stopped(page: Page, visitor: Visitor) -> None:
+    page.get_by_role("button", name="New front…").click()
+    page.get_by_label(re.compile("What ran at a moment")).check()
+    page.get_by_role("slider", name="Moment").fill("30060")
+    expect(page.locator("#nf-at-said")).to_have_text("day 1, 08:21")
+    page.get_by_label("Time for the search").select_option("5")
+    with page.expect_request("**/api/v1/fronts/") as sent:
+        page.get_by_role("button", name="Search", exact=True).click()
+    assert sent.value.post_data_json == {
+        "source": "cluster",
+        "budget_seconds": 5,
+        "cluster_seconds": 30_060,
+    }
+    expect(page.locator("#cal-progress")).to_contain_text("waits for a worker")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.locator("#cal-progress")).to_contain_text("was stopped")
+    assert visitor.errors == []
+
+
+def test_what_changed_while_the_screens_were_hidden_is_drawn_when_they_show(page: Page) -> None:
+    click(page, "P-D", 3)
+    page.get_by_role("button", name="View as table").click()
+    page.set_viewport_size({"width": 1300, "height": 900})
+    page.get_by_role("button", name="Accept placement 7 on P-C").click()
+    page.get_by_role("button", name="View as table").click()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(page.locator(".screen .pick")).to_have_count(6)
+    click(page, "D-C", 5)
+    assert picks(page) == ["3", "7", "5"]
+
+
 def test_fewer_placements_stand_for_all(visitor: Visitor) -> None:
     front = fronts.front(by=visitor.site.world.operator)
     fronts.version(front, fronts.surface(300))

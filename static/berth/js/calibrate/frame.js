@@ -36,8 +36,10 @@ export function range(objective) {
 
 export function lay(frame) {
   const { host, cloud, svg } = frame;
-  if (!model.points || !host.clientWidth) return;
+  if (!model.points) return;
   frame.width = host.clientWidth;
+  frame.X = null; // nothing stands anywhere while it is hidden
+  if (!frame.width) return;
   frame.height = host.clientHeight;
   const [x, y] = [range(frame.x), range(frame.y)];
   frame.left = MARGIN.left;

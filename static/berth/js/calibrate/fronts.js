@@ -52,7 +52,7 @@ async function look() {
 }
 
 /* Nothing picked yet: the newest version may take the place of the one shown. */
-const isIdle = () => !model.draft.state.picks.length && !model.draft.state.rejected.length && !asked();
+const isIdle = () => !model.draft.state.picks.length && !model.draft.state.rejected.length && model.draft.state.rule === "spread" && !asked();
 
 const asked = () => Number(new URLSearchParams(location.search).get("version")) || 0;
 const newest = () => model.front.versions.at(-1)?.number ?? 0;

@@ -63,7 +63,7 @@ export function point(name, frame = null) {
 
 function ring(at = null) {
   for (const frame of frames) {
-    if (!frame.ring) continue;
+    if (!frame.ring || !frame.X) continue;
     const i = model.hover === null ? undefined : model.points.at.get(model.hover);
     frame.ring.setAttribute("visibility", i === undefined ? "hidden" : "visible");
     frame.tip.hidden = frame !== at || i === undefined;
