@@ -98,7 +98,7 @@ class Session:
             fleet.command("emulator", "run_emulator"),
             fleet.worker("agents", agents),
             fleet.worker("default", 2),  # a retraining must not keep new profiles waiting
-            fleet.worker("placement", 2),  # nor a front a preview
+            fleet.worker("placement", 3),  # nor a front a preview, or a check
             fleet.beat(schedule),
         ):
             self._launch(member)

@@ -103,7 +103,10 @@ def test_what_was_known_follows_a_container_that_moves(servers: list[Server]) ->
     says(job, 7010.0, QUIET)
     refresh(7010.0)
     assert class_of(after).is_taz
-    assert class_of(after).intensity < class_of(before).intensity
+    was, now = class_of(before).intensity, class_of(after).intensity
+    assert was is not None
+    assert now is not None
+    assert now < was
 
 
 def test_a_job_that_talks_wants_to_be_together(servers: list[Server]) -> None:
