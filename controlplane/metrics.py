@@ -57,6 +57,7 @@ def collect(version: str) -> list[Metric]:
         *_jobs(),
         *_decisions(),
         *_cluster(),
+        *_moves(),
         *_queues(),
     ]  # fmt: skip
 
@@ -128,6 +129,15 @@ def _cluster() -> Iterator[Metric]:
     yield Metric("berth_units", "gauge", "Resource units.", [((), totals[0])])
     yield Metric("berth_units_allocated", "gauge", "Allocated units.", [((), totals[1])])
     yield Metric("berth_cluster_power_watts", "gauge", "Power drawn.", [((), totals[2])])
+
+
+def _moves() -> Iterator[Metric]:
+    for name, meaning, table in (
+        ("berth_migrations", "Containers that were or are moved, by state.", "execution_migration"),
+        ("berth_plans", "Plans of moves by state.", "placement_plan"),
+    ):
+        rows = _rows(f"SELECT state, count(*) FROM {table} GROUP BY state ORDER BY 1")  # noqa: S608
+        yield Metric(name, "gauge", meaning, [((("state", row[0]),), row[1]) for row in rows])
 
 
 def _queues() -> Iterator[Metric]:
