@@ -133,7 +133,7 @@ def _cluster() -> Iterator[Metric]:
 
 def _moves() -> Iterator[Metric]:
     for name, meaning, table in (
-        ("berth_migrations", "Containers that were or are moved, by state.", "execution_migration"),
+        ("berth_migrations", "Moves of containers by state.", "execution_migration"),
         ("berth_plans", "Plans of moves by state.", "placement_plan"),
     ):
         rows = _rows(f"SELECT state, count(*) FROM {table} GROUP BY state ORDER BY 1")  # noqa: S608

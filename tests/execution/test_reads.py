@@ -6,6 +6,7 @@ from apps.execution.backends.emulated.port import Counters, JobReport
 from apps.execution.models import JobSample
 from apps.execution.selectors import migrations, migrations_of, open_migrations
 from apps.workloads.core.attainment import Performance
+from controlplane.metrics import collect
 from tests.execution.moves_world import cluster, launch_of, moving, plane, report, running
 
 pytestmark = pytest.mark.django_db
@@ -32,3 +33,15 @@ def test_migrations_are_read_by_state_id_and_job() -> None:
     assert list(open_migrations()) == [second, third]
     assert list(migrations_of(job.id)) == [second, first]
     assert migrations([first.id, 10**9]) == {first.id: first}
+
+
+def test_moves_are_counted_by_state_for_prometheus() -> None:
+    cluster()
+    job = running([0, 1])
+    report(moving(job, "a", "c"), "started", "done")
+    moving(job, "c", "b")
+    counted = {metric.name: metric.samples for metric in collect("1")}
+    assert counted["berth_migrations"] == [
+        ((("state", "done"),), 1),
+        ((("state", "requested"),), 1),
+    ]
