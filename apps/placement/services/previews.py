@@ -23,7 +23,8 @@ from apps.placement.services.proposing import predicted, read
 
 KEPT_S: Final = 600
 UNSEEN_S: Final = 20  # without a look, until a search stops by itself
-FIRST_S: Final = 1.5  # when the first answer is given, whether or not anything was found
+FIRST_S: Final = 1.5  # when the first answer is given, counted from when the cluster is read
+LEAST_S: Final = 0.3  # of search for it, however long reading took
 LOOK_S: Final = 0.25  # between two looks whether to stop
 
 
@@ -99,9 +100,11 @@ def search_preview(
     """
     if cache.get(_key(preview_id, "stop")) or not cache.add(_key(preview_id, "claim"), 1, KEPT_S):
         return
+    began = time.perf_counter()
     settings, watch = selectors.loop(), _Watch(preview_id)
     weights = weighed(weights)
     cluster = read(settings, racks=racks)
+    first_s = min(max(FIRST_S - (time.perf_counter() - began), LEAST_S), limit_s)
     count = 0
 
     def leave(outcome: Outcome, state: PreviewState = PreviewState.SEARCHING) -> None:
@@ -122,12 +125,12 @@ def search_preview(
         cluster,
         weights,
         clock=time.perf_counter,
-        limit_s=min(FIRST_S, limit_s),
+        limit_s=first_s,
         migration=settings.migration,
         should_stop=watch.is_over,
         watch=leave,
     )
-    if first.is_settled or limit_s <= FIRST_S or watch.is_over():
+    if first.is_settled or limit_s <= first_s or watch.is_over():
         leave(first, PreviewState.DONE)
         return
     leave(first)
@@ -135,7 +138,7 @@ def search_preview(
         cluster,
         weights,
         clock=time.perf_counter,
-        limit_s=limit_s - FIRST_S,
+        limit_s=limit_s - first_s,
         migration=settings.migration,
         should_stop=watch.is_over,
         watch=lambda outcome: leave(outcome) if outcome.after < first.after else None,

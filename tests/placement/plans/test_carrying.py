@@ -248,6 +248,18 @@ def test_one_plan_runs_at_a_time(stage: Stage) -> None:
     assert second.state == PlanState.RUNNING
 
 
+def test_no_plan_begins_while_another_is_paused_or_being_finished(stage: Stage) -> None:
+    first = written(new_move(0, stage.one, stage.servers[2]), approve=True)
+    carry_out()
+    second = written(new_move(0, stage.two, stage.servers[2]), approve=True)
+    pause_plan(first.pk)
+    carry_out()
+    cancel_plan(first.pk, by="olga")
+    carry_out()
+    second.refresh_from_db()
+    assert second.state == PlanState.APPROVED
+
+
 def test_what_happens_is_told(stage: Stage) -> None:
     plan = written(new_move(0, stage.one, stage.servers[2]), approve=True)
     carry_out()
