@@ -615,6 +615,14 @@ def test_a_name_that_is_taken_is_pointed_at(page: Page) -> None:
     expect(page.get_by_label("Name", exact=True)).to_be_focused()
 
 
+def test_a_set_that_was_never_in_force_can_be_deleted(page: Page) -> None:
+    pick_nine(page)
+    saved(page, "short-lived")
+    page.get_by_role("button", name="Delete short-lived").click()
+    expect(page.locator("#toasts")).to_contain_text("short-lived is deleted.")
+    assert not PreferenceSet.objects.filter(name="short-lived").exists()
+
+
 def test_sets_are_compared_in_columns(page: Page) -> None:
     pick_nine(page)
     saved(page, "left")

@@ -3,10 +3,10 @@
 import json
 import zlib
 from functools import cache
-from itertools import count
 from typing import Any
 
 import numpy as np
+from django.db.models import Max
 
 from apps.accounts.models import User
 from apps.inventory.core.snapshot import Floats
@@ -17,8 +17,6 @@ from apps.placement.core.instance import Instance
 from apps.placement.core.instance_file import written
 from apps.placement.models import Front, FrontVersion
 from tests import factories
-
-_numbers = count(1)
 
 
 @cache
@@ -41,7 +39,7 @@ def front(*, by: User | None = None, state: str = "succeeded", **values: Any) ->
         "scales": dict(zip("PDC", scales(of).tolist(), strict=True)),
     }
     return Front.objects.create(
-        number=next(_numbers),
+        number=1 + (Front.objects.aggregate(last=Max("number"))["last"] or 0),
         operation=Operation.objects.create(
             kind="placement.front", status=state, progress=100, total=100
         ),
