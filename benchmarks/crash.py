@@ -1,6 +1,7 @@
 """kill -9 of any process at any moment of a replay: nothing lost, doubled or stuck.
 
-A whole instance on a small cluster, and a short trace submitted over REST. In each round one of
+A whole instance on a small cluster, and a short trace submitted over REST, while the online loop
+moves containers as fast as it may. In each round one of
 its processes is killed at a moment drawn from the seed; Berth must stop with a non-zero exit code
 and go on at the next start. At the end every job must have ended and every check of
 `verify_replay` must hold.
@@ -9,14 +10,16 @@ and go on at the next start. At the end every job must have ended and every chec
 """
 
 import argparse
+import json
 import os
 import signal
 import sys
 import tempfile
 import time
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import psycopg
@@ -30,7 +33,14 @@ SPEED: Final = 300.0
 END_TIMEOUT_S: Final = 90.0
 PAUSE_S: Final = 1.5
 # words in the command lines of those who are killed, in turn
-VICTIMS: Final = ("--queues agents", "run_emulator", "gunicorn", "postgres -D")
+VICTIMS: Final = (
+    "--queues agents", "run_emulator", "gunicorn", "--queues placement", "postgres -D",
+)  # fmt: skip
+WEIGHTS: Final = {"P": 1.0, "D": 0.5, "C": 0.5}
+RESTLESS: Final = {
+    "mode": "automatic", "every_seconds": 60, "youngest_seconds": 0, "moves_per_job": 100,
+    "least_gain": 0, "migration": 0,
+}  # fmt: skip
 
 
 class CrashError(Exception):
@@ -63,6 +73,8 @@ def soak(plan: Soak) -> str:
         try:
             for turn in range(plan.rounds):
                 instance.start("--trace", str(trace))
+                if turn == 0:
+                    _set_loose(instance)
                 _await_progress(instance, plan.jobs * turn // (plan.rounds + 1) + 1)
                 time.sleep(float(rng.uniform(0.0, PAUSE_S)))
                 _kill_one(instance, VICTIMS[turn % len(VICTIMS)])
@@ -71,9 +83,37 @@ def soak(plan: Soak) -> str:
             checked = instance.manage("verify_replay", "--trace", str(trace), "--complete")
             if checked.returncode != 0:
                 raise CrashError(checked.stdout + checked.stderr)
-            return checked.stdout
+            moved = _count(instance, "SELECT count(*) FROM execution_migration")
+            return f"{checked.stdout}{moved} containers were sent to another server\n"
         finally:
             instance.discard()
+
+
+def _set_loose(instance: RunningInstance) -> None:
+    """Bring weights into force and let the loop move containers by itself."""
+    wanted = {"name": "soak", "rule": "direct", "wanted": WEIGHTS}
+    made, _ = _call(instance, "POST", "/preference-sets/", wanted)
+    path = f"/preference-sets/{made['id']}/"
+    _, tag = _call(instance, "GET", path)
+    _call(instance, "POST", f"{path}activate/", {"message": "soak"}, tag)
+    _call(instance, "PATCH", "/placement-loop/", RESTLESS)
+
+
+def _call(
+    instance: RunningInstance, method: str, path: str, body: object = None, tag: str = ""
+) -> tuple[dict[str, Any], str]:
+    """Ask the API; the answer and its tag."""
+    headers = {
+        "Authorization": f"Bearer {instance.variable('BERTH_TOKEN')}",
+        "Content-Type": "application/json",
+        **({"If-Match": tag} if tag else {}),
+    }
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(  # noqa: S310 - our own instance
+        f"{instance.url}/api/v1{path}", method=method, data=data, headers=headers
+    )
+    with urllib.request.urlopen(request, timeout=30.0) as answer:  # noqa: S310
+        return json.load(answer), answer.headers.get("ETag", "")
 
 
 def _swim_text(trace: SwimTrace) -> str:
