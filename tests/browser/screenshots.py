@@ -23,6 +23,7 @@ PATHS = {
     "map": "/map/",
     "applications": "/applications/",
     "calibrate": "/calibrate/",
+    "plans": "/plans/",
     "classification": "/classification/",
     "decisions": "/decisions/",
     "sampling": "/sampling/",
@@ -106,7 +107,18 @@ def _found(page: Page, url: str) -> dict[str, str]:
         "performance": f"{job}?tab=performance",
         "server": server,
         "application": _application(page, url),
+        "plan": _plan(page, url),
     }
+
+
+def _plan(page: Page, url: str) -> str:
+    """Return the address of the latest plan that has ended, or else of the latest."""
+    for path in ("/plans/?state=done", "/plans/"):
+        page.goto(url + path)
+        link = page.locator("#plan-list td.name a")
+        if link.count():
+            return link.first.get_attribute("href") or "/plans/"
+    return "/plans/"
 
 
 def _application(page: Page, url: str) -> str:
