@@ -9,12 +9,14 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final
 from uuid import UUID, uuid4
 
 from django.core.cache import cache
 
 from apps.common.core.errors import NotFoundError
+from apps.placement.core.live import Cluster
 from apps.placement.core.prediction import servers
 from apps.placement.core.replacing import Outcome, improve
 from apps.placement.selectors import plans as selectors
@@ -110,40 +112,42 @@ def search_preview(
     def leave(outcome: Outcome, state: PreviewState = PreviewState.SEARCHING) -> None:
         nonlocal count
         count += 1
-        answer = {
-            "refined": count,
-            "seconds": outcome.seconds,
-            "gap": outcome.gap,
-            "F_before": outcome.before,
-            "F_after": outcome.after,
-            **predicted(cluster, outcome, weights),
-            "servers": servers(cluster, outcome.home),
-        }
+        answer = _answer(cluster, outcome, weights, refined=count)
         _leave(preview_id, PreviewState.STOPPED if watch.is_over() else state, answer)
 
-    first = improve(
+    search = partial(
+        improve,
         cluster,
         weights,
         clock=time.perf_counter,
-        limit_s=first_s,
         migration=settings.migration,
         should_stop=watch.is_over,
-        watch=leave,
     )
+    first = search(limit_s=first_s, watch=leave)
     if first.is_settled or limit_s <= first_s or watch.is_over():
         leave(first, PreviewState.DONE)
         return
     leave(first)
-    last = improve(
-        cluster,
-        weights,
-        clock=time.perf_counter,
+    last = search(
         limit_s=limit_s - first_s,
-        migration=settings.migration,
-        should_stop=watch.is_over,
         watch=lambda outcome: leave(outcome) if outcome.after < first.after else None,
     )
     leave(last if last.after <= first.after else first, PreviewState.DONE)
+
+
+def _answer(
+    cluster: Cluster, outcome: Outcome, weights: Mapping[str, float], *, refined: int
+) -> dict[str, Any]:
+    """JSON of what was found; ``refined`` counts the answers of a preview."""
+    return {
+        "refined": refined,
+        "seconds": outcome.seconds,
+        "gap": outcome.gap,
+        "F_before": outcome.before,
+        "F_after": outcome.after,
+        **predicted(cluster, outcome, weights),
+        "servers": servers(cluster, outcome.home),
+    }
 
 
 class _Watch:

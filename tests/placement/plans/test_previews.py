@@ -1,5 +1,6 @@
 """Previews: a first answer at once, better ones in its place, nothing written."""
 
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -38,6 +39,26 @@ def test_the_answer_says_what_the_weights_would_do(stage: Stage) -> None:
     assert found.answer["before"]["watts"] - found.answer["after"]["watts"] == pytest.approx(40.0)
     assert found.answer["F_after"] < found.answer["F_before"]
     assert found.answer["seconds"] < 2.0
+
+
+def test_a_first_answer_comes_before_the_best_one(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.running("stays", (stage.servers[2], 1))
+    monkeypatch.setattr(previews, "FIRST_S", 0.0)
+    monkeypatch.setattr(previews, "LEAST_S", 0.0)
+    told: list[int] = []
+    leave = previews._leave
+
+    def overheard(of: UUID, state: PreviewState, answer: Any, problem: str = "") -> None:
+        told.append(-1 if answer is None else answer["moves"])
+        leave(of, state, answer, problem)
+
+    monkeypatch.setattr(previews, "_leave", overheard)
+    made = preview_by_worker(stage.by.pk, world.WEIGHTS, [], 5.0)
+    found = read_preview(made, by=stage.by.pk)
+    assert found.state is PreviewState.DONE
+    assert (told[:2], told[-1]) == ([-1, 0], 1)  # waiting, nothing found yet, the answer
 
 
 def test_nothing_is_written(stage: Stage) -> None:
