@@ -10,6 +10,7 @@ from apps.common.core.errors import TransientError
 from apps.common.poke import poked
 from apps.placement.core.live import to_instance
 from apps.placement.selectors.cluster import read_cluster
+from apps.placement.services import classes
 from apps.placement.services.checks import WAIT_S, Star, await_star, leave_star
 from apps.placement.services.fronts import (
     QUEUE,
@@ -39,7 +40,8 @@ def _read(at_s: float | None) -> Workload:
 
 @shared_task(name="placement.prune")
 def prune() -> None:
-    """Forget versions on the way to fronts that are done, and plans that came to nothing."""
+    """Forget containers long gone, versions on the way to fronts, plans that came to nothing."""
+    classes.prune()
     prune_versions()
     prune_plans()
 

@@ -6,6 +6,7 @@ from apps.inventory.models import Server
 from apps.placement.core.instance import Communication
 from apps.placement.models import ContainerClass, Threshold
 from apps.placement.services.classes import KEPT_S, prune, refresh
+from apps.placement.tasks import prune as prune_task
 from apps.scheduling.models import Allocation
 from apps.workloads.models import Job
 from tests import factories
@@ -158,3 +159,12 @@ def test_containers_long_gone_are_forgotten(servers: list[Server]) -> None:
     assert prune(KEPT_S + 5.0) == 0
     assert prune(KEPT_S + 15.0) == 1
     assert ContainerClass.objects.get().allocation_id == held.id
+
+
+def test_the_hourly_task_forgets_containers_long_gone(servers: list[Server]) -> None:
+    job = running()
+    gone = factories.allocation(job, servers[1], released_seq=10**9)
+    ContainerClass.objects.create(allocation_id=gone.id, job=job, read_s=10.0, intensity=0.1)
+    factories.cluster(seen_cluster_s=KEPT_S + 100.0)
+    prune_task()
+    assert not ContainerClass.objects.exists()
