@@ -27,6 +27,7 @@ from apps.placement.core.readings import container_metrics
 from apps.testbed.core.programs import NODES, RESOURCES, Program, stressor
 
 LOUD_BYTES_PER_S: Final = 2.5e6  # 20 Mbit/s of a container: where slow links begin to cost
+MEMORY_CAPACITY: Final = 3e7  # off-chip requests a second that saturate a node, by its data sheet
 _LEVELS: Final = tuple(range(5, 100, 5))
 _LONG_S: Final = 1e6
 
@@ -121,9 +122,6 @@ class Watch:
         """Drop what is known of a job that ended."""
         self._jobs.pop(key, None)
         self._read_s.pop(key, None)
-
-
-MEMORY_CAPACITY: Final = 3e7  # off-chip requests a second that saturate a node, by its data sheet
 
 
 def metrics_of(readings: JobReadings, slots: int) -> Floats:
