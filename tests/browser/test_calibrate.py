@@ -636,6 +636,8 @@ def test_sets_are_compared_in_columns(page: Page) -> None:
     expect(columns.locator("thead th")).to_have_text(["right", "left"])
     expect(columns).to_contain_text("The solver's own answer is", timeout=20_000)
     expect(columns).to_contain_text("targets met", timeout=20_000)
+    page.locator("#cal-compare-dialog").get_by_role("button", name="Close").click()
+    expect(page.locator("#cal-preview-sub")).to_contain_text("solver gap", timeout=20_000)
 
 
 def activate(page: Page, name: str, message: str) -> None:

@@ -6,11 +6,13 @@ import { NAMES, OBJECTIVES, announce, arrow, byId, css, drawn, element, grouped,
 
 const COLUMNS = [...OBJECTIVES, "nodes_on", "jobs_protected", "jobs_exposed", "jobs_split"];
 const TITLES = { nodes_on: "servers on", jobs_protected: "protected jobs", jobs_exposed: "exposed jobs", jobs_split: "split jobs" };
-const TOP = 34, FOOT = 20, SIDE = 56;
+const BRIEF = { P: "P ↓", D: "D ↑", C: "C ↓", nodes_on: "on", jobs_protected: "prot.", jobs_exposed: "exp.", jobs_split: "split" };
+const TOP = 34, FOOT = 20;
+const WIDE = 105, SIDES = [22, 56]; // px an axis' full name takes; margins without and with room for it
 const REACH = 18;
 const picture = { host: null, cloud: null, svg: null, drag: null };
 
-const title = (column) => (NAMES[column] ? `${column} ${NAMES[column]} ${arrow(column)}` : TITLES[column]);
+const title = (column) => (picture.isNarrow ? BRIEF[column] : NAMES[column] ? `${column} ${NAMES[column]} ${arrow(column)}` : TITLES[column]);
 
 export function startAxes() {
   picture.host = document.querySelector(".axes-plot");
@@ -60,7 +62,9 @@ function lay() {
   picture.spans = extents();
   picture.width = width;
   picture.bottom = height - FOOT;
-  picture.X = (k) => SIDE + (k * (width - 2 * SIDE)) / (COLUMNS.length - 1);
+  picture.isNarrow = width < WIDE * COLUMNS.length;
+  picture.side = SIDES[picture.isNarrow ? 0 : 1];
+  picture.X = (k) => picture.side + (k * (width - 2 * picture.side)) / (COLUMNS.length - 1);
   picture.Y = (column, value) => { const [low, high] = picture.spans[column]; return picture.bottom - ((value - low) / (high - low)) * (picture.bottom - TOP); };
   const ratio = devicePixelRatio || 1;
   cloud.width = Math.round(width * ratio);
@@ -170,7 +174,7 @@ function released() {
 /* The line nearest to the pointer on the nearest axis. */
 function nearest(x, y) {
   if (!model.points) return;
-  const k = Math.round(((x - SIDE) / (picture.width - 2 * SIDE)) * (COLUMNS.length - 1));
+  const k = Math.round(((x - picture.side) / (picture.width - 2 * picture.side)) * (COLUMNS.length - 1));
   if (k < 0 || k >= COLUMNS.length || Math.abs(picture.X(k) - x) > REACH) { point(null); return; }
   let [best, least] = [null, 10];
   for (const i of model.points.shown) {

@@ -3,7 +3,7 @@ import { ApiError, call } from "../api.js";
 import { problemText, toast } from "../notices.js";
 import { operationEnds } from "../pages/plans.js";
 import { mayChange, model, on } from "./model.js";
-import { fault, openFields, refreshSets, save } from "./sets.js";
+import { closeFields, fault, openFields, refreshSets, save } from "./sets.js";
 import { OBJECTIVES, byId, element, icon } from "./words.js";
 
 const GUARD = { drop: 0.02, seconds: 600 };
@@ -117,6 +117,7 @@ async function activate() {
     }, { "If-Match": tag });
     byId("cal-activate-dialog").close();
     byId("cal-message").value = "";
+    closeFields();
     toast(`${set.name} is in force. A plan can be made from it below.`);
     await Promise.all([refresh(), refreshSets()]);
     byId("cal-line").querySelector("[data-plan]")?.focus();

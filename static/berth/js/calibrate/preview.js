@@ -19,6 +19,7 @@ const later = debounce(begin, WAIT_MS);
 
 export function startPreview() {
   on("derived", changed);
+  on("compared", () => { lastWeights = ""; changed(); }); // a person has one preview at a time
   byId("cal-racks").addEventListener("change", changed);
   byId("cal-preview-stop").addEventListener("click", () => stop());
   document.addEventListener("berth:theme", () => { if (model.preview?.answer) drawMaps(model.preview.answer); });

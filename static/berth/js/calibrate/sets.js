@@ -57,6 +57,8 @@ export function openFields() {
   return true;
 }
 
+export const closeFields = () => byId("cal-form").classList.remove("open");
+
 /* ---- saving ---- */
 
 async function guardedSave() {
@@ -64,7 +66,7 @@ async function guardedSave() {
   byId("cal-save").disabled = true;
   try {
     const set = await save();
-    if (set) toast(`Saved as ${set.name}.`);
+    if (set) { toast(`Saved as ${set.name}.`); closeFields(); }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     fault(byId("cal-name"), error.problem);
@@ -177,6 +179,7 @@ async function compare() {
   const chosen = sets.filter((set) => compared.has(set.id));
   const dialog = byId("cal-compare-dialog");
   const made = columns(chosen);
+  dialog.addEventListener("close", () => tell("compared"), { once: true });
   dialog.showModal();
   const isOpen = () => dialog.open && byId("cp-table").contains(made[0]?.star ?? null);
   for (const [k, set] of chosen.entries()) {
