@@ -189,13 +189,57 @@ class Builder:
                 self._undo(steps)
                 return []
             for mover in movers:
-                to = self._best(mover, no_taz=True)
-                if to is None:
-                    self._undo(steps)
+                made = self._apart(mover, {step.container for step in steps})
+                if not made or len(steps) + len(made) > most:
+                    self._undo([*steps, *made])
                     return []
-                steps.append(Step(mover, board.home[mover], to))
-                board.move(mover, to)
+                steps += made
         return steps
+
+    def _apart(self, container: int, busy: set[int]) -> list[Step]:
+        """Move a container to a server without a taz, if need be after a turtle there has left.
+
+        Parameters
+        ----------
+        busy : containers that have moved already
+        """
+        board, home = self._board, self._board.home[container]
+        if (to := self._best(container, no_taz=True)) is not None:
+            board.move(container, to)
+            return [Step(container, home, to)]
+        for server in self._nearly_fits(container):
+            for turtle in sorted(board.on[server], key=lambda c: int(self._cluster.size[c])):
+                if self._moved[turtle] or turtle in busy:
+                    continue
+                elsewhere = self._best(turtle, only_on=True)
+                if elsewhere is None:
+                    continue
+                steps = [Step(turtle, server, elsewhere)]
+                board.move(turtle, elsewhere)
+                if self._likes(container)[server]:
+                    board.move(container, server)
+                    steps.append(Step(container, home, server))
+                    if self._is_comfortable([server]):
+                        return steps
+                self._undo(steps)
+        return []
+
+    def _nearly_fits(self, container: int) -> list[int]:
+        """Find a few servers without a taz that could take the container if a turtle left."""
+        board, cluster = self._board, self._cluster
+        job = cluster.job[container]
+        speed = cluster.speed[job]
+        own = speed[cluster.platform[board.home[container]]]
+        suits = (
+            cluster.is_open
+            & cluster.is_allowed[job]
+            & (board.tazes == 0)
+            & (board.filled > 0)
+            & (speed[cluster.platform] >= own * SLOWER)
+            & (cluster.units >= cluster.size[container])
+        )
+        found = np.flatnonzero(suits)
+        return [int(s) for s in found[np.argsort(-board.free[found], kind="stable")[:TRIED]]]
 
     def _gather(self, job: int, most: int) -> list[Step]:
         """Bring a job together where most of it is, or else where it has room."""

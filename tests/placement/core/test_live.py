@@ -199,3 +199,27 @@ def test_an_empty_cluster_has_nothing_to_move() -> None:
     )  # fmt: skip
     outcome = found(empty)
     assert (outcome.moves, outcome.before, outcome.bound) == (0, 0.0, 0.0)
+
+
+def test_a_turtle_makes_room_where_no_other_server_has_any() -> None:
+    cluster = small_cluster(2, servers=3, containers=6, is_plain=True)
+    taz = np.array([True, True, False, False, False, False])
+    # two tazes share the first server, two turtles fill the second, the third has one slot left
+    full = replace(
+        cluster,
+        is_taz=taz,
+        intensity=taz * 0.9,
+        job=np.arange(6) % 3,
+        home=np.array([0, 0, 1, 1, 2, 2]),
+        units=np.array([2, 2, 3]),
+        held_units=np.array([2, 2, 2]),
+        is_movable=np.array([True, True, True, True, False, False]),
+        platform=np.zeros(3, dtype=np.int64),
+    )
+    # only the second server may take the tazes
+    allowed = np.ones((3, 3), dtype=np.bool_)
+    allowed[full.job[0], 2] = allowed[full.job[1], 2] = False
+    full = replace(full, is_allowed=allowed)
+    outcome = found(full, {"D": 1.0})
+    assert not live.exposed_jobs(full, outcome.home).any()
+    assert [len(bundle.steps) for bundle in outcome.bundles] == [2]
