@@ -682,12 +682,16 @@ def test_a_viewer_may_pick_and_try_but_not_save(
     chromium: Browser, site: Site, pattern: FrontVersion, workers: None
 ) -> None:
     with closing(signed_in(chromium, site.url, name="looker", password=PASSWORD)) as context:
-        page = opened(visitor_of(context, site), pattern.front)
+        looker = visitor_of(context, site)
+        page = opened(looker, pattern.front)
         pick_nine(page)
         expect(page.locator("#cal-bars svg")).to_be_visible()
         expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
         expect(page.get_by_role("button", name="Activate…")).to_be_disabled()
         expect(page.locator("#main")).to_contain_text("Your role may look and try, not save")
+        expect(page.locator("#cal-preview-sub")).to_contain_text("needs the role operator")
+        expect(page.locator(".screen .star")).to_have_count(3, timeout=20_000)
+        assert looker.errors == []
 
 
 # ---- a phone ----

@@ -37,7 +37,7 @@ def test_a_viewer_sees_it_all_and_is_told_which_role_saves(as_viewer: Client) ->
     held = version(front())
     text = page(as_viewer)
     assert f'data-front="{held.front_id}"' in text
-    assert "Saving, activating and new fronts need the role operator" in text
+    assert "Previews, saving, activating and new fronts need the role operator" in text
     assert "data-may-change" not in text
     assert "New front…" not in text
 

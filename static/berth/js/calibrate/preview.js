@@ -3,7 +3,7 @@
 import { ApiError, call } from "../api.js";
 import { problemText } from "../notices.js";
 import { drawMaps } from "./maps.js";
-import { model, on, tell } from "./model.js";
+import { mayChange, model, on, tell } from "./model.js";
 import { byId, debounce, drawn, duration, element, grouped, many, percent, signed, spelled, watts } from "./words.js";
 
 const WAIT_MS = 500;
@@ -18,6 +18,7 @@ let answered = 0; // seconds after asking, of the answer shown
 const later = debounce(begin, WAIT_MS);
 
 export function startPreview() {
+  if (!mayChange()) { say("What weights would change names jobs of every project: it needs the role operator.", null); return; }
   on("derived", changed);
   on("compared", () => { lastWeights = ""; changed(); }); // a person has one preview at a time
   byId("cal-racks").addEventListener("change", changed);

@@ -244,6 +244,7 @@ async function starOf(set) {
 }
 
 async function previewOf(set) {
+  if (!mayChange()) return ["needs the role operator"];
   const { value } = await call("POST", "/api/v1/previews/", { weights: set.weights, racks: [], limit_seconds: LOOK_S });
   for (let k = 0; k < TRIES; k += 1) {
     const now = (await call("GET", `/api/v1/previews/${value.id}/`)).value;
