@@ -159,9 +159,10 @@ def test_a_plan_is_approved_paused_resumed_and_cancelled(
 def test_a_superseded_plan_is_a_conflict(berth: Berth, servers: list[Server]) -> None:
     proposed(servers)
     world.end_job(Job.objects.get(name="one"))
+    world.end_job(Job.objects.get(name="stays"))
     code, _, err = berth("plan", "approve", "p-0001")
     assert code == Exit.CONFLICT
-    assert "p-0001 is superseded: 1 container of it ended or moved." in err
+    assert "p-0001 is superseded: 2 containers of it ended or moved." in err
     assert "berth plan show p-0001" in err
 
 

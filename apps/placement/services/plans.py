@@ -36,6 +36,7 @@ from apps.placement.selectors import plans as selectors
 from apps.placement.selectors.objectives import weighed
 
 TASK: Final = "placement.make_plans"
+STALE: Final = 0.5  # share of its bundles from above which a plan no longer fits
 CARRY_TASK: Final = "placement.carry_out"
 QUEUE: Final = "default"  # whose tasks are short: fronts and previews keep nobody waiting there
 
@@ -228,19 +229,27 @@ def _act(plan_id: UUID, action: Action, what: str, expected: int | None) -> Plan
 
 
 def why_superseded(plan: Plan) -> str:
-    """Tell why a plan that has not begun no longer fits; empty where it does."""
+    """Tell why a plan that has not begun no longer fits; empty where it does.
+
+    On a busy cluster containers come and go while somebody reads a plan: bundles that can no
+    longer be carried out are passed over; more than half of them, and it is another plan.
+    """
     if plan.cause != Cause.REVERSE and not _is_in_force(plan.weights):
         return "other weights are in force."
     waiting = list(plan.moves.filter(state=MoveState.WAITING).order_by("ordinal"))
     transfers = selectors.transfers_of(waiting)
-    if gone := selectors.gone(transfers):
+    gone = selectors.gone(transfers)
+    broken = {one.bundle for one in gone}
+    kept = [one for one in transfers if one.bundle not in broken]
+    servers = {s for t in kept for s in (t.from_server_id, t.to_server_id)}
+    full = bundles_without_room(selectors.steps(kept), selectors.rooms(servers))
+    if len(broken) + len(full) <= STALE * len({one.bundle for one in transfers}):
+        return ""
+    if gone:
         return f"{_count(len(gone), 'container')} of it ended or moved."
-    servers = {s for t in transfers for s in (t.from_server_id, t.to_server_id)}
-    if full := bundles_without_room(selectors.steps(transfers), selectors.rooms(servers)):
-        target = next(t.to_server_id for t in transfers if t.bundle == full[0])
-        names = selectors.server_names([target])
-        return f"{names.get(target, 'a server')} has no room left for what was to go there."
-    return ""
+    target = next(t.to_server_id for t in kept if t.bundle == full[0])
+    names = selectors.server_names([target])
+    return f"{names.get(target, 'a server')} has no room left for what was to go there."
 
 
 def supersede_stale() -> int:

@@ -207,7 +207,7 @@ def _network(cluster: Cluster, servers: Iterable[int]) -> dict[int, float]:
 
 
 class MovedOnError(LookupError):
-    """Containers of a plan are not where they were."""
+    """No container of a plan is where it was."""
 
 
 class Wanted(Protocol):
@@ -244,16 +244,16 @@ def predict_moves(weights: Mapping[str, float], moves: Sequence[Wanted]) -> Pred
 
     Raises
     ------
-    MovedOnError : a container of them is gone.
+    MovedOnError : all of their containers are gone; some are left out of the prediction.
     """
     cluster = read_cluster()
     at = {int(pk): i for i, pk in enumerate(cluster.allocation_id)}
     server = {int(pk): i for i, pk in enumerate(cluster.server_id)}
-    gone = [move for move in moves if move.allocation_id not in at]
-    if gone:
-        raise MovedOnError(f"{len(gone)} of its containers ended or moved")
+    there = [move for move in moves if move.allocation_id in at]
+    if moves and not there:
+        raise MovedOnError("all of its containers ended or moved")
     home, steps = cluster.home.copy(), list[Step]()
-    for move in moves:
+    for move in there:
         container, to = at[move.allocation_id], server[move.to_server_id]
         steps.append(Step(container, int(home[container]), to))
         home[container] = to

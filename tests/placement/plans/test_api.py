@@ -151,9 +151,10 @@ def test_a_plan_that_no_longer_fits_is_a_conflict_of_its_own(
     plan = proposed(stage)
     match = tag(power, plan)
     world.end_job(stage.one)
+    world.end_job(stage.two)
     answer = post(power, plan, "approve", match)
     assert (answer.status_code, answer.json()["code"]) == (409, "plan_superseded")
-    assert answer.json()["detail"] == ("p-0001 is superseded: 1 container of it ended or moved.")
+    assert answer.json()["detail"] == "p-0001 is superseded: 2 containers of it ended or moved."
     assert power.get(f"{PLANS}p-0001/").json()["state"] == "superseded"
 
 

@@ -80,6 +80,16 @@ def test_a_plan_is_superseded_when_a_container_of_it_ends(stage: Stage) -> None:
     assert plan.state == PlanState.SUPERSEDED
 
 
+def test_a_plan_that_lost_half_of_its_bundles_is_still_a_plan(stage: Stage) -> None:
+    s2 = stage.servers[2]
+    plan = written(new_move(0, stage.one, s2, bundle=0), new_move(1, stage.three, s2, bundle=1))
+    world.end_job(stage.one)
+    assert supersede_stale() == 0
+    approve_plan(plan.pk, by=stage.by.pk)
+    carry_out()
+    assert world.states(plan) == ["skipped", "moving"]
+
+
 def test_a_plan_is_superseded_when_its_room_is_taken(stage: Stage) -> None:
     plan = written(new_move(0, stage.one, stage.servers[2]))
     world.running("fills it", (stage.servers[2], 3))
