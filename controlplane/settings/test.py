@@ -6,5 +6,11 @@ SECRET_KEY = "test"
 DEBUG = False
 ALLOWED_HOSTS = ["*"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+# Large enough that nothing is thrown out at random in the course of a run.
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "OPTIONS": {"MAX_ENTRIES": 1_000_000},
+    }
+}
 WHITENOISE_AUTOREFRESH = True

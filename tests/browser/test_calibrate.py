@@ -2,14 +2,18 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from apps.placement.core.replacing import Outcome, improve
 from apps.placement.models import Activation, Front, FrontVersion, Plan, PreferenceSet
+from apps.placement.services import previews
 from tests.browser.chromium import signed_in
 from tests.browser.conftest import Site, Visitor, visitor_of
 from tests.browser.workers import working
@@ -567,7 +571,17 @@ def test_a_preview_says_what_would_change_and_writes_nothing(page: Page) -> None
     assert not Plan.objects.exists()
 
 
-def test_a_preview_can_be_stopped(page: Page) -> None:
+def never_settles(*given: Any, **more: Any) -> Outcome:
+    """Search as ever, and go on until the time is over or somebody stops it."""
+    until = time.monotonic() + more["limit_s"]
+    found = improve(*given, **more)
+    while time.monotonic() < until and not more["should_stop"]():
+        time.sleep(0.05)
+    return replace(found, is_settled=False)
+
+
+def test_a_preview_can_be_stopped(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(previews, "improve", never_settles)
     pick_nine(page)
     page.locator("#cal-preview-stop").click(timeout=20_000)
     expect(page.locator("#cal-preview-sub")).to_contain_text("Stopped")

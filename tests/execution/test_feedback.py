@@ -243,8 +243,9 @@ def moved(
 
 def reports(job: Job, *, until_s: float, per_s: float) -> None:
     """A report each ten seconds up to a moment, the progress going on evenly."""
-    for at_s in np.arange(job.started_s + 10.0, until_s + 1.0, 10.0).tolist():
-        progress = per_s * (at_s - job.started_s) / BYTES
+    started_s = job.started_s or 0.0
+    for at_s in np.arange(started_s + 10.0, until_s + 1.0, 10.0).tolist():
+        progress = per_s * (at_s - started_s) / BYTES
         factories.sample(job, at_s, progress=progress)
 
 

@@ -239,7 +239,7 @@ def _worker(jobs: list[Job], seed: int) -> Callable[[], None]:
             for row in stands()
             if rng.random() < 0.5
         ]
-        rng.shuffle(wishes)  # type: ignore[arg-type]  # any list may be shuffled
+        rng.shuffle(wishes)
         request_moves(wishes)
 
     def tell() -> None:

@@ -290,6 +290,7 @@ class Spy(InTurn):
         return super().place(state, jobs)
 
     def rearrange(self, state: State) -> list[Step]:
+        assert self.watch is not None
         self.shown += [state, *(self.watch.of(j.watched) for j in state.running.values())]
         return []
 
