@@ -256,6 +256,7 @@ class Loop(models.Model):
         default=0.05, help_text="what moving all containers once would cost, in F"
     )
     looked_s = models.FloatField(default=0.0, help_text="cluster seconds of the last look")
+    looked_at = models.DateTimeField(null=True)
     generation = models.PositiveIntegerField(default=1)
 
     class Meta:

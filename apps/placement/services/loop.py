@@ -4,9 +4,11 @@ Two workers may look at once; whoever moves ``Loop.looked_s`` on does the look.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 from django.db import transaction
+from django.utils import timezone
 
 from apps.common.core.preconditions import require_generation
 from apps.inventory.selectors import cluster_now
@@ -17,6 +19,7 @@ from apps.placement.selectors import plans as selectors
 from apps.placement.services.plans import NewPlan, PlanSupersededError, write_plan
 from apps.placement.services.proposing import NothingGained, propose
 
+REST: Final = 10.0  # wall time between looks, over what a search may take
 Propose = Callable[..., NewPlan | NothingGained]
 
 
@@ -41,12 +44,17 @@ def set_loop(changes: Mapping[str, Any], *, expected: int | None = None) -> Loop
 def claim_look() -> float | None:
     """Take the look that is due; the cluster time of it, None where none is due or another has it.
 
-    A clock that was set back (a new instance) is looked at anew.
+    A clock that was set back (a new instance) is looked at anew. Where cluster time is faster than
+    wall time, looks are further apart: searches take a tenth of a processor at most.
     """
-    row, now_s = selectors.loop(), cluster_now()
+    row, now_s, now = selectors.loop(), cluster_now(), timezone.now()
     if 0.0 <= now_s - row.looked_s < row.every_s:
         return None
-    claimed = Loop.objects.filter(pk=1, looked_s=row.looked_s).update(looked_s=now_s)
+    if row.looked_at is not None and now - row.looked_at < timedelta(seconds=REST * row.solve_s):
+        return None
+    claimed = Loop.objects.filter(pk=1, looked_s=row.looked_s).update(
+        looked_s=now_s, looked_at=now
+    )
     return now_s if claimed else None
 
 

@@ -1,14 +1,16 @@
 """The online loop: when it looks, what it makes of it, and what it leaves alone."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from apps.inventory.models import Server
 from apps.placement.models import Cause, Loop, Plan, PlanState
 from apps.placement.selectors import plans as selectors
 from apps.placement.services.carrying import carry_out
-from apps.placement.services.loop import claim_look, look, set_loop
+from apps.placement.services.loop import REST, claim_look, look, set_loop
 from apps.placement.services.proposing import NothingGained, compare, propose
 from apps.placement.services.settling import settle
 from apps.scheduling.models import Allocation
@@ -29,17 +31,32 @@ def wasteful(stage: Stage) -> Stage:
 # ---- when ----
 
 
+def rested() -> None:
+    """Let enough wall time pass since the last look."""
+    Loop.objects.update(looked_at=timezone.now() - timedelta(seconds=REST * 2.0))
+
+
+def test_it_rests_however_fast_cluster_time_passes(stage: Stage) -> None:
+    assert claim_look() == world.NOW_S
+    world.pass_time(86_400.0)
+    assert claim_look() is None
+    rested()
+    assert claim_look() == world.NOW_S + 86_400.0
+
+
 def test_it_looks_once_a_minute_of_cluster_time(stage: Stage) -> None:
     assert claim_look() == world.NOW_S
     assert claim_look() is None
     world.pass_time(59.0)
     assert claim_look() is None
     world.pass_time(1.0)
+    rested()
     assert claim_look() == world.NOW_S + 60.0
 
 
 def test_it_looks_anew_when_the_clock_was_set_back(stage: Stage) -> None:
     claim_look()
+    rested()
     world.pass_time(-5000.0)
     assert claim_look() == world.NOW_S - 5000.0
 
