@@ -38,8 +38,8 @@ VICTIMS: Final = (
 )  # fmt: skip
 WEIGHTS: Final = {"P": 1.0, "D": 0.5, "C": 0.5}
 RESTLESS: Final = {
-    "mode": "automatic", "every_seconds": 60, "youngest_seconds": 0, "moves_per_job": 100,
-    "least_gain": 0, "migration": 0,
+    "mode": "automatic", "every_seconds": 60, "solve_seconds": 0.1, "youngest_seconds": 0,
+    "moves_per_job": 100, "least_gain": 0, "migration": 0,
 }  # fmt: skip
 
 
