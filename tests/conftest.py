@@ -1,12 +1,11 @@
 """Fixtures every area may use, and marks that follow from the fixtures a test asks for."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from celery import Task
-from django.test import override_settings
 
 DATABASE_FIXTURES = frozenset({"db", "transactional_db", "django_db_setup", "live_server"})
 
@@ -56,17 +55,6 @@ def pytest_terminal_summary(
             f"Left out: {left_out} test that kills every process of an instance in turn and takes"
             " half a minute. .ci/run runs it, as does ./dev test -m crash"
         )
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _a_cache_of_its_own() -> Iterator[None]:
-    """Let no other process of the run, which shares the server, empty the cache of this one."""
-    cache = {
-        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
-        "OPTIONS": {"MAX_ENTRIES": 1_000_000},
-    }
-    with override_settings(CACHES={"default": cache}):
-        yield
 
 
 @pytest.fixture(autouse=True)

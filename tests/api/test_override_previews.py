@@ -4,7 +4,6 @@ import sys
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from kombu.exceptions import OperationalError
@@ -17,6 +16,7 @@ from apps.classification.core.matrix import MatrixName
 from apps.classification.models import Override, PendingFold, Profile
 from apps.classification.services import NewOverride, fold_pending, request_folds
 from apps.classification.tasks import draft, draft_by_worker
+from apps.common.answers import await_answer, leave_answer
 from apps.common.core.interference import SOURCES
 from apps.inventory.models import Server
 from apps.operations.models import Event, IdempotencyKey
@@ -279,10 +279,10 @@ def test_the_process_that_is_asked_compiles_nothing(
     waiting()
     expected = previewed(power, SLOWER)
     draft("theirs", str(believed.pk), [("base_rate", "bytes", 2e7)])
-    drawn = cache.get("classification.draft.theirs")
+    drawn = await_answer("theirs", within_s=0.0)
 
     def by_somebody_else(asked: tuple[str, ...], **_: Any) -> None:
-        cache.set(f"classification.draft.{asked[0]}", drawn)
+        leave_answer(asked[0], drawn)
 
     monkeypatch.setattr(draft, "apply_async", by_somebody_else)
     forbid_kernels(monkeypatch)
@@ -304,7 +304,7 @@ def test_without_a_worker_a_preview_says_so(
     monkeypatch.setattr("apps.classification.services.drafts.WAIT_S", 0.05)
     response = power.post(PREVIEW, {"cells": [SLOWER], "reason": "r"})
     assert (response.status_code, response.json()["retryable"]) == (503, True)
-    assert response.json()["detail"] == "No worker has drawn the profile in time."
+    assert response.json()["detail"] == "No worker has answered in time."
     assert response["Retry-After"]
 
 

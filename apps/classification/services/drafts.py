@@ -5,24 +5,20 @@ the few who ask. So a worker draws, by the very code that draws profiles, and le
 have stored in the cache, where whoever asked picks it up. No row is written.
 """
 
-import time
 from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
-
-from django.core.cache import cache
 
 from apps.classification import selectors
 from apps.classification.core.cells import KnownCell, Source
 from apps.classification.models import Profile as ProfileRow
 from apps.classification.services.folding import Drawn, draw
 from apps.classification.services.overrides import NewOverride
-from apps.common.core.errors import ConflictError, TransientError
+from apps.common.answers import await_answer, leave_answer
+from apps.common.core.errors import ConflictError
 from apps.workloads.models import Application
 
 WAIT_S: Final = 15.0  # of wall time: after an installation the kernels are compiled first
-LOOK_S: Final = 0.02
-KEPT_S: Final = 60
 
 
 def leave_draft(key: str, application_id: UUID, cells: Sequence[NewOverride]) -> None:
@@ -32,7 +28,7 @@ def leave_draft(key: str, application_id: UUID, cells: Sequence[NewOverride]) ->
     ----------
     key : of this one question
     """
-    cache.set(_name(key), _drawn(application_id, cells), KEPT_S)
+    leave_answer(key, _drawn(application_id, cells))
 
 
 def _drawn(application_id: UUID, cells: Sequence[NewOverride]) -> dict[str, Any]:
@@ -59,18 +55,9 @@ def await_draft(key: str, application: Application) -> Drawn:
     ConflictError : no profile can be drawn, there are no matrices that know this cluster.
     TransientError : no worker answered in time.
     """
-    until = time.monotonic() + WAIT_S
-    while (found := cache.get(_name(key))) is None:
-        if time.monotonic() > until:
-            raise TransientError("No worker has drawn the profile in time.")
-        time.sleep(LOOK_S)
-    cache.delete(_name(key))
+    found = await_answer(key, within_s=WAIT_S)
     if "refused" in found:
         raise ConflictError(found["refused"])
     # read as a stored one is, so that a draft says what the profile will
     row = ProfileRow(application=application, **found)
     return Drawn(selectors.from_row(row), row.cells)
-
-
-def _name(key: str) -> str:
-    return f"classification.draft.{key}"

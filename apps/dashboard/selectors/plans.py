@@ -9,12 +9,13 @@ from django.db.models import Count
 from apps.common.paging import Order, Page, keyset_page
 from apps.dashboard.core import words
 from apps.dashboard.figures.plan_progress import PlanProgress, Span
-from apps.inventory.selectors import cluster_now
+from apps.inventory.selectors import cluster_now, server_names
 from apps.placement.core.carrying import schedule
 from apps.placement.core.plan_states import BEGUN, possible
 from apps.placement.core.verdicts import Ended, realised_share, saved
 from apps.placement.models import Loop, Mode, Move, MoveState, Plan, PlanState, Purpose
 from apps.placement.selectors import plans as read
+from apps.placement.selectors.preferences import weights_in_force
 
 ORDER: Final = Order(columns=("created_at", "id"), descending=True)
 PAGE_ROWS: Final = 25
@@ -89,7 +90,7 @@ class LoopState:
 
 def loop_state() -> LoopState:
     """Return how the loop is set, and what it said last."""
-    settings, active, look = read.loop(), read.activation_in_force(), read.last_look()
+    settings, active, look = read.loop(), weights_in_force(), read.last_look()
     return LoopState(
         settings=settings,
         modes=Mode.choices,
@@ -222,7 +223,7 @@ class Bundle:
 
 def bundles(moves: Sequence[Move]) -> list[Bundle]:
     """Return the moves of a plan by what they are for, in order."""
-    names = read.server_names(s for m in moves for s in (m.from_server_id, m.to_server_id))
+    names = server_names(s for m in moves for s in (m.from_server_id, m.to_server_id))
     grouped: dict[int, list[StepRow]] = {}
     for move in moves:
         source = names.get(move.from_server_id, f"#{move.from_server_id}")
@@ -317,7 +318,7 @@ def progress(key: str) -> PlanProgress:
     """
     plan = read.plan_by(key)
     moves = [m for m in read.moves_of(plan.pk) if m.state != MoveState.SKIPPED]
-    names = read.server_names(s for m in moves for s in (m.from_server_id, m.to_server_id))
+    names = server_names(s for m in moves for s in (m.from_server_id, m.to_server_id))
     now_s = cluster_now() if plan.ended_s is None else plan.ended_s
     waiting = [m for m in moves if m.state == MoveState.WAITING]
     spans = schedule(

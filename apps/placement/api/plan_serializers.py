@@ -7,6 +7,7 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from apps.common.representations import time
+from apps.inventory.selectors import server_names
 from apps.placement.core.live import OBJECTIVES
 from apps.placement.core.plan_states import possible
 from apps.placement.core.verdicts import Ended, realised_share, saved
@@ -287,7 +288,7 @@ def _named(row: Any) -> dict[str, str] | None:
 def represent_steps(moves: Iterable[Move]) -> list[dict[str, Any]]:
     """JSON of moves, their jobs loaded."""
     rows = list(moves)
-    names = selectors.server_names(s for m in rows for s in (m.from_server_id, m.to_server_id))
+    names = server_names(s for m in rows for s in (m.from_server_id, m.to_server_id))
     return [_step(move, names) for move in rows]
 
 

@@ -11,10 +11,12 @@ from django.db.models import Count, Q, QuerySet
 from apps.common.core.errors import NotFoundError
 from apps.execution.models import Migration, MigrationState
 from apps.inventory.models import Rack, Server, ServerState
+from apps.inventory.selectors import server_names
 from apps.operations.models import Event
 from apps.placement.core.carrying import Room, Step
 from apps.placement.models import Activation, Cause, Loop, Move, MoveState, Plan, PlanState
 from apps.scheduling.models import Allocation
+from apps.scheduling.selectors import AT_WORK
 from apps.workloads.models import Job
 
 HOUR_S: Final = 3600.0
@@ -43,11 +45,6 @@ def last_look() -> Event | None:
     """Return what the loop said when it looked last; None where it never did, or long ago."""
     rows = Event.objects.filter(subject=LOOP_SUBJECT, kind=LOOKED)
     return rows.order_by("-seq").first()
-
-
-def activation_in_force() -> Activation | None:
-    """Return the weights in force; None before any were activated."""
-    return Activation.objects.order_by("-pk").first()
 
 
 def racks_in_force(active: Activation) -> list[str]:
@@ -89,11 +86,6 @@ def plan_by(key: str | UUID) -> Plan:
 def moves_of(plan_id: UUID) -> QuerySet[Move]:
     """Return the moves of a plan in order, with their jobs."""
     return Move.objects.filter(plan_id=plan_id).select_related("job").order_by("ordinal")
-
-
-def server_names(ids: Iterable[int]) -> dict[int, str]:
-    """Return names of servers by id."""
-    return dict(Server.objects.filter(pk__in=set(ids)).values_list("pk", "name"))
 
 
 def proposed_count() -> int:
@@ -223,7 +215,7 @@ def gone(transfers: Iterable[Transfer]) -> list[Transfer]:
     listed = list(transfers)
     there = set(
         Allocation.objects.filter(
-            Q(moved_from__isnull=True) | Q(moved_s__isnull=False),
+            AT_WORK,
             pk__in={one.allocation_id for one in listed},
             released_seq__isnull=True,
             job__state="running",

@@ -8,12 +8,10 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from django.core.cache import cache
-
-from apps.common.core.errors import TransientError
+from apps.common.answers import await_answer, leave_answer
 from apps.placement.core import solver
 from apps.placement.core.front import OBJECTIVES
 from apps.placement.core.search import Progress, Search
@@ -22,8 +20,6 @@ from apps.placement.selectors.fronts import instance_of
 WAIT_S: Final = 5.0  # of wall time
 SOLVE_S: Final = 3.0
 ENOUGH: Final = 1e-3  # gap that is as good as none on a screen
-LOOK_S: Final = 0.01
-KEPT_S: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +74,7 @@ def leave_star(key: str, front_id: UUID, weights: Mapping[str, float]) -> None:
         optimal=found.is_optimal,
         seconds=found.seconds,
     )
-    cache.set(_name(key), asdict(star), KEPT_S)
+    leave_answer(key, asdict(star))
 
 
 def await_star(key: str) -> Star:
@@ -88,15 +84,4 @@ def await_star(key: str) -> Star:
     ------
     TransientError : no worker answered in time.
     """
-    until = time.monotonic() + WAIT_S
-    found: dict[str, Any] | None
-    while (found := cache.get(_name(key))) is None:
-        if time.monotonic() > until:
-            raise TransientError("No worker has solved it in time.")
-        time.sleep(LOOK_S)
-    cache.delete(_name(key))
-    return Star(**found)
-
-
-def _name(key: str) -> str:
-    return f"placement.check.{key}"
+    return Star(**await_answer(key, within_s=WAIT_S))

@@ -16,6 +16,7 @@ from apps.operations.core.states import Topic
 from apps.operations.services import NewEvent, record_events
 from apps.placement.models import Cause, Loop, Mode
 from apps.placement.selectors import plans as selectors
+from apps.placement.selectors.preferences import weights_in_force
 from apps.placement.services.plans import NewPlan, PlanSupersededError, write_plan
 from apps.placement.services.proposing import NothingGained, propose
 
@@ -61,7 +62,7 @@ def claim_look() -> float | None:
 def look(*, make: Propose = propose) -> str:
     """Make a plan if the mode asks for one and nothing stands against it; what was found."""
     settings = selectors.loop()
-    active = selectors.activation_in_force()
+    active = weights_in_force()
     if settings.mode == Mode.OFF:
         return ""
     if active is None:

@@ -20,6 +20,7 @@ from apps.operations.services import (
 )
 from apps.placement.models import Cause, Plan, PlanState
 from apps.placement.selectors import plans as selectors
+from apps.placement.selectors.preferences import weights_in_force
 from apps.placement.services.plans import (
     QUEUE,
     TASK,
@@ -43,7 +44,7 @@ def begin_plan(*, by: UUID) -> Operation:
     ------
     ConflictError : no weights are in force, or a plan is being made already.
     """
-    if selectors.activation_in_force() is None:
+    if weights_in_force() is None:
         raise ConflictError("No weights are in force: activate a preference set first.")
     return _begin(by, {"cause": Cause.REQUEST.value})
 
@@ -101,7 +102,7 @@ def make_plans(make: Make | None = None) -> int:
 def _make(arguments: Mapping[str, Any], by: UUID | None) -> Made:
     if arguments["cause"] == Cause.REVERSE:
         return propose_reverse(UUID(arguments["plan"]), by=by)
-    active = selectors.activation_in_force()
+    active = weights_in_force()
     if active is None:
         return NothingGained("No weights are in force.")
     return propose(

@@ -18,7 +18,7 @@ from django.utils import timezone
 from apps.common.core.errors import ConflictError, NotFoundError
 from apps.common.core.preconditions import require_generation
 from apps.common.poke import poke
-from apps.inventory.selectors import cluster_now
+from apps.inventory.selectors import cluster_now, server_names
 from apps.operations.core.states import Topic
 from apps.operations.services import NewEvent, record_events
 from apps.placement.core.carrying import bundles_without_room
@@ -34,8 +34,10 @@ from apps.placement.models import (
 )
 from apps.placement.selectors import plans as selectors
 from apps.placement.selectors.objectives import weighed
+from apps.placement.selectors.preferences import weights_in_force
 
 TASK: Final = "placement.make_plans"
+LEFT_OUT: Final = "left out"  # begins the message of a move that is, before the plan begins
 STALE: Final = 0.5  # share of its bundles from above which a plan no longer fits
 CARRY_TASK: Final = "placement.carry_out"
 QUEUE: Final = "default"  # whose tasks are short: fronts and previews keep nobody waiting there
@@ -248,7 +250,7 @@ def why_superseded(plan: Plan) -> str:
     if gone:
         return f"{_count(len(gone), 'container')} of it ended or moved."
     target = next(t.to_server_id for t in kept if t.bundle == full[0])
-    names = selectors.server_names([target])
+    names = server_names([target])
     return f"{names.get(target, 'a server')} has no room left for what was to go there."
 
 
@@ -267,7 +269,7 @@ def supersede_stale() -> int:
 
 
 def _is_in_force(weights: Mapping[str, float]) -> bool:
-    now: Activation | None = selectors.activation_in_force()
+    now: Activation | None = weights_in_force()
     return now is not None and weighed(now.weights) == dict(weights)
 
 

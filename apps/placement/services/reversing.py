@@ -1,5 +1,6 @@
 """Taking a plan back: its moves the other way round, last first."""
 
+from typing import Final
 from uuid import UUID
 
 from django.db.models import F
@@ -8,10 +9,10 @@ from apps.execution.models import Migration
 from apps.placement.core.carrying import without_room
 from apps.placement.models import Cause, Move, MoveState, Plan, Purpose
 from apps.placement.selectors import plans as selectors
-from apps.placement.services.plans import NewMove, NewPlan
+from apps.placement.services.plans import LEFT_OUT, NewMove, NewPlan
 from apps.placement.services.proposing import NothingGained, predict_moves
 
-TAKEN: str = "left out: its place is taken"
+TAKEN: Final = f"{LEFT_OUT}: its place is taken"
 
 
 def propose_reverse(plan_id: UUID, *, by: UUID | None) -> NewPlan | NothingGained:

@@ -14,7 +14,7 @@ from apps.placement.core.plan_states import BEGUN, after, end_of
 from apps.placement.core.verdicts import Ended, verdict
 from apps.placement.models import MoveState, Plan
 from apps.placement.selectors import plans as selectors
-from apps.placement.services.plans import plan_event
+from apps.placement.services.plans import LEFT_OUT, plan_event
 
 # (weights, {allocation: server it would be on}) -> measures as it is, and as it would be
 Compare = Callable[[Mapping[str, float], Mapping[int, int]], tuple[dict[str, Any], dict[str, Any]]]
@@ -71,4 +71,4 @@ def settle(plan_id: UUID, *, compare: Compare) -> None:
 
 def _left_out(moves: list[Any]) -> int:
     """Count moves that somebody had left out before the plan began."""
-    return sum(m.state == MoveState.SKIPPED and m.message.startswith("left out") for m in moves)
+    return sum(m.state == MoveState.SKIPPED and m.message.startswith(LEFT_OUT) for m in moves)

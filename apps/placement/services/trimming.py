@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
@@ -13,10 +12,14 @@ from apps.operations.services import record_events
 from apps.placement.core.carrying import bundles_without_room
 from apps.placement.models import Move, MoveState, Plan, PlanState
 from apps.placement.selectors import plans as selectors
-from apps.placement.services.plans import PlanSupersededError, lock_plan, plan_event, save
-from apps.placement.services.proposing import MovedOnError, predict_moves
-
-LEFT_OUT: Final = "left out by "  # begins the message of a move that somebody skipped
+from apps.placement.services.plans import (
+    LEFT_OUT,
+    PlanSupersededError,
+    lock_plan,
+    plan_event,
+    save,
+)
+from apps.placement.services.proposing import MovedOnError, Prediction, predict_moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +64,7 @@ def trim_plan(
         found = predict_moves(plan.weights, stay)
     except MovedOnError as error:
         raise PlanSupersededError(f"{plan} cannot be predicted anew: {error}.") from error
-    after = apply_choice(
-        plan_id, choice, by=by, predicted=found.predicted, expected=plan.generation
-    )
+    after = apply_choice(plan_id, choice, by=by, found=found, expected=plan.generation)
     skipped = frozenset(move.ordinal for move in moves) - choice.taken
     return Trimmed(after, skipped, choice.notes)
 
@@ -113,7 +114,7 @@ def choose(moves: Sequence[Move], *, skip: Collection[int], take: Collection[int
     steps = selectors.steps(transfers)
     rooms = selectors.rooms(s for t in transfers for s in (t.from_server_id, t.to_server_id))
     misfits = bundles_without_room(steps, rooms)
-    because = dict.fromkeys(misfits, "left out: it needs room that a move left out would free")
+    because = dict.fromkeys(misfits, f"{LEFT_OUT}: it needs room that a move left out would free")
     taken = frozenset(m.ordinal for m in moves if m.bundle in stay and m.bundle not in because)
     return Choice(taken, because, tuple(_notes(moves, skip, take, misfits)))
 
@@ -154,7 +155,7 @@ def apply_choice(
     choice: Choice,
     *,
     by: str,
-    predicted: Mapping[str, Any],
+    found: Prediction,
     expected: int,
 ) -> Plan:
     """Leave out, or take in, moves of a plan that waits for approval, with what that changes.
@@ -174,9 +175,9 @@ def apply_choice(
             if stays:
                 move.message = ""
             elif not move.message:
-                move.message = choice.because.get(move.bundle, f"{LEFT_OUT}{by}")
+                move.message = choice.because.get(move.bundle, f"{LEFT_OUT} by {by}")
         Move.objects.bulk_update(moves, ["state", "message"])
-        plan.predicted = dict(predicted)
+        plan.predicted, plan.gap = found.predicted, found.gap
         save(plan)
         record_events([plan_event(plan, "trimmed")])
     return plan
