@@ -21,15 +21,20 @@ _IMPORTED: Final = re.compile(
     rb"^\s*(?:from|import) (apps(?:\.\w+)*)(?: import \(?([\w, \n]+))?", re.MULTILINE
 )
 _CONFIG: Final[Any] = numba.config
+_NJIT: Final[Any] = numba.njit  # whose option `_nrt` is not in its types
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def jit(**options: Any) -> Callable[[_F], _F]:
+def jit(*, makes_arrays: bool = True, **options: Any) -> Callable[[_F], _F]:
     """Compile a function when it is first called, without the interpreter's lock, and keep it.
 
     Parameters
     ----------
+    makes_arrays : False where a function makes none, nor copies one into another at once: numba
+        then counts no references, which costs two atomic operations for each array that is taken
+        out of a record or handed on (half the time of a generation of NSGA-II). It refuses to
+        compile a function of which that is not true.
     options : of `numba.njit`
     """
 
@@ -37,7 +42,7 @@ def jit(**options: Any) -> Callable[[_F], _F]:
         usual = _CONFIG.CACHE_DIR
         _CONFIG.CACHE_DIR = _place(function.__module__, usual)
         try:
-            made: _F = numba.njit(cache=True, nogil=True, **options)(function)
+            made: _F = _NJIT(cache=True, nogil=True, _nrt=makes_arrays, **options)(function)
         finally:
             _CONFIG.CACHE_DIR = usual
         return made

@@ -13,7 +13,7 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 REJECTED: Final = -1
 
 
-@jit()
+@jit(makes_arrays=False)
 def insert(losses: Floats, slots: Ints, size: int, new: Floats) -> tuple[int, int]:
     """Put a point into an archive unless something in it covers it; drop what it covers.
 
@@ -48,7 +48,7 @@ def insert(losses: Floats, slots: Ints, size: int, new: Floats) -> tuple[int, in
     return kept + 1, slot
 
 
-@jit()
+@jit(makes_arrays=False)
 def _behind(losses: Floats, size: int, value: float) -> int:
     """First of ``size`` points whose first loss is above a value."""
     low, high = 0, size
@@ -61,7 +61,7 @@ def _behind(losses: Floats, size: int, value: float) -> int:
     return low
 
 
-@jit()
+@jit(makes_arrays=False)
 def _drop(losses: Floats, slots: Ints, begin: int, size: int, new: Floats) -> int:
     """Drop the points from ``begin`` on that ``new`` covers; returns how many points are left."""
     kept = begin
@@ -75,7 +75,7 @@ def _drop(losses: Floats, slots: Ints, begin: int, size: int, new: Floats) -> in
     return kept
 
 
-@jit()
+@jit(makes_arrays=False)
 def _move(losses: Floats, source: int, target: int) -> None:
     losses[target, 0] = losses[source, 0]
     losses[target, 1] = losses[source, 1]
@@ -127,7 +127,7 @@ def hypervolume(losses: Floats, size: int, reference: Floats) -> float:
     return float(volume + area * (reference[0] - x))
 
 
-@jit()
+@jit(makes_arrays=False)
 def _replace(ys: Floats, zs: Floats, steps: int, begin: int, end: int) -> None:
     """Make room for one step in place of those from ``begin`` to ``end``."""
     if end == begin:

@@ -102,7 +102,7 @@ def work(instance: Instance, seed: int) -> Work:
     )
 
 
-@jit()
+@jit(makes_arrays=False)
 def below(w: Work, end: int) -> int:
     """Draw a whole number from 0 to end - 1. Source: SplitMix64 (Steele et al. 2014)."""
     w.chance[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -113,7 +113,7 @@ def below(w: Work, end: int) -> int:
     return int(np.int64(((z >> np.uint64(32)) * np.uint64(end)) >> np.uint64(32)))
 
 
-@jit()
+@jit(makes_arrays=False)
 def unfold(s: Space, w: Work, genome: Ints) -> None:
     """Open up a placement. O(n + c)."""
     w.used[:] = 0
@@ -126,7 +126,7 @@ def unfold(s: Space, w: Work, genome: Ints) -> None:
         w.tazes[node] += s.is_taz[i]
 
 
-@jit()
+@jit(makes_arrays=False)
 def measure(s: Space, w: Work, losses: Floats) -> None:
     """Fill (3,) losses of the placement at hand; see `front.losses`. O(n·K + c)."""
     watts = _count_exposed(s, w)
@@ -140,7 +140,7 @@ def measure(s: Space, w: Work, losses: Floats) -> None:
     losses[2] = _rounded(apart / s.scale[2])
 
 
-@jit()
+@jit(makes_arrays=False)
 def _count_exposed(s: Space, w: Work) -> float:
     """Mark the jobs with a straggler; returns the watts of all nodes."""
     w.marked[:] = False
@@ -155,12 +155,12 @@ def _count_exposed(s: Space, w: Work) -> float:
     return float(watts)
 
 
-@jit()
+@jit(makes_arrays=False)
 def _rounded(value: float) -> float:
     return float(np.round(value / GRAIN) * GRAIN)
 
 
-@jit()
+@jit(makes_arrays=False)
 def _credits(job: Ints, intensity: Floats, held: Ints, used: Ints, exposed: Bools) -> float:
     """Return the credits of the jobs that are not exposed."""
     total = 0.0
@@ -178,7 +178,7 @@ def _credits(job: Ints, intensity: Floats, held: Ints, used: Ints, exposed: Bool
     return total
 
 
-@jit()
+@jit(makes_arrays=False)
 def is_split(s: Space, w: Work, job: int) -> bool:
     """Whether a job is not where it counts as wishing to be."""
     wish = s.counts_as[job]
@@ -192,56 +192,36 @@ def is_split(s: Space, w: Work, job: int) -> bool:
     return False
 
 
-@jit()
+@jit(makes_arrays=False)
 def move(s: Space, w: Work, i: int, to: int) -> None:
     """Put a container on another node, which has room. O(K)."""
-    shift(w.at, w.held, w.used, i, to)
+    node = w.at[i]
+    last = w.used[node] - 1
+    w.held[node, _place(w, i)] = w.held[node, last]
+    w.used[node] = last
+    w.held[to, w.used[to]] = i
+    w.used[to] += 1
     w.tazes[to] += s.is_taz[i]
-    w.tazes[w.at[i]] -= s.is_taz[i]
+    w.tazes[node] -= s.is_taz[i]
     w.at[i] = to
 
 
-@jit()
+@jit(makes_arrays=False)
 def swap(s: Space, w: Work, i: int, other: int) -> None:
     """Let two containers change places. O(K)."""
-    trade(w.at, w.held, w.used, i, other)
+    a, b = w.at[i], w.at[other]
+    here, there = _place(w, i), _place(w, other)
+    w.held[a, here], w.held[b, there] = other, i
+    w.at[i], w.at[other] = b, a
     more = np.int32(s.is_taz[i]) - np.int32(s.is_taz[other])
-    w.tazes[w.at[i]] += more
-    w.tazes[w.at[other]] -= more
+    w.tazes[b] += more
+    w.tazes[a] -= more
 
 
-@jit()
-def shift(at: Ints, held: Ints, used: Ints, i: int, to: int) -> None:
-    """Move a container, but for ``at`` and the count of tazes."""
-    node = at[i]
-    last = used[node] - 1
-    for k in range(last + 1):
-        if held[node, k] == i:
-            held[node, k] = held[node, last]
-            break
-    used[node] = last
-    held[to, used[to]] = i
-    used[to] += 1
-
-
-@jit()
-def trade(at: Ints, held: Ints, used: Ints, i: int, other: int) -> None:
-    """Let two containers change places, but for the count of tazes."""
-    a, b = at[i], at[other]
-    for k in range(used[a]):
-        if held[a, k] == i:
-            held[a, k] = other
-            break
-    for k in range(used[b]):
-        if held[b, k] == other:
-            held[b, k] = i
-            break
-    at[i], at[other] = b, a
-
-
-@jit()
-def count_tazes(is_taz: Bools, at: Ints, tazes: Ints) -> None:
-    """Count the tazes of each node anew."""
-    tazes[:] = 0
-    for i in range(at.size):
-        tazes[at[i]] += is_taz[i]
+@jit(makes_arrays=False)
+def _place(w: Work, i: int) -> int:
+    """Return where in the row of its node a container is."""
+    node, k = w.at[i], 0
+    while w.held[node, k] != i:
+        k += 1
+    return k

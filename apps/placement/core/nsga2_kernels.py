@@ -84,9 +84,7 @@ def advance(s: Space, w: Work, p: Population, held: Held, size: int, volumes: Fl
     volume = hypervolume(held.losses, size, _REFERENCE)
     for g in range(volumes.size):
         before = w.taken[0]
-        for t in range(count):
-            _breed(s, w, p, held, size)
-            size = _take(s, w, p, held, size, p.rows[count + t])
+        size = _brood(s, w, p, held, size)
         _rank(p, p.rows)
         _select(p, count)
         if w.taken[0] != before:
@@ -95,7 +93,17 @@ def advance(s: Space, w: Work, p: Population, held: Held, size: int, volumes: Fl
     return size
 
 
-@jit()
+@jit(makes_arrays=False)
+def _brood(s: Space, w: Work, p: Population, held: Held, size: int) -> int:
+    """Make N placements; returns the archive's size."""
+    count = p.rows.size // 2
+    for t in range(count):
+        _breed(s, w, p, held, size)
+        size = _take(s, w, p, held, size, p.rows[count + t])
+    return size
+
+
+@jit(makes_arrays=False)
 def _breed(s: Space, w: Work, p: Population, held: Held, size: int) -> None:
     """Leave a child in the work space."""
     if size and below(w, 2):
@@ -107,7 +115,7 @@ def _breed(s: Space, w: Work, p: Population, held: Held, size: int) -> None:
     mutate(s, w)
 
 
-@jit()
+@jit(makes_arrays=False)
 def _tournament(w: Work, p: Population) -> int:
     """Return the better of two: of a lower front, or less crowded."""
     count = p.rows.size // 2
@@ -117,16 +125,22 @@ def _tournament(w: Work, p: Population) -> int:
     return int(a if p.distance[a] >= p.distance[b] else b)
 
 
-@jit()
+@jit(makes_arrays=False)
 def _take(s: Space, w: Work, p: Population, held: Held, size: int, row: int) -> int:
     """Put the placement at hand into a row, and offer it to the archive."""
-    p.genomes[row] = w.at
+    _copy(w.at, p.genomes[row])
     measure(s, w, p.losses[row])
     size, slot = insert(held.losses, held.slots, size, p.losses[row])
     if slot != REJECTED:
-        held.genomes[slot] = w.at
+        _copy(w.at, held.genomes[slot])
         w.taken[0] += 1
     return size
+
+
+@jit(makes_arrays=False)
+def _copy(source: Ints, target: Ints) -> None:
+    for i in range(source.size):
+        target[i] = source[i]
 
 
 @jit()

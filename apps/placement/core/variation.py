@@ -11,7 +11,7 @@ from typing import Final
 
 from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Bools, Floats, Ints
-from apps.placement.core.genome import Space, Work, below, count_tazes, move, shift, swap, trade
+from apps.placement.core.genome import Space, Work, below, move, swap
 from apps.placement.core.instance import NOWHERE, Communication
 
 _NODE: Final = int(Communication.NODE)
@@ -20,7 +20,7 @@ _PROBES: Final = 48  # nodes looked at for a place
 _CANDIDATES: Final = 6  # containers looked at for an exchange
 
 
-@jit()
+@jit(makes_arrays=False)
 def cross(s: Space, w: Work, donor: Ints) -> None:
     """Take some jobs' places over from another placement: partially matched, by jobs.
 
@@ -28,35 +28,33 @@ def cross(s: Space, w: Work, donor: Ints) -> None:
     come over, one at least. O(c).
     """
     jobs = s.size.size
-    share = 1 + below(w, 1 << 14)  # of 2^16
-    # fields taken out once: each time costs two atomic counts
-    at, held, used, marked = w.at, w.held, w.used, w.marked
-    job_of, first, of_job, slots = s.job, s.first, s.of_job, s.slots
+    w.marked[:] = False
+    for _ in range(1 + below(w, max(1, jobs // 4))):
+        w.marked[below(w, jobs)] = True
     for job in range(jobs):
-        marked[job] = below(w, 1 << 16) < share
-    marked[below(w, jobs)] = True
-    for job in range(jobs):
-        if not marked[job]:
-            continue
-        for t in range(first[job], first[job + 1]):
-            i = of_job[t]
-            to = donor[i]
-            if at[i] == to:
-                continue
-            if used[to] < slots[to]:
-                shift(at, held, used, i, to)
-                at[i] = to
-                continue
-            for k in range(used[to]):
-                # the donor has this container here, so not all that are here came over
-                other = held[to, k]
-                if not (marked[job_of[other]] and donor[other] == to):
-                    trade(at, held, used, i, other)
-                    break
-    count_tazes(s.is_taz, at, w.tazes)
+        if w.marked[job]:
+            for t in range(s.first[job], s.first[job + 1]):
+                _bring(s, w, donor, s.of_job[t])
 
 
-@jit()
+@jit(makes_arrays=False)
+def _bring(s: Space, w: Work, donor: Ints, i: int) -> None:
+    """Put a container where the donor has it, in place of one that did not come over."""
+    to = donor[i]
+    if w.at[i] == to:
+        return
+    if w.used[to] < s.slots[to]:
+        move(s, w, i, to)
+        return
+    for k in range(w.used[to]):
+        # the donor has this container here, so not all that are here came over
+        other = w.held[to, k]
+        if not (w.marked[s.job[other]] and donor[other] == to):
+            swap(s, w, i, other)
+            return
+
+
+@jit(makes_arrays=False)
 def mutate(s: Space, w: Work) -> None:
     """Change the placement a little, in one of seven ways; one time in four in another one too."""
     while True:
@@ -79,7 +77,7 @@ def mutate(s: Space, w: Work) -> None:
             return
 
 
-@jit()
+@jit(makes_arrays=False)
 def _find(s: Space, w: Work, rack: int, i: int, is_open: bool) -> int:
     """Find a node with room for a container, in a rack or anywhere (`NOWHERE`).
 
@@ -99,13 +97,13 @@ def _find(s: Space, w: Work, rack: int, i: int, is_open: bool) -> int:
     return NOWHERE
 
 
-@jit()
+@jit(makes_arrays=False)
 def _bound_to(s: Space, w: Work, i: int) -> int:
     """Return the rack that a container should not leave, or `NOWHERE`."""
     return NOWHERE if s.is_free[s.job[i]] else int(s.rack[w.at[i]])
 
 
-@jit()
+@jit(makes_arrays=False)
 def _exchange(s: Space, w: Work) -> None:
     """Let two containers change places: of a few pairs that which earns most credit, or any."""
     i = below(w, w.at.size)
@@ -133,7 +131,7 @@ def _exchange(s: Space, w: Work) -> None:
         swap(s, w, i, best)
 
 
-@jit()
+@jit(makes_arrays=False)
 def _candidate(s: Space, w: Work, rack: int) -> int:
     """Draw a container, in a rack or anywhere (`NOWHERE`)."""
     if rack == NOWHERE:
@@ -142,7 +140,7 @@ def _candidate(s: Space, w: Work, rack: int) -> int:
     return int(w.held[node, below(w, w.used[node])]) if w.used[node] else NOWHERE
 
 
-@jit()
+@jit(makes_arrays=False)
 def _worth(intensity: Floats, is_taz: Bools, held: Ints, gone: int, came: int) -> float:
     """Return the credit of a node less its stragglers, with one container in place of another."""
     tazes, best, second = 0, -1.0, 0.0
@@ -157,7 +155,7 @@ def _worth(intensity: Floats, is_taz: Bools, held: Ints, gone: int, came: int) -
     return float(best - second - (tazes if tazes > 1 else 0))
 
 
-@jit()
+@jit(makes_arrays=False)
 def _anywhere(s: Space, w: Work) -> None:
     """Move a container to a node that has room: a sensible one, or any."""
     i = below(w, w.at.size)
@@ -171,7 +169,7 @@ def _anywhere(s: Space, w: Work) -> None:
         move(s, w, i, to)
 
 
-@jit()
+@jit(makes_arrays=False)
 def _close(s: Space, w: Work) -> None:
     """Empty a node: its containers go where a slot is free on nodes that are on anyway."""
     node = w.at[below(w, w.at.size)]
@@ -183,7 +181,7 @@ def _close(s: Space, w: Work) -> None:
         move(s, w, i, to)
 
 
-@jit()
+@jit(makes_arrays=False)
 def _gather(s: Space, w: Work) -> None:
     """Bring a job together where one of its containers is: on its node, or in its rack."""
     i = below(w, w.at.size)
@@ -201,7 +199,7 @@ def _gather(s: Space, w: Work) -> None:
                 _enter(s, w, s.of_job[t], rack)
 
 
-@jit()
+@jit(makes_arrays=False)
 def _join(s: Space, w: Work, i: int, node: int) -> None:
     """Put a container on a node; a stranger there takes its place if there is no room."""
     if w.used[node] < s.slots[node]:
@@ -213,7 +211,7 @@ def _join(s: Space, w: Work, i: int, node: int) -> None:
             return
 
 
-@jit()
+@jit(makes_arrays=False)
 def _enter(s: Space, w: Work, i: int, rack: int) -> None:
     """Put a container into a rack: on a free slot, or in place of one that may as well leave."""
     begin, width = s.begins[rack], s.begins[rack + 1] - s.begins[rack]
@@ -235,7 +233,7 @@ def _enter(s: Space, w: Work, i: int, rack: int) -> None:
         swap(s, w, i, second)
 
 
-@jit()
+@jit(makes_arrays=False)
 def _protect(s: Space, w: Work) -> None:
     """Part the tazes of a job from all others, in their racks if they wish to stay there."""
     i = below(w, w.at.size)
@@ -254,7 +252,7 @@ def _protect(s: Space, w: Work) -> None:
         move(s, w, taz, to)
 
 
-@jit()
+@jit(makes_arrays=False)
 def _quiet(s: Space, w: Work, rack: int) -> int:
     """Find a turtle on a node without tazes, in a rack, or one that may leave its own."""
     begin = 0 if rack == NOWHERE else s.begins[rack]
@@ -270,60 +268,41 @@ def _quiet(s: Space, w: Work, rack: int) -> int:
     return NOWHERE
 
 
-@jit()
+@jit(makes_arrays=False)
 def _huddle(s: Space, w: Work) -> None:
     """Put the tazes of a job together on fewer nodes: their job gives its credit up for others."""
     job = s.job[below(w, w.at.size)]
-    at, held, used, tazes = w.at, w.held, w.used, w.tazes
-    is_taz, of_job, slots, rack, is_free = s.is_taz, s.of_job, s.slots, s.rack, s.is_free
     host = NOWHERE
     for t in range(s.first[job], s.first[job + 1]):
-        taz = of_job[t]
-        if not is_taz[taz]:
+        taz = s.of_job[t]
+        if not s.is_taz[taz]:
             continue
-        if host == NOWHERE or tazes[host] == slots[host]:
-            host = at[taz]
-        elif at[taz] != host:
-            here = at[taz]
-            if _host(s.job, s.is_taz, is_free, at, held, used, slots, rack, taz, host):
-                tazes[here] -= 1
-                tazes[host] += 1
+        if host == NOWHERE or w.tazes[host] == s.slots[host]:
+            host = w.at[taz]
+        elif w.at[taz] != host:
+            _host(s, w, taz, host)
 
 
-@jit()
-def _host(  # noqa: PLR0913, PLR0917 - arrays one by one: see `cross`
-    job: Ints,
-    is_taz: Bools,
-    is_free: Bools,
-    at: Ints,
-    held: Ints,
-    used: Ints,
-    slots: Ints,
-    rack: Ints,
-    taz: int,
-    host: int,
-) -> bool:
+@jit(makes_arrays=False)
+def _host(s: Space, w: Work, taz: int, host: int) -> None:
     """Put a taz on a node that holds another, in place of a turtle if there is no room."""
-    if used[host] < slots[host]:
-        shift(at, held, used, taz, host)
-        at[taz] = host
-        return True
-    for k in range(used[host]):
-        turtle = held[host, k]
-        if not is_taz[turtle] and (is_free[job[turtle]] or rack[host] == rack[at[taz]]):
-            trade(at, held, used, taz, turtle)
-            return True
-    return False
+    if w.used[host] < s.slots[host]:
+        move(s, w, taz, host)
+        return
+    for k in range(w.used[host]):
+        turtle = w.held[host, k]
+        if s.is_taz[turtle]:
+            continue
+        if s.is_free[s.job[turtle]] or s.rack[host] == s.rack[w.at[taz]]:
+            swap(s, w, taz, turtle)
+            return
 
 
-@jit()
+@jit(makes_arrays=False)
 def _trade(s: Space, w: Work) -> None:
     """Let two jobs change places, container by container, as far as the smaller goes."""
     a, b = s.job[below(w, w.at.size)], s.job[below(w, w.at.size)]
     if a == b:
         return
-    at, held, used, of_job = w.at, w.held, w.used, s.of_job
-    begin, other = s.first[a], s.first[b]
     for t in range(min(s.size[a], s.size[b])):
-        trade(at, held, used, of_job[begin + t], of_job[other + t])
-    count_tazes(s.is_taz, at, w.tazes)
+        swap(s, w, s.of_job[s.first[a] + t], s.of_job[s.first[b] + t])
