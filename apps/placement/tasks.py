@@ -17,6 +17,7 @@ from apps.placement.services.fronts import (
     TASK,
     Workload,
     prepare_search,
+    prune_fronts,
     prune_versions,
     search_waiting,
 )
@@ -40,8 +41,9 @@ def _read(at_s: float | None) -> Workload:
 
 @shared_task(name="placement.prune")
 def prune() -> None:
-    """Forget containers long gone, versions on the way to fronts, plans that came to nothing."""
+    """Forget containers long gone, old fronts and what led to them, plans come to nothing."""
     classes.prune()
+    prune_fronts()
     prune_versions()
     prune_plans()
 

@@ -118,6 +118,8 @@ BERTH_RECLASSIFY_SECONDS = float(os.environ.get("BERTH_RECLASSIFY_SECONDS", "600
 BERTH_PROFILES_KEPT = max(1, int(os.environ.get("BERTH_PROFILES_KEPT", "20")))
 BERTH_PREDICTION_ERRORS_KEPT = int(os.environ.get("BERTH_PREDICTION_ERRORS_KEPT", "500"))
 BERTH_CHANGE_DAYS = max(1, int(os.environ.get("BERTH_CHANGE_DAYS", "7")))
+# Fronts of which no preference set was saved, but for the newest, for so many days.
+BERTH_FRONT_DAYS = max(1, int(os.environ.get("BERTH_FRONT_DAYS", "30")))
 # Placement policy of jobs that name none.
 DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "tarcil")
 

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import numpy as np
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef
 from django.utils import timezone
@@ -125,6 +126,19 @@ def begin_front(wanted: NewFront, *, by: UUID) -> Front:
         record_events([_event(front, "front.created")])
         poke(TASK, queue=QUEUE)
     return front
+
+
+def prune_fronts() -> int:
+    """Forget fronts that ended long ago and gave no preference set; returns how many.
+
+    The newest front stays.
+    """
+    before = timezone.now() - timedelta(days=settings.BERTH_FRONT_DAYS)
+    old = Front.objects.filter(operation__finished_at__lt=before)
+    of_a_set = FrontVersion.objects.filter(front=OuterRef("pk"), preference_sets__isnull=False)
+    newest = Front.objects.order_by("-number").values("pk")[:1]
+    gone = old.exclude(Exists(of_a_set)).exclude(pk__in=newest)
+    return gone.delete()[1].get(Front._meta.label, 0)
 
 
 def prune_versions() -> int:

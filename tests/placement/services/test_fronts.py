@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from django.utils import timezone
+from pytest_django import Settings
 
 from apps.accounts.models import User
 from apps.common.core.errors import InvalidInputError
@@ -29,6 +30,7 @@ from apps.placement.services.fronts import (
     NewFront,
     Workload,
     begin_front,
+    prune_fronts,
     prune_versions,
     search_waiting,
 )
@@ -368,3 +370,18 @@ def test_the_check_of_a_front_of_what_runs_is_its_own_workload(
     star = star_by_worker(front.pk, {"P": 1.0, "D": 0.5, "C": 0.2})
     least = selectors.points_of(versions(front)[-1]).normalised @ (1.0, -0.5, 0.2)
     assert least.min() + 1e-9 >= star.F
+
+
+def test_fronts_without_a_preference_set_are_forgotten_after_a_month(
+    olga: User, settings: Settings
+) -> None:
+    old, saved, newest = found(olga), found(olga), found(olga)
+    picking = Picking("direct", wanted=dict.fromkeys("PDC", 1.0))
+    keep_set(NewSet("a", "", Picked(picking, versions(saved)[0])), by=olga.pk)
+    assert prune_fronts() == 0
+    long_ago = timezone.now() - timedelta(days=settings.BERTH_FRONT_DAYS, seconds=1)
+    for front in (old, saved, newest):
+        Operation.objects.filter(pk=front.operation_id).update(finished_at=long_ago)
+    assert prune_fronts() == 1
+    assert set(Front.objects.all()) == {saved, newest}
+    assert not FrontVersion.objects.filter(front_id=old.pk).exists()
