@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from apps.placement.models import Activation, FrontVersion, Move, Plan, PreferenceSet
 from apps.placement.selectors.fronts import points_of
 from apps.workloads.models import Job
-from tests.browser.test_calibrate import click, drawn, picks, screen
+from tests.browser.calibrate.acts import click, drawn, picks, screen
 from tests.browser_story import plant
 
 SLOW_MS = 60_000

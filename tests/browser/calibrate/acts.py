@@ -1,0 +1,73 @@
+"""What a person does on the Calibrate page, and what is read from it."""
+
+import re
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+from apps.placement.models import Front
+from tests.browser.conftest import Visitor
+
+MODULES = "/static/berth/js/calibrate"
+SCREENS = ("P-D", "P-C", "D-C")
+# Where a placement is drawn on a screen, in pixels of the window.
+SPOT = f"""async ([screen, point]) => {{
+    const {{ frames }} = await import("{MODULES}/frame.js");
+    const {{ model }} = await import("{MODULES}/model.js");
+    const frame = frames.find((one) => one.name === screen);
+    const box = frame.svg.getBoundingClientRect();
+    const i = model.points.at.get(point);
+    return [box.left + frame.px[i], box.top + frame.py[i]];
+}}"""
+CLICKED = {"P-D": (0, 1, 2), "P-C": (3, 4, 5)}
+
+
+def opened(visitor: Visitor, front: Front, query: str = "") -> Page:
+    page = visitor.visit(f"/calibrate/?front={front.id}{query}")
+    drawn(page)
+    return page
+
+
+def drawn(page: Page) -> None:
+    page.locator('[data-screen="D-C"] .ring').wait_for(state="attached")
+
+
+def screen(page: Page, name: str) -> Locator:
+    return page.locator(f'[data-screen="{name}"]')
+
+
+def spot(page: Page, name: str, point: int) -> tuple[float, float]:
+    x, y = page.evaluate(SPOT, [name, point])
+    return x, y
+
+
+def click(page: Page, name: str, point: int, **options: Any) -> None:
+    """Click where a placement is drawn."""
+    x, y = spot(page, name, point)
+    page.mouse.click(x, y, **options)
+
+
+def picks(page: Page) -> list[str]:
+    """The numbers of the placements accepted, in order."""
+    found = page.locator("#cal-picks .pick-label")
+    titles = [found.nth(i).get_attribute("title") or "" for i in range(found.count())]
+    return [re.match(r"Placement (\d+)", title)[1] for title in titles]  # type: ignore[index]
+
+
+def pick_nine(page: Page) -> None:
+    """Accept three placements on each screen: six by click, three by keyboard."""
+    for name, points in CLICKED.items():
+        for point in points:
+            click(page, name, point)
+    page.mouse.move(5, 5)
+    screen(page, "D-C").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+
+
+def saved(page: Page, name: str) -> None:
+    """Save what is picked."""
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator("#toasts")).to_contain_text(f"Saved as {name}.")

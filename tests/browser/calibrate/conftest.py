@@ -1,0 +1,33 @@
+"""The Calibrate page with a front to pick from, and the workers that serve it."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page
+
+from apps.placement.models import FrontVersion
+from tests.browser.calibrate.acts import opened
+from tests.browser.conftest import Site, Visitor
+from tests.browser.workers import working
+from tests.dashboard import fronts
+
+
+@pytest.fixture(autouse=True)
+def workers(
+    monkeypatch: pytest.MonkeyPatch, _tasks_run_where_they_are_asked_for: None
+) -> Iterator[None]:
+    """Workers that serve the page while it is looked at."""
+    with working(monkeypatch):
+        yield
+
+
+@pytest.fixture(scope="package")
+def pattern(site: Site) -> FrontVersion:
+    """A front on which nine picks give the weights of the paper."""
+    return fronts.version(fronts.front(by=site.world.operator), fronts.pattern())
+
+
+@pytest.fixture
+def page(visitor: Visitor, pattern: FrontVersion, workers: None) -> Page:
+    """The page of that front, nothing picked yet, everything shown."""
+    return opened(visitor, pattern.front)

@@ -1,0 +1,106 @@
+"""Which front and which of its versions is shown, and what becomes of picks when that changes."""
+
+import json
+import re
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.calibrate.acts import click, drawn, opened, picks
+from tests.browser.conftest import Visitor
+from tests.dashboard import fronts
+
+
+def test_a_newer_version_is_offered_and_picks_are_carried_over(visitor: Visitor) -> None:
+    front = fronts.front(by=visitor.site.world.operator)
+    points = fronts.pattern()
+    fronts.version(front, points)
+    page = opened(visitor, front)
+    click(page, "P-D", 3)
+    click(page, "P-D", 5)
+    moved = points[::-1].copy()
+    moved[len(points) - 1 - 5] += 0.004
+    fronts.version(front, moved)
+    page.reload()
+    drawn(page)
+    assert picks(page) == ["3", "5"]
+    expect(page.locator("#cal-newer")).to_contain_text("Version 2 has 39 placements")
+    page.get_by_role("button", name="Switch", exact=True).click()
+    expect(page.locator("#cal-carried")).to_contain_text(
+        "1 is the same placement, 1 went to the nearest, at most 0.007 away"
+    )
+    assert picks(page) == [str(len(points) - 1 - 3), str(len(points) - 1 - 5)]
+    page.keyboard.press("Control+z")
+    expect(page.locator("#cal-version")).to_have_value("1")
+    assert picks(page) == ["3", "5"]
+
+
+def test_while_nothing_is_picked_the_newest_version_is_shown(visitor: Visitor) -> None:
+    front = fronts.front(by=visitor.site.world.operator, state="running")
+    fronts.version(front, fronts.pattern(10))
+    page = opened(visitor, front)
+    fronts.version(front, fronts.pattern(20))
+    expect(page.locator("#cal-version")).to_have_value("2", timeout=8_000)
+    expect(page.locator("#cal-progress")).to_contain_text("is being searched")
+
+
+def test_an_event_of_the_stream_shows_what_is_new_at_once(visitor: Visitor) -> None:
+    front = fronts.front(by=visitor.site.world.operator)
+    fronts.version(front, fronts.pattern(10))
+    page = opened(visitor, front)
+    fronts.version(front, fronts.pattern(20))
+    page.evaluate(
+        """document.dispatchEvent(
+            new CustomEvent("berth:event", { detail: { name: "front.updated" } }))"""
+    )
+    expect(page.locator("#cal-version")).to_have_value("2", timeout=5_000)
+
+
+def test_a_front_of_the_past_is_asked_for_and_stopped(page: Page, visitor: Visitor) -> None:
+    page.get_by_role("button", name="New front…").click()
+    page.get_by_label(re.compile("What ran at a moment")).check()
+    page.get_by_role("slider", name="Moment").fill("30060")
+    expect(page.locator("#nf-at-said")).to_have_text("day 1, 08:21")
+    page.get_by_label("Time for the search").select_option("5")
+    with page.expect_request("**/api/v1/fronts/") as sent:
+        page.get_by_role("button", name="Search", exact=True).click()
+    assert sent.value.post_data_json == {
+        "source": "cluster",
+        "budget_seconds": 5,
+        "cluster_seconds": 30_060,
+    }
+    expect(page.locator("#cal-progress")).to_contain_text("waits for a worker")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.locator("#cal-progress")).to_contain_text("was stopped")
+    assert visitor.errors == []
+
+
+def test_a_front_that_moved_away_from_the_cluster_says_so(visitor: Visitor) -> None:
+    def far(route: Any) -> None:
+        body = route.fetch().json()
+        drift = {"share": 0.31, "limit": 0.1, "sentence": "31 % of the mix has changed."}
+        route.fulfill(json=body | {"drift": drift})
+
+    front = fronts.version(fronts.front(by=visitor.site.world.operator)).front
+    visitor.page.route(f"**/api/v1/fronts/{front.id}/", far)
+    page = opened(visitor, front)
+    expect(page.locator("#cal-drifted")).to_contain_text("no longer what this front was made of")
+    expect(page.locator("#cal-drift")).to_have_text("31.0 % of the mix, limit 10 %")
+
+
+def test_what_the_server_refuses_is_said_with_its_request(visitor: Visitor) -> None:
+    front = fronts.version(fronts.front(by=visitor.site.world.operator)).front
+    refusal = {"title": "The database rests", "status": 503, "request_id": "r-17"}
+    visitor.page.route(
+        f"**/api/v1/fronts/{front.id}/",
+        lambda route: route.fulfill(
+            status=503, content_type="application/problem+json", body=json.dumps(refusal)
+        ),
+    )
+    page = visitor.visit(f"/calibrate/?front={front.id}")
+    expect(page.locator("#cal-problem")).to_contain_text("The database rests")
+    expect(page.locator("#cal-problem")).to_contain_text("request r-17")
+    page.unroute(f"**/api/v1/fronts/{front.id}/")
+    page.get_by_role("button", name="Retry").click()
+    expect(page.locator("#cal-problem")).to_be_hidden()
+    drawn(page)

@@ -1,0 +1,95 @@
+"""Placements gathered by lasso, ranges or table, and taken away as a file."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.calibrate.acts import click, opened, picks, spot
+from tests.browser.conftest import Visitor
+from tests.dashboard import fronts
+
+
+def test_a_lasso_gathers_placements_to_accept_at_once(page: Page) -> None:
+    page.get_by_role("button", name="Lasso").click()
+    corners = [spot(page, "D-C", point) for point in (5, 6)]
+    (x0, y1), (x1, y0) = corners  # to the right and up
+    page.mouse.move(x0 - 6, y0 - 6)
+    page.mouse.down()
+    page.mouse.move(x1 + 6, y0 - 6, steps=3)
+    page.mouse.move(x1 + 6, y1 + 6, steps=3)
+    page.mouse.move(x0 - 6, y1 + 6, steps=3)
+    page.mouse.up()
+    expect(page.locator("#cal-gathered-text")).to_contain_text("inside the lasso, for D-C")
+    page.get_by_role("button", name="Accept all").click()
+    assert {"5", "6"} <= set(picks(page))
+    expect(page.locator("#cal-gathered")).to_be_hidden()
+
+
+def test_ranges_are_typed_and_kept_in_the_address(page: Page) -> None:
+    page.get_by_role("button", name="Axes").click()
+    page.get_by_label("power from").fill("0.85")
+    page.get_by_label("power from").press("Enter")
+    expect(page.locator("#cal-gathered-text")).to_contain_text("inside the ranges")
+    assert "ranges=P%3A0.85%3A" in page.url
+    assert "mode=axes" in page.url
+
+
+def test_the_table_shows_every_placement_and_accepts(page: Page) -> None:
+    page.get_by_role("button", name="View as table").click()
+    expect(page.locator("#cal-twin-count")).to_have_text("39 placements")
+    page.get_by_role("button", name="Accept placement 7 on P-C").click()
+    assert picks(page) == ["7"]
+    expect(page.locator("#cal-count")).to_have_text("P-D 0, P-C 1, D-C 0; 3 each")
+
+
+def test_the_table_is_sorted_and_filtered(page: Page) -> None:
+    page.get_by_role("button", name="View as table").click()
+    page.get_by_role("button", name="D diversity").click()
+    page.get_by_role("button", name="D diversity").click()
+    head = page.locator(".twin th[aria-sort]")
+    expect(head).to_have_attribute("aria-sort", "descending")
+    values = page.locator(".twin tbody tr td:nth-child(3)").all_inner_texts()
+    assert values == sorted(values, reverse=True)
+    page.get_by_label("Placement or worst job").fill("7")
+    expect(page.locator(".twin tbody tr")).to_have_count(1)
+
+
+def test_what_changed_while_the_screens_were_hidden_is_drawn_when_they_show(page: Page) -> None:
+    click(page, "P-D", 3)
+    page.get_by_role("button", name="View as table").click()
+    page.set_viewport_size({"width": 1300, "height": 900})
+    page.get_by_role("button", name="Accept placement 7 on P-C").click()
+    page.get_by_role("button", name="View as table").click()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(page.locator(".screen .pick")).to_have_count(6)
+    click(page, "D-C", 5)
+    assert picks(page) == ["3", "7", "5"]
+
+
+def test_fewer_placements_stand_for_all(visitor: Visitor) -> None:
+    front = fronts.front(by=visitor.site.world.operator)
+    fronts.version(front, fronts.surface(300))
+    page = opened(visitor, front)
+    page.get_by_role("button", name="View as table").click()
+    expect(page.locator("#cal-twin-count")).to_have_text("200 placements, page 1 of 4")
+    page.get_by_label("Placements shown").select_option("50")
+    expect(page.locator("#cal-twin-count")).to_have_text("50 placements")
+    assert "thin=50" in page.url
+
+
+def test_placements_are_exported(page: Page) -> None:
+    page.get_by_role("button", name=re.compile("Export")).click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Placements as CSV").click()
+    lines = download.value.path().read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("placement,P,P_raw,D,D_raw,C,C_raw,nodes_on")
+    assert len(lines) == 40
+
+
+def test_the_screens_are_exported_as_a_picture(page: Page, visitor: Visitor) -> None:
+    click(page, "P-D", 3)
+    page.get_by_role("button", name=re.compile("Export")).click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Picture as PNG").click()
+    assert download.value.path().read_bytes().startswith(b"\x89PNG")
+    assert not [error for error in visitor.errors if "Content Security" in error]

@@ -1,0 +1,145 @@
+"""Picking on three linked screens: by pointer, by keyboard, by finger; and back by undo."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from apps.placement.models import FrontVersion
+from tests.browser.calibrate.acts import click, drawn, opened, picks, screen, spot
+from tests.browser.conftest import Visitor
+from tests.dashboard import fronts
+
+
+def test_what_is_pointed_at_is_ringed_on_all_three_screens(page: Page) -> None:
+    page.mouse.move(*spot(page, "P-D", 4))
+    for_each = page.locator(".screen .ring")
+    shown = for_each.evaluate_all("rings => rings.map((ring) => ring.getAttribute('visibility'))")
+    assert shown == ["visible"] * 3
+    expect(screen(page, "P-D").locator(".tip")).to_contain_text("Placement 4")
+    expect(screen(page, "P-C").locator(".tip")).to_be_hidden()
+
+
+def test_the_card_says_the_placement_in_raw_units(page: Page) -> None:
+    page.mouse.move(*spot(page, "P-C", 2))
+    card = screen(page, "P-C").locator(".tip")
+    expect(card).to_contain_text("servers on")
+    expect(card).to_contain_text(re.compile(r"[\d.]+ kW · [\d.]+ points · \d+ containers"))
+    expect(card).to_contain_text("protected")
+
+
+def test_a_pick_is_numbered_on_every_screen_and_counts_for_its_own(page: Page) -> None:
+    click(page, "P-D", 3)
+    expect(page.locator(".screen .pick")).to_have_count(3)
+    expect(screen(page, "P-D").locator(".pick")).not_to_have_class(re.compile("linked"))
+    expect(screen(page, "D-C").locator(".pick")).to_have_class(re.compile("linked"))
+    expect(page.locator("#cal-count")).to_have_text("P-D 1, P-C 0, D-C 0; 3 each")
+    assert picks(page) == ["3"]
+
+
+def test_the_same_placement_may_count_on_two_screens(page: Page) -> None:
+    click(page, "P-D", 3)
+    click(page, "P-C", 3)
+    expect(page.locator("#cal-count")).to_have_text("P-D 1, P-C 1, D-C 0; 3 each")
+    click(page, "P-D", 3)
+    expect(page.locator("#cal-count")).to_have_text("P-D 0, P-C 1, D-C 0; 3 each")
+    assert picks(page) == ["3"]
+
+
+def test_a_click_with_alt_rejects(page: Page) -> None:
+    click(page, "P-D", 3)
+    page.keyboard.down("Alt")
+    click(page, "P-D", 3)
+    page.keyboard.up("Alt")
+    expect(page.locator(".screen .pick")).to_have_count(0)
+    expect(page.locator(".screen .sbad")).to_have_count(3)
+
+
+def test_the_range_of_the_picks_is_shaded(page: Page) -> None:
+    click(page, "P-D", 3)
+    expect(page.locator(".screen .box")).to_have_count(0)
+    click(page, "P-D", 5)
+    expect(page.locator(".screen .box")).to_have_count(3)
+    expect(page.locator("#cal-title")).to_have_text(
+        "Two picks agree on diversity and differ on power"
+    )
+
+
+def test_a_pick_is_removed_from_the_list(page: Page) -> None:
+    click(page, "P-D", 3)
+    click(page, "P-D", 5)
+    page.get_by_role("button", name="Remove pick 1").click()
+    assert picks(page) == ["5"]
+
+
+def test_anchors_are_labelled_on_every_screen(visitor: Visitor) -> None:
+    anchors = [
+        {"name": name, "raw": dict.fromkeys("PDC", 1.0), "normalised": dict.fromkeys("PDC", value)}
+        for name, value in (("now", 0.5), ("SlotRR", 0.6), ("NodeRR", 0.7))
+    ]
+    front = fronts.front(by=visitor.site.world.operator, anchors=anchors)
+    fronts.version(front, fronts.pattern())
+    page = opened(visitor, front)
+    expect(screen(page, "P-D")).to_contain_text("now")
+    expect(screen(page, "P-C")).to_contain_text("SlotRR")
+    expect(screen(page, "D-C")).to_contain_text("NodeRR")
+
+
+def test_the_job_that_loses_most_is_named(visitor: Visitor) -> None:
+    front = fronts.front(by=visitor.site.world.operator)
+    running = visitor.site.world.running
+    fronts.version(front, fronts.pattern(), worst=str(running.id))
+    page = opened(visitor, front)
+    page.mouse.move(*spot(page, "P-D", 4))
+    expect(screen(page, "P-D").locator(".tip")).to_contain_text(f"worst: {running.name}")
+
+
+def test_undo_and_redo_lead_back_and_forth(page: Page) -> None:
+    click(page, "P-D", 3)
+    click(page, "P-C", 5)
+    page.keyboard.press("Control+z")
+    assert picks(page) == ["3"]
+    page.keyboard.press("Control+Shift+z")
+    assert picks(page) == ["3", "5"]
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("button", name="Undo").click()
+    assert picks(page) == ["3", "5"]
+
+
+def test_history_is_kept_in_the_tab(page: Page) -> None:
+    click(page, "P-D", 3)
+    click(page, "P-C", 5)
+    page.reload()
+    drawn(page)
+    assert picks(page) == ["3", "5"]
+    page.keyboard.press("Control+z")
+    assert picks(page) == ["3"]
+
+
+def test_arrows_walk_over_the_placements_and_say_them(page: Page) -> None:
+    click(page, "P-D", 5)
+    screen(page, "D-C").focus()
+    page.mouse.move(5, 5)
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#cal-said")).to_contain_text("Placement 6: diversity", timeout=5_000)
+    expect(screen(page, "D-C").locator(".tip")).to_contain_text("Placement 6")
+
+
+def test_enter_accepts_and_r_rejects(page: Page) -> None:
+    click(page, "P-D", 5)
+    screen(page, "D-C").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert picks(page) == ["5", "6"]
+    page.keyboard.press("r")
+    assert picks(page) == ["5"]
+    expect(screen(page, "D-C").locator(".sbad")).to_have_count(1)
+
+
+def test_placements_are_picked_with_a_finger(
+    phone_visitor: Visitor, pattern: FrontVersion, workers: None
+) -> None:
+    page = opened(phone_visitor, pattern.front)
+    screen(page, "P-C").scroll_into_view_if_needed()
+    page.touchscreen.tap(*spot(page, "P-C", 4))
+    assert picks(page) == ["4"]
+    assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -1,0 +1,125 @@
+"""Preference sets: saved, loaded, compared, brought into force and taken back."""
+
+from contextlib import closing
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from apps.placement.models import Activation, FrontVersion, PreferenceSet
+from tests.browser.calibrate.acts import click, opened, pick_nine, picks, saved
+from tests.browser.chromium import signed_in
+from tests.browser.conftest import Site, visitor_of
+from tests.browser.world import PASSWORD
+
+
+def test_a_set_is_saved_and_loaded_again(page: Page) -> None:
+    pick_nine(page)
+    saved(page, "busy days")
+    kept = PreferenceSet.objects.get(name="busy days")
+    assert kept.picks == {"P-D": [0, 1, 2], "P-C": [3, 4, 5], "D-C": [6, 7, 8]}
+    assert kept.weights["P"] == pytest.approx(0.22)
+    page.get_by_role("button", name="Clear").click()
+    assert picks(page) == []
+    page.get_by_role("button", name="Load busy days").click()
+    assert picks(page) == [str(i) for i in range(9)]
+    page.keyboard.press("Control+z")
+    assert picks(page) == []
+
+
+def test_a_set_made_from_another_says_so(page: Page) -> None:
+    pick_nine(page)
+    saved(page, "first try")
+    page.get_by_role("button", name="Remove pick 9").click()
+    click(page, "D-C", 9)
+    saved(page, "second try")
+    assert PreferenceSet.objects.get(name="second try").parent is not None
+    expect(page.locator("#cal-sets")).to_contain_text("second try after first try")
+
+
+def test_a_name_that_is_taken_is_pointed_at(page: Page) -> None:
+    pick_nine(page)
+    saved(page, "taken")
+    page.get_by_role("button", name="Remove pick 9").click()
+    click(page, "D-C", 9)
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator("#cal-error")).to_contain_text("There is a preference set taken already.")
+    expect(page.get_by_label("Name", exact=True)).to_be_focused()
+
+
+def test_a_set_that_was_never_in_force_can_be_deleted(page: Page) -> None:
+    pick_nine(page)
+    saved(page, "short-lived")
+    page.get_by_role("button", name="Delete short-lived").click()
+    expect(page.locator("#toasts")).to_contain_text("short-lived is deleted.")
+    assert not PreferenceSet.objects.filter(name="short-lived").exists()
+
+
+def test_sets_are_compared_in_columns(page: Page) -> None:
+    pick_nine(page)
+    saved(page, "left")
+    page.get_by_role("button", name="Remove pick 9").click()
+    click(page, "D-C", 9)
+    saved(page, "right")
+    page.get_by_label("Compare left").check()
+    page.get_by_label("Compare right").check()
+    page.get_by_role("button", name="Compare sets").click()
+    columns = page.locator("#cp-table")
+    expect(columns.locator("thead th")).to_have_text(["right", "left"])
+    expect(columns).to_contain_text("The solver's own answer is", timeout=20_000)
+    expect(columns).to_contain_text("targets met", timeout=20_000)
+    page.locator("#cal-compare-dialog").get_by_role("button", name="Close").click()
+    expect(page.locator("#cal-preview-sub")).to_contain_text("solver gap", timeout=20_000)
+
+
+def activate(page: Page, name: str, message: str) -> None:
+    """Bring what is picked into force, after what will happen was said."""
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_label("Message for the audit log").fill(message)
+    page.get_by_role("button", name="Activate…").click()
+    expect(page.locator("#ac-what")).to_contain_text("Plans are made on request only")
+    page.get_by_role("button", name="Activate", exact=True).click()
+    expect(page.locator("#toasts")).to_contain_text(f"{name} is in force.")
+
+
+def test_weights_come_into_force_and_go_back(page: Page) -> None:
+    pick_nine(page)
+    activate(page, "day shift", "as agreed on Monday")
+    page.get_by_role("button", name="Remove pick 9").click()
+    click(page, "D-C", 9)
+    activate(page, "night shift", "quieter")
+    now = page.locator("#cal-line li").first
+    expect(now).to_contain_text("night shift")
+    expect(now).to_contain_text("in force")
+    now.get_by_role("button", name="Revert…").click()
+    page.get_by_label("Why? Kept in the audit log").fill("too many moves")
+    page.get_by_role("button", name="Revert", exact=True).click()
+    expect(now).to_contain_text("day shift")
+    latest = Activation.objects.order_by("-id")[0]
+    assert latest.message == "too many moves"
+    assert latest.reverts is not None
+    assert latest.guard_drop is None or latest.guard_drop == pytest.approx(0.02)
+
+
+def test_nothing_comes_into_force_without_a_reason(page: Page) -> None:
+    pick_nine(page)
+    page.get_by_label("Name", exact=True).fill("unsaid")
+    page.get_by_role("button", name="Activate…").click()
+    expect(page.get_by_label("Message for the audit log")).to_be_focused()
+    expect(page.locator("#cal-error")).to_contain_text("the message is kept in the audit log")
+    assert not PreferenceSet.objects.filter(name="unsaid").exists()
+
+
+def test_a_viewer_may_pick_and_try_but_not_save(
+    chromium: Browser, site: Site, pattern: FrontVersion, workers: None
+) -> None:
+    with closing(signed_in(chromium, site.url, name="looker", password=PASSWORD)) as context:
+        looker = visitor_of(context, site)
+        page = opened(looker, pattern.front)
+        pick_nine(page)
+        expect(page.locator("#cal-bars svg")).to_be_visible()
+        expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
+        expect(page.get_by_role("button", name="Activate…")).to_be_disabled()
+        expect(page.locator("#main")).to_contain_text("Your role may look and try, not save")
+        expect(page.locator("#cal-preview-sub")).to_contain_text("needs the role operator")
+        expect(page.locator(".screen .star")).to_have_count(3, timeout=20_000)
+        assert looker.errors == []

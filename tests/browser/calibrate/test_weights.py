@@ -1,0 +1,71 @@
+"""From picks, wishes, sliders and answers to weights; what the solver returns under them."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.calibrate.acts import click, pick_nine, picks
+from tests.dashboard import fronts
+
+
+def test_nine_picks_give_the_weights_of_the_paper(page: Page) -> None:
+    pick_nine(page)
+    assert picks(page) == [str(i) for i in range(9)]
+    expect(page.locator("#cal-count")).to_have_text("P-D 3, P-C 3, D-C 3")
+    bars = page.locator("#cal-bars")
+    expect(bars).to_have_attribute("aria-label", re.compile(r"diversity 1\.00"))
+    expect(bars).to_have_attribute("aria-label", re.compile(r"crossing traffic 0\.36"))
+    expect(bars).to_have_attribute("aria-label", re.compile(r"power 0\.22"))
+    row = page.locator("#cal-picks .sdrow td").all_inner_texts()
+    assert row[1:4] == [f"{fronts.SPREAD[o]:.3f}" for o in "PDC"]
+    expect(page.locator("#cal-say")).to_have_text(
+        "Your picks agree on diversity (sd 0.020) and differ on power (sd 0.091),"
+        " so diversity counts 4.5 × power."
+    )
+
+
+def test_before_three_picks_it_says_how_many_are_missing(page: Page) -> None:
+    click(page, "P-D", 3)
+    expect(page.locator("#cal-say")).to_contain_text("Accept two more placements")
+    expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
+
+
+def test_the_star_is_drawn_with_a_line_to_the_picks(page: Page) -> None:
+    pick_nine(page)
+    expect(page.locator(".screen .star")).to_have_count(3, timeout=20_000)
+    expect(page.locator("#cal-check li b").first).to_contain_text("The solver")
+    expect(page.locator("#cal-check-meta")).to_contain_text(re.compile("proven best|gap"))
+
+
+def test_weights_may_be_given_by_sliders(page: Page) -> None:
+    page.get_by_label("Rule").select_option("direct")
+    page.get_by_label("P power").fill("0.5")
+    expect(page.locator("#cal-bars")).to_have_attribute("aria-label", re.compile("power 0.50"))
+    page.keyboard.press("Control+z")
+    expect(page.locator("#cal-bars")).to_have_attribute("aria-label", re.compile("power 1.00"))
+
+
+def test_a_wished_for_point_gives_weights(page: Page) -> None:
+    page.get_by_label("Rule").select_option("reference")
+    expect(page.locator("#cal-say")).to_contain_text("You want")
+    expect(page.locator("#cal-inputs output")).to_have_count(3)
+
+
+def test_answers_to_which_of_these_two_narrow_the_weights(page: Page) -> None:
+    page.get_by_label("Rule").select_option("pairs")
+    said = page.locator(".duel-foot span")
+    before = said.inner_text()
+    page.locator(".duel button").first.click()
+    expect(said).to_contain_text("1 answer")
+    left = re.compile(r"(\d+) placements")
+    assert int(left.search(said.inner_text())[1]) < int(left.search(before)[1])  # type: ignore[index]
+    expect(page.locator("#cal-bars svg")).to_be_visible()
+
+
+def test_two_picks_show_what_lies_between_them(page: Page) -> None:
+    click(page, "P-D", 0)
+    click(page, "P-D", 8)
+    page.get_by_label("Choose pick 1").check()
+    page.get_by_label("Choose pick 2").check()
+    page.get_by_role("button", name="Between these two").click()
+    expect(page.locator("#cal-between .meta")).to_contain_text("between them")
