@@ -100,6 +100,14 @@ def uid(lookup: str, description: str) -> Filter:
     )
 
 
+def uids(lookup: str, description: str) -> Filter:
+    """Filter by any of some ids, separated by commas."""
+    return Filter(
+        lambda value: Q(**{f"{lookup}__in": [read_uuid(v) for v in value.split(",")]}),
+        f"{description} (comma separated)",
+    )
+
+
 def label(lookup: str, description: str) -> Filter:
     """Filter by a label, given as ``name:value``; repeatable."""
 

@@ -1,6 +1,7 @@
 """Submitting, reading, changing and ending jobs over REST."""
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
@@ -227,6 +228,13 @@ def test_filters_keep_what_they_say(api: APIClient, query: str, names: set[str])
     assert {row["name"] for row in results} == names
 
 
+def test_several_jobs_are_asked_for_by_their_ids_at_once(api: APIClient) -> None:
+    first, _, third = (submitted(api, name=name) for name in "abc")
+    unknown = uuid4()
+    results = api.get(f"/api/v1/jobs/?id__in={first},{third},{unknown}&brief=true").json()
+    assert {row["name"] for row in results["results"]} == {"a", "c"}
+
+
 @pytest.mark.parametrize(
     ("query", "code", "said"),
     [
@@ -243,6 +251,7 @@ def test_filters_keep_what_they_say(api: APIClient, query: str, names: set[str])
         ("count=roughly", "invalid_parameter", "estimate"),
         ("attainment__lt=nan", "invalid_parameter", "finite"),
         ("batch=7", "invalid_parameter", "UUID"),
+        ("id__in=00000000-0000-0000-0000-000000000000,7", "invalid_parameter", "UUID"),
     ],
 )
 def test_wrong_parameters_are_answered_not_ignored(

@@ -32,6 +32,7 @@ from apps.common.queries import (
     number,
     read_list_query,
     uid,
+    uids,
     whole,
 )
 from apps.common.request_id import current_request_id
@@ -62,6 +63,7 @@ BY_AGE = {
     "created_at": Order(("created_at", "id")),
 }
 JOB_FILTERS = {
+    "id__in": uids("id", "With any of these ids."),
     "state": choice("state", JobState, "In this state."),
     "state__in": choices("state", JobState, "In any of these states."),
     "reason": choice("reason_code", Reason, "For this reason where it is."),
