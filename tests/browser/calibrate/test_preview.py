@@ -4,9 +4,10 @@ import re
 import time
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from apps.placement.core.replacing import Outcome, improve
 from apps.placement.models import Plan
@@ -23,6 +24,55 @@ def test_a_preview_says_what_would_change_and_writes_nothing(page: Page) -> None
     expect(page.locator("#cal-preview-sub")).to_contain_text("Nothing is written.")
     expect(page.locator(".ba tbody tr").first).to_contain_text("Power")
     assert not Plan.objects.exists()
+
+
+def job(number: int, ratio: float, **changes: str) -> dict[str, Any]:
+    """A job of an answer, with what it ``gains`` or ``loses``."""
+    said = {"id": str(UUID(int=number)), "name": f"job-{number}", "ratio": ratio, "moves": 1}
+    return said | {"attainment": 1.0, "gains": "", "loses": ""} | changes
+
+
+def answering(page: Page, **said: Any) -> None:
+    """Have previews say something else than what was found."""
+
+    def other(route: Route) -> None:
+        body = route.fetch().json()
+        if body["answer"]:
+            body["answer"] |= said
+        route.fulfill(json=body)
+
+    page.route(re.compile(r"/api/v1/previews/[0-9a-f-]+/$"), other)
+
+
+def test_the_job_slowed_most_is_named_though_it_is_not_among_those_sent(page: Page) -> None:
+    sent = [job(number, 0.97, gains="protected", loses="full speed") for number in range(100)]
+    worst = job(777, 0.5, loses="full speed")
+    answering(page, jobs=sent, jobs_changed=130, worst=worst)
+    pick_nine(page)
+    row = page.locator(".ba tbody tr", has_text="Worst hit")
+    expect(row).to_contain_text("Worst hit, job-777", timeout=20_000)
+    expect(row).to_contain_text("−50.0 %")
+
+
+def test_where_not_all_jobs_that_change_are_sent_it_says_of_how_many_it_speaks(
+    page: Page,
+) -> None:
+    sent = [job(number, 1.1, gains="faster") for number in range(60)]
+    sent += [job(number, 0.9, loses="full speed") for number in range(60, 100)]
+    answering(page, jobs=sent, jobs_changed=130, worst=sent[-1])
+    pick_nine(page)
+    expect(page.locator("#cal-preview-body summary")).to_have_text(
+        "130 jobs change; of the 100 most changed, 60 jobs gain, 40 lose", timeout=20_000
+    )
+
+
+def test_where_all_jobs_that_change_are_sent_it_counts_them(page: Page) -> None:
+    sent = [job(1, 1.1, gains="faster"), job(2, 0.9, loses="full speed")]
+    answering(page, jobs=sent, jobs_changed=2, worst=sent[-1])
+    pick_nine(page)
+    expect(page.locator("#cal-preview-body summary")).to_have_text(
+        "1 job gains, 1 loses", timeout=20_000
+    )
 
 
 def never_settles(*given: Any, **more: Any) -> Outcome:

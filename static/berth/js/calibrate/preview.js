@@ -126,7 +126,7 @@ function show(answer) {
   const wrap = element("div", "", "table-wrap");
   wrap.append(table(answer));
   left.append(wrap);
-  if (answer.jobs?.length) left.append(jobs(answer.jobs, isOpen));
+  if (answer.jobs.length) left.append(jobs(answer, isOpen));
   const right = element("div", "", "maps");
   right.id = "cal-maps";
   body.classList.remove("old");
@@ -145,9 +145,8 @@ function headline({ before, after, moves }) {
 }
 
 /* Measure, now, then, change, and where better lies: +1 up, −1 down. */
-function rows({ before, after, moves, jobs: all = [], move_seconds: seconds }) {
+function rows({ before, after, moves, worst, move_seconds: seconds }) {
   const count = (name, key, good, digits = 0) => ({ name, now: grouped(before[key], digits), then: grouped(after[key], digits), change: signed(after[key] - before[key], digits), share: share(before[key], after[key], good) });
-  const worst = all.filter((job) => job.ratio !== null && job.ratio < 1).sort((a, b) => a.ratio - b.ratio)[0];
   const found = [
     { name: "Power", now: watts(before.watts), then: watts(after.watts), change: `${signed((after.watts - before.watts) / 1000, 1)} kW`, share: share(before.watts, after.watts, -1) },
     { name: "Jobs meeting their target", now: grouped(before.targets_met), then: `${grouped(after.targets_met)} of ${grouped(after.targets_measured)}`, change: signed(after.targets_met - before.targets_met), share: share(before.targets_met, after.targets_met, 1) },
@@ -199,12 +198,18 @@ function bar(share) {
   return svg;
 }
 
-/* Jobs that gain or lose, most changed first. */
-function jobs(list, isOpen) {
+/* How many jobs change, and which way; of many only the most changed are known. */
+function changes({ jobs: list, jobs_changed: all }) {
   const [gain, lose] = [list.filter((job) => job.gains && !job.loses).length, list.filter((job) => job.loses && !job.gains).length];
+  const ways = `${many(gain, "job gains", "jobs gain")}, ${many(lose, "loses", "lose")}`;
+  return all > list.length ? `${many(all, "job changes", "jobs change")}; of the ${grouped(list.length)} most changed, ${ways}` : ways;
+}
+
+/* Jobs that gain or lose, most changed first. */
+function jobs(answer, isOpen) {
   const box = element("details");
   box.open = isOpen;
-  box.append(element("summary", `${many(gain, "job gains", "jobs gain")}, ${many(lose, "loses", "lose")}${list.length >= 100 ? ", the 100 most changed" : ""}`));
+  box.append(element("summary", changes(answer)));
   const wrap = element("div", "", "table-wrap", { tabindex: "0", role: "region", "aria-label": "Jobs that gain or lose" });
   const made = element("table", "", "table tight flush");
   const head = element("tr");
@@ -212,7 +217,7 @@ function jobs(list, isOpen) {
   const top = element("thead");
   top.append(head);
   const body = element("tbody");
-  for (const job of list) {
+  for (const job of answer.jobs) {
     const tr = element("tr");
     const name = element("td");
     name.append(Object.assign(element("a", job.name), { href: `/jobs/${job.id}/` }));
