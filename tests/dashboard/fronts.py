@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -49,14 +50,14 @@ def front(*, by: User | None = None, state: str = "succeeded", **values: Any) ->
 
 
 def version(
-    of: Front, points: Floats | None = None, *, worst: str | None = None, **values: Any
+    of: Front, points: Floats | None = None, *, worst: Sequence[str] = (), **values: Any
 ) -> FrontVersion:
     """A version of a front.
 
     Parameters
     ----------
     points : (k, 3) normalised P, D, C; without them, forty on a convex surface
-    worst : id of the job that loses most, in each of them
+    worst : ids of jobs that lose most in a placement, in turn; none loses anything without them
     """
     normalised = surface(40) if points is None else points
     many = len(normalised)
@@ -65,7 +66,7 @@ def version(
         "jobs_protected": [int(60 * row[1]) for row in normalised],
         "jobs_exposed": [60 - int(60 * row[1]) for row in normalised],
         "jobs_split": [int(80 * row[2]) for row in normalised],
-        "worst_job": [worst] * many,
+        "worst_job": [worst[i % len(worst)] if worst else None for i in range(many)],
         "standing": np.random.default_rng(3).permutation(many).tolist(),
     }
     defaults: dict[str, Any] = {

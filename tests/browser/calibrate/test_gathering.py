@@ -2,8 +2,10 @@
 
 import re
 
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import Page, Request, expect
 
+from apps.workloads.models import Job
 from tests.browser.calibrate.acts import click, opened, picks, spot
 from tests.browser.conftest import Visitor
 from tests.dashboard import fronts
@@ -52,6 +54,49 @@ def test_the_table_is_sorted_and_filtered(page: Page) -> None:
     assert values == sorted(values, reverse=True)
     page.get_by_label("Placement or worst job").fill("7")
     expect(page.locator(".twin tbody tr")).to_have_count(1)
+
+
+@pytest.fixture
+def by_job(visitor: Visitor, workers: None) -> tuple[Page, list[str], list[Request]]:
+    """The table of 200 placements with 60 worst jobs; those jobs' names, and requests for jobs."""
+    jobs = list(Job.objects.order_by("id")[:60])
+    front = fronts.front(by=visitor.site.world.operator)
+    fronts.version(front, fronts.surface(200), worst=[str(job.id) for job in jobs])
+    page = opened(visitor, front)
+    page.get_by_role("button", name="View as table").click()
+    asked: list[Request] = []
+    page.on("request", lambda one: asked.append(one) if "/api/v1/jobs/" in one.url else None)
+    return page, [job.name for job in jobs], asked
+
+
+def test_the_table_is_sorted_by_the_names_of_jobs_once_they_are_known(
+    by_job: tuple[Page, list[str], list[Request]],
+) -> None:
+    page, names, _ = by_job
+    page.get_by_role("button", name="Worst job").click()
+    expect(page.locator(".twin tbody tr td:nth-child(9)").first).to_have_text(min(names))
+    shown = page.locator(".twin tbody tr td:nth-child(9)").all_inner_texts()
+    assert shown == sorted(shown)
+    expect(page.get_by_role("button", name="Worst job")).to_be_focused()
+
+
+def test_the_table_is_filtered_by_the_name_of_a_job_that_was_never_shown(
+    by_job: tuple[Page, list[str], list[Request]],
+) -> None:
+    page, names, _ = by_job
+    page.get_by_label("Placement or worst job").fill(names[-1])
+    rows = page.locator(".twin tbody tr td:nth-child(9)")
+    expect(rows).to_have_text([names[-1]] * 3)
+
+
+def test_names_of_jobs_are_asked_for_together(
+    by_job: tuple[Page, list[str], list[Request]],
+) -> None:
+    page, names, asked = by_job
+    page.get_by_role("button", name="Worst job").click()
+    expect(page.locator(".twin tbody tr td:nth-child(9)").first).to_have_text(min(names))
+    assert len(asked) <= 2
+    assert all("/api/v1/jobs/?id__in=" in one.url for one in asked)
 
 
 def test_what_changed_while_the_screens_were_hidden_is_drawn_when_they_show(page: Page) -> None:

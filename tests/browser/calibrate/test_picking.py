@@ -87,7 +87,7 @@ def test_anchors_are_labelled_on_every_screen(visitor: Visitor) -> None:
 def test_the_job_that_loses_most_is_named(visitor: Visitor) -> None:
     front = fronts.front(by=visitor.site.world.operator)
     running = visitor.site.world.running
-    fronts.version(front, fronts.pattern(), worst=str(running.id))
+    fronts.version(front, fronts.pattern(), worst=[str(running.id)])
     page = opened(visitor, front)
     page.mouse.move(*spot(page, "P-D", 4))
     expect(screen(page, "P-D").locator(".tip")).to_contain_text(f"worst: {running.name}")

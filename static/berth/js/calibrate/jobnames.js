@@ -1,21 +1,39 @@
-/* Names of jobs that a front knows by id; each is asked for once, when it is first to be shown. */
+/* Names of jobs that a front knows by id. What is to be shown in one go is asked for together; when names have come,
+   that is told as "names", and whoever shows, sorts or filters by them does so again. */
 import { ApiError, call } from "../api.js";
+import { tell } from "./model.js";
 
 const IS_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-/;
-const names = new Map(); // a name, or the promise of one
+const MOST_ASKED = 50; // ids in one request: servers take addresses of 4,000 characters
+const names = new Map();
+const awaited = new Set();
+const unasked = [];
 
-async function ask(id) {
-  let name = id.slice(0, 13);
-  try { name = (await call("GET", `/api/v1/jobs/${id}/`)).value.metadata.name; } catch (error) { if (!(error instanceof ApiError)) throw error; }
-  names.set(id, name);
+const beginning = (id) => id.slice(0, 13);
+
+/* The name of a job, or the beginning of its id until it is known; empty where there is none. */
+export function jobName(id) {
+  if (!id || !IS_ID.test(id)) return id ?? "";
+  if (!names.has(id) && !awaited.has(id)) {
+    if (!unasked.length) queueMicrotask(askAll);
+    unasked.push(id);
+    awaited.add(id);
+  }
+  return names.get(id) ?? beginning(id);
 }
 
-/* The name, or the beginning of the id until it is known: `whenKnown` is called then. */
-export function jobName(id, whenKnown = () => {}) {
-  if (!id || !IS_ID.test(id)) return id ?? "";
-  const known = names.get(id);
-  if (typeof known === "string") return known;
-  if (!known) names.set(id, ask(id));
-  names.get(id).then(whenKnown);
-  return id.slice(0, 13);
+function askAll() { while (unasked.length) ask(unasked.splice(0, MOST_ASKED)); }
+
+/* A job that is gone, or that this person may not see, keeps the beginning of its id. */
+async function ask(ids) {
+  try {
+    const { results } = (await call("GET", `/api/v1/jobs/?id__in=${ids.join()}&limit=${ids.length}&brief=true`)).value;
+    for (const id of ids) names.set(id, beginning(id));
+    for (const job of results) names.set(job.id, job.name);
+    tell("names");
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error; // they are asked for again when they are next to be shown
+  } finally {
+    for (const id of ids) awaited.delete(id);
+  }
 }

@@ -30,6 +30,7 @@ export function startScreens() {
   on("draft", () => { markAll(); titles(); });
   on("chosen", paintAll);
   on("hover", (frame) => ring(frame));
+  on("names", () => ring(frames.find((frame) => !frame.tip.hidden)));
   on("mode", () => { for (const frame of frames) frame.host.dataset.mode = model.mode; });
   document.addEventListener("berth:theme", paintAll);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paintAll);
@@ -75,10 +76,9 @@ function ring(at = null) {
 }
 
 /* What a placement is like, as lines. */
-function facts(frame, i) {
+function facts(i) {
   const { points } = model;
-  const name = points.index[i];
-  const worst = jobName(points.worst_job[i], () => { if (model.hover === name && !frame.tip.hidden) card(frame, i); });
+  const worst = jobName(points.worst_job[i]);
   return [
     `${points.line(points.index[i])}`,
     `${many(points.jobs_protected[i], "job")} protected, ${grouped(points.jobs_exposed[i])} exposed, ${grouped(points.jobs_split[i])} split`,
@@ -90,7 +90,7 @@ function card(frame, i) {
   const { tip } = frame;
   const head = element("span");
   head.append(element("b", `Placement ${model.points.index[i]}`), `, ${many(model.points.nodes_on[i], "server")} on`);
-  tip.replaceChildren(head, ...facts(frame, i).map((line, k) => element("span", line, k ? "t3" : "t2")));
+  tip.replaceChildren(head, ...facts(i).map((line, k) => element("span", line, k ? "t3" : "t2")));
   tip.hidden = false;
   const [x, y] = [frame.px[i], frame.py[i]];
   const left = x + 14 + tip.offsetWidth > frame.width ? x - tip.offsetWidth - 12 : x + 14;

@@ -17,9 +17,7 @@ export function startTwin() {
   byId("cal-find").addEventListener("input", debounce(() => { table.page = 0; fill(); }, 150));
   byId("cal-twin").querySelector("tbody").addEventListener("click", pressed);
   byId("cal-twin").querySelector("thead").addEventListener("click", sort);
-  on("draft", fill);
-  on("points", fill);
-  on("chosen", fill);
+  for (const topic of ["draft", "points", "chosen", "names"]) on(topic, fill);
 }
 
 function toggle(isOn) {
@@ -56,23 +54,30 @@ function fill() {
   const all = rows();
   const pages = Math.max(1, Math.ceil(all.length / ROWS));
   table.page = Math.min(table.page, pages - 1);
+  const focused = focus();
   head();
   const body = byId("cal-twin").querySelector("tbody");
-  const focused = body.contains(document.activeElement) ? document.activeElement.dataset : null;
   body.replaceChildren(...all.slice(table.page * ROWS, (table.page + 1) * ROWS).map(row));
   if (!all.length) {
     const tr = element("tr");
     tr.append(element("td", "No placement matches.", "t2", { colspan: String(COLUMNS.length + 1) }));
     body.append(tr);
   }
-  if (focused) body.querySelector(`[data-point="${focused.point}"][data-on="${focused.on}"]`)?.focus();
   byId("cal-twin-count").textContent = `${many(all.length, "placement")}${pages > 1 ? `, page ${table.page + 1} of ${pages}` : ""}`;
   const nav = byId("cal-twin-pages");
   nav.replaceChildren(...[["Previous", -1], ["Next", 1]].filter(([, by]) => table.page + by >= 0 && table.page + by < pages).map(([name, by]) => {
-    const button = element("button", name, "btn small", { type: "button" });
+    const button = element("button", name, "btn small", { type: "button", "data-by": by });
     button.addEventListener("click", () => { table.page += by; fill(); });
     return button;
   }));
+  if (focused) byId("cal-twin").querySelector(focused)?.focus();
+}
+
+/* Where the keyboard is in what is made anew: how to find it again. */
+function focus() {
+  const { activeElement } = document;
+  if (activeElement?.tagName !== "BUTTON" || !byId("cal-twin").contains(activeElement)) return "";
+  return Object.entries(activeElement.dataset).map(([name, value]) => `[data-${name}="${value}"]`).join("");
 }
 
 function head() {
@@ -94,7 +99,6 @@ function sort(event) {
   table.by = key;
   table.page = 0;
   fill();
-  byId("cal-twin").querySelector(`[data-key="${key}"]`).focus();
 }
 
 function row(i) {
@@ -104,9 +108,7 @@ function row(i) {
   const tr = element("tr", "", pick ? "sel" : "");
   tr.append(element("td", String(name)), ...OBJECTIVES.map((o) => element("td", `${points.normalised[o][i].toFixed(3)} · ${raw(o, points.raw[o][i])}`, "num")));
   for (const key of ["nodes_on", "jobs_protected", "jobs_exposed", "jobs_split"]) tr.append(element("td", grouped(points[key][i]), "num"));
-  const worst = element("td");
-  worst.textContent = jobName(points.worst_job[i], () => { worst.textContent = jobName(points.worst_job[i]); }) || "none";
-  tr.append(worst);
+  tr.append(element("td", jobName(points.worst_job[i]) || "none"));
   const marks = element("td", "", "marks");
   for (const { name: screen } of SCREENS) marks.append(mark(name, screen, screen.replace("-", ""), Boolean(pick?.screens.includes(screen)), `Accept placement ${name} on ${screen}`));
   marks.append(mark(name, "reject", "×", draft.state.rejected.includes(name), `Reject placement ${name}`));
