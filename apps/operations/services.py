@@ -20,6 +20,11 @@ from apps.operations.models import Event, IdempotencyKey, Operation
 
 _EVENT_LOCK: Final = 7102  # advisory lock of the event log; common.db.Log holds 7101
 LEASE: Final = timedelta(seconds=30)
+MOST_ATTEMPTS: Final = 3  # work that kills its worker must not do so for ever
+
+
+class LostError(RuntimeError):
+    """Another worker has taken the operation over, or will."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +189,38 @@ def begin_operation(
 
 
 def claim_operation(operation_id: UUID) -> Operation | None:
-    """Start working on an operation; None where somebody else does or it has ended."""
-    claimed = Operation.objects.filter(pk=operation_id, status=OperationStatus.PENDING).update(
-        status=OperationStatus.RUNNING,
-        lease_until=timezone.now() + LEASE,
-        updated_at=timezone.now(),
-    )
-    return Operation.objects.get(pk=operation_id) if claimed else None
+    """Start working on an operation; None where somebody else does or it has ended.
+
+    Its ``arguments["attempt"]`` counts how often that was done: see `owned_operation`.
+    """
+    with transaction.atomic():
+        waiting = Operation.objects.select_for_update(skip_locked=True)
+        operation = waiting.filter(pk=operation_id, status=OperationStatus.PENDING).first()
+        if operation is None:
+            return None
+        operation.status = OperationStatus.RUNNING
+        operation.arguments["attempt"] = int(operation.arguments.get("attempt", 0)) + 1
+        operation.lease_until = timezone.now() + LEASE
+        operation.save(update_fields=["status", "arguments", "lease_until", "updated_at"])
+    return operation
+
+
+def owned_operation(claimed: Operation) -> Operation:
+    """Lock an operation that this process works on, to write what came of it.
+
+    Parameters
+    ----------
+    claimed : as `claim_operation` returned it
+
+    Raises
+    ------
+    LostError : it was silent for too long, and another works on it, or will, or it has ended.
+    """
+    found = Operation.objects.select_for_update().get(pk=claimed.pk)
+    is_same = found.arguments.get("attempt") == claimed.arguments["attempt"]
+    if found.status != OperationStatus.RUNNING or not is_same:
+        raise LostError(f"operation {claimed.pk} belongs to another worker")
+    return found
 
 
 def advance_operation(operation_id: UUID, *, progress: int, message: str = "") -> bool:

@@ -246,7 +246,7 @@ class Loop(models.Model):
         default=20, help_text="begun in one cluster minute, over the cluster"
     )
     moves_per_job = models.PositiveIntegerField(
-        default=2, help_text="times one job is moved in an hour"
+        default=2, help_text="plans that may move one job within an hour"
     )
     youngest_s = models.FloatField(
         default=300.0, help_text="jobs that run for less, or end within, are left alone"
@@ -297,7 +297,14 @@ class Plan(models.Model):
     preference_set = models.ForeignKey(
         PreferenceSet, on_delete=models.PROTECT, null=True, related_name="plans"
     )
-    weights = models.JSONField()
+    activation = models.ForeignKey(
+        Activation,
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="plans",
+        help_text="that was in force when it was made",
+    )
+    weights = models.JSONField(help_text="of it, and of objectives that somebody added")
     reverses = models.ForeignKey(
         "self", on_delete=models.SET_NULL, null=True, related_name="reversed_by"
     )
@@ -309,7 +316,7 @@ class Plan(models.Model):
     snapshot = models.BigIntegerField(help_text="change-log sequence it was made from")
     seconds = models.FloatField(help_text="wall seconds of search")
     gap = models.FloatField(help_text="(F - bound)/(F + beta) of what it leads to")
-    predicted = models.JSONField(help_text="before and after: see services.plans")
+    predicted = models.JSONField(help_text="before and after: see core.prediction")
     realised = models.JSONField(null=True, help_text="after it ended, the same measures")
     verdict = models.CharField(max_length=500, blank=True)
     message = models.CharField(max_length=500, blank=True)

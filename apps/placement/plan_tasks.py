@@ -10,6 +10,7 @@ from kombu.exceptions import OperationalError
 
 from apps.common.core.errors import TransientError
 from apps.common.poke import poked
+from apps.inventory.selectors import cluster_now
 from apps.placement.services import carrying, classes, making, previews, settling
 from apps.placement.services import loop as loops
 from apps.placement.services.activations import watch_guards
@@ -18,7 +19,6 @@ from apps.placement.services.proposing import compare
 
 _logger = logging.getLogger(__name__)
 PREVIEW_QUEUE: Final = "placement"
-SOON_S: Final = 5.0  # a preview nobody has begun by then comes too late
 
 
 @shared_task(name=TASK)
@@ -36,15 +36,21 @@ def carry_out() -> None:
         settling.settle(plan_id, compare=compare)
 
 
-@shared_task(name="placement.loop")
-def loop() -> None:
-    """Look at the cluster when it is time: classes, guards, and a plan where one pays."""
-    now_s = loops.claim_look()
-    if now_s is None:
-        return
+@shared_task(name="placement.watch")
+def watch() -> None:
+    """Keep classes of containers up to date, and look whether the weights in force do harm."""
+    now_s = cluster_now()
     classes.refresh(now_s)
     watch_guards(now_s)
-    loops.look()
+
+
+@shared_task(name="placement.loop")
+def loop() -> None:
+    """Make a plan when it is time and one pays, of containers as they are now."""
+    now_s = loops.claim_look()
+    if now_s is not None:
+        classes.refresh(now_s)
+        loops.look()
 
 
 @shared_task(name="placement.preview")
@@ -71,7 +77,7 @@ def preview_by_worker(
     preview_id = previews.open_preview(by)
     asked = (str(preview_id), dict(weights), list(racks), limit_s)
     try:
-        preview.apply_async(asked, queue=PREVIEW_QUEUE, expires=SOON_S)
+        preview.apply_async(asked, queue=PREVIEW_QUEUE, expires=previews.SOON_S)
     except (OperationalError, OSError) as error:
         previews.fail_preview(preview_id, "The workers cannot be asked now.")
         raise TransientError("The workers cannot be asked now.") from error

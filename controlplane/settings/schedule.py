@@ -26,6 +26,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 1.0,
         "options": {"expires": 1.0},
     },
+    "placement.watch": {"task": "placement.watch", "schedule": 5.0, "options": _FRESH},
     "placement.loop": {"task": "placement.loop", "schedule": 1.0, "options": {"expires": 1.0}},
     "placement.make_plans": {
         "task": "placement.make_plans",

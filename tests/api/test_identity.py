@@ -1,6 +1,7 @@
 """Tokens, roles and rates."""
 
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
@@ -9,7 +10,7 @@ from rest_framework.test import APIClient
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Token, User
-from apps.accounts.services import create_token
+from apps.accounts.services import create_token, ensure_project, join_project
 from tests.api.conftest import Speak
 from tests.api.samples import JOB
 
@@ -136,3 +137,28 @@ def test_requests_pass_while_redis_is_away(api: APIClient, settings: Settings) -
     settings.BERTH_RATES = {"read": 1}
     settings.REDIS_URL = "unix:///nowhere/at/all.sock"
     assert api.get("/api/v1/me/").status_code == 200
+
+
+CLUSTER_WIDE = (
+    "servers/s-1/drain/",
+    "revisions/",
+    "applications/sort/overrides/",
+    "fronts/",
+    "preference-sets/",
+    f"preference-sets/{UUID(int=1)}/activate/",
+    "weights/activations/1/revert/",
+    "objectives/",
+    "plans/",
+    "previews/",
+)
+
+
+@pytest.mark.parametrize("route", CLUSTER_WIDE)
+def test_a_role_held_in_one_project_changes_nothing_that_all_share(
+    stranger: User, as_user: Speak, route: str
+) -> None:
+    mine = ensure_project("mine")
+    join_project(user=stranger, project=mine, role=Role.ADMIN)
+    refused = as_user(stranger).post(f"/api/v1/{route}", {}, format="json")
+    assert refused.status_code == 403
+    assert "in the whole cluster" in refused.json()["detail"]

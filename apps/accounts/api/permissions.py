@@ -20,8 +20,9 @@ def principal_of(request: Request) -> Principal:
 class HasRole(BasePermission):
     """Reading needs viewer, writing what the view's ``write_role`` says (submitter by default).
 
-    A role held in any project suffices here; the view then checks the project of the object
-    itself.
+    A submitter's role in any project suffices here; the view then checks the project of the
+    object itself. What needs more concerns every project (servers, applications, weights, plans),
+    and so must be held in the whole cluster.
     """
 
     def has_permission(self, request: Request, view: Any) -> bool:
@@ -31,7 +32,11 @@ class HasRole(BasePermission):
         name = "read_role" if request.method in SAFE else "write_role"
         default = Role.VIEWER if request.method in SAFE else Role.SUBMITTER
         needed = getattr(view, name, default)
-        if not includes(principal_of(request).best_role(), needed):
+        principal = principal_of(request)
+        if includes(needed, Role.OPERATOR):
+            if not includes(principal.role, needed):
+                raise PermissionDenied(f"This needs the role {needed} in the whole cluster.")
+        elif not includes(principal.best_role(), needed):
             raise PermissionDenied(f"This needs the role {needed}.")
         return True
 

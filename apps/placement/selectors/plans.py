@@ -10,11 +10,11 @@ from django.db.models import Count, Q, QuerySet
 
 from apps.common.core.errors import NotFoundError
 from apps.execution.models import Migration, MigrationState
-from apps.inventory.models import Rack, Server, ServerState
+from apps.inventory.models import Server, ServerState
 from apps.inventory.selectors import server_names
 from apps.operations.models import Event
 from apps.placement.core.carrying import Room, Step
-from apps.placement.models import Activation, Cause, Loop, Move, MoveState, Plan, PlanState
+from apps.placement.models import Cause, Loop, Move, MoveState, Plan, PlanState
 from apps.scheduling.models import Allocation
 from apps.scheduling.selectors import AT_WORK
 from apps.workloads.models import Job
@@ -45,11 +45,6 @@ def last_look() -> Event | None:
     """Return what the loop said when it looked last; None where it never did, or long ago."""
     rows = Event.objects.filter(subject=LOOP_SUBJECT, kind=LOOKED)
     return rows.order_by("-seq").first()
-
-
-def racks_in_force(active: Activation) -> list[str]:
-    """Return names of the racks that weights in force are limited to; none = everywhere."""
-    return list(Rack.objects.filter(pk__in=active.racks).values_list("name", flat=True))
 
 
 def plans() -> QuerySet[Plan]:

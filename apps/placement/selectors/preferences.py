@@ -8,7 +8,7 @@ from uuid import UUID
 import numpy as np
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 
-from apps.common.core.errors import FieldProblem, InvalidInputError, NotFoundError
+from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError, NotFoundError
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.inventory.models import Rack
 from apps.placement.core.derivation import REFERENCE, Derivation, Picking, derive
@@ -190,6 +190,19 @@ def racks_named(names: Sequence[str]) -> list[Rack]:
     if problems:
         raise InvalidInputError(problems)
     return [found[name] for name in names]
+
+
+def racks_of(active: Activation) -> list[str]:
+    """Return names of the racks that weights in force are limited to; none = everywhere.
+
+    Raises
+    ------
+    ConflictError : they are limited to racks of which none is left.
+    """
+    names = list(Rack.objects.filter(pk__in=active.racks).values_list("name", flat=True))
+    if active.racks and not names:
+        raise ConflictError("The racks that the weights in force are limited to are gone.")
+    return names
 
 
 def rack_names(ids: Iterable[int]) -> dict[int, str]:

@@ -18,7 +18,7 @@ from apps.placement.core.carrying import due
 from apps.placement.core.plan_states import Action, after
 from apps.placement.models import Cause, Move, MoveState, Plan, PlanState
 from apps.placement.selectors import plans as selectors
-from apps.placement.services.plans import plan_event, supersede_stale
+from apps.placement.services.plans import plan_event, save, supersede_stale
 from apps.workloads.core.lifecycle import ACTIVE_STATES
 
 MINUTE_S: Final = 60.0
@@ -59,8 +59,7 @@ def _begin_next() -> None:
                 return
             plan.state = after(plan.state, Action.BEGIN)
             plan.began_s = cluster_now()
-            plan.generation += 1
-            plan.save()
+            save(plan)
             record_events([plan_event(plan, "began")])
     except IntegrityError:
         return  # another worker began another plan: one at a time is the database's rule

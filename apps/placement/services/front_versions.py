@@ -8,9 +8,13 @@ from typing import Any, Final
 from django.db import transaction
 
 from apps.inventory.core.snapshot import Ints
-from apps.operations.core.states import OperationStatus, Topic
-from apps.operations.models import Operation
-from apps.operations.services import NewEvent, advance_operation, record_events
+from apps.operations.core.states import Topic
+from apps.operations.services import (
+    NewEvent,
+    advance_operation,
+    owned_operation,
+    record_events,
+)
 from apps.placement.core import front as fronts
 from apps.placement.core.front_facts import NOBODY, facts
 from apps.placement.core.instance import Instance
@@ -26,24 +30,6 @@ _TELL_S: Final = 1.0  # between two reports of progress
 _MOST_LOOKS: Final = 400  # kept of the history
 _LEAST_S: Final = 1.0  # for a search that was cut short
 _PACKING: Final = 1  # zlib's fastest: the search waits for it
-
-
-class LostError(RuntimeError):
-    """Another worker has taken the search over."""
-
-
-def owned(front: Front) -> Operation:
-    """Lock the operation of a search that this process works on.
-
-    Raises
-    ------
-    LostError : it was silent for too long, and another has the search, or will have.
-    """
-    found = Operation.objects.select_for_update().get(pk=front.operation_id)
-    mine = front.operation.arguments["attempt"]
-    if found.status != OperationStatus.RUNNING or found.arguments["attempt"] != mine:
-        raise LostError
-    return found
 
 
 class Keeper:
@@ -145,7 +131,7 @@ class Keeper:
             facts=zlib.compress(json.dumps(_columns(self._instance, found)).encode()),
         )
         with transaction.atomic():
-            owned(self._front)
+            owned_operation(self._front.operation)
             row.save(force_insert=True)
             Front.objects.filter(pk=self._front.pk).update(history=self._history)
             record_events([_event(self._front, row)])

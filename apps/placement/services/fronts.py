@@ -18,7 +18,7 @@ from uuid import UUID
 import numpy as np
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, Max, OuterRef
+from django.db.models import Exists, Max, OuterRef, ProtectedError, QuerySet
 from django.utils import timezone
 
 from apps.common.core.errors import (
@@ -33,11 +33,14 @@ from apps.inventory.selectors import cluster_now
 from apps.operations.core.states import OperationStatus, Topic
 from apps.operations.models import Operation
 from apps.operations.services import (
+    MOST_ATTEMPTS,
+    LostError,
     NewEvent,
     begin_operation,
     cancel_operation,
     claim_operation,
     finish_operation,
+    owned_operation,
     record_events,
 )
 from apps.placement.core import front_search, starts
@@ -50,7 +53,7 @@ from apps.placement.core.objectives import evaluate
 from apps.placement.core.solver import filled
 from apps.placement.models import Front, FrontSource, FrontVersion
 from apps.placement.selectors.fronts import has_instance, instance_of
-from apps.placement.services.front_versions import Keeper, LostError, owned
+from apps.placement.services.front_versions import Keeper
 from apps.placement.services.locks import Lock, hold
 
 KIND: Final = "placement.front"
@@ -58,7 +61,6 @@ TASK: Final = "placement.fronts"
 QUEUE: Final = "placement"
 PERCENT: Final = 100
 KEPT: Final = timedelta(days=1)  # of versions on the way to a front: pages still show them
-_MOST_ATTEMPTS: Final = 3  # a search that kills its worker must not do so for ever
 _logger = logging.getLogger(__name__)
 
 
@@ -138,7 +140,7 @@ def prune_fronts() -> int:
     of_a_set = FrontVersion.objects.filter(front=OuterRef("pk"), preference_sets__isnull=False)
     newest = Front.objects.order_by("-number").values("pk")[:1]
     gone = old.exclude(Exists(of_a_set)).exclude(pk__in=newest)
-    return gone.delete()[1].get(Front._meta.label, 0)
+    return sum(_forget(Front.objects.filter(pk=pk)) for pk in gone.values_list("pk", flat=True))
 
 
 def prune_versions() -> int:
@@ -151,7 +153,16 @@ def prune_versions() -> int:
     on_the_way = FrontVersion.objects.filter(
         Exists(later), preference_sets=None, front__operation__finished_at__lt=before
     )
-    return on_the_way.delete()[0]
+    ids = on_the_way.values_list("pk", flat=True)
+    return sum(_forget(FrontVersion.objects.filter(pk=pk)) for pk in ids)
+
+
+def _forget(rows: "QuerySet[Front] | QuerySet[FrontVersion]") -> int:
+    """Delete what nobody has saved a preference set of meanwhile; what is large is not read."""
+    try:
+        return rows.only("pk").delete()[1].get(rows.model._meta.label, 0)
+    except ProtectedError:
+        return 0
 
 
 def stop_front(front: Front) -> Operation:
@@ -199,15 +210,13 @@ def _claimed() -> Front | None:
         if open_ones.filter(status=OperationStatus.RUNNING).exists():
             return None
         waiting = open_ones.filter(status=OperationStatus.PENDING).order_by("created_at").first()
-        if waiting is None or claim_operation(waiting.pk) is None:
+        claimed = claim_operation(waiting.pk) if waiting is not None else None
+        if claimed is None:
             return None
-        front = Front.objects.get(operation=waiting)
-        front.operation = waiting
-        tried = int(waiting.arguments.get("attempt", 0)) + 1
-        waiting.arguments["attempt"] = tried
-        waiting.save(update_fields=["arguments"])
-    if tried > _MOST_ATTEMPTS:
-        _fail(front, f"Its worker died {_MOST_ATTEMPTS} times.")
+        front = Front.objects.get(operation=claimed)
+        front.operation = claimed
+    if claimed.arguments["attempt"] > MOST_ATTEMPTS:
+        _fail(front, f"Its worker died {MOST_ATTEMPTS} times.")
         return None
     return front
 
@@ -238,7 +247,7 @@ def _search(front: Front, read: Reader, clock: Callable[[], float]) -> None:
         keep=keeper.keep,
     )
     with transaction.atomic():
-        operation = owned(front)
+        operation = owned_operation(front.operation)
         version = keeper.end(found)
         is_cut = keeper.is_stopped and operation.cancel_requested
         status = OperationStatus.CANCELLED if is_cut else OperationStatus.SUCCEEDED
@@ -296,7 +305,7 @@ def _anchors(instance: Instance) -> list[dict[str, Any]]:
 
 def _fail(front: Front, detail: str) -> None:
     with transaction.atomic():
-        owned(front)
+        owned_operation(front.operation)
         problem = {"title": "No front was found", "detail": detail}
         finish_operation(front.operation_id, status=OperationStatus.FAILED, problem=problem)
         record_events([_event(front, "front.finished", state=OperationStatus.FAILED)])

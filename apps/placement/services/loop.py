@@ -10,6 +10,7 @@ from typing import Any, Final
 from django.db import transaction
 from django.utils import timezone
 
+from apps.common.core.errors import ConflictError
 from apps.common.core.preconditions import require_generation
 from apps.inventory.selectors import cluster_now
 from apps.operations.core.states import Topic
@@ -17,10 +18,10 @@ from apps.operations.services import NewEvent, record_events
 from apps.placement.models import Cause, Loop, Mode
 from apps.placement.selectors import plans as selectors
 from apps.placement.selectors.preferences import weights_in_force
-from apps.placement.services.plans import NewPlan, PlanSupersededError, write_plan
+from apps.placement.services.plans import NewPlan, write_plan
 from apps.placement.services.proposing import NothingGained, propose
 
-REST: Final = 10.0  # wall time between looks, over what a search may take
+REST: Final = 10.0  # wall time between looks, over what a search may take; a look may take two
 Propose = Callable[..., NewPlan | NothingGained]
 
 
@@ -46,7 +47,7 @@ def claim_look() -> float | None:
     """Take the look that is due; the cluster time of it, None where none is due or another has it.
 
     A clock that was set back (a new instance) is looked at anew. Where cluster time is faster than
-    wall time, looks are further apart: searches take a tenth of a processor at most.
+    wall time, looks are further apart: searches take a fifth of a processor at most.
     """
     row, now_s, now = selectors.loop(), cluster_now(), timezone.now()
     if 0.0 <= now_s - row.looked_s < row.every_s:
@@ -69,18 +70,12 @@ def look(*, make: Propose = propose) -> str:
         return _say("No weights are in force.")
     if selectors.has_open_plan():
         return _say("A plan waits or is under way.")
-    made = make(
-        active.weights,
-        cause=Cause.LOOP,
-        settings=settings,
-        racks=selectors.racks_in_force(active),
-        preference_set_id=active.preference_set_id,
-    )
-    if isinstance(made, NothingGained):
-        return _say(made.reason)
     try:
-        plan = write_plan(made, approve=settings.mode == Mode.AUTOMATIC)
-    except PlanSupersededError as error:
+        made = make(active, cause=Cause.LOOP, settings=settings)
+        if isinstance(made, NothingGained):
+            return _say(made.reason)
+        plan = write_plan(made)
+    except ConflictError as error:  # other weights, another plan, racks that are gone
         return _say(str(error))
     moves = f"{len(made.moves):,} move{'s' if len(made.moves) != 1 else ''}"
     return _say(f"{plan} was made: {moves}, F lower by {made.gain:.2g}.", plan=str(plan.pk))

@@ -1,5 +1,7 @@
 """Plans that somebody asked for: an operation says what is wanted, a worker makes it."""
 
+import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
@@ -7,18 +9,23 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import QuerySet
 
-from apps.common.core.errors import ConflictError
+from apps.common.core.errors import ConflictError, ControlPlaneError
 from apps.common.core.preconditions import require_generation
+from apps.common.core.problem_codes import ProblemCode
 from apps.common.poke import poke
 from apps.operations.core.states import TERMINAL, OperationStatus
 from apps.operations.models import Operation
 from apps.operations.services import (
+    MOST_ATTEMPTS,
+    LostError,
     advance_operation,
     begin_operation,
     claim_operation,
     finish_operation,
+    owned_operation,
 )
-from apps.placement.models import Cause, Plan, PlanState
+from apps.placement.core.plan_states import OPEN
+from apps.placement.models import Cause, MoveState, Plan, PlanState
 from apps.placement.selectors import plans as selectors
 from apps.placement.selectors.preferences import weights_in_force
 from apps.placement.services.plans import (
@@ -32,9 +39,12 @@ from apps.placement.services.proposing import NothingGained, propose
 from apps.placement.services.reversing import propose_reverse
 
 KIND: Final = "placement.plan"
-STEPS: Final = 2  # looked for, written
+STEPS: Final = 1  # looked for and written
+TELL_S: Final = 5.0  # between two signs of life, well within an operation's lease
 Made = NewPlan | NothingGained
-Make = Callable[[Mapping[str, Any], UUID | None], Made]
+# what an operation asks for, who asked, whether to stop
+Make = Callable[[Mapping[str, Any], UUID | None, Callable[[], bool]], Made]
+_logger = logging.getLogger(__name__)
 
 
 def begin_plan(*, by: UUID) -> Operation:
@@ -62,19 +72,21 @@ def begin_rollback(
     ------
     ConflictError : the plan has not ended, moved nothing, or is being taken back already.
     """
-    plan = selectors.plan_by(plan_id)
-    require_generation(expected, plan.generation)
-    if plan.ended_s is None:
-        raise ConflictError(f"{plan} has not ended: cancel it first.")
-    if not plan.moves.filter(state="done").exists():
-        raise ConflictError(f"{plan} moved nothing: there is nothing to take back.")
-    undone = plan.reversed_by.exclude(
-        state__in=[PlanState.CANCELLED, PlanState.SUPERSEDED, PlanState.FAILED]
-    )
-    if (other := undone.first()) is not None:
-        raise ConflictError(f"{other} takes {plan} back already.")
-    arguments = {"cause": Cause.REVERSE.value, "plan": str(plan.pk), "approve": approve}
-    return _begin(by, arguments)
+    with transaction.atomic():
+        selectors.lock_loop()
+        plan = selectors.plan_by(plan_id)
+        require_generation(expected, plan.generation)
+        if plan.ended_s is None and (plan.state in OPEN or plan.began_s is not None):
+            raise ConflictError(f"{plan} has not ended: cancel it first.")
+        if not plan.moves.filter(state=MoveState.DONE).exists():
+            raise ConflictError(f"{plan} moved nothing: there is nothing to take back.")
+        undone = plan.reversed_by.exclude(
+            state__in=[PlanState.CANCELLED, PlanState.SUPERSEDED, PlanState.FAILED]
+        )
+        if (other := undone.first()) is not None:
+            raise ConflictError(f"{other} takes {plan} back already.")
+        arguments = {"cause": Cause.REVERSE.value, "plan": str(plan.pk), "approve": approve}
+        return _begin(by, arguments)
 
 
 def _begin(by: UUID, arguments: Mapping[str, Any]) -> Operation:
@@ -99,19 +111,14 @@ def make_plans(make: Make | None = None) -> int:
     return sum(_work(pk, make or _make) for (pk,) in ids)
 
 
-def _make(arguments: Mapping[str, Any], by: UUID | None) -> Made:
+def _make(arguments: Mapping[str, Any], by: UUID | None, should_stop: Callable[[], bool]) -> Made:
     if arguments["cause"] == Cause.REVERSE:
         return propose_reverse(UUID(arguments["plan"]), by=by)
     active = weights_in_force()
     if active is None:
         return NothingGained("No weights are in force.")
     return propose(
-        active.weights,
-        cause=Cause.REQUEST,
-        settings=selectors.loop(),
-        racks=selectors.racks_in_force(active),
-        by=by,
-        preference_set_id=active.preference_set_id,
+        active, cause=Cause.REQUEST, settings=selectors.loop(), by=by, should_stop=should_stop
     )
 
 
@@ -120,30 +127,65 @@ def _work(operation_id: UUID, make: Make) -> bool:
     operation = claim_operation(operation_id)
     if operation is None:
         return False
-    advance_operation(operation_id, progress=0, message="looking for better places")
-    made = make(operation.arguments, operation.created_by_id)
-    if not advance_operation(operation_id, progress=1, message="writing the plan down"):
-        _end(operation_id, OperationStatus.CANCELLED)
-        return True
-    if isinstance(made, NothingGained):
-        _end(operation_id, OperationStatus.SUCCEEDED, result={"plan": None, "reason": made.reason})
-        return True
     try:
-        plan = write_plan(made, approve=bool(operation.arguments.get("approve")))
+        if operation.arguments["attempt"] > MOST_ATTEMPTS:
+            _fail(operation, f"Its worker died {MOST_ATTEMPTS} times.")
+        else:
+            _make_and_write(operation, make)
+    except LostError:
+        _logger.warning("operation %s was taken over by another worker", operation_id)
     except PlanSupersededError as error:
-        problem = {"title": "No plan was made", "detail": str(error), "code": "plan-superseded"}
-        _end(operation_id, OperationStatus.FAILED, problem=problem)
-        return True
-    _end(operation_id, OperationStatus.SUCCEEDED, result=_result(plan))
+        _fail(operation, str(error), code=ProblemCode.PLAN_SUPERSEDED)
+    except ControlPlaneError as error:
+        _fail(operation, str(error))
+    except Exception:
+        _logger.exception("operation %s made no plan", operation_id)
+        _fail(operation, "Making it broke; the log holds the rest.")
     return True
+
+
+def _make_and_write(operation: Operation, make: Make) -> None:
+    alive = _Alive(operation.pk)
+    made = None
+    if not alive.is_over():
+        made = make(operation.arguments, operation.created_by_id, alive.is_over)
+    with transaction.atomic():
+        if owned_operation(operation).cancel_requested or made is None:
+            finish_operation(operation.pk, status=OperationStatus.CANCELLED)
+            return
+        if isinstance(made, NothingGained):
+            result: dict[str, Any] = {"plan": None, "reason": made.reason}
+        else:
+            approve = bool(operation.arguments.get("approve"))
+            result = _result(write_plan(made, approve=approve))
+        finish_operation(operation.pk, status=OperationStatus.SUCCEEDED, result=result)
+
+
+class _Alive:
+    """Says from time to time that a search goes on, and looks whether it should."""
+
+    def __init__(self, operation_id: UUID) -> None:
+        self._operation_id = operation_id
+        self._next_s, self._is_over = 0.0, False
+
+    def is_over(self) -> bool:
+        """Whether the operation was cancelled, or is no longer ours."""
+        now_s = time.monotonic()
+        if not self._is_over and now_s >= self._next_s:
+            self._next_s = now_s + TELL_S
+            self._is_over = not advance_operation(
+                self._operation_id, progress=0, message="looking for better places"
+            )
+        return self._is_over
+
+
+def _fail(operation: Operation, detail: str, *, code: ProblemCode | None = None) -> None:
+    problem = {"title": "No plan was made", "detail": detail}
+    with transaction.atomic():
+        owned_operation(operation)
+        problem |= {"code": code.value} if code else {}
+        finish_operation(operation.pk, status=OperationStatus.FAILED, problem=problem)
 
 
 def _result(plan: Plan) -> dict[str, Any]:
     return {"plan": str(plan.pk), "name": str(plan), "moves": plan.moves.count()}
-
-
-def _end(operation_id: UUID, status: OperationStatus, **facts: Any) -> None:
-    """End an operation, unless it was ended while we worked."""
-    row = Operation.objects.get(pk=operation_id)
-    if row.status not in TERMINAL:
-        finish_operation(operation_id, status=status, **facts)

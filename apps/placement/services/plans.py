@@ -18,6 +18,7 @@ from django.utils import timezone
 from apps.common.core.errors import ConflictError, NotFoundError
 from apps.common.core.preconditions import require_generation
 from apps.common.poke import poke
+from apps.execution.moving import cancel_moves
 from apps.inventory.selectors import cluster_now, server_names
 from apps.operations.core.states import Topic
 from apps.operations.services import NewEvent, record_events
@@ -26,6 +27,7 @@ from apps.placement.core.plan_states import Action, after
 from apps.placement.models import (
     Activation,
     Cause,
+    Mode,
     Move,
     MoveState,
     Plan,
@@ -77,13 +79,14 @@ class NewPlan:
 
     Attributes
     ----------
+    activation : by which it was made; that of the plan it takes back
     gap, seconds, predicted, snapshot, cluster_s : as of `models.Plan`
     gain : of F by all its moves
     """
 
     cause: Cause
     weights: Mapping[str, float]
-    preference_set_id: UUID | None
+    activation: Activation | None
     moves: Sequence[NewMove]
     predicted: Mapping[str, Any]
     gap: float
@@ -104,22 +107,30 @@ def write_plan(new: NewPlan, *, approve: bool = False) -> Plan:
 
     Parameters
     ----------
-    approve : at once, by whoever made it
+    approve : at once, by whoever made it; plans of the loop are if its mode is automatic
 
     Raises
     ------
-    PlanSupersededError : other weights have come into force since it was made.
+    PlanSupersededError : since it was made other weights came into force or, for a plan of the
+        loop, it was switched off or somebody else's plan came.
     """
     with transaction.atomic():
-        selectors.lock_loop()
-        if new.cause is not Cause.REVERSE and not _is_in_force(new.weights):
+        loop = selectors.lock_loop()
+        if new.cause is not Cause.REVERSE and not _is_in_force(new.activation, new.weights):
             raise PlanSupersededError("Other weights came into force while the plan was made.")
+        if new.cause is Cause.LOOP:
+            if loop.mode == Mode.OFF:
+                raise PlanSupersededError("The loop was switched off while the plan was made.")
+            if selectors.has_open_plan():
+                raise PlanSupersededError("Another plan came while this one was made.")
+            approve = loop.mode == Mode.AUTOMATIC
         number = (Plan.objects.aggregate(last=Max("number"))["last"] or 0) + 1
         plan = Plan.objects.create(
             number=number,
             cause=new.cause,
             weights=dict(new.weights),
-            preference_set_id=new.preference_set_id,
+            activation=new.activation,
+            preference_set=new.activation.preference_set if new.activation else None,
             predicted=dict(new.predicted),
             gap=new.gap,
             seconds=new.seconds,
@@ -205,7 +216,7 @@ def resume_plan(plan_id: UUID, *, expected: int | None = None) -> Plan:
 
 
 def cancel_plan(plan_id: UUID, *, by: str, expected: int | None = None) -> Plan:
-    """Stop a plan: moves under way are finished, no other begins."""
+    """Stop a plan: moves that a backend has taken up are finished, no other begins."""
     with transaction.atomic():
         plan = lock_plan(plan_id, expected=expected)
         plan.state = after(plan.state, Action.CANCEL)
@@ -214,6 +225,8 @@ def cancel_plan(plan_id: UUID, *, by: str, expected: int | None = None) -> Plan:
             state=MoveState.CANCELLED, message=f"{plan} was cancelled"
         )
         save(plan)
+        under_way = plan.moves.filter(state=MoveState.MOVING).values_list("migration_id")
+        cancel_moves([pk for (pk,) in under_way if pk is not None])
         record_events([plan_event(plan, "cancelled")])
     return plan
 
@@ -236,7 +249,7 @@ def why_superseded(plan: Plan) -> str:
     On a busy cluster containers come and go while somebody reads a plan: bundles that can no
     longer be carried out are passed over; more than half of them, and it is another plan.
     """
-    if plan.cause != Cause.REVERSE and not _is_in_force(plan.weights):
+    if plan.cause != Cause.REVERSE and not _is_in_force(plan.activation, plan.weights):
         return "other weights are in force."
     waiting = list(plan.moves.filter(state=MoveState.WAITING).order_by("ordinal"))
     transfers = selectors.transfers_of(waiting)
@@ -268,9 +281,12 @@ def supersede_stale() -> int:
     return found
 
 
-def _is_in_force(weights: Mapping[str, float]) -> bool:
-    now: Activation | None = weights_in_force()
-    return now is not None and weighed(now.weights) == dict(weights)
+def _is_in_force(activation: Activation | None, weights: Mapping[str, float]) -> bool:
+    """Whether a plan's weights are in force, and in the same racks."""
+    now = weights_in_force()
+    if now is None or activation is None:
+        return False
+    return now.racks == activation.racks and weighed(now.weights) == dict(weights)
 
 
 def prune_plans() -> int:

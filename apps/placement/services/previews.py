@@ -24,6 +24,8 @@ from apps.placement.selectors.objectives import weighed
 from apps.placement.services.proposing import predicted, read
 
 KEPT_S: Final = 600
+SOON_S: Final = 5.0  # a preview nobody has begun by then comes too late
+ALIVE_S: Final = 15  # without a sign of life, until its worker is given up
 UNSEEN_S: Final = 20  # without a look, until a search stops by itself
 FIRST_S: Final = 1.5  # when the first answer is given, counted from when the cluster is read
 LEAST_S: Final = 0.3  # of search for it, however long reading took
@@ -38,6 +40,13 @@ class PreviewState(StrEnum):
     DONE = "done"
     STOPPED = "stopped"
     FAILED = "failed"
+
+
+# what is said of one that should go on and shows no sign of life
+_LOST: Final = {
+    PreviewState.WAITING: "No worker was free: ask again.",
+    PreviewState.SEARCHING: "Its worker was lost: ask again.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,7 @@ def open_preview(by: UUID) -> UUID:
     cache.set(_key(by, "of"), preview_id, KEPT_S)
     cache.set(_key(preview_id, "owner"), by, KEPT_S)
     cache.set(_key(preview_id, "seen"), 1, UNSEEN_S)
+    cache.set(_key(preview_id, "alive"), 1, SOON_S + 1.0)
     _leave(preview_id, PreviewState.WAITING, None)
     return preview_id
 
@@ -73,7 +83,11 @@ def read_preview(preview_id: UUID, *, by: UUID) -> Preview:
     if found is None or cache.get(_key(preview_id, "owner")) != by:
         raise NotFoundError(f"There is no preview {preview_id}; they are kept for some minutes.")
     cache.set(_key(preview_id, "seen"), 1, UNSEEN_S)
-    return Preview(preview_id, PreviewState(found[0]), found[1], found[2])
+    state, answer, problem = PreviewState(found[0]), found[1], found[2]
+    if state in _LOST and cache.get(_key(preview_id, "alive")) is None:
+        state, problem = PreviewState.FAILED, _LOST[state]
+        _leave(preview_id, state, answer, problem)
+    return Preview(preview_id, state, answer, problem)
 
 
 def stop_preview(preview_id: UUID, *, by: UUID) -> None:
@@ -102,6 +116,7 @@ def search_preview(
     """
     if cache.get(_key(preview_id, "stop")) or not cache.add(_key(preview_id, "claim"), 1, KEPT_S):
         return
+    cache.set(_key(preview_id, "alive"), 1, ALIVE_S)
     began = time.perf_counter()
     settings, watch = selectors.loop(), _Watch(preview_id)
     weights = weighed(weights)
@@ -154,6 +169,7 @@ class _Watch:
     """Looks now and then whether a search is still wanted."""
 
     def __init__(self, preview_id: UUID) -> None:
+        self._alive = _key(preview_id, "alive")
         self._keys = (_key(preview_id, "stop"), _key(preview_id, "seen"))
         self._next, self._over = 0.0, False
 
@@ -162,6 +178,7 @@ class _Watch:
         now = time.monotonic()
         if not self._over and now >= self._next:
             self._next = now + LOOK_S
+            cache.set(self._alive, 1, ALIVE_S)
             stop, seen = self._keys
             found = cache.get_many(self._keys)
             self._over = stop in found or seen not in found

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 from uuid import UUID
@@ -20,10 +20,11 @@ from apps.placement.core.live import Cluster, as_json, value
 from apps.placement.core.live_bound import bound
 from apps.placement.core.prediction import prediction
 from apps.placement.core.replacing import Outcome, improve
-from apps.placement.models import Cause, Loop, Purpose
+from apps.placement.models import Activation, Cause, Loop, Purpose
 from apps.placement.selectors import plans as selectors
 from apps.placement.selectors.cluster import Choice, read_cluster
 from apps.placement.selectors.objectives import weighed
+from apps.placement.selectors.preferences import racks_of
 from apps.placement.services.plans import NewMove, NewPlan
 
 TRIES: Final = 2  # searches, should the first lead containers back to where they came from
@@ -37,23 +38,27 @@ class NothingGained:
 
 
 def propose(
-    weights: Mapping[str, float],
+    active: Activation,
     *,
     cause: Cause,
     settings: Loop,
-    racks: Collection[str] = (),
     by: UUID | None = None,
-    preference_set_id: UUID | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> NewPlan | NothingGained:
     """Look for moves that lower F by enough; costs up to ``settings.solve_s`` twice.
 
     Parameters
     ----------
-    racks : names; only there. Empty = everywhere
+    active : by whose weights, and in whose racks
+
+    Raises
+    ------
+    ConflictError : no rack is left that the weights are limited to.
     """
-    weights = weighed(weights)
-    cluster = read(settings, racks=racks)
-    outcome = _search(cluster, weights, settings, returns=cause is not Cause.LOOP)
+    weights = weighed(active.weights)
+    cluster = read(settings, racks=racks_of(active))
+    returns = cause is not Cause.LOOP
+    outcome = _search(cluster, weights, settings, should_stop, returns=returns)
     outcome = _with_room(cluster, weights, outcome)
     gain = outcome.before - outcome.after
     if not outcome.bundles:
@@ -66,7 +71,7 @@ def propose(
     return NewPlan(
         cause=cause,
         weights=weights,
-        preference_set_id=preference_set_id,
+        activation=active,
         moves=new_moves(cluster, outcome.bundles),
         predicted=predicted(cluster, outcome, weights),
         gap=outcome.gap,
@@ -99,7 +104,12 @@ def _nothing(cluster: Cluster, settings: Loop) -> str:
 
 
 def _search(
-    cluster: Cluster, weights: Mapping[str, float], settings: Loop, *, returns: bool
+    cluster: Cluster,
+    weights: Mapping[str, float],
+    settings: Loop,
+    should_stop: Callable[[], bool],
+    *,
+    returns: bool,
 ) -> Outcome:
     """Search; where containers must not return, again without those that would."""
     for _ in range(TRIES):
@@ -110,6 +120,7 @@ def _search(
             limit_s=settings.solve_s,
             most_moves=settings.moves_per_plan,
             migration=settings.migration,
+            should_stop=should_stop,
         )
         back = [] if returns else _returning(cluster, outcome.bundles)
         if not back:

@@ -10,7 +10,7 @@ from apps.placement.core.carrying import without_room
 from apps.placement.models import Cause, Move, MoveState, Plan, Purpose
 from apps.placement.selectors import plans as selectors
 from apps.placement.services.plans import LEFT_OUT, NewMove, NewPlan
-from apps.placement.services.proposing import NothingGained, predict_moves
+from apps.placement.services.proposing import MovedOnError, NothingGained, predict_moves
 
 TAKEN: Final = f"{LEFT_OUT}: its place is taken"
 
@@ -31,11 +31,14 @@ def propose_reverse(plan_id: UUID, *, by: UUID | None) -> NewPlan | NothingGaine
     moves = [_move(one, of[one.ordinal], is_taken=one.ordinal in taken) for one in transfers]
     if len(taken) == len(moves):
         return NothingGained(f"The places that {plan} moved containers from are all taken.")
-    prediction = predict_moves(plan.weights, [move for move in moves if not move.skipped])
+    try:
+        prediction = predict_moves(plan.weights, [move for move in moves if not move.skipped])
+    except MovedOnError:  # since we looked
+        return NothingGained(f"What {plan} moved ended or moved on.")
     return NewPlan(
         cause=Cause.REVERSE,
         weights=plan.weights,
-        preference_set_id=plan.preference_set_id,
+        activation=plan.activation,
         moves=moves,
         predicted=prediction.predicted,
         gap=prediction.gap,

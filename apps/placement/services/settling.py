@@ -14,7 +14,7 @@ from apps.placement.core.plan_states import BEGUN, after, end_of
 from apps.placement.core.verdicts import Ended, verdict
 from apps.placement.models import MoveState, Plan
 from apps.placement.selectors import plans as selectors
-from apps.placement.services.plans import LEFT_OUT, plan_event
+from apps.placement.services.plans import LEFT_OUT, plan_event, save
 
 # (weights, {allocation: server it would be on}) -> measures as it is, and as it would be
 Compare = Callable[[Mapping[str, float], Mapping[int, int]], tuple[dict[str, Any], dict[str, Any]]]
@@ -64,8 +64,7 @@ def settle(plan_id: UUID, *, compare: Compare) -> None:
         plan_now.ended_s = cluster_now()
         realised["seconds"] = plan_now.ended_s - (plan_now.began_s or plan_now.ended_s)
         plan_now.realised, plan_now.verdict = realised, verdict(ended)
-        plan_now.generation += 1
-        plan_now.save()
+        save(plan_now)
         record_events([plan_event(plan_now, "ended", verdict=plan_now.verdict)])
 
 

@@ -178,6 +178,7 @@ def apply_choice(
                 move.message = choice.because.get(move.bundle, f"{LEFT_OUT} by {by}")
         Move.objects.bulk_update(moves, ["state", "message"])
         plan.predicted, plan.gap = found.predicted, found.gap
+        plan.snapshot, plan.cluster_s = found.snapshot, found.cluster_s
         save(plan)
         record_events([plan_event(plan, "trimmed")])
     return plan

@@ -227,12 +227,23 @@ def test_cancelling_lets_the_moves_under_way_finish(stage: Stage) -> None:
         approve=True,
     )  # fmt: skip
     carry_out()
+    world.take_up_migrations()
     cancel_plan(plan.pk, by="olga")
     assert states(plan) == ["moving", "cancelled"]
     assert carry_out() == []
     world.end_migrations()
     assert carry_out() == [plan.pk]
     assert states(plan) == ["done", "cancelled"]
+
+
+def test_cancelling_recalls_what_no_backend_has_taken_up(stage: Stage) -> None:
+    plan = written(new_move(0, stage.one, stage.servers[2]), approve=True)
+    carry_out()
+    cancel_plan(plan.pk, by="olga")
+    assert world.open_migrations() == []
+    assert carry_out() == [plan.pk]
+    assert states(plan) == ["cancelled"]
+    assert world.allocation_of(stage.one).server_id == stage.servers[0].pk
 
 
 def test_one_plan_runs_at_a_time(stage: Stage) -> None:

@@ -1,5 +1,6 @@
 """The online loop: when it looks, what it makes of it, and what it leaves alone."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -7,8 +8,9 @@ import pytest
 from django.utils import timezone
 
 from apps.inventory.models import Server
-from apps.placement.models import Cause, Loop, Plan, PlanState
+from apps.placement.models import Activation, Cause, Loop, Plan, PlanState
 from apps.placement.selectors import plans as selectors
+from apps.placement.selectors.preferences import weights_in_force
 from apps.placement.services.carrying import carry_out
 from apps.placement.services.loop import REST, claim_look, look, set_loop
 from apps.placement.services.proposing import NothingGained, compare, propose
@@ -134,13 +136,55 @@ def test_a_gain_must_pay_for_the_migration(wasteful: Stage) -> None:
     assert look() == "No move of the 4 containers that may be moved pays for itself."
 
 
+# ---- what happens while it searches ----
+
+
+def during(change: Callable[[], Any]) -> str:
+    """Look, and let something happen between the search and the plan."""
+
+    def made(*args: Any, **kwargs: Any) -> Any:
+        found = propose(*args, **kwargs)
+        change()
+        return found
+
+    return look(make=made)
+
+
+def test_a_loop_switched_off_meanwhile_carries_nothing_out(wasteful: Stage) -> None:
+    set_loop({"mode": "automatic"})
+    said = during(lambda: set_loop({"mode": "off"}))
+    assert said == "The loop was switched off while the plan was made."
+    assert not Plan.objects.exists()
+
+
+def test_a_loop_told_to_ask_meanwhile_asks(wasteful: Stage) -> None:
+    set_loop({"mode": "automatic"})
+    during(lambda: set_loop({"mode": "advise"}))
+    assert Plan.objects.get().state == PlanState.PROPOSED
+
+
+def test_a_plan_somebody_asked_for_meanwhile_stands(wasteful: Stage) -> None:
+    set_loop({"mode": "automatic"})
+    said = during(lambda: written(new_move(0, wasteful.one, wasteful.servers[2])))
+    assert said == "Another plan came while this one was made."
+    assert Plan.objects.get().state == PlanState.PROPOSED
+
+
+def test_where_the_racks_of_the_weights_are_gone_it_makes_none(wasteful: Stage) -> None:
+    set_loop({"mode": "automatic"})
+    Activation.objects.update(racks=[0])
+    assert look() == "The racks that the weights in force are limited to are gone."
+
+
 # ---- what it leaves alone ----
 
 
 def proposed(cause: Cause, **settings: Any) -> Any:
     selectors.loop()
     Loop.objects.update(**settings)
-    return propose(world.WEIGHTS, cause=cause, settings=selectors.loop())
+    active = weights_in_force()
+    assert active is not None
+    return propose(active, cause=cause, settings=selectors.loop())
 
 
 def test_young_jobs_stay_where_they_are(wasteful: Stage) -> None:

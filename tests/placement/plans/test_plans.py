@@ -1,6 +1,8 @@
 """Plans written, approved, trimmed, superseded and taken back."""
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -8,7 +10,9 @@ from pytest_django import Settings
 
 from apps.common.core.errors import ConflictError, InvalidInputError
 from apps.common.core.preconditions import ChangedMeanwhileError
+from apps.operations.services import cancel_operation, release_expired_operations
 from apps.placement.models import Activation, Cause, Plan, PlanState, Purpose
+from apps.placement.services import making
 from apps.placement.services.carrying import carry_out
 from apps.placement.services.making import begin_plan, begin_rollback, make_plans
 from apps.placement.services.plans import (
@@ -341,3 +345,95 @@ def test_an_operation_that_was_cancelled_leaves_no_plan(stage: Stage) -> None:
     make_plans()
     operation.refresh_from_db()
     assert (operation.status, Plan.objects.count()) == ("cancelled", 0)
+
+
+def test_a_search_that_breaks_fails_once_and_is_logged(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise KeyError("gone")
+
+    operation = begin_plan(by=stage.by.pk)
+    assert making.make_plans(broken) == 1
+    operation.refresh_from_db()
+    assert operation.status == "failed"
+    assert operation.problem is not None
+    assert operation.problem["detail"] == "Making it broke; the log holds the rest."
+    assert str(operation.pk) in caplog.text
+    assert making.make_plans() == 0
+    begin_plan(by=stage.by.pk)
+
+
+def test_other_weights_that_came_meanwhile_fail_it_with_the_code(stage: Stage) -> None:
+    def late(*args: Any) -> Any:
+        made = making._make(*args)
+        world.activated(stage.by, {"P": 1.0, "D": 0.5, "C": 0.0})
+        return made
+
+    world.running("stays", (stage.servers[2], 1))
+    operation = begin_plan(by=stage.by.pk)
+    making.make_plans(late)
+    operation.refresh_from_db()
+    assert operation.problem is not None
+    assert (operation.status, operation.problem["code"]) == ("failed", "plan_superseded")
+
+
+def test_a_worker_that_lost_its_operation_writes_no_plan(stage: Stage) -> None:
+    world.running("stays", (stage.servers[2], 1))
+    operation = begin_plan(by=stage.by.pk)
+    rows = type(operation).objects.filter(pk=operation.pk)
+
+    def silent(*args: Any) -> Any:
+        made = making._make(*args)
+        rows.update(lease_until=timezone.now() - timedelta(seconds=1))
+        release_expired_operations()
+        return made
+
+    making.make_plans(silent)
+    operation.refresh_from_db()
+    assert (operation.status, Plan.objects.count()) == ("pending", 0)
+    making.make_plans()
+    operation.refresh_from_db()
+    assert (operation.status, Plan.objects.count()) == ("succeeded", 1)
+
+
+def test_an_operation_whose_workers_die_is_given_up(stage: Stage) -> None:
+    operation = begin_plan(by=stage.by.pk)
+    type(operation).objects.filter(pk=operation.pk).update(
+        arguments={"cause": "request", "attempt": 3}
+    )
+    making.make_plans()
+    operation.refresh_from_db()
+    assert operation.problem is not None
+    assert operation.problem["detail"] == "Its worker died 3 times."
+
+
+def test_cancelling_ends_the_search(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(making, "TELL_S", 0.0)
+    operation = begin_plan(by=stage.by.pk)
+    asked: list[bool] = []
+
+    def long(arguments: Any, by: Any, should_stop: Callable[[], bool]) -> Any:
+        asked.append(should_stop())
+        cancel_operation(operation.pk)
+        asked.append(should_stop())
+        return making._make(arguments, by, should_stop)
+
+    making.make_plans(long)
+    operation.refresh_from_db()
+    assert (asked, operation.status) == ([False, True], "cancelled")
+
+
+def test_a_plan_that_was_cancelled_before_it_began_moved_nothing(stage: Stage) -> None:
+    plan = written(new_move(0, stage.one, stage.servers[2]))
+    cancel_plan(plan.pk, by="olga")
+    with pytest.raises(ConflictError, match="moved nothing"):
+        begin_rollback(plan.pk, by=stage.by.pk, approve=False)
+
+
+def test_the_same_weights_in_fewer_racks_are_others(stage: Stage) -> None:
+    plan = written(new_move(0, stage.one, stage.servers[2]))
+    world.activated(stage.by, racks=[stage.servers[0].rack_id])
+    assert supersede_stale() == 1
+    plan.refresh_from_db()
+    assert plan.state == PlanState.SUPERSEDED

@@ -1,5 +1,6 @@
 """Previews: a first answer at once, better ones in its place, nothing written."""
 
+import time
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -150,3 +151,30 @@ def test_a_search_that_breaks_says_so(stage: Stage) -> None:
     preview(str(made), {"P": 1.0}, ["no such rack"], 5.0)
     found = read_preview(UUID(str(made)), by=stage.by.pk)
     assert (found.state, found.problem[:16]) == (PreviewState.FAILED, "The search broke")
+
+
+def test_a_preview_that_no_worker_takes_says_so(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(previews, "SOON_S", -0.99)
+    made = open_preview(stage.by.pk)
+    time.sleep(0.05)
+    found = read_preview(made, by=stage.by.pk)
+    assert (found.state, found.problem) == (PreviewState.FAILED, "No worker was free: ask again.")
+
+
+def test_a_preview_whose_worker_is_killed_says_so(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any, **__: Any) -> Any:
+        raise SystemExit
+
+    made = open_preview(stage.by.pk)
+    monkeypatch.setattr(previews, "ALIVE_S", 0.05)
+    monkeypatch.setattr(previews, "improve", killed)
+    previews._leave(made, PreviewState.SEARCHING, None)
+    with pytest.raises(SystemExit):
+        search_preview(made, world.WEIGHTS, [], 5.0)
+    time.sleep(0.1)
+    found = read_preview(made, by=stage.by.pk)
+    assert (found.state, found.problem) == (PreviewState.FAILED, "Its worker was lost: ask again.")

@@ -108,6 +108,7 @@ def test_a_cancelled_plan_stays_cancelled_and_is_measured_all_the_same(stage: St
         approve=True,
     )  # fmt: skip
     carry_out()
+    world.take_up_migrations()
     cancel_plan(plan.pk, by="olga")
     world.end_migrations()
     assert carry_out() == [plan.pk]

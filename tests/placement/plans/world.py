@@ -24,6 +24,7 @@ from apps.placement.models import (
     PreferenceSet,
     Purpose,
 )
+from apps.placement.selectors.preferences import weights_in_force
 from apps.placement.services.plans import NewMove, NewPlan, write_plan
 from apps.scheduling.models import Allocation
 from apps.scheduling.services import release
@@ -133,7 +134,7 @@ def new_plan(moves: Sequence[NewMove], **values: object) -> NewPlan:
     defaults: dict[str, object] = {
         "cause": Cause.REQUEST,
         "weights": WEIGHTS,
-        "preference_set_id": None,
+        "activation": weights_in_force(),
         "predicted": {"before": BEFORE, "after": AFTER, "moves": len(moves)},
         "gap": 0.02,
         "gain": 0.1,
@@ -173,6 +174,11 @@ def open_migrations() -> list[Migration]:
             state__in=[MigrationState.REQUESTED, MigrationState.RUNNING]
         ).order_by("pk")
     )
+
+
+def take_up_migrations() -> None:
+    """Let the backend take up the migrations asked for: they cannot be recalled any more."""
+    Migration.objects.filter(state=MigrationState.REQUESTED).update(claimed_by="backend")
 
 
 def end_migrations(
