@@ -10,6 +10,7 @@ BERTH_STREAM_ORIGIN = os.environ.get("BERTH_STREAM_ORIGIN", "")
 BERTH_RATES: dict[str, int | None] = {
     "submit": int(os.environ.get("BERTH_RATE_SUBMIT", "30000")),
     "read": int(os.environ.get("BERTH_RATE_READ", "60000")),
+    "solver": int(os.environ.get("BERTH_RATE_SOLVER", "600")),
     "stream": int(os.environ.get("BERTH_RATE_STREAM", "600")),
 }
 # True: /metrics needs no token (when only the monitoring system can reach it).

@@ -186,8 +186,9 @@ class FrontPoints(ApiView):
 
 
 class FrontPoint(ApiView):
-    """One point of a front."""
+    """One point of a front: where it puts the containers of every project's jobs."""
 
+    read_role = Role.OPERATOR
     query_parameters = frozenset({"version"})
 
     @extend_schema(

@@ -259,6 +259,8 @@ class superseded_as_problem:  # noqa: N801 - read as a statement
 class PreviewList(ClusterWide, ApiView):
     """Previews on the cluster that runs."""
 
+    rate_class = "solver"
+
     @extend_schema(request=PreviewRequestSerializer, responses={202: PreviewSerializer})
     def post(self, request: Request) -> Response:
         """Look what weights would do; nothing is written, and your last preview stops."""

@@ -82,7 +82,7 @@ class CheckView(ApiView):
     """What the solver returns under the weights that picks give."""
 
     write_role = Role.VIEWER  # nothing is written
-    rate_class = "read"
+    rate_class = "solver"
 
     @extend_schema(request=PickingSerializer, responses=PickingCheckSerializer)
     def post(self, request: Request) -> Response:

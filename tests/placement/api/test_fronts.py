@@ -101,8 +101,10 @@ def test_writing_needs_an_operator(api: APIClient, operator: User, action: str) 
 def test_everybody_may_read(viewer: User, operator: User, as_user: Speak) -> None:
     found(operator)
     client = as_user(viewer)
-    for address in ("", "f-0001/", "f-0001/points/", "f-0001/points/0/"):
+    for address in ("", "f-0001/", "f-0001/points/"):
         assert client.get(f"{URL}{address}").status_code == 200
+    # where each container of every project would be
+    assert client.get(f"{URL}f-0001/points/0/").status_code == 403
 
 
 def test_fronts_are_listed_newest_first_and_filtered(power: APIClient, operator: User) -> None:
