@@ -6,7 +6,15 @@ from typing import Any, Final
 import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints
-from apps.placement.core.live import Cluster, as_json, exposed_jobs, job_speed, split_jobs
+from apps.placement.core.instance import Communication
+from apps.placement.core.live import (
+    SLOWER,
+    Cluster,
+    as_json,
+    exposed_jobs,
+    job_speed,
+    split_jobs,
+)
 
 MOST_JOBS: Final = 100
 NOTABLE: Final = 0.01  # change of a job's speed from which on it is told
@@ -19,7 +27,8 @@ def prediction(
 
     ``before`` and ``after`` as in `live.as_json`; ``jobs`` those that change, at most 100 of
     ``jobs_changed``: ``ratio`` of their speed then to now, what each ``gains`` and ``loses``
-    (protected, gathered, its speed; empty: nothing); ``worst``: the one slowed most, or null.
+    (protected, gathered, its speed; empty: nothing); ``worst``: the one slowed most, or null;
+    ``apart``: see `apart`.
 
     Parameters
     ----------
@@ -36,7 +45,40 @@ def prediction(
         "jobs": sorted(jobs, key=_weight)[:MOST_JOBS],
         "jobs_changed": len(jobs),
         "worst": worst if worst is not None and worst["ratio"] < 1.0 - NOTABLE else None,
+        "apart": apart(cluster, home),
     }
+
+
+def apart(cluster: Cluster, home: Ints) -> dict[str, int]:
+    """Count the ``jobs`` that are not inside of the server or rack they want to be in.
+
+    For ``without_room`` of them no server (or rack) that is open to them and as fast as those
+    they are on has units for all of one, whatever the price. O(split jobs x n).
+    """
+    free = cluster.units - cluster.held_units
+    free = free + np.bincount(cluster.home, weights=cluster.size, minlength=free.size)
+    free = free - np.bincount(home, weights=cluster.size, minlength=free.size)
+    wish = cluster.counts_as()
+    jobs = np.flatnonzero(split_jobs(cluster, home)).tolist()
+    without_room = [
+        job
+        for job in jobs
+        if _most_room(cluster, home, free, job, by_rack=wish[job] == Communication.RACK)
+        < cluster.size[cluster.job == job].sum()
+    ]
+    return {"jobs": len(jobs), "without_room": len(without_room)}
+
+
+def _most_room(cluster: Cluster, home: Ints, free: Floats, job: int, *, by_rack: bool) -> float:
+    """Units that the roomiest server, or rack, has for a job, with those it holds there."""
+    of = cluster.job == job
+    speed = cluster.speed[job][cluster.platform]
+    suits = cluster.is_open & cluster.is_allowed[job] & (speed >= speed[home[of]].max() * SLOWER)
+    own = np.bincount(home[of], weights=cluster.size[of], minlength=free.size)
+    room = np.where(suits, free, 0.0) + own
+    if by_rack:
+        room = np.bincount(cluster.rack, weights=room, minlength=len(cluster.rack_name))
+    return float(room.max())
 
 
 def servers(cluster: Cluster, home: Ints) -> dict[str, list[Any]]:

@@ -64,6 +64,30 @@ def test_the_worst_is_the_job_that_is_slowed_most() -> None:
     assert told["worst"]["loses"] == "full speed"
 
 
+@pytest.mark.parametrize(("wish", "units", "without"), [
+    (Communication.NODE, [3, 2, 2, 4], 0), (Communication.NODE, [2, 2, 2, 3], 1),
+    (Communication.RACK, [3, 1, 2, 1], 0), (Communication.RACK, [2, 1, 2, 2], 1),
+])  # fmt: skip
+def test_of_jobs_apart_it_is_told_which_have_no_place_to_come_together(
+    wish: Communication, units: list[int], without: int
+) -> None:
+    cluster = replace(  # one job of 3, on servers 0 and 2, in racks 0 and 1; 1 is slow, 3 full
+        small_cluster(1, servers=4, containers=3, is_plain=True),
+        units=np.array(units),
+        held_units=np.array([1, 0, 2, units[3]]),
+        home=np.array([0, 2, 2]),
+        rack=np.array([0, 0, 1, 1]),
+        platform=np.array([0, 1, 0, 0]),
+        job=np.zeros(3, dtype=np.int64),
+        job_id=("j0",),
+        job_name=("job-0",),
+        wish=np.array([wish]),
+        is_allowed=np.ones((1, 4), dtype=np.bool_),
+    )
+    told = prediction(cluster, cluster.home, WEIGHTS, seconds=0.0)
+    assert told["apart"] == {"jobs": 1, "without_room": without}
+
+
 def test_servers_show_what_they_hold_before_and_after_with_what_is_not_ours() -> None:
     cluster = small_cluster(5, is_plain=True)
     cluster = replace(cluster, held_units=cluster.held_units + 1, units=cluster.units + 9)
