@@ -55,7 +55,7 @@ def apart(cluster: Cluster, home: Ints) -> dict[str, int]:
     For ``without_room`` of them no server (or rack) that is open to them and as fast as those
     they are on has units for all of one, whatever the price. O(split jobs x n).
     """
-    free = cluster.units - cluster.held_units
+    free = (cluster.units - cluster.held_units).astype(np.float64)
     free = free + np.bincount(cluster.home, weights=cluster.size, minlength=free.size)
     free = free - np.bincount(home, weights=cluster.size, minlength=free.size)
     wish = cluster.counts_as()
