@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import User
+from apps.dashboard.selectors import calibrate
 from tests import factories
 from tests.dashboard.fronts import front, version
 
@@ -69,10 +70,48 @@ def test_the_address_chooses_the_front(as_operator: Client, operator: User) -> N
     assert f'data-front="{first.id}"' in page(as_operator, f"?front={first.id}")
 
 
-def test_there_is_no_front_of_another_id(as_operator: Client) -> None:
+def test_a_front_is_opened_by_its_name(as_operator: Client, operator: User) -> None:
     factories.server()
-    version(front())
-    assert as_operator.get(f"/calibrate/?front={uuid.uuid4()}").status_code == 404
+    first = version(front(by=operator)).front
+    version(front(by=operator))
+    assert f'data-front="{first.id}"' in page(as_operator, f"?front={first}")
+
+
+def test_a_front_older_than_those_listed_is_opened_and_listed_too(
+    as_operator: Client, operator: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrate, "MOST_LISTED", 2)
+    factories.server()
+    oldest = version(front(by=operator)).front
+    version(front(by=operator))
+    version(front(by=operator))
+    text = page(as_operator, f"?front={oldest.id}")
+    assert f'data-front="{oldest.id}"' in text
+    assert f'<option value="{oldest.id}" selected>{oldest}</option>' in text
+    assert str(oldest) not in page(as_operator)
+
+
+def test_instead_of_a_front_that_is_gone_the_newest_is_opened_and_that_is_said(
+    as_operator: Client,
+) -> None:
+    factories.server()
+    newest = version(front()).front
+    gone = uuid.uuid4()
+    answer = as_operator.get(f"/calibrate/?front={gone}")
+    text = answer.content.decode()
+    assert answer.status_code == 404
+    assert f"There is no front {gone}" in text
+    assert f"This is {newest} instead." in text
+    assert f'data-front="{newest.id}"' in text
+
+
+def test_where_the_only_front_is_gone_it_offers_to_search(as_operator: Client) -> None:
+    factories.server()
+    answer = as_operator.get("/calibrate/?front=f-0001")
+    text = answer.content.decode()
+    assert answer.status_code == 404
+    assert "There is no front f-0001" in text
+    assert "Search a front of the running cluster…" in text
 
 
 def test_moments_to_search_at_are_those_recorded(as_operator: Client) -> None:

@@ -6,8 +6,10 @@ from uuid import UUID
 
 from django.db.models import Count, Max, Min
 
+from apps.common.core.errors import NotFoundError
 from apps.inventory.models import ClusterFrame, Rack
 from apps.placement.models import Front
+from apps.placement.selectors.fronts import front_named
 
 MOST_LISTED = 50
 
@@ -30,28 +32,41 @@ class Recorded:
     last_s: float
 
 
-def fronts() -> list[ListedFront]:
-    """Return the newest fronts first, those of which nothing was found yet too."""
+@dataclass(frozen=True, slots=True)
+class Fronts:
+    """Fronts to choose from, and the one to open.
+
+    Attributes
+    ----------
+    listed : newest first, those of which nothing was found yet too; the one opened is among them
+    opened : the one asked for; else the newest that holds something; None where there is none
+    missing : what was asked for, where there is no such front
+    """
+
+    listed: tuple[ListedFront, ...]
+    opened: ListedFront | None
+    missing: str = ""
+
+
+def fronts(wanted: str = "") -> Fronts:
+    """Return the newest fronts, and however old the one of the id or name that is wanted."""
     rows = Front.objects.annotate(found=Count("versions")).order_by("-created_at", "-id")
-    return [
+    listed = tuple(
         ListedFront(row.id, str(row), row.containers, row.found)
         for row in rows.only("id", "number", "containers")[:MOST_LISTED]
-    ]
-
-
-def opened(listed: list[ListedFront], wanted: str) -> ListedFront | None:
-    """Return the front an address asks for; without one the newest that holds something.
-
-    Raises
-    ------
-    LookupError : the address asks for a front there is not.
-    """
-    if wanted:
-        found = next((front for front in listed if str(front.id) == wanted), None)
-        if found is None:
-            raise LookupError(f"there is no front {wanted}")
-        return found
-    return next((front for front in listed if front.versions), next(iter(listed), None))
+    )
+    newest = next((front for front in listed if front.versions), next(iter(listed), None))
+    if not wanted:
+        return Fronts(listed, newest)
+    try:
+        front = front_named(wanted)
+    except NotFoundError:
+        return Fronts(listed, newest, missing=wanted)
+    for one in listed:
+        if one.id == front.id:
+            return Fronts(listed, one)
+    old = ListedFront(front.id, str(front), front.containers, front.versions.count())
+    return Fronts((*listed, old), old)
 
 
 def recorded() -> Recorded | None:

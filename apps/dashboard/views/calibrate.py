@@ -1,6 +1,7 @@
 """The Calibrate page: placements one would accept become weights, and weights come into force."""
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from apps.accounts.core.roles import Role
@@ -14,25 +15,22 @@ from apps.inventory.selectors import cluster_now
 def calibrate(request: HttpRequest) -> HttpResponse:
     """Return one front to pick from; its placements are asked for by the page.
 
-    Raises
-    ------
-    Http404 : the address asks for a front there is not.
+    Where the address asks for a front there is not, 404, with the newest instead.
     """
-    listed = read.fronts()
-    try:
-        front = read.opened(listed, request.GET.get("front", ""))
-    except LookupError as error:
-        raise Http404(str(error)) from error
+    fronts = read.fronts(request.GET.get("front", ""))
     return render(
         request,
         "dashboard/calibrate.html",
         {
-            "fronts": listed,
-            "front": front,
+            "fronts": fronts.listed,
+            "front": fronts.opened,
+            "missing": fronts.missing,
+            "front_days": settings.BERTH_FRONT_DAYS,
             "recorded": read.recorded(),
             "racks": read.racks(),
             "servers": Server.objects.count(),
             "now_s": cluster_now(),
             "may_change": has_role(request, Role.OPERATOR),
         },
+        status=404 if fronts.missing else 200,
     )
