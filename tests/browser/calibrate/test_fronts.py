@@ -3,12 +3,18 @@
 import json
 import re
 from typing import Any
+from uuid import uuid4
 
+import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.calibrate.acts import click, drawn, opened, picks
+from apps.placement.models import Front
+from tests.browser.calibrate.acts import click, drawn, opened, picks, screen
 from tests.browser.conftest import Visitor
 from tests.dashboard import fronts
+
+NEWS = """document.dispatchEvent(
+    new CustomEvent("berth:event", { detail: { name: "front.updated" } }))"""
 
 
 def test_a_newer_version_is_offered_and_picks_are_carried_over(visitor: Visitor) -> None:
@@ -49,10 +55,7 @@ def test_an_event_of_the_stream_shows_what_is_new_at_once(visitor: Visitor) -> N
     fronts.version(front, fronts.pattern(10))
     page = opened(visitor, front)
     fronts.version(front, fronts.pattern(20))
-    page.evaluate(
-        """document.dispatchEvent(
-            new CustomEvent("berth:event", { detail: { name: "front.updated" } }))"""
-    )
+    page.evaluate(NEWS)
     expect(page.locator("#cal-version")).to_have_value("2", timeout=5_000)
 
 
@@ -103,4 +106,111 @@ def test_what_the_server_refuses_is_said_with_its_request(visitor: Visitor) -> N
     page.unroute(f"**/api/v1/fronts/{front.id}/")
     page.get_by_role("button", name="Retry").click()
     expect(page.locator("#cal-problem")).to_be_hidden()
+    drawn(page)
+
+
+# ---- versions and fronts that are no longer kept ----
+
+
+@pytest.fixture
+def two(visitor: Visitor, workers: None) -> tuple[Page, Front]:
+    """A page with two picks on version 1 of a front; there is a version 2 with all placements."""
+    front = fronts.front(by=visitor.site.world.operator)
+    points = fronts.pattern()
+    fronts.version(front, points)
+    page = opened(visitor, front)
+    click(page, "P-D", 3)
+    click(page, "P-D", 5)
+    fronts.version(front, points[::-1].copy())
+    page.reload()
+    drawn(page)
+    return page, front
+
+
+def test_picks_on_a_version_that_is_no_longer_kept_are_dropped_and_that_is_said(
+    two: tuple[Page, Front], visitor: Visitor
+) -> None:
+    page, front = two
+    front.versions.get(number=1).delete()
+    page.reload()
+    drawn(page)
+    expect(page.locator("#cal-carried")).to_contain_text(
+        "Version 1 is no longer kept, nor what was picked on it"
+    )
+    assert picks(page) == []
+    expect(page.get_by_role("button", name="Undo")).to_be_disabled()
+    click(page, "P-D", 4)
+    assert picks(page) == ["4"]
+    assert visitor.errors == []
+
+
+def test_no_step_leads_back_to_a_version_that_is_no_longer_kept(
+    two: tuple[Page, Front], visitor: Visitor
+) -> None:
+    page, front = two
+    page.get_by_role("button", name="Switch", exact=True).click()
+    expect(page.locator("#cal-version")).to_have_value("2")
+    front.versions.get(number=1).delete()
+    page.reload()
+    drawn(page)
+    assert picks(page) == ["35", "33"]
+    expect(page.get_by_role("button", name="Undo")).to_be_disabled()
+    assert visitor.errors == []
+
+
+def test_a_step_to_a_version_forgotten_meanwhile_ends_on_the_newest(
+    two: tuple[Page, Front],
+) -> None:
+    page, front = two
+    page.get_by_role("button", name="Switch", exact=True).click()
+    expect(page.locator("#cal-version")).to_have_value("2")
+    page.reload()
+    drawn(page)
+    front.versions.get(number=1).delete()
+    page.keyboard.press("Control+z")
+    expect(page.locator("#cal-carried")).to_contain_text("Version 1 is no longer kept")
+    expect(page.locator("#cal-problem")).to_be_hidden()
+    assert picks(page) == []
+    page.get_by_role("button", name="Redo").click()
+    assert picks(page) == ["35", "33"]
+
+
+def test_picks_move_on_when_their_version_is_forgotten_while_they_are_looked_at(
+    two: tuple[Page, Front],
+) -> None:
+    page, front = two
+    front.versions.get(number=1).delete()
+    page.evaluate(NEWS)
+    expect(page.locator("#cal-carried")).to_contain_text("Version 1 is no longer kept.")
+    expect(page.locator("#cal-version")).to_have_value("2")
+    assert picks(page) == ["35", "33"]
+
+
+def test_an_address_of_a_version_that_is_not_kept_leads_to_the_newest(visitor: Visitor) -> None:
+    front = fronts.version(fronts.front(by=visitor.site.world.operator)).front
+    page = opened(visitor, front, "&version=7")
+    expect(page.locator("#cal-carried")).to_contain_text("There is no version 7")
+    assert "version=" not in page.url
+
+
+def test_an_address_of_a_front_that_is_gone_leads_to_a_page_that_works(visitor: Visitor) -> None:
+    page = visitor.visit(f"/calibrate/?front={uuid4()}&version=7")
+    drawn(page)
+    expect(page.locator("#main")).to_contain_text("There is no front")
+    assert "front=" not in page.url
+    screen(page, "P-D").focus()
+    page.keyboard.press("Enter")
+    assert len(picks(page)) == 1
+
+
+def test_a_front_that_is_forgotten_while_it_is_looked_at_says_so_and_leads_on(
+    visitor: Visitor,
+) -> None:
+    front = fronts.version(fronts.front(by=visitor.site.world.operator)).front
+    page = opened(visitor, front)
+    front.delete()
+    page.evaluate(NEWS)
+    expect(page.locator("#cal-problem")).to_contain_text("This front is no longer kept")
+    page.get_by_role("button", name="Open the newest front").click()
+    page.wait_for_url("**/calibrate/")
     drawn(page)

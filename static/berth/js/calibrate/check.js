@@ -1,7 +1,7 @@
 /* What the solver itself returns under the weights: a star on the screens, and whether it lands among the picks. */
 import { ApiError, call } from "../api.js";
 import { problemText } from "../notices.js";
-import { asked, model, on, tell } from "./model.js";
+import { model, on, picking, tell } from "./model.js";
 import { finding } from "./weights.js";
 import { byId, debounce, duration, element, percent, spelled } from "./words.js";
 
@@ -28,7 +28,7 @@ function wait() { byId("cal-check-meta").textContent = "solving…"; }
 async function check() {
   const mine = (turn += 1);
   try {
-    const { value } = await call("POST", "/api/v1/preference-sets/check/", asked());
+    const { value } = await call("POST", "/api/v1/preference-sets/check/", picking());
     if (mine !== turn) return;
     model.checked = value;
     show();

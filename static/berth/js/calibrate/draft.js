@@ -32,6 +32,22 @@ export class Draft {
     this.changed(what);
   }
 
+  /* Change the state with no step to undo. */
+  amend(values) {
+    this.state = { ...this.state, ...values };
+    this.keep();
+  }
+
+  /* Only steps to states of these versions can be taken any more; says whether there were others. */
+  keepSteps(versions) {
+    const stays = ({ state }) => versions.includes(state.version);
+    if ([...this.past, ...this.future].every(stays)) return false;
+    this.past = this.past.filter(stays);
+    this.future = this.future.filter(stays);
+    this.keep();
+    return true;
+  }
+
   undo() { this.step(this.past, this.future, "Undone"); }
 
   redo() { this.step(this.future, this.past, "Redone"); }

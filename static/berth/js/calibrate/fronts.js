@@ -1,10 +1,11 @@
 /* Which front and which of its versions is shown; new searches, and what they have found so far.
 
    Picks belong to a version. A newer one is offered, and then each pick goes to the same placement there, or to the
-   nearest, and the page says which. */
+   nearest, and the page says which. Versions on the way to a front are forgotten a day after its search, and fronts
+   some weeks later, unless a set was saved of them: picks of such a version are dropped, and the page says so. */
 import { ApiError, call } from "../api.js";
 import { problemText, toast } from "../notices.js";
-import { keepAddress, model, tell } from "./model.js";
+import { banner, keepAddress, model, tell } from "./model.js";
 import { Points } from "./points.js";
 import { byId, clusterTime, drawn, duration, grouped, many, percent } from "./words.js";
 
@@ -15,19 +16,21 @@ const SAME = 1e-9;
 const versions = new Map();
 let timer = 0;
 let isLoading = false;
+let isForgotten = false; // the front itself
 
 const isRunning = () => ["pending", "running"].includes(model.front?.state);
 const isPaused = () => document.querySelector("[data-act=pause]")?.getAttribute("aria-pressed") === "true";
 const address = (rest = "") => `/api/v1/fronts/${model.page.dataset.front}/${rest}`;
 
 export async function startFronts() {
+  if ("missing" in model.page.dataset) keepAddress({ front: null, version: null });
   byId("cal-front").addEventListener("change", (event) => { location.href = `/calibrate/?front=${event.target.value}`; });
   byId("cal-version").addEventListener("change", (event) => switchTo(Number(event.target.value)));
   byId("cal-switch").addEventListener("click", () => switchTo(newest()));
   byId("cal-stop")?.addEventListener("click", stop);
-  byId("cal-retry").addEventListener("click", look);
-  const asked = new URLSearchParams(location.search).get("thin");
-  if (["50", "200", "2000"].includes(asked)) byId("cal-thin").value = asked; else byId("cal-thin").value = "200";
+  byId("cal-retry").addEventListener("click", () => { if (isForgotten) location.href = "/calibrate/"; else refresh(); });
+  const shown = new URLSearchParams(location.search).get("thin");
+  byId("cal-thin").value = ["50", "200", "2000"].includes(shown) ? shown : "200";
   byId("cal-thin").addEventListener("change", async (event) => {
     keepAddress({ thin: event.target.value === "200" ? null : event.target.value });
     await guarded(async () => { await thin(model.points); tell("points"); });
@@ -38,30 +41,59 @@ export async function startFronts() {
 
 function soon(ms) { clearTimeout(timer); timer = setTimeout(look, ms); }
 
-/* Ask how the front stands, and show what is new. */
 async function look() {
-  if ((document.hidden || isPaused()) && model.front) { soon(RUNNING_MS); return; }
-  await guarded(async () => {
-    const before = model.front;
-    model.front = (await call("GET", address())).value;
-    if (!model.points && model.front.versions.length) await open(first());
-    else if (before && model.front.versions.length > before.versions.length && isIdle()) await open(newest());
-    show();
-  });
-  soon(isRunning() ? RUNNING_MS : RESTING_MS);
+  if ((document.hidden || isPaused()) && model.front) soon(RUNNING_MS); else await refresh();
 }
 
+/* Ask how the front stands, and show what is new. */
+async function refresh() {
+  await guarded(async () => {
+    model.front = await standing();
+    if (model.front.versions.length) await keepUp();
+    if (model.draft.keepSteps(numbers())) tell("draft");
+    show();
+  });
+  if (!isForgotten) soon(isRunning() ? RUNNING_MS : RESTING_MS);
+}
+
+async function standing() {
+  try {
+    return (await call("GET", address())).value;
+  } catch (error) {
+    isForgotten = error.status === 404;
+    if (isForgotten) byId("cal-retry").textContent = "Open the newest front";
+    throw isForgotten ? new ApiError(404, { title: "This front is no longer kept", detail: "No preference set was saved of it, so it was forgotten some weeks after its search. What is shown of it cannot be saved any more." }) : error;
+  }
+}
+
+const numbers = () => model.front.versions.map((version) => version.number);
+const isKept = (number) => numbers().includes(number);
+const newest = () => numbers().at(-1) ?? 0;
+const inAddress = () => Number(new URLSearchParams(location.search).get("version")) || 0;
+const toAddress = (number) => keepAddress({ version: number === newest() ? null : number });
+const forgotten = (then) => `What is found on the way to a front is kept for a day after its search, and longer if a preference set was saved of it. ${then}`;
+
 /* Nothing picked yet: the newest version may take the place of the one shown. */
-const isIdle = () => !model.draft.state.picks.length && !model.draft.state.rejected.length && model.draft.state.rule === "spread" && !asked();
+const isIdle = () => !model.draft.state.picks.length && !model.draft.state.rejected.length && model.draft.state.rule === "spread" && !inAddress();
 
-const asked = () => Number(new URLSearchParams(location.search).get("version")) || 0;
-const newest = () => model.front.versions.at(-1)?.number ?? 0;
+/* Show the version that is to be shown, if another one is. */
+async function keepUp() {
+  const { version } = model.draft.state;
+  if (!model.points) await open(first());
+  else if (!isKept(version) || (isIdle() && newest() > version)) { await open(newest()); toAddress(newest()); }
+  else if (version !== model.version) await follow(version);
+}
 
+/* The version to begin with: of the address, of the picks kept in the tab, or the newest. */
 function first() {
-  const known = new Set(model.front.versions.map((version) => version.number));
-  const { version, picks } = model.draft.state;
-  if (known.has(asked())) return asked();
-  return picks.length && known.has(version) ? version : newest();
+  const [wanted, { version, picks }] = [inAddress(), model.draft.state];
+  if (isKept(wanted)) return wanted;
+  const found = picks.length && isKept(version) ? version : newest();
+  if (wanted) {
+    banner("cal-carried", `There is no version ${wanted}`, forgotten(`This is version ${found}.`));
+    keepAddress({ version: null });
+  }
+  return found;
 }
 
 async function points(number) {
@@ -77,16 +109,27 @@ async function thin(found) {
   found.thin((await call("GET", address(`points/?version=${found.version}&most=${most}`))).value.index);
 }
 
-/* Show a version; picks made on another are carried over. */
+/* Show a version; picks made on another are carried over, as long as it is known what they were. */
 async function open(number) {
   const found = await points(number);
   await thin(found);
-  const { state } = model.draft;
-  if (state.version && state.version !== number && (state.picks.length || state.rejected.length)) {
-    carry(await points(state.version), found);
-  } else if (state.version !== number) { model.draft.state = { ...state, version: number }; model.draft.keep(); }
-  model.draft.state = onlyKnown(model.draft.state, found);
+  const { version, picks, rejected, answers } = model.draft.state;
+  if (version !== number) {
+    const isEmpty = !picks.length && !rejected.length && !answers.length;
+    if (!version || isEmpty) model.draft.amend({ version: number });
+    else if (versions.has(version) || isKept(version)) carry(await points(version), found);
+    else drop(found);
+  }
+  model.draft.amend(onlyKnown(model.draft.state, found));
   present(found);
+}
+
+/* Show the version that the draft is of. */
+async function follow(number) {
+  const found = await points(number);
+  await thin(found);
+  present(found);
+  toAddress(number);
 }
 
 function present(found) {
@@ -102,16 +145,15 @@ function present(found) {
 }
 
 /* A draft kept in the tab may name placements that a front of the same name no longer has. */
-function onlyKnown(state, found) {
+function onlyKnown({ picks, rejected, answers }, found) {
   const has = (point) => found.has(point);
-  if (state.picks.every((pick) => has(pick.point)) && state.rejected.every(has)) return state;
-  return { ...state, picks: state.picks.filter((pick) => has(pick.point)), rejected: state.rejected.filter(has) };
+  return { picks: picks.filter((pick) => has(pick.point)), rejected: rejected.filter(has), answers: answers.filter((one) => has(one.better) && has(one.worse)) };
 }
 
 async function switchTo(number) {
   if (number === model.version || isLoading) return;
   isLoading = true;
-  await guarded(async () => { await open(number); keepAddress({ version: number === newest() ? null : number }); show(); });
+  await guarded(async () => { await open(number); toAddress(number); show(); });
   isLoading = false;
 }
 
@@ -130,15 +172,22 @@ function carry(from, to) {
     if (held) held.screens = [...new Set([...held.screens, ...pick.screens])]; else picks.push({ point, screens: pick.screens });
   }
   const rejected = [...new Set(state.rejected.map(mapped))].filter((point) => !picks.some((pick) => pick.point === point));
+  const there = (point) => to.nearest(from.values(point)).point;
+  const answers = state.answers.map((one) => ({ ...one, better: there(one.better), worse: there(one.worse) })).filter((one) => one.better !== one.worse);
   const before = model.draft.changed;
   model.draft.changed = () => {};
-  model.draft.follow(`switch to version ${to.version}`, { version: to.version, picks, rejected });
+  model.draft.follow(`switch to version ${to.version}`, { version: to.version, picks, rejected, answers });
   model.draft.changed = before;
-  const box = byId("cal-carried");
-  box.querySelector("b").textContent = `Your picks are on version ${to.version} now`;
   const merged = state.picks.length - picks.length;
-  box.querySelector("p").textContent = `${many(same, "is the same placement", "are the same placements")}, ${many(moved, "went", "went")} to the nearest${moved ? `, at most ${farthest.toFixed(3)} away` : ""}${merged ? `; ${many(merged, "pick")} fell together with another` : ""}. Undo takes you back to version ${from.version}.`;
-  box.hidden = false;
+  const back = isKept(from.version) ? `Undo takes you back to version ${from.version}.` : `Version ${from.version} is no longer kept.`;
+  banner("cal-carried", `Your picks are on version ${to.version} now`, `${many(same, "is the same placement", "are the same placements")}, ${many(moved, "went", "went")} to the nearest${moved ? `, at most ${farthest.toFixed(3)} away` : ""}${merged ? `; ${many(merged, "pick")} fell together with another` : ""}. ${back}`);
+}
+
+/* What was picked is numbers of placements, of which nobody knows any more what they were. */
+function drop(to) {
+  const { version } = model.draft.state;
+  model.draft.amend({ version: to.version, picks: [], rejected: [], answers: [] });
+  banner("cal-carried", `Version ${version} is no longer kept, nor what was picked on it`, forgotten(`This is version ${to.version}: pick again, and save a set to keep it.`));
 }
 
 /* A draft has changed: show it, on the version it is of. Undo and saved sets may lead to another. */
@@ -148,8 +197,9 @@ export async function followDraft() {
   if (version === model.version) { tell("draft"); return; }
   isLoading = true;
   byId("cal-carried").hidden = true;
-  await guarded(async () => { const found = await points(version); await thin(found); present(found); show(); });
+  await guarded(async () => { await follow(version); show(); });
   isLoading = false;
+  if (model.version !== version) await refresh(); // it may have been forgotten meanwhile
 }
 
 /* ---- what is said of it ---- */
@@ -170,12 +220,10 @@ function show() {
   drift();
   progress();
   const isBehind = Boolean(model.version) && newest() > model.version;
-  const box = byId("cal-newer");
-  box.hidden = !isBehind;
+  byId("cal-newer").hidden = !isBehind;
   if (isBehind) {
     const last = front.versions.at(-1);
-    box.querySelector("b").textContent = `Version ${last.number} has ${many(last.points, "placement")}, hypervolume ${last.hypervolume.toFixed(3)}`;
-    box.querySelector("p").textContent = `You pick from version ${model.version}; picks keep their version. Switching carries each to the same placement, or the nearest.`;
+    banner("cal-newer", `Version ${last.number} has ${many(last.points, "placement")}, hypervolume ${last.hypervolume.toFixed(3)}`, `You pick from version ${model.version}; picks keep their version. Switching carries each to the same placement, or the nearest.`);
   }
   tell("front");
 }
@@ -188,8 +236,7 @@ function drift() {
   if (!found) return;
   byId("cal-drift").replaceChildren(`${percent(found.share)} `, Object.assign(document.createElement("span"), { className: "iv", textContent: `of the mix, limit ${percent(found.limit, 0)}` }));
   if (!isFar) return;
-  byId("cal-drifted").querySelector("b").textContent = "The cluster is no longer what this front was made of";
-  byId("cal-drifted").querySelector("p").textContent = `${found.sentence} Search a new front before you rely on its weights.`;
+  banner("cal-drifted", "The cluster is no longer what this front was made of", `${found.sentence} Search a new front before you rely on its weights.`);
 }
 
 function progress() {
@@ -239,16 +286,13 @@ async function stop() {
 
 /* Run what talks to the server; what it refuses is said above the screens, which stay usable. */
 export async function guarded(work) {
-  const box = byId("cal-problem");
   try {
     await work();
-    box.hidden = true;
+    if (!isForgotten) byId("cal-problem").hidden = true;
   } catch (error) {
     const isApi = error instanceof ApiError;
     if (!isApi && !(error instanceof TypeError && /fetch/i.test(error.message))) throw error;
-    box.querySelector("b").textContent = isApi ? error.problem.title : "The server cannot be reached";
-    box.querySelector("p").textContent = isApi ? problemText({ ...error.problem, title: "" }) : "The page asks again by itself; your picks are kept in this tab.";
-    box.hidden = false;
+    banner("cal-problem", isApi ? error.problem.title : "The server cannot be reached", isApi ? problemText({ ...error.problem, title: "" }) : "The page asks again by itself; your picks are kept in this tab.");
   }
 }
 

@@ -27,7 +27,7 @@ export function tell(topic, detail) { for (const work of listeners.get(topic) ??
 export const mayChange = () => "mayChange" in model.page.dataset;
 
 /* The body that derive and check take. */
-export function asked() {
+export function picking() {
   const { rule, rejected } = model.draft.state;
   return { front: model.front.id, version: model.version, rule: rule === "pairs" ? "direct" : rule, picks: model.draft.byScreen, rejected, wanted: model.draft.wanted };
 }
@@ -58,10 +58,10 @@ export function keepAddress(values) {
   history.replaceState(null, "", url);
 }
 
-/* What went wrong, with what to do: shown above the page's content until it is right again. */
-export function complain(id, title, problem) {
+/* Say something above the page's content. */
+export function banner(id, title, text) {
   const box = byId(id);
   box.querySelector("b").textContent = title;
-  box.querySelector("p").textContent = problem;
+  box.querySelector("p").textContent = text;
   box.hidden = false;
 }

@@ -2,7 +2,7 @@
 import { ApiError, call } from "../api.js";
 import { problemText, toast } from "../notices.js";
 import { guarded } from "./fronts.js";
-import { asked, keepAddress, mayChange, model, on, tell } from "./model.js";
+import { keepAddress, mayChange, model, on, picking, tell } from "./model.js";
 import { FEWEST, NAMES, OBJECTIVES, SCREENS, byId, drawn, element, many, percent, raw, watts } from "./words.js";
 
 const PATH = "/api/v1/preference-sets/";
@@ -47,7 +47,7 @@ export async function refreshSets() {
 }
 
 const nameOf = (id) => sets.find((set) => set.id === id)?.name ?? "";
-export const isShort = () => getComputedStyle(byId("cal-name").closest(".field")).display === "none";
+const isShort = () => getComputedStyle(byId("cal-name").closest(".field")).display === "none";
 
 /* On a phone the fields come up with the first press. */
 export function openFields() {
@@ -87,7 +87,7 @@ export function fault(field, problem) {
 
 /* Save what is on the page, unless it is saved already; returns the set, or null where a name is missing. */
 export async function save() {
-  const body = { ...asked(), note: "" };
+  const body = { ...picking(), note: "" };
   const now = JSON.stringify([body, byId("cal-name").value.trim()]);
   if (savedAs?.now === now) return savedAs.set;
   const name = byId("cal-name").value.trim();

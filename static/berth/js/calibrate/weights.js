@@ -2,7 +2,7 @@
    when one pick is left out, and said in a sentence. */
 import { ApiError, call } from "../api.js";
 import { problemText } from "../notices.js";
-import { asked, model, on, tell } from "./model.js";
+import { model, on, picking, tell } from "./model.js";
 import { measured } from "./screens.js";
 import { FEWEST, NAMES, OBJECTIVES, byId, drawn, element, icon } from "./words.js";
 
@@ -27,7 +27,7 @@ function lacking() {
 
 async function derive() {
   if (!model.points) return;
-  const body = JSON.stringify(asked());
+  const body = JSON.stringify(picking());
   if (body === last && model.derived) return;
   last = body;
   const mine = (turn += 1);
