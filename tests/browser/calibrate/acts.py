@@ -66,8 +66,19 @@ def pick_nine(page: Page) -> None:
         page.keyboard.press("Enter")
 
 
+def changed(page: Page) -> None:
+    """Take another ninth placement."""
+    page.get_by_role("button", name="Remove pick 9").click()
+    click(page, "D-C", 9)
+
+
+def named(page: Page, name: str) -> None:
+    """Give what is picked a name."""
+    page.get_by_label("Name", exact=True).fill(name)
+
+
 def saved(page: Page, name: str) -> None:
     """Save what is picked."""
-    page.get_by_label("Name", exact=True).fill(name)
+    named(page, name)
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator("#toasts")).to_contain_text(f"Saved as {name}.")

@@ -1,15 +1,26 @@
 """Preference sets: saved, loaded, compared, brought into force and taken back."""
 
 from contextlib import closing
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from apps.placement.models import Activation, FrontVersion, PreferenceSet
-from tests.browser.calibrate.acts import click, opened, pick_nine, picks, saved
+from tests.browser.calibrate.acts import (
+    changed,
+    drawn,
+    named,
+    opened,
+    pick_nine,
+    picks,
+    saved,
+)
 from tests.browser.chromium import signed_in
-from tests.browser.conftest import Site, visitor_of
+from tests.browser.conftest import Site, Visitor, visitor_of
 from tests.browser.world import PASSWORD
+
+NONE: dict[str, Any] = {"results": [], "next": None, "previous": None}  # a list of sets
 
 
 def test_a_set_is_saved_and_loaded_again(page: Page) -> None:
@@ -29,8 +40,7 @@ def test_a_set_is_saved_and_loaded_again(page: Page) -> None:
 def test_a_set_made_from_another_says_so(page: Page) -> None:
     pick_nine(page)
     saved(page, "first try")
-    page.get_by_role("button", name="Remove pick 9").click()
-    click(page, "D-C", 9)
+    changed(page)
     saved(page, "second try")
     assert PreferenceSet.objects.get(name="second try").parent is not None
     expect(page.locator("#cal-sets")).to_contain_text("second try after first try")
@@ -39,8 +49,7 @@ def test_a_set_made_from_another_says_so(page: Page) -> None:
 def test_a_name_that_is_taken_is_pointed_at(page: Page) -> None:
     pick_nine(page)
     saved(page, "taken")
-    page.get_by_role("button", name="Remove pick 9").click()
-    click(page, "D-C", 9)
+    changed(page)
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator("#cal-error")).to_contain_text("There is a preference set taken already.")
     expect(page.get_by_label("Name", exact=True)).to_be_focused()
@@ -57,8 +66,7 @@ def test_a_set_that_was_never_in_force_can_be_deleted(page: Page) -> None:
 def test_sets_are_compared_in_columns(page: Page) -> None:
     pick_nine(page)
     saved(page, "left")
-    page.get_by_role("button", name="Remove pick 9").click()
-    click(page, "D-C", 9)
+    changed(page)
     saved(page, "right")
     page.get_by_label("Compare left").check()
     page.get_by_label("Compare right").check()
@@ -72,8 +80,7 @@ def test_sets_are_compared_in_columns(page: Page) -> None:
 
 
 def activate(page: Page, name: str, message: str) -> None:
-    """Bring what is picked into force, after what will happen was said."""
-    page.get_by_label("Name", exact=True).fill(name)
+    """Bring what is picked, and so named, into force, after what will happen was said."""
     page.get_by_label("Message for the audit log").fill(message)
     page.get_by_role("button", name="Activate…").click()
     expect(page.locator("#ac-what")).to_contain_text("Plans are made on request only")
@@ -83,9 +90,10 @@ def activate(page: Page, name: str, message: str) -> None:
 
 def test_weights_come_into_force_and_go_back(page: Page) -> None:
     pick_nine(page)
+    named(page, "day shift")
     activate(page, "day shift", "as agreed on Monday")
-    page.get_by_role("button", name="Remove pick 9").click()
-    click(page, "D-C", 9)
+    changed(page)
+    named(page, "night shift")
     activate(page, "night shift", "quieter")
     now = page.locator("#cal-line li").first
     expect(now).to_contain_text("night shift")
@@ -100,9 +108,61 @@ def test_weights_come_into_force_and_go_back(page: Page) -> None:
     assert latest.guard_drop is None or latest.guard_drop == pytest.approx(0.02)
 
 
+def test_a_set_that_was_loaded_comes_into_force_as_it_is(page: Page) -> None:
+    pick_nine(page)
+    saved(page, "agreed")
+    page.get_by_role("button", name="Clear").click()
+    saved_before = PreferenceSet.objects.count()
+    page.reload()
+    drawn(page)
+    page.get_by_role("button", name="Load agreed").click()
+    activate(page, "agreed", "as agreed on Monday")
+    assert Activation.objects.latest("id").preference_set.name == "agreed"
+    assert PreferenceSet.objects.count() == saved_before
+
+
+def test_what_was_loaded_is_still_that_set_after_the_page_is_loaded_anew(page: Page) -> None:
+    pick_nine(page)
+    saved(page, "kept over")
+    page.reload()
+    drawn(page)
+    expect(page.get_by_label("Name", exact=True)).to_have_value("kept over")
+    saved_before = PreferenceSet.objects.count()
+    activate(page, "kept over", "as agreed on Monday")
+    assert PreferenceSet.objects.count() == saved_before
+
+
+def test_a_set_that_was_loaded_and_changed_is_saved_as_its_child(page: Page) -> None:
+    pick_nine(page)
+    saved(page, "grown")
+    page.get_by_role("button", name="Clear").click()
+    page.reload()
+    drawn(page)
+    page.get_by_role("button", name="Load grown").click()
+    changed(page)
+    saved(page, "grown up")
+    parent = PreferenceSet.objects.get(name="grown up").parent
+    assert parent is not None
+    assert parent.name == "grown"
+
+
+def test_a_set_older_than_those_listed_is_opened_by_its_address(
+    page: Page, visitor: Visitor, pattern: FrontVersion
+) -> None:
+    pick_nine(page)
+    saved(page, "long ago")
+    page.get_by_role("button", name="Clear").click()
+    kept = PreferenceSet.objects.get(name="long ago")
+    page.evaluate("sessionStorage.clear()")
+    page.route("**/api/v1/preference-sets/?limit=*", lambda route: route.fulfill(json=NONE))
+    opened(visitor, pattern.front, f"&set={kept.id}")
+    expect(page.get_by_role("button", name="Load long ago")).to_be_visible()
+    assert picks(page) == [str(i) for i in range(9)]
+
+
 def test_nothing_comes_into_force_without_a_reason(page: Page) -> None:
     pick_nine(page)
-    page.get_by_label("Name", exact=True).fill("unsaid")
+    named(page, "unsaid")
     page.get_by_role("button", name="Activate…").click()
     expect(page.get_by_label("Message for the audit log")).to_be_focused()
     expect(page.locator("#cal-error")).to_contain_text("the message is kept in the audit log")

@@ -3,7 +3,7 @@ import { ApiError, call } from "../api.js";
 import { problemText, toast } from "../notices.js";
 import { operationEnds } from "../pages/plans.js";
 import { mayChange, model, on } from "./model.js";
-import { closeFields, fault, openFields, refreshSets, save } from "./sets.js";
+import { closeFields, fault, held, openFields, refreshSets, save } from "./sets.js";
 import { OBJECTIVES, byId, element, icon } from "./words.js";
 
 const GUARD = { drop: 0.02, seconds: 600 };
@@ -93,7 +93,7 @@ async function ask() {
   if (model.preview?.answer) fact("Preview", byId("cal-preview-title").textContent.replace("On the running cluster: ", ""));
   fact("Goes back by itself", byId("cal-guard").checked ? "if targets met drop 2 points for 10 min" : "never");
   const what = element("p", "What the loop does with them is being asked…");
-  byId("ac-what").replaceChildren(element("p", `${byId("cal-name").value.trim()} is saved and comes into force for every plan made from now on. Plans under way are not changed.`), facts, what);
+  byId("ac-what").replaceChildren(element("p", `${byId("cal-name").value.trim()} ${held() ? "" : "is saved and "}comes into force for every plan made from now on. Plans under way are not changed.`), facts, what);
   byId("cal-activate-dialog").showModal();
   try {
     const { value } = await call("GET", "/api/v1/placement-loop/");

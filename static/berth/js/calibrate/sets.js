@@ -10,7 +10,6 @@ const LOOK_S = 2; // of a preview for a comparison
 const RULES = { spread: "inverse spread", reference: "reference point", direct: "given weights" };
 let sets = [];
 let compared = new Set();
-let savedAs = null; // the set that holds what is on the page, and what that was
 
 export function startSets() {
   byId("cal-form").addEventListener("submit", (event) => { event.preventDefault(); guardedSave(); });
@@ -24,15 +23,15 @@ export function startSets() {
   on("front", once);
 }
 
-/* The list, and with ?set= one of it, as soon as there is a front to load it on. */
+/* The list, and with ?set= one of it, as soon as there is a front to load it on; a set loaded before has its name again. */
 let isStarted = false;
 async function once() {
   if (isStarted || !model.points) return;
   isStarted = true;
   await guarded(refreshSets);
-  const wanted = new URLSearchParams(location.search).get("set");
-  const found = sets.find((set) => set.id === wanted);
-  if (found && found.id !== model.draft.state.parent) load(found);
+  const [wanted, parent] = [inAddress(), model.draft.state.parent].map(setOf);
+  if (wanted && wanted !== parent) load(wanted);
+  else if (parent && isShown(parent) && !typed()) byId("cal-name").value = parent.name;
 }
 
 /* Picks are kept once there are enough on every screen; other rules need none. */
@@ -41,12 +40,23 @@ function allow() {
   for (const id of ["cal-save", "cal-activate"]) byId(id).disabled = !model.derived || !isEnough || !mayChange();
 }
 
+const inAddress = () => new URLSearchParams(location.search).get("set");
+const setOf = (id) => sets.find((set) => set.id === id);
+const typed = () => byId("cal-name").value.trim();
+
+/* The newest sets, and however old the one worked on. */
 export async function refreshSets() {
   sets = (await call("GET", `${PATH}?limit=100`)).value.results;
+  for (const id of new Set([inAddress(), model.draft.state.parent])) if (id && !setOf(id)) await add(id);
   show();
 }
 
-const nameOf = (id) => sets.find((set) => set.id === id)?.name ?? "";
+async function add(id) {
+  try { sets.push((await call("GET", `${PATH}${encodeURIComponent(id)}/`)).value); } catch (error) {
+    if (error.status !== 404) throw error; // deleted, or never there
+  }
+}
+
 const isShort = () => getComputedStyle(byId("cal-name").closest(".field")).display === "none";
 
 /* On a phone the fields come up with the first press. */
@@ -85,17 +95,29 @@ export function fault(field, problem) {
   field.addEventListener("input", () => { field.removeAttribute("aria-invalid"); line.hidden = true; }, { once: true });
 }
 
+const isSame = (some, others) => { const [a, b] = [new Set(some), new Set(others)]; return a.size === b.size && [...a].every((one) => b.has(one)); };
+
+/* Whether a set holds just what is on the page; in which order it was picked does not matter. */
+function isShown(set) {
+  const now = picking();
+  return set.rule === now.rule
+    && (!set.front || (set.front === now.front && set.version === now.version))
+    && SCREENS.every(({ name }) => isSame(set.picks[name] ?? [], now.picks[name]))
+    && isSame(set.rejected, now.rejected)
+    && (set.rule === "spread" || OBJECTIVES.every((o) => set.wanted[o] === now.wanted[o]));
+}
+
+/* The set that holds what is on the page under the name given there, if there is one. */
+export const held = () => sets.find((set) => set.name === typed() && isShown(set));
+
 /* Save what is on the page, unless it is saved already; returns the set, or null where a name is missing. */
 export async function save() {
-  const body = { ...picking(), note: "" };
-  const now = JSON.stringify([body, byId("cal-name").value.trim()]);
-  if (savedAs?.now === now) return savedAs.set;
-  const name = byId("cal-name").value.trim();
+  const known = held();
+  if (known) return known;
+  const name = typed();
   if (!name) { fault(byId("cal-name"), { title: "Give the set a name: it is how you find it again." }); return null; }
-  const { value } = await call("POST", PATH, { ...body, name, parent: model.draft.state.parent });
-  savedAs = { set: value, now };
-  model.draft.state = { ...model.draft.state, parent: value.id };
-  model.draft.keep();
+  const { value } = await call("POST", PATH, { ...picking(), note: "", name, parent: setOf(model.draft.state.parent)?.id ?? null });
+  model.draft.amend({ parent: value.id });
   keepAddress({ set: value.id });
   await refreshSets();
   return value;
@@ -105,7 +127,7 @@ export async function save() {
 
 const weightsOf = (weights) => OBJECTIVES.map((o) => `${o} ${weights[o].toFixed(2)}`).join("  ");
 const picksOf = (set) => new Set(Object.values(set.picks).flat()).size;
-const parentOf = (set) => (set.parent ? nameOf(set.parent) : "");
+const parentOf = (set) => setOf(set.parent)?.name ?? "";
 
 function show() {
   const host = byId("cal-sets");
@@ -166,7 +188,7 @@ async function pressed(event) {
 function load(set) {
   if (set.front && set.front !== model.front.id) { location.href = `/calibrate/?front=${set.front}&version=${set.version}&set=${set.id}`; return; }
   model.draft.load(set, set.version ?? model.version);
-  byId("cal-name").value = "";
+  byId("cal-name").value = set.name;
   keepAddress({ set: set.id });
   show();
   tell("loaded");
