@@ -41,6 +41,17 @@ class RollbackRequestSerializer(serializers.Serializer[Any]):
     )
 
 
+class ApproveRequestSerializer(serializers.Serializer[Any]):
+    """What whoever approves a plan sees of it."""
+
+    skipped = serializers.ListField(
+        child=serializers.IntegerField(min_value=0),
+        required=False,
+        help_text="Ordinals seen as left out, each for its whole bundle: 409 where the plan"
+        " leaves out others. Not sent: not compared.",
+    )
+
+
 class ChoiceRequestSerializer(serializers.Serializer[Any]):
     """Which moves to leave out, and which to take in again; ordinals."""
 

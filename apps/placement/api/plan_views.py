@@ -24,6 +24,7 @@ from apps.operations.api.serializers import OperationSerializer, represent_opera
 from apps.operations.core.keys import KeyedAnswer
 from apps.operations.models import Operation
 from apps.placement.api.plan_serializers import (
+    ApproveRequestSerializer,
     ChoiceRequestSerializer,
     ChosenSerializer,
     LoopChangeSerializer,
@@ -177,13 +178,14 @@ class PlanVerification(ClusterWide, ApiView):
 class PlanApprove(ClusterWide, ApiView):
     """Approving a plan."""
 
-    @extend_schema(request=None, responses=PlanSerializer)
+    @extend_schema(request=ApproveRequestSerializer, responses=PlanSerializer)
     def post(self, request: Request, key: str) -> Response:
         """Let a plan be carried out; 409 `plan_superseded` where it no longer fits."""
         expected = required_generation(request._request)
-        plan_id = selectors.plan_by(key).pk
+        seen = validated(ApproveRequestSerializer, request.data or {})
+        plan_id, by = selectors.plan_by(key).pk, principal_of(request).user_id
         with superseded_as_problem():
-            services.approve_plan(plan_id, by=principal_of(request).user_id, expected=expected)
+            services.approve_plan(plan_id, by=by, expected=expected, skipped=seen.get("skipped"))
         return answer_plan(request, selectors.plan_by(plan_id))
 
 

@@ -4,7 +4,7 @@ Whoever changes a plan holds its row; what makes one holds the row of the loop, 
 numbered and supersede each other in one order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -15,7 +15,12 @@ from django.db import transaction
 from django.db.models import Max, QuerySet
 from django.utils import timezone
 
-from apps.common.core.errors import ConflictError, NotFoundError
+from apps.common.core.errors import (
+    ConflictError,
+    FieldProblem,
+    InvalidInputError,
+    NotFoundError,
+)
 from apps.common.core.preconditions import require_generation
 from apps.common.poke import poke
 from apps.execution.moving import cancel_moves
@@ -178,17 +183,32 @@ def _row(plan: Plan, move: NewMove) -> Move:
 # ---- what people do to them ----
 
 
-def approve_plan(plan_id: UUID, *, by: UUID, expected: int | None = None) -> Plan:
+def approve_plan(
+    plan_id: UUID,
+    *,
+    by: UUID,
+    expected: int | None = None,
+    skipped: Collection[int] | None = None,
+) -> Plan:
     """Let a plan be carried out.
+
+    Parameters
+    ----------
+    skipped : ordinals of the moves that whoever approves sees as left out, each for its whole
+        bundle; None = not said
 
     Raises
     ------
     PlanSupersededError : it no longer fits the cluster; it is marked so.
-    ConflictError : it does not wait for approval, or nothing of it is left to do.
+    ConflictError : it does not wait for approval, nothing of it is left to do, or it does not
+        leave out what ``skipped`` says.
+    InvalidInputError : ``skipped`` names a move that it does not have.
     """
     with transaction.atomic():
         plan = lock_plan(plan_id, expected=expected)
         after(plan.state, Action.APPROVE)
+        if skipped is not None:
+            _require_left_out(plan, skipped)
         reason = why_superseded(plan)
         if not reason:
             if not plan.moves.filter(state=MoveState.WAITING).exists():
@@ -198,6 +218,28 @@ def approve_plan(plan_id: UUID, *, by: UUID, expected: int | None = None) -> Pla
             return plan
         record_events([_superseded(plan, reason)])
     raise PlanSupersededError(f"{plan} is superseded: {reason}")
+
+
+def _require_left_out(plan: Plan, skipped: Collection[int]) -> None:
+    """Insist that a plan leaves out the bundles of the moves named, and no other."""
+    moves = list(plan.moves.values_list("ordinal", "bundle", "state"))
+    bundle_of = {ordinal: bundle for ordinal, bundle, _ in moves}
+    if unknown := sorted(set(skipped) - bundle_of.keys()):
+        detail = f"there is no move {unknown[0]}"
+        raise InvalidInputError([FieldProblem("/skipped", "unknown", detail)])
+    seen = {bundle_of[ordinal] for ordinal in skipped}
+    kept = {bundle for _, bundle, state in moves if state == MoveState.SKIPPED}
+    differs = [
+        f"{_count(len(bundles), 'bundle')} {otherwise}"
+        for bundles, otherwise in (
+            (seen - kept, "you see left out would be carried out"),
+            (kept - seen, "you see taken would be left out"),
+        )
+        if bundles
+    ]
+    if differs:
+        said = " and ".join(differs)
+        raise ConflictError(f"{plan} is not as you see it: {said}. Recompute it first.")
 
 
 def pause_plan(plan_id: UUID, *, expected: int | None = None) -> Plan:

@@ -182,6 +182,53 @@ def test_submitters_do_nothing_to_plans(api: APIClient, stage: Stage, action: st
 # ---- leaving out ----
 
 
+def approve(client: APIClient, plan: Plan, skipped: list[int]) -> Any:
+    return client.post(
+        f"{PLANS}{plan.pk}/approve/",
+        {"skipped": skipped},
+        format="json",
+        HTTP_IF_MATCH=tag(client, plan),
+    )
+
+
+def left_out(client: APIClient, plan: Plan, *ordinals: int) -> None:
+    client.patch(f"{PLANS}{plan.pk}/steps/", {"skip": ordinals}, format="json")
+
+
+def test_what_is_seen_as_left_out_is_never_carried_out(power: APIClient, stage: Stage) -> None:
+    plan = proposed(stage)
+    answer = approve(power, plan, [1])
+    assert (answer.status_code, answer.json()["code"]) == (409, "state_conflict")
+    assert answer.json()["detail"] == (
+        "p-0001 is not as you see it: 1 bundle you see left out would be carried out. "
+        "Recompute it first."
+    )
+    assert power.get(f"{PLANS}p-0001/").json()["state"] == "proposed"
+
+
+def test_what_is_seen_as_taken_is_not_left_out_unsaid(power: APIClient, stage: Stage) -> None:
+    plan = proposed(stage)
+    left_out(power, plan, 1)
+    answer = approve(power, plan, [])
+    assert answer.status_code == 409
+    assert "1 bundle you see taken would be left out" in answer.json()["detail"]
+
+
+def test_what_is_approved_as_it_is_seen_is_carried_out(power: APIClient, stage: Stage) -> None:
+    plan = proposed(stage)
+    left_out(power, plan, 1)
+    answer = approve(power, plan, [1])
+    assert (answer.status_code, answer.json()["state"]) == (200, "approved")
+
+
+def test_a_move_that_is_seen_as_left_out_must_exist(power: APIClient, stage: Stage) -> None:
+    answer = approve(power, proposed(stage), [7])
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0] == {
+        "pointer": "/skipped", "code": "unknown", "detail": "there is no move 7"
+    }  # fmt: skip
+
+
 def test_moves_are_left_out(power: APIClient, stage: Stage) -> None:
     plan = proposed(stage)
     answer = power.patch(f"{PLANS}{plan.pk}/steps/", {"skip": [1]}, format="json")
