@@ -87,7 +87,7 @@ def test_a_plan_is_made_approved_and_followed_to_its_end(
     monkeypatch.setattr(plans, "follow", after_it_was_carried_out)
     code, out, _ = berth("plan", "make", "--approve", "--wait", "--timeout", "20s")
     assert code == Exit.OK
-    assert "p-0001  done: 100 % of the gain predicted; saved 40 of 40 W predicted" in out
+    assert "p-0001  done: 100 % of the gain predicted; power: saved 40 of 40 W predicted" in out
     assert "1 of 1 move done" in out
 
 

@@ -86,7 +86,7 @@ def test_a_proposed_plan_can_be_trimmed_and_approved(operator: Client, stage: St
 def test_an_ended_plan_holds_both_sides_together(operator: Client, stage: Stage) -> None:
     page = operator.get(f"/plans/{ended(stage).pk}/").content.decode()
     assert "Predicted and realised" in page
-    assert "saved 40 of 100 W predicted" in page
+    assert "power: saved 40 of 100 W predicted" in page
     assert "Take back…" in page
     assert "data-bundle=" not in page
 

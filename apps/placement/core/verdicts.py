@@ -47,7 +47,7 @@ def verdict(ended: Ended) -> str:
     if not ended.done:
         return _nothing(ended)
     share = realised_share(ended)
-    parts = [] if share is None else [f"{100.0 * share:.0f} % of the gain predicted"]
+    parts = [] if share is None else [f"{_plain(100.0 * share, 0)} % of the gain predicted"]
     parts += [said for said in (_power(ended), _apart(ended), _gathered(ended)) if said]
     parts += [_moves(ended), *_meanwhile(ended.realised)]
     sentence = "; ".join(parts)
@@ -70,21 +70,24 @@ def _moves(ended: Ended) -> str:
 def _power(ended: Ended) -> str:
     wanted, got = saved(ended.predicted, "watts"), saved(ended.realised, "watts")
     if abs(wanted) < LEAST["watts"]:
-        return (
-            "" if abs(got) < LEAST["watts"] else f"{_change(-got, ' W')} where none was predicted"
-        )
-    verb = "saved" if wanted > 0 else "costs"
-    sign = 1.0 if wanted > 0 else -1.0
+        if abs(got) < LEAST["watts"]:
+            return ""
+        return f"power: {_change(-got, 0)} W where none was predicted"
+    verb, sign = ("saved", 1.0) if wanted > 0 else ("costs", -1.0)
     if max(abs(wanted), abs(got)) >= 1000.0:
-        return f"{verb} {sign * got / 1e3:.1f} of {sign * wanted / 1e3:.1f} kW predicted"
-    return f"{verb} {sign * got:.0f} of {sign * wanted:.0f} W predicted"
+        shown = f"{_plain(sign * got / 1e3, 1)} of {_plain(sign * wanted / 1e3, 1)} kW"
+    else:
+        shown = f"{_plain(sign * got, 0)} of {_plain(sign * wanted, 0)} W"
+    return f"power: {verb} {shown} predicted"
 
 
 def _apart(ended: Ended) -> str:
     wanted, got = -saved(ended.predicted, "diversity"), -saved(ended.realised, "diversity")
     if abs(wanted) < LEAST["diversity"]:
         return ""
-    return f"diversity {_change(got)} of {_change(wanted)}"
+    if abs(got) < LEAST["diversity"]:
+        return f"diversity: as before where {_change(wanted, 2)} was predicted"
+    return f"diversity: {_change(got, 2)} of {_change(wanted, 2)}"
 
 
 def _gathered(ended: Ended) -> str:
@@ -92,9 +95,9 @@ def _gathered(ended: Ended) -> str:
     if abs(wanted) < LEAST["crossing"]:
         return ""
     noun = _plural("container", abs(round(wanted)))
-    where = "brought to their job" if wanted > 0 else "parted from their job"
-    sign = 1.0 if wanted > 0 else -1.0
-    return f"{sign * got:.0f} of {sign * wanted:.0f} {noun} {where}"
+    where, sign = ("brought to their job", 1.0) if wanted > 0 else ("parted from their job", -1.0)
+    counted = f"{_plain(sign * got, 0)} of {_plain(sign * wanted, 0)}"
+    return f"crossing traffic: {counted} {noun} {where}"
 
 
 def _meanwhile(realised: Mapping[str, Any]) -> list[str]:
@@ -107,9 +110,13 @@ def _meanwhile(realised: Mapping[str, Any]) -> list[str]:
     return [f"{' and '.join(told)} meanwhile"] if told else []
 
 
-def _change(value: float, unit: str = "") -> str:
-    digits = 0 if unit else 2
-    return f"{'+' if value >= 0 else '−'}{abs(value):,.{digits}f}{unit}"
+def _plain(value: float, digits: int) -> str:
+    """Return a number as it is rounded; what rounds to nothing has no sign."""
+    return f"{value:,.{digits}f}" if round(abs(value), digits) else f"{0:.{digits}f}"
+
+
+def _change(value: float, digits: int) -> str:
+    return f"{'+' if value >= 0 else '−'}{abs(value):,.{digits}f}"
 
 
 def _plural(noun: str, number: float) -> str:

@@ -98,9 +98,14 @@ def unsettled() -> QuerySet[Plan]:
 
 def has_open_plan() -> bool:
     """Tell whether a plan waits, runs or has not been settled."""
+    return open_plan() is not None
+
+
+def open_plan() -> Plan | None:
+    """Return the plan that waits, runs or has not been settled, the first made of several."""
     waits = Q(state__in=[PlanState.PROPOSED, PlanState.APPROVED])
     settles = Q(began_s__isnull=False, ended_s__isnull=True)
-    return Plan.objects.filter(waits | settles).exists()
+    return Plan.objects.filter(waits | settles).order_by("number").first()
 
 
 # ---- what moves need ----

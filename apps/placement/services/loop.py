@@ -15,7 +15,7 @@ from apps.common.core.preconditions import require_generation
 from apps.inventory.selectors import cluster_now
 from apps.operations.core.states import Topic
 from apps.operations.services import NewEvent, record_events
-from apps.placement.models import Cause, Loop, Mode
+from apps.placement.models import Cause, Loop, Mode, PlanState
 from apps.placement.selectors import plans as selectors
 from apps.placement.selectors.preferences import weights_in_force
 from apps.placement.services.plans import NewPlan, write_plan
@@ -68,8 +68,9 @@ def look(*, make: Propose = propose) -> str:
         return ""
     if active is None:
         return _say("No weights are in force.")
-    if selectors.has_open_plan():
-        return _say("A plan waits or is under way.")
+    if (other := selectors.open_plan()) is not None:
+        waits = other.state == PlanState.PROPOSED
+        return _say(f"{other} {'waits for approval' if waits else 'is under way'}.")
     try:
         made = make(active, cause=Cause.LOOP, settings=settings)
         if isinstance(made, NothingGained):

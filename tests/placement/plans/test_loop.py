@@ -93,11 +93,16 @@ def test_when_it_is_automatic_its_plan_is_carried_out(wasteful: Stage) -> None:
     assert len(world.open_migrations()) == 1
 
 
-@pytest.mark.parametrize("approve", [False, True])
-def test_it_makes_none_while_another_waits_or_runs(wasteful: Stage, approve: bool) -> None:
+@pytest.mark.parametrize(
+    ("approve", "said"),
+    [(False, "p-0001 waits for approval."), (True, "p-0001 is under way.")],
+)
+def test_it_makes_none_while_another_waits_or_runs_and_names_it(
+    wasteful: Stage, approve: bool, said: str
+) -> None:
     written(new_move(0, wasteful.one, wasteful.servers[2]), approve=approve)
     set_loop({"mode": "automatic"})
-    assert look() == "A plan waits or is under way."
+    assert look() == said
     assert Plan.objects.count() == 1
 
 

@@ -50,7 +50,7 @@ def test_emptying_a_server_saves_its_idle_power(stage: Stage) -> None:
     assert plan.realised["after"]["watts"] == pytest.approx(220.0)
     # 40 of the 360 W that all may draw: F fell by 0.111 where 0.1 was predicted
     assert plan.verdict == (
-        "111 % of the gain predicted; saved 40 of 100 W predicted; 1 of 1 move done."
+        "111 % of the gain predicted; power: saved 40 of 100 W predicted; 1 of 1 move done."
     )
 
 
@@ -98,7 +98,9 @@ def test_what_was_moved_and_ended_since_gains_nothing_and_is_counted(stage: Stag
     world.end_job(stage.one)
     settle(plan.pk, compare=compare)
     plan.refresh_from_db()
-    assert plan.verdict.startswith("0 % of the gain predicted; saved 0 of 100 W predicted; ")
+    assert plan.verdict.startswith(
+        "0 % of the gain predicted; power: saved 0 of 100 W predicted; "
+    )
     assert "1 of 1 move done, of which 1 ended since" in plan.verdict
 
 
@@ -145,8 +147,9 @@ def test_the_verdict_names_each_objective_that_was_to_change() -> None:
     before = {"watts": 9000.0, "diversity": 2.0, "crossing": 5, "F": 0.6}
     after = {"watts": 5100.0, "diversity": 3.4, "crossing": 2, "F": 0.51}
     assert verdict(ended(before, after)) == (
-        "90 % of the gain predicted; saved 3.9 of 4.2 kW predicted; diversity +1.40 of +1.50; "
-        "3 of 4 containers brought to their job; 36 of 37 moves done."
+        "90 % of the gain predicted; power: saved 3.9 of 4.2 kW predicted; "
+        "diversity: +1.40 of +1.50; "
+        "crossing traffic: 3 of 4 containers brought to their job; 36 of 37 moves done."
     )
 
 
@@ -154,8 +157,9 @@ def test_what_got_worse_has_a_minus() -> None:
     before = {"watts": 100.0, "diversity": 3.0, "crossing": 2, "F": 0.5}
     after = {"watts": 150.0, "diversity": 2.0, "crossing": 3, "F": 0.55}
     assert verdict(ended(before, after)) == (
-        "−50 % of the gain predicted; saved −0.1 of 4.2 kW predicted; diversity −1.00 of +1.50; "
-        "−1 of 4 containers brought to their job; 36 of 37 moves done."
+        "−50 % of the gain predicted; power: saved −0.1 of 4.2 kW predicted; "
+        "diversity: −1.00 of +1.50; "
+        "crossing traffic: −1 of 4 containers brought to their job; 36 of 37 moves done."
     )
 
 
@@ -163,5 +167,15 @@ def test_power_that_a_plan_was_to_cost_is_a_cost() -> None:
     wanted = {"before": {"watts": 100.0, "F": 0.4}, "after": {"watts": 180.0, "F": 0.5}}
     done = {"watts": 110.0, "F": 0.4}, {"watts": 180.0, "F": 0.5}
     assert verdict(ended(*done, predicted=wanted, done=2, asked=2)) == (
-        "Costs 70 of 80 W predicted; 2 of 2 moves done."
+        "Power: costs 70 of 80 W predicted; 2 of 2 moves done."
+    )
+
+
+def test_what_came_to_nothing_has_no_sign() -> None:
+    before = {"watts": 4000.0, "diversity": 3.0, "crossing": 5, "F": 0.5}
+    after = {"watts": 4020.0, "diversity": 3.001, "crossing": 5.2, "F": 0.5004}
+    assert verdict(ended(before, after, done=3, asked=9)) == (
+        "0 % of the gain predicted; power: saved 0.0 of 4.2 kW predicted; "
+        "diversity: as before where +1.50 was predicted; "
+        "crossing traffic: 0 of 4 containers brought to their job; 3 of 9 moves done."
     )
