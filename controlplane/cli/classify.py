@@ -55,7 +55,6 @@ def add_options(parser: ArgumentParser) -> None:
     """Declare what the verb takes."""
     parser.add_argument("matrix", help="CSV: workloads down, configurations across; - is stdin")
     parser.add_argument("--method", help="estimator; the default was chosen by measured error")
-    parser.add_argument("--json", action="store_true", help="the same as -o json")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--application",
@@ -74,10 +73,9 @@ def classify(args: Namespace) -> int:
     if args.seed < 0:
         raise CliError(f"--seed must be at least 0, not {args.seed}", code=Exit.USAGE)
     answer = _answer(read_matrix(args.matrix), args)
-    how = "json" if args.json else args.output
-    if how == "json":
+    if args.output == "json":
         _write_json(answer)
-    elif how == "yaml":
+    elif args.output == "yaml":
         whole = {"cells": list(answer.cells()), "method": answer.method, "seconds": answer.seconds}
         sys.stdout.write(render(whole, "yaml", "") + "\n")
     else:

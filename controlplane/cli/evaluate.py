@@ -20,17 +20,15 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("assignment", nargs="?", help="JSON of container: node; - is stdin")
     parser.add_argument("--weights", type=weights, help="of P, D, C (and moves), for F")
     parser.add_argument("--objectives", help="JSON of more objectives: prices or carbon of a kWh")
-    parser.add_argument("--json", action="store_true", help="the same as -o json")
     parser.add_argument("--schema", action="store_true", help="print the schema of an instance")
 
 
 def evaluate(args: Namespace) -> int:
     """Tell the power, diversified intensity and communication of a placement; needs no server."""
-    how = "json" if args.json else args.output
     if args.schema:
         from apps.placement.core.schema import SCHEMA  # noqa: PLC0415 - as below
 
-        say(render(SCHEMA, "yaml" if how == "yaml" else "json", ""))
+        say(render(SCHEMA, "yaml" if args.output == "yaml" else "json", ""))
         return Exit.OK
     if args.instance is None or args.assignment is None:
         raise CliError("name an instance and an assignment", code=Exit.USAGE)
@@ -47,5 +45,5 @@ def evaluate(args: Namespace) -> int:
     lines = facts_of(instance, found)
     if args.weights is not None:
         lines["F"] = f"{found.F:.9g}"
-    say(render(told, how, facts(lines)))
+    say(render(told, args.output, facts(lines)))
     return Exit.OK

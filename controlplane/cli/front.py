@@ -27,7 +27,6 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--budget", type=time_limit, default=10.0, help="such as 10s or 2min (10s)"
     )
-    parser.add_argument("--json", action="store_true", help="the same as -o json")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--points",
@@ -41,11 +40,10 @@ def front(args: Namespace) -> int:
     if args.seed < 0:
         raise CliError(f"--seed must be at least 0, not {args.seed}", code=Exit.USAGE)
     instance = read_instance(args.instance)
-    how = "json" if args.json else args.output
-    found = _found(instance, args, LISTED if how == "table" else MOST_POINTS)
-    if how == "json":
+    found = _found(instance, args, LISTED if args.output == "table" else MOST_POINTS)
+    if args.output == "json":
         _write_json(instance, found)
-    elif how == "yaml":
+    elif args.output == "yaml":
         whole = {"points": list(_points_of(instance, found)), **_about(found)}
         say(render(whole, "yaml", ""))
     else:

@@ -73,9 +73,12 @@ def _most(text: str) -> int:
 
 
 def _parser() -> ArgumentParser:
-    common = ArgumentParser(add_help=False)
-    common.add_argument("-o", "--output", choices=FORMATS, default="table")
-    common.add_argument("--url", help="address of the server; BERTH_URL otherwise")
+    printed = ArgumentParser(add_help=False)
+    printed.add_argument("-o", "--output", choices=FORMATS, default="table")
+    as_json: dict[str, Any] = {"action": "store_const", "const": "json", "dest": "output"}
+    printed.add_argument("--json", help="the same as -o json", **as_json)
+    served = ArgumentParser(add_help=False, parents=[printed])
+    served.add_argument("--url", help="address of the server; BERTH_URL otherwise")
     parser = ArgumentParser(
         prog="berth",
         description=__doc__,
@@ -84,11 +87,11 @@ def _parser() -> ArgumentParser:
     )
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
-    _add_alone(verbs, common)
+    _add_alone(verbs, printed)
 
     def verb(name: str, run: commands.Verb, among: Any = verbs) -> ArgumentParser:
         doc = _summary(run)
-        made: ArgumentParser = among.add_parser(name, parents=[common], help=doc, description=doc)
+        made: ArgumentParser = among.add_parser(name, parents=[served], help=doc, description=doc)
         made.set_defaults(run=run, alone=None)
         return made
 
@@ -125,10 +128,11 @@ def _add_nouns(verbs: Any, verb: Callable[..., ArgumentParser]) -> None:
     ]
     for name, about, add in each:
         noun = verbs.add_parser(name, help=about, description=about)
-        add(partial(verb, among=noun.add_subparsers(required=True, metavar="VERB")))
+        # without a metavar, as argparse then names the verbs where one is missing
+        add(partial(verb, among=noun.add_subparsers(required=True)))
 
 
-def _add_alone(verbs: Any, common: ArgumentParser) -> None:
+def _add_alone(verbs: Any, printed: ArgumentParser) -> None:
     """Add the verbs that need no server."""
     each: list[tuple[str, Callable[[Namespace], int], Any]] = [
         ("classify", classify.classify, classify),
@@ -137,7 +141,7 @@ def _add_alone(verbs: Any, common: ArgumentParser) -> None:
         ("front", front.front, front),
     ]
     for name, run, module in each:
-        made = verbs.add_parser(name, parents=[common], help=_summary(run), epilog=module.__doc__)
+        made = verbs.add_parser(name, parents=[printed], help=_summary(run), epilog=module.__doc__)
         module.add_options(made)
         made.set_defaults(alone=run)
 

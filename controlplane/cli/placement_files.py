@@ -40,6 +40,8 @@ def weights(text: str) -> dict[str, float]:
     for number in numbers:
         if not 0.0 <= number < float("inf"):
             raise ArgumentTypeError(f"{text!r}: {number:g} is no weight; give one of at least 0")
+    if not any(numbers):
+        raise ArgumentTypeError(f"{text!r}: at least one weight must be above 0")
     names = [name.strip() for name, _ in pairs] if is_named else OBJECTIVES
     found = dict(zip(names, numbers, strict=False))
     if len(found) < len(numbers):

@@ -1,7 +1,8 @@
 """The verbs of `berth plan` and `berth loop`: moves on the running cluster, and when."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -19,9 +20,10 @@ WAITING: Final = ("pending", "running")  # operations
 UNDER_WAY: Final = ("approved", "running", "paused")
 MEASURES: Final = {
     "watts": "power, W",
-    "diversity": "diversified intensity",
-    "crossing": "containers away from their job",
+    "diversity": "diversity",
+    "crossing": "crossing traffic, containers",
     "servers_on": "servers in use",
+    "targets_met": "targets met",
     "F": "F",
 }
 
@@ -142,7 +144,8 @@ def rollback(client: Client, args: Namespace) -> int:
     """Take back what a plan moved, the last first, where the place is still free."""
     plan = find_plan(client, args.plan)
     body = {"approve": args.approve}
-    operation = client.post(f"{PLANS}{plan['id']}/rollback/", body).body
+    with _of_plan(plan):
+        operation = client.post(f"{PLANS}{plan['id']}/rollback/", body).body
     return _made(client, operation, args, approve=False)
 
 
@@ -192,9 +195,9 @@ def skip(client: Client, args: Namespace) -> int:
         raise CliError("name the moves to leave out, or --take", code=Exit.USAGE)
     plan = find_plan(client, args.plan)
     body = {"skip": _ordinals(args.moves), "take": _ordinals(args.take)}
-    done = client.call(
-        "PATCH", f"{PLANS}{plan['id']}/steps/", body=body, headers=_match(plan)
-    ).body
+    address = f"{PLANS}{plan['id']}/steps/"
+    with _of_plan(plan):
+        done = client.call("PATCH", address, body=body, headers=_match(plan)).body
     for note in done["notes"]:
         tell(f"berth: {note}")
     say(render(done, args.output, f"{done['plan']['name']}  {_outcome(done['plan'])}"))
@@ -237,13 +240,20 @@ def _changed(client: Client, args: Namespace, action: str, *, wait: bool) -> int
 
 def _act(client: Client, plan: Mapping[str, Any], action: str) -> dict[str, Any]:
     address = f"{PLANS}{plan['id']}/{action}/"
-    try:
+    with _of_plan(plan):
         done: dict[str, Any] = client.call("POST", address, body={}, headers=_match(plan)).body
+    return done
+
+
+@contextmanager
+def _of_plan(plan: Mapping[str, Any]) -> Iterator[None]:
+    """Send who is refused to the plan it is about."""
+    try:
+        yield
     except CliError as error:
         if error.code is Exit.CONFLICT:
             error.next_command = f"berth plan show {plan['name']}"
         raise
-    return done
 
 
 def _match(thing: Mapping[str, Any]) -> dict[str, str]:
@@ -295,9 +305,13 @@ def _outcome(plan: Mapping[str, Any]) -> str:
         return f"{plan['state']}: {plan['verdict']}"
     before, after = plan["predicted"]["before"], plan["predicted"]["after"]
     return (
-        f"{plan['state']}: {plan['moves']['total'] - plan['moves']['skipped']} moves, "
+        f"{plan['state']}: {_counted(plan['moves']['total'] - plan['moves']['skipped'])}, "
         f"{before['watts']:.0f} to {after['watts']:.0f} W, F {before['F']:.4f} to {after['F']:.4f}"
     )
+
+
+def _counted(moves: int) -> str:
+    return "1 move" if moves == 1 else f"{moves:,} moves"
 
 
 def _shown(plan: Mapping[str, Any], steps: list[dict[str, Any]]) -> str:
@@ -334,15 +348,18 @@ def _effect(plan: Mapping[str, Any]) -> str:
     if has_realised:
         headings += ["PUT BACK", "AS IT IS"]
     for name, label in MEASURES.items():
-        row = [label, *(_round(predicted[side].get(name)) for side in ("before", "after"))]
+        row = [label, *(_measure(name, predicted[side]) for side in ("before", "after"))]
         if has_realised:
-            row += [_round(realised[side].get(name)) for side in ("before", "after")]
+            row += [_measure(name, realised[side]) for side in ("before", "after")]
         rows.append(row)
     return columns(headings, rows)
 
 
-def _round(value: float | None) -> str | None:
-    return None if value is None else f"{value:.4g}"
+def _measure(name: str, measures: Mapping[str, float]) -> str | None:
+    value = measures.get(name)
+    if value is None:
+        return None
+    return f"{value:.4f}" if name == "F" else f"{value:,.0f}"
 
 
 def _step(step: Mapping[str, Any]) -> tuple[Any, ...]:

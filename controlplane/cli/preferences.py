@@ -33,7 +33,7 @@ def add_verbs(verb: AddVerb) -> None:
     _add_picking(made)
     brought = verb("activate", activate)
     brought.add_argument("set", help=which)
-    brought.add_argument("-m", "--message", required=True, help="why")
+    brought.add_argument("-m", "--message", type=_said, required=True, help="why")
     brought.add_argument("--rack", action="append", default=[], help="only there; repeatable")
     brought.add_argument(
         "--guard",
@@ -43,7 +43,7 @@ def add_verbs(verb: AddVerb) -> None:
     )
     taken = verb("revert", revert)
     taken.add_argument("activation", nargs="?", type=int, help="the one in force when left out")
-    taken.add_argument("-m", "--message", required=True, help="why")
+    taken.add_argument("-m", "--message", type=_said, required=True, help="why")
 
 
 def _add_picking(parser: ArgumentParser) -> None:
@@ -64,6 +64,12 @@ def _add_picking(parser: ArgumentParser) -> None:
         "--reference", type=_values, metavar="P,D,C", help="normalised values wanted instead"
     )
     group.add_argument("--weights", type=_values, metavar="P,D,C", help="given as such instead")
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ArgumentTypeError("say why in a few words")
+    return text
 
 
 def _numbers(text: str) -> list[int]:
@@ -127,7 +133,7 @@ def list_sets(client: Client, args: Namespace) -> int:
             "*" if one["is_in_force"] else "",
             one["name"],
             *_weights(one["weights"]),
-            *(one["rule"], one["front_name"], f"{one['activations']} times"),
+            *(one["rule"], one["front_name"], _times(one["activations"])),
             *(one["created_by"], one["created_at"]),
         )
         for one in rows
@@ -152,7 +158,7 @@ def show(client: Client, args: Namespace) -> int:
         "wanted": ", ".join(f"{o} {one['wanted'][o]:g}" for o in OBJECTIVES if one["wanted"])
         or None,
         "parent": one["parent"],
-        "in force": "now" if one["is_in_force"] else f"{one['activations']} times",
+        "in force": "now" if one["is_in_force"] else _times(one["activations"]),
         "kept": f"{one['created_at']} by {one['created_by']}",
     }
     say(render(one, args.output, facts(told)))
@@ -301,6 +307,10 @@ def _mark(found: Mapping[str, Any], objective: str) -> str:
     if objective in found["idle"]:
         return "the same all over the front"
     return "counts as 0.01" if objective in found["floored"] else ""
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once"}.get(count, f"{count} times")
 
 
 def _listed(points: Sequence[int]) -> str | None:

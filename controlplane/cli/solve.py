@@ -36,7 +36,6 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=time_limit, default=60.0, help="at most so long, such as 10s or 2min (60s)"
     )
-    parser.add_argument("--json", action="store_true", help="the same as -o json")
     parser.add_argument("--seed", type=int, default=0)
 
 
@@ -46,8 +45,7 @@ def solve(args: Namespace) -> int:
         raise CliError(f"--seed must be at least 0, not {args.seed}", code=Exit.USAGE)
     instance = read_instance(args.instance)
     found = _found(instance, args)
-    how = "json" if args.json else args.output
-    say(render(_told(instance, found), how, _table(instance, found)))
+    say(render(_told(instance, found), args.output, _table(instance, found)))
     return Exit.OK
 
 

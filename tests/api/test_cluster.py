@@ -125,7 +125,7 @@ def test_a_placed_job_is_explained_from_its_decision(api: APIClient) -> None:
     assert found["summary"].startswith("Placed by tarcil: 2 units on srv-1. 8 of 10 eligible")
     assert found["decision"]["id"] == str(decision.pk)
     assert found["decision"]["guarantee"]["statement"] == (
-        "P(best of 8 is outside the top 20%) = 0.168"
+        "P(one of the best 2 of 8 is outside the top 20%) = 0.168"
     )
 
 

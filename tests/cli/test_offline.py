@@ -261,3 +261,15 @@ def test_an_unknown_verb_is_a_usage_error(capsys: pytest.CaptureFixture[str]) ->
 def test_an_unreachable_server_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["whoami", "--url", "http://127.0.0.1:1"]) == Exit.FAILED
     assert "cannot reach http://127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_a_noun_alone_is_told_its_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["loop"])
+    assert "{show,set}" in capsys.readouterr().err
+
+
+def test_weights_are_not_taken_back_for_no_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["pref", "revert", "-m", " "])
+    assert "say why in a few words" in capsys.readouterr().err

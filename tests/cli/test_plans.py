@@ -62,7 +62,7 @@ def test_a_plan_is_made_and_named(
     working(monkeypatch, OPERATIONS, make_plans)
     code, out, _ = berth("plan", "make")
     assert code == Exit.OK
-    assert out.startswith("p-0001  proposed: 1 moves, 260 to 220 W, F ")
+    assert out.startswith("p-0001  proposed: 1 move, 260 to 220 W, F ")
 
 
 def test_where_nothing_is_gained_it_says_so(
@@ -132,12 +132,19 @@ def test_moves_are_left_out_and_taken_in_again(berth: Berth, servers: list[Serve
     plan = proposed(servers)
     code, out, _ = berth("plan", "skip", "p-0001", "2")
     assert (code, states(plan)) == (Exit.OK, ["waiting", "skipped"])
-    assert out.startswith("p-0001  proposed: 1 moves, 260 to 220 W")
+    assert out.startswith("p-0001  proposed: 1 move, 260 to 220 W")
     berth("plan", "skip", "p-0001", "--take", "2")
     assert states(plan) == ["waiting", "waiting"]
 
 
 @pytest.mark.parametrize("arguments", [[], ["0"]])
+def test_who_is_refused_is_sent_to_the_plan(berth: Berth, servers: list[Server]) -> None:
+    plan = proposed(servers)
+    assert berth("plan", "cancel", str(plan))[0] == Exit.OK
+    code, _, err = berth("plan", "skip", str(plan), "1")
+    assert (code, "try: berth plan show p-0001" in err) == (Exit.CONFLICT, True)
+
+
 def test_moves_to_leave_out_are_named_from_one(
     berth: Berth, servers: list[Server], arguments: list[str]
 ) -> None:
@@ -175,7 +182,7 @@ def test_a_plan_is_taken_back(
     working(monkeypatch, OPERATIONS, make_plans)
     code, out, _ = berth("plan", "rollback", "p-0001")
     assert code == Exit.OK
-    assert out.startswith("p-0002  proposed: 1 moves, 220 to 260 W")
+    assert out.startswith("p-0002  proposed: 1 move, 220 to 260 W")
 
 
 def test_the_loop_is_shown_and_set(berth: Berth, servers: list[Server]) -> None:

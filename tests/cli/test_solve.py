@@ -157,6 +157,7 @@ def test_every_solver_can_be_named(
         (["--weights", "1,a,1"], "give three numbers, of P, D and C"),
         (["--weights", "1,-1,1"], "-1 is no weight; give one of at least 0"),
         (["--weights", "1,nan,1"], "nan is no weight"),
+        (["--weights", "0,0,0"], "at least one weight must be above 0"),
         (["--weights", "P=1,P=2"], "an objective is named twice"),
         (["--weights", "P=1,D"], "give three numbers, of P, D and C"),
         (["--weights", "1,1,1", "--limit", "0"], "'0': give a time above 0"),

@@ -146,7 +146,7 @@ def test_a_placement_is_explained_with_its_candidates(berth: Berth) -> None:
     place(job)
     out = berth("why", job, "--candidates")[1]
     assert "Placed by tarcil: 2 units on srv-1." in out
-    assert "P(best of 8 is outside the top 20%) = 0.168" in out
+    assert "P(one of the best 2 of 8 is outside the top 20%) = 0.168" in out
     assert "SERVER" in out
 
 

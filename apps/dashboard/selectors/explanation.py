@@ -292,11 +292,12 @@ def _guarantee(found: Decision) -> Guarantee:
     measured = largest_distance(ranks, r)
     limit = kolmogorov_limit(ranks.size)
     enough = ranks.size >= ENOUGH_RANKS
+    best = "the best" if found.units_won <= 1 else f"one of the best {found.units_won}"
     return Guarantee(
         is_exhaustive=False,
         statement=(
             f"{words.thousands(found.examined)} of {words.thousands(found.eligible)} examined: "
-            f"{_chance(found.probability)} chance that the best is outside the top {top}"
+            f"{_chance(found.probability)} chance that {best} is outside the top {top}"
         ),
         formula=(
             f"x{superscript(r)} = {x:g}{superscript(r)} = {words.significant(x**r, 2)} per unit"

@@ -144,7 +144,9 @@ def _guarantee(checked: Checked) -> dict[str, Any] | None:
     if checked.rank_threshold is None or checked.probability is None:
         return None
     return {
-        "statement": statement(checked.examined, checked.rank_threshold, checked.probability),
+        "statement": statement(
+            checked.examined, checked.rank_threshold, checked.probability, checked.units or 1
+        ),
         "rank_threshold": checked.rank_threshold,
         "probability": checked.probability,
     }

@@ -148,7 +148,10 @@ def represent_decision(decision: Decision) -> dict[str, Any]:
         "dropped": decision.dropped,
         "guarantee": {
             "statement": statement(
-                decision.examined, decision.rank_threshold, decision.probability
+                decision.examined,
+                decision.rank_threshold,
+                decision.probability,
+                decision.units_won,
             ),
             "rank_threshold": decision.rank_threshold,
             "probability": decision.probability,

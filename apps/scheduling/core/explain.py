@@ -49,10 +49,16 @@ def summary(told: Told) -> str:
     return " ".join(parts)
 
 
-def statement(examined: int, rank_threshold: float, probability: float) -> str:
-    """Return the guarantee as a sentence."""
+def statement(examined: int, rank_threshold: float, probability: float, units: int = 1) -> str:
+    """Return the guarantee as a sentence.
+
+    Parameters
+    ----------
+    probability : that one of the ``units`` chosen lies outside
+    """
     share = f"{1.0 - rank_threshold:.0%}"
-    return f"P(best of {examined} is outside the top {share}) = {probability:.3g}"
+    best = "best" if units <= 1 else f"one of the best {units}"
+    return f"P({best} of {examined} is outside the top {share}) = {probability:.3g}"
 
 
 def _tries(told: Told) -> str:
