@@ -41,6 +41,24 @@ def test_a_newer_version_is_offered_and_picks_are_carried_over(visitor: Visitor)
     assert picks(page) == ["3", "5"]
 
 
+def test_answers_are_carried_over_to_a_newer_version_too(visitor: Visitor) -> None:
+    front = fronts.front(by=visitor.site.world.operator)
+    points = fronts.pattern()
+    fronts.version(front, points)
+    page = opened(visitor, front)
+    page.get_by_label("Rule").select_option("pairs")
+    page.locator(".duel button").first.click()
+    said = page.locator(".duel-foot span")
+    expect(said).to_contain_text("1 answer;")
+    before = said.inner_text()
+    fronts.version(front, points[::-1].copy())
+    page.reload()
+    drawn(page)
+    page.get_by_role("button", name="Switch", exact=True).click()
+    expect(page.locator("#cal-carried")).to_contain_text("2 are the same placements")
+    expect(said).to_have_text(before)
+
+
 def test_while_nothing_is_picked_the_newest_version_is_shown(visitor: Visitor) -> None:
     front = fronts.front(by=visitor.site.world.operator, state="running")
     fronts.version(front, fronts.pattern(10))

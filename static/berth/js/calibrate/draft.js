@@ -103,6 +103,9 @@ export class Draft {
 
   clear() { this.follow("clear all picks", { picks: [], rejected: [] }); }
 
+  /* Whether it names no placement of its version. */
+  get isEmpty() { return !this.state.picks.length && !this.state.rejected.length && !this.state.answers.length; }
+
   /* Points by screen, as the REST calls want them. */
   get byScreen() {
     return Object.fromEntries(SCREENS.map(({ name }) => [name, this.state.picks.filter((pick) => pick.screens.includes(name)).map((pick) => pick.point)]));

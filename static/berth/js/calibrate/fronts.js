@@ -74,7 +74,7 @@ const toAddress = (number) => keepAddress({ version: number === newest() ? null 
 const forgotten = (then) => `What is found on the way to a front is kept for a day after its search, and longer if a preference set was saved of it. ${then}`;
 
 /* Nothing picked yet: the newest version may take the place of the one shown. */
-const isIdle = () => !model.draft.state.picks.length && !model.draft.state.rejected.length && model.draft.state.rule === "spread" && !inAddress();
+const isIdle = () => model.draft.isEmpty && model.draft.state.rule === "spread" && !inAddress();
 
 /* Show the version that is to be shown, if another one is. */
 async function keepUp() {
@@ -86,9 +86,9 @@ async function keepUp() {
 
 /* The version to begin with: of the address, of the picks kept in the tab, or the newest. */
 function first() {
-  const [wanted, { version, picks }] = [inAddress(), model.draft.state];
+  const [wanted, { version }] = [inAddress(), model.draft.state];
   if (isKept(wanted)) return wanted;
-  const found = picks.length && isKept(version) ? version : newest();
+  const found = !model.draft.isEmpty && isKept(version) ? version : newest();
   if (wanted) {
     banner("cal-carried", `There is no version ${wanted}`, forgotten(`This is version ${found}.`));
     keepAddress({ version: null });
@@ -113,10 +113,9 @@ async function thin(found) {
 async function open(number) {
   const found = await points(number);
   await thin(found);
-  const { version, picks, rejected, answers } = model.draft.state;
+  const { version } = model.draft.state;
   if (version !== number) {
-    const isEmpty = !picks.length && !rejected.length && !answers.length;
-    if (!version || isEmpty) model.draft.amend({ version: number });
+    if (!version || model.draft.isEmpty) model.draft.amend({ version: number });
     else if (versions.has(version) || isKept(version)) carry(await points(version), found);
     else drop(found);
   }
@@ -159,10 +158,14 @@ async function switchTo(number) {
 
 function carry(from, to) {
   let [same, moved, farthest] = [0, 0, 0];
+  const known = new Map();
   const mapped = (point) => {
-    const { point: there, distance } = to.nearest(from.values(point));
-    if (distance < SAME) same += 1; else { moved += 1; farthest = Math.max(farthest, distance); }
-    return there;
+    if (!known.has(point)) {
+      const { point: there, distance } = to.nearest(from.values(point));
+      if (distance < SAME) same += 1; else { moved += 1; farthest = Math.max(farthest, distance); }
+      known.set(point, there);
+    }
+    return known.get(point);
   };
   const { state } = model.draft;
   const picks = [];
@@ -172,8 +175,7 @@ function carry(from, to) {
     if (held) held.screens = [...new Set([...held.screens, ...pick.screens])]; else picks.push({ point, screens: pick.screens });
   }
   const rejected = [...new Set(state.rejected.map(mapped))].filter((point) => !picks.some((pick) => pick.point === point));
-  const there = (point) => to.nearest(from.values(point)).point;
-  const answers = state.answers.map((one) => ({ ...one, better: there(one.better), worse: there(one.worse) })).filter((one) => one.better !== one.worse);
+  const answers = state.answers.map((one) => ({ ...one, better: mapped(one.better), worse: mapped(one.worse) })).filter((one) => one.better !== one.worse);
   const before = model.draft.changed;
   model.draft.changed = () => {};
   model.draft.follow(`switch to version ${to.version}`, { version: to.version, picks, rejected, answers });
