@@ -137,7 +137,6 @@ def test_moves_are_left_out_and_taken_in_again(berth: Berth, servers: list[Serve
     assert states(plan) == ["waiting", "waiting"]
 
 
-@pytest.mark.parametrize("arguments", [[], ["0"]])
 def test_who_is_refused_is_sent_to_the_plan(berth: Berth, servers: list[Server]) -> None:
     plan = proposed(servers)
     assert berth("plan", "cancel", str(plan))[0] == Exit.OK
@@ -145,6 +144,7 @@ def test_who_is_refused_is_sent_to_the_plan(berth: Berth, servers: list[Server])
     assert (code, "try: berth plan show p-0001" in err) == (Exit.CONFLICT, True)
 
 
+@pytest.mark.parametrize("arguments", [[], ["0"]])
 def test_moves_to_leave_out_are_named_from_one(
     berth: Berth, servers: list[Server], arguments: list[str]
 ) -> None:
