@@ -68,10 +68,11 @@ def test_where_not_all_jobs_that_change_are_sent_it_says_of_how_many_it_speaks(
 
 def test_where_all_jobs_that_change_are_sent_it_counts_them(page: Page) -> None:
     sent = [job(1, 1.1, gains="faster"), job(2, 0.9, loses="full speed")]
-    answering(page, jobs=sent, jobs_changed=2, worst=sent[-1])
+    sent += [job(3, 0.9, gains="protected", loses="full speed"), job(4, 1.0)]
+    answering(page, jobs=sent, jobs_changed=4, worst=sent[-1])
     pick_nine(page)
     expect(page.locator("#cal-preview-body summary")).to_have_text(
-        "1 job gains, 1 loses", timeout=20_000
+        "1 job gains, 1 loses, 1 does both", timeout=20_000
     )
 
 

@@ -200,8 +200,9 @@ function bar(share) {
 
 /* How many jobs change, and which way; of many only the most changed are known. */
 function changes({ jobs: list, jobs_changed: all }) {
-  const [gain, lose] = [list.filter((job) => job.gains && !job.loses).length, list.filter((job) => job.loses && !job.gains).length];
-  const ways = `${many(gain, "job gains", "jobs gain")}, ${many(lose, "loses", "lose")}`;
+  const count = (gains, loses) => list.filter((job) => Boolean(job.gains) === gains && Boolean(job.loses) === loses).length;
+  const both = count(true, true);
+  const ways = `${many(count(true, false), "job gains", "jobs gain")}, ${many(count(false, true), "loses", "lose")}${both ? `, ${many(both, "does both", "do both")}` : ""}`;
   return all > list.length ? `${many(all, "job changes", "jobs change")}; of the ${grouped(list.length)} most changed, ${ways}` : ways;
 }
 
