@@ -129,8 +129,12 @@ def unfold(s: Space, w: Work, genome: Ints) -> None:
 @jit(makes_arrays=False)
 def measure(s: Space, w: Work, losses: Floats) -> None:
     """Fill (3,) losses of the placement at hand; see `front.losses`. O(n·K + c)."""
-    watts = _count_exposed(s, w)
-    credit = _credits(s.job, s.intensity, w.held, w.used, w.marked)
+    w.marked[:] = False
+    is_paired = w.held.shape[1] == 2 and w.at.size > 0
+    credit = _credits_of_pairs(s, w) if is_paired else _credits(s, w)
+    watts = 0.0
+    for node in range(w.used.size):
+        watts += s.idle_watts[node] * (w.used[node] > 0) + s.slot_watts[node] * w.used[node]
     apart = 0
     for job in range(s.size.size):
         if is_split(s, w, job):
@@ -141,39 +145,49 @@ def measure(s: Space, w: Work, losses: Floats) -> None:
 
 
 @jit(makes_arrays=False)
-def _count_exposed(s: Space, w: Work) -> float:
-    """Mark the jobs with a straggler; returns the watts of all nodes."""
-    w.marked[:] = False
-    watts = 0.0
-    for node in range(w.used.size):
-        if w.used[node]:
-            watts += s.idle_watts[node] + s.slot_watts[node] * w.used[node]
-            if w.tazes[node] > 1:
-                for k in range(w.used[node]):
-                    if s.is_taz[w.held[node, k]]:
-                        w.marked[s.job[w.held[node, k]]] = True
-    return float(watts)
-
-
-@jit(makes_arrays=False)
 def _rounded(value: float) -> float:
     return float(np.round(value / GRAIN) * GRAIN)
 
 
 @jit(makes_arrays=False)
-def _credits(job: Ints, intensity: Floats, held: Ints, used: Ints, exposed: Bools) -> float:
-    """Return the credits of the jobs that are not exposed."""
+def _credits_of_pairs(s: Space, w: Work) -> float:
+    """Return what `_credits` does where two share a node, without branches.
+
+    A placement that is always another one has half of them guessed wrong.
+    """
+    job, intensity = s.job, s.intensity
+    for node in range(w.used.size):
+        if w.tazes[node] > 1:
+            w.marked[job[w.held[node, 0]]] = True
+            w.marked[job[w.held[node, 1]]] = True
     total = 0.0
-    for node in range(used.size):
+    for node in range(w.used.size):
+        a, b = w.held[node, 0], w.held[node, 1]
+        x, y = intensity[a] * (w.used[node] > 0), intensity[b] * (w.used[node] > 1)
+        top = a if x >= y else b
+        total += abs(x - y) * (not w.marked[job[top]])
+    return total
+
+
+@jit(makes_arrays=False)
+def _credits(s: Space, w: Work) -> float:
+    """Mark the jobs with a straggler; returns the credits of the others."""
+    for node in range(w.used.size):
+        if w.tazes[node] > 1:
+            for k in range(w.used[node]):
+                if s.is_taz[w.held[node, k]]:
+                    w.marked[s.job[w.held[node, k]]] = True
+    total = 0.0
+    for node in range(w.used.size):
         top, best, second = -1, -1.0, 0.0
-        for k in range(used[node]):
-            i = held[node, k]
-            x = intensity[i]
+        for k in range(w.used[node]):
+            i = w.held[node, k]
+            x = s.intensity[i]
             if x > best:
                 top, best, second = i, x, max(best, 0.0)
             elif x > second:
                 second = x
-        if top >= 0 and not exposed[job[top]]:
+        if top >= 0 and not w.marked[s.job[top]]:
             total += best - second
     return total
 
