@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.cache import cache
 from django.http import HttpRequest
 
+from apps.accounts.core.roles import Role, includes
 from apps.inventory.models import Cluster
 from apps.placement.selectors.plans import proposed_count
 from apps.workloads.core.lifecycle import JobState
@@ -34,11 +35,12 @@ class RailItem:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """The frame of a page."""
+    """The frame of a page; ``plans_wait`` for approval, None for those who may not see plans."""
 
     cluster_name: str
     stream_url: str
     rail: tuple[tuple[RailItem, ...], ...]
+    plans_wait: int | None = None
 
 
 RAIL = (
@@ -66,10 +68,13 @@ def shell_of(request: HttpRequest) -> Shell:
     page = match.url_name if match is not None else ""
     signed_in = request.user.is_authenticated
     name, counts = _facts() if signed_in else ("", {})
+    role = getattr(request.user, "role", None)
+    sees_plans = bool(signed_in and role and includes(role, Role.OPERATOR))
     return Shell(
         cluster_name=name,
         stream_url=str(getattr(settings, "BERTH_STREAM_URL", "")) if signed_in else "",
         rail=tuple(tuple(_shown(item, page or "", counts) for item in group) for group in RAIL),
+        plans_wait=counts.get("plans", 0) if sees_plans else None,
     )
 
 
