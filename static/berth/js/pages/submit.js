@@ -1,5 +1,6 @@
 /* Submit: a form and its JSON side by side, a server-side check, then the submission with its key. */
 import { ApiError, call } from "../api.js";
+import { clearProblems, showProblems } from "../fields.js";
 import { startCharts } from "../charts.js";
 import { icon, toast } from "../notices.js";
 
@@ -112,32 +113,6 @@ function programs() {
   document.getElementById("code-python").textContent = `import os\n\nimport httpx\n\njob = ${JSON.stringify(body, null, 4).replaceAll("true", "True").replaceAll("false", "False").replaceAll("null", "None")}\nresponse = httpx.post(\n    "${host}/api/v1/jobs/",\n    json=job,\n    headers={\n        "Authorization": f"Bearer {os.environ['BERTH_TOKEN']}",\n        "Idempotency-Key": "${key}",\n    },\n)\nresponse.raise_for_status()\nprint(response.json()["metadata"]["id"])`;
 }
 
-function clear() {
-  for (const input of form.querySelectorAll("[aria-invalid=true]")) {
-    input.removeAttribute("aria-invalid");
-    document.getElementById(`${input.id}-error`)?.remove();
-  }
-}
-
-/* Problems go to their fields; those without one stay in the banner. */
-function point(errors) {
-  const rest = [];
-  for (const error of errors ?? []) {
-    const input = [...form.querySelectorAll("[data-pointer]")].find((field) => error.pointer === field.dataset.pointer || error.pointer.startsWith(`${field.dataset.pointer}/`));
-    if (!input) { rest.push(error); continue; }
-    input.closest("details")?.setAttribute("open", "");
-    input.setAttribute("aria-invalid", "true");
-    const line = document.createElement("span");
-    line.className = "error";
-    line.id = `${input.id}-error`;
-    line.textContent = error.suggestion === undefined ? error.detail : `${error.detail} Nearest: ${error.suggestion}.`;
-    if (!document.getElementById(line.id)) input.closest(".field").append(line);
-    input.setAttribute("aria-describedby", line.id);
-  }
-  form.querySelector("[aria-invalid=true]")?.focus();
-  return rest;
-}
-
 function element(tag, text = "", cls = "") {
   const made = document.createElement(tag);
   made.textContent = text;
@@ -156,7 +131,7 @@ function banner(tone, title, lines, id = "") {
 }
 
 async function check() {
-  clear();
+  clearProblems(form);
   select("t-check");
   let body;
   try { body = document_(); } catch (error) { result.replaceChildren(banner("bad", "The JSON cannot be read", [error.message])); return; }
@@ -171,7 +146,7 @@ async function check() {
 }
 
 function refuse(error) {
-  const rest = point(error.problem.errors);
+  const rest = showProblems(form, error.problem.errors);
   const lines = rest.map((one) => `${one.pointer}: ${one.detail}`);
   if (error.problem.detail && !lines.length) lines.push(error.problem.detail);
   result.replaceChildren(banner("bad", error.problem.title ?? "Refused", lines, error.problem.request_id));
@@ -305,7 +280,7 @@ function use(wanted) {
 }
 
 async function submit() {
-  clear();
+  clearProblems(form);
   const button = document.getElementById("submit-btn");
   let body;
   try { body = document_(); } catch (error) { select("t-check"); result.replaceChildren(banner("bad", "The JSON cannot be read", [error.message])); return; }
