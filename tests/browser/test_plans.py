@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from django.core.cache import cache
 from django.db import connection
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from apps.execution.models import Launch
 from apps.operations.models import Operation
@@ -16,6 +16,7 @@ from apps.placement.services.making import KIND, begin_plan, make_plans
 from apps.placement.services.plans import approve_plan
 from apps.placement.services.proposing import compare
 from apps.placement.services.settling import settle
+from apps.placement.services.trimming import trim_plan
 from apps.scheduling.models import Allocation
 from apps.workloads.models import Job
 from tests.browser.conftest import Site, Visitor
@@ -101,6 +102,67 @@ def test_ticks_can_be_put_back(visitor: Visitor, site: Site) -> None:
     expect(page.locator("#plan-approve-open")).to_be_enabled()
 
 
+def refreshed(page: Page) -> None:
+    """Wait until the page was drawn anew from what the server says."""
+    page.evaluate(
+        "() => new Promise((drawn) => document.addEventListener('berth:patched', drawn,"
+        " { once: true }))"
+    )
+
+
+def test_what_was_unticked_is_not_approved_after_a_refresh(visitor: Visitor, site: Site) -> None:
+    plan = proposed(site)
+    page = visitor.visit(f"/plans/{plan}/")
+    page.locator("[data-bundle]").first.uncheck()
+    refreshed(page)
+    expect(page.locator("#plan-approve-open")).to_be_disabled()
+    # even where the button is pressed all the same, the server refuses
+    page.evaluate("document.querySelector('[data-plan-action=approve]').click()")
+    expect(page.locator("#pa-error")).to_contain_text(
+        "1 bundle you see left out would be carried out"
+    )
+    plan.refresh_from_db()
+    assert plan.state == "proposed"
+
+
+def test_what_was_unticked_is_still_so_after_leaving(visitor: Visitor, site: Site) -> None:
+    plan = proposed(site)
+    page = visitor.visit(f"/plans/{plan}/")
+    page.locator("[data-bundle]").nth(1).uncheck()
+    visitor.visit("/plans/")
+    visitor.visit(f"/plans/{plan}/")
+    expect(page.locator("[data-bundle]").nth(1)).not_to_be_checked()
+    expect(page.locator("#plan-bulk-say")).to_contain_text("1 bundle left out")
+    expect(page.locator("#plan-approve-open")).to_be_disabled()
+    page.get_by_role("button", name="Recompute without them").click()
+    expect(page.locator("tbody.out")).to_have_count(1, timeout=SLOW_MS)
+    expect(page.locator("#plan-bulk")).to_be_hidden()
+
+
+def test_what_somebody_else_leaves_out_is_seen(visitor: Visitor, site: Site) -> None:
+    plan = proposed(site)
+    page = visitor.visit(f"/plans/{plan}/")
+    trim_plan(plan.pk, skip=[0], take=[], by="otto")
+    expect(page.locator("tbody.out")).to_have_count(1, timeout=SLOW_MS)
+    expect(page.locator(".toast")).to_contain_text("The plan was changed meanwhile")
+
+
+def test_the_dialog_that_approves_repeats_power_and_targets_and_warns(
+    visitor: Visitor, site: Site
+) -> None:
+    plan = proposed(site)
+    now = plan.predicted["before"]["targets_met"]
+    plan.predicted["after"]["targets_met"] = now - 2
+    plan.save()
+    page = visitor.visit(f"/plans/{plan}/")
+    page.get_by_role("button", name="Approve…").click()
+    stakes = page.locator("#plan-approve .stakes tbody tr")
+    expect(stakes.nth(0)).to_contain_text("Power")
+    expect(stakes.nth(1)).to_have_text(f"Targets met{now}{now - 2}−2")
+    expect(page.locator("#pa-harm")).to_contain_text("2 fewer jobs would meet their target")
+    assert visitor.serious_findings() == []
+
+
 def test_a_plan_is_approved_and_followed_while_it_runs(visitor: Visitor, site: Site) -> None:
     plan = proposed(site)
     page = visitor.visit(f"/plans/{plan}/")
@@ -164,13 +226,88 @@ def test_the_loop_is_set_from_the_page(visitor: Visitor) -> None:
     assert (loop.mode, loop.moves_per_plan) == ("advise", 12)
 
 
-def test_a_setting_that_is_out_of_range_is_named(visitor: Visitor) -> None:
+def test_every_setting_that_is_out_of_range_says_so_itself(visitor: Visitor) -> None:
     page = visitor.visit("/plans/")
     page.get_by_text("Budgets and thresholds").click()
-    page.evaluate("document.getElementById('loop-form').noValidate = true")
     page.get_by_label("Moves per plan").fill("0")
+    page.get_by_label("Least gain").fill("")
+    page.get_by_text("Budgets and thresholds").click()
     page.get_by_role("button", name="Save").click()
-    expect(page.locator("#loop-error")).to_be_visible()
+    expect(page.locator("#l-plan-error")).to_have_text(
+        "Ensure this value is greater than or equal to 1.", timeout=SLOW_MS
+    )
+    expect(page.locator("#l-gain-error")).to_have_text("Give a number.")
+    expect(page.get_by_label("Moves per plan")).to_be_focused()
+    expect(page.locator("#loop-error")).to_contain_text("Nothing was saved")
+    page.get_by_label("Moves per plan").fill("3")
+    page.get_by_label("Least gain").fill("0.01")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".toast")).to_contain_text("The loop makes no plans.", timeout=SLOW_MS)
+    expect(page.locator("[aria-invalid=true]")).to_have_count(0)
+    loop = Loop.objects.get()
+    assert (loop.moves_per_plan, loop.least_gain) == (3, 0.01)
+
+
+def test_automatic_is_asked_for_once_more(visitor: Visitor, site: Site) -> None:
+    proposed(site)
+    page = visitor.visit("/plans/")
+    page.get_by_label("Automatic").check()
+    page.get_by_role("button", name="Save").click()
+    dialog = page.locator("#loop-automatic")
+    expect(dialog).to_contain_text("every 60 s of cluster time")
+    expect(dialog).to_contain_text("p-0001 waits for your approval")
+    assert visitor.serious_findings() == []
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("Off")).to_be_checked()
+    assert Loop.objects.get().mode == "off"
+    page.get_by_label("Automatic").check()
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Set to automatic").click()
+    expect(page.locator("#loop-mode")).to_have_text("carries them out", timeout=SLOW_MS)
+    expect(page.locator("#loop-blocker")).to_contain_text("p-0001 waits for your approval")
+    assert Loop.objects.get().mode == "automatic"
+
+
+def test_the_mode_in_force_is_shown_after_somebody_else_set_it(visitor: Visitor) -> None:
+    page = visitor.visit("/plans/")
+    set_loop({"mode": "advise", "moves_per_plan": 17})
+    expect(page.get_by_label("Advise")).to_be_checked(timeout=SLOW_MS)
+    page.get_by_text("Budgets and thresholds").click()
+    expect(page.get_by_label("Moves per plan")).to_have_value("17")
+
+
+def test_what_is_typed_outlives_what_somebody_else_sets(visitor: Visitor) -> None:
+    page = visitor.visit("/plans/")
+    page.get_by_text("Budgets and thresholds").click()
+    page.get_by_label("Moves per plan").fill("12")
+    set_loop({"mode": "advise", "moves_per_plan": 17})
+    expect(page.get_by_label("Advise")).to_be_checked(timeout=SLOW_MS)
+    expect(page.locator("#loop-error")).to_contain_text("is not saved yet")
+    expect(page.get_by_label("Moves per plan")).to_have_value("12")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".toast")).to_have_text("The loop is set.", timeout=SLOW_MS)
+    expect(page.get_by_label("Moves per plan")).to_have_value("12")
+    loop = Loop.objects.get()
+    assert (loop.mode, loop.moves_per_plan) == ("advise", 12)
+
+
+def test_plans_are_reached_on_a_phone(phone_visitor: Visitor) -> None:
+    page = phone_visitor.visit("/")
+    page.locator("[aria-controls=account]").click()
+    page.locator("#account").get_by_role("link", name="Plans").click()
+    page.wait_for_url("**/plans/")
+
+
+def test_every_step_is_read_on_a_phone_without_scrolling_sideways(
+    phone_visitor: Visitor, site: Site
+) -> None:
+    page = phone_visitor.visit(f"/plans/{proposed(site)}/")
+    fits = "(part) => part.scrollWidth <= part.clientWidth"
+    assert page.locator("#plan-steps .table-wrap").evaluate(fits)
+    for part in (".step-job", ".step-from", ".step-to", ".step-state"):
+        assert page.locator(part).first.evaluate(
+            "(cell) => cell.getBoundingClientRect().right <= innerWidth"
+        )
 
 
 @pytest.mark.parametrize("who", ["visitor", "night_visitor", "phone_visitor"])

@@ -7,6 +7,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from apps.dashboard.core import words
+from apps.dashboard.core.move_tally import Tally
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
 
@@ -17,10 +18,11 @@ COLOURS: Final = {
     "moving": theme.faded(theme.ACCENT, 0.45),
     "failed": theme.MISSED,
     "cancelled": theme.RULE,
+    "passed over": theme.RULE,
 }
 WORDS: Final = {
     "done": "done", "moving": "under way", "failed": "failed", "cancelled": "cancelled",
-    "waiting": "waiting",
+    "passed over": "passed over", "waiting": "waiting",
 }  # fmt: skip
 
 
@@ -41,24 +43,22 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class PlanProgress:
-    """The moves of a plan in their order; ``now_s`` now, or when it was over."""
+    """The moves of a plan in their order; ``now_s`` now, or when it was over.
+
+    ``spans`` of the moves that were to be made: those left out before it began have none.
+    """
 
     plan: str
     now_s: float
     is_over: bool
     spans: tuple[Span, ...]
+    tally: Tally
 
 
 def title(data: PlanProgress) -> str:
-    """Return how many moves stand where."""
-    count = {state: sum(span.state == state for span in data.spans) for state in WORDS}
-    total = len(data.spans)
-    said = [f"{count['done']:,} of {words.plural(total, 'move')} done"]
-    if count["moving"]:
-        said.append(f"{count['moving']:,} under way")
-    if count["failed"]:
-        said.append(f"{count['failed']:,} failed")
-    return ", ".join(said)
+    """Return how many of the moves to be made are done, and what became of the others."""
+    done = f"{data.tally.done:,} of {words.plural(data.tally.asked, 'move')} done"
+    return ", ".join(said for said in (done, data.tally.others) if said)
 
 
 def sub(data: PlanProgress) -> str:

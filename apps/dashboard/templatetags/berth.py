@@ -50,6 +50,7 @@ STATE_ICONS = {
     "approved": "st-starting",
     "paused": "st-held",
     "done": "st-done",
+    "partly done": "tri",
     "superseded": "undo",
     "waiting": "st-queued",
     "moving": "st-running",

@@ -43,7 +43,7 @@ from apps.dashboard.selectors import (
     decisions,
     jobs,
     overview,
-    plans,
+    plan,
     sampling,
     servers,
     utilisation,
@@ -142,7 +142,7 @@ def _named(request: HttpRequest) -> str:
 
 
 SOURCES["plan-progress"] = Source(
-    lambda request: plans.progress(request.GET.get("plan", "")),
+    lambda request: plan.progress(request.GET.get("plan", "")),
     plan_progress,
     "/api/v1/plans/{plan}/steps/",
     kept_s=1.0,

@@ -5,6 +5,7 @@ from django.shortcuts import render
 
 from apps.accounts.core.roles import Role
 from apps.common.core.errors import NotFoundError
+from apps.dashboard.selectors import plan as one
 from apps.dashboard.selectors import plans as read
 from apps.dashboard.views.access import has_role, page
 from apps.dashboard.views.lists import asked_page
@@ -58,10 +59,11 @@ def plan(request: HttpRequest, key: str) -> HttpResponse:
         {
             "plan": found,
             "plan_query": f"?plan={found}",
-            "standing": read.standing(found, moves),
-            "effects": read.effects(found),
-            "bundles": read.bundles(moves),
-            "blast": read.blast(moves),
+            "standing": one.standing(found, moves),
+            "effects": one.effects(found),
+            "stakes": one.stakes(found),
+            "bundles": one.bundles(moves),
+            "blast": one.blast(moves),
             "weights": read.weights_text(found.weights),
             "jobs": found.predicted.get("jobs", []),
             "reversed_by": found.reversed_by.order_by("number").last(),
