@@ -291,6 +291,24 @@ def test_what_is_typed_outlives_what_somebody_else_sets(visitor: Visitor) -> Non
     assert (loop.mode, loop.moves_per_plan) == ("advise", 12)
 
 
+FITS = "(part) => part.scrollWidth <= part.clientWidth"
+
+
+def test_verdicts_and_badges_are_read_whole_at_a_desk(visitor: Visitor, site: Site) -> None:
+    plan = proposed(site)
+    for job in plan.predicted["jobs"]:
+        job["gains"], job["loses"] = "protected", "full speed"
+    plan.save()
+    carried(plan, site)
+    page = visitor.visit("/plans/")
+    expect(page.locator("#plan-list td.why").first).to_contain_text("moves done")
+    assert page.locator("#plan-list td.why").first.evaluate(FITS)
+    assert page.locator("#plan-list .table-wrap").evaluate(FITS)
+    page = visitor.visit(f"/plans/{plan}/")
+    assert page.locator(".plan-jobs").evaluate(FITS)
+    assert page.locator("#plan-effect .table-wrap").evaluate(FITS)
+
+
 def test_plans_are_reached_on_a_phone(phone_visitor: Visitor) -> None:
     page = phone_visitor.visit("/")
     page.locator("[aria-controls=account]").click()
@@ -302,8 +320,7 @@ def test_every_step_is_read_on_a_phone_without_scrolling_sideways(
     phone_visitor: Visitor, site: Site
 ) -> None:
     page = phone_visitor.visit(f"/plans/{proposed(site)}/")
-    fits = "(part) => part.scrollWidth <= part.clientWidth"
-    assert page.locator("#plan-steps .table-wrap").evaluate(fits)
+    assert page.locator("#plan-steps .table-wrap").evaluate(FITS)
     for part in (".step-job", ".step-from", ".step-to", ".step-state"):
         assert page.locator(part).first.evaluate(
             "(cell) => cell.getBoundingClientRect().right <= innerWidth"
