@@ -1,9 +1,10 @@
 /* Calls of /api/v1/ with the session and its CSRF token; a refusal becomes an ApiError with the problem document. */
 export class ApiError extends Error {
-  constructor(status, problem) {
+  constructor(status, problem, retryAfter = null) {
     super(problem.detail || problem.title || `HTTP ${status}`);
     this.status = status;
     this.problem = problem;
+    this.retryAfter = retryAfter; // seconds, where the server says when to ask again
   }
 }
 
@@ -31,7 +32,7 @@ export async function call(method, path, body = null, headers = {}) {
     const problem = value && typeof value === "object" ? value : {};
     problem.request_id ??= response.headers.get("X-Request-ID") ?? "";
     problem.title ??= `The server answered ${response.status}`;
-    throw new ApiError(response.status, problem);
+    throw new ApiError(response.status, problem, Number(response.headers.get("Retry-After")) || null);
   }
   return { value, headers: response.headers, status: response.status };
 }

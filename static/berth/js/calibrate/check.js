@@ -6,51 +6,93 @@ import { finding } from "./weights.js";
 import { byId, debounce, duration, element, percent, spelled } from "./words.js";
 
 const WAIT_MS = 400;
+const BUSY = 503;
+const MOST_RETRIES = 2;
+const RETRY_S = 2; // where a busy server does not say when
 const TITLES = { inside: "The solver lands inside your picks", better: "The solver does better than your picks", outside: "The solver lands outside your picks" };
 const NOTHING = "What the solver itself returns under these weights is shown here, and as a star on the screens.";
 let turn = 0;
+let isAsking = false;
+let isNext = false; // a newer question waits for the answer to the one under way
 const later = debounce(check, WAIT_MS);
 
 export function startCheck() {
   on("derived", () => { turn += 1; later.stop(); if (model.derived) { wait(); later(); } else clear(); });
 }
 
-function clear() {
-  byId("cal-check-meta").textContent = "";
+function say(meta, ...items) {
+  byId("cal-check-meta").textContent = meta;
+  byId("cal-check").replaceChildren(...items);
+  dim(false);
+}
+
+function quiet() {
   const item = element("li");
   item.append(element("span"), element("p", NOTHING, "t3"));
-  byId("cal-check").replaceChildren(item);
+  return item;
+}
+
+function clear() {
+  say("", quiet());
   tell("checked");
 }
 
-function wait() { byId("cal-check-meta").textContent = "solving…"; }
+/* What was found for other weights stays to be read, dimmed; what went wrong then is of no use any more. */
+function wait() {
+  if (model.checked) byId("cal-check-meta").textContent = "solving…"; else say("solving…", quiet());
+  dim(Boolean(model.checked));
+}
 
+function dim(isOld) {
+  byId("cal-check").classList.toggle("old", isOld);
+  byId("cal-three").classList.toggle("solving", isOld);
+}
+
+/* One question is under way at a time; of those asked meanwhile only the last is asked. */
 async function check() {
-  const mine = (turn += 1);
+  if (isAsking) { isNext = true; return; }
+  isAsking = true;
   try {
-    const { value } = await call("POST", "/api/v1/preference-sets/check/", picking());
-    if (mine !== turn) return;
-    model.checked = value;
-    show();
-  } catch (error) {
-    if (mine !== turn) return;
-    if (!(error instanceof ApiError)) throw error;
-    model.checked = null;
-    byId("cal-check-meta").textContent = "";
-    const item = finding(false, error.problem.title, problemText({ ...error.problem, title: "" }));
-    item.lastChild.append(offer("Check again", () => { wait(); check(); }));
-    byId("cal-check").replaceChildren(item);
+    do { isNext = false; await ask(turn); } while (isNext && model.derived);
+  } finally { isAsking = false; }
+}
+
+async function ask(mine) {
+  for (let retries = 0; mine === turn; retries += 1) {
+    try {
+      const { value } = await call("POST", "/api/v1/preference-sets/check/", picking());
+      if (mine !== turn) return;
+      model.checked = value;
+      show();
+      tell("checked");
+      return;
+    } catch (error) {
+      if (mine !== turn) return;
+      if (!(error instanceof ApiError)) throw error;
+      if (error.status !== BUSY || retries === MOST_RETRIES) { refused(error); return; }
+      byId("cal-check-meta").textContent = "The solver is busy, trying again";
+      await new Promise((resolve) => { setTimeout(resolve, 1000 * (error.retryAfter ?? RETRY_S)); });
+    }
   }
+}
+
+function refused({ status, problem }) {
+  model.checked = null;
+  const item = status === BUSY
+    ? finding(false, "The solver is busy", problemText({ ...problem, title: "", detail: "It was asked three times and has not answered. The weights stand all the same." }))
+    : finding(false, problem.title, problemText({ ...problem, title: "" }));
+  item.lastChild.append(offer("Check again", () => { wait(); check(); }));
+  say("", item);
   tell("checked");
 }
 
 function show() {
   const { star, position, sentence, unreachable } = model.checked;
-  byId("cal-check-meta").textContent = star.optimal ? `proven best in ${duration(star.seconds)}` : `${star.gap === null ? "no bound" : star.gap < 0.0005 ? "gap under 0.1 %" : `gap ${percent(star.gap)}`} after ${duration(star.seconds)}`;
+  const meta = star.optimal ? `proven best in ${duration(star.seconds)}` : `${star.gap === null ? "no bound" : star.gap < 0.0005 ? "gap under 0.1 %" : `gap ${percent(star.gap)}`} after ${duration(star.seconds)}`;
   const first = finding(position !== "outside", TITLES[position] ?? "The solver's own answer", sentence);
   const parts = [first];
   if (unreachable.length) parts.push(unreached(unreachable));
-  byId("cal-check").replaceChildren(...parts);
+  say(meta, ...parts);
 }
 
 function offer(text, work) {
