@@ -15,9 +15,8 @@ from apps.execution.backends.emulated.emulator import Emulator
 from apps.execution.backends.emulated.port import EndReport, MoveReport
 from apps.execution.core.migration import MoveOutcome
 from apps.execution.models import Launch, Migration
-from apps.execution.move_reports import end_stranded_moves
+from apps.execution.move_reports import OPEN, end_stranded_moves
 from apps.execution.moving import Move, Requested, cancel_moves, request_moves
-from apps.execution.selectors import open_migrations
 from apps.execution.services import sweep
 from apps.inventory.models import Cluster, ResourceUnit
 from apps.scheduling.models import Allocation
@@ -252,7 +251,8 @@ def _worker(jobs: list[Job], seed: int) -> Callable[[], None]:
         plane().report_moves(said)
 
     def recall() -> None:
-        cancel_moves([row.id for row in open_migrations()[:3]])
+        still = Migration.objects.filter(state__in=OPEN).order_by("id")
+        cancel_moves([row.id for row in still[:3]])
 
     def end() -> None:
         chosen = [jobs[i].id for i in rng.choice(len(jobs), size=2, replace=False)]

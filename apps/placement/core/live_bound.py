@@ -30,6 +30,12 @@ def bound(cluster: Cluster, weights: Mapping[str, float]) -> float:
     return float(values.min()) if values.size else 0.0
 
 
+def gap(value: float, least: float, weights: Mapping[str, float]) -> float:
+    """Return (F - bound)/(F + beta), at least 0: how far F is above a bound."""
+    room = value + weights.get("D", 0.0)
+    return max(value - least, 0.0) / room if room > 0.0 else 0.0
+
+
 def _fewest_servers(units: Ints, wanted: float) -> int:
     filled = np.cumsum(-np.sort(-units))
     return int(np.searchsorted(filled, wanted)) + 1 if wanted > 0 else 0

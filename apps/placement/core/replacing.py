@@ -19,7 +19,7 @@ from typing import Final
 from apps.inventory.core.snapshot import Ints
 from apps.placement.core.bundles import Builder, Bundle, Seed
 from apps.placement.core.live import Cluster, value
-from apps.placement.core.live_bound import bound
+from apps.placement.core.live_bound import bound, gap
 
 TELL_S: Final = 0.3  # between two answers to a watcher
 SWEEP_S: Final = 1.0  # for a first look at everything
@@ -165,17 +165,13 @@ class _Search:
         """Return what was found so far."""
         home = self._builder.home
         after = value(self._cluster, home, self._weights)
-        beta = self._weights.get("D", 0.0)
-        room = after + beta
         return Outcome(
             bundles=tuple(self._taken),
             home=home,
             before=self._before,
             after=after,
             bound=self._bound,
-            gap=max(after - self._bound, 0.0) / room if room > 0.0 else 0.0,
+            gap=gap(after, self._bound, self._weights),
             seconds=self._clock() - self._began,
             is_settled=is_settled,
         )
-
-    # ---- seeds ----

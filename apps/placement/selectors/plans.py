@@ -143,21 +143,23 @@ class Transfer:
     is_moving: bool = False
 
 
+def transfer_of(move: Move) -> Transfer:
+    """Return what a move transfers."""
+    return Transfer(
+        move.ordinal,
+        move.bundle,
+        move.job_id,
+        move.allocation_id,
+        move.from_server_id,
+        move.to_server_id,
+        is_moving=move.state == MoveState.MOVING,
+    )
+
+
 def transfers_of(moves: Iterable[Move]) -> list[Transfer]:
     """Return moves that have not ended as what they transfer, in order."""
-    return [
-        Transfer(
-            move.ordinal,
-            move.bundle,
-            move.job_id,
-            move.allocation_id,
-            move.from_server_id,
-            move.to_server_id,
-            is_moving=move.state == MoveState.MOVING,
-        )
-        for move in sorted(moves, key=lambda move: move.ordinal)
-        if move.state in UNENDED
-    ]
+    in_order = sorted(moves, key=lambda move: move.ordinal)
+    return [transfer_of(move) for move in in_order if move.state in UNENDED]
 
 
 def steps(transfers: Sequence[Transfer]) -> list[Step]:

@@ -17,7 +17,7 @@ from apps.placement.core.bundles import Bundle, Step
 from apps.placement.core.bundles import Purpose as Aim
 from apps.placement.core.carrying import bundles_without_room
 from apps.placement.core.live import Cluster, as_json, value
-from apps.placement.core.live_bound import bound
+from apps.placement.core.live_bound import bound, gap
 from apps.placement.core.prediction import prediction
 from apps.placement.core.replacing import Outcome, improve
 from apps.placement.models import Activation, Cause, Loop, Purpose
@@ -284,14 +284,13 @@ def _outcome(
     """Return steps as what a search would have found."""
     before, after = value(cluster, cluster.home, weights), value(cluster, home, weights)
     least = bound(cluster, weights)
-    room = after + weights.get("D", 0.0)
     return Outcome(
         bundles=(Bundle(Aim.IMPROVE, 0, tuple(steps), before - after),),
         home=home,
         before=before,
         after=after,
         bound=least,
-        gap=max(after - least, 0.0) / room if room > 0.0 else 0.0,
+        gap=gap(after, least, weights),
         seconds=0.0,
         is_settled=False,
     )

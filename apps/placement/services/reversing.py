@@ -1,5 +1,6 @@
 """Taking a plan back: its moves the other way round, last first."""
 
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -70,12 +71,7 @@ def _way_back(plan: Plan) -> tuple[list[selectors.Transfer], dict[int, Move]]:
     ]  # fmt: skip
     gone = {one.ordinal for one in selectors.gone(back)}
     there = [one for one in back if one.ordinal not in gone]
-    renumbered = [
-        selectors.Transfer(
-            place, place, one.job_id, one.allocation_id, one.from_server_id, one.to_server_id
-        )
-        for place, one in enumerate(there)
-    ]
+    renumbered = [replace(one, ordinal=place, bundle=place) for place, one in enumerate(there)]
     return renumbered, {place: moves[one.ordinal] for place, one in enumerate(there)}
 
 

@@ -104,13 +104,7 @@ def choose(moves: Sequence[Move], *, skip: Collection[int], take: Collection[int
         detail = f"bundle {clash[0]} is to be left out by one of its moves and taken by another"
         raise InvalidInputError([FieldProblem("/take", "contradiction", detail)])
     stay = {m.bundle for m in moves if m.state == MoveState.WAITING} - skipped | wanted
-    transfers = [
-        selectors.Transfer(
-            m.ordinal, m.bundle, m.job_id, m.allocation_id, m.from_server_id, m.to_server_id
-        )
-        for m in moves
-        if m.bundle in stay
-    ]
+    transfers = [selectors.transfer_of(move) for move in moves if move.bundle in stay]
     steps = selectors.steps(transfers)
     rooms = selectors.rooms(s for t in transfers for s in (t.from_server_id, t.to_server_id))
     misfits = bundles_without_room(steps, rooms)
