@@ -7,7 +7,7 @@ from typing import Any, Final
 from apps.dashboard.core import words
 from apps.dashboard.core.move_tally import Tally
 from apps.dashboard.figures.plan_progress import PlanProgress, Span
-from apps.inventory.selectors import cluster_now, server_names
+from apps.inventory.selectors import cluster_clock, cluster_now, server_names
 from apps.placement.core.carrying import schedule
 from apps.placement.core.plan_states import BEGUN, possible
 from apps.placement.core.verdicts import saved
@@ -15,6 +15,7 @@ from apps.placement.models import Move, MoveState, Plan, PlanState, Purpose
 from apps.placement.selectors import plans as read
 from apps.placement.services.plans import LEFT_OUT
 
+TURN_S: Final = 1.5  # wall time: a worker looks every second, and so does the backend
 CONFIRM_ABOVE: Final = 50  # moves: approving more wants their number typed
 PURPOSES: Final = {
     Purpose.EMPTY: "Empty",
@@ -233,9 +234,7 @@ class Blast:
 def blast(moves: Sequence[Move]) -> Blast:
     """Return what the moves that are not left out touch, and how long they should take."""
     taken = [move for move in moves if not _is_left_out(move)]
-    per_minute = read.loop().moves_per_minute
-    spans = schedule([(m.job_id, m.predicted_s) for m in taken], per_minute=per_minute)
-    seconds = max((end for _, end in spans), default=0.0)
+    seconds = max((end for _, end in _spans(taken)), default=0.0)
     return Blast(
         moves=len(taken),
         jobs=len({move.job_id for move in taken}),
@@ -243,6 +242,15 @@ def blast(moves: Sequence[Move]) -> Blast:
         units=sum(move.units for move in taken),
         lasts=words.duration(seconds),
         wants_number=len(taken) > CONFIRM_ABOVE,
+    )
+
+
+def _spans(moves: Sequence[Move]) -> list[tuple[float, float]]:
+    """Return from when to when moves should go on, in cluster seconds from now."""
+    return schedule(
+        [(move.job_id, move.predicted_s) for move in moves],
+        per_minute=read.loop().moves_per_minute,
+        turn_s=TURN_S * cluster_clock().speed,
     )
 
 
@@ -301,12 +309,8 @@ def progress(key: str) -> PlanProgress:
     names = server_names(s for m in moves for s in (m.from_server_id, m.to_server_id))
     now_s = cluster_now() if plan.ended_s is None else plan.ended_s
     waiting = [m for m in moves if m.state == MoveState.WAITING]
-    spans = schedule(
-        [(m.job_id, m.predicted_s) for m in waiting], per_minute=read.loop().moves_per_minute
-    )
-    expected = {
-        m.pk: (now_s + begin, now_s + end) for m, (begin, end) in zip(waiting, spans, strict=True)
-    }
+    spans = zip(waiting, _spans(waiting), strict=True)
+    expected = {move.pk: (now_s + begin, now_s + end) for move, (begin, end) in spans}
     return PlanProgress(
         plan=str(plan),
         now_s=now_s,

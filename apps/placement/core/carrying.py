@@ -134,7 +134,7 @@ def bundles_without_room(steps: Sequence[Step], rooms: Mapping[int, Room]) -> tu
 
 
 def schedule(
-    moves: Sequence[tuple[object, float]], *, per_minute: int
+    moves: Sequence[tuple[object, float]], *, per_minute: int, turn_s: float = 0.0
 ) -> list[tuple[float, float]]:
     """Return from when to when each of some moves goes on, from now, if none waits for room.
 
@@ -142,11 +142,12 @@ def schedule(
     ----------
     moves : job and seconds of each, in order; one part of a job moves at a time
     per_minute : how many may begin in a cluster minute, >= 1
+    turn_s : from the end of one move of a job until the next is begun
     """
     free_s: dict[object, float] = {}
     spans = []
     for place, (job, seconds) in enumerate(moves):
         begins_s = max(60.0 * (place // per_minute), free_s.get(job, 0.0))
-        free_s[job] = begins_s + seconds
-        spans.append((begins_s, free_s[job]))
+        free_s[job] = begins_s + seconds + turn_s
+        spans.append((begins_s, begins_s + seconds))
     return spans

@@ -112,3 +112,9 @@ def test_a_plan_goes_on_as_its_budget_and_its_jobs_let_it(
     moves: list[tuple[object, float]], per_minute: int, spans: list[tuple[float, float]]
 ) -> None:
     assert schedule(moves, per_minute=per_minute) == spans
+
+
+def test_between_two_moves_of_a_job_somebody_must_look() -> None:
+    moves: list[tuple[object, float]] = [("a", 10.0), ("b", 5.0), ("a", 10.0), ("a", 10.0)]
+    spans = schedule(moves, per_minute=9, turn_s=90.0)
+    assert spans == [(0.0, 10.0), (0.0, 5.0), (100.0, 110.0), (200.0, 210.0)]
