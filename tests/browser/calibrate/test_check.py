@@ -99,7 +99,7 @@ def test_while_it_solves_the_old_verdict_is_dimmed(page: Page) -> None:
     expect(page.locator("#cal-check-meta")).to_contain_text(
         re.compile("proven best|gap"), timeout=20_000
     )
-    held = holding(page)
+    holding(page)
     changed(page)
     click(page, "D-C", 10)
     expect(page.locator("#cal-check")).to_have_class(re.compile(r"\bold\b"))

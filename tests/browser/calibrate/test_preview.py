@@ -26,9 +26,10 @@ def test_a_preview_says_what_would_change_and_writes_nothing(page: Page) -> None
     assert not Plan.objects.exists()
 
 
-def job(number: int, ratio: float, **changes: str) -> dict[str, Any]:
+def job(number: int, ratio: float, **changes: str | float) -> dict[str, Any]:
     """A job of an answer, with what it ``gains`` or ``loses``."""
-    said = {"id": str(UUID(int=number)), "name": f"job-{number}", "ratio": ratio, "moves": 1}
+    said: dict[str, Any] = {"id": str(UUID(int=number)), "name": f"job-{number}"}
+    said |= {"ratio": ratio, "moves": 1}
     return said | {"attainment": 1.0, "gains": "", "loses": ""} | changes
 
 
@@ -52,6 +53,64 @@ def test_the_job_slowed_most_is_named_though_it_is_not_among_those_sent(page: Pa
     row = page.locator(".ba tbody tr", has_text="Worst hit")
     expect(row).to_contain_text("Worst hit, job-777", timeout=20_000)
     expect(row).to_contain_text("−50.0 %")
+
+
+def test_a_job_that_falls_below_its_target_comes_before_one_slowed_more(page: Page) -> None:
+    slowed = job(1, 0.5, attainment=4.0, loses="full speed")
+    falling = job(2, 0.9, attainment=1.0, loses="full speed")
+    answering(page, jobs=[slowed, falling], jobs_changed=2, worst=slowed)
+    pick_nine(page)
+    row = page.locator(".ba tbody tr", has_text="Worst hit")
+    expect(row).to_contain_text("Worst hit, job-2", timeout=20_000)
+    expect(row).to_contain_text("falls below its target")
+    page.locator("#cal-preview-body summary").click()
+    listed = page.locator("#cal-preview-body details tbody tr")
+    expect(listed.first).to_contain_text("below target, 0.90 × target")
+    expect(listed).to_have_text([re.compile("job-2"), re.compile("job-1")])
+
+
+def test_a_job_slowed_that_stays_above_its_target_is_no_warning(page: Page) -> None:
+    slowed = job(1, 0.95, attainment=2.29, loses="full speed")
+    answering(page, jobs=[slowed], jobs_changed=1, worst=slowed)
+    pick_nine(page)
+    row = page.locator(".ba tbody tr", has_text="Worst hit")
+    expect(row).to_contain_text("meets its target all the same", timeout=20_000)
+    expect(row.locator("rect")).to_have_class("fn")
+
+
+@pytest.mark.parametrize(
+    ("apart", "said"),
+    [
+        (
+            {"jobs": 19, "without_room": 14},
+            "19 jobs stay apart: for 14 of them no server (or rack) that suits them has room for"
+            " all of one; bringing the others together would cost more than it gains, or slow"
+            " somebody.",
+        ),
+        (
+            {"jobs": 1, "without_room": 1},
+            "1 job stays apart: no server (or rack) that suits it has room for all of it.",
+        ),
+        (
+            {"jobs": 2, "without_room": 0},
+            "2 jobs stay apart: bringing them together would cost more than it gains, or slow"
+            " somebody.",
+        ),
+    ],
+)
+def test_it_says_why_jobs_stay_apart(page: Page, apart: dict[str, int], said: str) -> None:
+    answering(page, apart=apart)
+    pick_nine(page)
+    row = page.locator(".ba tbody tr", has_text="Crossing traffic")
+    expect(row).to_contain_text("containers away from their job", timeout=20_000)
+    expect(page.locator(".ba tbody tr.more")).to_have_text(said)
+
+
+def test_where_no_job_stays_apart_nothing_is_said_of_it(page: Page) -> None:
+    answering(page, apart={"jobs": 0, "without_room": 0})
+    pick_nine(page)
+    expect(page.locator(".ba tbody tr", has_text="Diversity")).to_be_visible(timeout=20_000)
+    expect(page.locator(".ba tbody tr.more")).to_have_count(0)
 
 
 def test_where_not_all_jobs_that_change_are_sent_it_says_of_how_many_it_speaks(

@@ -144,19 +144,47 @@ function headline({ before, after, moves }) {
   return `On the running cluster: ${power}${jobs}, ${many(moves, "container moves", "containers move")}`;
 }
 
-/* Measure, now, then, change, and where better lies: +1 up, −1 down. */
-function rows({ before, after, moves, worst, move_seconds: seconds }) {
-  const count = (name, key, good, digits = 0) => ({ name, now: grouped(before[key], digits), then: grouped(after[key], digits), change: signed(after[key] - before[key], digits), share: share(before[key], after[key], good) });
+/* Measure, what that is, now, then, change, and where better lies: +1 up, −1 down. */
+function rows(answer) {
+  const { before, after, moves, move_seconds: seconds } = answer;
+  const count = (name, what, key, good, digits = 0) => ({ name, what, now: grouped(before[key], digits), then: grouped(after[key], digits), change: signed(after[key] - before[key], digits), share: share(before[key], after[key], good) });
   const found = [
-    { name: "Power", now: watts(before.watts), then: watts(after.watts), change: `${signed((after.watts - before.watts) / 1000, 1)} kW`, share: share(before.watts, after.watts, -1) },
+    { name: "Power", what: "of the servers", now: watts(before.watts), then: watts(after.watts), change: `${signed((after.watts - before.watts) / 1000, 1)} kW`, share: share(before.watts, after.watts, -1) },
+    count("Diversity", "points of containers that no other disturbs", "diversity", 1, 1),
+    { ...count("Crossing traffic", "containers away from their job", "crossing", -1), more: apartSaid(answer.apart) },
     { name: "Jobs meeting their target", now: grouped(before.targets_met), then: `${grouped(after.targets_met)} of ${grouped(after.targets_measured)}`, change: signed(after.targets_met - before.targets_met), share: share(before.targets_met, after.targets_met, 1) },
-    count("Containers away from their job", "crossing", -1),
-    count("Diversity, points", "diversity", 1, 1),
-    count("Servers on", "servers_on", -1),
+    count("Servers on", "", "servers_on", -1),
   ];
-  if (worst) found.push({ name: `Worst hit, ${worst.name}`, href: `/jobs/${worst.id}/`, now: attained(worst.attainment), then: attained(worst.attainment === null ? null : worst.attainment * worst.ratio, true), change: percent(worst.ratio - 1).replace("-", "−"), share: worst.ratio - 1 });
+  const worst = worstHit(answer);
+  if (worst) found.push(hit(worst));
   found.push({ name: `Cost of ${many(moves, "move")}`, now: "", then: duration(seconds), change: "standing still", share: null });
   return found;
+}
+
+/* Why crossing traffic does not fall to nothing. */
+function apartSaid(found) {
+  const { jobs: count, without_room: without } = found ?? { jobs: 0 };
+  if (!count) return "";
+  const stay = `${many(count, "job stays", "jobs stay")} apart`;
+  const costs = "would cost more than it gains, or slow somebody.";
+  const noRoom = (of) => `no server (or rack) that suits ${count === 1 ? "it" : "them"} has room for all of ${of}`;
+  if (without === count) return `${stay}: ${noRoom(count === 1 ? "it" : "one")}.`;
+  if (!without) return `${stay}: bringing ${count === 1 ? "it" : "them"} together ${costs}`;
+  return `${stay}: for ${grouped(without)} of them ${noRoom("one")}; bringing the ${count - without === 1 ? "other" : "others"} together ${costs}`;
+}
+
+const then = (job) => (job.attainment === null ? null : job.attainment * (job.ratio ?? 1));
+const falls = (job) => job.attainment !== null && job.attainment >= 1 && then(job) < 1;
+
+/* The job that ends farthest below a target it meets now; where none does, the one slowed most. */
+function worstHit({ jobs: list, worst }) {
+  const fallen = [...list, ...(worst ? [worst] : [])].filter(falls);
+  return fallen.reduce((most, job) => (!most || then(job) < then(most) ? job : most), null) ?? worst;
+}
+
+function hit(job) {
+  const [isMet, what] = job.attainment === null ? [false, "it has no target"] : falls(job) ? [false, "falls below its target"] : job.attainment >= 1 ? [true, "meets its target all the same"] : [false, "below its target already"];
+  return { name: `Worst hit, ${job.name}`, href: `/jobs/${job.id}/`, what, now: attained(job.attainment), then: attained(then(job), true), change: percent(job.ratio - 1).replace("-", "−"), share: job.ratio - 1, isHarmless: isMet };
 }
 
 const share = (before, after, good) => (before ? (good * (after - before)) / Math.abs(before) : 0);
@@ -173,7 +201,10 @@ function table(answer) {
   const top = element("thead");
   top.append(head);
   const body = element("tbody");
-  for (const row of rows(answer)) body.append(line(row));
+  for (const row of rows(answer)) {
+    body.append(line(row));
+    if (row.more) body.append(remark(row.more));
+  }
   made.append(top, body);
   return made;
 }
@@ -181,19 +212,26 @@ function table(answer) {
 function line(row) {
   const tr = element("tr");
   const name = element("td");
-  if (row.href) name.append(Object.assign(element("a", row.name), { href: row.href })); else name.textContent = row.name;
+  name.append(row.href ? Object.assign(element("a", row.name), { href: row.href }) : row.name);
+  if (row.what) name.append(element("span", row.what, "what"));
   const axis = element("td", "", "axis");
-  if (row.share !== null) axis.append(bar(row.share));
+  if (row.share !== null) axis.append(bar(row.share, row.isHarmless));
   tr.append(name, element("td", row.now, "num"), element("td", row.then, "num th"), element("td", row.change, "num"), axis);
+  return tr;
+}
+
+function remark(text) {
+  const tr = element("tr", "", "more");
+  tr.append(element("td", text, "wrap-cell", { colspan: "5" }));
   return tr;
 }
 
 const ZERO = 26, HALF = 66; // px of the line of no change, and of the longest bar; a change by half fills it
 
-function bar(share) {
+function bar(share, isHarmless = false) {
   const svg = drawn("svg", { viewBox: "0 0 96 12", class: "swing", "aria-hidden": "true" });
   const length = Math.max(-ZERO, Math.min(HALF, share * 2 * HALF));
-  drawn("rect", { x: Math.min(ZERO, ZERO + length), y: 2, width: Math.abs(length), height: 8, class: share < 0 ? "fm" : "fp" }, svg);
+  drawn("rect", { x: Math.min(ZERO, ZERO + length), y: 2, width: Math.abs(length), height: 8, class: isHarmless ? "fn" : share < 0 ? "fm" : "fp" }, svg);
   drawn("path", { d: `M${ZERO} -8v28`, class: "st", opacity: 0.5 }, svg);
   return svg;
 }
@@ -206,7 +244,7 @@ function changes({ jobs: list, jobs_changed: all }) {
   return all > list.length ? `${many(all, "job changes", "jobs change")}; of the ${grouped(list.length)} most changed, ${ways}` : ways;
 }
 
-/* Jobs that gain or lose, most changed first. */
+/* Jobs that gain or lose: those that fall below their target first, then the most changed. */
 function jobs(answer, isOpen) {
   const box = element("details");
   box.open = isOpen;
@@ -218,11 +256,13 @@ function jobs(answer, isOpen) {
   const top = element("thead");
   top.append(head);
   const body = element("tbody");
-  for (const job of answer.jobs) {
+  for (const job of [...answer.jobs.filter(falls), ...answer.jobs.filter((one) => !falls(one))]) {
     const tr = element("tr");
     const name = element("td");
     name.append(Object.assign(element("a", job.name), { href: `/jobs/${job.id}/` }));
-    tr.append(name, element("td", grouped(job.moves), "num"), element("td", job.ratio === null ? "–" : `${signed(100 * (job.ratio - 1), 1)} %`, "num"), element("td", job.gains), element("td", job.loses));
+    const predicted = element("td", job.ratio === null ? "–" : `${signed(100 * (job.ratio - 1), 1)} %`, "num");
+    if (falls(job)) predicted.append(element("span", `below target, ${attained(then(job), true)}`, "fallen"));
+    tr.append(name, element("td", grouped(job.moves), "num"), predicted, element("td", job.gains), element("td", job.loses));
     body.append(tr);
   }
   made.append(top, body);
