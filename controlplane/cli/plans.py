@@ -297,7 +297,7 @@ def _code(plan: Mapping[str, Any]) -> int:
 
 def _moves(plan: Mapping[str, Any]) -> str:
     counts = plan["moves"]
-    return f"{counts['done']} of {counts['total'] - counts['skipped']}"
+    return f"{counts['done']} of {counts['total'] - counts['left_out']}"
 
 
 def _outcome(plan: Mapping[str, Any]) -> str:
@@ -305,7 +305,7 @@ def _outcome(plan: Mapping[str, Any]) -> str:
         return f"{plan['state']}: {plan['verdict']}"
     before, after = plan["predicted"]["before"], plan["predicted"]["after"]
     return (
-        f"{plan['state']}: {_counted(plan['moves']['total'] - plan['moves']['skipped'])}, "
+        f"{plan['state']}: {_counted(plan['moves']['total'] - plan['moves']['left_out'])}, "
         f"{before['watts']:.0f} to {after['watts']:.0f} W, F {before['F']:.4f} to {after['F']:.4f}"
     )
 

@@ -13,7 +13,6 @@ from apps.placement.core.plan_states import BEGUN, possible
 from apps.placement.core.verdicts import saved
 from apps.placement.models import Move, MoveState, Plan, PlanState, Purpose
 from apps.placement.selectors import plans as read
-from apps.placement.services.plans import LEFT_OUT
 
 TURN_S: Final = 1.5  # wall time: a worker looks every second, and so does the backend
 CONFIRM_ABOVE: Final = 50  # moves: approving more wants their number typed
@@ -45,12 +44,7 @@ def tally_of(count: Mapping[MoveState, int], *, left_out: int) -> Tally:
 def tally(moves: Sequence[Move]) -> Tally:
     """Count the moves of a plan by what became of them."""
     count = {state: sum(move.state == state for move in moves) for state in MoveState}
-    return tally_of(count, left_out=sum(_is_left_out(move) for move in moves))
-
-
-def _is_left_out(move: Move) -> bool:
-    """Whether a move was left out before its plan began, and not passed over afterwards."""
-    return move.state == MoveState.SKIPPED and move.message.startswith(LEFT_OUT)
+    return tally_of(count, left_out=sum(read.is_left_out(move) for move in moves))
 
 
 def sides(change: Mapping[str, Any]) -> tuple[Mapping[str, float], Mapping[str, float]]:
@@ -202,7 +196,7 @@ def shown(move: Move) -> str:
     """Return the state of a move in words: why it was skipped is told apart."""
     if move.state != MoveState.SKIPPED:
         return str(move.state)
-    return "left out" if _is_left_out(move) else "passed over"
+    return "left out" if read.is_left_out(move) else "passed over"
 
 
 def _bundle(number: int, steps: Sequence[StepRow]) -> Bundle:
@@ -233,7 +227,7 @@ class Blast:
 
 def blast(moves: Sequence[Move]) -> Blast:
     """Return what the moves that are not left out touch, and how long they should take."""
-    taken = [move for move in moves if not _is_left_out(move)]
+    taken = [move for move in moves if not read.is_left_out(move)]
     seconds = max((end for _, end in _spans(taken)), default=0.0)
     return Blast(
         moves=len(taken),
@@ -305,7 +299,7 @@ def progress(key: str) -> PlanProgress:
     """
     plan = read.plan_by(key)
     every = list(read.moves_of(plan.pk))
-    moves = [move for move in every if not _is_left_out(move)]
+    moves = [move for move in every if not read.is_left_out(move)]
     names = server_names(s for m in moves for s in (m.from_server_id, m.to_server_id))
     now_s = cluster_now() if plan.ended_s is None else plan.ended_s
     waiting = [m for m in moves if m.state == MoveState.WAITING]

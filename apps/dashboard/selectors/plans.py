@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, QuerySet
 
 from apps.common.paging import Order, Page, keyset_page
 from apps.dashboard.core import words
@@ -16,7 +16,6 @@ from apps.placement.core.verdicts import Ended, realised_share, saved
 from apps.placement.models import Loop, Mode, MoveState, Plan, PlanState
 from apps.placement.selectors import plans as read
 from apps.placement.selectors.preferences import weights_in_force
-from apps.placement.services.plans import LEFT_OUT
 
 ORDER: Final = Order(columns=("created_at", "id"), descending=True)
 PAGE_ROWS: Final = 25
@@ -40,8 +39,7 @@ class PlanRow:
 
 def plans_page(*, cursor: str | None, state: str = "") -> tuple[Page[Plan], list[PlanRow]]:
     """One page of plans, newest first."""
-    left_out = Q(moves__state=MoveState.SKIPPED, moves__message__startswith=LEFT_OUT)
-    rows: QuerySet[Any] = read.plans().annotate(moves_left_out=Count("moves", filter=left_out))
+    rows: QuerySet[Any] = read.plans()
     if state:
         rows = rows.filter(state=state)
     page = keyset_page(rows, ORDER, limit=PAGE_ROWS, cursor=cursor or None)

@@ -144,7 +144,8 @@ class MoveCountsSerializer(serializers.Serializer[Any]):
     waiting = serializers.IntegerField()
     moving = serializers.IntegerField()
     done = serializers.IntegerField()
-    skipped = serializers.IntegerField()
+    skipped = serializers.IntegerField(help_text="Left out, or passed over on the way.")
+    left_out = serializers.IntegerField(help_text="Of those skipped: before it began.")
     failed = serializers.IntegerField()
     cancelled = serializers.IntegerField()
 
@@ -265,7 +266,11 @@ def represent_plan(plan: Plan, *, is_whole: bool = True) -> dict[str, Any]:
         "weights": plan.weights,
         "preference_set": _named(plan.preference_set),
         "reverses": _named(plan.reverses),
-        "moves": {"total": sum(counts.values()), **counts},
+        "moves": {
+            "total": sum(counts.values()),
+            **counts,
+            "left_out": getattr(plan, "moves_left_out"),  # noqa: B009 - annotated
+        },
         "predicted": predicted,
         "realised": plan.realised,
         "verdict": plan.verdict,

@@ -20,6 +20,7 @@ from apps.scheduling.selectors import AT_WORK
 from apps.workloads.models import Job
 
 HOUR_S: Final = 3600.0
+LEFT_OUT: Final = "left out"  # begins the message of a move that is, before the plan begins
 LOOKED: Final = "loop.looked"
 LOOP_SUBJECT: Final = "placement-loop"
 UNENDED: Final = (MoveState.WAITING, MoveState.MOVING)
@@ -48,12 +49,22 @@ def last_look() -> Event | None:
 
 
 def plans() -> QuerySet[Plan]:
-    """Return all plans, with how many of their moves stand where."""
+    """Return all plans, with how many of their moves stand where.
+
+    Of those skipped ``moves_left_out`` were so before the plan began: they were not to be made.
+    """
     by_state = {
         f"moves_{state.value}": Count("moves", filter=Q(moves__state=state)) for state in MoveState
     }
+    left_out = Q(moves__state=MoveState.SKIPPED, moves__message__startswith=LEFT_OUT)
+    by_state["moves_left_out"] = Count("moves", filter=left_out)
     rows = Plan.objects.select_related("created_by", "approved_by", "preference_set", "reverses")
     return rows.annotate(**by_state)
+
+
+def is_left_out(move: Move) -> bool:
+    """Whether a move was left out before its plan began, and not passed over afterwards."""
+    return move.state == MoveState.SKIPPED and move.message.startswith(LEFT_OUT)
 
 
 def plan_by(key: str | UUID) -> Plan:

@@ -44,7 +44,6 @@ from apps.placement.selectors.objectives import weighed
 from apps.placement.selectors.preferences import weights_in_force
 
 TASK: Final = "placement.make_plans"
-LEFT_OUT: Final = "left out"  # begins the message of a move that is, before the plan begins
 STALE: Final = 0.5  # share of its bundles from above which a plan no longer fits
 CARRY_TASK: Final = "placement.carry_out"
 QUEUE: Final = "default"  # whose tasks are short: fronts and previews keep nobody waiting there

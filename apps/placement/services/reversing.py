@@ -10,10 +10,10 @@ from apps.execution.models import Migration
 from apps.placement.core.carrying import without_room
 from apps.placement.models import Cause, Move, MoveState, Plan, Purpose
 from apps.placement.selectors import plans as selectors
-from apps.placement.services.plans import LEFT_OUT, NewMove, NewPlan
+from apps.placement.services.plans import NewMove, NewPlan
 from apps.placement.services.proposing import MovedOnError, NothingGained, predict_moves
 
-TAKEN: Final = f"{LEFT_OUT}: its place is taken"
+TAKEN: Final = f"{selectors.LEFT_OUT}: its place is taken"
 
 
 def propose_reverse(plan_id: UUID, *, by: UUID | None) -> NewPlan | NothingGained:

@@ -14,7 +14,7 @@ from apps.placement.core.plan_states import BEGUN, after, end_of
 from apps.placement.core.verdicts import Ended, verdict
 from apps.placement.models import MoveState, Plan
 from apps.placement.selectors import plans as selectors
-from apps.placement.services.plans import LEFT_OUT, plan_event, save
+from apps.placement.services.plans import plan_event, save
 
 # (weights, {allocation: server it would be on}) -> measures as it is, and as it would be
 Compare = Callable[[Mapping[str, float], Mapping[int, int]], tuple[dict[str, Any], dict[str, Any]]]
@@ -51,7 +51,7 @@ def settle(plan_id: UUID, *, compare: Compare) -> None:
         realised=realised,
         done=counts[MoveState.DONE],
         failed=counts[MoveState.FAILED],
-        asked=len(moves) - _left_out(moves),
+        asked=len(moves) - sum(map(selectors.is_left_out, moves)),
     )
     with transaction.atomic():
         rows = Plan.objects.select_for_update(skip_locked=True)
@@ -66,8 +66,3 @@ def settle(plan_id: UUID, *, compare: Compare) -> None:
         plan_now.realised, plan_now.verdict = realised, verdict(ended)
         save(plan_now)
         record_events([plan_event(plan_now, "ended", verdict=plan_now.verdict)])
-
-
-def _left_out(moves: list[Any]) -> int:
-    """Count moves that somebody had left out before the plan began."""
-    return sum(m.state == MoveState.SKIPPED and m.message.startswith(LEFT_OUT) for m in moves)

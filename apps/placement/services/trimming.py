@@ -13,7 +13,6 @@ from apps.placement.core.carrying import bundles_without_room
 from apps.placement.models import Move, MoveState, Plan, PlanState
 from apps.placement.selectors import plans as selectors
 from apps.placement.services.plans import (
-    LEFT_OUT,
     PlanSupersededError,
     lock_plan,
     plan_event,
@@ -108,7 +107,9 @@ def choose(moves: Sequence[Move], *, skip: Collection[int], take: Collection[int
     steps = selectors.steps(transfers)
     rooms = selectors.rooms(s for t in transfers for s in (t.from_server_id, t.to_server_id))
     misfits = bundles_without_room(steps, rooms)
-    because = dict.fromkeys(misfits, f"{LEFT_OUT}: it needs room that a move left out would free")
+    because = dict.fromkeys(
+        misfits, f"{selectors.LEFT_OUT}: it needs room that a move left out would free"
+    )
     taken = frozenset(m.ordinal for m in moves if m.bundle in stay and m.bundle not in because)
     return Choice(taken, because, tuple(_notes(moves, skip, take, misfits)))
 
@@ -169,7 +170,7 @@ def apply_choice(
             if stays:
                 move.message = ""
             elif not move.message:
-                move.message = choice.because.get(move.bundle, f"{LEFT_OUT} by {by}")
+                move.message = choice.because.get(move.bundle, f"{selectors.LEFT_OUT} by {by}")
         Move.objects.bulk_update(moves, ["state", "message"])
         plan.predicted, plan.gap = found.predicted, found.gap
         plan.snapshot, plan.cluster_s = found.snapshot, found.cluster_s

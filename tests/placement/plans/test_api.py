@@ -47,7 +47,7 @@ def test_a_plan_is_shown_whole(power: APIClient, stage: Stage) -> None:
     assert body["weights"] == world.WEIGHTS
     assert body["moves"] == {
         "total": 2, "waiting": 2, "moving": 0, "done": 0, "skipped": 0, "failed": 0,
-        "cancelled": 0,
+        "cancelled": 0, "left_out": 0,
     }  # fmt: skip
     assert body["predicted"]["before"] == world.BEFORE
     assert body["realised"] is None
