@@ -44,6 +44,18 @@ def test_the_table_shows_every_placement_and_accepts(page: Page) -> None:
     expect(page.locator("#cal-count")).to_have_text("P-D 0, P-C 1, D-C 0; 3 each")
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_buttons_of_the_table_are_in_sight(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.get_by_role("button", name="View as table").click()
+    right = page.evaluate(
+        """() => [...document.querySelectorAll('.twin tbody tr:first-child .btn')].at(-1)
+            .getBoundingClientRect().right
+            - document.querySelector('.twin-wrap').getBoundingClientRect().right"""
+    )
+    assert right <= 0
+
+
 def test_the_table_is_sorted_and_filtered(page: Page) -> None:
     page.get_by_role("button", name="View as table").click()
     page.get_by_role("button", name="D diversity").click()

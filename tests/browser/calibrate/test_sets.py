@@ -1,5 +1,6 @@
 """Preference sets: saved, loaded, compared, brought into force and taken back."""
 
+import re
 from contextlib import closing
 from typing import Any
 
@@ -43,7 +44,39 @@ def test_a_set_made_from_another_says_so(page: Page) -> None:
     changed(page)
     saved(page, "second try")
     assert PreferenceSet.objects.get(name="second try").parent is not None
-    expect(page.locator("#cal-sets")).to_contain_text("second try after first try")
+    expect(page.locator("#cal-sets")).to_contain_text("second try derived from first try")
+
+
+def test_undo_takes_the_name_of_a_loaded_set_away_and_redo_brings_it_back(page: Page) -> None:
+    pick_nine(page)
+    saved(page, "to and fro")
+    page.evaluate("sessionStorage.clear()")
+    page.goto(re.sub(r"&set=[^&]*", "", page.url))
+    drawn(page)
+    page.get_by_role("button", name="Load to and fro").click()
+    name = page.get_by_label("Name", exact=True)
+    expect(name).to_have_value("to and fro")
+    page.keyboard.press("Control+z")
+    expect(name).to_have_value("")
+    page.keyboard.press("Control+Shift+z")
+    expect(name).to_have_value("to and fro")
+
+
+def test_comparing_fewer_than_two_sets_says_what_to_tick(page: Page) -> None:
+    page.get_by_role("button", name="Compare sets").click()
+    expect(page.locator("#toasts")).to_contain_text("Tick two sets or more")
+    expect(page.locator("#cal-compare-dialog")).to_be_hidden()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_buttons_of_saved_sets_are_in_sight(page: Page, width: int) -> None:
+    pick_nine(page)
+    saved(page, f"a-set-with-a-name-as-long-as-sixty-three-characters-allow-{width}")
+    page.set_viewport_size({"width": width, "height": 900})
+    hidden = page.locator("#cal-sets").evaluate(
+        "table => table.scrollWidth - table.closest('.table-wrap').clientWidth"
+    )
+    assert hidden <= 0
 
 
 def test_a_name_that_is_taken_is_pointed_at(page: Page) -> None:
@@ -99,6 +132,10 @@ def test_weights_come_into_force_and_go_back(page: Page) -> None:
     expect(now).to_contain_text("night shift")
     expect(now).to_contain_text("in force")
     now.get_by_role("button", name="Revert…").click()
+    page.get_by_role("button", name="Revert", exact=True).click()
+    expect(page.locator("#rv-error")).to_have_text(
+        "Say why: the message is kept in the audit log."
+    )
     page.get_by_label("Why? Kept in the audit log").fill("too many moves")
     page.get_by_role("button", name="Revert", exact=True).click()
     expect(now).to_contain_text("day shift")

@@ -142,8 +142,16 @@ function askRevert(id) {
 
 async function revert() {
   const field = byId("rv-message");
-  if (!field.value.trim()) { field.setAttribute("aria-invalid", "true"); field.focus(); return; }
+  const line = byId("rv-error");
+  if (!field.value.trim()) {
+    line.textContent = "Say why: the message is kept in the audit log.";
+    line.hidden = false;
+    field.setAttribute("aria-invalid", "true");
+    field.focus();
+    return;
+  }
   field.removeAttribute("aria-invalid");
+  line.hidden = true;
   byId("rv-go").disabled = true;
   try {
     await call("POST", `/api/v1/weights/activations/${reverting}/revert/`, { message: field.value.trim() });

@@ -7,9 +7,10 @@ import { FEWEST, NAMES, OBJECTIVES, SCREENS, byId, drawn, element, many, percent
 
 const PATH = "/api/v1/preference-sets/";
 const LOOK_S = 2; // of a preview for a comparison
-const RULES = { spread: "inverse spread", reference: "reference point", direct: "given weights" };
+const RULES = { spread: "inverse spread", reference: "reference point", direct: "sliders" };
 let sets = [];
 let compared = new Set();
+let filled = ""; // the name of a loaded set, as the page put it into the field
 
 export function startSets() {
   byId("cal-form").addEventListener("submit", (event) => { event.preventDefault(); guardedSave(); });
@@ -17,8 +18,8 @@ export function startSets() {
   byId("cal-sets").addEventListener("click", pressed);
   byId("cal-sets").addEventListener("change", (event) => {
     if (event.target.checked) compared.add(event.target.value); else compared.delete(event.target.value);
-    byId("cal-compare").disabled = compared.size < 2;
   });
+  on("draft", followName);
   on("derived", allow);
   on("front", once);
 }
@@ -31,7 +32,19 @@ async function once() {
   await guarded(refreshSets);
   const [wanted, parent] = [inAddress(), model.draft.state.parent].map(setOf);
   if (wanted && wanted !== parent) load(wanted);
-  else if (parent && isShown(parent) && !typed()) byId("cal-name").value = parent.name;
+  else if (parent && isShown(parent) && !typed()) fill(parent.name);
+}
+
+function fill(name) {
+  byId("cal-name").value = name;
+  filled = name;
+}
+
+/* Undo and redo lead away from a loaded set and back to it: its name goes and comes, unless another was typed. */
+function followName() {
+  const parent = setOf(model.draft.state.parent);
+  if (filled && typed() === filled && parent?.name !== filled) fill(parent?.name ?? "");
+  else if (parent && !typed() && isShown(parent)) fill(parent.name);
 }
 
 /* Picks are kept once there are enough on every screen; other rules need none. */
@@ -125,7 +138,6 @@ export async function save() {
 
 /* ---- the list ---- */
 
-const weightsOf = (weights) => OBJECTIVES.map((o) => `${o} ${weights[o].toFixed(2)}`).join("  ");
 const picksOf = (set) => new Set(Object.values(set.picks).flat()).size;
 const parentOf = (set) => setOf(set.parent)?.name ?? "";
 
@@ -138,7 +150,7 @@ function show() {
     return;
   }
   const head = element("tr");
-  head.append(...[["Compare", "sr"], ["Name", ""], ["Weights", ""], ["From", ""], ["By", ""], ["Actions", "sr"]].map(([name, cls]) => { const th = element("th", "", "", { scope: "col" }); th.append(element("span", name, cls)); return th; }));
+  head.append(...[["Compare", "sr"], ["Name", ""], ["Weights", ""], ["From", "from"], ["Actions", "sr"]].map(([name, cls]) => { const th = element("th", "", cls === "from" ? "from" : "", { scope: "col" }); th.append(element("span", name, cls)); return th; }));
   const top = element("thead");
   top.append(head);
   const body = element("tbody");
@@ -154,14 +166,18 @@ function row(set) {
   first.append(box);
   const name = element("td");
   name.append(element("b", set.name));
-  if (parentOf(set)) name.append(element("span", ` after ${parentOf(set)}`, "t3"));
+  if (parentOf(set)) name.append(element("span", ` derived from ${parentOf(set)}`, "t3"));
   if (set.is_in_force) name.append(" ", element("span", "in force", "badge acc"));
   const from = set.rule === "spread" ? many(picksOf(set), "pick") : RULES[set.rule];
   const of = set.front_name ? `${from} of ${set.front_name} v${set.version}` : from;
+  const weights = element("td");
+  weights.append(...OBJECTIVES.flatMap((o) => [element("span", `${o} ${set.weights[o].toFixed(2)}`, "weight"), " "]));
+  const origin = element("td", of, "t2 from");
+  origin.append(element("span", `${set.created_by}, ${new Date(set.created_at).toLocaleDateString("en-GB", { day: "numeric", month: "short" })}`, "by"));
   const actions = element("td", "", "num");
   actions.append(element("button", "Load", "btn small", { type: "button", "data-load": set.id, "aria-label": `Load ${set.name}` }));
   if (mayChange() && !set.activations) actions.append(" ", element("button", "Delete", "btn small quiet", { type: "button", "data-delete": set.id, "aria-label": `Delete ${set.name}` }));
-  tr.append(first, name, element("td", weightsOf(set.weights)), element("td", of, "t2"), element("td", `${set.created_by}, ${new Date(set.created_at).toLocaleDateString("en-GB", { day: "numeric", month: "short" })}`, "t2"), actions);
+  tr.append(first, name, weights, origin, actions);
   return tr;
 }
 
@@ -174,7 +190,6 @@ async function pressed(event) {
   try {
     await call("DELETE", `${PATH}${set.id}/`);
     compared.delete(set.id);
-    byId("cal-compare").disabled = compared.size < 2;
     toast(`${set.name} is deleted.`);
     await refreshSets();
   } catch (error) {
@@ -188,7 +203,7 @@ async function pressed(event) {
 function load(set) {
   if (set.front && set.front !== model.front.id) { location.href = `/calibrate/?front=${set.front}&version=${set.version}&set=${set.id}`; return; }
   model.draft.load(set, set.version ?? model.version);
-  byId("cal-name").value = set.name;
+  fill(set.name);
   keepAddress({ set: set.id });
   show();
   tell("loaded");
@@ -199,6 +214,12 @@ function load(set) {
 /* Columns of sets; what the solver and the running cluster make of each comes in one by one. */
 async function compare() {
   const chosen = sets.filter((set) => compared.has(set.id));
+  if (chosen.length < 2) {
+    toast("Tick two sets or more under Saved sets; then they are compared in columns.");
+    byId("cal-sets").scrollIntoView({ block: "center" });
+    byId("cal-sets").querySelector("input")?.focus({ preventScroll: true });
+    return;
+  }
   const dialog = byId("cal-compare-dialog");
   const made = columns(chosen);
   dialog.addEventListener("close", () => tell("compared"), { once: true });
@@ -240,7 +261,7 @@ function columns(chosen) {
     line("Weights", (set) => { const td = element("td"); td.append(bars(set.weights)); return td; }),
     line("Rule", text((set) => RULES[set.rule])),
     line("Picks", text((set) => (picksOf(set) ? many(picksOf(set), "placement") : "none"))),
-    line("After", text((set) => parentOf(set) || "–")),
+    line("Derived from", text((set) => parentOf(set) || "–")),
     line("The solver returns", (_, k) => cells[k].star),
     line("On the running cluster", (_, k) => cells[k].preview),
     line("Note", text((set) => set.note || "–")),

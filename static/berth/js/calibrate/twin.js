@@ -106,7 +106,7 @@ function row(i) {
   const name = points.index[i];
   const pick = draft.state.picks.find((one) => one.point === name);
   const tr = element("tr", "", pick ? "sel" : "");
-  tr.append(element("td", String(name)), ...OBJECTIVES.map((o) => element("td", `${points.normalised[o][i].toFixed(3)} · ${raw(o, points.raw[o][i])}`, "num")));
+  tr.append(element("td", String(name)), ...OBJECTIVES.map((o) => both(points.normalised[o][i], raw(o, points.raw[o][i]))));
   for (const key of ["nodes_on", "jobs_protected", "jobs_exposed", "jobs_split"]) tr.append(element("td", grouped(points[key][i]), "num"));
   tr.append(element("td", jobName(points.worst_job[i]) || "none"));
   const marks = element("td", "", "marks");
@@ -115,6 +115,13 @@ function row(i) {
   tr.append(marks);
   tr.addEventListener("pointerenter", () => point(name));
   return tr;
+}
+
+/* A value as the axes have it, and small beneath as it is measured. */
+function both(normalised, measured) {
+  const td = element("td", normalised.toFixed(3), "num both");
+  td.append(element("span", measured, "what"));
+  return td;
 }
 
 function mark(name, on_, text, isOn, label) {
