@@ -104,3 +104,51 @@ def test_while_it_solves_the_old_verdict_is_dimmed(page: Page) -> None:
     click(page, "D-C", 10)
     expect(page.locator("#cal-check")).to_have_class(re.compile(r"\bold\b"))
     expect(page.locator("#cal-check li b").first).to_contain_text("The solver")
+
+
+def answered(page: Page, position: str, unreachable: list[int], **star: float) -> None:
+    """Have the solver land at ``star``, normalised, at this position to the picks."""
+
+    def other(route: Route) -> None:
+        body = route.fetch().json()
+        body |= {"position": position, "unreachable": unreachable, "nearest": 20}
+        body["star"]["normalised"] |= star
+        route.fulfill(json=body)
+
+    page.route(CHECK, other)
+
+
+BEYOND = {"P": 0.01, "D": 0.99, "C": 0.01}  # better than the whole front in everything
+BESIDE = {"P": 0.99, "D": 0.99, "C": 0.99}  # worse than some in power and traffic
+
+
+def test_picks_off_the_convex_part_are_named_in_order_and_are_no_fault(page: Page) -> None:
+    answered(page, "better", [7, 1, 3], **BESIDE)
+    pick_nine(page)
+    found = page.locator("#cal-check li", has_text="direction")
+    expect(found.locator("b")).to_have_text("Picks 2, 4 and 8 show a direction only")
+    expect(found.locator(".warn")).to_have_count(0)
+    expect(page.locator(".screen .unreached")).to_have_count(0)
+    expect(page.locator("#cal-check")).not_to_contain_text("too briefly")
+
+
+def test_picks_off_the_convex_part_are_warned_of_where_the_star_lies_outside(page: Page) -> None:
+    answered(page, "outside", [7, 1, 3], **BESIDE)
+    pick_nine(page)
+    found = page.locator("#cal-check li", has_text="direction")
+    expect(found.locator(".warn")).to_have_count(1)
+    expect(page.locator(".screen .unreached")).to_have_count(9)
+
+
+def test_what_is_accepted_near_the_star_is_said(page: Page) -> None:
+    answered(page, "better", [7], **BESIDE)
+    pick_nine(page)
+    page.get_by_role("button", name="Accept nearest to ★").click()
+    expect(page.get_by_title(re.compile("^Placement 20,"))).to_be_visible()
+
+
+def test_a_star_beyond_the_whole_front_says_that_the_search_was_too_brief(page: Page) -> None:
+    answered(page, "better", [], **BEYOND)
+    pick_nine(page)
+    expect(page.locator("#cal-check")).to_contain_text("This front was searched too briefly")
+    expect(page.locator("#cal-check")).to_contain_text("than every placement of this front")

@@ -3,7 +3,7 @@ import { ApiError, call } from "../api.js";
 import { problemText } from "../notices.js";
 import { model, on, picking, tell } from "./model.js";
 import { finding } from "./weights.js";
-import { byId, debounce, duration, element, percent, spelled } from "./words.js";
+import { HIGHER, OBJECTIVES, byId, debounce, duration, element, grouped, many, percent, spelled } from "./words.js";
 
 const WAIT_MS = 400;
 const BUSY = 503;
@@ -89,10 +89,27 @@ function refused({ status, problem }) {
 function show() {
   const { star, position, sentence, unreachable } = model.checked;
   const meta = star.optimal ? `proven best in ${duration(star.seconds)}` : `${star.gap === null ? "no bound" : star.gap < 0.0005 ? "gap under 0.1 %" : `gap ${percent(star.gap)}`} after ${duration(star.seconds)}`;
-  const first = finding(position !== "outside", TITLES[position] ?? "The solver's own answer", sentence);
-  const parts = [first];
-  if (unreachable.length) parts.push(unreached(unreachable));
+  const parts = [finding(position !== "outside", TITLES[position] ?? "The solver's own answer", sentence)];
+  const beaten = beatenBy(star.normalised);
+  if (beaten) parts.push(tooBrief(beaten));
+  if (unreachable.length) parts.push(unreached(unreachable, position));
   say(meta, ...parts);
+}
+
+const CLEARLY = 1e-6; // normalised
+
+/* Placements of the front that the solver's answer is better than in everything. */
+function beatenBy(star) {
+  const { points } = model;
+  const isBetter = (i) => OBJECTIVES.every((o) => (star[o] - points.normalised[o][i]) * (HIGHER[o] ? 1 : -1) > CLEARLY);
+  return points.every.filter(isBetter).length;
+}
+
+/* No placement of a front that was searched to its end is beaten in everything. */
+function tooBrief(beaten) {
+  const all = model.points.size;
+  const what = beaten === all ? "every placement of this front" : `${grouped(beaten)} of the ${many(all, "placement")} of this front`;
+  return finding("note", "This front was searched too briefly", `The solver's answer is better in power, diversity and crossing traffic than ${what}. A new front with more time comes closer to it.`);
 }
 
 function offer(text, work) {
@@ -103,20 +120,22 @@ function offer(text, work) {
   return box;
 }
 
-/* Picks that no weights can bring back, by their numbers, and what one may do about it. */
-function unreached(points) {
-  const numbers = points.map((point) => model.draft.state.picks.findIndex((pick) => pick.point === point) + 1).filter(Boolean);
+/* Picks that no weights bring back, by their numbers, and what one may do about it. That is usual, and no fault: only
+   where the star lies off the picks it is worth a warning. */
+function unreached(points, position) {
+  const numbers = points.map((point) => model.draft.state.picks.findIndex((pick) => pick.point === point) + 1).filter(Boolean).sort((a, b) => a - b);
   const named = numbers.length > 1 ? `Picks ${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}` : `Pick ${numbers[0]}`;
   const few = numbers.length <= 4;
-  const item = finding(false, few ? `${named} cannot be returned` : `${spelled(numbers.length)} picks cannot be returned`, `${few ? "" : `${named}. `}No weights lead there: a weighted sum only returns what no mix of other placements beats.`);
+  const show_ = numbers.length > 1 ? "show" : "shows";
+  const item = finding(position === "outside" ? false : "note", few ? `${named} ${show_} a direction only` : `${spelled(numbers.length)} picks ${show_} a direction only`, `${few ? "" : `${named}. `}A weighted sum returns only placements on the convex part of a front, and ${numbers.length > 1 ? "these lie" : "this lies"} off it. The picks count for the weights all the same; what will be done is the star.`);
   const box = offer("Wish for centre", () => wish(points));
   const { nearest } = model.checked;
   if (model.points.has(nearest)) {
-    const star = element("button", "Accept ★", "btn small", { type: "button", title: `Placement ${nearest} is the nearest to it on the front` });
+    const star = element("button", "Accept nearest to ★", "btn small", { type: "button", title: `Accepts placement ${nearest}, the placement of the front nearest to the star` });
     star.addEventListener("click", () => model.draft.accept(nearest, model.screen, model.points.name(nearest)));
     box.append(star);
   }
-  const drop = element("button", "Remove", "btn small quiet", { type: "button" });
+  const drop = element("button", "Remove", "btn small quiet", { type: "button", title: `Remove ${named.toLowerCase()}` });
   const gone = new Set(points);
   drop.addEventListener("click", () => model.draft.follow(`remove ${named.toLowerCase()}`, { picks: model.draft.state.picks.filter((pick) => !gone.has(pick.point)) }));
   box.append(drop);
@@ -127,6 +146,6 @@ function unreached(points) {
 /* A reference point reaches where weights from spread do not: begin it at the centre of those picks. */
 function wish(points) {
   const values = points.map((point) => model.points.values(point));
-  const reference = Object.fromEntries(["P", "D", "C"].map((o) => [o, values.reduce((sum, one) => sum + one[o], 0) / values.length]));
+  const reference = Object.fromEntries(OBJECTIVES.map((o) => [o, values.reduce((sum, one) => sum + one[o], 0) / values.length]));
   model.draft.follow("wish for the centre of picks that cannot be returned", { rule: "reference", reference });
 }

@@ -187,7 +187,7 @@ function overlay(frame) {
   const wanted = star();
   if (wanted && spots.length) drawn("line", { x1: mean(spots.map((spot) => spot[0])), y1: mean(spots.map((spot) => spot[1])), x2: frame.X(wanted[frame.x]), y2: frame.Y(wanted[frame.y]), class: "st thin" }, frame.picks);
   if (wanted) drawn("path", { d: STAR, transform: `translate(${frame.X(wanted[frame.x])} ${frame.Y(wanted[frame.y])})`, class: "star" }, frame.picks);
-  const apart = model.checked?.unreachable ?? [];
+  const apart = model.checked?.position === "outside" ? model.checked.unreachable : []; // else it matters little
   const unreachable = new Set(2 * apart.length > picks.length ? [] : apart); // of most: the check says it
   picks.forEach((pick, k) => {
     const [x, y] = spots[k];

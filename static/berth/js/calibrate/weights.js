@@ -93,13 +93,13 @@ function whisker(svg, [low, high], y) {
   drawn("path", { d: `M${low},${y}H${high}M${low},${y - 4}v8M${high},${y - 4}v8`, class: "st whisker" }, svg);
 }
 
-/* One thing found: a tick or a triangle, what it is, and what follows. */
+/* One thing found: a tick, a triangle, or where it is neither (`"note"`) an i; what it is, and what follows. */
 export function finding(isFine, title, more = "") {
   const item = element("li", "", isFine ? "" : "no");
   const words = element("div");
   words.append(element("b", title));
   if (more) words.append(element("p", more));
-  item.append(icon(isFine ? "check" : "tri", `ic ${isFine ? "ok" : "warn"}`), words);
+  item.append(isFine === "note" ? icon("info") : icon(isFine ? "check" : "tri", `ic ${isFine ? "ok" : "warn"}`), words);
   return item;
 }
 
