@@ -77,6 +77,22 @@ def test_an_event_of_the_stream_shows_what_is_new_at_once(visitor: Visitor) -> N
     expect(page.locator("#cal-version")).to_have_value("2", timeout=5_000)
 
 
+def test_events_that_come_thick_and_fast_do_not_put_the_look_off(visitor: Visitor) -> None:
+    front = fronts.front(by=visitor.site.world.operator)
+    fronts.version(front, fronts.pattern(10))
+    page = opened(visitor, front)
+    fronts.version(front, fronts.pattern(20))
+    page.evaluate(f"setInterval(() => {NEWS}, 100)")
+    expect(page.locator("#cal-version")).to_have_value("2", timeout=5_000)
+
+
+def test_a_front_that_was_not_read_yet_says_no_moment(visitor: Visitor) -> None:
+    front = fronts.front(by=visitor.site.world.operator, state="running", cluster_s=None)
+    fronts.version(front, fronts.pattern(10))
+    page = opened(visitor, front)
+    expect(page.locator("#cal-workload")).to_contain_text("being read")
+
+
 def test_a_front_of_the_past_is_asked_for_and_stopped(page: Page, visitor: Visitor) -> None:
     page.get_by_role("button", name="New front…").click()
     page.get_by_label(re.compile("What ran at a moment")).check()

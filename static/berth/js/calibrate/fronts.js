@@ -15,6 +15,7 @@ const RESTING_MS = 30_000;
 const SAME = 1e-9;
 const versions = new Map();
 let timer = 0;
+let due = Infinity; // when the next look is, as performance.now() counts
 let isLoading = false;
 let isForgotten = false; // the front itself
 
@@ -39,7 +40,14 @@ export async function startFronts() {
   await look();
 }
 
-function soon(ms) { clearTimeout(timer); timer = setTimeout(look, ms); }
+/* Look again after so long, or earlier where that is planned: events that come thick and fast do not put it off. */
+function soon(ms) {
+  const at = performance.now() + ms;
+  if (at >= due) return;
+  clearTimeout(timer);
+  due = at;
+  timer = setTimeout(() => { due = Infinity; look(); }, ms);
+}
 
 async function look() {
   if ((document.hidden || isPaused()) && model.front) soon(RUNNING_MS); else await refresh();
@@ -208,7 +216,7 @@ export async function followDraft() {
 
 function show() {
   const { front } = model;
-  byId("cal-workload").textContent = `${front.source === "cluster" ? clusterTime(front.cluster_seconds ?? 0) : "an instance"}${front.containers ? `, ${many(front.containers, "container")} on ${many(front.nodes, "server")}` : ""}`;
+  byId("cal-workload").textContent = `${front.source !== "cluster" ? "an instance" : front.cluster_seconds === null ? "being read" : clusterTime(front.cluster_seconds)}${front.containers ? `, ${many(front.containers, "container")} on ${many(front.nodes, "server")}` : ""}`;
   const version = front.versions.find((one) => one.number === model.version);
   byId("cal-search").textContent = version ? `${many(version.generations, "generation")}, ${many(version.points, "placement")}, hypervolume ${version.hypervolume.toFixed(3)}${version.is_exact ? ", proven whole" : ""}` : "nothing found yet";
   const select = byId("cal-version");
