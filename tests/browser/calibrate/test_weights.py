@@ -4,7 +4,8 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.calibrate.acts import click, pick_nine, picks
+from tests.browser.calibrate.acts import click, opened, pick_nine, picks
+from tests.browser.conftest import Visitor
 from tests.dashboard import fronts
 
 
@@ -60,6 +61,23 @@ def test_answers_to_which_of_these_two_narrow_the_weights(page: Page) -> None:
     left = re.compile(r"(\d+) placements")
     assert int(left.search(said.inner_text())[1]) < int(left.search(before)[1])  # type: ignore[index]
     expect(page.locator("#cal-bars svg")).to_be_visible()
+
+
+def leave_all_open(page: Page) -> None:
+    """Say of every question that one cannot tell."""
+    skip = page.get_by_role("button", name="Cannot say")
+    while skip.is_visible():
+        skip.click()
+
+
+def test_when_no_question_is_left_it_says_that_it_has_finished(visitor: Visitor) -> None:
+    front = fronts.version(fronts.front(by=visitor.site.world.operator), fronts.surface(4)).front
+    page = opened(visitor, front)
+    page.get_by_label("Rule").select_option("pairs")
+    leave_all_open(page)
+    expect(page.locator(".duel-foot span")).to_have_text(
+        re.compile(r"Finished after \d+ answers: no question is left .* \d placements")
+    )
 
 
 def test_two_picks_show_what_lies_between_them(page: Page) -> None:

@@ -69,11 +69,13 @@ export function answerDuel(better, worse, skipped = false) {
   model.draft.follow(skipped ? "leave a question open" : `prefer placement ${better} to ${worse}`, { answers, direct });
 }
 
-export function progressOf() {
+/* How far the questions have come, with the next one or null. */
+export function progressOf(pair) {
   const { answers } = model.draft.state;
   const { weights, broken } = standing(answers);
   const names = best(weights);
   const against = broken ? `; ${many(broken, "answer")} against the others` : "";
-  if (names.length === 1) return { said: `${many(answers.length, "answer")}: all weights left lead to placement ${names[0][0]}${against}.`, isDone: true };
+  if (names.length === 1) return { said: `Finished after ${many(answers.length, "answer")}: all weights left lead to placement ${names[0][0]}${against}.`, isDone: true };
+  if (!pair) return { said: `Finished after ${many(answers.length, "answer")}: no question is left that would tell the ${grouped(names.length)} placements still possible apart${against}. The weights lie in the middle of what leads to them.`, isDone: true };
   return { said: `${many(answers.length, "answer")}; ${grouped(names.length)} placements still possible${against}`, isDone: false };
 }

@@ -76,10 +76,10 @@ function settle(input, rule) {
 function duels(host) {
   const focused = host.contains(document.activeElement);
   const pair = duel();
-  const { said, isDone } = progressOf();
+  const { said, isDone } = progressOf(pair);
   const foot = element("div", "", "duel-foot");
   foot.append(element("span", said));
-  if (isDone || !pair) { host.replaceChildren(foot); return; }
+  if (isDone) { host.replaceChildren(foot); return; }
   const box = element("div", "", "duel", { role: "group", "aria-label": "Which of these two?" });
   pair.forEach((name, k) => box.append(card(name, pair[1 - k])));
   const skip = element("button", "Cannot say", "linkish push", { type: "button" });
