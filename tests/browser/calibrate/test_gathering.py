@@ -11,7 +11,8 @@ from tests.browser.conftest import Visitor
 from tests.dashboard import fronts
 
 
-def test_a_lasso_gathers_placements_to_accept_at_once(page: Page) -> None:
+def lassoed(page: Page) -> None:
+    """Draw around placements 5 and 6."""
     page.get_by_role("button", name="Lasso").click()
     corners = [spot(page, "D-C", point) for point in (5, 6)]
     (x0, y1), (x1, y0) = corners  # to the right and up
@@ -22,8 +23,24 @@ def test_a_lasso_gathers_placements_to_accept_at_once(page: Page) -> None:
     page.mouse.move(x0 - 6, y1 + 6, steps=3)
     page.mouse.up()
     expect(page.locator("#cal-gathered-text")).to_contain_text("inside the lasso, for D-C")
+
+
+def test_a_lasso_gathers_placements_to_accept_at_once(page: Page) -> None:
+    lassoed(page)
     page.get_by_role("button", name="Accept all").click()
     assert {"5", "6"} <= set(picks(page))
+    expect(page.locator("#cal-gathered")).to_be_hidden()
+
+
+def test_escape_lets_a_lasso_go(page: Page) -> None:
+    lassoed(page)
+    page.keyboard.press("Escape")
+    expect(page.locator("#cal-gathered")).to_be_hidden()
+
+
+def test_what_a_lasso_holds_is_let_go_with_the_lasso(page: Page) -> None:
+    lassoed(page)
+    page.get_by_role("button", name="Pick", exact=True).click()
     expect(page.locator("#cal-gathered")).to_be_hidden()
 
 

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from apps.placement.models import FrontVersion
@@ -82,6 +83,57 @@ def test_anchors_are_labelled_on_every_screen(visitor: Visitor) -> None:
     expect(screen(page, "P-D")).to_contain_text("now")
     expect(screen(page, "P-C")).to_contain_text("SlotRR")
     expect(screen(page, "D-C")).to_contain_text("NodeRR")
+
+
+def test_labels_of_anchors_that_lie_together_do_not_cover_each_other(visitor: Visitor) -> None:
+    anchors = [
+        {"name": name, "raw": dict.fromkeys("PDC", 1.0), "normalised": dict.fromkeys("PDC", value)}
+        for name, value in (("now", 0.5), ("SlotRR", 0.505), ("NodeRR", 0.502))
+    ]
+    front = fronts.front(by=visitor.site.world.operator, anchors=anchors)
+    fronts.version(front, fronts.pattern())
+    page = opened(visitor, front)
+    covered = screen(page, "P-D").evaluate(
+        """host => {
+            const boxes = [...host.querySelectorAll('text.anchor')]
+                .map((label) => label.getBoundingClientRect());
+            const overlap = (a, b) => a.left < b.right && b.left < a.right
+                && a.top + 2 < b.bottom - 2 && b.top + 2 < a.bottom - 2;
+            return boxes.flatMap((a, k) => boxes.slice(k + 1).filter((b) => overlap(a, b))).length;
+        }"""
+    )
+    assert screen(page, "P-D").locator("text.anchor").count() == 3
+    assert covered == 0
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_card_of_a_placement_does_not_cover_it(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    screen(page, "P-C").scroll_into_view_if_needed()
+    x, y = spot(page, "P-C", 4)
+    page.mouse.move(x, y)
+    card = screen(page, "P-C").locator(".tip").bounding_box()
+    assert card is not None
+    is_beside = not card["x"] <= x <= card["x"] + card["width"]
+    is_above_or_below = not card["y"] <= y <= card["y"] + card["height"]
+    assert is_beside or is_above_or_below
+
+
+def test_what_is_rejected_is_listed_and_can_be_taken_back(page: Page) -> None:
+    expect(page.locator("#cal-rejected")).to_be_hidden()
+    page.get_by_role("button", name="Reject", exact=True).click()
+    click(page, "P-D", 3)
+    expect(page.locator(".screen .sbad")).to_have_count(3)
+    expect(page.locator("#cal-rejected")).to_contain_text("They change no weights.")
+    page.get_by_role("button", name="No longer reject placement 3").click()
+    expect(page.locator(".screen .sbad")).to_have_count(0)
+    expect(page.locator("#cal-rejected")).to_be_hidden()
+
+
+def test_words_of_the_page_are_explained(page: Page) -> None:
+    page.get_by_role("button", name="What the words mean").click()
+    expect(page.locator("#cal-words")).to_contain_text("Hypervolume")
+    expect(page.locator("#cal-words")).to_contain_text("NodeRR")
 
 
 def test_the_job_that_loses_most_is_named(visitor: Visitor) -> None:

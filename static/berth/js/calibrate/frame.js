@@ -4,7 +4,7 @@
    marks are SVG above it. */
 import { drawDots } from "./cloud.js";
 import { chosen, model } from "./model.js";
-import { HIGHER, NAMES, UNITS, arrow, css, drawn, short, significant, ticks } from "./words.js";
+import { HIGHER, MEANINGS, NAMES, UNITS, arrow, css, drawn, short, significant, ticks } from "./words.js";
 
 const MARGIN = { top: 26, right: 46, bottom: 48, left: 34 };
 const FAR = 1; // anchors farther off than this many times the front's span are drawn at the edge
@@ -104,20 +104,42 @@ function marks(frame) {
   const [gx, gy] = [sx > 0 ? right - 10 : left + 10, sy > 0 ? bottom - 10 : top + 10];
   drawn("path", { d: `M${gx - sx * 10},${gy - sy * 10}L${gx},${gy}m${-sx * 6},0h${sx * 6}v${-sy * 6}`, class: "lead" }, svg);
   drawn("text", { x: gx - sx * 14, y: gy - sy * 10 + (sy > 0 ? 0 : 8), class: `${sx > 0 ? "end " : ""}dim halo` }, svg, "better");
-  for (const anchor of anchors()) mark(frame, anchor);
+  frame.taken = [{ left: Math.min(gx, gx - sx * 50), right: Math.max(gx, gx - sx * 50), top: gy - 14, bottom: gy + 14 }];
+  const placed = anchors().map((anchor) => place(frame, anchor));
+  frame.taken.push(...placed.map(({ x, y }) => ({ left: x - 6, right: x + 6, top: y - 6, bottom: y + 6 })));
+  for (const one of placed) mark(frame, one);
 }
 
-function mark(frame, anchor) {
-  const { svg, left, right, top, bottom } = frame;
+/* Where an anchor is drawn, and which way it truly lies if that is off the picture. */
+function place(frame, anchor) {
+  const { left, right, top, bottom } = frame;
   const [trueX, trueY] = [frame.X(anchor.normalised[frame.x]), frame.Y(anchor.normalised[frame.y])];
   const [x, y] = [Math.min(right, Math.max(left, trueX)), Math.min(bottom, Math.max(top, trueY))];
   const away = `${trueX > right + 1 ? "→" : trueX < left - 1 ? "←" : ""}${trueY < top - 1 ? "↑" : trueY > bottom + 1 ? "↓" : ""}`;
-  const isNow = anchor.name === "now";
+  return { name: anchor.name, x, y, text: `${anchor.name}${away ? ` ${away}` : ""}` };
+}
+
+function mark(frame, { name, x, y, text }) {
+  const { svg } = frame;
+  const isNow = name === "now";
   if (isNow) drawn("path", { d: `M${x},${y - 6}l6,6l-6,6l-6,-6z`, class: "st now-mark", "stroke-width": 1.5 }, svg);
   else drawn("path", { d: `M${x - 4},${y - 4}h8v8h-8z`, class: "sn base-mark", fill: "none", "stroke-width": 1.4 }, svg);
-  const toLeft = x > right - 52;
-  const text = `${anchor.name}${away ? ` ${away}` : ""}`;
-  drawn("text", { x: toLeft ? x - 8 : x + 9, y: y + (y < top + 8 ? 12 : 4), class: `${toLeft ? "end " : ""}${isNow ? "strong" : "dim"} halo` }, svg, text);
+  const spot = room(frame, x, y, text.length * LETTER);
+  const label = drawn("text", { x: spot.left, y: spot.bottom - 2, class: `${isNow ? "strong" : "dim"} halo anchor` }, svg, text);
+  if (MEANINGS[name]) drawn("title", {}, label, MEANINGS[name]);
+}
+
+const LETTER = 6.4, LINE = 13; // px of a label
+const overlap = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+
+/* Room for a label beside its mark, to the right of it if possible, where it covers no other label and no mark. */
+function room(frame, x, y, wide) {
+  const rows = [0, -1, 1, -2, 2, -3, 3];
+  const spots = rows.flatMap((row) => [x + 9, x - 9 - wide].map((left) => ({ left, right: left + wide, top: y + row * LINE - 7, bottom: y + row * LINE + 6 })));
+  const inside = spots.filter((spot) => spot.left >= 0 && spot.right <= frame.width && spot.top >= frame.top - 8 && spot.bottom <= frame.bottom);
+  const found = inside.find((spot) => !frame.taken.some((other) => overlap(spot, other))) ?? inside[0] ?? spots[0];
+  frame.taken.push(found);
+  return found;
 }
 
 /* ---- the cloud ---- */

@@ -23,6 +23,17 @@ export function extendLasso(event) {
   path.frame.lasso.setAttribute("visibility", "visible");
 }
 
+/* Let go of what is being drawn, and of what a lasso or "between these two" hold; whether there was anything. */
+export function letGo() {
+  const was = Boolean(path ?? model.lasso ?? model.between);
+  path?.frame.lasso.setAttribute("visibility", "hidden");
+  path = null;
+  model.lasso = null;
+  model.between = null;
+  if (was) tell("chosen");
+  return was;
+}
+
 /* Whether it held an area, not a mere click. */
 export function endLasso() {
   if (!path) return false;

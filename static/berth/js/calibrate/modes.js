@@ -1,14 +1,16 @@
 /* What the pointer does on the screens, what has been gathered with it, and what can be taken away as a file. */
 import { clearRanges } from "./axes.js";
 import { call } from "../api.js";
+import { letGo } from "./lasso.js";
 import { chosen, keepAddress, model, on, tell } from "./model.js";
 import { picture } from "./picture.js";
 import { isTable, lines } from "./twin.js";
-import { byId, many } from "./words.js";
+import { announce, byId, many } from "./words.js";
 
-const MODES = ["pick", "lasso", "axes"];
+const MODES = ["pick", "reject", "lasso", "axes"];
 const SUBS = {
   pick: "Click or Enter accepts, Alt-click or R rejects, arrow keys walk. Shaded: the range of your picks. Inner ticks normalised, outer ticks raw.",
+  reject: "Click or tap rejects, once more takes it back, Alt-click accepts. What is rejected changes no weights; where they prefer it to all you accepted, that is said.",
   lasso: "Draw around placements to gather them; then accept or reject all. A click still accepts one. Esc lets them go.",
   axes: "A line is a placement. Drag along an axis to keep a range, click it to let go, or type its ends below; the rest is dimmed on the screens too.",
 };
@@ -17,6 +19,7 @@ export function startModes() {
   for (const button of document.querySelectorAll("[data-mode]")) if (button.matches("button")) button.addEventListener("click", () => choose(button.dataset.mode));
   for (const button of document.querySelectorAll("[data-gathered]")) button.addEventListener("click", () => gathered(button.dataset.gathered));
   for (const button of document.querySelectorAll("[data-save]")) button.addEventListener("click", () => save(button.dataset.save));
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && !document.querySelector("dialog[open]") && letGo()) announce("Let go"); });
   on("chosen", offer);
   on("points", offer);
   const wanted = new URLSearchParams(location.search).get("mode");
@@ -24,6 +27,7 @@ export function startModes() {
 }
 
 function choose(mode) {
+  if (model.mode !== mode && ["pick", "reject"].includes(mode)) letGo();
   model.mode = mode;
   for (const button of document.querySelectorAll("button[data-mode]")) button.setAttribute("aria-pressed", String(button.dataset.mode === mode));
   byId("cal-sub").textContent = SUBS[mode];
@@ -49,9 +53,8 @@ function gathered(what) {
   const inside = [...(chosen() ?? [])];
   if (what === "accept") model.draft.acceptAll(inside, model.screen);
   if (what === "reject") model.draft.reject(inside, many(inside.length, "placement"));
-  model.lasso = null;
-  model.between = null;
-  if (Object.keys(model.ranges).length) clearRanges(); else tell("chosen");
+  letGo();
+  if (Object.keys(model.ranges).length) clearRanges();
 }
 
 async function save(kind) {

@@ -3,11 +3,16 @@ import { call } from "../api.js";
 import { guarded } from "./fronts.js";
 import { model, on, tell } from "./model.js";
 import { point } from "./screens.js";
-import { FEWEST, OBJECTIVES, SCREENS, announce, byId, element, many } from "./words.js";
+import { FEWEST, OBJECTIVES, SCREENS, announce, byId, element, grouped, many } from "./words.js";
 
 let paired = [];
 
 export function startPanel() {
+  byId("cal-words-open").addEventListener("click", (event) => {
+    const words = byId("cal-words");
+    words.hidden = !words.hidden;
+    event.target.setAttribute("aria-expanded", String(!words.hidden));
+  });
   byId("cal-clear").addEventListener("click", () => model.draft.clear());
   byId("cal-undo").addEventListener("click", () => model.draft.undo());
   byId("cal-redo").addEventListener("click", () => model.draft.redo());
@@ -42,7 +47,26 @@ function show() {
   paired = paired.filter((one) => picks.some((pick) => pick.point === one));
   byId("cal-picks").replaceChildren(...picks.map(row));
   spreadRow();
+  rejectedList();
   offer();
+}
+
+const MOST_REJECTED = 12; // named one by one
+
+/* What is rejected, each to be taken back by a click. */
+function rejectedList() {
+  const { rejected } = model.draft.state;
+  byId("cal-rejected").hidden = !rejected.length;
+  const named = rejected.slice(0, MOST_REJECTED).map((name) => {
+    const button = element("button", `${name} ×`, "btn small", { type: "button", "aria-label": `No longer reject placement ${name}`, title: `No longer reject: ${model.points.line(name)}` });
+    button.addEventListener("click", () => model.draft.reject([name], model.points.name(name)));
+    button.addEventListener("pointerenter", () => point(name));
+    button.addEventListener("pointerleave", () => point(null));
+    return button;
+  });
+  const more = rejected.length - named.length;
+  if (more) named.push(element("span", `and ${grouped(more)} more, in the table`, "meta"));
+  byId("cal-rejected-list").replaceChildren(...named);
 }
 
 function row(pick, k) {

@@ -93,9 +93,20 @@ function card(frame, i) {
   tip.replaceChildren(head, ...facts(i).map((line, k) => element("span", line, k ? "t3" : "t2")));
   tip.hidden = false;
   const [x, y] = [frame.px[i], frame.py[i]];
-  const left = x + 14 + tip.offsetWidth > frame.width ? x - tip.offsetWidth - 12 : x + 14;
-  tip.style.setProperty("left", `${Math.min(Math.max(0, left), Math.max(0, frame.width - tip.offsetWidth))}px`);
-  tip.style.setProperty("top", `${Math.max(0, y - tip.offsetHeight - 8)}px`);
+  const [wide, high] = [tip.offsetWidth, tip.offsetHeight];
+  const [from, to] = reach(frame);
+  const beside = [x + ASIDE, x - ASIDE - wide].find((left) => left >= from && left + wide <= to);
+  const top = beside !== undefined ? Math.max(0, y - high / 2) : y - high - ASIDE >= 0 ? y - high - ASIDE : y + ASIDE;
+  tip.style.setProperty("left", `${beside ?? Math.max(from, Math.min(to - wide, x - wide / 2))}px`);
+  tip.style.setProperty("top", `${top}px`);
+}
+
+const ASIDE = 14; // px from a placement to its card, which never covers it
+
+/* From where to where a card may stand, in px of its screen: the screens together. */
+function reach(frame) {
+  const [all, own] = [byId("cal-three"), frame.host].map((host) => host.getBoundingClientRect());
+  return [all.left - own.left, all.right - own.left];
 }
 
 function moved(frame, event) {
@@ -119,7 +130,7 @@ function released(frame, event) {
   const name = under(frame, event);
   if (name === null) return;
   const began = event.timeStamp;
-  if (event.altKey) model.draft.reject([name], model.points.name(name)); else model.draft.accept(name, frame.name, model.points.name(name));
+  if (event.altKey !== (model.mode === "reject")) model.draft.reject([name], model.points.name(name)); else model.draft.accept(name, frame.name, model.points.name(name));
   point(name, event.pointerType === "touch" ? null : frame);
   measured("calibrate.pick", began);
 }
@@ -158,10 +169,6 @@ function keys(frame, event) {
     event.stopPropagation();
     model.draft.reject([name], model.points.name(name));
     point(name, frame);
-  } else if (event.key === "Escape" && (model.lasso || model.between)) {
-    model.lasso = null;
-    model.between = null;
-    tell("chosen");
   }
 }
 

@@ -5,6 +5,11 @@ export const NAMES = { P: "power", D: "diversity", C: "crossing traffic" };
 export const UNITS = { P: "W", D: "points", C: "containers" };
 export const HIGHER = { P: false, D: true, C: false };
 export const SCREENS = [{ name: "P-D", x: "P", y: "D" }, { name: "P-C", x: "P", y: "C" }, { name: "D-C", x: "D", y: "C" }];
+export const MEANINGS = {
+  now: "now: where the containers stand at the moment the front was made of",
+  SlotRR: "SlotRR, a baseline: container after container to the next free slot, a server's slots in a row",
+  NodeRR: "NodeRR, a baseline: container after container to the next server with a free slot",
+};
 export const FEWEST = 3; // picks on each screen
 
 export const byId = (id) => document.getElementById(id);
