@@ -127,7 +127,7 @@ def shown(instance: "Instance", values: Mapping[str, float]) -> dict[str, float]
 
 def facts_of(instance: "Instance", found: "Evaluation") -> dict[str, str]:
     """Return raw and normalised values as they are printed."""
-    labels = {"P": "power", "D": "diversity", "C": "communication", "M": "moves"}
+    labels = {"P": "power", "D": "diversity", "C": "crossing traffic", "M": "moves"}
     units = {"P": " W", "D": "", "C": " containers", "M": " containers"}
     return {
         labels.get(name, name): f"{value:.6g}{units.get(name, '')} "
