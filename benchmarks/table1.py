@@ -117,6 +117,7 @@ def main() -> None:
     optimum = [_optimum(instance, weights) for weights in vectors]
     for row in ROWS:
         sys.stdout.write(line(row, made[row.name], best, optimum))
+    sys.stdout.flush()  # what follows takes as long again
     chosen = vectors[: options.long]
     longer = [measure(instance, weights, LONG, options.seconds * 10.0) for weights in chosen]
     if longer:
