@@ -21,6 +21,11 @@ from tests.browser import world
 from tests.browser.chromium import ARGUMENTS, CHROMIUM, NOTHING_LOADS, PHONE, signed_in
 from tests.browser.world import PASSWORD, World
 
+AT_REST = """() => {
+    const ends = (one) => one.effect.getComputedTiming().endTime !== Infinity;
+    document.getAnimations().filter(ends).forEach((one) => one.finish());
+}"""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test here `browser`, and skip them all, aloud, where there is no chromium."""
@@ -114,7 +119,8 @@ class Visitor:
         self.page.wait_for_function(NOTHING_LOADS, timeout=20_000)
 
     def serious_findings(self) -> list[str]:
-        """Return what axe finds serious or worse."""
+        """Return what axe finds serious or worse, of the page at rest: colours fade in."""
+        self.page.evaluate(AT_REST)
         found = Axe().run(self.page).response["violations"]
         return [
             f"{v['id']}: {v['help']} {[n['target'] for n in v['nodes']][:4]}"
