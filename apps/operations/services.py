@@ -223,12 +223,15 @@ def owned_operation(claimed: Operation) -> Operation:
     return found
 
 
-def advance_operation(operation_id: UUID, *, progress: int, message: str = "") -> bool:
-    """Report progress and prolong the lease; False where the work must stop."""
+def advance_operation(claimed: Operation, *, progress: int, message: str = "") -> bool:
+    """Report progress and prolong the lease; False where somebody wants the work to stop.
+
+    Raises
+    ------
+    LostError : see `owned_operation`.
+    """
     with transaction.atomic():
-        operation = Operation.objects.select_for_update().filter(pk=operation_id).first()
-        if operation is None or operation.status != OperationStatus.RUNNING:
-            return False
+        operation = owned_operation(claimed)
         operation.progress, operation.message = progress, message
         operation.lease_until = timezone.now() + LEASE
         operation.save(update_fields=["progress", "message", "lease_until", "updated_at"])
@@ -266,6 +269,24 @@ def finish_operation(
         operation.save()
         record_events([_event(operation, "operation.finished")])
     return operation
+
+
+def finish_owned(
+    claimed: Operation,
+    *,
+    status: OperationStatus,
+    result: Mapping[str, Any] | None = None,
+    problem: Mapping[str, Any] | None = None,
+) -> Operation:
+    """End an operation that this process works on.
+
+    Raises
+    ------
+    LostError : see `owned_operation`.
+    """
+    with transaction.atomic():
+        owned_operation(claimed)
+        return finish_operation(claimed.pk, status=status, result=result, problem=problem)
 
 
 def cancel_operation(operation_id: UUID) -> Operation:

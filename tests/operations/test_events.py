@@ -12,12 +12,14 @@ from apps.operations.core.states import OperationStatus, Topic
 from apps.operations.models import Event, Operation
 from apps.operations.selectors import event_bounds, events_after
 from apps.operations.services import (
+    LostError,
     NewEvent,
     advance_operation,
     begin_operation,
     cancel_operation,
     claim_operation,
     finish_operation,
+    finish_owned,
     prune_events,
     record_events,
     release_expired_operations,
@@ -105,7 +107,7 @@ def test_an_operation_is_claimed_once(running: Operation) -> None:
 
 def test_progress_prolongs_the_lease(running: Operation) -> None:
     Operation.objects.filter(pk=running.pk).update(lease_until=timezone.now())
-    assert advance_operation(running.pk, progress=3, message="three") is True
+    assert advance_operation(running, progress=3, message="three") is True
     running.refresh_from_db()
     assert (running.progress, running.message) == (3, "three")
     assert running.lease_until is not None
@@ -114,7 +116,7 @@ def test_progress_prolongs_the_lease(running: Operation) -> None:
 
 def test_the_work_is_told_to_stop_when_it_was_cancelled(running: Operation) -> None:
     cancel_operation(running.pk)
-    assert advance_operation(running.pk, progress=4) is False
+    assert advance_operation(running, progress=4) is False
 
 
 def test_an_unclaimed_operation_is_cancelled_at_once(db: None) -> None:
@@ -141,11 +143,17 @@ def test_a_silent_workers_operation_is_given_back(running: Operation) -> None:
         lease_until=timezone.now() - timedelta(seconds=1)
     )
     assert release_expired_operations() == 1
-    assert claim_operation(running.pk) is not None
+    again = claim_operation(running.pk)
+    assert again is not None
+    with pytest.raises(LostError):
+        advance_operation(running, progress=1)
+    with pytest.raises(LostError):
+        finish_owned(running, status=OperationStatus.SUCCEEDED)
+    assert advance_operation(again, progress=1) is True
 
 
 def test_the_life_of_an_operation_is_told_by_events(running: Operation) -> None:
-    advance_operation(running.pk, progress=1)
+    advance_operation(running, progress=1)
     finish_operation(running.pk, status=OperationStatus.FAILED, problem={"code": "x"})
     kinds = [e.kind for e in events_after(0, limit=10)]
     assert kinds == ["operation.created", "operation.progress", "operation.finished"]

@@ -1,5 +1,6 @@
 """When the matrices are learnt anew, and the long operation that does it."""
 
+import logging
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
@@ -24,10 +25,11 @@ from apps.common.poke import poke
 from apps.operations.core.states import TERMINAL, OperationStatus
 from apps.operations.models import Operation
 from apps.operations.services import (
+    LostError,
     advance_operation,
     begin_operation,
     claim_operation,
-    finish_operation,
+    finish_owned,
 )
 from apps.profiling.models import Measurement
 
@@ -37,8 +39,11 @@ QUEUE: Final = "default"
 _TRIES: Final = 3  # a library may be loaded while we learn
 
 
+_logger = logging.getLogger(__name__)
+
+
 class _StoppedError(Exception):
-    """Somebody cancelled the operation, or another worker has it."""
+    """Somebody cancelled the operation."""
 
 
 def begin_reclassification(*, reason: RevisionReason, by: UUID | None) -> Operation:
@@ -104,21 +109,24 @@ def _work(operation_id: UUID) -> int | None:
     if operation is None:
         return None
     try:
+        return _work_on(operation)
+    except LostError as error:
+        _logger.warning("%s", error)
+        return None
+
+
+def _work_on(operation: Operation) -> int | None:
+    try:
         number = _retrained(operation)
     except _StoppedError:
-        if Operation.objects.filter(pk=operation_id, status=OperationStatus.RUNNING).exists():
-            finish_operation(operation_id, status=OperationStatus.CANCELLED)
+        finish_owned(operation, status=OperationStatus.CANCELLED)
         return None
     except (selectors.NoLibraryError, StaleRevisionError) as error:
         problem = {"title": "Not classified anew", "detail": str(error)}
-        finish_operation(operation_id, status=OperationStatus.FAILED, problem=problem)
+        finish_owned(operation, status=OperationStatus.FAILED, problem=problem)
         return None
-    profiles = classify_again()
-    finish_operation(
-        operation_id,
-        status=OperationStatus.SUCCEEDED,
-        result={"revision": number, "profiles": profiles},
-    )
+    result = {"revision": number, "profiles": classify_again()}
+    finish_owned(operation, status=OperationStatus.SUCCEEDED, result=result)
     return number
 
 
@@ -129,7 +137,7 @@ def _retrained(operation: Operation) -> int:
 
         def step(message: str) -> None:
             nonlocal done
-            if not advance_operation(operation.pk, progress=done, message=message):
+            if not advance_operation(operation, progress=done, message=message):
                 raise _StoppedError
             done += 1
 

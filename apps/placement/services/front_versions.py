@@ -110,7 +110,7 @@ class Keeper:
         generation = self._before_generations + progress.generations
         message = f"generation {generation:,}, {progress.points:,} points"
         goes_on = advance_operation(
-            self._front.operation_id, progress=min(int(100 * share), 99), message=message
+            self._front.operation, progress=min(int(100 * share), 99), message=message
         )
         self.is_stopped = self.is_stopped or not goes_on
 

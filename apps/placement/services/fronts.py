@@ -40,6 +40,7 @@ from apps.operations.services import (
     cancel_operation,
     claim_operation,
     finish_operation,
+    finish_owned,
     owned_operation,
     record_events,
 )
@@ -305,9 +306,8 @@ def _anchors(instance: Instance) -> list[dict[str, Any]]:
 
 def _fail(front: Front, detail: str) -> None:
     with transaction.atomic():
-        owned_operation(front.operation)
         problem = {"title": "No front was found", "detail": detail}
-        finish_operation(front.operation_id, status=OperationStatus.FAILED, problem=problem)
+        finish_owned(front.operation, status=OperationStatus.FAILED, problem=problem)
         record_events([_event(front, "front.finished", state=OperationStatus.FAILED)])
 
 

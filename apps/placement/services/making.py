@@ -22,6 +22,7 @@ from apps.operations.services import (
     begin_operation,
     claim_operation,
     finish_operation,
+    finish_owned,
     owned_operation,
 )
 from apps.placement.core.plan_states import OPEN
@@ -145,7 +146,7 @@ def _work(operation_id: UUID, make: Make) -> bool:
 
 
 def _make_and_write(operation: Operation, make: Make) -> None:
-    alive = _Alive(operation.pk)
+    alive = _Alive(operation)
     made = None
     if not alive.is_over():
         made = make(operation.arguments, operation.created_by_id, alive.is_over)
@@ -164,27 +165,30 @@ def _make_and_write(operation: Operation, make: Make) -> None:
 class _Alive:
     """Says from time to time that a search goes on, and looks whether it should."""
 
-    def __init__(self, operation_id: UUID) -> None:
-        self._operation_id = operation_id
+    def __init__(self, claimed: Operation) -> None:
+        self._claimed = claimed
         self._next_s, self._is_over = 0.0, False
 
     def is_over(self) -> bool:
-        """Whether the operation was cancelled, or is no longer ours."""
+        """Whether the operation was cancelled.
+
+        Raises
+        ------
+        LostError : it is no longer ours.
+        """
         now_s = time.monotonic()
         if not self._is_over and now_s >= self._next_s:
             self._next_s = now_s + TELL_S
             self._is_over = not advance_operation(
-                self._operation_id, progress=0, message="looking for better places"
+                self._claimed, progress=0, message="looking for better places"
             )
         return self._is_over
 
 
 def _fail(operation: Operation, detail: str, *, code: ProblemCode | None = None) -> None:
     problem = {"title": "No plan was made", "detail": detail}
-    with transaction.atomic():
-        owned_operation(operation)
-        problem |= {"code": code.value} if code else {}
-        finish_operation(operation.pk, status=OperationStatus.FAILED, problem=problem)
+    problem |= {"code": code.value} if code else {}
+    finish_owned(operation, status=OperationStatus.FAILED, problem=problem)
 
 
 def _result(plan: Plan) -> dict[str, Any]:
