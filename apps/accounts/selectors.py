@@ -9,6 +9,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from apps.accounts.core.principal import Principal, make_principal
+from apps.accounts.core.roles import Role, includes
 from apps.accounts.models import Project, Token, User
 
 # One statement per request: the token, its user and the memberships.
@@ -83,3 +84,9 @@ def users() -> QuerySet[User]:
 def default_project() -> Project | None:
     """Return the oldest project: where jobs go that name none."""
     return Project.objects.order_by("created_at", "id").first()
+
+
+def holds(user: Any, role: Role) -> bool:
+    """Whether somebody, signed in or not, may do in the whole cluster what a role may."""
+    held = getattr(user, "role", None)
+    return bool(user.is_authenticated and held and includes(held, role))

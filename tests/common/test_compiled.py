@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba.core.errors import NumbaError
 
 from apps.common.core.compiled import ROOT, digest, jit
 from apps.inventory.core.snapshot import Floats
@@ -67,3 +68,11 @@ def test_options_reach_the_compiler() -> None:
     assert compiled.targetoptions["fastmath"]
     assert compiled.targetoptions["nogil"]
     assert compiled(np.ones(3)) == 3.0
+
+
+def test_a_kernel_said_to_make_no_arrays_that_makes_one_is_refused() -> None:
+    def twice(x: Floats) -> float:
+        return float((x + x).sum())
+
+    with pytest.raises(NumbaError, match="NRT required"):
+        jit(makes_arrays=False)(twice)(np.ones(3))

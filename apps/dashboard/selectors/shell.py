@@ -10,7 +10,8 @@ from django.conf import settings
 from django.core.cache import cache
 from django.http import HttpRequest
 
-from apps.accounts.core.roles import Role, includes
+from apps.accounts.core.roles import Role
+from apps.accounts.selectors import holds
 from apps.inventory.models import Cluster
 from apps.placement.selectors.plans import proposed_count
 from apps.workloads.core.lifecycle import JobState
@@ -68,8 +69,7 @@ def shell_of(request: HttpRequest) -> Shell:
     page = match.url_name if match is not None else ""
     signed_in = request.user.is_authenticated
     name, counts = _facts() if signed_in else ("", {})
-    role = getattr(request.user, "role", None)
-    sees_plans = bool(signed_in and role and includes(role, Role.OPERATOR))
+    sees_plans = holds(request.user, Role.OPERATOR)
     return Shell(
         cluster_name=name,
         stream_url=str(getattr(settings, "BERTH_STREAM_URL", "")) if signed_in else "",

@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from apps.accounts.core.roles import Role, includes
-from apps.accounts.selectors import principal_by_user
+from apps.accounts.core.roles import Role
+from apps.accounts.selectors import holds, principal_by_user
 from apps.dashboard.core.ranges import TimeRange, time_range
 from apps.inventory.selectors import cluster_now
 from apps.workloads.models import Job
@@ -35,8 +35,7 @@ def page(view: View) -> View:
 
 def has_role(request: HttpRequest, role: Role) -> bool:
     """Whether the person may do what the role may."""
-    held = getattr(request.user, "role", None)
-    return bool(request.user.is_authenticated and held and includes(held, role))
+    return holds(request.user, role)
 
 
 def asked_range(request: HttpRequest) -> TimeRange:

@@ -385,3 +385,11 @@ def test_fronts_without_a_preference_set_are_forgotten_after_a_month(
     assert prune_fronts() == 1
     assert set(Front.objects.all()) == {saved, newest}
     assert not FrontVersion.objects.filter(front_id=old.pk).exists()
+
+
+def test_a_front_a_set_was_saved_of_meanwhile_stays(olga: User) -> None:
+    saved = found(olga)
+    picking = Picking("direct", wanted=dict.fromkeys("PDC", 1.0))
+    keep_set(NewSet("a", "", Picked(picking, versions(saved)[0])), by=olga.pk)
+    assert services._forget(Front.objects.filter(pk=saved.pk)) == 0
+    assert Front.objects.get() == saved
