@@ -1,8 +1,7 @@
 """Migrations as backends see them: claimed, begun, arrived or failed; and how they end otherwise.
 
 A migration moves only forward (requested, running, then done, failed or cancelled), and only what
-moved is told further, so every report may come twice. Rows are locked launches first, then jobs,
-then migrations, then as `scheduling.services.holding` says.
+moved is told further, so every report may come twice. Rows are locked as `locks` says.
 """
 
 import json
@@ -15,6 +14,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from apps.execution.core.migration import MoveOutcome, moved_parts
+from apps.execution.locks import lock_migrations
 from apps.execution.models import Migration, MigrationState
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import NewEvent, record_events
@@ -111,24 +111,6 @@ def take_move_reports(reports: Sequence[Report]) -> None:
     with transaction.atomic():
         lock_migrations(report.migration for report in reports)
         take_locked(reports)
-
-
-def lock_migrations(migration_ids: Iterable[int]) -> None:
-    """Lock migrations, and before them the launches and the jobs they are of."""
-    ids = sorted(set(migration_ids))
-    _run(
-        """SELECT FROM execution_launch WHERE id IN (
-               SELECT launch_id FROM execution_migration WHERE id = ANY(%s))
-           ORDER BY id FOR NO KEY UPDATE""",
-        [ids],
-    )
-    _run(
-        """SELECT FROM workloads_job WHERE id IN (
-               SELECT job_id FROM execution_migration WHERE id = ANY(%s))
-           ORDER BY id FOR NO KEY UPDATE""",
-        [ids],
-    )
-    _run("SELECT FROM execution_migration WHERE id = ANY(%s) ORDER BY id FOR UPDATE", [ids])
 
 
 _START: Final = """

@@ -13,8 +13,9 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from apps.execution.core.migration import MoveOutcome, move_s
+from apps.execution.locks import lock_migrations
 from apps.execution.models import Launch, LaunchState, Migration
-from apps.execution.move_reports import OPEN, Said, lock_migrations, move_event, take_locked
+from apps.execution.move_reports import OPEN, Said, move_event, take_locked
 from apps.inventory.models import Server
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import record_events

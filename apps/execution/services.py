@@ -17,6 +17,7 @@ from django.utils import timezone
 from apps.classification import services as classification
 from apps.common.poke import poke
 from apps.execution.core.migration import MoveOutcome
+from apps.execution.locks import lock_launches_of
 from apps.execution.move_reports import end_moves, end_stranded_moves
 from apps.inventory import services as inventory
 from apps.inventory.models import ClusterFrame
@@ -170,12 +171,7 @@ def recover_lost(*, silent_before: datetime) -> int:
 def _take_away(job_ids: Sequence[UUID], move: Any) -> None:
     """End the launches of jobs and release their units, with the move of the jobs."""
     with transaction.atomic(), connection.cursor() as cursor:
-        # launches before jobs, as the reports of a backend lock them
-        cursor.execute(
-            """SELECT FROM execution_launch WHERE job_id = ANY(%s) AND state <> 'ended'
-               ORDER BY id FOR NO KEY UPDATE""",
-            [list(job_ids)],
-        )
+        lock_launches_of(job_ids)
         moved = move()
         ids = [row[0] for row in moved]
         cursor.execute(

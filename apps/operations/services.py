@@ -315,9 +315,14 @@ def cancel_operation(operation_id: UUID) -> Operation:
 
 def release_expired_operations() -> int:
     """Give back operations whose worker went silent; returns how many."""
-    return Operation.objects.filter(
-        status=OperationStatus.RUNNING, lease_until__lt=timezone.now()
-    ).update(status=OperationStatus.PENDING, lease_until=None)
+    with transaction.atomic():
+        expired = Operation.objects.select_for_update(skip_locked=True).filter(
+            status=OperationStatus.RUNNING, lease_until__lt=timezone.now()
+        )
+        ids = [operation.pk for operation in expired.only("pk")]
+        return Operation.objects.filter(pk__in=ids).update(
+            status=OperationStatus.PENDING, lease_until=None
+        )
 
 
 @dataclass(frozen=True, slots=True)

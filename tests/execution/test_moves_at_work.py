@@ -1,13 +1,12 @@
 """The emulator and the tables together: jobs that move, end and are cancelled, and crashes."""
 
-import time
 from collections.abc import Callable, Iterator
 from threading import Event
 from uuid import UUID
 
 import numpy as np
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from apps.execution import services
@@ -28,6 +27,7 @@ from apps.workloads.models import Job
 from tests import factories
 from tests.execution.moves_world import broken, cluster, holds, moving, plane, server, stand
 from tests.execution.test_emulated_backend import ALWAYS
+from tests.races import wait_for_a_waiter
 from tests.scheduling.world import ME, at_once, claimed, proposal
 
 pytestmark = pytest.mark.django_db
@@ -278,18 +278,6 @@ def test_requests_reports_recalls_and_ends_at_once_leave_nothing_wrong() -> None
     assert broken() == []
 
 
-def _wait_for_a_waiter() -> None:
-    """Return once another transaction waits for a lock of this one."""
-    until_s = time.monotonic() + 20.0
-    with connection.cursor() as cursor:
-        while time.monotonic() < until_s:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-            if cursor.fetchone()[0]:
-                return
-            time.sleep(0.01)
-    raise AssertionError("nobody waits")
-
-
 @pytest.mark.django_db(transaction=True)
 def test_a_job_lost_while_it_is_asked_to_move_locks_nobody_out() -> None:
     job = begun(Site(), [0, 1])
@@ -299,7 +287,7 @@ def test_a_job_lost_while_it_is_asked_to_move_locks_nobody_out() -> None:
         with transaction.atomic():
             request_moves([wish])
             asked.set()
-            _wait_for_a_waiter()  # which holds the launch that the migration refers to
+            wait_for_a_waiter()  # which holds the launch that the migration refers to
 
     def lose() -> None:
         asked.wait(20.0)

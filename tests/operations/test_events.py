@@ -24,6 +24,7 @@ from apps.operations.services import (
     record_events,
     release_expired_operations,
 )
+from tests.races import meanwhile
 
 
 def event(subject: str, kind: str = "job.updated") -> NewEvent:
@@ -150,6 +151,16 @@ def test_a_silent_workers_operation_is_given_back(running: Operation) -> None:
     with pytest.raises(LostError):
         finish_owned(running, status=OperationStatus.SUCCEEDED)
     assert advance_operation(again, progress=1) is True
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_operation_that_ends_this_moment_is_waited_for_by_nobody() -> None:
+    ending = Operation.objects.create(
+        kind="k", status=OperationStatus.RUNNING, lease_until=timezone.now() - timedelta(seconds=1)
+    )
+    with transaction.atomic():
+        Operation.objects.select_for_update().get(pk=ending.pk)
+        assert meanwhile(release_expired_operations) == 0
 
 
 def test_the_life_of_an_operation_is_told_by_events(running: Operation) -> None:

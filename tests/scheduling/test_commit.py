@@ -1,6 +1,7 @@
 """The commit: units have one owner, whoever believes what, and a decision keeps all it knew."""
 
 from dataclasses import replace
+from functools import partial
 from threading import Barrier, Event
 from time import sleep
 from typing import Any
@@ -20,6 +21,7 @@ from apps.workloads import services as workloads
 from apps.workloads.core.targets import BestEffort
 from apps.workloads.models import Job
 from tests import factories
+from tests.races import assert_locks_in_order
 from tests.scheduling.world import CAUSED, ME, at_once, build, claimed, placed, proposal, used
 
 
@@ -318,6 +320,15 @@ def test_a_commit_that_waited_for_another_sees_what_that_one_took() -> None:
 def batches_of(copy: LocalCopy, agent: Any, order: range) -> list[Proposal]:
     """One gang of two neighbours for each unit, in the order given."""
     return [proposal(claimed(agent), copy.topology, [u, (u + 1) % 8]) for u in order]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_claims_given_back_lock_their_jobs_in_order() -> None:
+    factories.cluster()
+    ids = [claimed().id for _ in range(2)]
+    give_back = partial(workloads.release_claims, ids, agent=ME.name)
+    assert_locks_in_order(Job, ids, give_back)
+    assert not Job.objects.exclude(claimed_by="").exists()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -44,7 +44,10 @@ def claim_waiting(*, agent: str, limit: int) -> list[UUID]:
 def release_claims(job_ids: Sequence[UUID], *, agent: str, delay_s: float = 0.0) -> None:
     """Give undecided jobs back; they are looked at again after ``delay_s`` wall seconds."""
     until = timezone.now() + timedelta(seconds=delay_s) if delay_s else None
-    Job.objects.filter(id__in=job_ids, claimed_by=agent).update(claimed_by="", claimed_until=until)
+    with transaction.atomic():
+        lock_jobs(job_ids)
+        ours = Job.objects.filter(id__in=job_ids, claimed_by=agent)
+        ours.update(claimed_by="", claimed_until=until)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def lock_jobs(job_ids: Iterable[UUID]) -> None:
     """Lock jobs in the order of their ids, as everybody does who changes several.
 
     An UPDATE locks its rows in any order, so two of them over the same jobs could deadlock.
-    Launches are locked before jobs, units and servers after them.
+    Launches are locked before jobs (`execution.locks`), units and servers after them.
     """
     with connection.cursor() as cursor:
         cursor.execute(

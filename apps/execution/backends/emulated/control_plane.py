@@ -37,6 +37,7 @@ from apps.execution.backends.emulated.rows import (
     reported_job,
 )
 from apps.execution.backends.emulated.site import read_site
+from apps.execution.locks import lock_launches
 from apps.execution.models import JobSample
 from apps.execution.move_reports import claim_moves, take_move_reports
 from apps.inventory import selectors as inventory
@@ -201,6 +202,7 @@ class DatabaseControlPlane:
         """Tell which launches run, since when."""
         ids = sorted(launches)
         with transaction.atomic():
+            lock_launches(ids)
             moved = _rows(
                 """UPDATE execution_launch l SET state = 'running', started_s = d.at,
                           claimed_until = NULL
@@ -214,6 +216,7 @@ class DatabaseControlPlane:
         """Tell which launches run no more; their jobs end and their units are given back."""
         rows = sorted(reports, key=lambda report: report.launch)
         with transaction.atomic():
+            lock_launches(row.launch for row in rows)
             moved = _rows(
                 """UPDATE execution_launch l SET state = 'ended', ended_s = d.at,
                           outcome = d.outcome, message = left(d.message, 500), claimed_until = NULL
