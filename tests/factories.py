@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any
 
 import numpy as np
+from django.db import connection
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Project, User
@@ -268,7 +269,7 @@ def allocation(
         "acquired_s": 3010.0,
     }
     row = Allocation.objects.create(
-        id=made,
+        id=_allocation_number(),
         job=about,
         decision=by or decision(about),
         server_id=on.id,
@@ -284,6 +285,14 @@ def allocation(
         )
         on.refresh_from_db()
     return row
+
+
+def _allocation_number() -> int:
+    """Return a number no service will give: from the same sequence."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval('common_allocations_seq')")
+        found: int = cursor.fetchone()[0]
+    return found
 
 
 def change(seq: int, *, kind: ChangeKind = ChangeKind.TOPOLOGY, **values: Any) -> Change:

@@ -270,6 +270,22 @@ def test_why_a_move_was_skipped_is_told_apart(stage: Stage) -> None:
     assert [read.shown(move) for move in moves(plan)] == ["left out", "passed over"]
 
 
+def test_it_is_said_why_jobs_stay_apart(operator: Client, stage: Stage) -> None:
+    plan = proposed(stage)
+    said = "19 jobs stay apart: bringing them together would cost more than it gains."
+    before, after = read.sides(plan.predicted)
+    plan.predicted = {
+        "before": {**before, "crossing": 40.0},
+        "after": {**after, "crossing": 38.0},
+        "apart": {"jobs": 19, "without_room": 0, "meaning": said},
+    }
+    plan.save()
+    assert {effect.name: effect.more for effect in read.effects(plan) if effect.more} == {
+        "crossing": said
+    }
+    assert said in operator.get("/plans/p-0001/").content.decode()
+
+
 def test_objectives_have_one_name_each_as_on_calibrate(stage: Stage) -> None:
     labels = [effect.label for effect in read.effects(proposed(stage))]
     assert labels[:3] == [

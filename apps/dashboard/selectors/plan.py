@@ -14,7 +14,7 @@ from apps.placement.core.verdicts import saved
 from apps.placement.models import Move, MoveState, Plan, PlanState, Purpose
 from apps.placement.selectors import plans as read
 
-TURN_S: Final = 1.5  # wall time: a worker looks every second, and so does the backend
+TURN_S: Final = 3.0  # wall time, measured: worker and backend look by turns, each every second
 CONFIRM_ABOVE: Final = 50  # moves: approving more wants their number typed
 PURPOSES: Final = {
     Purpose.EMPTY: "Empty",
@@ -59,7 +59,7 @@ def sides(change: Mapping[str, Any]) -> tuple[Mapping[str, float], Mapping[str, 
 class Effect:
     """One measure: now, as predicted, and as realised; texts with units, "" where unknown.
 
-    ``tone`` of the change: ok where it is wanted.
+    ``tone`` of the change: ok where it is wanted. ``more``: why it does not change further, or "".
     """
 
     name: str
@@ -71,6 +71,7 @@ class Effect:
     without: str = ""
     now: str = ""
     realised: str = ""
+    more: str = ""
 
 
 # name, label, unit, digits, whether higher is better
@@ -104,9 +105,16 @@ def effects(plan: Plan) -> list[Effect]:
                 without=_without(without, name, unit, digits),
                 now=_number(now[name], unit, digits) if name in now else "",
                 realised=_realised(without, now, name, unit, digits),
+                more=_apart(plan) if name == "crossing" else "",
             )
         )
     return rows
+
+
+def _apart(plan: Plan) -> str:
+    """Return why crossing traffic does not fall to nothing; plans of earlier versions say none."""
+    said: str = plan.predicted.get("apart", {}).get("meaning", "")
+    return said
 
 
 def _without(without: Mapping[str, float], name: str, unit: str, digits: int) -> str:

@@ -42,10 +42,14 @@ def groups(instance: Instance, plan: Plan, racks: list[int]) -> list[list[Group]
     """Group the containers by role; those of a job that stays on one node go together."""
     by_role: list[list[Group]] = [[] for _ in Role]
     together = (instance.counts_as == Communication.NODE) & plan.is_whole & (instance.size > 1)
-    order = np.lexsort((instance.intensity, instance.job))
     roles, job = plan.roles.tolist(), instance.job.tolist()
+    # the last are placed first: what finds no node of its own costs its whole job the credit
+    is_host = plan.roles == Role.HOST
+    credit = np.bincount(job, np.where(is_host, instance.intensity, 0.0), together.size)
+    order = np.lexsort((instance.intensity, instance.job, credit[instance.job]))
     for container in order[~together[instance.job[order]]].tolist():
         by_role[roles[container]].append(Group([container], racks[job[container]]))
+    order = np.lexsort((instance.intensity, instance.job))
     ends = np.cumsum(instance.size)
     for each in np.flatnonzero(together).tolist():
         held: list[int] = order[ends[each] - instance.size[each] : ends[each]].tolist()

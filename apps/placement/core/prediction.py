@@ -49,11 +49,12 @@ def prediction(
     }
 
 
-def apart(cluster: Cluster, home: Ints) -> dict[str, int]:
+def apart(cluster: Cluster, home: Ints) -> dict[str, Any]:
     """Count the ``jobs`` that are not inside of the server or rack they want to be in.
 
     For ``without_room`` of them no server (or rack) that is open to them and as fast as those
-    they are on has units for all of one, whatever the price. O(split jobs x n).
+    they are on has units for all of one, whatever the price. ``meaning``: all that in a sentence,
+    "" where there are none. O(split jobs x n).
     """
     free = (cluster.units - cluster.held_units).astype(np.float64)
     free = free + np.bincount(cluster.home, weights=cluster.size, minlength=free.size)
@@ -66,7 +67,29 @@ def apart(cluster: Cluster, home: Ints) -> dict[str, int]:
         if _most_room(cluster, home, free, job, by_rack=wish[job] == Communication.RACK)
         < cluster.size[cluster.job == job].sum()
     ]
-    return {"jobs": len(jobs), "without_room": len(without_room)}
+    return {
+        "jobs": len(jobs),
+        "without_room": len(without_room),
+        "meaning": apart_said(len(jobs), len(without_room)),
+    }
+
+
+def apart_said(jobs: int, without_room: int) -> str:
+    """Say why crossing traffic does not fall to nothing; see `apart`."""
+    if not jobs:
+        return ""
+    stay, them, one = (
+        ("1 job stays", "it", "it") if jobs == 1 else (f"{jobs:,} jobs stay", "them", "one")
+    )
+    no_room = f"no server (or rack) that suits {them} has room for all of {one}"
+    costs = "would cost more than it gains, or slow somebody"
+    if without_room == jobs:
+        return f"{stay} apart: {no_room}."
+    if not without_room:
+        return f"{stay} apart: bringing {them} together {costs}."
+    others = "other" if jobs - without_room == 1 else "others"
+    some = f"for {without_room:,} of them {no_room}"
+    return f"{stay} apart: {some}; bringing the {others} together {costs}."
 
 
 def _most_room(cluster: Cluster, home: Ints, free: Floats, job: int, *, by_rack: bool) -> float:

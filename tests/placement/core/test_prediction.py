@@ -7,7 +7,7 @@ import pytest
 
 from apps.placement.core import live
 from apps.placement.core.instance import Communication
-from apps.placement.core.prediction import prediction, servers
+from apps.placement.core.prediction import apart_said, prediction, servers
 from tests.placement.core.small_cluster import small_cluster
 
 WEIGHTS = {"P": 1.0, "D": 1.0, "C": 1.0}
@@ -85,7 +85,36 @@ def test_of_jobs_apart_it_is_told_which_have_no_place_to_come_together(
         is_allowed=np.ones((1, 4), dtype=np.bool_),
     )
     told = prediction(cluster, cluster.home, WEIGHTS, seconds=0.0)
-    assert told["apart"] == {"jobs": 1, "without_room": without}
+    assert (told["apart"]["jobs"], told["apart"]["without_room"]) == (1, without)
+    assert told["apart"]["meaning"].startswith("1 job stays apart: ")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "without_room", "said"),
+    [
+        (0, 0, ""),
+        (1, 1, "1 job stays apart: no server (or rack) that suits it has room for all of it."),
+        (
+            2, 0,
+            "2 jobs stay apart: bringing them together would cost more than it gains, or slow"
+            " somebody.",
+        ),
+        (
+            1_900, 1_400,
+            "1,900 jobs stay apart: for 1,400 of them no server (or rack) that suits them has room"
+            " for all of one; bringing the others together would cost more than it gains, or slow"
+            " somebody.",
+        ),
+        (
+            2, 1,
+            "2 jobs stay apart: for 1 of them no server (or rack) that suits them has room for"
+            " all of one; bringing the other together would cost more than it gains, or slow"
+            " somebody.",
+        ),
+    ],
+)  # fmt: skip
+def test_it_is_said_why_jobs_stay_apart(jobs: int, without_room: int, said: str) -> None:
+    assert apart_said(jobs, without_room) == said
 
 
 def test_servers_show_what_they_hold_before_and_after_with_what_is_not_ours() -> None:

@@ -151,7 +151,7 @@ function rows(answer) {
   const found = [
     { name: "Power", what: "of the servers", now: watts(before.watts), then: watts(after.watts), change: `${signed((after.watts - before.watts) / 1000, 1)} kW`, share: share(before.watts, after.watts, -1) },
     count("Diversity", "points of containers that no other disturbs", "diversity", 1, 1),
-    { ...count("Crossing traffic", "containers away from their job", "crossing", -1), more: apartSaid(answer.apart) },
+    { ...count("Crossing traffic", "containers away from their job", "crossing", -1), more: answer.apart?.meaning },
     { name: "Jobs meeting their target", now: grouped(before.targets_met), then: `${grouped(after.targets_met)} of ${grouped(after.targets_measured)}`, change: signed(after.targets_met - before.targets_met), share: share(before.targets_met, after.targets_met, 1) },
     count("Servers on", "", "servers_on", -1),
   ];
@@ -159,18 +159,6 @@ function rows(answer) {
   if (worst) found.push(hit(worst));
   found.push({ name: `Cost of ${many(moves, "move")}`, now: "", then: duration(seconds), change: "standing still", share: null });
   return found;
-}
-
-/* Why crossing traffic does not fall to nothing. */
-function apartSaid(found) {
-  const { jobs: count, without_room: without } = found ?? { jobs: 0 };
-  if (!count) return "";
-  const stay = `${many(count, "job stays", "jobs stay")} apart`;
-  const costs = "would cost more than it gains, or slow somebody.";
-  const noRoom = (of) => `no server (or rack) that suits ${count === 1 ? "it" : "them"} has room for all of ${of}`;
-  if (without === count) return `${stay}: ${noRoom(count === 1 ? "it" : "one")}.`;
-  if (!without) return `${stay}: bringing ${count === 1 ? "it" : "them"} together ${costs}`;
-  return `${stay}: for ${grouped(without)} of them ${noRoom("one")}; bringing the ${count - without === 1 ? "other" : "others"} together ${costs}`;
 }
 
 const then = (job) => (job.attainment === null ? null : job.attainment * (job.ratio ?? 1));
