@@ -11,6 +11,7 @@ from apps.placement.core import annealing, knapsack, packing
 from apps.placement.core.costs import costs
 from apps.placement.core.examples import Draw, Mix, draw
 from apps.placement.core.instance import NOWHERE, Communication, Instance
+from apps.placement.core.instance_file import parse
 from apps.placement.core.objectives import Objective, evaluate, money, registry
 from apps.placement.core.rack_roles import RackProgram
 from apps.placement.core.roles import RoleProgram
@@ -106,6 +107,32 @@ def test_racks_in_view_close_the_gap_that_racks_keep_open() -> None:
     found = solved(case, {"P": 1.0, "D": 1.0, "C": 1.0}, 12.0)
     assert fits(case, found.assignment)
     assert found.gap < 0.02
+
+
+@pytest.mark.parametrize("names", [("large", "small"), ("small", "large")])
+def test_who_finds_no_node_of_its_own_is_whose_job_loses_least(names: tuple[str, str]) -> None:
+    nodes = [
+        {"id": f"n{i}", "rack": "r", "slots": 3, "idle_watts": 1.0, "peak_watts": 2.0}
+        for i in range(3)
+    ]
+    jobs = {"exposed": [1.0, 1.0], "large": [0.6, 0.6], "small": [0.9]}
+    containers = [
+        {
+            "id": f"{job}-{i}",
+            "job": job,
+            "intensity": intensity,
+            "class": "taz",
+            "communication": "rack" if job == "exposed" else "cluster",
+        }
+        for job in ("exposed", *names)
+        for i, intensity in enumerate(jobs[job])
+    ]
+    case = parse({"nodes": nodes, "containers": containers})
+    is_exposed = np.array([key.startswith("exposed") for key in case.container_ids])
+    roles = np.where(is_exposed, packing.Role.BESIDE, packing.Role.HOST)  # of three nodes, four
+    plan = packing.Plan(roles, np.ones(3, dtype=np.bool_))
+    found = packing.place(case, costs(case, {"D": 1.0}), plan)
+    assert evaluate(case, found).raw["D"] == pytest.approx(1.2)
 
 
 def test_the_gap_is_the_share_that_may_be_saved() -> None:
