@@ -119,6 +119,7 @@ def activate(page: Page, name: str, message: str) -> None:
     expect(page.locator("#ac-what")).to_contain_text("Plans are made on request only")
     page.get_by_role("button", name="Activate", exact=True).click()
     expect(page.locator("#toasts")).to_contain_text(f"{name} is in force.")
+    expect(page.get_by_role("button", name="Make a plan now")).to_be_focused()  # scrolled to it
 
 
 def test_weights_come_into_force_and_go_back(page: Page) -> None:
