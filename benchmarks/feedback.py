@@ -37,7 +37,8 @@ from apps.emulation.core.probe import ProbeRun, probe
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.registry import make
-from apps.scheduling.core.types import Within
+from apps.scheduling.core.scorers import beyond_tolerance
+from apps.scheduling.core.types import Verdict, Within
 from apps.testbed.core.offline import Arrival, Offline, Settings
 from apps.testbed.core.worlds import World, demo_world, request_of
 from benchmarks._calibration import calibrate, calibration_line
@@ -105,14 +106,16 @@ def run_jobs(world: World, found: Sequence[Subject], options: argparse.Namespace
         asked = replace(request, gang=True, locality=Within.SERVER if together else None)
         jobs.append(Arrival(at, asked, found[i].truth, work))
     report = Offline(world, make("tarcil"), Settings(), options.seed).run(jobs)
-    where = {d.placed.job: d.placed.units for d in report.decisions if d.is_committed}
+    placed = {d.placed.job: d.placed for d in report.decisions if d.is_committed}
     order = np.argsort([record.ended_s for record in report.jobs])
     for n in order.tolist():
         record, job = report.jobs[n], jobs[n]
         rate = job.work_s * job.truth.bytes_per_s / (record.ended_s - record.started_s)
-        found[chosen[n]].seen.append(
-            Observation(str(n), parts(world, where[str(n)]), BYTES, rate, 0.01)
-        )
+        where = placed[str(n)]
+        chosen_units = [c.headroom for c in where.candidates if c.verdict == Verdict.CHOSEN]
+        held, beyond = parts(world, where.units), beyond_tolerance(chosen_units)
+        seen = Observation(str(n), held, BYTES, rate, 0.01, beyond=beyond)
+        found[chosen[n]].seen.append(seen)
 
 
 def errors_of(subject: Subject, known: Library) -> tuple[Floats, Floats, int]:

@@ -156,6 +156,9 @@ class PredictionError(models.Model):
     predicted = models.FloatField()
     measured = models.FloatField()
     deviation = models.FloatField(help_text="expected of log(measured / predicted)")
+    beyond = models.FloatField(
+        default=0.0, help_text="points of pressure beyond what its units tolerate, when chosen"
+    )
 
     class Meta:
         constraints = (

@@ -40,6 +40,7 @@ from apps.execution.core.telemetry import (
 )
 from apps.execution.services import CLASSIFY_QUEUE, CLASSIFY_TASK
 from apps.inventory.selectors import cluster_now
+from apps.scheduling.selectors import beyond_tolerance_of
 from apps.workloads.core.targets import read_target
 
 _LOOKING: Final = 7103  # advisory lock; the logs hold 7101 and 7102
@@ -107,7 +108,8 @@ WHERE EXISTS (
     WHERE m.job_id = d.job AND m.started_s < d.at_s AND coalesce(m.ended_s > d.since_s, true))
 """
 _HISTORY: Final = """
-SELECT e.application_id, e.job_id, e.cluster_s, e.measured, j.target_kind, j.tasks_total
+SELECT e.application_id, e.job_id, e.cluster_s, e.measured, e.beyond, j.target_kind,
+       j.tasks_total
 FROM unnest(%s::uuid[], %s::float8[]) AS d(application, since_s)
 JOIN LATERAL (
     SELECT * FROM classification_predictionerror
@@ -136,6 +138,7 @@ class _Held(NamedTuple):
     run: str
     setting: str
     parts: tuple[Part, ...]
+    decision: UUID | None  # that chose these neighbours; None once it has moved away from them
 
 
 def give_feedback() -> int:
@@ -193,13 +196,16 @@ def _achieved(due: Sequence[_Due]) -> list[Achieved]:
     changed = _changed([(one.job_id, one.run.since_s, found.at_s) for one, found in told])
     told = [pair for place, pair in enumerate(told, 1) if place not in changed]
     held = _held([(one.job_id, found.at_s) for one, found in told])
+    beyond = beyond_tolerance_of({h.decision for h in held if h is not None and h.decision})
     return [
         Achieved(
             application_id=one.application_id,
             job_id=one.job_id,
             number=one.number,
             at_s=found.at_s,
-            seen=_observation(where, found, one.tasks),
+            seen=_observation(
+                where, found, one.tasks, beyond[where.decision] if where.decision else 0.0
+            ),
         )
         for (one, found), where in zip(told, held, strict=True)
         if where is not None
@@ -227,24 +233,26 @@ def _held(moments: Sequence[tuple[UUID, float]]) -> list[_Held | None]:
     """Read what jobs held at some moments; None where a server of theirs is gone."""
     rows = _rows(_PARTS, [[job for job, _ in moments], [at_s for _, at_s in moments]])
     parts: dict[int, list[Part]] = defaultdict(list)
-    runs: dict[int, tuple[str, str]] = {}
+    runs: dict[int, tuple[UUID, str]] = {}
     moved: dict[int, int] = defaultdict(int)
     for place, decision, setting, platform, cores, moved_to in rows:
         parts[place].append(Part(platform, cores))
         moved[place] = max(moved[place], moved_to or 0)
-        # after a move it has other neighbours
-        runs[place] = (
-            f"{decision}/{moved[place]}" if moved[place] else str(decision),
-            setting or "",
-        )
+        runs[place] = (decision, setting or "")
     gone = {place for place, _, _, platform, *_ in rows if platform is None}
+
+    def held(place: int) -> _Held:
+        (decision, setting), move = runs[place], moved[place]
+        run = f"{decision}/{move}" if move else str(decision)  # it has other neighbours then
+        return _Held(run, setting, tuple(parts[place]), None if move else decision)
+
     return [
-        _Held(*runs[place], tuple(parts[place])) if place in runs and place not in gone else None
+        held(place) if place in runs and place not in gone else None
         for place in range(1, len(moments) + 1)
     ]
 
 
-def _observation(held: _Held, found: Rate, tasks: int) -> Observation:
+def _observation(held: _Held, found: Rate, tasks: int, beyond: float) -> Observation:
     units = sum(part.units for part in held.parts)
     return Observation(
         run=held.run,
@@ -254,6 +262,7 @@ def _observation(held: _Held, found: Rate, tasks: int) -> Observation:
         deviation=found.deviation,
         busy=busy_share(tasks, units),
         setting=held.setting,
+        beyond=beyond,
     )
 
 
@@ -265,10 +274,11 @@ def _histories(application_ids: Collection[UUID]) -> dict[UUID, list[Observation
     rows = _rows(_HISTORY, [keys, starts, REMEMBERED])
     held = _held([(job, at_s) for _, job, at_s, *_ in rows])
     found: dict[UUID, list[Observation]] = {key: [] for key in keys}
-    for (application, _, at_s, measured, kind, tasks), where in zip(rows, held, strict=True):
+    for row, where in zip(rows, held, strict=True):
+        application, _, at_s, measured, beyond, kind, tasks = row
         if where is not None:
             seen = Rate(at_s, *_in_column(kind, measured))
-            found[application].append(_observation(where, seen, tasks))
+            found[application].append(_observation(where, seen, tasks, beyond))
     return found
 
 

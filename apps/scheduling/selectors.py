@@ -17,6 +17,8 @@ from apps.inventory.models import ChangeKind as LoggedKind
 from apps.inventory.models import Server, ServerState
 from apps.scheduling.core.ask import Ask
 from apps.scheduling.core.localcopy import Change, ChangeKind, LocalCopy, UnknownUnitError
+from apps.scheduling.core.scorers import beyond_tolerance
+from apps.scheduling.core.types import Verdict
 from apps.scheduling.models import Allocation, Decision
 from apps.workloads.core.spec import Constraints
 from apps.workloads.core.targets import read_target
@@ -36,6 +38,17 @@ def profiles_named(profile_ids: Sequence[UUID]) -> set[UUID]:
     rows = Decision.objects.filter(profile_id__in=profile_ids).order_by()
     named = rows.values_list("profile_id", flat=True).distinct()
     return {key for key in named if key is not None}
+
+
+def beyond_tolerance_of(decision_ids: Iterable[UUID]) -> dict[UUID, float]:
+    """Points of pressure beyond what the units chosen tolerate, by decision (`scorers`)."""
+    rows = Decision.objects.filter(id__in=list(decision_ids)).values_list("id", "candidates")
+    return {
+        key: beyond_tolerance(
+            [one["headroom"] for one in candidates if one["verdict"] == Verdict.CHOSEN]
+        )
+        for key, candidates in rows
+    }
 
 
 # allocations at which jobs work, or worked: others are, or were, only reserved for a move

@@ -319,6 +319,7 @@ def test_predictions_are_held_against_what_was_measured(
         "measured": 3e8,
         "ratio": 0.75,
         "deviation": 0.1,
+        "beyond_tolerance": 0.0,
     }
 
 

@@ -10,7 +10,13 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.classification.core.drift import REASON
-from apps.classification.core.feedback import NEIGHBOURS, Observation, Part
+from apps.classification.core.feedback import (
+    NEIGHBOURS,
+    POINT_COST,
+    POINT_DEVIATION,
+    Observation,
+    Part,
+)
 from apps.classification.core.matrix import MatrixName
 from apps.classification.models import Drift, PendingFold, PredictionError, Profile
 from apps.classification.selectors import known_cells_of, profile_named
@@ -28,6 +34,7 @@ from apps.inventory.models import Cluster, Server
 from apps.operations.models import Event
 from apps.profiling.models import Measurement, ProfilingRun
 from apps.profiling.services import request_runs
+from apps.scheduling.models import Allocation, Decision
 from apps.workloads.models import Application, Job
 from tests import factories
 from tests.scheduling.world import at_once
@@ -142,6 +149,48 @@ def test_a_job_is_held_against_its_profile_once(world: World) -> None:
     assert found.measured / found.predicted == pytest.approx(0.5, rel=1e-6)
     assert found.predicted == pytest.approx(world.believed(1))
     assert 0.05 < found.deviation < 0.5
+
+
+def disturbed(job: Job, points: float) -> None:
+    """It was put where one source of its only unit is so far beyond what it tolerates."""
+    chosen = {"verdict": "chosen", "headroom": [3.0, -points, 9.0]}
+    passed = {"verdict": "outranked", "headroom": [-90.0, 1.0, 1.0]}
+    Decision.objects.filter(job=job).update(candidates=[chosen, passed])
+
+
+def test_who_was_put_beside_too_much_is_expected_to_be_slower(world: World) -> None:
+    job = world.ran(0.5)
+    disturbed(job, 20.0)
+    give_feedback()
+    found = PredictionError.objects.get()
+    assert found.beyond == 20.0
+    slowed = math.exp(-20.0 * POINT_COST)
+    assert found.predicted == pytest.approx(slowed * world.believed(1))
+    assert found.deviation > 20.0 * POINT_DEVIATION
+
+
+def test_where_neighbours_are_to_blame_the_application_is_not(world: World) -> None:
+    for _ in range(15):
+        later(100.0)
+        disturbed(world.ran(0.5, on=0), 30.0)
+        give_feedback()
+        draw_profiles()
+    found = Drift.objects.get(application=world.about)
+    assert found.flagged_s is None
+    assert not ProfilingRun.objects.filter(reason=REASON).exists()
+
+
+def test_after_a_move_nothing_is_known_of_the_neighbours(world: World) -> None:
+    job = world.ran(0.5)
+    disturbed(job, 20.0)
+    first = Allocation.objects.get(job=job)
+    begun_s = first.acquired_s + 300.0
+    factories.allocation(
+        job, world.servers[0], by=first.decision, acquired_s=begun_s, moved_from=first.id,
+        moved_s=begun_s, released_seq=10**9, released_s=first.released_s,
+    )  # fmt: skip
+    give_feedback()
+    assert PredictionError.objects.get().beyond == 0.0
 
 
 def test_the_same_observation_again_is_nothing_new(world: World) -> None:

@@ -148,6 +148,9 @@ class PredictionErrorSerializer(serializers.Serializer[Any]):
     measured = serializers.FloatField()
     ratio = serializers.FloatField(help_text="Measured over predicted.")
     deviation = serializers.FloatField(help_text="Expected of ln(measured / predicted).")
+    beyond_tolerance = serializers.FloatField(
+        help_text="Points of pressure beyond what its units tolerate, when they were chosen."
+    )
 
 
 def represent_profile(
@@ -257,4 +260,5 @@ def represent_error(row: PredictionError, caller: Principal) -> dict[str, Any]:
         "measured": row.measured,
         "ratio": row.measured / row.predicted,
         "deviation": row.deviation,
+        "beyond_tolerance": row.beyond,
     }

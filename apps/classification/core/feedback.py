@@ -32,6 +32,10 @@ from apps.inventory.core.snapshot import Floats
 NEIGHBOURS: Final = 0.96
 SERVER_DEVIATION: Final = 0.06
 COMMON_DEVIATION: Final = 0.02
+# where a job was knowingly put beside too much: what each point of pressure beyond its tolerance
+# costs the logarithm of its rate, and the deviation of that; some applications feel it far more
+POINT_COST: Final = 0.015
+POINT_DEVIATION: Final = 0.01
 # a profiling run lasts a minute: the rate of whole runs differs from it by this much
 RUN_DEVIATION: Final = 0.05
 # from one observation to the next the rate of an application wanders by this much: what its
@@ -79,6 +83,8 @@ class Observation:
     deviation : of the logarithm of ``rate`` as the monitor measures it, >= 0
     busy : share of the units at work, in (0, 1]: tasks in waves leave some idle
     setting : label of the framework setting it ran with; empty = the default
+    beyond : points of pressure beyond what its units tolerate when they were chosen: the worst
+        source of each unit, on average, >= 0
     """
 
     run: str
@@ -88,6 +94,7 @@ class Observation:
     deviation: float
     busy: float = 1.0
     setting: str = ""
+    beyond: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,8 +229,10 @@ def predict(belief: Belief, seen: Observation, *, repeats: int = 1) -> Predictio
         + total
         + gradient[out:] @ belief.mean[out:]
         + math.log(seen.busy * NEIGHBOURS)
+        - POINT_COST * seen.beyond
     )
-    neighbours = SERVER_DEVIATION**2 / len(seen.parts) + COMMON_DEVIATION**2
+    common = math.hypot(COMMON_DEVIATION, POINT_DEVIATION * seen.beyond)
+    neighbours = SERVER_DEVIATION**2 / len(seen.parts) + common**2
     noise = seen.deviation**2 + repeats * neighbours
     spread = float(gradient @ belief.covariance @ gradient)
     return Prediction(float(log_rate), gradient, math.sqrt(spread + noise))

@@ -37,6 +37,7 @@ def prediction_errors_of(application_id: UUID) -> QuerySet[PredictionError]:
         "predicted",
         "measured",
         "deviation",
+        "beyond",
         "job__name",
         "job__project_id",
         "job__target_kind",

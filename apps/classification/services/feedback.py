@@ -71,10 +71,10 @@ class Achieved:
 
 _INSERT: Final = """
 INSERT INTO classification_predictionerror
-    (application_id, job_id, profile_id, number, cluster_s, predicted, measured, deviation)
+    (application_id, job_id, profile_id, number, cluster_s, predicted, measured, deviation, beyond)
 SELECT d.* FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::float8[], %s::float8[],
-                       %s::float8[], %s::float8[])
-    AS d(application, job, profile, number, at_s, predicted, measured, deviation)
+                       %s::float8[], %s::float8[], %s::float8[])
+    AS d(application, job, profile, number, at_s, predicted, measured, deviation, beyond)
 JOIN workloads_job j ON j.id = d.job
 ON CONFLICT DO NOTHING RETURNING application_id
 """
@@ -95,7 +95,7 @@ def record_achieved(achieved: Sequence[Achieved]) -> set[UUID]:
             columns.append(
                 (
                     *(row.application_id, row.job_id, profile_id, row.number, row.at_s),
-                    *(expected.rate, row.seen.rate, expected.deviation),
+                    *(expected.rate, row.seen.rate, expected.deviation, row.seen.beyond),
                 )
             )
     if not columns:

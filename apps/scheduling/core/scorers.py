@@ -4,6 +4,7 @@ Every scorer takes (board, request, units, seed) and returns ``Scores``. The key
 four integers compared in turn, the last a fair coin. The floats are shown.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -131,3 +132,16 @@ def _plain(board: Board, request: Request, units: Ints, key: Ints, shown: Floats
     none = np.full(units.size, np.nan)
     headroom = request.tolerated - pressures
     return Scores(units, servers, key, none, float("nan"), shown, headroom)
+
+
+def beyond_tolerance(headroom: Sequence[Sequence[float] | Floats]) -> float:
+    """Points of pressure beyond what units tolerate: the worst source of each, on average.
+
+    Parameters
+    ----------
+    headroom : (k, N) of the units chosen, as in `Scores`
+    """
+    if not len(headroom):
+        return 0.0
+    least: Floats = np.asarray(headroom, dtype=np.float64).min(axis=1)
+    return float(np.maximum(-least, 0.0).mean())
