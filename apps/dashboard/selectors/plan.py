@@ -14,7 +14,7 @@ from apps.placement.core.verdicts import saved
 from apps.placement.models import Move, MoveState, Plan, PlanState, Purpose
 from apps.placement.selectors import plans as read
 
-TURN_S: Final = 3.0  # wall time, measured: worker and backend look by turns, each every second
+TURN_S: Final = 2.0  # wall time, measured: worker and backend look by turns, each every second
 CONFIRM_ABOVE: Final = 50  # moves: approving more wants their number typed
 PURPOSES: Final = {
     Purpose.EMPTY: "Empty",

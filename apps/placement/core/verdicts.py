@@ -73,6 +73,8 @@ def _power(ended: Ended) -> str:
         if abs(got) < LEAST["watts"]:
             return ""
         return f"power: {_change(-got, 0)} W where none was predicted"
+    if _is_opposite(wanted, got, "watts"):
+        return f"power: {_change(-got, 0)} W where {_change(-wanted, 0)} W was predicted"
     verb, sign = ("saved", 1.0) if wanted > 0 else ("costs", -1.0)
     if max(abs(wanted), abs(got)) >= 1000.0:
         shown = f"{_plain(sign * got / 1e3, 1)} of {_plain(sign * wanted / 1e3, 1)} kW"
@@ -94,10 +96,17 @@ def _gathered(ended: Ended) -> str:
     wanted, got = saved(ended.predicted, "crossing"), saved(ended.realised, "crossing")
     if abs(wanted) < LEAST["crossing"]:
         return ""
+    if _is_opposite(wanted, got, "crossing"):
+        return f"crossing traffic: {_change(-got, 0)} where {_change(-wanted, 0)} was predicted"
     noun = _plural("container", abs(round(wanted)))
     where, sign = ("brought to their job", 1.0) if wanted > 0 else ("parted from their job", -1.0)
     counted = f"{_plain(sign * got, 0)} of {_plain(sign * wanted, 0)}"
     return f"crossing traffic: {counted} {noun} {where}"
+
+
+def _is_opposite(wanted: float, got: float, name: str) -> bool:
+    """Whether what came is no share of what was predicted."""
+    return wanted * got < 0.0 and abs(got) >= LEAST[name]
 
 
 def _meanwhile(realised: Mapping[str, Any]) -> list[str]:

@@ -157,9 +157,9 @@ def test_what_got_worse_has_a_minus() -> None:
     before = {"watts": 100.0, "diversity": 3.0, "crossing": 2, "F": 0.5}
     after = {"watts": 150.0, "diversity": 2.0, "crossing": 3, "F": 0.55}
     assert verdict(ended(before, after)) == (
-        "−50 % of the gain predicted; power: saved −0.1 of 4.2 kW predicted; "
+        "−50 % of the gain predicted; power: +50 W where −4,200 W was predicted; "
         "diversity: −1.00 of +1.50; "
-        "crossing traffic: −1 of 4 containers brought to their job; 36 of 37 moves done."
+        "crossing traffic: +1 where −4 was predicted; 36 of 37 moves done."
     )
 
 
@@ -173,7 +173,7 @@ def test_power_that_a_plan_was_to_cost_is_a_cost() -> None:
 
 def test_what_came_to_nothing_has_no_sign() -> None:
     before = {"watts": 4000.0, "diversity": 3.0, "crossing": 5, "F": 0.5}
-    after = {"watts": 4020.0, "diversity": 3.001, "crossing": 5.2, "F": 0.5004}
+    after = {"watts": 4000.4, "diversity": 3.001, "crossing": 5.2, "F": 0.5004}
     assert verdict(ended(before, after, done=3, asked=9)) == (
         "0 % of the gain predicted; power: saved 0.0 of 4.2 kW predicted; "
         "diversity: as before where +1.50 was predicted; "
