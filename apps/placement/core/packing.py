@@ -44,8 +44,8 @@ def groups(instance: Instance, plan: Plan, racks: list[int]) -> list[list[Group]
     together = (instance.counts_as == Communication.NODE) & plan.is_whole & (instance.size > 1)
     roles, job = plan.roles.tolist(), instance.job.tolist()
     # the last are placed first: what finds no node of its own costs its whole job the credit
-    is_host = plan.roles == Role.HOST
-    credit = np.bincount(job, np.where(is_host, instance.intensity, 0.0), together.size)
+    hosted = np.where(plan.roles == Role.HOST, instance.intensity, 0.0)
+    credit = np.bincount(instance.job, hosted, together.size)
     order = np.lexsort((instance.intensity, instance.job, credit[instance.job]))
     for container in order[~together[instance.job[order]]].tolist():
         by_role[roles[container]].append(Group([container], racks[job[container]]))

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from apps.inventory.core.snapshot import Ints
-from apps.placement.core import knapsack, packing, rack_roles
+from apps.placement.core import exposing, knapsack, packing, rack_roles
 from apps.placement.core.costs import costs
 from apps.placement.core.examples import Draw, draw
 from apps.placement.core.instance import NOWHERE, Instance
@@ -100,6 +100,7 @@ def by_counts(search: Search) -> None:
     _cast(search)
     if not search.is_over and search.instance.job.size <= _FEW:
         _try_all(search)
+    _expose_others(search)
     if not search.is_over:
         _exchange(search)
     if not search.is_over and search.gap > _CLOSE:
@@ -173,6 +174,20 @@ def _cast_in_racks(search: Search) -> None:
     search.offer(packing.place(search.instance, search.costs, found.plan))
     if search.value < best and not search.is_over:
         _exchange(search)
+
+
+def _expose_others(search: Search) -> None:
+    """Let jobs of little worth be exposed instead of others, while that helps."""
+    is_better = search.costs.credit > 0.0
+    while is_better and search.assignment is not None:
+        before, is_better = search.value, False
+        for placed in exposing.instead(search.instance, search.assignment):
+            if search.is_over:
+                return
+            search.offer(placed)
+            is_better = search.value < before
+            if is_better:
+                break
 
 
 def _exchange(search: Search) -> None:
