@@ -138,7 +138,8 @@ class _Held(NamedTuple):
     run: str
     setting: str
     parts: tuple[Part, ...]
-    decision: UUID | None  # that chose these neighbours; None once it has moved away from them
+    decision: UUID
+    has_moved: bool  # away from the neighbours that its decision knew
 
 
 def give_feedback() -> int:
@@ -196,16 +197,16 @@ def _achieved(due: Sequence[_Due]) -> list[Achieved]:
     changed = _changed([(one.job_id, one.run.since_s, found.at_s) for one, found in told])
     told = [pair for place, pair in enumerate(told, 1) if place not in changed]
     held = _held([(one.job_id, found.at_s) for one, found in told])
-    beyond = beyond_tolerance_of({h.decision for h in held if h is not None and h.decision})
+    beyond = beyond_tolerance_of(
+        where.decision for where in held if where is not None and not where.has_moved
+    )
     return [
         Achieved(
             application_id=one.application_id,
             job_id=one.job_id,
             number=one.number,
             at_s=found.at_s,
-            seen=_observation(
-                where, found, one.tasks, beyond[where.decision] if where.decision else 0.0
-            ),
+            seen=_observation(where, found, one.tasks, beyond.get(where.decision, 0.0)),
         )
         for (one, found), where in zip(told, held, strict=True)
         if where is not None
@@ -244,7 +245,7 @@ def _held(moments: Sequence[tuple[UUID, float]]) -> list[_Held | None]:
     def held(place: int) -> _Held:
         (decision, setting), move = runs[place], moved[place]
         run = f"{decision}/{move}" if move else str(decision)  # it has other neighbours then
-        return _Held(run, setting, tuple(parts[place]), None if move else decision)
+        return _Held(run, setting, tuple(parts[place]), decision, has_moved=move > 0)
 
     return [
         held(place) if place in runs and place not in gone else None
