@@ -86,6 +86,7 @@ class Bins:
                 self._settle(single[kind][rack], rack, kind, len(single[kind][rack]))
             for group in sorted(large[kind], key=_size, reverse=True):
                 self._place(group, kind)
+        for kind in (Role.HOST, Role.BESIDE):
             self._spread(single[kind][ANYWHERE], kind)
         for group in sorted(large[Role.GUEST], key=_size, reverse=True):
             self._seat(group)

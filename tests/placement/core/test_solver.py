@@ -135,6 +135,31 @@ def test_who_finds_no_node_of_its_own_is_whose_job_loses_least(names: tuple[str,
     assert evaluate(case, found).raw["D"] == pytest.approx(1.2)
 
 
+def test_a_job_that_stays_on_one_node_has_one_before_hosts_that_may_be_anywhere() -> None:
+    nodes = [
+        {"id": f"n{i}", "rack": "r", "slots": 2, "idle_watts": 1.0, "peak_watts": 2.0}
+        for i in range(3)
+    ]
+    jobs = {"pair": 2, "a": 1, "b": 1, "c": 1}
+    containers = [
+        {
+            "id": f"{job}-{i}",
+            "job": job,
+            "intensity": 1.0,
+            "class": "taz",
+            "communication": "node" if job == "pair" else "cluster",
+        }
+        for job, count in jobs.items()
+        for i in range(count)
+    ]
+    case = parse({"nodes": nodes, "containers": containers})
+    is_pair = np.array([key.startswith("pair") for key in case.container_ids])
+    roles = np.where(is_pair, packing.Role.BESIDE, packing.Role.HOST)  # of three nodes, four
+    plan = packing.Plan(roles, np.ones(4, dtype=np.bool_))
+    found = packing.place(case, costs(case, {"D": 1.0, "C": 1.0}), plan)
+    assert evaluate(case, found).raw["C"] == 0.0
+
+
 def test_the_gap_is_the_share_that_may_be_saved() -> None:
     case, weights = draw(Draw(64, nodes=40, has_real_intensities=True), 2), {"P": 1.0, "D": 2.0}
     found = solved(case, weights, 1.0)
