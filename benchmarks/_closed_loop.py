@@ -21,10 +21,13 @@ from apps.classification.core.feedback import (
 from apps.classification.core.matrix import Cell
 from apps.classification.core.profile import Profile
 from apps.emulation.core.truth import Truth
+from apps.execution.core.telemetry import PROGRESS_DEVIATION
 from apps.inventory.core.snapshot import Shorts
 from apps.scheduling.core.ask import Ask, request_of, size_of
 from apps.scheduling.core.registry import make
+from apps.scheduling.core.scorers import beyond_tolerance
 from apps.scheduling.core.sizing import ClusterFacts, Sized
+from apps.scheduling.core.types import Placed, Verdict
 from apps.testbed.core.offline import Arrival, Offline, Settings, parts_of
 from apps.testbed.core.worlds import World
 from apps.workloads.core.framework import setting_named
@@ -94,12 +97,26 @@ def profile_of(
     return assemble(truth.name, truth.kind, [*kept, *told.values()], library, platforms=names)
 
 
-def parts(world: World, units: Shorts) -> tuple[Part, ...]:
+def _parts(world: World, units: Shorts) -> tuple[Part, ...]:
     """Return what a job holds, by server."""
     names, platform = world.topology.platform_name, world.topology.server_platform
     return tuple(
         Part(names[platform[server]], count)
         for server, count in parts_of(units, world.topology.unit_server)
+    )
+
+
+def observed(world: World, placed: Placed, rate: float, *, setting: str = "") -> Observation:
+    """Return what feedback is told of a job that ran where it was placed."""
+    chosen = [c.headroom for c in placed.candidates if c.verdict == Verdict.CHOSEN]
+    return Observation(
+        run=placed.job,
+        parts=_parts(world, placed.units),
+        column=BYTES,
+        rate=rate,
+        deviation=PROGRESS_DEVIATION,
+        setting=setting,
+        beyond=beyond_tolerance(chosen),
     )
 
 
@@ -180,13 +197,12 @@ class Loop:
         ]
         if not new:
             return
-        where = {d.placed.job: d.placed.units for d in report.decisions if d.is_committed}
+        placed = {d.placed.job: d.placed for d in report.decisions if d.is_committed}
         for n in new:
             known.add(n)
             record, job = report.jobs[n], self._jobs[n]
             rate = job.input_bytes / (record.ended_s - record.started_s)
-            held = parts(self._world, where[record.job])
-            seen = Observation(record.job, held, BYTES, rate, 0.01, setting=job.setting)
+            seen = observed(self._world, placed[record.job], rate, setting=job.setting)
             self._students[job.who].watch(seen)
 
 

@@ -20,7 +20,6 @@ import numpy as np
 from apps.classification.core.assemble import Library
 from apps.classification.core.drift import mean_run_length, summed
 from apps.classification.core.feedback import (
-    BYTES,
     Belief,
     Observation,
     Place,
@@ -37,12 +36,11 @@ from apps.emulation.core.probe import ProbeRun, probe
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.registry import make
-from apps.scheduling.core.scorers import beyond_tolerance
-from apps.scheduling.core.types import Verdict, Within
+from apps.scheduling.core.types import Within
 from apps.testbed.core.offline import Arrival, Offline, Settings
 from apps.testbed.core.worlds import World, demo_world, request_of
 from benchmarks._calibration import calibrate, calibration_line
-from benchmarks._closed_loop import Loop, Student, parts, profile_of
+from benchmarks._closed_loop import Loop, Student, observed, profile_of
 from benchmarks._world import cells_of
 
 CLUSTER_SEED = 2015
@@ -111,11 +109,7 @@ def run_jobs(world: World, found: Sequence[Subject], options: argparse.Namespace
     for n in order.tolist():
         record, job = report.jobs[n], jobs[n]
         rate = job.work_s * job.truth.bytes_per_s / (record.ended_s - record.started_s)
-        where = placed[str(n)]
-        chosen_units = [c.headroom for c in where.candidates if c.verdict == Verdict.CHOSEN]
-        held, beyond = parts(world, where.units), beyond_tolerance(chosen_units)
-        seen = Observation(str(n), held, BYTES, rate, 0.01, beyond=beyond)
-        found[chosen[n]].seen.append(seen)
+        found[chosen[n]].seen.append(observed(world, placed[str(n)], rate))
 
 
 def errors_of(subject: Subject, known: Library) -> tuple[Floats, Floats, int]:

@@ -83,6 +83,9 @@ def _checked(page: Page) -> None:
 
 def _picked(page: Page) -> None:
     """Accept three placements on each screen by keyboard, and wait for what they would change."""
+    if page.locator("[data-screen]").count():
+        # keys pressed before placements are drawn are lost
+        page.locator('[data-screen="D-C"] .ring').wait_for(state="attached")
     for screen in page.locator("[data-screen]").all():
         screen.focus()
         for key in ("ArrowRight", "ArrowUp", "ArrowLeft"):

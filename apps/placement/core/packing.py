@@ -43,13 +43,14 @@ def groups(instance: Instance, plan: Plan, racks: list[int]) -> list[list[Group]
     by_role: list[list[Group]] = [[] for _ in Role]
     together = (instance.counts_as == Communication.NODE) & plan.is_whole & (instance.size > 1)
     roles, job = plan.roles.tolist(), instance.job.tolist()
+    order = np.lexsort((instance.intensity, instance.job))
     # the last are placed first: what finds no node of its own costs its whole job the credit
     hosted = np.where(plan.roles == Role.HOST, instance.intensity, 0.0)
     credit = np.bincount(instance.job, hosted, together.size)
-    order = np.lexsort((instance.intensity, instance.job, credit[instance.job]))
-    for container in order[~together[instance.job[order]]].tolist():
+    singles = order[~together[instance.job[order]]]
+    singles = singles[np.argsort(credit[instance.job[singles]], kind="stable")]
+    for container in singles.tolist():
         by_role[roles[container]].append(Group([container], racks[job[container]]))
-    order = np.lexsort((instance.intensity, instance.job))
     ends = np.cumsum(instance.size)
     for each in np.flatnonzero(together).tolist():
         held: list[int] = order[ends[each] - instance.size[each] : ends[each]].tolist()

@@ -100,7 +100,8 @@ def by_counts(search: Search) -> None:
     _cast(search)
     if not search.is_over and search.instance.job.size <= _FEW:
         _try_all(search)
-    _expose_others(search)
+    if not search.is_over:
+        _expose_others(search)
     if not search.is_over:
         _exchange(search)
     if not search.is_over and search.gap > _CLOSE:

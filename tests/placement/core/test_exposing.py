@@ -8,10 +8,10 @@ import pytest
 from apps.placement.core.examples import Draw, Mix, draw
 from apps.placement.core.exposing import instead
 from apps.placement.core.instance import Instance
-from apps.placement.core.instance_file import parse
 from apps.placement.core.objectives import evaluate
 from apps.placement.core.search import Search
 from apps.placement.core.solver import filled, solve
+from tests.placement.core.tiny import only_tazes
 
 
 def by_chance(case: Instance, seed: int) -> np.ndarray:
@@ -21,23 +21,8 @@ def by_chance(case: Instance, seed: int) -> np.ndarray:
 
 
 def test_the_job_worth_least_is_exposed_instead_of_one_of_which_two_are() -> None:
-    nodes = [
-        {"id": f"n{i}", "rack": "r", "slots": 2, "idle_watts": 1.0, "peak_watts": 2.0}
-        for i in range(6)
-    ]
-    jobs = {"exposed": 2, "large": 3, "middle": 2, "small": 1}
-    containers = [
-        {
-            "id": f"{job}-{i}",
-            "job": job,
-            "intensity": 1.0,
-            "class": "taz",
-            "communication": "cluster",
-        }
-        for job, count in jobs.items()
-        for i in range(count)
-    ]
-    case = parse({"nodes": nodes, "containers": containers})
+    counts = {"exposed": 2, "large": 3, "middle": 2, "small": 1}
+    case = only_tazes({job: [1.0] * count for job, count in counts.items()}, nodes=6)
     at = dict(zip(case.container_ids, range(case.job.size), strict=True))
     placed = np.zeros(case.job.size, dtype=np.int64)
     for name, node in {

@@ -11,13 +11,12 @@ from apps.placement.core import annealing, knapsack, packing
 from apps.placement.core.costs import costs
 from apps.placement.core.examples import Draw, Mix, draw
 from apps.placement.core.instance import NOWHERE, Communication, Instance
-from apps.placement.core.instance_file import parse
 from apps.placement.core.objectives import Objective, evaluate, money, registry
 from apps.placement.core.rack_roles import RackProgram
 from apps.placement.core.roles import RoleProgram
 from apps.placement.core.search import Progress, Search, Solution
 from apps.placement.core.solver import DEFAULT, UnknownSolverError, filled, prepare, solve
-from tests.placement.core.tiny import every_assignment, some_weights, tiny_instance
+from tests.placement.core.tiny import every_assignment, only_tazes, some_weights, tiny_instance
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -111,23 +110,9 @@ def test_racks_in_view_close_the_gap_that_racks_keep_open() -> None:
 
 @pytest.mark.parametrize("names", [("large", "small"), ("small", "large")])
 def test_who_finds_no_node_of_its_own_is_whose_job_loses_least(names: tuple[str, str]) -> None:
-    nodes = [
-        {"id": f"n{i}", "rack": "r", "slots": 3, "idle_watts": 1.0, "peak_watts": 2.0}
-        for i in range(3)
-    ]
     jobs = {"exposed": [1.0, 1.0], "large": [0.6, 0.6], "small": [0.9]}
-    containers = [
-        {
-            "id": f"{job}-{i}",
-            "job": job,
-            "intensity": intensity,
-            "class": "taz",
-            "communication": "rack" if job == "exposed" else "cluster",
-        }
-        for job in ("exposed", *names)
-        for i, intensity in enumerate(jobs[job])
-    ]
-    case = parse({"nodes": nodes, "containers": containers})
+    ordered = {name: jobs[name] for name in ("exposed", *names)}
+    case = only_tazes(ordered, nodes=3, slots=3, communication={"exposed": "rack"})
     is_exposed = np.array([key.startswith("exposed") for key in case.container_ids])
     roles = np.where(is_exposed, packing.Role.BESIDE, packing.Role.HOST)  # of three nodes, four
     plan = packing.Plan(roles, np.ones(3, dtype=np.bool_))
@@ -136,23 +121,8 @@ def test_who_finds_no_node_of_its_own_is_whose_job_loses_least(names: tuple[str,
 
 
 def test_a_job_that_stays_on_one_node_has_one_before_hosts_that_may_be_anywhere() -> None:
-    nodes = [
-        {"id": f"n{i}", "rack": "r", "slots": 2, "idle_watts": 1.0, "peak_watts": 2.0}
-        for i in range(3)
-    ]
-    jobs = {"pair": 2, "a": 1, "b": 1, "c": 1}
-    containers = [
-        {
-            "id": f"{job}-{i}",
-            "job": job,
-            "intensity": 1.0,
-            "class": "taz",
-            "communication": "node" if job == "pair" else "cluster",
-        }
-        for job, count in jobs.items()
-        for i in range(count)
-    ]
-    case = parse({"nodes": nodes, "containers": containers})
+    jobs = {"pair": [1.0, 1.0], "a": [1.0], "b": [1.0], "c": [1.0]}
+    case = only_tazes(jobs, nodes=3, communication={"pair": "node"})
     is_pair = np.array([key.startswith("pair") for key in case.container_ids])
     roles = np.where(is_pair, packing.Role.BESIDE, packing.Role.HOST)  # of three nodes, four
     plan = packing.Plan(roles, np.ones(4, dtype=np.bool_))

@@ -1,6 +1,6 @@
 """Tiny instances drawn at random: every rule of the problem turns up within a few hundred."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -80,3 +80,32 @@ def some_weights(seed: int) -> dict[str, float]:
     rng = np.random.default_rng([seed, 7])
     drawn = rng.choice([0.0, 0.22, 0.36, 1.0, 2.0, 3.0], 3)
     return dict(zip("PDC", drawn.tolist(), strict=True))
+
+
+def only_tazes(
+    jobs: Mapping[str, Sequence[float]],
+    *,
+    nodes: int,
+    slots: int = 2,
+    communication: Mapping[str, str] | None = None,
+) -> Instance:
+    """One rack of equal nodes, and jobs of tazes of these intensities, ``cluster`` unless said.
+
+    Containers are called ``job-0``, ``job-1`` ...
+    """
+    wishes = communication or {}
+    node = {"rack": "r", "slots": slots, "idle_watts": 1.0, "peak_watts": 2.0}
+    containers = [
+        {
+            "id": f"{job}-{i}",
+            "job": job,
+            "intensity": intensity,
+            "class": "taz",
+            "communication": wishes.get(job, "cluster"),
+        }
+        for job, intensities in jobs.items()
+        for i, intensity in enumerate(intensities)
+    ]
+    return parse(
+        {"nodes": [{"id": f"n{i}", **node} for i in range(nodes)], "containers": containers}
+    )
