@@ -1,4 +1,4 @@
-"""A fixed piece of work, timed beside every benchmark so that a busy machine is seen."""
+"""Calibration loop: fixed work, timed with every benchmark to reveal a busy machine."""
 
 import time
 from typing import Final
@@ -11,7 +11,7 @@ SIZE: Final = 400
 
 
 def calibrate() -> float:
-    """Milliseconds of a fixed loop and matrix product: the median of five rounds."""
+    """Return the median time of five rounds of a fixed loop and matrix product, in ms."""
     return sorted(_round() for _ in range(ROUNDS))[ROUNDS // 2]
 
 
@@ -26,5 +26,5 @@ def _round() -> float:
 
 
 def calibration_line(before_ms: float, after_ms: float) -> str:
-    """Say how fast this machine was before and after; every benchmark prints it."""
+    """Return the line with both calibration times that every benchmark prints."""
     return f"calibration loop {before_ms:.0f} ms before, {after_ms:.0f} ms after"

@@ -1,4 +1,4 @@
-"""Jobs sized by what feedback has taught so far, on the emulated cluster, offline."""
+"""Jobs sized with feedback from earlier jobs, on the emulated cluster, offline."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -7,70 +7,70 @@ from typing import NamedTuple
 
 import numpy as np
 
-from apps.classification.core.assemble import Library, assemble
 from apps.classification.core.feedback import (
     BYTES,
     Belief,
+    CellKey,
     Observation,
-    Part,
-    Place,
-    believed,
-    follow,
-    taught,
+    ServerUnits,
+    cells_to_record,
+    prior_belief,
+    update_belief,
 )
+from apps.classification.core.inference import Library, infer_profile
 from apps.classification.core.matrix import Cell
 from apps.classification.core.profile import Profile
 from apps.emulation.core.truth import Truth
 from apps.execution.core.telemetry import PROGRESS_DEVIATION
 from apps.inventory.core.snapshot import Shorts
-from apps.scheduling.core.ask import Ask, request_of, size_of
 from apps.scheduling.core.registry import make
+from apps.scheduling.core.requests import request_of, size_of
 from apps.scheduling.core.scorers import beyond_tolerance
 from apps.scheduling.core.sizing import ClusterFacts, Sized
 from apps.scheduling.core.types import Placed, Verdict
-from apps.testbed.core.offline import Arrival, Offline, Settings, parts_of
-from apps.testbed.core.worlds import World
+from apps.testbed.core.demo_cluster import DemoCluster
+from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineRun, parts_of
 from apps.workloads.core.framework import setting_named
-from apps.workloads.core.spec import Constraints
+from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import CompletionTime
 
-WIDTHS = (1, 2, 4, 8, 16)  # units of middling speed that a target asks for
+UNITS = (1, 2, 4, 8, 16)  # units of mean speed that a target needs
 SECONDS = (120.0, 1200.0)  # targets, log-uniform
-MIDDLING = 0.6  # speed of a unit, neighbours included
+MEAN_SPEED = 0.6  # speed of a unit, neighbours included
 
 
 @dataclass(slots=True, eq=False)
-class Student:
-    """One application, and what is known of it so far."""
+class TrackedApplication:
+    """One application and the current knowledge about it."""
 
     truth: Truth
     cells: Sequence[Cell]
     library: Library
-    seen: list[Observation]
-    written: dict[Place, Cell]
+    observations: list[Observation]
+    written: dict[CellKey, Cell]
     profile: Profile
-    before: Belief
+    prior: Belief
 
     @classmethod
-    def of(cls, truth: Truth, cells: Sequence[Cell], library: Library) -> "Student":
-        """Only profiled yet."""
+    def of(cls, truth: Truth, cells: Sequence[Cell], library: Library) -> "TrackedApplication":
+        """Create one that knows the profiling run only."""
         profile = profile_of(truth, cells, library, {})
-        return cls(truth, cells, library, [], {}, profile, believed(profile))
+        return cls(truth, cells, library, [], {}, profile, prior_belief(profile))
 
-    def watch(self, seen: Observation) -> bool:
-        """Learn from one more job; whether that made a new profile."""
-        self.seen.append(seen)
-        after = follow(self.before, self.seen).belief
-        told = taught(self.before, after, self.written)
-        if told:
-            self.written |= {Place(cell.matrix, cell.column): cell for cell in told}
+    def observe(self, observation: Observation) -> bool:
+        """Learn from one more job; return True if that changed the profile."""
+        self.observations.append(observation)
+        after = update_belief(self.prior, self.observations).belief
+        recorded = cells_to_record(self.prior, after, self.written)
+        if recorded:
+            self.written |= {CellKey(cell.matrix, cell.column): cell for cell in recorded}
             self.profile = profile_of(self.truth, self.cells, self.library, self.written)
-        return bool(told)
+        return bool(recorded)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of the jobs of one loop; targets are held against their time on the servers."""
+class LoopFigures:
+    """Figures of the jobs of one loop; targets are compared with their time on the servers."""
 
     jobs: int
     infeasible: int
@@ -84,30 +84,34 @@ class Outcome:
         return (
             f"{self.jobs} jobs ({self.infeasible} infeasible): {self.met:.1%} met their target, "
             f"attainment {self.attainment:.2f} on average, {self.units:.2f} units and "
-            f"{self.unit_seconds:,.0f} unit-seconds a job, {self.waited_s:.0f} s waited"
+            f"{self.unit_seconds:,.0f} unit-seconds per job, {self.waited_s:.0f} s waited"
         )
 
 
 def profile_of(
-    truth: Truth, cells: Sequence[Cell], library: Library, told: dict[Place, Cell]
+    truth: Truth, cells: Sequence[Cell], library: Library, recorded: dict[CellKey, Cell]
 ) -> Profile:
-    """Fold what profiling measured and what was told since."""
-    kept = [cell for cell in cells if Place(cell.matrix, cell.column) not in told]
+    """Infer a profile from the profiling run and the cells that feedback recorded."""
+    unrecorded = [cell for cell in cells if CellKey(cell.matrix, cell.column) not in recorded]
     names = truth.catalogue.names
-    return assemble(truth.name, truth.kind, [*kept, *told.values()], library, platforms=names)
+    return infer_profile(
+        truth.name, truth.kind, [*unrecorded, *recorded.values()], library, platforms=names
+    )
 
 
-def _parts(world: World, units: Shorts) -> tuple[Part, ...]:
-    """Return what a job holds, by server."""
+def _parts(world: DemoCluster, units: Shorts) -> tuple[ServerUnits, ...]:
+    """Return the units of a job by server."""
     names, platform = world.topology.platform_name, world.topology.server_platform
     return tuple(
-        Part(names[platform[server]], count)
+        ServerUnits(names[platform[server]], count)
         for server, count in parts_of(units, world.topology.unit_server)
     )
 
 
-def observed(world: World, placed: Placed, rate: float, *, setting: str = "") -> Observation:
-    """Return what feedback is told of a job that ran where it was placed."""
+def observation_of(
+    world: DemoCluster, placed: Placed, rate: float, *, setting: str = ""
+) -> Observation:
+    """Return the observation of a job that ran where it was placed."""
     chosen = [c.headroom for c in placed.candidates if c.verdict == Verdict.CHOSEN]
     return Observation(
         run=placed.job,
@@ -121,28 +125,31 @@ def observed(world: World, placed: Placed, rate: float, *, setting: str = "") ->
 
 
 class _Job(NamedTuple):
-    """Whose it is, the seconds promised, its input, and the framework setting it runs with."""
+    """A job: its application, target in seconds, input and framework setting."""
 
-    who: int
+    application_index: int
     seconds: float
     input_bytes: float
     setting: str
 
 
-class Loop:
+class ClosedLoop:
     """The same jobs at the same times, sized with or without feedback."""
 
     def __init__(
-        self, world: World, students: Sequence[Student], options: argparse.Namespace
+        self,
+        world: DemoCluster,
+        applications: Sequence[TrackedApplication],
+        options: argparse.Namespace,
     ) -> None:
-        self._world, self._students, self._options = world, students, options
-        self._offline = Offline(world, make("tarcil"), Settings(), options.seed)
+        self._world, self._applications, self._options = world, applications, options
+        self._offline = OfflineRun(world, make("tarcil"), AgentSettings(), options.seed)
         self._jobs: list[_Job] = []
         self._infeasible = 0
         self._facts = _facts(world)
 
-    def run(self, *, learns: bool) -> Outcome:
-        """Run all jobs; what ended teaches before the next one is sized."""
+    def run(self, *, learns: bool) -> LoopFigures:
+        """Run all jobs; if it learns, observe the ended jobs before sizing the next one."""
         report = self._offline.run(self._arrivals(learns=learns))
         rows = [
             (job.seconds, record.ended_s - record.started_s, record.started_s - record.arrived_s,
@@ -150,7 +157,7 @@ class Loop:
             for job, record in zip(self._jobs, report.jobs, strict=True)
         ]  # fmt: skip
         promised, ran, waited, units = np.array(rows).T
-        return Outcome(
+        return LoopFigures(
             jobs=len(rows),
             infeasible=self._infeasible,
             met=float((ran <= promised).mean()),
@@ -160,37 +167,37 @@ class Loop:
             unit_seconds=float((units * ran).mean()),
         )
 
-    def _arrivals(self, *, learns: bool) -> Iterator[Arrival]:
+    def _arrivals(self, *, learns: bool) -> Iterator[JobArrival]:
         rng = np.random.default_rng(self._options.seed)
         mean_s = (SECONDS[1] - SECONDS[0]) / np.log(SECONDS[1] / SECONDS[0])
-        held = float(np.mean(WIDTHS)) * mean_s
+        held = float(np.mean(UNITS)) * mean_s
         per_s = self._options.load * float(self._world.topology.server_units.sum()) / held
         at_s, known = 0.0, set[int]()
         for _ in range(self._options.applications * self._options.jobs):
             at_s += float(rng.exponential(1.0 / per_s))
-            who = int(rng.integers(len(self._students)))
+            application_index = int(rng.integers(len(self._applications)))
             seconds = float(np.exp(rng.uniform(*np.log(SECONDS))))
-            work_s = MIDDLING * seconds * float(rng.choice(WIDTHS))
+            work_s = MEAN_SPEED * seconds * float(rng.choice(UNITS))
             if learns:
                 self._learn(at_s, known)
-            student = self._students[who]
-            ask = Ask(
-                job=str(len(self._jobs)),
+            application = self._applications[application_index]
+            spec = JobSpec(
+                application=application.truth.name,
                 target=CompletionTime(seconds),
-                constraints=Constraints(),
-                input_bytes=work_s * student.truth.bytes_per_s,
+                input_bytes=round(work_s * application.truth.bytes_per_s),
             )
-            sized = size_of(ask, student.profile, self._facts)
+            sized = size_of(spec, application.profile, self._facts)
             if not isinstance(sized, Sized):
                 self._infeasible += 1
                 continue
-            self._jobs.append(_Job(who, seconds, ask.input_bytes, sized.setting))
-            request = request_of(ask, student.profile, sized, self._world.topology)
-            speed = _speed(student.truth, sized.setting)
-            yield Arrival(at_s, request, student.truth, work_s / speed)
+            job = str(len(self._jobs))
+            self._jobs.append(_Job(application_index, seconds, spec.input_bytes, sized.setting))
+            request = request_of(spec, application.profile, sized, self._world.topology, job=job)
+            speed = _speed(application.truth, sized.setting)
+            yield JobArrival(at_s, request, application.truth, work_s / speed)
 
     def _learn(self, now_s: float, known: set[int]) -> None:
-        """Watch the jobs that ended since the last look."""
+        """Observe the jobs that have ended since the last call."""
         report = self._offline.report
         new = [
             n for n, record in enumerate(report.jobs) if n not in known and record.ended_s <= now_s
@@ -202,8 +209,10 @@ class Loop:
             known.add(n)
             record, job = report.jobs[n], self._jobs[n]
             rate = job.input_bytes / (record.ended_s - record.started_s)
-            seen = observed(self._world, placed[record.job], rate, setting=job.setting)
-            self._students[job.who].watch(seen)
+            observation = observation_of(
+                self._world, placed[record.job], rate, setting=job.setting
+            )
+            self._applications[job.application_index].observe(observation)
 
 
 def _speed(truth: Truth, setting: str) -> float:
@@ -213,7 +222,7 @@ def _speed(truth: Truth, setting: str) -> float:
     return truth.framework.speed(setting_named(setting))
 
 
-def _facts(world: World) -> ClusterFacts:
+def _facts(world: DemoCluster) -> ClusterFacts:
     topology = world.topology
     n = len(topology.platform_name)
     units = np.bincount(topology.server_platform, topology.server_units, n).astype(int)

@@ -52,22 +52,22 @@ def ratio(
 
 def overall(where: str, name: str, sets: Sequence[Sampled]) -> Ratio:
     """Geometric mean over sets."""
-    logs = np.array([one.logs for one in sets]).mean(axis=0)
+    logs = np.array([summary.logs for summary in sets]).mean(axis=0)
     low, high = np.exp(np.quantile(logs, [0.05, 0.95]))
-    middle = float(np.exp(np.mean([np.log(one.summary.ratio) for one in sets])))
+    middle = float(np.exp(np.mean([np.log(summary.summary.ratio) for summary in sets])))
     return Ratio(where, name, middle, float(low), float(high))
 
 
 def against_best(k: int, by_method: Mapping[str, Sequence[Sampled]]) -> list[Ratio]:
     """Compare with the best single method: over all sets, and with that of each set by itself.
 
-    The second is harder than any method can be: nobody knows beforehand which one it is.
+    The second is an unreachable bound: the best method is not known in advance.
     """
     means = {name: overall("", name, sets).ratio for name, sets in by_method.items()}
     first = max(means, key=lambda name: means[name])
     where = f"all real sets, {k} entries"
     sets = list(zip(*by_method.values(), strict=True))
-    best = [max(one, key=lambda sampled: sampled.summary.ratio) for one in sets]
+    best = [max(alternatives, key=lambda sampled: sampled.summary.ratio) for alternatives in sets]
     return [
         overall(where, f"best single: {first}", by_method[first]),
         overall(where, "best of each set", best),

@@ -2,7 +2,7 @@
 
 Every reader takes the folder of the sets and returns blocks. Values are performance, higher is
 better: runtimes are inverted. Rows that belong to one application share a group and are held out
-together. Nothing is read but what the caller points at.
+together. Only the given folder is read.
 """
 
 import csv
@@ -140,16 +140,16 @@ def gavel(root: Path) -> tuple[Block, ...]:
 def cca_ibench(root: Path) -> tuple[Block, ...]:
     """PARSEC jobs x sources of interference, and x threads; a job of all teams together."""
     folder = root / "cca_ibench"
-    beside: dict[tuple[str, str], list[float]] = defaultdict(list)
+    by_pair: dict[tuple[str, str], list[float]] = defaultdict(list)
     for line in _lines(folder / "parsec_interference.csv.gz"):
         row = f"{line['benchmark']}/{line['group']}/{line['input']}"
-        beside[row, line["interference"]].append(1.0 / float(line["real_s"]))
+        by_pair[row, line["interference"]].append(1.0 / float(line["real_s"]))
     threads: dict[tuple[str, str], list[float]] = defaultdict(list)
     for line in _lines(folder / "parsec_threads.csv.gz"):
         row = f"{line['benchmark']}/{line['group']}/{line['input']}"
         threads[row, line["threads"]].append(1.0 / float(line["real_s"]))
     return (
-        _block("cca_ibench.interference", beside, lambda row: row.split("/", 1)[0]),
+        _block("cca_ibench.interference", by_pair, lambda row: row.split("/", 1)[0]),
         _block("cca_ibench.threads", threads, lambda row: row.split("/", 1)[0]),
     )
 

@@ -9,9 +9,10 @@ from apps.classification.core.matrix import Cell, Matrix, MatrixName, Scale, col
 from apps.emulation.core.draws import KINDS, application_truth
 from apps.emulation.core.library import library
 from apps.emulation.core.platforms import CAPACITY, catalogue
-from apps.emulation.core.probe import Measured, exhaustive
+from apps.emulation.core.probe import exhaustive
 from apps.emulation.core.seeds import generator
 from apps.inventory.core.snapshot import Floats, Ints
+from apps.profiling.core.measurements import MeasuredCell
 from benchmarks._held_out import Case, random_cells
 from benchmarks._world import true_row
 
@@ -34,16 +35,16 @@ PRIOR_ROWS: Final = 100_000
 
 
 def emulated(
-    name: MatrixName, k: int, seed: int, *, beside: tuple[MatrixName, ...] = ()
+    name: MatrixName, k: int, seed: int, *, together_with: tuple[MatrixName, ...] = ()
 ) -> Iterator[Case]:
-    """Measure the emulated cluster's library and a hundred applications it has not seen.
+    """Measure the emulated cluster's library and a hundred applications that are not in it.
 
     Rows are observed with the noise of a profiling run and compared with the hidden truth. Of the
     matrix, and of those completed with it, k random cells each are known; its own are scored.
     """
-    pool = (name, *beside)
+    pool = (name, *together_with)
     platforms = catalogue(list(CAPACITY), seed=seed)
-    columns = {one: columns_of(one, tuple(platforms.names)) for one in pool}
+    columns = {other_name: columns_of(other_name, tuple(platforms.names)) for other_name in pool}
     entries = library(seed, platforms)
     dense = [_matrix(n, c, {e.application: e.cells for e in entries}) for n, c in columns.items()]
     new = {
@@ -52,8 +53,8 @@ def emulated(
         for i in range(NEW_PER_KIND)
     }
     runs = {app: exhaustive(truth, generator(seed, "new", app)) for app, truth in new.items()}
-    observed = [_matrix(one, labels, runs).values for one, labels in columns.items()]
-    truth = [np.array([true_row(one, row) for row in new.values()]) for one in pool]
+    observed = [_matrix(other_name, labels, runs).values for other_name, labels in columns.items()]
+    truth = [np.array([true_row(other_name, row) for row in new.values()]) for other_name in pool]
     rng = np.random.default_rng([seed, k])
     known = [random_cells(values, k, rng) for values in observed]
     unscored = [np.full(part.shape, np.nan) for part in truth[1:]]
@@ -69,7 +70,7 @@ def emulated(
 
 
 def _matrix(
-    name: MatrixName, columns: tuple[str, ...], rows: dict[str, tuple[Measured, ...]]
+    name: MatrixName, columns: tuple[str, ...], rows: dict[str, tuple[MeasuredCell, ...]]
 ) -> Matrix:
     return from_cells(
         name,
@@ -93,7 +94,7 @@ class Generated(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Full rows of a library, rows of two random cells beside them, and columns."""
+    """Full rows of a library, additional rows of two random cells, and columns."""
 
     dense: int
     sparse: int

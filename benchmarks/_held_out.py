@@ -1,4 +1,4 @@
-"""Hide most cells of rows whose application the library has never seen, and score the answers."""
+"""Hide most cells of applications that are not in the library, and score the estimates."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from apps.classification.core.estimators import Estimator, Fold
+from apps.classification.core.estimates import Estimates
+from apps.classification.core.estimators import Estimator
 from apps.classification.core.matrix import Scale
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from benchmarks._datasets import Block
@@ -26,8 +27,8 @@ class Case:
     library : (n, m) NaN where not measured
     groups : (n,) application of each row of the library
     truth : (q, m) NaN where never measured
-    observed : (q, m) what the profiling run saw
-    known : (q, m) True where it is told to the estimator
+    observed : (q, m) values measured by the profiling run
+    known : (q, m) True where the estimator sees the cell
     applications : (q,) of the held-out rows
     """
 
@@ -41,7 +42,7 @@ class Case:
 
 
 class Scores(NamedTuple):
-    """What became of each held-out row; all (q,).
+    """Scores of each held-out row; all (q,).
 
     Attributes
     ----------
@@ -60,13 +61,13 @@ class Scores(NamedTuple):
     covered: Floats
 
 
-Method = Callable[[Case], Fold]
+Method = Callable[[Case], Estimates]
 
 
 def method(estimator: Estimator, seed: int) -> Method:
     """Fit to the library of the case and complete its rows."""
 
-    def answer(case: Case) -> Fold:
+    def answer(case: Case) -> Estimates:
         model = estimator.fit(case.library, scale=case.scale, groups=case.groups, seed=seed)
         return model.fold(np.where(case.known, case.observed, 1.0), case.known)
 
@@ -106,7 +107,7 @@ def random_cells(values: Floats, k: int, rng: np.random.Generator) -> Bools:
     return known
 
 
-def scores(case: Case, fold: Fold) -> Scores:
+def scores(case: Case, fold: Estimates) -> Scores:
     """Score the hidden cells of every row; relative errors, on scores points / 100."""
     hidden = ~case.known & ~np.isnan(case.truth)
     unit = case.truth if case.scale is Scale.LOG else 100.0
@@ -114,9 +115,9 @@ def scores(case: Case, fold: Fold) -> Scores:
     inside = hidden & (fold.low <= case.truth) & (fold.high >= case.truth)
     cells = hidden.sum(axis=1)
     known_value = np.where(case.known, case.observed, fold.value)
-    seen = np.where(np.isnan(case.truth), -np.inf, known_value)
+    known_or_least = np.where(np.isnan(case.truth), -np.inf, known_value)
     truth = np.where(np.isnan(case.truth), -np.inf, case.truth)
-    chosen = truth[np.arange(len(truth)), seen.argmax(axis=1)]
+    chosen = truth[np.arange(len(truth)), known_or_least.argmax(axis=1)]
     best = truth.max(axis=1)
     return Scores(
         case.applications,

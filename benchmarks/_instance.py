@@ -1,4 +1,4 @@
-"""A whole instance of Berth in a directory of its own, started and stopped as a person would."""
+"""An instance of Berth in its own directory, started and stopped as by a user."""
 
 import json
 import os
@@ -21,13 +21,15 @@ STOP_TIMEOUT_S: Final = 15.0
 OURS: Final = ("DATABASE_URL", "REDIS_URL", "BERTH_")
 
 
-# word in the command line: part
+# text in the command line: part
 PARTS: Final = {
     "gunicorn": "web",
     "uvicorn": "stream",
     "--queues agents": "agents",
     "--queues default": "default worker",
-    "beat": "beat",
+    "--queues placement": "placement workers",
+    "--queues upkeep": "upkeep worker",
+    "controlplane beat": "beat",
     "run_emulator": "emulator",
     "postgres": "PostgreSQL",
     "valkey": "Valkey",
@@ -39,7 +41,7 @@ class InstanceError(Exception):
 
 
 def free_ports() -> int:
-    """Find a port that is free, and the one after it too."""
+    """Find two adjacent free ports."""
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))
@@ -53,25 +55,25 @@ def free_ports() -> int:
 
 def _children() -> dict[int, list[int]]:
     """Process ids by their parent's."""
-    found: dict[int, list[int]] = {}
+    children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except OSError:
-            continue  # it has just ended
-        found.setdefault(int(fields[1]), []).append(int(entry.name))
-    return found
+            continue  # the process has just ended
+        children.setdefault(int(fields[1]), []).append(int(entry.name))
+    return children
 
 
 def _descendants(pid: int) -> list[int]:
-    """Find the processes started by that one, by those, and so on."""
+    """Find all descendants of a process."""
     started = _children()
-    found = list(started.get(pid, ()))
-    for child in found:
-        found += started.get(child, ())
-    return found
+    pids = list(started.get(pid, ()))
+    for child in pids:
+        pids += started.get(child, ())
+    return pids
 
 
 def _command(pid: int) -> str:
@@ -104,14 +106,14 @@ class RunningInstance:
 
     @property
     def log(self) -> Path:
-        """What all starts printed."""
+        """Path of the output of all starts."""
         return self.home / "run.log"
 
     @property
     def environment(self) -> dict[str, str]:
-        """Make our environment without what names another instance, and with its directory."""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
-        return {**kept, "BERTH_HOME": str(self.home), "PYTHONPATH": str(PROJECT)}
+        """Return our environment without variables of other instances, with its directory."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
+        return {**environment, "BERTH_HOME": str(self.home), "PYTHONPATH": str(PROJECT)}
 
     def start(self, *more: str) -> None:
         """Start it and wait until its pages answer.
@@ -124,15 +126,15 @@ class RunningInstance:
         deadline = time.monotonic() + START_TIMEOUT_S
         while not (self.run_facts().get("url") and self._answers()):
             if self.process.poll() is not None or time.monotonic() > deadline:
-                raise InstanceError(f"no start: {self.said()[-2000:]}")
+                raise InstanceError(f"no start: {self.output()[-2000:]}")
             time.sleep(0.1)
 
-    def said(self) -> str:
-        """Read what all starts printed."""
+    def output(self) -> str:
+        """Return the output of all starts."""
         return self.log.read_text()
 
     def run_facts(self) -> dict[str, Any]:
-        """Read what the launcher tells: pid, url, environment; empty when not running."""
+        """Return the pid, url and environment of the launcher; empty if it is not running."""
         try:
             facts: dict[str, Any] = json.loads((self.home / "run.json").read_text())
         except (FileNotFoundError, json.JSONDecodeError):
@@ -189,15 +191,15 @@ class RunningInstance:
         return {pid: _command(pid) for pid in _children().get(launcher, ())}
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Tell how much processor time each part has used so far, its children included."""
+        """Return the CPU seconds of each part, its child processes included."""
         used = dict.fromkeys(PARTS.values(), 0.0)
         for pid in _descendants(self.process.pid if self.process else 0):
             try:
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             except OSError:
-                continue  # it has just ended
+                continue  # the process has just ended
             command = _command(pid)
-            part = next((name for word, name in PARTS.items() if word in command), None)
+            part = next((name for text, name in PARTS.items() if text in command), None)
             if part:
                 used[part] += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
         return used

@@ -17,15 +17,16 @@ from apps.classification.core.exhaustive import (
 )
 from apps.classification.core.profile import Profile
 from apps.common.core.interference import N_SOURCES, SOURCES
-from apps.emulation.core.probe import SAMPLE_NOISE, SAMPLES, SIZES
 from apps.emulation.core.probe import SERVERS as SERVER_COUNTS
+from apps.emulation.core.probe import SIZES
+from apps.emulation.core.probe_runs import SAMPLE_NOISE, SAMPLES
 from apps.emulation.core.truth import Truth, interference_factor
 from apps.inventory.core.snapshot import Bools, Floats
 from benchmarks._world import CURVES, World
 
 UNITS: Final = (1, 4, 16)
 SERVERS: Final = (1, 4, 16)
-PRESSURE: Final = 60.0  # of the microbenchmark beside a disturbed combination
+PRESSURE: Final = 60.0  # of the microbenchmark next to a disturbed combination
 ENTRIES: Final = 8  # as in Quasar's Table 2; one of them is the base
 
 Profiles = Callable[[World], list[Profile]]
@@ -33,7 +34,7 @@ Profiles = Callable[[World], list[Profile]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joint:
-    """What both ways make of the combinations that neither measured.
+    """Errors of both methods in combinations that neither measured.
 
     Attributes
     ----------
@@ -62,7 +63,7 @@ class Joint:
     def errors(self, kind: str) -> Floats:
         """(c,) errors of the joint one for one kind of application."""
         pairs = zip(self.kinds, self.cells, strict=True)
-        return np.concatenate([errors for one, errors in pairs if one == kind])
+        return np.concatenate([errors for label, errors in pairs if label == kind])
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -137,8 +138,8 @@ def _on_cluster(
     relative = truth / truth[:, :1]
     off = np.abs(value / relative - 1.0)
     others = [
-        np.abs(_parallel(cluster, made).rates(columns, kept) / relative - 1.0)
-        for made in (profiles(cluster), informed(cluster))
+        np.abs(_parallel(cluster, estimates).rates(columns, retained_share) / relative - 1.0)
+        for estimates in (profiles(cluster), informed(cluster))
     ]
     joint, parallel, chosen = (
         np.where(known, 0.0, errors).sum(axis=1) / (~known).sum(axis=1)
@@ -151,7 +152,7 @@ def _on_cluster(
         joint=joint,
         parallel=parallel,
         informed=chosen,
-        cells=[errors[~told] for errors, told in zip(off, known, strict=True)],
+        cells=[errors[~given_cells] for errors, given_cells in zip(off, known, strict=True)],
         fit_s=fitted - began,
         row_s=(folded - fitted) / len(truth),
         parallel_fit_s=parallel_fit_s,
@@ -161,7 +162,7 @@ def _on_cluster(
 
 def true_rates(truth: Truth, columns: Sequence[Combination]) -> Floats:
     """(J,) rate of an application at every combination, in its own metric."""
-    share = kept(truth.tolerated[None])[0]
+    share = retained_share(truth.tolerated[None])[0]
     rates = [
         truth.platform_speed[truth.catalogue.names.index(c.platform)]
         * truth.scale_up.speed_up(c.units)
@@ -172,8 +173,8 @@ def true_rates(truth: Truth, columns: Sequence[Combination]) -> Floats:
     return truth.metric_per_s * np.array(rates)
 
 
-def kept(tolerated: Floats) -> Floats:
-    """(q, N) share of its performance kept beside each source's microbenchmark at `PRESSURE`."""
+def retained_share(tolerated: Floats) -> Floats:
+    """(q, N) share of its performance retained next to each microbenchmark at `PRESSURE`."""
     alone = PRESSURE * np.eye(N_SOURCES)
     return interference_factor(alone[None], tolerated[:, None, :])
 
@@ -211,14 +212,14 @@ def _random(truth: Floats, rng: np.random.Generator) -> Bools:
     return known
 
 
-def _parallel(cluster: World, made: Sequence[Profile]) -> Parallel:
+def _parallel(cluster: World, estimates: Sequence[Profile]) -> Parallel:
     return Parallel(
         platforms=cluster.platforms,
         units=SIZES,
         servers=SERVER_COUNTS,
         sources=SOURCES,
-        speed=np.array([profile.platform_speed for profile in made]),
-        up=np.array([profile.scale_up for profile in made]),
-        out=np.array([profile.scale_out for profile in made]),
-        tolerated=np.array([profile.tolerated for profile in made]),
+        speed=np.array([profile.platform_speed.value for profile in estimates]),
+        up=np.array([profile.scale_up.value for profile in estimates]),
+        out=np.array([profile.scale_out.value for profile in estimates]),
+        tolerated=np.array([profile.tolerated.value for profile in estimates]),
     )

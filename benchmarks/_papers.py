@@ -1,4 +1,4 @@
-"""The papers' figures of classification beside ours, on the emulated library.
+"""Classification figures of the papers compared with ours, on the emulated library.
 
 28 applications profiled on every column, and a hundred others of each of three seeds that the
 library has never seen. Errors are over the cells that were not measured: relative for speeds and
@@ -6,7 +6,7 @@ curves, points of 100 for interference. Ways to measure: two entries a matrix at
 papers), two chosen by `classification.core.ranking`, and the live plan of `profiling.core.plan`,
 which measures as much as its budget allows, without and with that ranking.
 
-The emulator is not the papers' testbed: the figures say whether the level is alike, no more.
+The emulator is not the papers' testbed: compare the level of the figures only.
 """
 
 import sys
@@ -16,14 +16,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from apps.classification.core.assemble import assemble
 from apps.classification.core.estimators import DEFAULT
+from apps.classification.core.inference import infer_profile
 from apps.classification.core.matrix import Cell, MatrixName
 from apps.classification.core.profile import Profile
 from apps.classification.core.ranking import INTERFERENCE, REFERENCED, ranking
 from apps.common.core.interference import SOURCES
 from apps.emulation.core.draws import ANALYTICS, LATENCY_CRITICAL, SINGLE_NODE
-from apps.emulation.core.probe import FAILURES, ProbeRun, probe
+from apps.emulation.core.probe import probe
+from apps.emulation.core.probe_runs import FAILURES, ProbeRun
 from apps.emulation.core.seeds import generator
 from apps.inventory.core.snapshot import Bools, Floats
 from apps.profiling.core.plan import BUDGET_S, PlatformShape, plan
@@ -37,8 +38,8 @@ PQ: Final = "pq_biased"
 INTERFERED, JOINT = "interference", "exhaustive"
 Three = tuple[float, float, float]
 
-# Paragon, Tables I and III and §2.2-2.3; the 3.8 % is the average error the project's index of
-# mechanisms gives for P2. Percent.
+# Paragon, Tables I and III and §2.2-2.3; the 3.8 % is the average error of P2
+# in the project's index of mechanisms. Percent.
 PARAGON: Final = {
     "heterogeneity error, average": 3.8,
     "best platform found": 84.0,
@@ -135,7 +136,7 @@ class Cells(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Errors of all applications, and (300,) what became of their platforms."""
+    """Errors of all applications, and (300,) ranks of their platforms."""
 
     cells: list[Cells]
     hit: Bools
@@ -150,7 +151,7 @@ def papers(seed: int, *, quiet: bool) -> dict[str, object]:
     """Measure, and print unless ``quiet``: Paragon's figures, Quasar's Table 2, and Q3."""
     outcomes = {name: _outcome(way, seed) for name, way in WAYS.items()}
     figures = [
-        Figure(name, figure, {way: _paragon(found)[name] for way, found in outcomes.items()})
+        Figure(name, figure, {way: _paragon(outcome)[name] for way, outcome in outcomes.items()})
         for name, figure in PARAGON.items()
     ]
     joint = {
@@ -171,7 +172,7 @@ def papers(seed: int, *, quiet: bool) -> dict[str, object]:
         "papers": {
             "paragon": [asdict(figure) for figure in figures],
             "quasar_table_2": [asdict(entry) for entry in entries],
-            "exhaustive": [one.as_dict() for one in joint.values()],
+            "exhaustive": [summary.as_dict() for summary in joint.values()],
         }
     }
 
@@ -179,7 +180,7 @@ def papers(seed: int, *, quiet: bool) -> dict[str, object]:
 def random_entries(
     cluster: World, app: str, order: dict[str, tuple[str, ...]], rng: np.random.Generator
 ) -> list[Cell]:
-    """Take the reference and one random column of each curve, and two random sources."""
+    """Select the reference and one random column of each curve, and two random sources."""
     drawn = {
         name.value: tuple(rng.permutation(cluster.columns(name)[1:]).tolist())
         for name in REFERENCED
@@ -191,34 +192,34 @@ def random_entries(
 def informed_entries(
     cluster: World, app: str, order: dict[str, tuple[str, ...]], rng: np.random.Generator
 ) -> list[Cell]:
-    """Take the reference and the best column of each curve, and the two best sources."""
-    told = {name: {cluster.columns(name)[0], order[name.value][0]} for name in REFERENCED}
-    told |= {name: set(order[MatrixName.TOLERATED.value][:2]) for name in INTERFERENCE}
-    told[MatrixName.BASE_RATE] = set(cluster.columns(MatrixName.BASE_RATE))
-    return [cell for cell in cells_of(cluster.runs[app]) if cell.column in told[cell.matrix]]
+    """Select the reference and the best column of each curve, and the two best sources."""
+    columns = {name: {cluster.columns(name)[0], order[name.value][0]} for name in REFERENCED}
+    columns |= {name: set(order[MatrixName.TOLERATED.value][:2]) for name in INTERFERENCE}
+    columns[MatrixName.BASE_RATE] = set(cluster.columns(MatrixName.BASE_RATE))
+    return [cell for cell in cells_of(cluster.runs[app]) if cell.column in columns[cell.matrix]]
 
 
 def plain_live_entries(
     cluster: World, app: str, order: dict[str, tuple[str, ...]], rng: np.random.Generator
 ) -> list[Cell]:
-    """Measure what the plan of the running system would without a ranking."""
+    """Measure the cells that a plan without a ranking selects."""
     return live_entries(cluster, app, {}, rng)
 
 
 def live_entries(
     cluster: World, app: str, order: dict[str, tuple[str, ...]], rng: np.random.Generator
 ) -> list[Cell]:
-    """Measure what the plan of the running system does; again if its first run died."""
+    """Measure the cells of a plan of the running system; repeat it if the first run failed."""
     truth = cluster.new[app]
     shapes = [PlatformShape(name, LARGE, LARGE) for name in cluster.platforms]
-    runs = [ProbeRun.of(run) for run in plan(truth.kind, shapes, rng, order=order)["runs"]]
+    runs = [ProbeRun.of(run) for run in plan(truth.kind, shapes, rng, ranking=order)["runs"]]
     while True:
         try:
             budget_s = BUDGET_S[truth.kind]
-            found = probe(truth, runs, rng, budget_s=budget_s, failures=FAILURES)
+            cells = probe(truth, runs, rng, budget_s=budget_s, failures=FAILURES)
         except ProbeFailedError:
             continue
-        return cells_of(found.cells)
+        return cells_of(cells.cells)
 
 
 WAYS: Final[dict[str, Way]] = {
@@ -233,12 +234,12 @@ def _profiles_of(estimator: str, way: Way) -> Callable[[World], list[Profile]]:
     """Profiles of the new applications from two entries a matrix."""
 
     def answer(cluster: World) -> list[Profile]:
-        made, order = [], ranking(cluster.library, cluster.platforms)
+        profiles, order = [], ranking(cluster.library, cluster.platforms)
         for app, truth in cluster.new.items():
             rng = generator(cluster.library.revision, "papers", app)
             cells = way(cluster, app, order, rng)
-            made.append(_profile(cluster, app, truth.kind, cells, estimator))
-        return made
+            profiles.append(_profile(cluster, app, truth.kind, cells, estimator))
+        return profiles
 
     return answer
 
@@ -246,7 +247,7 @@ def _profiles_of(estimator: str, way: Way) -> Callable[[World], list[Profile]]:
 def _profile(
     cluster: World, app: str, kind: str, cells: Sequence[Cell], estimator: str = DEFAULT
 ) -> Profile:
-    return assemble(
+    return infer_profile(
         app, kind, cells, cluster.library, platforms=cluster.platforms, estimator=estimator
     )
 
@@ -261,23 +262,18 @@ def _outcome(way: Way, seed: int) -> Outcome:
             rng = generator(seed + draw, "papers", app)
             profile = _profile(cluster, app, truth.kind, way(cluster, app, order, rng))
             cells += list(_errors(profile, truth.kind, cluster, app))
-            platforms.append(_platforms(profile.platform_speed, truth.platform_speed))
+            platforms.append(_platforms(profile.platform_speed.value, truth.platform_speed))
     return Outcome(cells, *np.array(platforms, dtype=np.bool_).T)
 
 
 def _errors(profile: Profile, kind: str, cluster: World, app: str) -> Iterator[Cells]:
     """Errors of the cells that were not measured."""
-    answers = {
-        MatrixName.HETEROGENEITY: (profile.platform_speed, profile.platform_measured),
-        MatrixName.SCALE_UP: (profile.scale_up, profile.scale_up_measured),
-        MatrixName.SCALE_OUT: (profile.scale_out, profile.scale_out_measured),
-        MatrixName.TOLERATED: (profile.tolerated, profile.tolerated_measured),
-        MatrixName.CAUSED: (profile.caused, profile.caused_measured),
-    }
-    for name, (value, measured) in answers.items():
+    for name, row in profile.estimates.items():
+        if name is MatrixName.FRAMEWORK:
+            continue
         truth = true_row(name, cluster.new[app])
         unit = 100.0 if name in INTERFERENCE else truth
-        yield Cells(kind, name, (np.abs(value - truth) / unit)[~measured])
+        yield Cells(kind, name, (np.abs(row.value - truth) / unit)[~row.measured])
 
 
 def _platforms(value: Floats, truth: Floats) -> tuple[bool, bool, bool]:
@@ -287,14 +283,14 @@ def _platforms(value: Floats, truth: Floats) -> tuple[bool, bool, bool]:
     return bool(chosen >= best), bool(chosen >= 0.95 * best), in_order
 
 
-def _paragon(found: Outcome) -> dict[str, float]:
-    speeds = _joined(found, (MatrixName.HETEROGENEITY,))
-    scores = _joined(found, INTERFERENCE)
+def _paragon(outcome: Outcome) -> dict[str, float]:
+    speeds = _joined(outcome, (MatrixName.HETEROGENEITY,))
+    scores = _joined(outcome, INTERFERENCE)
     values = (
         speeds.mean(),
-        found.hit.mean(),
-        found.near.mean(),
-        found.ranked.mean(),
+        outcome.hit.mean(),
+        outcome.near.mean(),
+        outcome.ranked.mean(),
         scores.mean(),
         np.quantile(scores, 0.9),
         np.quantile(scores, 0.99),
@@ -313,10 +309,10 @@ def _table_2(outcomes: dict[str, Outcome], joint: Joint) -> Iterator[Entry]:
             yield Entry(row, kind, column, figure, ours)
 
 
-def _joined(found: Outcome, names: Sequence[MatrixName], kind: str = "") -> Floats:
+def _joined(outcome: Outcome, names: Sequence[MatrixName], kind: str = "") -> Floats:
     """(c,) errors of these matrices, of one kind of application or of all."""
     return np.concatenate(
-        [c.error for c in found.cells if c.matrix in names and kind in {"", c.kind}]
+        [c.error for c in outcome.cells if c.matrix in names and kind in {"", c.kind}]
     )
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from apps.classification.core.estimators import Fold
+from apps.classification.core.estimates import Estimates
 from apps.classification.core.estimators.protocol import backward, forward
 from apps.inventory.core.snapshot import Floats
 from benchmarks._held_out import Case, Method
@@ -27,14 +27,14 @@ def peers() -> dict[str, Method]:
 def _imputer(prepare: Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]) -> Method:
     from sklearn.impute import KNNImputer  # noqa: PLC0415 - an optional package
 
-    def answer(case: Case) -> Fold:
+    def answer(case: Case) -> Estimates:
         z = forward(case.library, case.scale)
         safe = np.where(case.known, case.observed, 1.0)
         rows = np.where(case.known, forward(safe, case.scale), np.nan)
         library, queries, offset = prepare(z, rows)
         imputer = KNNImputer(n_neighbors=NEIGHBOURS, keep_empty_features=True).fit(library)
         value = backward(imputer.transform(queries) + offset, case.scale)
-        return Fold(value, value, value)
+        return Estimates(value, value, value, case.known)
 
     return answer
 

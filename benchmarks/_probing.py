@@ -1,4 +1,4 @@
-"""What choosing the measured columns buys: error with 2, 3, 4 cells chosen by each design.
+"""Effect of choosing the measured columns: error with 2, 3, 4 cells chosen by each design.
 
 Columns are chosen from the rows of the training applications only; the default estimator then
 fills the rest of the held-out applications' rows. On the sets ``live.*`` of the emulated library
@@ -63,8 +63,8 @@ class Line:
 class Gain:
     """Error of one design over that of another: below 1 the first is better.
 
-    ``whole_row`` is the same ratio with measured cells counted as error 0, which favours whoever
-    measures more.
+    ``whole_row`` is the same ratio with measured cells counted as error 0, which favours the
+    design with more measurements.
     """
 
     where: str
@@ -81,7 +81,7 @@ class Gain:
         return f"{what} {self.ratio:.3f} {interval}  whole row {self.whole_row:.3f}"
 
 
-class Asked(NamedTuple):
+class ProbedCase(NamedTuple):
     """A case, its fitted estimator, and the (m,) columns every row has measured before."""
 
     case: Case
@@ -98,35 +98,35 @@ def probing(
     """Measure, and print unless ``quiet``: lines, then ratios to random cells, then the speed."""
     lines: list[Line] = []
     results: Results = {}
-    for part, asked in _parts(sets, data, seed):
-        for line, scored in _measured(part, asked, seed):
+    for part, probed_cases in _parts(sets, data, seed):
+        for line, scored in _measured(part, probed_cases, seed):
             lines.append(line)
             results[part, line.entries, line.design] = line, scored
             _say(line, quiet)
-    ratios = [found for pair in PAIRS for found in _gains(results, pair, seed)]
-    for found in ratios:
-        _say(found, quiet)
+    ratios = [gain for pair in PAIRS for gain in _gains(results, pair, seed)]
+    for gain in ratios:
+        _say(gain, quiet)
     speed = choice_ms(seed)
     for name, spent in speed.items():
         _say(f"2 of {TIMED_COLUMNS} columns, {TIMED_ROWS} rows, {name}: {spent:.1f} ms", quiet)
     return {
         "probing": {
             "lines": [asdict(line) for line in lines],
-            "ratios": [asdict(found) for found in ratios],
+            "ratios": [asdict(gain) for gain in ratios],
             "choice_ms": speed,
         }
     }
 
 
 def choice_ms(seed: int) -> dict[str, float]:
-    """Milliseconds to choose two columns of a large library, first and asked again."""
+    """Milliseconds to choose two columns of a large library, at the first and a repeated call."""
     case, _ = roofline_case(Size(TIMED_ROWS, 0, TIMED_COLUMNS), 1, 2, seed)
-    found = {}
+    scores = {}
     for name in ("first", "again"):
         began = time.perf_counter()
         _choose(case, 2, INFORMATIVE, np.ones(TIMED_COLUMNS, np.bool_), np.random.default_rng(0))
-        found[name] = (time.perf_counter() - began) * 1e3
-    return found
+        scores[name] = (time.perf_counter() - began) * 1e3
+    return scores
 
 
 def _say(what: object, quiet: bool) -> None:
@@ -135,19 +135,23 @@ def _say(what: object, quiet: bool) -> None:
         sys.stdout.flush()
 
 
-def _parts(sets: Sequence[str], data: Path | None, seed: int) -> Iterator[tuple[str, list[Asked]]]:
+def _parts(
+    sets: Sequence[str], data: Path | None, seed: int
+) -> Iterator[tuple[str, list[ProbedCase]]]:
     for name in sets:
         if name in READERS:
             if data is None or not (data / name).is_dir():
                 raise SystemExit(f"--data must hold a folder {name}")
             for block in READERS[name](data):
-                most = max(k for k in ENTRIES if len(block.columns) >= k + 2)
-                made = [
+                max_entries = max(k for k in ENTRIES if len(block.columns) >= k + 2)
+                held_out = [
                     case
                     for draw in range(SEEDS)
-                    for case in cases(block, most, np.random.default_rng([seed + draw, most]))
+                    for case in cases(
+                        block, max_entries, np.random.default_rng([seed + draw, max_entries])
+                    )
                 ]
-                yield block.name, [_asked(case) for case in made]
+                yield block.name, [_probed_case(case) for case in held_out]
         elif name == "emulated":
             yield from _emulated(seed)
         elif name == "generator":
@@ -156,18 +160,18 @@ def _parts(sets: Sequence[str], data: Path | None, seed: int) -> Iterator[tuple[
                     roofline_case(Size(dense, 0, columns), GENERATED_ROWS, 4, seed + draw).case
                     for draw in range(SEEDS)
                 ]
-                yield f"generator.{dense}x{columns}", [_asked(case) for case in drawn]
+                yield f"generator.{dense}x{columns}", [_probed_case(case) for case in drawn]
         else:
             raise SystemExit(f"--sets must be among {', '.join(READERS)}, emulated, generator")
 
 
-def _emulated(seed: int) -> Iterator[tuple[str, list[Asked]]]:
+def _emulated(seed: int) -> Iterator[tuple[str, list[ProbedCase]]]:
     for matrix in CURVES:
-        made = [_emulated_case(matrix, seed + draw) for draw in range(SEEDS)]
-        yield f"emulated.{matrix.value}", [_asked(case) for case in made]
+        held_out = [_emulated_case(matrix, seed + draw) for draw in range(SEEDS)]
+        yield f"emulated.{matrix.value}", [_probed_case(case) for case in held_out]
         if matrix in REFERENCED:
-            first = np.arange(made[0].truth.shape[1]) == 0
-            yield f"{LIVE}.{matrix.value}", [_asked(case, first) for case in made]
+            first = np.arange(held_out[0].truth.shape[1]) == 0
+            yield f"{LIVE}.{matrix.value}", [_probed_case(case, first) for case in held_out]
 
 
 def _emulated_case(matrix: MatrixName, seed: int) -> Case:
@@ -185,25 +189,33 @@ def _emulated_case(matrix: MatrixName, seed: int) -> Case:
     )
 
 
-def _asked(case: Case, already: Bools | None = None) -> Asked:
+def _probed_case(case: Case, already: Bools | None = None) -> ProbedCase:
     model = ESTIMATORS[DEFAULT].fit(case.library, scale=case.scale, groups=case.groups)
-    return Asked(
+    return ProbedCase(
         case, model, np.zeros(case.truth.shape[1], np.bool_) if already is None else already
     )
 
 
-def _measured(part: str, asked: Sequence[Asked], seed: int) -> Iterator[tuple[Line, Scores]]:
-    columns = min(one.case.truth.shape[1] for one in asked)
+def _measured(
+    part: str, probed_cases: Sequence[ProbedCase], seed: int
+) -> Iterator[tuple[Line, Scores]]:
+    columns = min(probed.case.truth.shape[1] for probed in probed_cases)
     for k in ENTRIES:
         if columns < k + 2:
             continue
         for design in DESIGNS:
             rng = np.random.default_rng([seed, k])
-            told = [told_cells(one, k, design, rng) for one in asked]
-            parts = [_scored(one, known) for one, known in zip(asked, told, strict=True)]
+            known_cells = [given_cells(probed, k, design, rng) for probed in probed_cases]
+            parts = [
+                _scored(probed, known)
+                for probed, known in zip(probed_cases, known_cells, strict=True)
+            ]
             scored = Scores(*(np.concatenate(column) for column in zip(*parts, strict=True)))
             left = np.concatenate(
-                [_left(one.case.truth, known) for one, known in zip(asked, told, strict=True)]
+                [
+                    _unknown_share(probed.case.truth, known)
+                    for probed, known in zip(probed_cases, known_cells, strict=True)
+                ]
             )
             line = Line(
                 part,
@@ -217,9 +229,9 @@ def _measured(part: str, asked: Sequence[Asked], seed: int) -> Iterator[tuple[Li
             yield line, scored
 
 
-def told_cells(asked: Asked, k: int, design: str, rng: np.random.Generator) -> Bools:
-    """(q, m) True at k measured cells of each row: those already, and the ones chosen."""
-    case, already = asked.case, asked.already
+def given_cells(probed: ProbedCase, k: int, design: str, rng: np.random.Generator) -> Bools:
+    """(q, m) True at k measured cells of each row: those measured before, and those chosen."""
+    case, already = probed.case, probed.already
     # a probe that did not decide has measured nothing
     known = already & ~np.isnan(case.observed)
     chosen: dict[bytes, list[int]] = {}
@@ -252,10 +264,10 @@ def _choose(
     ).tolist()
 
 
-def _scored(asked: Asked, known: Bools) -> Scores:
-    case = asked.case
-    answer = asked.model.fold(np.where(known, case.observed, 1.0), known)
-    told = Case(
+def _scored(probed: ProbedCase, known: Bools) -> Scores:
+    case = probed.case
+    answer = probed.model.fold(np.where(known, case.observed, 1.0), known)
+    answered = Case(
         case.library,
         case.groups,
         case.truth,
@@ -264,11 +276,11 @@ def _scored(asked: Asked, known: Bools) -> Scores:
         case.applications,
         case.scale,
     )
-    return scores(told, answer)
+    return scores(answered, answer)
 
 
-def _left(truth: Floats, known: Bools) -> Floats:
-    """(q,) share of the measurable cells of each row that are not told."""
+def _unknown_share(truth: Floats, known: Bools) -> Floats:
+    """(q,) share of the measurable cells of each row that are not known."""
     there = ~np.isnan(truth)
     return (there & ~known).sum(axis=1) / there.sum(axis=1)
 
@@ -281,7 +293,7 @@ def _gains(results: Results, pair: tuple[str, int, str, int], seed: int) -> Iter
     by_set: dict[str, list[str]] = {}
     for part in parts:
         by_set.setdefault(part.split(".")[0], []).append(part)
-    found = {
+    comparisons = {
         name: ratio(
             name,
             "",
@@ -294,14 +306,14 @@ def _gains(results: Results, pair: tuple[str, int, str, int], seed: int) -> Iter
         name: _geometric([pairs[p][0][0].whole_row / pairs[p][1][0].whole_row for p in members])
         for name, members in by_set.items()
     }
-    summaries = {name: one.summary for name, one in found.items()}
-    real = [name for name in found if name in READERS]
+    summaries = {name: comparison.summary for name, comparison in comparisons.items()}
+    real = [name for name in comparisons if name in READERS]
     if real:
-        summaries[ALL] = overall(ALL, "", [found[name] for name in real])
+        summaries[ALL] = overall(ALL, "", [comparisons[name] for name in real])
         whole[ALL] = _geometric([whole[name] for name in real])
     what = f"{ours[1]} {ours[0]}", f"{more[1]} {more[0]}"
-    for name, one in summaries.items():
-        yield Gain(name, *what, one.ratio, one.low, one.high, whole[name])
+    for name, comparison in summaries.items():
+        yield Gain(name, *what, comparison.ratio, comparison.low, comparison.high, whole[name])
 
 
 def _geometric(ratios: Sequence[float]) -> float:

@@ -1,6 +1,6 @@
-"""The emulated cluster as a profiler sees it: its library, and applications that are not in it.
+"""The emulated cluster as measured by profiling: its library, and other applications.
 
-The distributions are those of docs/emulation.md, fixed before anything was tuned.
+The distributions are those of docs/emulation.md, fixed before any tuning.
 """
 
 from dataclasses import dataclass
@@ -9,15 +9,16 @@ from typing import Final
 
 import numpy as np
 
-from apps.classification.core.assemble import Library
+from apps.classification.core.inference import Library
 from apps.classification.core.matrix import Cell, MatrixName, columns_of, from_cells
 from apps.emulation.core.draws import KINDS, application_truth
 from apps.emulation.core.library import library
 from apps.emulation.core.platforms import CAPACITY, catalogue
-from apps.emulation.core.probe import SERVERS, SIZES, Measured, exhaustive
+from apps.emulation.core.probe import SERVERS, SIZES, exhaustive
 from apps.emulation.core.seeds import generator
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Floats
+from apps.profiling.core.measurements import MeasuredCell
 
 NEW_PER_KIND: Final = 25
 CURVES: Final = (
@@ -46,20 +47,20 @@ class World:
     library: Library
     entries: dict[str, Truth]
     new: dict[str, Truth]
-    runs: dict[str, tuple[Measured, ...]]
+    runs: dict[str, tuple[MeasuredCell, ...]]
 
     def columns(self, name: MatrixName) -> tuple[str, ...]:
         """Labels of a matrix on this cluster."""
         return columns_of(name, self.platforms)
 
     def truth(self, name: MatrixName) -> Floats:
-        """(100, m) what the new applications are really like."""
-        return np.array([true_row(name, one) for one in self.new.values()])
+        """(100, m) true values of the new applications."""
+        return np.array([true_row(name, application) for application in self.new.values()])
 
     def observed(self, name: MatrixName) -> Floats:
-        """(100, m) what was measured of them, NaN where a probe failed or did not decide."""
-        found = {app: cells_of(run) for app, run in self.runs.items()}
-        return from_cells(name, self.columns(name), found).values
+        """(100, m) measured values of them, NaN where a probe failed or was inconclusive."""
+        cells = {app: cells_of(run) for app, run in self.runs.items()}
+        return from_cells(name, self.columns(name), cells).values
 
 
 @lru_cache(maxsize=4)
@@ -81,11 +82,11 @@ def world(seed: int) -> World:
             for entry in measured
         },
         new=new,
-        runs={app: exhaustive(one, generator(seed, "new", app)) for app, one in new.items()},
+        runs={app: exhaustive(truth, generator(seed, "new", app)) for app, truth in new.items()},
     )
 
 
-def cells_of(measured: tuple[Measured, ...]) -> list[Cell]:
+def cells_of(measured: tuple[MeasuredCell, ...]) -> list[Cell]:
     """Turn the cells of a profiling run into those of the classifier."""
     return [
         Cell(MatrixName(cell.matrix), cell.column, cell.value, cell.standard_error)
@@ -94,7 +95,7 @@ def cells_of(measured: tuple[Measured, ...]) -> list[Cell]:
 
 
 def true_row(name: MatrixName, truth: Truth) -> Floats:
-    """(m,) what an application is really like.
+    """(m,) true values of an application.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Accepting jobs over REST: one by one at a steady rate, and ten thousand at once.
+"""Latency of job submission over REST: single jobs at a steady rate, and ten thousand at once.
 
-Starts the web process exactly as `./dev run` does, on a database of its own (made and dropped
-here), and speaks to it over kept connections. Times count from when a request was due, so a late
-answer also delays, and is charged for, the ones behind it.
+Starts the web process as `./dev run` does, on its own temporary database, and uses keep-alive
+connections. Latency counts from the time a request was due, so a slow answer also adds to the
+latency of the requests queued behind it.
 
     ./dev bench api --rate 50 --seconds 30
 """
@@ -46,7 +46,7 @@ SPEC: Final = {
 
 
 def main() -> int:
-    """Run it; 0 when both targets are met."""
+    """Run the benchmark; return 0 if both targets are met."""
     options = _options()
     before_ms = calibrate()
     with _database() as environment, _web(environment) as port:
@@ -60,7 +60,7 @@ def main() -> int:
     p50, p95, p99 = np.percentile(single_ms, [50, 95, 99])
     _say(f"single submit, {options.rate:g} requests/s for {options.seconds:g} s, keep-alive:")
     _say(f"  p50 {p50:.1f} ms  p95 {p95:.1f} ms  p99 {p99:.1f} ms  ({single_ms.size:,} requests)")
-    _say(f"  as fast as one connection goes: {cpu_ms:.2f} ms a request")
+    _say(f"  one connection without pauses: {cpu_ms:.2f} ms per request")
     shown = ", ".join(f"{seconds:.2f}" for seconds in bulk_s)
     _say(f"bulk of {BULK_JOBS:,}: accepted in {shown} s")
     _say(calibration_line(before_ms, after_ms))
@@ -73,14 +73,14 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rate", type=float, default=50.0, help="requests a second")
+    parser.add_argument("--rate", type=float, default=50.0, help="requests per second")
     parser.add_argument("--seconds", type=float, default=30.0)
     return parser.parse_args()
 
 
 @contextmanager
 def _database() -> Iterator[dict[str, str]]:
-    """Make a database beside the configured one; yields the environment that names it."""
+    """Create a temporary database; yield the environment that uses it."""
     url = os.environ["DATABASE_URL"]
     name = f"berth_bench_{os.getpid()}"
     with psycopg.connect(url, autocommit=True) as server:
@@ -100,7 +100,7 @@ def _database() -> Iterator[dict[str, str]]:
 
 
 def _manage(environment: dict[str, str], *arguments: str) -> str:
-    done = subprocess.run(  # noqa: S603 - our own program
+    completed = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "manage.py", *arguments],
         cwd=PROJECT,
         env=environment,
@@ -108,7 +108,7 @@ def _manage(environment: dict[str, str], *arguments: str) -> str:
         capture_output=True,
         text=True,
     )
-    return done.stdout
+    return completed.stdout
 
 
 def _token(environment: dict[str, str]) -> str:
@@ -160,9 +160,9 @@ def _headers(token: str) -> dict[str, str]:
 
 
 def _steady(port: int, token: str, *, rate: float, count: int) -> NDArray[np.float64]:
-    """Submit at a steady rate; (count,) milliseconds from when each request was due."""
+    """Submit at a steady rate; return the (count,) latencies from the due times, in ms."""
     due: SimpleQueue[tuple[int, float] | None] = SimpleQueue()
-    took_ms = np.full(count, np.nan)
+    latency_ms = np.full(count, np.nan)
     body = json.dumps(SPEC).encode()
 
     def send() -> None:
@@ -171,7 +171,7 @@ def _steady(port: int, token: str, *, rate: float, count: int) -> NDArray[np.flo
             number, at = task
             key = {"Idempotency-Key": f"{os.getpid()}-{at}-{number}"}
             _post(connection, "/api/v1/jobs/", body, _headers(token) | key)
-            took_ms[number] = (time.perf_counter() - at) * 1e3
+            latency_ms[number] = (time.perf_counter() - at) * 1e3
         connection.close()
 
     threads = [threading.Thread(target=send) for _ in range(CONNECTIONS)]
@@ -186,34 +186,34 @@ def _steady(port: int, token: str, *, rate: float, count: int) -> NDArray[np.flo
         due.put(None)
     for thread in threads:
         thread.join()
-    if np.isnan(took_ms).any():
+    if np.isnan(latency_ms).any():
         raise RuntimeError("some requests failed")
-    return took_ms
+    return latency_ms
 
 
 def _cpu_per_request(port: int, token: str, *, count: int = 300) -> float:
-    """Milliseconds of one request when they follow each other at once."""
+    """Return the mean time of a request, without pauses between them, in ms."""
     connection = HTTPConnection("127.0.0.1", port, timeout=30)
     body = json.dumps(SPEC).encode()
     began = time.perf_counter()
     for _ in range(count):
         _post(connection, "/api/v1/jobs/", body, _headers(token))
-    took_s = time.perf_counter() - began
+    elapsed_s = time.perf_counter() - began
     connection.close()
-    return took_s / count * 1e3
+    return elapsed_s / count * 1e3
 
 
 def _bulk(port: int, token: str) -> float:
-    """Seconds until ten thousand jobs are accepted."""
+    """Return the seconds until a request of ten thousand jobs is accepted."""
     body = json.dumps({"items": [SPEC] * BULK_JOBS}).encode()
     connection = HTTPConnection("127.0.0.1", port, timeout=120)
     began = time.perf_counter()
     answer = _post(connection, "/api/v1/batches/", body, _headers(token))
-    took_s = time.perf_counter() - began
+    elapsed_s = time.perf_counter() - began
     connection.close()
     if answer["accepted"] != BULK_JOBS:
-        raise RuntimeError(f"only {answer['accepted']} were accepted")
-    return took_s
+        raise RuntimeError(f"only {answer['accepted']} jobs were accepted")
+    return elapsed_s
 
 
 def _say(text: str) -> None:

@@ -1,11 +1,11 @@
-"""At which end of its interval a tolerance should be counted on when a job is placed.
+"""Which value of its interval placement should use for an inferred tolerance.
 
     ./dev bench caution [--servers 200] [--loads 0.5,0.7,0.85] [--seed 1]
 
-One-unit jobs of sixty applications, each profiled by the live plan (a few of the ten sources
-measured, the others inferred), are placed by what is expected of their tolerance, by the
-pessimistic end of its 90 % interval, and by the hidden truth; the same jobs at the same times. For
-the jobs of the second half: how fast they ran relative to the same platform without neighbours.
+One-unit jobs of sixty applications, each profiled by the live plan (some of the ten sources
+measured, the others inferred), are placed with the expected tolerance, with the pessimistic end of
+its 90 % interval, and with the true tolerance; the same jobs at the same times. Measured for the
+jobs of the second half: the speed relative to the same platform without neighbours.
 """
 
 import argparse
@@ -16,40 +16,41 @@ from dataclasses import replace
 
 import numpy as np
 
-from apps.classification.core.assemble import Library
+from apps.classification.core.inference import Library
 from apps.classification.core.profile import Profile
 from apps.classification.core.ranking import ranking
-from apps.emulation.core.probe import ProbeRun, probe
+from apps.emulation.core.probe import probe
+from apps.emulation.core.probe_runs import ProbeRun
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.demo import PLATFORMS, platform_counts
 from apps.inventory.core.snapshot import Floats
 from apps.profiling.core.plan import PlatformShape, plan
 from apps.scheduling.core.registry import DEFAULT, make
-from apps.testbed.core.offline import Arrival, Offline, Settings
-from apps.testbed.core.worlds import World, demo_world
+from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster
+from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineRun
 from benchmarks._calibration import calibrate, calibration_line
 from benchmarks._closed_loop import profile_of
 from benchmarks._world import cells_of
 from benchmarks.feedback import offline_library
 from benchmarks.policies import CLUSTER_SEED, arrivals
 
-KEPT = 0.95
-COUNTED_ON: dict[str, Callable[[Profile], Floats]] = {
-    "expected": lambda profile: profile.tolerated,
-    "pessimistic": lambda profile: profile.tolerated_low,
+GOOD = 0.95
+TOLERANCES: dict[str, Callable[[Profile], Floats]] = {
+    "expected": lambda profile: profile.tolerated.value,
+    "pessimistic": lambda profile: profile.tolerated.low,
 }
 
 
 def main() -> int:
-    """Place the same jobs three ways and print what became of them."""
+    """Place the same jobs in three ways and print their performance."""
     parser = argparse.ArgumentParser(prog="benchmarks.caution", description=__doc__)
     parser.add_argument("--servers", type=int, default=200)
     parser.add_argument("--loads", default="0.5,0.7,0.85")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     before_ms = calibrate()
-    world = demo_world(servers=options.servers, seed=CLUSTER_SEED)
-    known = offline_library(world.machines.platforms)
+    world = demo_cluster(servers=options.servers, seed=CLUSTER_SEED)
+    library = offline_library(world.machines.platforms)
     shapes = [
         PlatformShape(facts.name, count, facts.cores)
         for facts, count in zip(PLATFORMS, platform_counts(options.servers), strict=True)
@@ -57,28 +58,30 @@ def main() -> int:
     for load in map(float, options.loads.split(",")):
         jobs = arrivals(world, load, np.random.default_rng(options.seed))
         truths = {job.truth.name: job.truth for job in jobs}
-        profiles = {n: _profiled(t, known, shapes, options.seed) for n, t in truths.items()}
-        for name, counted_on in COUNTED_ON.items():
-            asked = [_asked(job, profiles[job.truth.name], counted_on) for job in jobs]
-            _say(load, name, _kept(world, asked, options.seed))
-        _say(load, "truth", _kept(world, jobs, options.seed))
+        profiles = {n: _profiled(t, library, shapes, options.seed) for n, t in truths.items()}
+        for name, tolerance in TOLERANCES.items():
+            placed = [_with_profile(job, profiles[job.truth.name], tolerance) for job in jobs]
+            _print_row(load, name, _speeds(world, placed, options.seed))
+        _print_row(load, "truth", _speeds(world, jobs, options.seed))
     sys.stdout.write(f"{calibration_line(before_ms, calibrate())}\n")
     return 0
 
 
-def _asked(job: Arrival, profile: Profile, counted_on: Callable[[Profile], Floats]) -> Arrival:
-    believed = replace(
+def _with_profile(
+    job: JobArrival, profile: Profile, tolerance: Callable[[Profile], Floats]
+) -> JobArrival:
+    request = replace(
         job.request,
-        tolerated=counted_on(profile),
-        caused=profile.caused,
-        platform_speed=profile.platform_speed,
+        tolerated=tolerance(profile),
+        caused=profile.caused.value,
+        platform_speed=profile.platform_speed.value,
     )
-    return replace(job, request=believed)
+    return replace(job, request=request)
 
 
-def _kept(world: World, jobs: Sequence[Arrival], seed: int) -> Floats:
+def _speeds(world: DemoCluster, jobs: Sequence[JobArrival], seed: int) -> Floats:
     """(n,) speed of the later half of the jobs relative to isolation on the same platform."""
-    report = Offline(world, make(DEFAULT), Settings(), seed).run(jobs)
+    report = OfflineRun(world, make(DEFAULT), AgentSettings(), seed).run(jobs)
     where = {d.placed.job: d.placed.units[0] for d in report.decisions if d.is_committed}
     platform = world.topology.server_platform[world.topology.unit_server]
     alone = [
@@ -88,21 +91,23 @@ def _kept(world: World, jobs: Sequence[Arrival], seed: int) -> Floats:
     return (np.array(alone) / np.array(ran))[len(jobs) // 2 :]
 
 
-def _say(load: float, name: str, kept: Floats) -> None:
-    shares = f"at least 0.95: {(kept >= KEPT).mean():4.0%}  mean {kept.mean():.3f}"
-    ends = f"p10 {np.quantile(kept, 0.1):.3f}  p1 {np.quantile(kept, 0.01):.3f}"
+def _print_row(load: float, name: str, speeds: Floats) -> None:
+    shares = f"at least 0.95: {(speeds >= GOOD).mean():4.0%}  mean {speeds.mean():.3f}"
+    ends = f"p10 {np.quantile(speeds, 0.1):.3f}  p1 {np.quantile(speeds, 0.01):.3f}"
     sys.stdout.write(f"load {load:.2f}  tolerance {name:<12} {shares}  {ends}\n")
     sys.stdout.flush()
 
 
-def _profiled(truth: Truth, known: Library, shapes: Sequence[PlatformShape], seed: int) -> Profile:
-    """Profile an application by the live plan: some cells measured, the others inferred."""
+def _profiled(
+    truth: Truth, library: Library, shapes: Sequence[PlatformShape], seed: int
+) -> Profile:
+    """Profile an application with the live plan: some cells measured, the others inferred."""
     rng = np.random.default_rng([seed, zlib.crc32(truth.name.encode())])
-    order = ranking(known, truth.catalogue.names)
-    wanted = plan(truth.kind, shapes, rng, order=order)
-    runs = [ProbeRun.of(run) for run in wanted["runs"]]
-    found = probe(truth, runs, rng, budget_s=wanted["budget_s"])
-    return profile_of(truth, cells_of(found.cells), known, {})
+    order = ranking(library, truth.catalogue.names)
+    probing = plan(truth.kind, shapes, rng, ranking=order)
+    runs = [ProbeRun.of(run) for run in probing["runs"]]
+    probed = probe(truth, runs, rng, budget_s=probing["budget_s"])
+    return profile_of(truth, cells_of(probed.cells), library, {})
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""How fast the default estimator is, and how well estimators fill rows of unseen applications.
+"""Speed of the default estimator, and errors of all estimators on unseen applications.
 
     python -m benchmarks.classification [--data DIR] [--sets a,b] [--entries 2,3,4,8]
         [--methods x,y] [--seed 1] [--repeat 7] [--json] [--probing] [--papers]
 
-First the speed, beside peers and a calibration loop (`benchmarks._classification_speed`);
+First the speed, next to peers and a calibration loop (`benchmarks._classification_speed`);
 ``--repeat 0`` leaves it out. Then, when ``--data`` or ``--sets`` is given, the accuracy. DIR holds
 one folder for each set (see `benchmarks._datasets`); the sets `emulated` and `generator` need
 none. All rows of an application are hidden together, but for a few random cells each.
@@ -12,7 +12,7 @@ of the mean relative error of the hidden cells (scores: in points / 100); how of
 column was found, and one within 5 % of it; rank agreement (Spearman); and the share of hidden
 cells inside the 90 % intervals. Then the ratio of the default's average error to that of others,
 with 90 % intervals from resampled applications. ``--probing`` measures instead what choosing the
-measured cells buys (`benchmarks._probing`), ``--papers`` the papers' figures beside ours
+measured cells buys (`benchmarks._probing`), ``--papers`` the papers' figures next to ours
 (`benchmarks._papers`).
 """
 
@@ -25,8 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
-from apps.classification.core.assemble import POOLS
 from apps.classification.core.estimators import DEFAULT, ESTIMATORS
+from apps.classification.core.inference import POOLS
 from benchmarks._calibration import calibrate, calibration_line
 from benchmarks._classification_speed import timings
 from benchmarks._compare import Ratio, Sampled, against_best, overall, ratio
@@ -80,7 +80,7 @@ Results = dict[tuple[str, int, str], Scores]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run, print, and say nothing about whether it is good: the numbers do."""
+    """Run and print the figures."""
     options = _options().parse_args(argv)
     printed: dict[str, object] = {}
     if options.probing:
@@ -100,13 +100,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _speed(options: argparse.Namespace) -> dict[str, object]:
     before = calibrate()
-    found = timings(options.repeat, options.seed)
+    timed = timings(options.repeat, options.seed)
     after = calibrate()
     if not options.json:
-        for timing in found:
+        for timing in timed:
             sys.stdout.write(f"{timing}\n")
         sys.stdout.write(f"{calibration_line(before, after)}\n")
-    return {"speed": [asdict(timing) for timing in found], "calibration_ms": [before, after]}
+    return {"speed": [asdict(timing) for timing in timed], "calibration_ms": [before, after]}
 
 
 def _accuracy(options: argparse.Namespace) -> dict[str, object]:
@@ -115,24 +115,24 @@ def _accuracy(options: argparse.Namespace) -> dict[str, object]:
     entries = tuple(int(n) for n in options.entries.split(","))
     results: Results = {}
     lines: list[Line] = []
-    for part, k, made in _all_cases(options, entries):
+    for part, k, folds in _all_cases(options, entries):
         for name, answer in methods.items():
-            scored = _joined([scores(case, answer(case)) for case in made])
+            scored = _joined([scores(case, answer(case)) for case in folds])
             results[part, k, name] = scored
             lines.append(_line(part, k, name, scored))
             if not options.json:
                 sys.stdout.write(f"{lines[-1]}\n")
-    ratios = [found for k in entries for found in _ratios(results, k, options.seed)]
+    ratios = [ratio for k in entries for ratio in _ratios(results, k, options.seed)]
     bayes = _generator(methods, entries[0], options.seed) if "generator" in options.sets else {}
     if not options.json:
-        for found in ratios:
-            sys.stdout.write(f"{found}\n")
+        for ratio in ratios:
+            sys.stdout.write(f"{ratio}\n")
         for size, by_method in bayes.items():
             shown = "  ".join(f"{name} {value:.2f}" for name, value in by_method.items())
             sys.stdout.write(f"error over exact Bayes, {size}: {shown}\n")
     return {
         "lines": [asdict(line) for line in lines],
-        "ratios": [asdict(found) for found in ratios],
+        "ratios": [asdict(ratio) for ratio in ratios],
         "bayes": bayes,
     }
 
@@ -147,7 +147,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--repeat", type=int, default=7, help="of every timing; 0 for none")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--probing", action="store_true", help="random, fixed, informative cells")
-    parser.add_argument("--papers", action="store_true", help="the papers' figures beside ours")
+    parser.add_argument("--papers", action="store_true", help="the papers' figures next to ours")
     return parser
 
 
@@ -163,7 +163,7 @@ def _methods(names: Sequence[str] | None, seed: int) -> dict[str, Method]:
 def _all_cases(
     options: argparse.Namespace, entries: tuple[int, ...]
 ) -> Iterator[tuple[str, int, list[Case]]]:
-    """Every part of every set with every number of entries that leaves something to estimate."""
+    """Every part of every set with every number of entries that leaves cells to estimate."""
     for name in options.sets.split(","):
         if name == "emulated":
             yield from _emulated(entries, options.seed)
@@ -178,11 +178,11 @@ def _emulated(entries: tuple[int, ...], seed: int) -> Iterator[tuple[str, int, l
     parts = [(name, ()) for name in EMULATED] + [
         (name, tuple(other for other in pool if other != name)) for name, pool in pools.items()
     ]
-    for name, beside in parts:
+    for name, other_matrices in parts:
         for k in entries:
-            made = list(emulated(name, k, seed, beside=beside))
-            if (~np.isnan(made[0].truth)).sum(axis=1).min() >= k + 2:
-                yield f"emulated.{'+'.join((name, *beside))}", k, made
+            folds = list(emulated(name, k, seed, together_with=other_matrices))
+            if (~np.isnan(folds[0].truth)).sum(axis=1).min() >= k + 2:
+                yield f"emulated.{'+'.join((name, *other_matrices))}", k, folds
 
 
 def _measured(
@@ -192,9 +192,9 @@ def _measured(
         raise SystemExit(f"--data must hold a folder {name}")
     for block in READERS[name](data):
         for k in entries:
-            made = list(cases(block, k, np.random.default_rng([seed, k])))
-            if made:
-                yield block.name, k, made
+            folds = list(cases(block, k, np.random.default_rng([seed, k])))
+            if folds:
+                yield block.name, k, folds
 
 
 def _joined(parts: Sequence[Scores]) -> Scores:
@@ -225,24 +225,28 @@ def _ratios(results: Results, k: int, seed: int) -> Iterator[Ratio]:
     sets = list(dict.fromkeys(part.split(".")[0] for part in parts))
     by_method: dict[str, list[Sampled]] = {}
     for name in names:
-        found = {
-            one: ratio(
-                f"{one}, {k} entries",
+        summaries = {
+            comparison_row: ratio(
+                f"{comparison_row}, {k} entries",
                 name,
                 [
                     (results[part, k, DEFAULT], results[part, k, name])
                     for part in parts
-                    if part.split(".")[0] == one
+                    if part.split(".")[0] == comparison_row
                 ],
                 np.random.default_rng(seed),
             )
-            for one in sets
+            for comparison_row in sets
         }
-        yield from (one.summary for one in found.values())
-        by_method[name] = [one for label, one in found.items() if label != "emulated"]
+        yield from (comparison_row.summary for comparison_row in summaries.values())
+        by_method[name] = [
+            comparison_row for label, comparison_row in summaries.items() if label != "emulated"
+        ]
         if by_method[name]:
             yield overall(f"all real sets, {k} entries", name, by_method[name])
-    singles = {name: found for name, found in by_method.items() if name in SINGLES and found}
+    singles = {
+        name: summaries for name, summaries in by_method.items() if name in SINGLES and summaries
+    }
     if singles:
         yield from against_best(k, singles)
 
@@ -250,7 +254,7 @@ def _ratios(results: Results, k: int, seed: int) -> Iterator[Ratio]:
 def _generator(methods: Mapping[str, Method], k: int, seed: int) -> dict[str, dict[str, float]]:
     """Error over that of the exact posterior; methods retrained for every row are left out."""
     fast = {name: answer for name, answer in methods.items() if not name.startswith("pq")}
-    found: dict[str, dict[str, float]] = {}
+    table: dict[str, dict[str, float]] = {}
     for size in GENERATED:
         errors: dict[str, list[float]] = {name: [] for name in ["bayes", *fast]}
         for draw in range(GENERATED_SEEDS):
@@ -263,8 +267,8 @@ def _generator(methods: Mapping[str, Method], k: int, seed: int) -> dict[str, di
         exact = float(np.mean(errors.pop("bayes")))
         by_method = {name: float(np.mean(e)) / exact for name, e in errors.items()}
         rows = f"{size.dense} dense rows + {size.sparse} of {SPARSE_CELLS} cells"
-        found[f"{rows} x {size.columns}, exact {exact:.1%}"] = by_method
-    return found
+        table[f"{rows} x {size.columns}, exact {exact:.1%}"] = by_method
+    return table
 
 
 if __name__ == "__main__":

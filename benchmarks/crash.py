@@ -1,10 +1,9 @@
-"""kill -9 of any process at any moment of a replay: nothing lost, doubled or stuck.
+"""kill -9 of a random process during a replay: no job is lost, duplicated or stuck.
 
-A whole instance on a small cluster, and a short trace submitted over REST, while the online loop
-moves containers as fast as it may. In each round one of
-its processes is killed at a moment drawn from the seed; Berth must stop with a non-zero exit code
-and go on at the next start. At the end every job must have ended and every check of
-`verify_replay` must hold.
+A complete instance on a small cluster replays a short trace over REST while the rebalancing loop
+migrates containers as often as it can. In each round one process is killed at a random moment;
+Berth must stop with a non-zero exit code and continue after the next start. At the end every job
+must have ended and every check of `verify_replay` must pass.
 
     ./dev bench crash --rounds 12 --seed 2027
 """
@@ -28,28 +27,29 @@ from apps.testbed.core.generator import generate_day
 from apps.testbed.core.traces import SwimTrace
 from benchmarks._instance import RunningInstance
 
-TRACE_S: Final = 3600.0  # the day's jobs come within an hour of cluster time
+TRACE_S: Final = 3600.0  # jobs of a day arrive within an hour of cluster time
 SPEED: Final = 300.0
 END_TIMEOUT_S: Final = 90.0
 PAUSE_S: Final = 1.5
-# words in the command lines of those who are killed, in turn
+DATABASE: Final = "postgres -D"
+# text in the command lines of the processes to kill, in turn
 VICTIMS: Final = (
-    "--queues agents", "run_emulator", "gunicorn", "--queues placement", "postgres -D",
+    "--queues agents", "run_emulator", "gunicorn", "--queues placement", DATABASE,
 )  # fmt: skip
 WEIGHTS: Final = {"P": 1.0, "D": 0.5, "C": 0.5}
-RESTLESS: Final = {
+LOOP_SETTINGS: Final = {
     "mode": "automatic", "every_seconds": 60, "solve_seconds": 0.1, "youngest_seconds": 0,
     "moves_per_job": 100, "least_gain": 0, "migration": 0,
 }  # fmt: skip
 
 
 class CrashError(Exception):
-    """Something was lost, doubled or stuck."""
+    """A job was lost, duplicated or stuck."""
 
 
 @dataclass(frozen=True, slots=True)
-class Soak:
-    """How many jobs, and how often somebody is killed while they come."""
+class CrashTest:
+    """Numbers of kills, jobs and servers."""
 
     rounds: int = len(VICTIMS)
     jobs: int = 240
@@ -57,13 +57,13 @@ class Soak:
     seed: int = 2027
 
 
-def soak(plan: Soak) -> str:
-    """Run it; what `verify_replay` printed.
+def run_crash_test(plan: CrashTest) -> str:
+    """Run the test and return the output of `verify_replay`.
 
     Raises
     ------
     CrashError : the instance outlived a kill, jobs did not end in time, or a check failed.
-    InstanceError : it did not start again.
+    InstanceError : the instance did not start again.
     """
     rng = np.random.default_rng(plan.seed)
     with tempfile.TemporaryDirectory(prefix="berth-crash-") as directory:
@@ -71,38 +71,41 @@ def soak(plan: Soak) -> str:
         trace.write_text(_swim_text(generate_day(plan.jobs, rng)))
         instance = RunningInstance(("--servers", str(plan.servers), "--speed", str(SPEED)))
         try:
+            runs = False
             for turn in range(plan.rounds):
-                instance.start("--trace", str(trace))
+                if not runs:
+                    instance.start("--trace", str(trace))
                 if turn == 0:
-                    _set_loose(instance)
+                    _enable_migrations(instance)
                 _await_progress(instance, plan.jobs * turn // (plan.rounds + 1) + 1)
                 time.sleep(float(rng.uniform(0.0, PAUSE_S)))
-                _kill_one(instance, VICTIMS[turn % len(VICTIMS)])
-            instance.start("--trace", str(trace))
+                runs = _kill_process(instance, VICTIMS[turn % len(VICTIMS)])
+            if not runs:
+                instance.start("--trace", str(trace))
             _await_end(instance, plan.jobs)
-            checked = instance.manage("verify_replay", "--trace", str(trace), "--complete")
-            if checked.returncode != 0:
-                raise CrashError(checked.stdout + checked.stderr)
-            moved = _count(instance, "SELECT count(*) FROM execution_migration")
-            return f"{checked.stdout}{moved} containers were sent to another server\n"
+            verified = instance.manage("verify_replay", "--trace", str(trace), "--complete")
+            if verified.returncode != 0:
+                raise CrashError(verified.stdout + verified.stderr)
+            migrated = _count(instance, "SELECT count(*) FROM execution_migration")
+            return f"{verified.stdout}{migrated} containers were migrated\n"
         finally:
             instance.discard()
 
 
-def _set_loose(instance: RunningInstance) -> None:
-    """Bring weights into force and let the loop move containers by itself."""
-    wanted = {"name": "soak", "rule": "direct", "wanted": WEIGHTS}
-    made, _ = _call(instance, "POST", "/preference-sets/", wanted)
-    path = f"/preference-sets/{made['id']}/"
+def _enable_migrations(instance: RunningInstance) -> None:
+    """Activate weights and let the loop migrate containers automatically."""
+    body = {"name": "soak", "rule": "direct", "wanted": WEIGHTS}
+    created, _ = _call(instance, "POST", "/preference-sets/", body)
+    path = f"/preference-sets/{created['id']}/"
     _, tag = _call(instance, "GET", path)
     _call(instance, "POST", f"{path}activate/", {"message": "soak"}, tag)
-    _call(instance, "PATCH", "/placement-loop/", RESTLESS)
+    _call(instance, "PATCH", "/placement-loop/", LOOP_SETTINGS)
 
 
 def _call(
     instance: RunningInstance, method: str, path: str, body: object = None, tag: str = ""
 ) -> tuple[dict[str, Any], str]:
-    """Ask the API; the answer and its tag."""
+    """Send a request; return the answer and its ETag."""
     headers = {
         "Authorization": f"Bearer {instance.variable('BERTH_TOKEN')}",
         "Content-Type": "application/json",
@@ -119,7 +122,7 @@ def _call(
 def _swim_text(trace: SwimTrace) -> str:
     columns = (
         trace.submit_s * TRACE_S / 86_400.0,
-        # A terabyte job would outlast the soak.
+        # A terabyte job would outlast the test.
         np.minimum(trace.input_bytes, 2e9),
         np.minimum(trace.shuffle_bytes, 1e9),
         np.minimum(trace.output_bytes, 1e9),
@@ -130,20 +133,41 @@ def _swim_text(trace: SwimTrace) -> str:
     )
 
 
-def _kill_one(instance: RunningInstance, word: str) -> None:
-    """Kill -9 the instance's own process with the word in its command; it must notice."""
-    deadline = time.monotonic() + END_TIMEOUT_S
-    while not (found := [p for p, command in instance.children().items() if word in command]):
-        if time.monotonic() > deadline:  # pages answer before the last process is started
-            raise CrashError(f"there is no process {word!r} to kill")
-        time.sleep(0.05)
-    os.kill(found[0], signal.SIGKILL)
+def _kill_process(instance: RunningInstance, text: str) -> bool:
+    """Kill a process by the text in its command line; return True if the instance still runs.
+
+    It must stop with an error if the database was killed, and start any other process again.
+    """
+    pids = _await_processes(instance, text, others_than=frozenset())
+    os.kill(pids[0], signal.SIGKILL)
+    if text != DATABASE:
+        _await_processes(instance, text, others_than=frozenset(pids))
+        return True
     if instance.await_end() == 0:
-        raise CrashError(f"it ended with exit code 0 after kill -9 of the process {word!r}")
+        raise CrashError(f"exit code 0 after kill -9 of the process {text!r}")
+    return False
+
+
+def _await_processes(
+    instance: RunningInstance, text: str, *, others_than: frozenset[int]
+) -> list[int]:
+    """Return the ids of processes by the text in their command lines, when there are any."""
+    deadline = time.monotonic() + END_TIMEOUT_S
+    while not (
+        pids := [
+            pid
+            for pid, command in instance.children().items()
+            if text in command and pid not in others_than
+        ]
+    ):
+        if time.monotonic() > deadline:  # pages respond before the last process has started
+            raise CrashError(f"no process {text!r}")
+        time.sleep(0.05)
+    return pids
 
 
 def _await_progress(instance: RunningInstance, jobs: int) -> None:
-    """Wait until that many jobs were submitted."""
+    """Wait until the number of jobs has been submitted."""
     deadline = time.monotonic() + END_TIMEOUT_S
     while _count(instance, "SELECT count(*) FROM workloads_job") < jobs:
         if time.monotonic() > deadline:
@@ -152,7 +176,7 @@ def _await_progress(instance: RunningInstance, jobs: int) -> None:
 
 
 def _await_end(instance: RunningInstance, jobs: int) -> None:
-    """Wait until every job of the trace is there and has ended."""
+    """Wait until every job of the trace has been submitted and has ended."""
     query = (
         "SELECT count(*) FROM workloads_job WHERE labels ? 'trace'"
         " AND state IN ('succeeded', 'failed', 'cancelled')"
@@ -171,23 +195,23 @@ def _count(instance: RunningInstance, query: str) -> int:
 
 
 def main() -> int:
-    """Run it; 0 when nothing was lost, doubled or stuck."""
-    usual = Soak()
+    """Run the test; return 0 if it passed."""
+    defaults = CrashTest()
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--jobs", type=int, default=usual.jobs)
-    parser.add_argument("--servers", type=int, default=usual.servers)
-    parser.add_argument("--seed", type=int, default=usual.seed)
+    parser.add_argument("--jobs", type=int, default=defaults.jobs)
+    parser.add_argument("--servers", type=int, default=defaults.servers)
+    parser.add_argument("--seed", type=int, default=defaults.seed)
     options = parser.parse_args()
-    plan = Soak(options.rounds, options.jobs, options.servers, options.seed)
+    plan = CrashTest(options.rounds, options.jobs, options.servers, options.seed)
     began = time.monotonic()
     try:
-        printed = soak(plan)
+        report = run_crash_test(plan)
     except CrashError as error:
         sys.stdout.write(f"{error}\n")
         return 1
-    took_s = time.monotonic() - began
-    sys.stdout.write(f"{printed}{plan.rounds} kills in {took_s:.0f} s, seed {plan.seed}\n")
+    elapsed_s = time.monotonic() - began
+    sys.stdout.write(f"{report}{plan.rounds} kills in {elapsed_s:.0f} s, seed {plan.seed}\n")
     return 0
 
 

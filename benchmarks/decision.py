@@ -1,10 +1,10 @@
-"""How long a decision takes in the agent: request in, placement with its candidates out.
+"""Time of a decision in the agent, from the request to the placement with its candidates.
 
     python -m benchmarks.decision [--repeat 2000] [--json]
 
 Tarcil (T1-T5) at R = 8 on 100, 1,000 and 6,000 servers at 70 % load, one call per decision and in
-batches, beside its assembled form and the baselines. A fixed calibration loop is printed with it:
-on a quiet core it takes about the same time on every run, so a busy machine is seen.
+batches, with its assembled form and the baselines. The time of a calibration loop, which is about
+the same on every run on an idle core, shows whether the machine was busy.
 """
 
 import argparse
@@ -23,14 +23,14 @@ from apps.scheduling.core.registry import make
 from apps.scheduling.core.types import Policy, Request
 from benchmarks._calibration import calibrate, calibration_line
 
-SIZES = (4, 8, 8, 8, 12, 16)  # cores per server, by turns
+SIZES = (4, 8, 8, 8, 12, 16)  # cores per server, repeated
 LOAD = 0.7
 GOAL_US = 100.0  # per decision at R = 8
 BATCH = 200
 
 
 def cluster(servers: int, rng: np.random.Generator) -> Snapshot:
-    """Servers of mixed sizes on fourteen platforms, a share LOAD of the units busy."""
+    """Return servers of mixed sizes on fourteen platforms, with a share LOAD of busy units."""
     units = np.array([SIZES[i % len(SIZES)] for i in range(servers)], dtype=np.int32)
     numbers = np.arange(servers, dtype=np.int32)
     owner = np.repeat(numbers, units).astype(np.int32)
@@ -61,7 +61,7 @@ def cluster(servers: int, rng: np.random.Generator) -> Snapshot:
 
 
 def requests(count: int, rng: np.random.Generator, *, sample: int = 8) -> list[Request]:
-    """One-unit jobs with a platform preference, as the agent sends them."""
+    """Return requests of one unit with a platform preference, like those of the agent."""
     scores = rng.uniform(5, 90, (count, N_SOURCES))
     speed = rng.uniform(0.4, 1.0, 14)
     return [
@@ -78,7 +78,7 @@ def requests(count: int, rng: np.random.Generator, *, sample: int = 8) -> list[R
 
 
 def timed(call: Callable[[int], object], repeat: int) -> tuple[float, float]:
-    """Median and 99th percentile of one call, in microseconds."""
+    """Return the median and 99th percentile of one call, in microseconds."""
     call(0)
     seconds = np.empty(repeat)
     for i in range(repeat):
@@ -89,41 +89,41 @@ def timed(call: Callable[[int], object], repeat: int) -> tuple[float, float]:
 
 
 def per_call(policy: Policy, snapshot: Snapshot, repeat: int, sample: int) -> tuple[float, float]:
-    """One decision per call: a fresh board each time."""
+    """One decision per call: a new state each time."""
     rng = np.random.default_rng(2)
-    asked = requests(64, rng, sample=sample)
-    return timed(lambda i: policy.place(snapshot, [asked[i % 64]], rng), repeat)
+    batch = requests(64, rng, sample=sample)
+    return timed(lambda i: policy.place(snapshot, [batch[i % 64]], rng), repeat)
 
 
 def per_batch(policy: Policy, snapshot: Snapshot, repeat: int) -> tuple[float, float]:
-    """Decisions in batches, each seeing the ones before it; per decision."""
+    """Decisions in batches, each with the state left by the earlier ones; time per decision."""
     rng = np.random.default_rng(3)
-    asked = requests(BATCH, rng)
-    median, late = timed(lambda _: policy.place(snapshot, asked, rng), repeat)
-    return median / BATCH, late / BATCH
+    batch = requests(BATCH, rng)
+    median, p99 = timed(lambda _: policy.place(snapshot, batch, rng), repeat)
+    return median / BATCH, p99 / BATCH
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """Time of one decision."""
+class TimingRow:
+    """Time of one decision of a policy, in microseconds."""
 
     servers: int
-    what: str
+    policy: str
     median_us: float
     p99_us: float
 
     def __str__(self) -> str:
         times = f"{self.median_us:9.1f} us  p99 {self.p99_us:9.1f} us"
-        return f"{self.servers:>6} servers  {self.what:<26} {times}"
+        return f"{self.servers:>6} servers  {self.policy:<26} {times}"
 
 
-def measure(repeat: int) -> list[Row]:
-    """Every row of the table."""
-    rows: list[Row] = []
-    few = max(20, repeat // 50)
+def measure(repeat: int) -> list[TimingRow]:
+    """Measure all rows of the table."""
+    rows: list[TimingRow] = []
+    slow_repeat = max(20, repeat // 50)
 
-    def add(servers: int, what: str, numbers: tuple[float, float]) -> None:
-        rows.append(Row(servers, what, *numbers))
+    def add(servers: int, policy: str, numbers: tuple[float, float]) -> None:
+        rows.append(TimingRow(servers, policy, *numbers))
 
     for servers in (100, 1_000, 6_000):
         snapshot = cluster(servers, np.random.default_rng(1))
@@ -131,15 +131,19 @@ def measure(repeat: int) -> list[Row]:
         for sample in (8, 32):
             numbers = per_call(tarcil, snapshot, repeat, sample)
             add(servers, f"tarcil R={sample}, one call", numbers)
-        add(servers, f"tarcil R=8, batch of {BATCH}", per_batch(tarcil, snapshot, few))
-        add(servers, "assembled tarcil R=8", per_call(policies.tarcil(), snapshot, few * 5, 8))
-        add(servers, "least_loaded", per_call(make("least_loaded"), snapshot, few * 5, 8))
-        add(servers, "random", per_call(make("random"), snapshot, few * 5, 8))
+        add(servers, f"tarcil R=8, batch of {BATCH}", per_batch(tarcil, snapshot, slow_repeat))
+        add(
+            servers,
+            "assembled tarcil R=8",
+            per_call(policies.tarcil(), snapshot, slow_repeat * 5, 8),
+        )
+        add(servers, "least_loaded", per_call(make("least_loaded"), snapshot, slow_repeat * 5, 8))
+        add(servers, "random", per_call(make("random"), snapshot, slow_repeat * 5, 8))
     return rows
 
 
 def main() -> int:
-    """Print the table; 1 when the goal is missed."""
+    """Print the table; return 1 if the goal is missed."""
     parser = argparse.ArgumentParser(description="Time of one decision in the agent.")
     parser.add_argument("--repeat", type=int, default=2000)
     parser.add_argument("--json", action="store_true")
@@ -147,7 +151,7 @@ def main() -> int:
     before = calibrate()
     rows = measure(options.repeat)
     after = calibrate()
-    slow = [row for row in rows if row.what == "tarcil R=8, one call"]
+    slow = [row for row in rows if row.policy == "tarcil R=8, one call"]
     is_met = all(row.median_us <= GOAL_US for row in slow)
     if options.json:
         result = {"calibration_ms": [before, after], "rows": [asdict(row) for row in rows]}

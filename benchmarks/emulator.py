@@ -1,12 +1,12 @@
-"""How much of a core the emulation engine needs: servers of the demo platforms at 60x.
+"""Share of a CPU core that the emulation engine needs, for servers of the demo platforms at 60x.
 
 python -m benchmarks.emulator [--servers 100,1000,6000] [--seconds 30] [--speed 60] [--json]
 
-The engine is driven as the live emulator drives it, tick by tick of 100 ms of wall time, but
-without waiting between the ticks; the CPU time it took is divided by the wall time the ticks
-stand for. Jobs of one unit keep the cluster at the load, so that every start and end touches a
-server of its own: the worst case for the engine. What talking to PostgreSQL costs on top is
-measured with the running system (docs/emulation.md).
+The engine advances in ticks of 100 ms of wall time as in the live emulator, but without waiting
+between ticks. Its CPU time is divided by the wall time that the ticks represent. One-unit jobs
+keep the cluster at the load, so that every start and every end affects a different server: the
+worst case for the engine. The extra cost of PostgreSQL is measured with the running system
+(docs/emulation.md).
 """
 
 import argparse
@@ -19,9 +19,9 @@ import numpy as np
 
 from apps.emulation.core.draws import KINDS, application_truth
 from apps.emulation.core.engine import Engine
-from apps.emulation.core.events import EventKind, Order
+from apps.emulation.core.events import EngineOrder, EventKind
 from apps.emulation.core.truth import Truth
-from apps.testbed.core.worlds import demo_world
+from apps.testbed.core.demo_cluster import demo_cluster
 
 TICK_S = 0.1
 JOBS_REPORT_S = 1.0
@@ -32,35 +32,35 @@ CALIBRATION_ROUNDS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """One cluster size."""
+class EngineResult:
+    """Figures of one cluster size."""
 
     servers: int
     units: int
     jobs: int
     speed: float
-    events_per_s: float  # per wall second the ticks stand for
+    events_per_s: float  # per second of the wall time that the ticks represent
     core_share: float
     engine_events_per_cpu_s: float
 
 
 def calibration_s() -> float:
-    """Wall seconds of a fixed loop: about the same on a quiet machine every time."""
+    """Return the wall seconds of a fixed loop; nearly constant on an idle machine."""
     started, total = time.perf_counter(), 0
     for i in range(CALIBRATION_ROUNDS):
         total += i & 7
     return time.perf_counter() - started
 
 
-def order(key: int, server: int, library: list[Truth], rng: np.random.Generator) -> Order:
-    """One unit on one server for some minutes."""
+def order(key: int, server: int, library: list[Truth], rng: np.random.Generator) -> EngineOrder:
+    """Return an order for one unit on one server for some minutes."""
     truth = library[int(rng.integers(len(library)))]
-    return Order(key, truth, [(server, 1)], work_s=float(rng.exponential(MEAN_WORK_S)) + 1.0)
+    return EngineOrder(key, truth, [(server, 1)], work_s=float(rng.exponential(MEAN_WORK_S)) + 1.0)
 
 
-def measure(servers: int, *, speed: float, seconds: float, load: float) -> Result:
-    """Fill the cluster to the load, then let the ticks of `seconds` of wall time pass."""
-    world = demo_world(servers, seed=1)
+def measure(servers: int, *, speed: float, seconds: float, load: float) -> EngineResult:
+    """Fill the cluster to the load, then run the ticks of `seconds` of wall time."""
+    world = demo_cluster(servers, seed=1)
     rng = np.random.default_rng(2)
     engine = Engine(world.machines, np.random.default_rng(3))
     library = [
@@ -75,14 +75,14 @@ def measure(servers: int, *, speed: float, seconds: float, load: float) -> Resul
     for tick in range(int(seconds / TICK_S)):
         now = (tick + 1) * TICK_S * speed
         started = time.process_time()
-        happened = engine.advance(now)
+        emitted = engine.advance(now)
         busy_s += time.process_time() - started
-        ended = sum(event.kind is EventKind.FINISHED for event in happened)
+        ended = sum(event.kind is EventKind.FINISHED for event in emitted)
         free = np.flatnonzero(engine.used_units < world.machines.units)
         chosen = rng.choice(free, size=min(ended, len(free)), replace=False)
         orders = [order(serial + i, int(s), library, rng) for i, s in enumerate(chosen)]
         serial += len(orders)
-        events += len(happened) + len(orders)
+        events += len(emitted) + len(orders)
         started = time.process_time()
         engine.start(orders, now)
         if tick % round(JOBS_REPORT_S / TICK_S) == 0:
@@ -90,7 +90,7 @@ def measure(servers: int, *, speed: float, seconds: float, load: float) -> Resul
         if tick % round(SERVERS_REPORT_S / TICK_S) == 0:
             engine.servers()
         busy_s += time.process_time() - started
-    return Result(
+    return EngineResult(
         servers=servers,
         units=units,
         jobs=jobs,
@@ -105,7 +105,7 @@ def main() -> int:
     """Measure every size and print a table or JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--servers", default="100,1000,6000")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of wall time, per size")
+    parser.add_argument("--seconds", type=float, default=30.0, help="wall time for each size")
     parser.add_argument("--speed", type=float, default=60.0)
     parser.add_argument("--load", type=float, default=0.75)
     parser.add_argument("--json", action="store_true")
@@ -113,13 +113,13 @@ def main() -> int:
     before = calibration_s()
     sizes = [int(size) for size in options.servers.split(",")]
     measure(sizes[0], speed=options.speed, seconds=1.0, load=options.load)  # compiles the kernels
-    found = [
+    results = [
         measure(size, speed=options.speed, seconds=options.seconds, load=options.load)
         for size in sizes
     ]
     after = calibration_s()
     if options.json:
-        rows = [asdict(result) for result in found]
+        rows = [asdict(result) for result in results]
         sys.stdout.write(json.dumps({"calibration_s": [before, after], "results": rows}) + "\n")
         return 0
     lines = [f"calibration loop {before:.3f} s before, {after:.3f} s after", ""]
@@ -129,7 +129,7 @@ def main() -> int:
     lines += [
         f"{r.servers:>8,} {r.units:>7,} {r.jobs:>7,} {r.events_per_s:>9,.0f} "
         f"{r.core_share:>7.1%} {r.engine_events_per_cpu_s:>13,.0f}"
-        for r in found
+        for r in results
     ]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0

@@ -1,10 +1,9 @@
-"""From submission to placement: p99 at 200 jobs/s on 6,000 servers.
+"""Latency from submission to placement: p99 at 200 jobs/s on 6,000 servers.
 
-Starts a whole instance of its own (web, agents, emulator, PostgreSQL, Valkey: all on this
-machine), warms it with the applications it will use, then submits one-unit jobs over REST at a
-steady rate and reads from the decisions how long each waited: wall seconds from the submitting
-transaction to the commit of its units. The client's own view (from before the request to the
-commit) is printed beside it.
+Starts its own instance (web, agents, emulator, PostgreSQL, Valkey, all on this machine), profiles
+the applications, then submits one-unit jobs over REST at a constant rate. Decisions store the
+waiting time of each job: wall seconds from the submitting transaction to the commit of its units.
+Also prints the latency measured by the client, from before the request to the commit.
 
     ./dev bench placement_latency --rate 200 --seconds 30 --servers 6000
 """
@@ -19,7 +18,7 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
-from apps.testbed.api_client import ApiClient
+from apps.testbed.management.replay.api_client import ApiClient
 from benchmarks._calibration import calibrate, calibration_line
 from benchmarks._instance import RunningInstance
 
@@ -31,7 +30,7 @@ BLOCK_BYTES: Final = 128 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is submitted: ``rate`` jobs a second for ``seconds``, ``batch`` of them a request."""
+    """Load: ``rate`` jobs per second for ``seconds``, in requests of ``batch`` jobs."""
 
     rate: float
     seconds: float
@@ -39,7 +38,7 @@ class Load:
 
 
 def main() -> int:
-    """Run it; 0 when the target is met."""
+    """Run the benchmark; return 0 if the target is met."""
     options = _options()
     load = Load(options.rate, options.seconds, options.batch)
     before_ms = calibrate()
@@ -54,28 +53,28 @@ def main() -> int:
             sent = _submit(api, load)
             own_s = time.process_time() - own_s
             used = {name: s - used[name] for name, s in instance.cpu_seconds().items()}
-        waits_ms, seen_ms = _measured(instance.variable("DATABASE_URL"), sent)
+        waits_ms, client_ms = _measured(instance.variable("DATABASE_URL"), sent)
     finally:
         instance.discard()
     after_ms = calibrate()
-    _say(f"{options.servers:,} servers, {load.rate:g} jobs/s for {load.seconds:g} s")
-    _say(f"{len(sent):,} jobs submitted, {waits_ms.size:,} placed")
-    _say(_quantiles("submit to placed", waits_ms))
-    _say(_quantiles("as the client sees it", seen_ms))
+    _print(f"{options.servers:,} servers, {load.rate:g} jobs/s for {load.seconds:g} s")
+    _print(f"{len(sent):,} jobs submitted, {waits_ms.size:,} placed")
+    _print(_quantiles("submit to placed", waits_ms))
+    _print(_quantiles("measured by the client", client_ms))
     parts = sorted({**used, "this client": own_s}.items(), key=lambda part: -part[1])
     shares = ", ".join(f"{name} {seconds / load.seconds:.0%}" for name, seconds in parts)
-    _say(f"share of a core while submitting: {shares}")
-    _say(calibration_line(before_ms, after_ms))
+    _print(f"share of a core while submitting: {shares}")
+    _print(calibration_line(before_ms, after_ms))
     is_met = waits_ms.size == len(sent) and float(np.percentile(waits_ms, 99)) <= TARGET_MS
-    _say(f"target p99 {TARGET_MS:.0f} ms: {'met' if is_met else 'MISSED'}")
+    _print(f"target p99 {TARGET_MS:.0f} ms: {'met' if is_met else 'MISSED'}")
     return 0 if is_met else 1
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rate", type=float, default=200.0, help="jobs a second")
+    parser.add_argument("--rate", type=float, default=200.0, help="jobs per second")
     parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--batch", type=int, default=4, help="jobs of one request")
+    parser.add_argument("--batch", type=int, default=4, help="jobs per request")
     parser.add_argument("--servers", type=int, default=6000)
     parser.add_argument("--speed", type=float, default=60.0)
     return parser.parse_args()
@@ -94,11 +93,11 @@ def _spec(number: int) -> dict[str, Any]:
 
 
 def _warm(api: ApiClient) -> None:
-    """Have every application profiled, so that no measured job waits for that."""
+    """Profile every application, so that no measured job waits for profiling."""
     for number in range(4):
         reply = api.post("/api/v1/jobs/", _spec(number), key=f"warm-{number}")
         if not reply.is_good:
-            raise SystemExit(f"the warming job was refused: {reply.problem}")
+            raise SystemExit(f"the warm-up job was refused: {reply.problem}")
     deadline = time.monotonic() + WARM_TIMEOUT_S
     waiting = "/api/v1/jobs/?state__in=submitted,profiling,queued&limit=1&count=exact"
     while api.get(waiting).body["count"]:
@@ -108,7 +107,7 @@ def _warm(api: ApiClient) -> None:
 
 
 def _submit(api: ApiClient, load: Load) -> dict[str, float]:
-    """Submit at the rate; wall time before the request by client id."""
+    """Submit jobs at the rate; return the wall time before the request by client id."""
     sent: dict[str, float] = {}
     began = time.time()
     for first in range(0, int(load.rate * load.seconds), load.batch):
@@ -128,7 +127,7 @@ def _submit(api: ApiClient, load: Load) -> dict[str, float]:
 def _measured(
     database_url: str, sent: dict[str, float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Milliseconds each placed job waited, by the decisions and by the client's clock."""
+    """Return the latencies in milliseconds, by the decisions and by the client's clock."""
     query = (
         "SELECT j.annotations->>'bench_id', min(d.waited_s), extract(epoch FROM min(d.at))"
         " FROM scheduling_decision d JOIN workloads_job j ON j.id = d.job_id"
@@ -142,8 +141,8 @@ def _measured(
                 break
             time.sleep(0.5)
     waits = np.array([float(row[1]) for row in rows]) * 1e3
-    seen = np.array([float(row[2]) - sent[row[0]] for row in rows]) * 1e3
-    return waits, seen
+    client = np.array([float(row[2]) - sent[row[0]] for row in rows]) * 1e3
+    return waits, client
 
 
 def _quantiles(label: str, values_ms: NDArray[np.float64]) -> str:
@@ -153,7 +152,7 @@ def _quantiles(label: str, values_ms: NDArray[np.float64]) -> str:
     return f"{label}: p50 {p50:.0f} ms, p95 {p95:.0f} ms, p99 {p99:.0f} ms"
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 

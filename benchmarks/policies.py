@@ -1,10 +1,10 @@
-"""What the policies are worth: jobs on the emulated cluster, offline, at several loads.
+"""Performance of jobs by policy, on the emulated cluster, offline, at several loads.
 
     python -m benchmarks.policies [--servers 300] [--loads 0.5,0.7,0.85,0.95] [--seed 1]
 
-One-unit jobs of sixty applications arrive over 40 minutes of cluster time; the same jobs at the
-same times for every policy. For the jobs of the second half: how fast they ran relative to the
-same platform without neighbours, and how fast from arrival to end relative to the highest-end
+One-unit jobs of sixty applications arrive over 40 minutes of cluster time, the same jobs at the
+same times for every policy. Measured for the jobs of the second half: the speed relative to the
+same platform without neighbours, and the speed from arrival to end relative to the highest-end
 platform.
 """
 
@@ -18,8 +18,8 @@ from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE, application
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.registry import POLICIES, make
-from apps.testbed.core.offline import Arrival, Offline, Report, Settings
-from apps.testbed.core.worlds import World, demo_world, request_of
+from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster, exact_request
+from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineReport, OfflineRun
 
 CLUSTER_SEED = 2015
 APPLICATIONS = 60
@@ -31,25 +31,28 @@ HORIZON_S = 2400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One policy at one load; performances relative to isolation on the same platform."""
+class PolicyRow:
+    """One policy at one load; performance relative to isolation on the same platform.
+
+    ``near_full_speed`` is the share of jobs with at least 0.95 of it.
+    """
 
     load: float
     policy: str
     mean: float
     tenth: float
     hundredth: float
-    kept: float
+    near_full_speed: float
     overall: float
 
     def __str__(self) -> str:
         spread = f"mean {self.mean:.3f}  p10 {self.tenth:.3f}  p1 {self.hundredth:.3f}"
-        ends = f"at least 0.95: {self.kept:4.0%}  overall {self.overall:.3f}"
+        ends = f"at least 0.95: {self.near_full_speed:4.0%}  overall {self.overall:.3f}"
         return f"load {self.load:4.2f}  {self.policy:<15} {spread}  {ends}"
 
 
-def arrivals(world: World, load: float, rng: np.random.Generator) -> list[Arrival]:
-    """Poisson arrivals of exponential work that would hold ``load`` of the units."""
+def arrivals(world: DemoCluster, load: float, rng: np.random.Generator) -> list[JobArrival]:
+    """Return Poisson arrivals of exponential work that would use ``load`` of the units."""
     kinds = (ANALYTICS, SINGLE_NODE, BATCH)
     library = [
         application_truth(CLUSTER_SEED, f"app{i}", kinds[i % 3], world.machines.platforms)
@@ -60,17 +63,17 @@ def arrivals(world: World, load: float, rng: np.random.Generator) -> list[Arriva
     chosen = rng.integers(APPLICATIONS, size=times.size)
     work = rng.exponential(MEAN_WORK_S, times.size) + 5.0
     return [
-        Arrival(float(at), request_of(library[i], str(n)), library[i], float(w))
+        JobArrival(float(at), exact_request(library[i], str(n)), library[i], float(w))
         for n, (at, i, w) in enumerate(zip(times, chosen, work, strict=True))
     ]
 
 
-def row(world: World, load: float, name: str, seed: int) -> Row:
+def row(world: DemoCluster, load: float, name: str, seed: int) -> PolicyRow:
     """Run one policy on the jobs of a seed."""
     jobs = arrivals(world, load, np.random.default_rng(seed))
-    report = Offline(world, make(name), Settings(), seed).run(jobs)
+    report = OfflineRun(world, make(name), AgentSettings(), seed).run(jobs)
     alone, overall = performances(world, jobs, report)
-    return Row(
+    return PolicyRow(
         load,
         name,
         float(alone.mean()),
@@ -81,8 +84,10 @@ def row(world: World, load: float, name: str, seed: int) -> Row:
     )
 
 
-def performances(world: World, jobs: list[Arrival], report: Report) -> tuple[Floats, Floats]:
-    """(n,) speed relative to isolation, (n,) speed from arrival to end; the second half's jobs."""
+def performances(
+    world: DemoCluster, jobs: list[JobArrival], report: OfflineReport
+) -> tuple[Floats, Floats]:
+    """(n,) speed relative to isolation and (n,) speed from arrival to end of the second half."""
     owner = world.topology.unit_server
     server = {d.placed.job: owner[d.placed.units[0]] for d in report.decisions if d.is_committed}
     alone, overall = [], []
@@ -98,7 +103,7 @@ def performances(world: World, jobs: list[Arrival], report: Report) -> tuple[Flo
 
 
 def _phases(truth: Truth) -> float:
-    """Seconds per unit of work, averaged over the phases."""
+    """Return the seconds per unit of work, averaged over the phases."""
     shares = np.diff(np.append(truth.phases.starts, 1.0))
     return float((shares / truth.phases.rate).sum())
 
@@ -110,7 +115,7 @@ def main() -> None:
     parser.add_argument("--loads", default="0.5,0.7,0.85,0.95")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    world = demo_world(options.servers, CLUSTER_SEED)
+    world = demo_cluster(options.servers, CLUSTER_SEED)
     for load in map(float, options.loads.split(",")):
         for name in POLICIES:
             sys.stdout.write(f"{row(world, load, name, options.seed)}\n")

@@ -1,16 +1,19 @@
-"""Addresses under /api/v1/: every app's own, then what describes the whole."""
+"""URLs under /api/v1/: the apps', then version, errors and schema."""
 
 from django.urls import include, path, re_path
 
 from apps.accounts.api import openapi as _openapi  # noqa: F401 - registers the schema's security
-from apps.common.routes import route
+from apps.accounts.api.urls import token_routes
+from apps.common.api.routes import route
+from apps.operations.api.idempotency import once
 from controlplane import api_views
 
 urlpatterns = [
+    *token_routes(once),
     path("", include("apps.accounts.api.urls")),
     path("", include("apps.operations.api.urls")),
     path("", include("apps.inventory.api.urls")),
-    # before workloads, whose application names may hold slashes
+    # before workloads, whose application names may contain slashes
     path("", include("apps.profiling.api.urls")),
     path("", include("apps.classification.api.urls")),
     path("", include("apps.scheduling.api.application_urls")),

@@ -1,4 +1,4 @@
-"""What describes the interface as a whole: version, errors, schema, docs, health, metrics."""
+"""Views of the API itself: version, errors, schema, docs, readiness, metrics."""
 
 from typing import Any
 
@@ -16,15 +16,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.selectors import principal_by_token
+from apps.common.api.middleware import API_VERSION
+from apps.common.api.schema import catalogue
+from apps.common.api.views import ApiView, answer
 from apps.common.core.errors import NotFoundError
-from apps.common.middleware import API_VERSION
-from apps.common.schema import catalogue
-from apps.common.views import ApiView, answer
-from controlplane.metrics import collect, exposition
+from controlplane.metrics import InstallationCollector, exposition
 
 
 class VersionSerializer(serializers.Serializer[Any]):
-    """Versions of what answers."""
+    """Versions of the server."""
 
     berth = serializers.CharField()
     api = serializers.CharField()
@@ -48,7 +48,7 @@ class ErrorCatalogueSerializer(serializers.Serializer[Any]):
 
 
 class OpenView(ApiView):
-    """For everybody, signed in or not."""
+    """A view without authentication."""
 
     authentication_classes = ()
     permission_classes = ()
@@ -56,11 +56,11 @@ class OpenView(ApiView):
 
 
 class VersionView(OpenView):
-    """Versions of what answers."""
+    """Versions of the server."""
 
     @extend_schema(responses=VersionSerializer)
     def get(self, request: Request) -> Response:
-        """Return the versions of Berth and of the interface."""
+        """Return the versions of Berth, the API and Django."""
         body = {
             "berth": settings.BERTH_VERSION,
             "api": API_VERSION,
@@ -74,12 +74,12 @@ class ErrorsView(OpenView):
 
     @extend_schema(responses=ErrorCatalogueSerializer)
     def get(self, request: Request) -> Response:
-        """Return every problem code and what to do about it."""
+        """Return every problem code with advice."""
         return answer(request, {"results": catalogue()})
 
 
 class SchemaView(SpectacularAPIView):
-    """The OpenAPI document of this interface."""
+    """The OpenAPI document of the API."""
 
     authentication_classes = ()
     permission_classes = ()
@@ -87,28 +87,28 @@ class SchemaView(SpectacularAPIView):
 
 
 class UnknownView(OpenView):
-    """Whatever no other address matches."""
+    """Any path that matches no other URL."""
 
     schema = None
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Answer 404 whatever the method."""
+        """Return 404 for every method."""
         raise NotFoundError(f"There is nothing at {request.path}.")
 
     def get(self, request: Request) -> Response:
-        """Never reached: `initial` answers."""
+        """Unreachable, as `initial` raises."""
         raise NotFoundError(request.path)
 
 
 @require_GET
 def docs(request: HttpRequest) -> HttpResponse:
-    """Return the interactive documentation; all its parts are our own files."""
+    """Return the interactive documentation, without external resources."""
     return render(request, "api/docs.html")
 
 
 @require_GET
 def readyz(request: HttpRequest) -> HttpResponse:
-    """200 where this process can serve: the database answers and its tables are up to date."""
+    """Return 200 if the database responds and all migrations are applied."""
     try:
         pending = _unapplied()
     except DatabaseError:
@@ -126,13 +126,13 @@ def _unapplied() -> int:
 
 @require_GET
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return the metrics; with a bearer token unless BERTH_METRICS_OPEN says otherwise."""
+    """Return the metrics; needs a bearer token unless BERTH_METRICS_OPEN is set."""
     try:
         if not settings.BERTH_METRICS_OPEN and not _has_token(request):
             response = HttpResponse("send a bearer token\n", status=401, content_type="text/plain")
             response["WWW-Authenticate"] = 'Bearer realm="berth"'
             return response
-        text = exposition(collect(settings.BERTH_VERSION))
+        text = exposition(InstallationCollector(settings.BERTH_VERSION))
     except DatabaseError:
         return HttpResponse("database unavailable\n", status=503, content_type="text/plain")
     return HttpResponse(text, content_type="text/plain; version=0.0.4; charset=utf-8")

@@ -9,6 +9,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.dev")
 application = get_asgi_application()
 
 # Models must be loaded before the stream imports them.
-from apps.operations.stream import application as stream  # noqa: E402
+from apps.operations.api.stream import application as stream  # noqa: E402
 
 __all__ = ["application", "stream"]

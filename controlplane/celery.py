@@ -1,4 +1,4 @@
-"""The Celery application; tasks are found in each app's `tasks.py` and `plan_tasks.py`."""
+"""The Celery application; it imports the `tasks` module of every app."""
 
 import os
 
@@ -6,7 +6,6 @@ from celery import Celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.dev")
 
-app = Celery("berth")
+app = Celery("berth", task_cls="apps.common.infrastructure.retried_task:RetriedTask")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
-app.autodiscover_tasks(related_name="plan_tasks")

@@ -1,4 +1,4 @@
-"""Is this process able to serve? For load balancers and container health checks."""
+"""Health check for load balancers and containers."""
 
 import redis
 from django.conf import settings
@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 
 @require_GET
 def healthz(request: HttpRequest) -> HttpResponse:
-    """200 when the database and the broker answer, otherwise 503 naming the one that does not."""
+    """Return 200 if the database and the broker respond, otherwise 503 naming the failed one."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")

@@ -1,12 +1,12 @@
-"""Where every address begins."""
+"""Root URL configuration."""
 
 from django.urls import include, path
 
-from controlplane.health import healthz
+from controlplane.api_views import docs
 
 urlpatterns = [
-    path("healthz", healthz, name="healthz"),
-    path("", include("controlplane.service_urls")),
+    path("", include("controlplane.probe_urls")),
+    path("api/docs/", docs, name="api-docs"),
     path("api/v1/", include("controlplane.api_urls")),
     path("", include("apps.dashboard.urls")),
 ]

@@ -1,11 +1,20 @@
 """Fixtures every area may use, and marks that follow from the fixtures a test asks for."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from celery import Task
+from django.db import connection
+from hypothesis import HealthCheck, settings
+from pytest_django import DjangoDbBlocker
+
+from tests.lock_order import LockOrder, watch
+
+# A busy machine is slow, and its speed is not what these tests are about.
+settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("berth")
 
 DATABASE_FIXTURES = frozenset({"db", "transactional_db", "django_db_setup", "live_server"})
 
@@ -23,8 +32,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _leave_out_crashes(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take out what kills whole instances, unless somebody asks for it by its mark or file."""
-    if any("crash" in asked for asked in (config.option.markexpr, *config.args)):
+    """Deselect the crash tests unless the mark expression or a path names them."""
+    if any("crash" in selection for selection in (config.option.markexpr, *config.args)):
         return
     crashes = [item for item in items if item.get_closest_marker("crash")]
     if crashes:
@@ -34,21 +43,21 @@ def _leave_out_crashes(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Tell the process that prints what was left out here, where tests are spread over several."""
+    """Report the number of deselected tests to the main process of pytest-xdist."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, 0)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take in what another process left out: every one of them collects all tests."""
+    """Store the number that a worker process deselected; every worker collects all tests."""
     node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say what was left out, and how to run it."""
+    """Print the number of deselected tests and the command that runs them."""
     left_out = config.stash.get(LEFT_OUT, 0)
     if left_out:
         terminalreporter.write_line(
@@ -57,11 +66,35 @@ def pytest_terminal_summary(
         )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _lock_order() -> LockOrder:
+    order = LockOrder()
+    watch(order)
+    return order
+
+
 @pytest.fixture(autouse=True)
-def _tasks_run_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a task that somebody waits for run at once; pokes, sent by name, still need a worker."""
+def _locks_are_taken_in_order(_lock_order: LockOrder) -> Iterator[None]:
+    """Fail a test in which a transaction locks rows against the documented order."""
+    _lock_order.violations.clear()
+    yield
+    assert _lock_order.violations == []
+
+
+@pytest.fixture(autouse=True)
+def _awaited_tasks_run_inline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run awaited tasks inline; notifications are sent by name and still need a worker."""
 
     def run(task: Task[Any, Any], args: Sequence[object] = (), **_: object) -> None:
         task.apply(json.loads(json.dumps(args)), throw=True)
 
     monkeypatch.setattr(Task, "apply_async", run)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
+    """Let tests that commit truncate the audit log afterwards, which a deployment refuses."""
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        cursor.execute(
+            "ALTER TABLE accounts_auditentry DISABLE TRIGGER accounts_audit_no_truncate"
+        )

@@ -1,7 +1,4 @@
-"""Rows for tests: each function saves one thing with plausible values.
-
-Name what the test is about, the rest follows.
-"""
+"""Rows for tests: each function saves one row, with plausible defaults for omitted fields."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,8 +9,10 @@ from typing import Any
 import numpy as np
 from django.db import connection
 
+from apps.accounts.core.principal import Principal
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Project, User
+from apps.accounts.selectors import principal_by_user
 from apps.classification.core.cells import KnownCell, Source
 from apps.classification.core.matrix import MatrixName, columns_of
 from apps.classification.core.profile import Profile as Belief
@@ -24,7 +23,8 @@ from apps.common.core.interference import N_SOURCES
 from apps.emulation.core.draws import application_truth
 from apps.emulation.core.library import library as measured_library
 from apps.emulation.core.platforms import catalogue
-from apps.emulation.core.probe import ProbeRun, probe
+from apps.emulation.core.probe import probe
+from apps.emulation.core.probe_runs import ProbeRun
 from apps.execution.models import JobSample, Launch
 from apps.inventory.core.demo import PLATFORMS
 from apps.inventory.models import (
@@ -38,10 +38,10 @@ from apps.inventory.models import (
     Server,
     ServerReading,
 )
+from apps.profiling.core.measurements import MeasuredCell
 from apps.profiling.models import Measurement, ProfilingRun
-from apps.profiling.services import NewMeasurement
 from apps.scheduling.models import Allocation, Decision
-from apps.workloads.models import Application, Job
+from apps.workloads.models import Application, Job, WaitingShape
 from tests.classification.core.profiles import profile as believed
 
 MOMENT = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -49,12 +49,12 @@ _numbers = count(1)
 
 
 def number() -> int:
-    """A number never given before in this process."""
+    """A number that is unique in this process."""
     return next(_numbers)
 
 
 def cluster(*, seen_cluster_s: float = 7200.0, **values: Any) -> Cluster:
-    """The one cluster, its clock stopped at ``seen_cluster_s``."""
+    """The only `Cluster` row, with its clock stopped at ``seen_cluster_s``."""
     defaults = {"cluster_anchor_s": seen_cluster_s, "seen_cluster_s": seen_cluster_s, "speed": 0.0}
     row, _ = Cluster.objects.update_or_create(id=1, defaults={**defaults, **values})
     return row
@@ -63,7 +63,7 @@ def cluster(*, seen_cluster_s: float = 7200.0, **values: Any) -> Cluster:
 def user(
     username: str = "", *, role: Role = Role.OPERATOR, password: str = "", **values: Any
 ) -> User:
-    """Somebody with a role; signs in with ``password`` where one is given."""
+    """A user with a role; can sign in if ``password`` is not empty."""
     row = User(username=username or f"user-{number()}", role=role.value, **values)
     if password:
         row.set_password(password)
@@ -71,6 +71,13 @@ def user(
         row.set_unusable_password()
     row.save()
     return row
+
+
+def principal(of: User | None = None) -> Principal:
+    """The rights of somebody who is signed in; of an operator by default."""
+    found = principal_by_user((of or user()).pk)
+    assert found is not None
+    return found
 
 
 def project(name: str = "default") -> Project:
@@ -83,7 +90,7 @@ def platform(
     name: str = "", *, cores: int = 4, rank: int | None = None, **values: Any
 ) -> Platform:
     """A server configuration."""
-    made = number()
+    serial = number()
     defaults = {
         "memory_bytes": cores * 4 * 10**9,
         "network_bps": 10**9,
@@ -92,7 +99,7 @@ def platform(
         "peak_watts": 120.0,
     }
     return Platform.objects.create(
-        name=name or f"p{made}",
+        name=name or f"p{serial}",
         cores=cores,
         rank=Platform.objects.count() if rank is None else rank,
         **{**defaults, **values},
@@ -155,7 +162,7 @@ def frame(cluster_s: float, cpu: list[float | None], **values: Any) -> ClusterFr
 
 
 def application(name: str = "", *, kind: str = "analytics", **values: Any) -> Application:
-    """Something that is run."""
+    """An application."""
     return Application.objects.create(name=name or f"app-{number()}", kind=kind, **values)
 
 
@@ -178,17 +185,11 @@ def known_of(belief: Belief, columns: Mapping[MatrixName, tuple[str, ...]]) -> l
     """The cells a profile says were measured; errors of 2 %."""
     parts: dict[MatrixName, tuple[Any, Any]] = {
         MatrixName.BASE_RATE: ([belief.base_rate, belief.bytes_rate], [True, True]),
-        MatrixName.HETEROGENEITY: (belief.platform_speed, belief.platform_measured),
-        MatrixName.SCALE_UP: (belief.scale_up, belief.scale_up_measured),
-        MatrixName.SCALE_OUT: (belief.scale_out, belief.scale_out_measured),
-        MatrixName.TOLERATED: (belief.tolerated, belief.tolerated_measured),
-        MatrixName.CAUSED: (belief.caused, belief.caused_measured),
-        MatrixName.FRAMEWORK: (belief.framework, belief.framework_measured),
+        **{name: (row.value, row.measured) for name, row in belief.estimates.items()},
     }
     return [
         KnownCell(name, column, float(value), 0.02 * float(value), Source.MEASURED, 8, 60.0)
         for name, (values, marks) in parts.items()
-        if len(values)
         for column, value, mark in zip(columns[name], values, marks, strict=True)
         if mark
     ]
@@ -210,6 +211,32 @@ def job(name: str = "", *, state: str = "queued", **values: Any) -> Job:
     chosen["application"] = chosen.get("application") or application()
     chosen["created_by"] = chosen.get("created_by") or user(role=Role.SUBMITTER)
     return Job.objects.create(name=name or f"job-{number()}", state=state, **chosen)
+
+
+def waiting_shape(*jobs: Job, by: Decision | None = None, **values: Any) -> WaitingShape:
+    """The shape that queued jobs wait in: no unit was free."""
+    first = Job.objects.get(id=jobs[0].id)
+    defaults: dict[str, Any] = {
+        "reason_code": "NoFreeUnit",
+        "evaluated_seq": 100,
+        "evaluated_at": MOMENT,
+        "due_at": MOMENT,
+        "waits_for": "units",
+        "min_units": 1,
+        "on_one_server": False,
+        "labels": [],
+        "unit_memory_bytes": 0,
+        "unit_network_bps": 0,
+        "unit_storage_bytes": 0,
+    }
+    row = WaitingShape.objects.create(
+        key=first.shape_key, project=first.project, priority=first.priority,
+        decision_id=by.id if by else None, **{**defaults, **values},
+    )  # fmt: skip
+    Job.objects.filter(id__in=[job.id for job in jobs]).update(
+        shape=row, reason_code=row.reason_code
+    )
+    return row
 
 
 def candidate(of: Server, *, verdict: str = "outranked", **values: Any) -> dict[str, Any]:
@@ -255,16 +282,16 @@ def decision(about: Job, *, outcome: str = "placed", **values: Any) -> Decision:
 def allocation(
     about: Job, on: Server, *, cores: int = 1, by: Decision | None = None, **values: Any
 ) -> Allocation:
-    """Free units of a server given to a job, in the unit rows and the server's sums too."""
+    """Allocate free units of a server to a job; updates the unit rows and the server's sums."""
     units = list(
         ResourceUnit.objects.filter(server=on, allocation_id=None).order_by("core")[:cores]
     )
-    made = number()
+    serial = number()
     released = values.get("released_seq") is not None
     defaults: dict[str, Any] = {
         "memory_bytes": cores * (on.memory_bytes // on.cores),
         "caused": [10.0] * N_SOURCES,
-        "acquired_seq": made,
+        "acquired_seq": serial,
         "acquired_at": MOMENT,
         "acquired_s": 3010.0,
     }
@@ -288,11 +315,11 @@ def allocation(
 
 
 def _allocation_number() -> int:
-    """Return a number no service will give: from the same sequence."""
+    """Return an allocation id from the sequence that services use."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT nextval('common_allocations_seq')")
-        found: int = cursor.fetchone()[0]
-    return found
+        value: int = cursor.fetchone()[0]
+    return value
 
 
 def change(seq: int, *, kind: ChangeKind = ChangeKind.TOPOLOGY, **values: Any) -> Change:
@@ -304,6 +331,11 @@ def change(seq: int, *, kind: ChangeKind = ChangeKind.TOPOLOGY, **values: Any) -
 def launch(of: Job, *, attempt: int = 1, state: str = "running", **values: Any) -> Launch:
     """A start of a job."""
     defaults = {"backend": "emulated", "order": {}, "started_s": 3020.0}
+    if state == "running":
+        defaults |= {
+            "claimed_by": "emulator-1",
+            "claimed_until": datetime.now(UTC) + timedelta(hours=1),
+        }
     return Launch.objects.create(job=of, attempt=attempt, state=state, **{**defaults, **values})
 
 
@@ -332,12 +364,12 @@ def demo_platforms() -> tuple[str, ...]:
 
 
 def platform_names() -> tuple[str, ...]:
-    """The platforms there are, highest-end first."""
+    """Names of all platforms, highest-end first."""
     return tuple(Platform.objects.order_by("rank").values_list("name", flat=True))
 
 
 def library(platforms: tuple[str, ...], *, seed: int = 2011, leave_out: str = "") -> int:
-    """The library every profile starts from, measured on these platforms; its revision."""
+    """Store the library measured on these platforms; return its revision."""
     rows = {
         entry.application: [
             KnownCell(
@@ -358,7 +390,7 @@ def library(platforms: tuple[str, ...], *, seed: int = 2011, leave_out: str = ""
 
 
 def profiling_run(about: Application, **values: Any) -> ProfilingRun:
-    """A run wanted of an application."""
+    """A requested profiling run of an application."""
     defaults = {"plan": {"runs": []}, "seed": number(), "requested_s": 3000.0}
     return ProfilingRun.objects.create(application=about, **{**defaults, **values})
 
@@ -371,12 +403,9 @@ def measurement(about: Application, *, matrix: str, column: str, **values: Any) 
     )
 
 
-def cells(about: Application, *, run: ProfilingRun, seed: int = 2011) -> list[NewMeasurement]:
-    """What the emulated servers show of an application in the runs planned."""
+def cells(about: Application, *, run: ProfilingRun, seed: int = 2011) -> list[MeasuredCell]:
+    """Cells that the emulated servers measure of an application in the planned runs."""
     names = tuple(Platform.objects.order_by("rank").values_list("name", flat=True))
     truth = application_truth(seed, about.name, about.kind, catalogue(names, seed=seed))
-    runs = [ProbeRun.of(asked) for asked in run.plan["runs"]]
-    found = probe(truth, runs, np.random.default_rng(run.seed)).cells
-    return [
-        NewMeasurement(c.matrix, c.column, c.value, c.standard_error, c.samples) for c in found
-    ]
+    runs = [ProbeRun.of(planned) for planned in run.plan["runs"]]
+    return list(probe(truth, runs, np.random.default_rng(run.seed)).cells)

@@ -1,8 +1,9 @@
-"""Several connections at once, for tests that change rows between another's read and write."""
+"""Concurrent connections, for tests that change rows between a read and its write."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Barrier
 from typing import Any, TypeVar
 
@@ -13,9 +14,16 @@ from psycopg.sql import SQL, Composed, Identifier
 T = TypeVar("T")
 PATIENCE_S = 20.0
 
+# A lock on a transaction names no database, and tests of other databases share the server.
+# A transaction reads pg_stat_activity once, unless that snapshot is cleared.
+_WAITERS = """
+SELECT DISTINCT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE NOT granted AND datname = current_database() AND backend_type = 'client backend'
+"""
+
 
 def at_once(times: int, act: Callable[[], T]) -> list[T]:
-    """Do something several times at the same moment, each on its own connection; the answers."""
+    """Call ``act`` concurrently, each time on a separate connection; return the results."""
     ready = Barrier(times)
 
     def run() -> T:
@@ -27,55 +35,75 @@ def at_once(times: int, act: Callable[[], T]) -> list[T]:
 
     with ThreadPoolExecutor(times) as threads:
         under_way = [threads.submit(run) for _ in range(times)]
-        return [one.result(PATIENCE_S) for one in under_way]
+        return [future.result(PATIENCE_S) for future in under_way]
 
 
 def meanwhile(act: Callable[[], T]) -> T:
-    """Do something on a connection of its own, while the caller's transaction is open.
+    """Call ``act`` on a separate connection while the caller's transaction is open.
 
     Raises
     ------
-    OperationalError : it waits for the caller.
+    OperationalError : it waits for a lock of the caller.
     """
 
     def impatient() -> T:
-        _rows(f"SET lock_timeout = '{PATIENCE_S / 2.0:.0f}s'")
+        _execute(f"SET lock_timeout = '{PATIENCE_S / 2.0:.0f}s'")
         return act()
 
     return at_once(1, impatient)[0]
 
 
-def wait_for_a_waiter() -> None:
-    """Return once another transaction waits for a lock of this one."""
+def wait_for_a_waiter(*, number: int = 1) -> None:
+    """Return once other transactions of this database wait for locks."""
     until_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < until_s:
-        if _rows("SELECT pid FROM pg_locks WHERE NOT granted"):
+        _execute("SELECT pg_stat_clear_snapshot()")
+        if len(_execute(_WAITERS)) >= number:
             return
         time.sleep(0.01)
-    raise AssertionError("nobody waits")
+    raise AssertionError(f"fewer than {number} transactions wait for a lock")
+
+
+@contextmanager
+def in_background(*acts: Callable[[], object]) -> Iterator[None]:
+    """Run each on its own connection; each must have ended without an error soon afterwards."""
+
+    def run(act: Callable[[], object]) -> None:
+        try:
+            act()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(acts)) as threads:
+        under_way = [threads.submit(run, act) for act in acts]
+        try:
+            yield
+        finally:
+            for one in under_way:
+                one.result(PATIENCE_S)
 
 
 def lay_last(model: type[Model], key: Any) -> None:
-    """Write a row anew until it lies behind all others of its table."""
+    """Update a row until its tuple is the last of its table."""
     table = Identifier(model._meta.db_table)
     write = SQL("UPDATE {} SET id = id WHERE id = %s RETURNING ctid").format(table)
     last = SQL("SELECT max(ctid) FROM {}").format(table)
     for _ in range(100):
-        if _rows(write, key) == _rows(last):
+        if _execute(write, key) == _execute(last):
             return
-    raise AssertionError(f"{key} does not move")
+    raise AssertionError(f"the tuple of {key} is not the last")
 
 
 def assert_locks_in_order(model: type[Model], keys: Iterable[Any], act: Callable[[], T]) -> None:
-    """Fail if something done to two rows locks the second id before the first.
+    """Fail if ``act`` locks the second of two rows before the first.
 
-    Its plans read tables as they lie, and in this one the second comes first.
+    Its queries run as sequential scans, and the tuple of the second row comes first.
     """
 
     def run() -> None:
         try:
             for way in ("nestloop", "mergejoin", "indexscan", "indexonlyscan", "bitmapscan"):
-                _rows(f"SET enable_{way} = off")
+                _execute(f"SET enable_{way} = off")
             act()
         finally:
             connection.close()
@@ -92,7 +120,7 @@ def assert_locks_in_order(model: type[Model], keys: Iterable[Any], act: Callable
         under_way.result(PATIENCE_S)
 
 
-def _rows(sql: str | Composed, *parameters: Any) -> list[tuple[Any, ...]]:
+def _execute(sql: str | Composed, *parameters: Any) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         return cursor.fetchall() if cursor.description is not None else []

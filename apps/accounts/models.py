@@ -1,20 +1,24 @@
-"""People, projects and tokens."""
+"""Users, projects, tokens, browser sessions, failed sign-ins and the audit log."""
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 
 from apps.accounts.core.roles import Role
+from apps.accounts.core.sign_in import Subject
+from apps.accounts.infrastructure.actor import Via
 from apps.common.core.ids import uuid7
 
 ROLE_CHOICES = [(role.value, role.value) for role in Role]
 
 
 class User(AbstractUser):
-    """A person or a service account that signs in."""
+    """A person or a service account."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     role = models.CharField(max_length=16, choices=ROLE_CHOICES, default=Role.VIEWER.value)
     is_service = models.BooleanField(default=False)
+    # True: the password is a one-time password; a session can only replace it.
+    must_change_password = models.BooleanField(default=False)
 
     class Meta:
         constraints = (
@@ -29,21 +33,23 @@ class User(AbstractUser):
 
 
 class Project(models.Model):
-    """A group of people and the jobs and applications they share."""
+    """A group of users and their jobs."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     name = models.SlugField(max_length=63, unique=True)
     description = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
-    # False: a job is accepted from a service account only with an Idempotency-Key.
+    # False: service accounts must submit jobs with an Idempotency-Key.
     key_optional = models.BooleanField(default=True)
+    labels = models.JSONField(default=dict, blank=True)
+    archived_at = models.DateTimeField(null=True, blank=True)  # set: accepts no jobs
 
     def __str__(self) -> str:
         return self.name
 
 
 class Membership(models.Model):
-    """A user's role inside one project; the stronger of it and the user's own counts there."""
+    """A user's role in one project; the stronger of it and the user's own role applies."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
@@ -63,9 +69,9 @@ class Membership(models.Model):
 
 
 class Token(models.Model):
-    """A bearer token of a user; the secret is shown once and kept as a SHA-256 digest.
+    """A bearer token of a user; the secret is shown once and stored as a SHA-256 digest.
 
-    The secret has 256 random bits, so a fast digest is safe: there is no dictionary to try.
+    A fast digest is safe because the secret has 256 random bits.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -73,7 +79,11 @@ class Token(models.Model):
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=16)
     digest = models.BinaryField(max_length=32, unique=True)
-    role = models.CharField(max_length=16, choices=ROLE_CHOICES, null=True, blank=True)  # noqa: DJ001 - null = the user's own
+    role = models.CharField(max_length=16, choices=ROLE_CHOICES, null=True, blank=True)  # noqa: DJ001 - null: the user's own
+    # The limited token that created it; revoked with it.
+    parent = models.ForeignKey(
+        "self", on_delete=models.CASCADE, null=True, blank=True, related_name="derived"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
@@ -91,3 +101,81 @@ class Token(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+
+class BrowserSession(models.Model):
+    """A session of a signed-in browser; its data is the row of ``django_session``."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sessions")
+    session_key = models.CharField(max_length=40, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    address = models.CharField(max_length=45, blank=True)
+    user_agent = models.CharField(max_length=200, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.user_id} since {self.created_at:%Y-%m-%d %H:%M}"
+
+
+class SignInFailures(models.Model):
+    """Failed sign-ins of one account or one address; deleted when a sign-in succeeds."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    subject = models.CharField(
+        max_length=8, choices=[(subject.value, subject.value) for subject in Subject]
+    )
+    key = models.CharField(max_length=64)  # digest of the user name, or the address
+    user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, blank=True)
+    failures = models.PositiveIntegerField(default=0)
+    failed_at = models.DateTimeField()
+    blocked_until = models.DateTimeField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["subject", "key"], name="accounts_failures_once"),
+        )
+        indexes = (
+            models.Index(fields=["failed_at"]),  # the pruning
+            models.Index(fields=["blocked_until"]),  # the list of blocked sign-ins
+        )
+
+    def __str__(self) -> str:
+        return f"{self.failures} of {self.subject} {self.key}"
+
+
+class AuditEntry(models.Model):
+    """One administrative act; the database refuses to change or delete it.
+
+    The ids have no foreign keys: an entry outlives what it names.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    at = models.DateTimeField()
+    action = models.CharField(max_length=64)
+    via = models.CharField(max_length=8, choices=[(via.value, via.value) for via in Via])
+    user_id = models.UUIDField(null=True, blank=True)
+    username = models.CharField(max_length=150, blank=True)
+    token_id = models.UUIDField(null=True, blank=True)
+    token_name = models.CharField(max_length=100, blank=True)
+    object_kind = models.CharField(max_length=32)
+    object_id = models.CharField(max_length=64)
+    object_name = models.CharField(max_length=253, blank=True)
+    before = models.JSONField(null=True, blank=True)
+    after = models.JSONField(null=True, blank=True)
+    message = models.TextField(blank=True)
+    request_id = models.CharField(max_length=64, blank=True)
+    address = models.CharField(max_length=45, blank=True)
+
+    class Meta:
+        indexes = (  # the filters of the list, each newest first
+            models.Index(fields=["at", "id"]),
+            models.Index(fields=["action", "at", "id"]),
+            models.Index(fields=["username", "at", "id"]),
+            models.Index(fields=["object_kind", "at", "id"]),
+            models.Index(fields=["object_id", "at", "id"]),
+            models.Index(fields=["object_name", "at", "id"]),
+            models.Index(fields=["request_id", "at", "id"]),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.action} {self.object_name or self.object_id}"

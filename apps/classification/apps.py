@@ -2,7 +2,7 @@ from django.apps import AppConfig
 
 
 class ClassificationConfig(AppConfig):
-    """Matrices, their estimates and what is believed of each application."""
+    """Utility matrices, estimators and profiles of applications."""
 
     name = "apps.classification"
     label = "classification"

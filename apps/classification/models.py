@@ -1,4 +1,4 @@
-"""Utility matrices and their revisions, profiles drawn from them, corrections and feedback."""
+"""Utility matrices and their revisions, profiles, overrides and feedback."""
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -7,21 +7,21 @@ from django.db.models import Q
 
 from apps.common.core.ids import uuid7
 from apps.operations.models import Operation
-from apps.profiling.models import Matrix
+from apps.profiling.models import MeasuredMatrix
 from apps.workloads.models import Application, Job
 
 
 class RevisionReason(models.TextChoices):
-    """Why a revision was made."""
+    """Why a revision was created."""
 
     LIBRARY = "library", "a library was profiled or loaded"
     ROWS = "rows", "enough applications were measured since the last one"
-    SCHEDULE = "schedule", "it was time"
-    REQUEST = "request", "somebody asked for it"
+    SCHEDULE = "schedule", "the maximum time has passed"
+    REQUEST = "request", "requested by a user"
 
 
 class Revision(models.Model):
-    """One immutable state of all utility matrices: what every fold-in starts from."""
+    """One immutable version of all utility matrices, the base of every fold-in."""
 
     number = models.PositiveIntegerField(primary_key=True)
     reason = models.CharField(max_length=8, choices=RevisionReason.choices)
@@ -29,9 +29,9 @@ class Revision(models.Model):
     is_current = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
     cluster_s = models.FloatField(default=0.0)
-    seconds = models.FloatField(default=0.0, help_text="wall seconds it took to make")
+    seconds = models.FloatField(default=0.0, help_text="wall seconds of the fit")
     last_measurement = models.BigIntegerField(
-        default=0, help_text="id of the newest measurement it rests on"
+        default=0, help_text="id of the newest measurement used"
     )
     operation = models.ForeignKey(
         Operation, on_delete=models.SET_NULL, null=True, related_name="+", db_index=False
@@ -52,9 +52,11 @@ class MatrixRevision(models.Model):
     """One utility matrix at one revision: every cell, measured or inferred."""
 
     revision = models.ForeignKey(Revision, on_delete=models.CASCADE, related_name="matrices")
-    matrix = models.CharField(max_length=16, choices=Matrix.choices)
+    matrix = models.CharField(max_length=16, choices=MeasuredMatrix.choices)
     rows = ArrayField(models.CharField(max_length=127), help_text="application names")
-    library_rows = models.PositiveIntegerField(help_text="so many first rows are the library's")
+    library_rows = models.PositiveIntegerField(
+        help_text="number of leading rows that belong to the library"
+    )
     columns = ArrayField(models.CharField(max_length=63))
     cells = models.BinaryField(help_text="core.cells.CELL, C order, (rows, columns)")
     singular_values = ArrayField(models.FloatField(), default=list)
@@ -72,7 +74,7 @@ class MatrixRevision(models.Model):
 
 
 class Profile(models.Model):
-    """What classification believes about one application; a new belief is a new row."""
+    """One version of the estimates of an application; an update adds a row."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     application = models.ForeignKey(Application, on_delete=models.CASCADE, related_name="profiles")
@@ -103,7 +105,7 @@ class Profile(models.Model):
 
 
 class PendingFold(models.Model):
-    """An application whose profile must be drawn anew; deleted in the transaction that does."""
+    """An application whose profile is to be updated; deleted in the transaction of the update."""
 
     application = models.OneToOneField(
         Application, on_delete=models.CASCADE, primary_key=True, related_name="+"
@@ -115,13 +117,13 @@ class PendingFold(models.Model):
 
 
 class Override(models.Model):
-    """A cell that somebody knows better; it outranks what was measured until it is withdrawn."""
+    """A cell set by hand; it replaces measurements until it is withdrawn."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     application = models.ForeignKey(
         Application, on_delete=models.CASCADE, related_name="overrides"
     )
-    matrix = models.CharField(max_length=16, choices=Matrix.choices)
+    matrix = models.CharField(max_length=16, choices=MeasuredMatrix.choices)
     column = models.CharField(max_length=63)
     value = models.FloatField()
     cluster_s = models.FloatField()
@@ -144,7 +146,7 @@ class Override(models.Model):
 
 
 class PredictionError(models.Model):
-    """What one job was predicted to do and what it did, in work per second (Quasar Q5)."""
+    """Predicted and measured work per second of one job (Quasar Q5)."""
 
     application = models.ForeignKey(
         Application, on_delete=models.CASCADE, related_name="prediction_errors"
@@ -157,7 +159,7 @@ class PredictionError(models.Model):
     measured = models.FloatField()
     deviation = models.FloatField(help_text="expected of log(measured / predicted)")
     beyond = models.FloatField(
-        default=0.0, help_text="points of pressure beyond what its units tolerate, when chosen"
+        default=0.0, help_text="pressure above the tolerated score at placement, in points"
     )
 
     class Meta:
@@ -165,7 +167,7 @@ class PredictionError(models.Model):
             models.UniqueConstraint(fields=["job", "number"], name="prediction_error_once"),
         )
         indexes = (
-            # the chart of one application, and its drift
+            # the chart of an application, and its drift
             models.Index(fields=["application", "cluster_s"], name="prediction_error_by_time"),
         )
 
@@ -174,7 +176,7 @@ class PredictionError(models.Model):
 
 
 class Drift(models.Model):
-    """How far the predictions of one application have gone wrong: a two-sided cumulated sum."""
+    """Drift of the predictions of one application: a two-sided cumulative sum."""
 
     application = models.OneToOneField(
         Application, on_delete=models.CASCADE, primary_key=True, related_name="drift"
@@ -183,7 +185,9 @@ class Drift(models.Model):
     faster = models.FloatField(default=0.0, help_text="cumulated sum of runs that went faster")
     slower = models.FloatField(default=0.0, help_text="cumulated sum of runs that went slower")
     mean_error = models.FloatField(default=0.0, help_text="moving mean of log(measured/predicted)")
-    flagged_s = models.FloatField(null=True, help_text="since when predictions are wrong")
+    flagged_s = models.FloatField(
+        null=True, help_text="cluster seconds since which predictions are wrong"
+    )
     updated_at = models.DateTimeField(auto_now=True)
 
     def __str__(self) -> str:

@@ -1,9 +1,10 @@
 """Addresses of the pages."""
 
-from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
 from apps.dashboard.views import (
+    account,
+    administration,
     applications,
     calibrate,
     classification,
@@ -14,18 +15,22 @@ from apps.dashboard.views import (
     plans,
     search,
     servers,
+    sign_in,
     submit,
     system,
 )
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
-    path(
-        "login/",
-        LoginView.as_view(template_name="dashboard/login.html", redirect_authenticated_user=True),
-        name="login",
-    ),
-    path("logout/", LogoutView.as_view(), name="logout"),
+    path("login/", sign_in.SignInView.as_view(), name="login"),
+    path("logout/", sign_in.SignOutView.as_view(), name="logout"),
+    path("account/", account.account, name="account"),
+    path("account/password/", account.password, name="password"),
+    path("users/", administration.users, name="users"),
+    path("users/<str:name>/", administration.user, name="user"),
+    path("projects/", administration.projects, name="projects"),
+    path("projects/<str:name>/", administration.project, name="project"),
+    path("audit/", administration.audit, name="audit"),
     path("submit/", submit.submit, name="submit"),
     path("jobs/", jobs.jobs, name="jobs"),
     path("jobs/preview/", jobs.preview, name="jobs-preview"),

@@ -2,7 +2,7 @@ from django.apps import AppConfig
 
 
 class EmulationConfig(AppConfig):
-    """Servers and applications that are only computed."""
+    """Emulated servers and applications."""
 
     name = "apps.emulation"
     label = "emulation"

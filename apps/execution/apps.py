@@ -2,7 +2,7 @@ from django.apps import AppConfig
 
 
 class ExecutionConfig(AppConfig):
-    """Launches, backends and what they report."""
+    """Launches of jobs, backends and their reports."""
 
     name = "apps.execution"
     label = "execution"

@@ -1,4 +1,4 @@
-"""Launches, migrations and what running jobs report."""
+"""Launches, migrations and reports of running jobs."""
 
 from django.db import models
 from django.db.models import Q
@@ -6,8 +6,22 @@ from django.db.models import Q
 from apps.workloads.models import Job
 
 
+class BackendHolder(models.Model):
+    """The process that runs a backend; the token counts the processes that have run it."""
+
+    backend = models.CharField(max_length=31, primary_key=True)
+    worker = models.CharField(max_length=63)
+    token = models.PositiveBigIntegerField()
+    held_until = models.DateTimeField()
+    session_pid = models.IntegerField(help_text="process id of its database session")
+    session_started = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.backend} of {self.worker}"
+
+
 class LaunchState(models.TextChoices):
-    """Life of one launch at its backend."""
+    """State of a launch at its backend."""
 
     REQUESTED = "requested"
     RUNNING = "running"
@@ -17,7 +31,8 @@ class LaunchState(models.TextChoices):
 class Launch(models.Model):
     """One start of one job by one backend; at most one live launch per job."""
 
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="launches")
+    # the index of launch_attempt_once begins with it
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="launches", db_index=False)
     attempt = models.PositiveIntegerField()
     backend = models.CharField(max_length=31)
     state = models.CharField(
@@ -26,7 +41,9 @@ class Launch(models.Model):
     order = models.JSONField(help_text="parts (server, units) and what the backend must know")
     cancel_requested = models.BooleanField(default=False)
     claimed_by = models.CharField(max_length=63, blank=True)
-    claimed_until = models.DateTimeField(null=True)
+    claimed_until = models.DateTimeField(
+        null=True, help_text="until when its process starts it, or says that it runs it"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     started_s = models.FloatField(null=True)
     ended_s = models.FloatField(null=True)
@@ -43,13 +60,13 @@ class Launch(models.Model):
             ),
         )
         indexes = (
-            # backends: what to start next, in order
+            # backends: the next launches, in order
             models.Index(
                 fields=["backend", "id"],
                 name="launch_requested",
                 condition=Q(state="requested"),
             ),
-            # backends after a restart, and cancellations
+            # backends: live launches after a restart, and cancellations
             models.Index(
                 fields=["backend", "state", "id"],
                 name="launch_live",
@@ -62,7 +79,7 @@ class Launch(models.Model):
 
 
 class MigrationState(models.TextChoices):
-    """Life of one migration; what is requested or running is open."""
+    """State of a migration; requested and running ones are open."""
 
     REQUESTED = "requested"
     RUNNING = "running"
@@ -75,14 +92,16 @@ _OPEN = Q(state__in=["requested", "running"])
 
 
 class Migration(models.Model):
-    """Units of a running job on their way from one server to another; at most one of a job.
+    """A migration of units of a running job to another server; at most one open per job.
 
-    The units of both servers are held from the request to the end: ``source_allocation_id`` and
-    ``target_allocation_id`` name rows of ``scheduling.Allocation``, of which one is then given
-    back.
+    The units of both servers are allocated from the request to the end: ``source_allocation_id``
+    and ``target_allocation_id`` refer to ``scheduling.Allocation``; one of them is then released.
     """
 
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="migrations")
+    # migration_by_job begins with it
+    job = models.ForeignKey(
+        Job, on_delete=models.CASCADE, related_name="migrations", db_index=False
+    )
     launch = models.ForeignKey(Launch, on_delete=models.CASCADE, related_name="migrations")
     source_allocation_id = models.BigIntegerField()
     target_allocation_id = models.BigIntegerField(unique=True)
@@ -108,7 +127,7 @@ class Migration(models.Model):
             models.UniqueConstraint(fields=["job"], name="one_open_migration", condition=_OPEN),
         )
         indexes = (
-            # what to begin, what goes on, and what outlived its launch
+            # backends: open migrations; the sweep: those whose launch has ended
             models.Index(fields=["id"], name="migration_open", condition=_OPEN),
             # the migrations of a job, newest first
             models.Index(fields=["job", "-id"], name="migration_by_job"),
@@ -119,9 +138,14 @@ class Migration(models.Model):
 
 
 class JobSample(models.Model):
-    """One report of a running job; what its monitors cannot tell is null."""
+    """One report of a running job, or the mean of several; values not provided are null.
 
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="samples")
+    Old reports are averaged (`services.samples`): of a minute each, then of an hour each.
+    ``cluster_s`` and ``progress`` are then those of the last report.
+    """
+
+    # sample_by_job begins with it
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="samples", db_index=False)
     cluster_s = models.FloatField()
     progress = models.FloatField()
     performance = models.FloatField()
@@ -135,9 +159,16 @@ class JobSample(models.Model):
         null=True, help_text="share of time spent waiting for the disk, likewise"
     )
     traffic_bps = models.FloatField(null=True, help_text="bits/s and unit within the job")
+    readings = models.PositiveIntegerField(
+        default=1, db_default=1, help_text="number of reports that it is the mean of"
+    )
+    attainment_min = models.FloatField(null=True, help_text="of these reports; null: of one")
+    attainment_max = models.FloatField(null=True)
 
     class Meta:
         indexes = (
+            # retention: the oldest samples
+            models.Index(fields=["cluster_s"], name="sample_by_time"),
             # the performance chart of one job
             models.Index(fields=["job", "cluster_s"], name="sample_by_job"),
         )

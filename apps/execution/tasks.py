@@ -1,38 +1,40 @@
-"""Periodic work of execution, started by beat."""
+"""Periodic tasks of execution, started by beat."""
 
 from celery import shared_task
 
-from apps.common.poke import poked
-from apps.execution import pruning, services
-from apps.execution.feedback import give_feedback
+from apps.common.infrastructure.notifications import acknowledge
+from apps.execution.services import feedback as feedback_service
+from apps.execution.services import frames, profiles, recovery
+from apps.execution.services.retention import execution_kinds
+from apps.operations.services.retention import run_retention
 
 
 @shared_task(name="execution.sweep")
 def sweep() -> None:
-    """Repair what stopped without saying so."""
-    services.sweep()
+    """Repair launches, servers and runs whose process has died."""
+    recovery.sweep()
 
 
-@shared_task(name=services.CLASSIFY_TASK)
+@shared_task(name=profiles.CLASSIFY_TASK)
 def classify() -> int:
-    """Draw the profiles that are wanted; woken by pokes, and by beat for pokes that were lost."""
-    poked(services.CLASSIFY_TASK)
-    return services.draw_profiles()
+    """Infer the requested profiles; started by notifications, and by beat if one was lost."""
+    acknowledge(profiles.CLASSIFY_TASK)
+    return profiles.infer_profiles()
 
 
 @shared_task(name="execution.frame")
 def frame() -> None:
-    """Keep how the cluster looks, once each cluster minute."""
-    services.keep_frame()
+    """Store a frame of the cluster once each cluster minute."""
+    frames.store_frame()
 
 
 @shared_task(name="execution.prune")
 def prune() -> None:
-    """Delete frames, prediction errors, profiles and changes beyond what the settings keep."""
-    pruning.prune()
+    """Average samples, and delete jobs and other history beyond the limits in the settings."""
+    run_retention(execution_kinds())
 
 
 @shared_task(name="execution.feedback")
 def feedback() -> int:
-    """Hold what jobs achieve against what was predicted, and learn from it."""
-    return give_feedback()
+    """Compare the performance of running jobs with their predictions and update profiles."""
+    return feedback_service.update_from_feedback()

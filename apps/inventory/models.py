@@ -17,18 +17,21 @@ class ServerState(models.TextChoices):
 
 
 class Cluster(models.Model):
-    """The one cluster this installation governs, and its clock (a single row, id 1)."""
+    """The cluster of this installation and its clock (a single row, id 1)."""
 
     id = models.SmallIntegerField(primary_key=True, default=1)
     name = models.CharField(max_length=63, default="north-quay")
-    seed = models.BigIntegerField(default=2011, help_text="Root of every emulated draw.")
+    seed = models.BigIntegerField(
+        default=2011, help_text="Seed of all random numbers of the emulation."
+    )
     wall_anchor_s = models.FloatField(default=0.0)
     cluster_anchor_s = models.FloatField(default=0.0)
     speed = models.FloatField(
         default=0.0, help_text="Cluster seconds per wall second; 0 = stopped."
     )
     seen_cluster_s = models.FloatField(
-        default=0.0, help_text="Last cluster time a running process saw; where a crash resumes."
+        default=0.0,
+        help_text="Last recorded cluster time; the clock continues here after a crash.",
     )
 
     class Meta:
@@ -39,7 +42,7 @@ class Cluster(models.Model):
 
     @property
     def clock(self) -> ClusterClock:
-        """How cluster time is told by this row."""
+        """The clock defined by this row."""
         return ClusterClock(
             wall_anchor_s=self.wall_anchor_s,
             cluster_anchor_s=self.cluster_anchor_s,
@@ -48,7 +51,7 @@ class Cluster(models.Model):
 
 
 class Platform(models.Model):
-    """A server configuration (SC): what all servers bought alike have in common."""
+    """A server configuration (SC): the common properties of identical servers."""
 
     name = models.CharField(max_length=63, unique=True)
     cores = models.PositiveIntegerField()
@@ -75,7 +78,7 @@ class Platform(models.Model):
 
 
 class Rack(models.Model):
-    """Servers behind one switch."""
+    """The servers behind one switch."""
 
     name = models.CharField(max_length=63, unique=True)
 
@@ -167,20 +170,20 @@ class ResourceUnit(models.Model):
 
 
 class ChangeKind(models.TextChoices):
-    """What a change-log entry did to the shared state."""
+    """Kind of a change-log entry."""
 
     CLAIM = "claim"
     RELEASE = "release"
     OPEN = "open", "server takes new work"
     CLOSE = "close", "server takes no new work"
-    TOPOLOGY = "topology", "servers were added or removed: read everything again"
+    TOPOLOGY = "topology", "servers were added or removed: reload the cluster"
 
 
 class Change(models.Model):
     """One entry of the change log of the shared cluster state.
 
-    ``seq`` is drawn under an advisory lock held until commit (``common.db.lock_sequence``), so
-    whoever has read up to n has seen every entry up to n.
+    Numbers have gaps, and a higher one may be visible before a lower one: a reader of
+    ``seq > last`` stops at `selectors.log_position`.
     """
 
     seq = models.BigIntegerField(primary_key=True)
@@ -196,7 +199,7 @@ class Change(models.Model):
     caused = ArrayField(
         models.FloatField(),
         default=list,
-        help_text="score per source one of the units adds, 0-100",
+        help_text="interference that each of the units causes, by source, 0-100",
     )
 
     def __str__(self) -> str:
@@ -204,7 +207,7 @@ class Change(models.Model):
 
 
 class ServerReading(models.Model):
-    """The latest report of one server (heartbeat and use); narrow, so updates stay on the page."""
+    """The latest usage report and heartbeat of one server; narrow, so updates stay on the page."""
 
     server = models.OneToOneField(
         Server, on_delete=models.CASCADE, primary_key=True, related_name="reading"
@@ -223,7 +226,7 @@ class ServerReading(models.Model):
 
 
 class ClusterFrame(models.Model):
-    """The whole cluster at one moment of cluster time, one row per interval: the pages' history.
+    """State of the whole cluster at one moment of cluster time: the history shown on the pages.
 
     The two byte arrays hold one uint8 per server in order of ``Server.id``: 0-200 = half percents,
     255 = not known.

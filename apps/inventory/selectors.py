@@ -3,16 +3,18 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from django.db import connection
-from django.db.models import Count, QuerySet, Sum
+from django.db.models import Count, Max, QuerySet, Sum
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from apps.common.core.arrays import as_readonly
 from apps.common.core.clock import ClusterClock
 from apps.common.core.errors import FieldProblem
+from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.log_numbers import Log, complete_up_to
 from apps.inventory.core.cluster_file import ClusterSpec
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.models import (
@@ -26,7 +28,7 @@ from apps.inventory.models import (
     ServerReading,
 )
 
-CLOCK_UNSEEN_S: Final = 30.0  # wall seconds without a touch after which a clock has crashed
+CLOCK_UNSEEN_S: Final = 30.0  # wall seconds without a record after which a clock has crashed
 
 
 def cluster() -> Cluster:
@@ -36,15 +38,15 @@ def cluster() -> Cluster:
 
 
 def cluster_clock() -> ClusterClock:
-    """Return the clock by which cluster time is told now."""
+    """Return the current cluster clock."""
     return cluster().clock
 
 
 def is_live(row: Cluster, *, wall_s: float) -> bool:
-    """Tell whether the clock runs and somebody has seen it lately; else its processes crashed.
+    """Whether the clock runs and was recorded recently; otherwise its processes have crashed.
 
-    The emulator touches it every 2 s and the sweep every 5 s, so the wall time of the last touch
-    follows from the cluster time it left.
+    The emulator records it every 2 s and the sweep every 5 s. The wall time of the last record
+    follows from the recorded cluster time.
     """
     seen_s = max(row.cluster_anchor_s, row.seen_cluster_s)
     return row.speed > 0 and wall_s - row.clock.wall(seen_s) <= CLOCK_UNSEEN_S
@@ -63,7 +65,7 @@ def cluster_now() -> float:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One change of the shared state, as an agent applies it."""
+    """One change of the shared state, for the copies of agents."""
 
     seq: int
     kind: str
@@ -74,10 +76,23 @@ class LogEntry:
     caused: tuple[float, ...]
 
 
+def log_position(known: int = 0) -> int:
+    """Return a change-log number, at least ``known``, up to which no further entry can appear.
+
+    Read it before the rows that it is the version of, in a transaction of its own: later entries
+    may already be in these rows, and are applied again.
+    """
+    newest = Change.objects.aggregate(newest=Max("seq"))["newest"] or 0
+    return known if newest <= known else max(known, complete_up_to(Log.CHANGES, newest))
+
+
 def changes_since(seq: int, *, limit: int = 10_000) -> list[LogEntry]:
-    """Entries after ``seq`` in order; complete, because numbers are allotted in commit order."""
+    """Entries after ``seq`` in order; no lower number appears later."""
+    last = log_position(seq)
+    if last <= seq:
+        return []
     rows = (
-        Change.objects.filter(seq__gt=seq)
+        Change.objects.filter(seq__gt=seq, seq__lte=last)
         .order_by("seq")
         .values_list("seq", "kind", "server_id", "allocation_id", "unit_ids", "vector", "caused")[
             :limit
@@ -101,29 +116,28 @@ def topology() -> Topology:
     racks = list(Rack.objects.order_by("id").values_list("id", "name"))
     platform_index = {pk: i for i, (pk, _) in enumerate(platforms)}
     rack_index = {pk: i for i, (pk, _) in enumerate(racks)}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT id, server_id, core FROM inventory_resourceunit ORDER BY server_id, core"
-        )
-        units = np.array(cursor.fetchall(), dtype=np.int64).reshape(-1, 3)
+    rows = fetch_rows(
+        "SELECT id, server_id, core FROM inventory_resourceunit ORDER BY server_id, core"
+    )
+    units = np.array(rows, dtype=np.int64).reshape(-1, 3)
     server_id = np.array([row[0] for row in servers], dtype=np.int64)
     unit_server = np.searchsorted(server_id, units[:, 1]).astype(np.int32)
     server_units = np.bincount(unit_server, minlength=len(servers)).astype(np.int32)
     return Topology(
-        unit_id=_frozen(units[:, 0].copy()),
-        unit_server=_frozen(unit_server),
-        unit_core=_frozen(units[:, 2].astype(np.int32)),
-        server_id=_frozen(server_id),
+        unit_id=as_readonly(units[:, 0].copy()),
+        unit_server=as_readonly(unit_server),
+        unit_core=as_readonly(units[:, 2].astype(np.int32)),
+        server_id=as_readonly(server_id),
         server_name=tuple(row[1] for row in servers),
-        server_first_unit=_frozen(
+        server_first_unit=as_readonly(
             np.concatenate(([0], np.cumsum(server_units)[:-1])).astype(np.int32)
             if servers
             else np.zeros(0, np.int32)
         ),
-        server_units=_frozen(server_units),
-        server_platform=_frozen(np.array([platform_index[r[2]] for r in servers], np.int32)),
-        server_rack=_frozen(np.array([rack_index[r[3]] for r in servers], np.int32)),
-        server_capacity=_frozen(np.array([r[4:7] for r in servers], float).reshape(-1, 3)),
+        server_units=as_readonly(server_units),
+        server_platform=as_readonly(np.array([platform_index[r[2]] for r in servers], np.int32)),
+        server_rack=as_readonly(np.array([rack_index[r[3]] for r in servers], np.int32)),
+        server_capacity=as_readonly(np.array([r[4:7] for r in servers], float).reshape(-1, 3)),
         server_labels=tuple(frozenset(f"{k}={v}" for k, v in r[7].items()) for r in servers),
         platform_name=tuple(name for _, name in platforms),
         rack_name=tuple(name for _, name in racks),
@@ -131,33 +145,33 @@ def topology() -> Topology:
 
 
 def known_servers(spec: ClusterSpec) -> dict[str, Server]:
-    """Servers of a cluster file that are there already, by name."""
+    """Existing servers of a cluster file, by name."""
     names = [server.name for server in spec.servers]
     rows = Server.objects.filter(name__in=names).select_related("platform", "rack")
     return {row.name: row for row in rows}
 
 
 def contradictions(spec: ClusterSpec) -> list[FieldProblem]:
-    """Where a cluster file says otherwise than the inventory about what is there already.
+    """Fields of a cluster file that contradict existing platforms and servers.
 
-    An import leaves that alone, so the file would not become true.
+    An import does not change existing ones, so the inventory would differ from the file.
     """
     problems = []
     platforms = {row.name: row for row in Platform.objects.all()}
     for i, platform in enumerate(spec.platforms):
         if row := platforms.get(platform.name):
             problems += [
-                _otherwise(f"/platforms/{i}/{key}", getattr(row, key), getattr(platform, key))
+                _contradiction(f"/platforms/{i}/{key}", getattr(row, key), getattr(platform, key))
                 for key in _FIGURES
                 if getattr(row, key) != getattr(platform, key)
             ]
     known = known_servers(spec)
     for i, server in enumerate(spec.servers):
-        if found := known.get(server.name):
-            there = {"platform": found.platform.name, "rack": found.rack.name}
+        if existing := known.get(server.name):
+            present = {"platform": existing.platform.name, "rack": existing.rack.name}
             problems += [
-                _otherwise(f"/servers/{i}/{key}", value, getattr(server, key))
-                for key, value in there.items()
+                _contradiction(f"/servers/{i}/{key}", value, getattr(server, key))
+                for key, value in present.items()
                 if getattr(server, key) != value
             ]
     return problems
@@ -169,36 +183,31 @@ _FIGURES: Final = (
 )
 
 
-def _otherwise(pointer: str, there: object, given: object) -> FieldProblem:
-    detail = f"expected {there!r} as in the inventory (or a new name), got {given!r}"
+def _contradiction(pointer: str, present: object, given: object) -> FieldProblem:
+    detail = f"expected {present!r} as in the inventory (or a new name), got {given!r}"
     return FieldProblem(pointer, "otherwise", detail)
 
 
 def silent_servers(*, silent_before: datetime) -> QuerySet[Server]:
-    """Servers not heard of since ``silent_before`` while others of their backend speak.
+    """Servers without a report since ``silent_before`` while others of their backend report.
 
-    Where a whole backend is away, nobody knows how its servers are. One that never spoke is left
-    out, as its backend may be starting.
+    If a whole backend is silent, the state of its servers is unknown. Servers that have never
+    reported are left out, as their backend may be starting.
     """
-    speaking = ServerReading.objects.filter(at__gte=silent_before).values("backend")
+    reporting = ServerReading.objects.filter(at__gte=silent_before).values("backend")
     return Server.objects.filter(
-        reading__at__lt=silent_before, reading__backend__in=speaking
+        reading__at__lt=silent_before, reading__backend__in=reporting
     ).order_by("id")
 
 
 def topology_version() -> int:
-    """Change-log number of the last change of the servers themselves; 0 before any."""
+    """Change-log number of the last complete change of the servers themselves; 0 before any."""
     last = (
-        Change.objects.filter(kind=ChangeKind.TOPOLOGY)
+        Change.objects.filter(kind=ChangeKind.TOPOLOGY, seq__lte=log_position())
         .order_by("-seq")
         .values_list("seq", flat=True)
     )
     return last.first() or 0
-
-
-def _frozen(array: Any) -> Any:
-    array.setflags(write=False)
-    return array
 
 
 # ---- rows for the API ----
@@ -219,7 +228,7 @@ def servers() -> QuerySet[Server]:
 
 
 def server_by(key: str) -> Server | None:
-    """Find a server by id or name; a name wins where a server is named like a number."""
+    """Find a server by name or id; the name has precedence if it is a number."""
     named = servers().filter(name=key).first()
     if named is None and key.isascii() and key.isdigit() and len(key) < 19:
         return servers().filter(pk=int(key)).first()
@@ -227,7 +236,7 @@ def server_by(key: str) -> Server | None:
 
 
 def server_names(ids: Iterable[int]) -> dict[int, str]:
-    """Names of servers by id; those removed since are missing."""
+    """Names of servers by id; removed servers are missing."""
     return dict(Server.objects.filter(pk__in=set(ids)).values_list("id", "name"))
 
 
@@ -237,7 +246,7 @@ def units() -> QuerySet[ResourceUnit]:
 
 
 _LAYERS = {
-    # layer: (what it shows, column or expression, factor of one byte)
+    # layer: (description, column or expression, value of one byte step)
     "cpu": ("cores in use, share", "r.cpu_share", 0.005),
     "memory": ("memory in use, share", "r.memory_share", 0.005),
     "network": ("network in use, share", "r.network_share", 0.005),
@@ -272,12 +281,10 @@ class Layer:
 def map_layer(name: str) -> Layer:
     """One layer of the cluster map. Cost: one scan of the servers, a few ms for 6,000."""
     description, expression, scale = _LAYERS[name]
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT s.id, ({expression})::float8 FROM inventory_server s"  # noqa: S608 - ours
-            " LEFT JOIN inventory_serverreading r ON r.server_id = s.id ORDER BY s.id"
-        )
-        rows = cursor.fetchall()
+    rows = fetch_rows(
+        f"SELECT s.id, ({expression})::float8 FROM inventory_server s"  # noqa: S608 - ours
+        " LEFT JOIN inventory_serverreading r ON r.server_id = s.id ORDER BY s.id"
+    )
     numbers = np.array([np.nan if value is None else value for _, value in rows], dtype=float)
     steps = np.where(np.isnan(numbers), 255, np.clip(np.rint(numbers / scale), 0, 254))
     ids = tuple(row[0] for row in rows)
@@ -286,7 +293,7 @@ def map_layer(name: str) -> Layer:
 
 @dataclass(frozen=True, slots=True)
 class ClusterTotals:
-    """The cluster in a few numbers."""
+    """Totals of the cluster."""
 
     servers_by_state: dict[str, int]
     units: int
@@ -296,10 +303,8 @@ class ClusterTotals:
 
 
 def cluster_totals() -> ClusterTotals:
-    """Numbers of the whole cluster, from one scan of the servers."""
-    with connection.cursor() as cursor:
-        cursor.execute(_TOTALS)
-        rows = cursor.fetchall()
+    """Totals of the cluster, from one scan of the servers."""
+    rows = fetch_rows(_TOTALS)
     cores = sum(row[2] for row in rows)
     known = [row for row in rows if row[4] is not None]
     return ClusterTotals(

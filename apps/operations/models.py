@@ -1,6 +1,7 @@
 """Events, idempotency keys and long-running operations."""
 
 from django.conf import settings
+from django.contrib.postgres.indexes import HashIndex
 from django.db import models
 
 from apps.common.core.ids import uuid7
@@ -8,18 +9,17 @@ from apps.operations.core.states import OperationStatus, Topic
 
 
 class Event(models.Model):
-    """Something that happened, in the one order every reader sees.
+    """An entry of the event log.
 
-    ``seq`` is allotted while an advisory lock is held until commit (`services.record_events`), so
-    numbers become visible in ascending order and a reader of ``seq > last`` loses nothing. Numbers
-    may have gaps.
+    Numbers have gaps, and a higher one may be visible before a lower one: a reader of
+    ``seq > last`` stops at `selectors.complete_seq`.
     """
 
     seq = models.BigAutoField(primary_key=True)
     at = models.DateTimeField()
     topic = models.CharField(max_length=16, choices=[(t.value, t.value) for t in Topic])
     kind = models.CharField(max_length=48)  # e.g. "job.updated"
-    subject = models.CharField(max_length=64)  # id of the object it is about
+    subject = models.CharField(max_length=64)  # id of the object
     project_id = models.UUIDField(null=True)  # null: every signed-in user may see it
     request_id = models.CharField(max_length=64, blank=True)
     data = models.JSONField(default=dict)
@@ -28,6 +28,10 @@ class Event(models.Model):
         indexes = (
             models.Index(fields=["subject", "seq"]),  # events of one job
             models.Index(fields=["at"]),  # pruning by age
+            # lists by a value that few events may have
+            models.Index(fields=["topic", "seq"], name="event_by_topic"),
+            models.Index(fields=["kind", "seq"], name="event_by_kind"),
+            HashIndex(fields=["request_id"], name="event_by_request"),
         )
 
     def __str__(self) -> str:
@@ -35,7 +39,7 @@ class Event(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """The answer once given to a keyed request; inserted in the transaction of what it created."""
+    """The response to a request with a key, inserted in the transaction that ran the request."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     principal = models.ForeignKey(
@@ -62,7 +66,7 @@ class IdempotencyKey(models.Model):
 
 
 class Operation(models.Model):
-    """Long work that a request started and that somebody may watch or cancel."""
+    """Long-running work that a request started; it reports progress and can be cancelled."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     kind = models.CharField(max_length=48)  # e.g. "batch.submit", "server.drain"
@@ -72,13 +76,13 @@ class Operation(models.Model):
         default=OperationStatus.PENDING.value,
     )
     progress = models.PositiveIntegerField(default=0)
-    total = models.PositiveIntegerField(null=True)  # null: not known
+    total = models.PositiveIntegerField(null=True)  # null: unknown
     message = models.TextField(blank=True)
     arguments = models.JSONField(default=dict)
     result = models.JSONField(null=True)
     problem = models.JSONField(null=True)  # RFC 9457 body of a failure
     cancel_requested = models.BooleanField(default=False)
-    lease_until = models.DateTimeField(null=True)  # wall time; null: nobody works on it
+    lease_until = models.DateTimeField(null=True)  # wall time; null: unclaimed
     generation = models.PositiveIntegerField(default=1)
     request_id = models.CharField(max_length=64, blank=True)
     created_by = models.ForeignKey(
@@ -92,6 +96,8 @@ class Operation(models.Model):
     class Meta:
         indexes = (
             models.Index(fields=["-created_at", "-id"]),  # the list, newest first
+            models.Index(fields=["kind", "-created_at", "-id"], name="operation_by_kind"),
+            models.Index(fields=["status", "-created_at", "-id"], name="operation_by_status"),
             models.Index(  # the sweep of expired leases
                 fields=["lease_until"],
                 name="operations_leased",
@@ -107,3 +113,19 @@ class Operation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.status}"
+
+
+class Retention(models.Model):
+    """How the deletion of one kind of history goes; `services.retention` runs it."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    is_paused = models.BooleanField(default=False)
+    deleted = models.BigIntegerField(default=0)  # rows, since the installation
+    last_deleted = models.BigIntegerField(default=0)
+    last_seconds = models.FloatField(default=0.0)
+    last_run_at = models.DateTimeField(null=True)
+    is_complete = models.BooleanField(default=True)  # the last run left nothing to delete
+    position = models.FloatField(default=0.0)  # cluster seconds up to which samples are averaged
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,41 +1,67 @@
-"""Reads of events, kept answers and operations."""
+"""Reads of events, idempotency keys and operations."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import Max, Min, Q, QuerySet
 
 from apps.accounts.core.principal import Principal
-from apps.operations.core.keys import KeyedAnswer, KeyedRequest
-from apps.operations.models import Event, IdempotencyKey, Operation
+from apps.common.core.keyed_requests import KeyedRequest, KeyedResponse
+from apps.common.infrastructure.log_numbers import Log, complete_up_to
+from apps.operations.models import Event, IdempotencyKey, Operation, Retention
 
 
 def visible_to(principal: Principal) -> Q:
-    """Return the condition that a row's ``project_id`` is the caller's business."""
+    """Return the condition that the caller may see a row, by its ``project_id``."""
     if principal.sees_everything():
         return Q()
     return Q(project_id__isnull=True) | Q(project_id__in=list(principal.projects))
 
 
+def complete_seq(known: int = 0) -> int:
+    """Return a number, at least ``known``, up to which no further event can appear."""
+    newest = Event.objects.aggregate(newest=Max("seq"))["newest"] or 0
+    return known if newest <= known else max(known, complete_up_to(Log.EVENTS, newest))
+
+
 def events(principal: Principal) -> QuerySet[Event]:
-    """Return the events a caller may see."""
-    return Event.objects.filter(visible_to(principal))
+    """Return the events that a caller may see, up to a number after which it may continue."""
+    return Event.objects.filter(visible_to(principal), seq__lte=complete_seq())
 
 
-def events_after(seq: int, *, limit: int) -> Sequence[Event]:
-    """Return everybody's events after ``seq`` in order; none ever comes before a returned one."""
-    return list(Event.objects.filter(seq__gt=seq).order_by("seq")[:limit])
+def events_after(seq: int, *, limit: int, complete: int = 0) -> Sequence[Event]:
+    """Return the events of all projects after ``seq``; no lower number appears later.
+
+    Parameters
+    ----------
+    complete : a number that an earlier `complete_seq` has reached; the result reaches it, too
+    """
+    last = complete_seq(max(seq, complete))
+    if last <= seq:
+        return []
+    return list(Event.objects.filter(seq__gt=seq, seq__lte=last).order_by("seq")[:limit])
 
 
-def event_bounds() -> tuple[int, int]:
-    """Return the lowest and highest number of the log, (0, 0) where it is empty."""
-    bounds = Event.objects.aggregate(low=Min("seq"), high=Max("seq"))
-    return bounds["low"] or 0, bounds["high"] or 0
+class EventBounds(NamedTuple):
+    """Numbers of the event log: lowest and highest visible, and `complete_seq`; 0 if empty."""
+
+    lowest: int
+    complete: int
+    newest: int
+
+
+def event_bounds() -> EventBounds:
+    """Return the bounds of the event log."""
+    seen = Event.objects.aggregate(lowest=Min("seq"), newest=Max("seq"))
+    if not seen["newest"]:
+        return EventBounds(0, 0, 0)
+    complete = complete_up_to(Log.EVENTS, seen["newest"])
+    return EventBounds(seen["lowest"], complete, seen["newest"])
 
 
 def operations(principal: Principal) -> QuerySet[Operation]:
-    """Return the operations a caller may see: the own ones and those of the own projects."""
+    """Return the operations that a caller started or that belong to the caller's projects."""
     if principal.sees_everything():
         return Operation.objects.all()
     return Operation.objects.filter(
@@ -44,28 +70,33 @@ def operations(principal: Principal) -> QuerySet[Operation]:
 
 
 def operation(principal: Principal, operation_id: UUID) -> Operation | None:
-    """Return one operation, None where there is none the caller may see."""
+    """Return one operation, or None if the caller may not see it."""
     return operations(principal).filter(pk=operation_id).first()
 
 
-def kept_answer(request: KeyedRequest) -> tuple[KeyedAnswer, bool] | None:
-    """Return the answer given to a key before, and whether the body was the same; else None."""
+def stored_response(request: KeyedRequest) -> tuple[KeyedResponse, bool] | None:
+    """Return the stored response of a key and whether the body is the same, or None."""
     row = IdempotencyKey.objects.filter(
         principal_id=request.principal_id, route=request.route, key=request.key
     ).first()
     if row is None:
         return None
-    answer = KeyedAnswer(status=row.status, location=row.location, response=row.response)
+    answer = KeyedResponse(status=row.status, location=row.location, response=row.response)
     return answer, bytes(row.body_digest) == request.body_digest
 
 
-def kept_answers(
+def stored_responses(
     principal_id: UUID, route: str, keys: Sequence[str]
 ) -> dict[str, tuple[Any, bytes]]:
-    """Return (response, body digest) of those of many keys that were used before."""
+    """Return (response, body digest) by key, of the keys that have been used."""
     if not keys:
         return {}
     rows = IdempotencyKey.objects.filter(
         principal_id=principal_id, route=route, key__in=keys
     ).values_list("key", "response", "body_digest")
     return {key: (response, bytes(digest)) for key, response, digest in rows}
+
+
+def retentions() -> Sequence[Retention]:
+    """Return how the deletion of each kind of history goes, by name."""
+    return list(Retention.objects.order_by("name"))

@@ -1,4 +1,4 @@
-"""Fronts, preference sets and what is in force, classes of containers, plans and their moves."""
+"""Container classes, fronts, preference sets, activated weights, plans and their migrations."""
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -8,34 +8,37 @@ from django.db.models import Q
 from apps.common.core.ids import uuid7
 from apps.inventory.models import Platform
 from apps.operations.models import Operation
+from apps.placement.core.rebalancing.lifecycle import PlanState
 from apps.workloads.models import Job
 
-# ---- what is known of containers (C1) ----
+# ---- container classes (C1) ----
 
 
 class ContainerClass(models.Model):
-    """What telemetry says of one container: the part of a job that one allocation holds."""
+    """Class of one container (the part of a job in one allocation), measured by telemetry."""
 
     allocation_id = models.BigIntegerField(primary_key=True)
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="container_classes")
-    read_s = models.FloatField(help_text="cluster seconds of the last reading that counted")
+    read_s = models.FloatField(help_text="cluster seconds of the last sample used")
     intensity = models.FloatField(null=True, help_text="smoothed, 0-1")
     is_taz = models.BooleanField(default=False)
     communication = models.PositiveSmallIntegerField(
-        default=0, help_text="of its job: core.instance.Communication"
+        default=0, help_text="class of its job: core.problem.instance.Communication"
     )
 
     def __str__(self) -> str:
         return f"{self.allocation_id} {'taz' if self.is_taz else 'turtle'}"
 
 
-class Threshold(models.Model):
-    """Where one metric begins to cost a container more than a tenth on one platform (C1)."""
+class MetricThreshold(models.Model):
+    """Value of a metric from which a container on a platform loses more than 10 % (C1)."""
 
     platform = models.ForeignKey(Platform, on_delete=models.CASCADE, related_name="thresholds")
-    metric = models.PositiveSmallIntegerField(help_text="core.classes.Metric")
-    value = models.FloatField(help_text="of a container, in the metric's unit; infinite: never")
-    accuracy = models.FloatField(help_text="share of the readings on the right side of it, 0-1")
+    metric = models.PositiveSmallIntegerField(help_text="core.monitoring.classes.Metric")
+    value = models.FloatField(
+        help_text="per container, in the unit of the metric; infinite: no threshold"
+    )
+    accuracy = models.FloatField(help_text="share of the samples it classifies correctly, 0-1")
     readings = models.PositiveIntegerField()
     learnt_s = models.FloatField(help_text="cluster seconds")
 
@@ -43,24 +46,25 @@ class Threshold(models.Model):
         constraints = (
             models.UniqueConstraint(fields=["platform", "metric"], name="threshold_once"),
         )
+        db_table = "placement_threshold"
 
     def __str__(self) -> str:
         return f"{self.platform_id} {self.metric} {self.value:.4g}"
 
 
-# ---- objectives beside those built in (C2) ----
+# ---- custom objectives (C2) ----
 
 
 class CurveObjective(models.Model):
-    """Money, carbon: what a kilowatt-hour costs, by rack and hour (`core.curves`)."""
+    """Cost or carbon of a kilowatt-hour by rack and hour (`core.problem.curves`)."""
 
     name = models.CharField(max_length=31, unique=True)
     label = models.CharField(max_length=63)
     unit = models.CharField(max_length=63, blank=True)
-    hours = ArrayField(models.FloatField(), help_text="length of each step")
-    curve = models.JSONField(help_text='a kilowatt-hour in each step, by rack; "" is any other')
+    hours = ArrayField(models.FloatField(), help_text="length of each interval")
+    curve = models.JSONField(help_text='per kWh in each interval, by rack; "" is the default')
     weight = models.FloatField(
-        default=0.0, help_text="in F on the running cluster, beside the weights in force"
+        default=0.0, help_text="in F on the running cluster, added to the weights in force"
     )
     generation = models.PositiveIntegerField(default=1)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT)
@@ -79,41 +83,44 @@ class CurveObjective(models.Model):
 
 
 class FrontSource(models.TextChoices):
-    """Which workload a front is of."""
+    """Workload that a front is computed for."""
 
-    CLUSTER = "cluster", "what runs on the cluster, now or at a moment"
-    INSTANCE = "instance", "an instance that was handed in"
+    CLUSTER = "cluster", "the running cluster, now or at a past time"
+    INSTANCE = "instance", "a submitted instance"
 
 
 class Front(models.Model):
-    """One search for the front of one workload; its versions are what it had found when."""
+    """A search for the Pareto front of a workload; each version stores an intermediate result."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     number = models.PositiveIntegerField(unique=True, help_text="shown as f-0031")
     operation = models.OneToOneField(
-        Operation, on_delete=models.PROTECT, related_name="front", help_text="its progress"
+        Operation,
+        on_delete=models.PROTECT,
+        related_name="front",
+        help_text="progress of the search",
     )
     source = models.CharField(max_length=8, choices=FrontSource.choices)
-    cluster_s = models.FloatField(null=True, help_text="moment the workload is of")
+    cluster_s = models.FloatField(null=True, help_text="cluster time of the workload")
     instance = models.BinaryField(
-        null=True, help_text="zlib of its JSON; null until a worker has read the cluster"
+        null=True, help_text="zlib-compressed JSON; null until a worker has read the cluster"
     )
     containers = models.PositiveIntegerField(default=0)
     nodes = models.PositiveIntegerField(default=0)
     budget_s = models.FloatField(help_text="wall seconds")
     seed = models.BigIntegerField()
     scales = models.JSONField(
-        default=dict, help_text="what divides raw P, D and C; null where nothing does"
+        default=dict, help_text="divisors of raw P, D and C; null if an objective is constant"
     )
     mix = models.JSONField(
-        default=dict, help_text="nodes and containers of each kind: see core.mix"
+        default=dict, help_text="nodes and containers of each kind: see core.front.mix"
     )
     anchors = models.JSONField(
-        default=list, help_text="named placements beside the front: name, raw, normalised"
+        default=list, help_text="reference placements: name, raw, normalised"
     )
     history = models.JSONField(
         default=list,
-        help_text="per generation looked at: seconds, generation, hypervolume, points",
+        help_text="per sampled generation: seconds, generation, hypervolume, points",
     )
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -126,11 +133,13 @@ class Front(models.Model):
 
 
 class FrontVersion(models.Model):
-    """What a search had found at one moment; never changed, so that picks keep their meaning."""
+    """Result of a search at one time; immutable, so that picks stay valid."""
 
     front = models.ForeignKey(Front, on_delete=models.CASCADE, related_name="versions")
     number = models.PositiveIntegerField(help_text="1 = the first")
-    points = models.PositiveIntegerField(help_text="found, of which `shown` are kept")
+    points = models.PositiveIntegerField(
+        help_text="number of points found; `shown` of them are stored"
+    )
     shown = models.PositiveIntegerField()
     generations = models.PositiveIntegerField()
     seconds = models.FloatField(help_text="wall seconds of search")
@@ -138,8 +147,10 @@ class FrontVersion(models.Model):
     is_exact = models.BooleanField(default=False)
     raw = models.BinaryField(help_text="(shown, 3) float64 P, D, C")
     normalised = models.BinaryField(help_text="(shown, 3) float64 P, D, C")
-    assignments = models.BinaryField(help_text="zlib of (shown, containers) int32 nodes")
-    facts = models.BinaryField(help_text="zlib of JSON, columns by name: see selectors.fronts")
+    assignments = models.BinaryField(help_text="zlib-compressed (shown, containers) int32 nodes")
+    facts = models.BinaryField(
+        help_text="zlib-compressed JSON, columns by name: see selectors.fronts"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -154,16 +165,16 @@ class FrontVersion(models.Model):
 # ---- preference sets (C4, C5) ----
 
 
-class Rule(models.TextChoices):
-    """How weights come about."""
+class WeightRule(models.TextChoices):
+    """How weights are derived."""
 
     SPREAD = "spread", "inverse spread of the picks"
-    REFERENCE = "reference", "distance of what is wanted to the best"
-    DIRECT = "direct", "given as such"
+    REFERENCE = "reference", "distance from the reference point to the ideal point"
+    DIRECT = "direct", "given directly"
 
 
 class PreferenceSet(models.Model):
-    """Picks, the rule and the weights they give; written once, but for its name and note."""
+    """Picks, the rule and the derived weights; only the name and the note can change."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     name = models.CharField(max_length=63, unique=True)
@@ -174,14 +185,14 @@ class PreferenceSet(models.Model):
     version = models.ForeignKey(
         FrontVersion, on_delete=models.PROTECT, null=True, related_name="preference_sets"
     )
-    rule = models.CharField(max_length=9, choices=Rule.choices)
+    rule = models.CharField(max_length=9, choices=WeightRule.choices)
     picks = models.JSONField(
-        default=dict, help_text='by screen ("P-D", "P-C", "D-C"): points accepted there'
+        default=dict, help_text='accepted points by screen ("P-D", "P-C", "D-C")'
     )
-    rejected = models.JSONField(default=list, help_text="points")
-    wanted = models.JSONField(default=dict, help_text="normalised value by objective, or weights")
-    weights = models.JSONField(help_text="by objective, the largest 1")
-    spread = models.JSONField(default=dict, help_text="by objective: see core.weights")
+    rejected = models.JSONField(default=list, help_text="rejected points")
+    wanted = models.JSONField(default=dict, help_text="normalised values or weights, by objective")
+    weights = models.JSONField(help_text="by objective; the largest is 1")
+    spread = models.JSONField(default=dict, help_text="by objective: see core.preference.weights")
     floored = models.JSONField(default=list)
     idle = models.JSONField(default=list)
     generation = models.PositiveIntegerField(default=1)
@@ -196,7 +207,7 @@ class PreferenceSet(models.Model):
 
 
 class Activation(models.Model):
-    """Weights that came into force; those of the newest row are in force now."""
+    """An activation of weights; the newest row holds the weights in force."""
 
     preference_set = models.ForeignKey(
         PreferenceSet, on_delete=models.PROTECT, related_name="activations"
@@ -204,7 +215,9 @@ class Activation(models.Model):
     weights = models.JSONField()
     message = models.CharField(max_length=500)
     racks = ArrayField(
-        models.BigIntegerField(), default=list, help_text="only there at first; empty: everywhere"
+        models.BigIntegerField(),
+        default=list,
+        help_text="ids of the racks they are limited to; empty: all",
     )
     reverts = models.ForeignKey(
         "self", on_delete=models.SET_NULL, null=True, related_name="reverted_by"
@@ -213,11 +226,13 @@ class Activation(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     cluster_s = models.FloatField()
     guard_drop = models.FloatField(
-        null=True, help_text="of the share of targets met, from which on it is reverted; 0-1"
+        null=True, help_text="drop in the share of targets met that triggers a revert, 0-1"
     )
-    guard_s = models.FloatField(default=600.0, help_text="for so many cluster seconds on end")
-    met_before = models.FloatField(null=True, help_text="share of targets met when it began, 0-1")
-    low_since_s = models.FloatField(null=True, help_text="since when the guard sees a drop")
+    guard_s = models.FloatField(default=600.0, help_text="cluster seconds the drop must last")
+    met_before = models.FloatField(null=True, help_text="share of targets met at activation, 0-1")
+    low_since_s = models.FloatField(
+        null=True, help_text="cluster seconds at which the current drop began"
+    )
 
     def __str__(self) -> str:
         return f"{self.id} {self.weights}"
@@ -226,74 +241,76 @@ class Activation(models.Model):
 # ---- plans (C7) ----
 
 
-class Mode(models.TextChoices):
-    """What the online loop does with its plans."""
+class LoopMode(models.TextChoices):
+    """Mode of the rebalancing loop."""
 
-    OFF = "off", "makes none"
-    ADVISE = "advise", "somebody must approve them"
-    AUTOMATIC = "automatic", "carries them out"
+    OFF = "off", "creates no plans"
+    ADVISE = "advise", "plans need approval"
+    AUTOMATIC = "automatic", "plans run without approval"
 
 
-class Loop(models.Model):
-    """How the cluster is re-placed (a single row, id 1)."""
+class RebalancingLoop(models.Model):
+    """Settings and last tick of the rebalancing loop (a single row, id 1)."""
 
     id = models.SmallIntegerField(primary_key=True, default=1)
-    mode = models.CharField(max_length=9, choices=Mode.choices, default=Mode.OFF)
-    every_s = models.FloatField(default=60.0, help_text="cluster seconds between two looks")
-    solve_s = models.FloatField(default=2.0, help_text="wall seconds a search may take")
+    mode = models.CharField(max_length=9, choices=LoopMode.choices, default=LoopMode.OFF)
+    every_s = models.FloatField(default=60.0, help_text="cluster seconds between two ticks")
+    solve_s = models.FloatField(default=2.0, help_text="limit of a search in wall seconds")
     moves_per_plan = models.PositiveIntegerField(default=40)
     moves_per_minute = models.PositiveIntegerField(
-        default=20, help_text="begun in one cluster minute, over the cluster"
+        default=20, help_text="migrations started per cluster minute, cluster-wide"
     )
     moves_per_job = models.PositiveIntegerField(
-        default=2, help_text="plans that may move one job within an hour"
+        default=2, help_text="plans per hour that may migrate the same job"
     )
     youngest_s = models.FloatField(
-        default=300.0, help_text="jobs that run for less, or end within, are left alone"
+        default=300.0, help_text="jobs younger than this, or due to end within it, stay"
     )
-    least_gain = models.FloatField(default=0.0005, help_text="of F, for a plan to be proposed")
+    least_gain = models.FloatField(
+        default=0.0005, help_text="minimum gain in F of a proposed plan"
+    )
     migration = models.FloatField(
-        default=0.05, help_text="what moving all containers once would cost, in F"
+        default=0.05, help_text="cost in F of migrating every container once"
     )
-    looked_s = models.FloatField(default=0.0, help_text="cluster seconds of the last look")
+    looked_s = models.FloatField(default=0.0, help_text="cluster seconds of the last tick")
     looked_at = models.DateTimeField(null=True)
     generation = models.PositiveIntegerField(default=1)
 
     class Meta:
         constraints = (models.CheckConstraint(condition=Q(id=1), name="loop_is_single"),)
+        db_table = "placement_loop"
 
     def __str__(self) -> str:
         return self.mode
 
 
-class PlanState(models.TextChoices):
-    """Life of a plan."""
+PLAN_STATES = (
+    (PlanState.PROPOSED.value, "awaits approval"),
+    (PlanState.APPROVED.value, "about to start"),
+    (PlanState.RUNNING.value, "migrating"),
+    (PlanState.PAUSED.value, "no further migration starts"),
+    (PlanState.DONE.value, "finished"),
+    (PlanState.CANCELLED.value, "stopped by a user"),
+    (PlanState.SUPERSEDED.value, "outdated: the cluster or the weights changed"),
+    (PlanState.FAILED.value, "all attempted migrations failed"),
+)
 
-    PROPOSED = "proposed", "waits for somebody to approve it"
-    APPROVED = "approved", "is about to begin"
-    RUNNING = "running", "containers move"
-    PAUSED = "paused", "no further move begins"
-    DONE = "done", "all moves ended"
-    CANCELLED = "cancelled", "somebody stopped it"
-    SUPERSEDED = "superseded", "the cluster moved on"
-    FAILED = "failed", "moves failed, the rest was left"
 
+class PlanCause(models.TextChoices):
+    """Why a plan was created."""
 
-class Cause(models.TextChoices):
-    """Why a plan was made."""
-
-    LOOP = "loop", "it was time"
-    REQUEST = "request", "somebody asked for it"
-    REVERSE = "reverse", "it takes another plan back"
+    LOOP = "loop", "scheduled by the loop"
+    REQUEST = "request", "requested by a user"
+    REVERSE = "reverse", "rolls back another plan"
 
 
 class Plan(models.Model):
-    """Moves that bring the cluster nearer to the weights in force, and what came of them."""
+    """Migrations that improve the placement under the weights in force, and their outcome."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     number = models.PositiveIntegerField(unique=True, help_text="shown as p-0012")
-    state = models.CharField(max_length=10, choices=PlanState.choices, default=PlanState.PROPOSED)
-    cause = models.CharField(max_length=8, choices=Cause.choices)
+    state = models.CharField(max_length=10, choices=PLAN_STATES, default=PlanState.PROPOSED)
+    cause = models.CharField(max_length=8, choices=PlanCause.choices)
     preference_set = models.ForeignKey(
         PreferenceSet, on_delete=models.PROTECT, null=True, related_name="plans"
     )
@@ -302,9 +319,9 @@ class Plan(models.Model):
         on_delete=models.SET_NULL,
         null=True,
         related_name="plans",
-        help_text="that was in force when it was made",
+        help_text="weights in force when the plan was created",
     )
-    weights = models.JSONField(help_text="of it, and of objectives that somebody added")
+    weights = models.JSONField(help_text="of the activation and of the custom objectives")
     reverses = models.ForeignKey(
         "self", on_delete=models.SET_NULL, null=True, related_name="reversed_by"
     )
@@ -313,11 +330,13 @@ class Plan(models.Model):
     )
     created_at = models.DateTimeField(auto_now_add=True)
     cluster_s = models.FloatField()
-    snapshot = models.BigIntegerField(help_text="change-log sequence it was made from")
+    snapshot = models.BigIntegerField(
+        help_text="change-log number of the cluster it was computed from"
+    )
     seconds = models.FloatField(help_text="wall seconds of search")
-    gap = models.FloatField(help_text="(F - bound)/(F + beta) of what it leads to")
-    predicted = models.JSONField(help_text="before and after: see core.prediction")
-    realised = models.JSONField(null=True, help_text="after it ended, the same measures")
+    gap = models.FloatField(help_text="(F - bound)/(F + beta) after the plan")
+    predicted = models.JSONField(help_text="before and after: see core.rebalancing.prediction")
+    realised = models.JSONField(null=True, help_text="the same measures after the plan ended")
     verdict = models.CharField(max_length=500, blank=True)
     message = models.CharField(max_length=500, blank=True)
     approved_by = models.ForeignKey(
@@ -345,18 +364,18 @@ class Plan(models.Model):
         return f"p-{self.number:04d}"
 
 
-class Purpose(models.TextChoices):
-    """What a bundle of moves is for."""
+class MigrationPurpose(models.TextChoices):
+    """Purpose of a bundle of migrations."""
 
-    EMPTY = "empty", "a server can be switched off"
-    PROTECT = "protect", "intense containers are kept apart"
-    GATHER = "gather", "a job's containers come together"
-    IMPROVE = "improve", "a better place for one container"
-    REVERSE = "reverse", "back to where it was"
+    EMPTY = "empty", "empty a server so that it can be switched off"
+    PROTECT = "protect", "keep intense containers apart"
+    GATHER = "gather", "bring the containers of a job together"
+    IMPROVE = "improve", "move one container to a better server"
+    REVERSE = "reverse", "roll back an earlier migration"
 
 
-class MoveState(models.TextChoices):
-    """Life of one move."""
+class PlannedMigrationState(models.TextChoices):
+    """State of a planned migration."""
 
     WAITING = "waiting"
     MOVING = "moving"
@@ -366,37 +385,42 @@ class MoveState(models.TextChoices):
     CANCELLED = "cancelled"
 
 
-class Move(models.Model):
-    """One container from one server to another; moves of a bundle make sense only together."""
+class PlannedMigration(models.Model):
+    """Migration of one container, part of a plan; a bundle is carried out whole or not at all."""
 
-    plan = models.ForeignKey(Plan, on_delete=models.CASCADE, related_name="moves")
-    ordinal = models.PositiveIntegerField(help_text="carried out in this order, from 0")
+    plan = models.ForeignKey(Plan, on_delete=models.CASCADE, related_name="migrations")
+    ordinal = models.PositiveIntegerField(help_text="order of execution, from 0")
     bundle = models.PositiveIntegerField()
-    purpose = models.CharField(max_length=8, choices=Purpose.choices)
-    about = models.CharField(max_length=127, help_text="the server emptied, or the job helped")
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="moves")
+    purpose = models.CharField(max_length=8, choices=MigrationPurpose.choices)
+    about = models.CharField(max_length=127, help_text="server to empty, or job to improve")
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="planned_migrations")
     allocation_id = models.BigIntegerField()
     from_server_id = models.BigIntegerField()
     to_server_id = models.BigIntegerField()
     units = models.PositiveIntegerField()
-    gain = models.FloatField(help_text="of F by its whole bundle, in this order; > 0 is better")
-    state = models.CharField(max_length=9, choices=MoveState.choices, default=MoveState.WAITING)
+    gain = models.FloatField(
+        help_text="gain in F of the whole bundle, in this order; > 0 is better"
+    )
+    state = models.CharField(
+        max_length=9, choices=PlannedMigrationState.choices, default=PlannedMigrationState.WAITING
+    )
     message = models.CharField(max_length=500, blank=True)
-    migration_id = models.BigIntegerField(null=True, help_text="of execution")
-    predicted_s = models.FloatField(help_text="cluster seconds it is expected to take")
+    migration_id = models.BigIntegerField(null=True, help_text="id in the execution app")
+    predicted_s = models.FloatField(help_text="predicted duration in cluster seconds")
     began_s = models.FloatField(null=True)
     ended_s = models.FloatField(null=True)
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["plan", "ordinal"], name="move_once"),)
         indexes = (
-            # how often a job was moved, and where to
+            # migrations of a job, newest first
             models.Index(fields=["job", "-began_s"], name="move_by_job"),
-            # budgets, and what was moved within the hour
+            # start budgets, and the migrations of the last hour
             models.Index(
                 fields=["began_s"], name="move_by_begin", condition=Q(began_s__isnull=False)
             ),
         )
+        db_table = "placement_move"
 
     def __str__(self) -> str:
         return f"{self.plan_id} #{self.ordinal}"

@@ -2,7 +2,7 @@ from django.apps import AppConfig
 
 
 class ProfilingConfig(AppConfig):
-    """What to measure of an application, and what was measured."""
+    """Profiling runs of applications and their measurements."""
 
     name = "apps.profiling"
     label = "profiling"

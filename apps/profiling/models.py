@@ -1,4 +1,4 @@
-"""Profiling runs and the measurements they bring."""
+"""Profiling runs and their measurements."""
 
 from django.db import models
 from django.db.models import Q
@@ -22,13 +22,13 @@ OPEN_STATES = (RunState.QUEUED, RunState.RUNNING)
 
 
 class ProfilingRun(models.Model):
-    """A few short runs of one application, measured beside microbenchmarks (Quasar §3.4, Q8)."""
+    """A few short runs of one application next to microbenchmarks (Quasar §3.4, Q8)."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     application = models.ForeignKey(
         Application, on_delete=models.CASCADE, related_name="profiling_runs"
     )
-    # how far it is, and whether somebody wants it stopped; of runs since there are operations
+    # progress and cancellation; null for runs from before operations existed
     operation = models.OneToOneField(
         Operation, null=True, on_delete=models.SET_NULL, related_name="profiling_run"
     )
@@ -56,7 +56,7 @@ class ProfilingRun(models.Model):
             ),
         )
         indexes = (
-            # backends: what to run next, and whose lease ran out
+            # backends: the next run, and expired leases
             models.Index(
                 fields=["created_at"],
                 name="profiling_run_open",
@@ -68,8 +68,8 @@ class ProfilingRun(models.Model):
         return f"{self.application_id} {self.state}"
 
 
-class Matrix(models.TextChoices):
-    """Which utility matrix a measurement belongs to (Paragon P1, Quasar Q2)."""
+class MeasuredMatrix(models.TextChoices):
+    """Utility matrix of a measurement (Paragon P1, Quasar Q2)."""
 
     BASE_RATE = "base_rate", "rate of one unit on the highest-end platform"
     HETEROGENEITY = "heterogeneity"
@@ -89,7 +89,7 @@ class Measurement(models.Model):
     run = models.ForeignKey(
         ProfilingRun, on_delete=models.CASCADE, null=True, related_name="measurements"
     )
-    matrix = models.CharField(max_length=16, choices=Matrix.choices)
+    matrix = models.CharField(max_length=16, choices=MeasuredMatrix.choices)
     column = models.CharField(max_length=63)
     value = models.FloatField()
     standard_error = models.FloatField()
@@ -108,9 +108,9 @@ class Measurement(models.Model):
 
 
 class Ranking(models.Model):
-    """The one row that says which columns tell most about a new application.
+    """The single row that ranks columns by how informative they are about a new application.
 
-    Classification writes it, as only it knows what the others allow to infer.
+    Classification computes it, as it depends on which columns can be inferred from others.
     """
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)

@@ -1,4 +1,4 @@
-"""Reads of profiling: what to measure on and in which order, runs, and what was measured."""
+"""Reads of profiling: platforms, column ranking, runs and measurements."""
 
 from collections.abc import Collection, Sequence
 from uuid import UUID
@@ -7,18 +7,17 @@ from django.db.models import Count, Q, QuerySet
 
 from apps.inventory.models import Platform, ServerState
 from apps.operations.core.states import OperationStatus
-from apps.profiling.core.plan import PlatformShape
-from apps.profiling.core.plan import Ranking as Order
+from apps.profiling.core.plan import ColumnRanking, PlatformShape
 from apps.profiling.models import OPEN_STATES, Measurement, ProfilingRun, Ranking, RunState
 
-UNWANTED = Q(operation__cancel_requested=True) | Q(operation__status=OperationStatus.CANCELLED)
+CANCELLED = Q(operation__cancel_requested=True) | Q(operation__status=OperationStatus.CANCELLED)
 
 
 def platform_shapes() -> list[PlatformShape]:
-    """Platforms, highest-end first, with their servers that are not down.
+    """Platforms, highest-end first, with the number of their servers that are not down.
 
-    The highest-end one is always there, as every measurement is compared to it; the others only
-    where they have servers.
+    The highest-end platform is always included, as every measurement is relative to it; others
+    are included only if they have such servers.
     """
     alive = Count("servers", filter=~Q(servers__state=ServerState.DOWN))
     rows = Platform.objects.annotate(alive=alive).order_by("rank")
@@ -30,14 +29,14 @@ def platform_shapes() -> list[PlatformShape]:
 
 
 def measurements_of(application_id: UUID) -> Sequence[Measurement]:
-    """Every cell measured of an application, oldest first."""
+    """All measurements of an application, oldest first."""
     return list(Measurement.objects.filter(application_id=application_id).order_by("id"))
 
 
-def ranking() -> Order:
-    """Columns of each matrix, the most informative first; empty where nobody has ranked them."""
-    found = Ranking.objects.first()
-    return found.order if found else {}
+def ranking() -> ColumnRanking:
+    """Columns of each matrix, the most informative first; empty before the first ranking."""
+    row = Ranking.objects.first()
+    return row.order if row else {}
 
 
 def runs() -> QuerySet[ProfilingRun]:
@@ -46,14 +45,14 @@ def runs() -> QuerySet[ProfilingRun]:
 
 
 def open_run(application_id: UUID) -> ProfilingRun | None:
-    """Find the run of an application that has not ended."""
+    """Return the queued or running run of an application, if any."""
     return runs().filter(application_id=application_id, state__in=OPEN_STATES).first()
 
 
 def runs_to_stop(run_ids: Collection[UUID]) -> list[UUID]:
-    """Those of the runs a backend is doing that are over here, or that somebody cancelled."""
+    """Ids of the given runs that have been cancelled or have ended, in order."""
     if not run_ids:
         return []
-    doing = ProfilingRun.objects.filter(id__in=run_ids)
-    found = doing.filter(UNWANTED | ~Q(state=RunState.RUNNING))
-    return list(found.order_by("id").values_list("id", flat=True))
+    claimed = ProfilingRun.objects.filter(id__in=run_ids)
+    stopped = claimed.filter(CANCELLED | ~Q(state=RunState.RUNNING))
+    return list(stopped.order_by("id").values_list("id", flat=True))

@@ -17,13 +17,16 @@ class Outcome(models.TextChoices):
 
 
 class Decision(models.Model):
-    """What an agent decided about one job, and all it knew when it did (``design.md`` rule 3).
+    """A decision of an agent on one job, with its inputs (``design.md`` rule 3).
 
-    Never changed after it is written; explanations read it and nothing else.
+    Immutable; explanations use only this row.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="decisions")
+    # decision_by_job begins with it
+    job = models.ForeignKey(
+        Job, on_delete=models.CASCADE, related_name="decisions", db_index=False
+    )
     at = models.DateTimeField()
     cluster_s = models.FloatField()
     agent = models.CharField(max_length=63)
@@ -57,11 +60,23 @@ class Decision(models.Model):
         indexes = (
             # a job's decisions, newest first
             models.Index(fields=["job", "-at"], name="decision_by_job"),
-            # pruning of profiles: whether any decision names one
+            # pruning of profiles: whether a decision refers to one
             models.Index(fields=["profile_id"], name="decision_by_profile"),
-            # the log and latency figures
+            # the decision log and latency figures
             models.Index(fields=["-at", "-id"], name="decision_by_age"),
-            # the measured ranks of the last thousand decisions
+            # lists by a value that few decisions may have: without an index, a search for it would
+            # read the whole history
+            models.Index(fields=["outcome", "-at", "-id"], name="decision_by_outcome"),
+            models.Index(fields=["reason_code", "-at", "-id"], name="decision_by_reason"),
+            models.Index(fields=["policy", "-at", "-id"], name="decision_by_policy"),
+            models.Index(fields=["agent", "-at", "-id"], name="decision_by_agent"),
+            models.Index(fields=["elapsed_s"], name="decision_by_elapsed"),
+            models.Index(
+                fields=["commit_retries"],
+                name="decision_by_retries",
+                condition=Q(commit_retries__gt=0),
+            ),
+            # the measured ranks of recent decisions
             models.Index(
                 fields=["sample_size", "-at"],
                 name="decision_ranked",
@@ -76,15 +91,19 @@ class Decision(models.Model):
 class Allocation(models.Model):
     """Units of one server held by one job, from commit to release.
 
-    ``acquired_seq`` and ``released_seq`` are change-log numbers: a total order, so that "never
-    held twice" can be checked from history.
+    ``acquired_seq`` and ``released_seq`` are change-log numbers, a total order that lets checks
+    verify that no unit was held twice.
 
-    One that a job is moved to names the one it takes over from in ``moved_from``. Until it has
-    taken over (``moved_s``) it is a reservation: its units are held, the job works elsewhere.
+    The target allocation of a migration names the source allocation in ``moved_from``. Until the
+    migration is done (``moved_s``) it is a reservation: its units are held, while the job runs on
+    the source.
     """
 
     id = models.BigIntegerField(primary_key=True)
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="allocations")
+    # allocation_by_job is its index
+    job = models.ForeignKey(
+        Job, on_delete=models.CASCADE, related_name="allocations", db_index=False
+    )
     decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="allocations")
     server_id = models.BigIntegerField()
     unit_ids = ArrayField(models.BigIntegerField())
@@ -115,17 +134,17 @@ class Allocation(models.Model):
             ),
         )
         indexes = (
-            # what a job holds
+            # allocations of a job
             models.Index(fields=["job"], name="allocation_by_job"),
-            # what a server holds now
+            # live allocations of a server
             models.Index(
                 fields=["server_id"],
                 name="allocation_live_by_server",
                 condition=Q(released_seq__isnull=True),
             ),
-            # a server's history
+            # history of a server
             models.Index(fields=["server_id", "-acquired_seq"], name="allocation_by_server"),
-            # what took over from an allocation
+            # the allocation that replaced another one
             models.Index(
                 fields=["moved_from"],
                 name="allocation_by_moved_from",

@@ -1,4 +1,4 @@
-"""The agent as a Celery task: woken by pokes, and by beat for jobs whose turn comes again."""
+"""The scheduling agent as a Celery task, started by notifications and periodically by beat."""
 
 import os
 import socket
@@ -6,12 +6,13 @@ import time
 from functools import lru_cache
 from typing import Any, Final
 
-from celery import shared_task
+from celery import current_app, shared_task
 from celery.signals import worker_process_init
 
-from apps.common.poke import poke, poked
-from apps.scheduling.agent import SchedulingAgent, make_agent
+from apps.common.infrastructure.notifications import acknowledge, notify
+from apps.common.infrastructure.warm_up import Kernels, warming_up
 from apps.scheduling.core import fused
+from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.release import AGENT_QUEUE, AGENT_TASK
 
 TURN_S: Final = 20.0  # wall seconds; well below the broker's visibility timeout
@@ -25,20 +26,22 @@ def _agent(process: int) -> SchedulingAgent:
 
 @shared_task(name=AGENT_TASK)
 def agent() -> int:
-    """Decide about waiting jobs until none is left; returns how many."""
-    poked(AGENT_TASK)
+    """Decide on waiting jobs until none is left; returns their number."""
+    acknowledge(AGENT_TASK)
     until = time.monotonic() + TURN_S
     decided = 0
     worker = _agent(os.getpid())
     while new := worker.work(for_s=until - time.monotonic()):
         decided += new
-        time.sleep(LINGER_S)  # under load the next jobs are here at once: one task, many batches
+        time.sleep(LINGER_S)  # under load, more jobs arrive: one task decides on many batches
     if time.monotonic() >= until:
-        poke(AGENT_TASK, queue=AGENT_QUEUE)
+        notify(AGENT_TASK, queue=AGENT_QUEUE)
     return decided
 
 
 @worker_process_init.connect
 def warm_up(**_: Any) -> None:
-    """Load the compiled kernels before the first job needs them."""
-    fused.warm()
+    """Load the compiled kernels before the first job needs them, in workers that run agents."""
+    if AGENT_QUEUE in current_app.amqp.queues.consume_from:
+        with warming_up(Kernels.SCHEDULING):
+            fused.warm_up()

@@ -1,16 +1,19 @@
-"""Applications, jobs and what they must achieve."""
+"""Applications, batches and jobs."""
 
 from django.conf import settings
+from django.contrib.postgres.indexes import GinIndex, HashIndex
 from django.db import models
-from django.db.models import Q
+from django.db.models import Func, Q
 
 from apps.accounts.models import Project
 from apps.common.core.ids import uuid7
 from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState
+from apps.workloads.core.shapes import AGE_SHARE, MIN_AGE_S, WaitsFor
+from apps.workloads.infrastructure.name_search import Words
 
 
 class ApplicationKind(models.TextChoices):
-    """What performance means for an application (Paragon §2.2 P4, Quasar §3.1 Q1)."""
+    """Kind of an application: its performance measure (Paragon §2.2 P4, Quasar §3.1 Q1)."""
 
     ANALYTICS = "analytics", "distributed analytics: completion time"
     LATENCY_CRITICAL = "latency_critical", "service: queries per second within a latency bound"
@@ -19,7 +22,7 @@ class ApplicationKind(models.TextChoices):
 
 
 class Application(models.Model):
-    """What is run, remembered across runs: jobs of one application share one profile."""
+    """A program that jobs run; all jobs of one application share its profile."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     name = models.CharField(max_length=127, unique=True)
@@ -35,7 +38,7 @@ class Application(models.Model):
 
 
 class Batch(models.Model):
-    """Jobs submitted together in one request; ``items`` keeps what became of each, in order."""
+    """Jobs submitted in one request; ``items`` stores the outcome of each item, in order."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="batches")
@@ -46,25 +49,146 @@ class Batch(models.Model):
     accepted = models.PositiveIntegerField()
     items = models.JSONField(default=list)
 
+    class Meta:
+        indexes = (
+            # lists, newest first; retention
+            models.Index(fields=["-created_at", "-id"], name="batch_by_age"),
+            models.Index(fields=["project", "-created_at", "-id"], name="batch_by_project"),
+            models.Index(fields=["mode", "-created_at", "-id"], name="batch_by_mode"),
+        )
+
     def __str__(self) -> str:
         return str(self.id)
 
 
+class WaitingShape(models.Model):
+    """A request shape that could not be placed; it exists while jobs of that shape wait.
+
+    Agents evaluate its oldest jobs only. ``waits_for`` to ``unit_storage_bytes`` say which freed
+    capacity lets them evaluate it again (`core.shapes.Needs`); after ``due_at`` they do so anyway.
+    """
+
+    key = models.UUIDField(unique=True, help_text="`Job.shape_key` of its jobs")
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
+    priority = models.SmallIntegerField()
+    reason_code = models.CharField(max_length=40)
+    reason_message = models.CharField(max_length=500, blank=True)
+    reason_also = models.JSONField(default=list)
+    is_reason_copied = models.BooleanField(default=True, help_text="all its jobs show its reason")
+    decision_id = models.UUIDField(null=True, help_text="the decision that gave the reason")
+    evaluated_seq = models.BigIntegerField(help_text="change-log number of its last evaluation")
+    evaluated_at = models.DateTimeField()
+    due_at = models.DateTimeField()
+    claimed_until = models.DateTimeField(null=True, help_text="an agent evaluates it until then")
+    allowance = models.PositiveIntegerField(default=1, help_text="jobs to evaluate next")
+
+    waits_for = models.CharField(max_length=10, choices=[(w.value, w.value) for w in WaitsFor])
+    min_units = models.PositiveIntegerField()
+    on_one_server = models.BooleanField()
+    platforms = models.JSONField(null=True)
+    labels = models.JSONField()
+    unit_memory_bytes = models.BigIntegerField()
+    unit_network_bps = models.BigIntegerField()
+    unit_storage_bytes = models.BigIntegerField()
+
+    class Meta:
+        indexes = (
+            # agents: shapes that freed capacity may let start, most urgent first
+            models.Index(fields=["project", "-priority", "evaluated_at"], name="shape_by_project"),
+            # agents: shapes to evaluate again
+            models.Index(fields=["due_at"], name="shape_by_due"),
+            # agents: shapes whose jobs show an older reason
+            models.Index(
+                fields=["id"], name="shape_reason_is_new", condition=Q(is_reason_copied=False)
+            ),
+        )
+
+    def __str__(self) -> str:
+        return str(self.key)
+
+
+# Everything that a decision on a waiting job depends on, except its age and the cluster.
+_SHAPE_KEY = """md5(
+    project_id::text || ' ' || application_id::text || ' ' || priority::text || ' ' || gang::text
+    || ' ' || target::text || ' ' || constraints::text || ' ' || input_bytes::text
+    || ' ' || tasks_total::text || ' ' || coalesce(units_requested::text, '-')
+    || ' ' || coalesce(duration_s::text, '-') || ' ' || unit_memory_bytes::text
+    || ' ' || unit_network_bps::text || ' ' || unit_storage_bytes::text
+    || ' ' || CASE WHEN target_kind = 'completion_time' AND units_requested IS NULL
+                   THEN floor(submitted_s / greatest(
+                        AGE_SHARE * (target->>'seconds')::float8, MIN_AGE_S))::text
+                   ELSE '-' END
+)::uuid"""
+
+
+def _shape_key() -> Func:
+    sql = _SHAPE_KEY.replace("AGE_SHARE", str(AGE_SHARE)).replace("MIN_AGE_S", str(MIN_AGE_S))
+    return Func(template=" ".join(sql.split()), output_field=models.UUIDField())
+
+
+class JobCount(models.Model):
+    """Number of jobs of one project and application in one state, up to the last fold.
+
+    Triggers on the table of jobs append to `JobCountChange` in the transaction that changes a
+    job; a task folds the changes into these rows. Their sum is exact in every snapshot
+    (`selectors.job_counts`), and no two writers of jobs update one row.
+    """
+
+    project_id = models.UUIDField()
+    application_id = models.UUIDField()
+    target_kind = models.CharField(max_length=20)
+    state = models.CharField(max_length=10)
+    jobs = models.BigIntegerField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=["application_id", "project_id", "target_kind", "state"],
+                name="job_count_once",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.jobs} {self.state}"
+
+
+class JobCountChange(models.Model):
+    """A change of a number of jobs that is not yet folded into `JobCount`."""
+
+    project_id = models.UUIDField()
+    application_id = models.UUIDField()
+    target_kind = models.CharField(max_length=20)
+    state = models.CharField(max_length=10)
+    change = models.BigIntegerField()
+
+    class Meta:
+        # the list of applications
+        indexes = (models.Index(fields=["application_id"], name="job_count_change_by_app"),)
+
+    def __str__(self) -> str:
+        return f"{self.change:+d} {self.state}"
+
+
 class Job(models.Model):
-    """One submission: what must be achieved, and how far it is.
+    """One job: its specification and its status.
 
     ``*_s`` columns are cluster seconds, ``*_at`` columns wall time.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     name = models.CharField(max_length=127)
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="jobs")
-    application = models.ForeignKey(Application, on_delete=models.PROTECT, related_name="jobs")
+    # without indexes of their own: job_by_project and job_by_application begin with them
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, related_name="jobs", db_index=False
+    )
+    application = models.ForeignKey(
+        Application, on_delete=models.PROTECT, related_name="jobs", db_index=False
+    )
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT)
     batch = models.ForeignKey(Batch, on_delete=models.SET_NULL, null=True, related_name="jobs")
     correlation_id = models.CharField(max_length=64)
 
-    # what is wanted
+    # specification
     target = models.JSONField()
     target_kind = models.CharField(max_length=20)
     input_bytes = models.BigIntegerField(default=0)
@@ -81,7 +205,7 @@ class Job(models.Model):
     annotations = models.JSONField(default=dict)
     generation = models.PositiveIntegerField(default=1)
 
-    # how far it is
+    # status
     state = models.CharField(max_length=10, default=JobState.SUBMITTED)
     held = models.BooleanField(default=False)
     reason_code = models.CharField(max_length=40, blank=True)
@@ -96,7 +220,7 @@ class Job(models.Model):
     predicted = models.JSONField(default=dict, help_text="value, low, high, in the target's unit")
     cancel_requested = models.BooleanField(default=False)
 
-    # when
+    # times
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
     submitted_s = models.FloatField()
@@ -108,12 +232,24 @@ class Job(models.Model):
     placed_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
 
-    # whose turn it is
+    # claim of an agent
     claimed_by = models.CharField(max_length=63, blank=True)
     claimed_until = models.DateTimeField(null=True)
 
+    # while agents evaluate it through its shape
+    shape_key = models.GeneratedField(
+        expression=_shape_key(), output_field=models.UUIDField(), db_persist=True
+    )
+    shape = models.ForeignKey(
+        WaitingShape, on_delete=models.PROTECT, null=True, related_name="jobs", db_index=False
+    )
+
     class Meta:
         constraints = (
+            models.CheckConstraint(
+                condition=Q(shape__isnull=True) | Q(state=JobState.QUEUED.value, held=False),
+                name="job_of_shape_is_queued",
+            ),
             models.CheckConstraint(
                 condition=Q(state__in=[state.value for state in sorted(JobState)]),
                 name="job_state_known",
@@ -128,20 +264,42 @@ class Job(models.Model):
             ),
         )
         indexes = (
-            # agents: the next jobs to decide, most urgent first
+            # agents: the jobs that no agent has refused yet, by project, most urgent first
             models.Index(
-                fields=["-priority", "created_at"],
-                name="job_to_decide",
-                condition=Q(state__in=["submitted", "queued"], held=False),
+                fields=["project", "-priority", "created_at", "id"],
+                name="job_to_evaluate",
+                condition=Q(state__in=["submitted", "queued"], held=False, shape__isnull=True),
+            ),
+            # agents: the oldest jobs of a shape
+            models.Index(
+                fields=["shape", "created_at", "id"],
+                name="job_by_shape",
+                condition=Q(shape__isnull=False),
             ),
             # lists: newest first, by project, state or application (keyset on created_at, id)
             models.Index(fields=["-created_at", "-id"], name="job_by_age"),
             models.Index(fields=["state", "-created_at", "-id"], name="job_by_state"),
             models.Index(fields=["project", "-created_at", "-id"], name="job_by_project"),
             models.Index(fields=["application", "-created_at", "-id"], name="job_by_application"),
-            # feedback: jobs that ended lately
+            # lists by a value that few jobs may have: without an index, a search for it would
+            # read the whole history
+            models.Index(fields=["target_kind", "-created_at", "-id"], name="job_by_target"),
+            models.Index(fields=["reason_code", "-created_at", "-id"], name="job_by_reason"),
+            models.Index(fields=["priority", "-created_at", "-id"], name="job_by_priority"),
+            models.Index(fields=["-created_at", "-id"], name="job_held", condition=Q(held=True)),
+            HashIndex(fields=["correlation_id"], name="job_by_request"),
+            GinIndex(fields=["labels"], name="job_by_label", opclasses=["jsonb_path_ops"]),
+            # search: beginnings of the words of the name
+            GinIndex(Words("name"), name="job_by_word"),
+            # lists by attainment; running jobs change theirs too often for an index
             models.Index(
-                fields=["finished_at"], name="job_succeeded", condition=Q(state="succeeded")
+                fields=["attainment"],
+                name="job_by_attainment",
+                condition=Q(finished_at__isnull=False),
+            ),
+            # feedback, retention: jobs by their end
+            models.Index(
+                fields=["finished_at"], name="job_by_end", condition=Q(finished_at__isnull=False)
             ),
         )
 

@@ -1,25 +1,33 @@
 """Reads of applications, jobs and batches."""
 
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection
+from django.conf import settings
 from django.db.models import Count, Q, QuerySet
+from django.utils import timezone
 
 from apps.accounts.core.principal import Principal
 from apps.accounts.models import Project
-from apps.workloads.core.lifecycle import TERMINAL_STATES
+from apps.common.infrastructure.database import fetch_rows
+from apps.workloads.core.deleted import missing_job_text
+from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState
 from apps.workloads.core.spec import Constraints, JobSpec
 from apps.workloads.core.targets import read_target
+from apps.workloads.infrastructure.name_search import words_query
 from apps.workloads.models import Application, Batch, Job
 
+NEWEST: Final = 2_000  # jobs in which words of a search are counted
+COMMON_FROM: Final = 40
+OPEN_STATES: Final = tuple(state.value for state in JobState if state not in TERMINAL_STATES)
 NOT_ENDED = ~Q(state__in=[state.value for state in TERMINAL_STATES])
 
 
 def visible_jobs(principal: Principal) -> QuerySet[Job]:
-    """Return the jobs a caller may see, with what their representation names."""
+    """Return the jobs a caller may see, joined with the rows their JSON refers to."""
     jobs = Job.objects.select_related("application", "project", "created_by")
     if principal.sees_everything():
         return jobs
@@ -27,29 +35,40 @@ def visible_jobs(principal: Principal) -> QuerySet[Job]:
 
 
 def visible_job(principal: Principal, job_id: UUID) -> Job | None:
-    """Return one job, None where there is none the caller may see."""
+    """Return one job, or None if the caller may not see it or it does not exist."""
     return visible_jobs(principal).filter(pk=job_id).first()
 
 
+def missing_job(job_id: UUID) -> str:
+    """Return a sentence about a job that does not exist or that the caller may not see."""
+    return missing_job_text(job_id, now=timezone.now(), kept_days=settings.BERTH_JOB_DAYS)
+
+
 def locked_generation(job_id: UUID) -> int | None:
-    """Return a job's generation, kept until the transaction ends; None where it is gone."""
+    """Lock a job and return its generation; None if it no longer exists."""
     locked = Job.objects.select_for_update().filter(pk=job_id)
     return locked.values_list("generation", flat=True).first()
 
 
 def jobs_matching(principal: Principal, where: Q, *, limit: int) -> list[tuple[UUID, UUID]]:
-    """Return (job, project) of jobs the caller may see that match, at most ``limit``."""
+    """Return (job, project) ids of matching jobs the caller may see, at most ``limit``."""
     matching = visible_jobs(principal).filter(where)
     return list(matching.values_list("id", "project_id")[:limit])
 
 
+def count_waiting_shapes() -> int:
+    """Count the request shapes whose jobs could not be placed."""
+    ((count,),) = fetch_rows("SELECT count(*) FROM workloads_waitingshape")
+    return int(count)
+
+
 def is_key_optional(project_id: UUID) -> bool:
-    """Return whether a project takes jobs of service accounts without an Idempotency-Key."""
+    """Return True if service accounts may submit to a project without an Idempotency-Key."""
     return Project.objects.filter(pk=project_id, key_optional=True).exists()
 
 
 def spec_of(job: Job) -> JobSpec:
-    """Return the specification a job was submitted with, as changed since."""
+    """Return the current specification of a job."""
     return JobSpec(
         application=job.application.name,
         target=read_target(job.target),
@@ -73,6 +92,105 @@ def spec_of(job: Job) -> JobSpec:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class JobCounts:
+    """Exact numbers of jobs, from counters: their cost does not depend on the number of jobs.
+
+    Attributes
+    ----------
+    by_state, by_target : without values that no job has
+    """
+
+    by_state: Mapping[str, int]
+    by_target: Mapping[str, int]
+
+    @property
+    def all(self) -> int:
+        """Number of all jobs."""
+        return sum(self.by_state.values())
+
+    def of(self, states: Iterable[str]) -> int:
+        """Return the number of jobs in any of the states."""
+        return sum(self.by_state.get(state, 0) for state in states)
+
+
+def job_counts(projects: Collection[UUID] | None) -> JobCounts:
+    """Return the numbers of jobs of these projects; None: of all.
+
+    Cost: one statement over the counters, a few rows per application.
+    """
+    counted = fetch_rows(_COUNTS, _of_projects(projects))
+    return JobCounts(
+        by_state={state: n for state, _, n in counted if state is not None and n},
+        by_target={kind: n for _, kind, n in counted if kind is not None and n},
+    )
+
+
+def job_counts_by_application(projects: Collection[UUID] | None, *, limit: int) -> dict[str, int]:
+    """Return the names of the applications with most jobs, and their numbers of jobs."""
+    return dict(fetch_rows(_COUNTS_BY_APPLICATION, {**_of_projects(projects), "limit": limit}))
+
+
+def _of_projects(projects: Collection[UUID] | None) -> dict[str, Any]:
+    return {"all": projects is None, "projects": list(projects or ())}
+
+
+_COUNTED: Final = """
+SELECT project_id, application_id, target_kind, state, jobs AS n FROM workloads_jobcount
+WHERE %(all)s OR project_id = ANY(%(projects)s::uuid[])
+UNION ALL
+SELECT project_id, application_id, target_kind, state, change FROM workloads_jobcountchange
+WHERE %(all)s OR project_id = ANY(%(projects)s::uuid[])
+"""
+_COUNTS: Final = f"""
+SELECT state, target_kind, sum(n)::bigint FROM ({_COUNTED}) AS counted
+GROUP BY GROUPING SETS (state, target_kind)
+"""  # noqa: S608 - a constant
+_COUNTS_BY_APPLICATION: Final = f"""
+SELECT a.name, sum(n)::bigint FROM ({_COUNTED}) AS counted
+JOIN workloads_application a ON a.id = counted.application_id
+GROUP BY a.name HAVING sum(n) > 0 ORDER BY 2 DESC, 1 LIMIT %(limit)s
+"""  # noqa: S608
+
+
+def name_search(text: str) -> Q:
+    """Return the condition that each word of the text begins a word of a job's name.
+
+    Lists are read newest first: words that many of the newest jobs have are found on the way,
+    others by the index on words. PostgreSQL does not estimate the frequency of a beginning, so
+    this counts.
+    """
+    ((common,),) = fetch_rows(_COMMON, [NEWEST, words_query(text)])
+    return Q(name__has_words=text) if common >= COMMON_FROM else Q(id__named_with=text)
+
+
+_COMMON: Final = """
+SELECT count(*) FROM (SELECT name FROM workloads_job ORDER BY created_at DESC, id DESC LIMIT %s)
+    AS newest WHERE workloads_words(name) @@ %s::tsquery
+"""
+
+
+def in_project(name: str) -> Q:
+    """Return the condition that a job belongs to the project with this name."""
+    return Q(project=Project.objects.filter(name=name).values("pk")[:1])
+
+
+def of_application(name: str) -> Q:
+    """Return the condition that a job runs the application with this name."""
+    return Q(application=Application.objects.filter(name=name).values("pk")[:1])
+
+
+def attained(condition: str, value: float) -> Q:
+    """Return the condition on attainment (``lt`` or ``gte``) in a form that indexes serve."""
+    compared = Q(**{f"attainment__{condition}": value})
+    return compared & (Q(finished_at__isnull=False) | Q(state__in=OPEN_STATES))
+
+
+def visible_projects(principal: Principal) -> list[UUID] | None:
+    """Return the projects whose jobs a caller may see; None: all."""
+    return None if principal.sees_everything() else list(principal.projects)
+
+
 def visible_batches(principal: Principal) -> QuerySet[Batch]:
     """Return the batches a caller may see, without their items."""
     batches = Batch.objects.select_related("project", "created_by").defer("items")
@@ -82,10 +200,9 @@ def visible_batches(principal: Principal) -> QuerySet[Batch]:
 
 
 def batch_items(batch_id: UUID, *, start: int, limit: int) -> list[dict[str, Any]]:
-    """Return some items of a batch in order; the database cuts them out."""
-    with connection.cursor() as cursor:
-        cursor.execute(_ITEMS, [start, start + limit, batch_id])
-        return [json.loads(row[0]) for row in cursor.fetchall()]
+    """Return a page of the items of a batch, sliced by the database."""
+    rows = fetch_rows(_ITEMS, [start, start + limit, batch_id])
+    return [json.loads(item) for (item,) in rows]
 
 
 _ITEMS = """
@@ -97,12 +214,12 @@ WHERE id = %s ORDER BY place
 
 def batch_states(batch_id: UUID) -> dict[str, int]:
     """Return the number of jobs of a batch by state."""
-    counted = Job.objects.filter(batch_id=batch_id).values("state").annotate(n=Count("id"))
-    return {row["state"]: row["n"] for row in counted}
+    states = Job.objects.filter(batch_id=batch_id).values("state").annotate(n=Count("id"))
+    return {row["state"]: row["n"] for row in states}
 
 
 def applications() -> QuerySet[Application]:
-    """Return all applications; what is run is no project's secret."""
+    """Return all applications: they are visible to every project."""
     return Application.objects.all()
 
 
@@ -115,6 +232,6 @@ def application_by(key: str) -> Application | None:
 
 
 def application_kinds(names: Iterable[str]) -> dict[str, str]:
-    """Kind of each of these applications, by name; names that are none are missing."""
+    """Return the kinds of applications by name, without unknown names."""
     rows = Application.objects.filter(name__in=set(names))
     return dict(rows.values_list("name", "kind"))

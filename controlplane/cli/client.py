@@ -1,40 +1,42 @@
-"""Calls of the API over one kept connection, by the standard library: it starts fast."""
+"""An API client with a persistent connection; standard library only, to start fast."""
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from controlplane.cli.config import Config
+from controlplane.cli.config import Config, load_config
 from controlplane.cli.errors import CliError, Exit, from_problem
 
 TIMEOUT_S: Final = 60.0
+DOWNLOAD_BYTES: Final = 65536
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer: decoded JSON, or None without a body."""
+    """A response; the body is decoded JSON, or None if empty."""
 
     status: int
     body: Any
     headers: dict[str, str]
 
 
-class Client:
-    """Speaks to one server with one token."""
+class BerthClient:
+    """A client of one server with one token."""
 
     def __init__(self, config: Config, *, timeout_s: float = TIMEOUT_S) -> None:
         self.config = config
         parts = urlsplit(config.url)
-        kind = (
+        connection_class = (
             http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         )
         self._prefix = parts.path.rstrip("/")
-        self._connection = kind(parts.netloc, timeout=timeout_s)
+        self._connection = connection_class(parts.netloc, timeout=timeout_s)
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> "BerthClient":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -49,29 +51,61 @@ class Client:
         params: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
     ) -> Reply:
-        """Send a request and return the answer.
+        """Send a request and return the reply.
 
         Raises
         ------
-        CliError : the server cannot be reached, or answers with a problem.
+        CliError : the server cannot be reached or returns an error.
         """
         address = self._prefix + path + (f"?{urlencode(params)}" if params else "")
-        sent = {"Accept": "application/json", **(headers or {})}
-        if self.config.token:
-            sent["Authorization"] = f"Bearer {self.config.token}"
+        all_headers = {**self._headers(), **(headers or {})}
         content = None
         if body is not None:
-            sent.setdefault("Content-Type", "application/json")
+            all_headers.setdefault("Content-Type", "application/json")
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self._read(*self._exchange(method, address, content, sent))
+        return self._read(*self._exchange(method, address, content, all_headers))
+
+    def download(self, path: str, params: dict[str, str], out: BinaryIO) -> None:
+        """Write the body of a response to a file while it arrives.
+
+        Raises
+        ------
+        CliError : the server cannot be reached or returns an error.
+        """
+        with self._network():
+            self._connection.request(
+                "GET", f"{self._prefix}{path}?{urlencode(params)}", headers=self._headers()
+            )
+            response = self._connection.getresponse()
+        if response.status >= 400:
+            self._read(response, response.read())
+        while True:
+            with self._network():
+                chunk = response.read(DOWNLOAD_BYTES)
+            if not chunk:
+                break
+            out.write(chunk)
+        out.flush()
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Accept": "application/json"}
+        if self.config.token:
+            headers["Authorization"] = f"Bearer {self.config.token}"
+        return headers
 
     def _exchange(
         self, method: str, address: str, content: bytes | None, headers: dict[str, str]
     ) -> tuple[http.client.HTTPResponse, bytes]:
-        try:
+        with self._network():
             self._connection.request(method, address, content, headers)
             response = self._connection.getresponse()
             return response, response.read()
+
+    @contextmanager
+    def _network(self) -> Iterator[None]:
+        """Turn errors of the connection into a CliError."""
+        try:
+            yield
         except TimeoutError as error:
             raise CliError(
                 f"{self.config.url} did not answer in time", code=Exit.TIMEOUT
@@ -92,7 +126,7 @@ class Client:
             body = None
             if response.status < 400:
                 raise CliError(
-                    "the answer is not JSON; is this a Berth server?", request_id=request_id
+                    "the response is not JSON; is this a Berth server?", request_id=request_id
                 ) from None
         if response.status >= 400:
             raise from_problem(response.status, body if isinstance(body, dict) else {}, request_id)
@@ -100,22 +134,22 @@ class Client:
         return Reply(response.status, body, headers)
 
     def get(self, path: str, **params: str) -> Any:
-        """Return the body of a read."""
+        """Send a GET request and return the body."""
         return self.call("GET", path, params=params or None).body
 
     def post(self, path: str, body: Any = None, **headers: str) -> Reply:
-        """Write something."""
+        """Send a POST request."""
         return self.call("POST", path, body=body, headers=headers)
 
-    def pages(self, path: str, params: dict[str, str], most: int) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a list across its pages, at most ``most``."""
-        left = most
+    def pages(self, path: str, params: dict[str, str], limit: int) -> Iterator[dict[str, Any]]:
+        """Yield up to ``limit`` rows of a paginated list."""
+        remaining = limit
         query = dict(params)
-        while left > 0:
-            query["limit"] = str(min(left, 500))
+        while remaining > 0:
+            query["limit"] = str(min(remaining, 500))
             page = self.get(path, **query)
             yield from page["results"]
-            left -= len(page["results"])
+            remaining -= len(page["results"])
             if not page["next"]:
                 return
             query["cursor"] = _cursor(page["next"])
@@ -123,3 +157,13 @@ class Client:
 
 def _cursor(url: str) -> str:
     return parse_qs(urlsplit(url).query)["cursor"][0]
+
+
+def client_of(environ: Mapping[str, str], url: str | None) -> BerthClient:
+    """Return a client for the configured server, or for `url`."""
+    return BerthClient(load_config(environ, url))
+
+
+def if_match(resource: Mapping[str, Any]) -> dict[str, str]:
+    """Return the header that refuses a change of a resource changed since it was read."""
+    return {"If-Match": f'"g{resource["generation"]}"'}

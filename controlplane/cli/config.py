@@ -1,4 +1,4 @@
-"""Where the berth command finds the server and the token."""
+"""Configuration of the berth command: server address and token."""
 
 import json
 import os
@@ -14,14 +14,14 @@ DEFAULT_URL: Final = "http://127.0.0.1:8000"
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Address of the server and the token to send; no token = not signed in."""
+    """Address of the server and the token; None if not signed in."""
 
     url: str
     token: str | None
 
 
 def config_path(environ: Mapping[str, str]) -> Path:
-    """Return where the configuration file is."""
+    """Return the path of the configuration file."""
     base = environ.get("XDG_CONFIG_HOME") or str(
         Path(environ.get("HOME", "~")).expanduser() / ".config"
     )
@@ -29,7 +29,7 @@ def config_path(environ: Mapping[str, str]) -> Path:
 
 
 def load_config(environ: Mapping[str, str], url: str | None = None) -> Config:
-    """Return the configuration: options first, then BERTH_URL and BERTH_TOKEN, then the file.
+    """Load the configuration from options, BERTH_URL and BERTH_TOKEN, or the file, in that order.
 
     A token from the file is only sent to the address it was stored for.
 
@@ -37,36 +37,37 @@ def load_config(environ: Mapping[str, str], url: str | None = None) -> Config:
     ------
     CliError : the file cannot be read.
     """
-    kept = _read(config_path(environ))
-    address = (url or environ.get("BERTH_URL") or kept.get("url") or DEFAULT_URL).rstrip("/")
+    stored = _read(config_path(environ))
+    address = (url or environ.get("BERTH_URL") or stored.get("url") or DEFAULT_URL).rstrip("/")
     token = environ.get("BERTH_TOKEN")
-    if not token and kept.get("url", DEFAULT_URL).rstrip("/") == address:
-        token = kept.get("token")
+    if not token and stored.get("url", DEFAULT_URL).rstrip("/") == address:
+        token = stored.get("token")
     if not address.startswith(("http://", "https://")):
         raise CliError(
-            f"the address must start with http:// or https://, not {address!r}", code=Exit.USAGE
+            f"the server address must start with http:// or https://, not {address!r}",
+            code=Exit.USAGE,
         )
     return Config(address, token or None)
 
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        kept = json.loads(path.read_text())
+        stored = json.loads(path.read_text())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise CliError(f"cannot read {path}: {error}", next_command="berth login") from error
-    return kept if isinstance(kept, dict) else {}
+    return stored if isinstance(stored, dict) else {}
 
 
 def save_config(environ: Mapping[str, str], config: Config) -> Path:
-    """Keep the configuration in a file that only its owner can read."""
+    """Store the configuration in a file readable only by its owner."""
     path = config_path(environ)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = path.with_suffix(".new")
-    fresh.unlink(missing_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    temporary = path.with_suffix(".new")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         json.dump({"url": config.url, "token": config.token}, file)
-    fresh.replace(path)
+    temporary.replace(path)
     return path

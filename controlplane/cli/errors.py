@@ -1,4 +1,4 @@
-"""How the berth command fails: one exit code and one readable text per kind of failure."""
+"""Errors of the berth command: exit codes and messages."""
 
 from enum import IntEnum
 from typing import Any, Final
@@ -11,10 +11,11 @@ class Exit(IntEnum):
     FAILED = 1
     USAGE = 2
     NOT_FOUND = 3
-    INFEASIBLE = 4
+    INFEASIBLE = 4  # also an awaited job that failed
     CONFLICT = 5
     TIMEOUT = 6
     AUTH = 7
+    INTERRUPTED = 130
 
 
 _BY_CODE: Final = {"infeasible_target": Exit.INFEASIBLE}
@@ -38,15 +39,15 @@ _NEXT: Final = {
 
 
 class CliError(Exception):
-    """A failure to tell the user about.
+    """An error to show to the user.
 
     Attributes
     ----------
     title : what failed, in one line
-    detail : with the numbers, may be empty
-    errors : one line per wrong field
+    detail : explanation with values; may be empty
+    errors : one line per invalid field
     request_id : to find it in the server's log
-    next_command : what to try next
+    next_command : suggested command
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class CliError(Exception):
         self.next_command = next_command or _NEXT.get(code, "")
 
     def text(self) -> str:
-        """Return what to print: title, detail, request id, next command."""
+        """Return the message: title, detail, request id, next command."""
         lines = [f"berth: {self.title}"]
         if self.detail and self.detail != self.title:
             lines.append(f"  {self.detail}")
@@ -81,7 +82,7 @@ class CliError(Exception):
 
 
 def from_problem(status: int, problem: dict[str, Any], request_id: str) -> CliError:
-    """Return the error of a problem answer (RFC 9457)."""
+    """Return the error for a problem response (RFC 9457)."""
     code = _BY_CODE.get(str(problem.get("code")), _BY_STATUS.get(status, Exit.FAILED))
     detail = str(problem.get("detail", ""))
     errors = tuple(
@@ -89,14 +90,14 @@ def from_problem(status: int, problem: dict[str, Any], request_id: str) -> CliEr
         for error in problem.get("errors", ())
         if isinstance(error, dict)
     )
-    if detail in errors:  # the only wrong field is the detail
+    if detail in errors:  # the detail repeats the only field error
         detail = ""
     return CliError(
-        str(problem.get("title") or f"the server answered {status}"),
+        str(problem.get("title") or f"the server returned status {status}"),
         code=code,
         detail=detail,
         errors=errors,
         request_id=str(problem.get("request_id") or request_id),
-        # who has a role too few gains nothing by signing in again
+        # signing in again does not help if the role is insufficient
         next_command="berth whoami" if status == 403 else "",
     )

@@ -1,98 +1,100 @@
-"""berth front: placements none of which is better than another in everything; needs no server."""
+"""berth front: search the Pareto front of placements; needs no server."""
 
 import json
 import sys
 import time
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from controlplane.cli.errors import CliError, Exit
-from controlplane.cli.output import columns, render, say
+from controlplane.cli.interactive import ProgressLine, interrupts, time_limit
+from controlplane.cli.output import columns, print_result, render
 from controlplane.cli.placement_files import read_instance
-from controlplane.cli.searching import ProgressLine, interrupts, time_limit
+from controlplane.cli.verbs import Verbs
 
 if TYPE_CHECKING:
-    from apps.placement.core.front import Front
-    from apps.placement.core.instance import Instance
-    from apps.placement.core.nsga2 import Progress
+    from apps.placement.core.front.archive import ParetoFront
+    from apps.placement.core.front.nsga2 import FrontProgress
+    from apps.placement.core.problem.instance import Instance
 
-MOST_POINTS: Final = 2_000
-LISTED: Final = 20  # points of a table, unless asked for more
+MAX_POINTS: Final = 2_000
+TABLE_POINTS: Final = 20  # default number of points in a table
 
 
-def add_options(parser: ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("instance", help="JSON of the problem; - is stdin")
+def declare(verbs: Verbs) -> None:
+    """Declare the verb and its arguments."""
+    parser = verbs.add_offline("front", front, __doc__)
+    parser.add_argument("instance", help="JSON file with the problem; - is stdin")
     parser.add_argument(
-        "--budget", type=time_limit, default=10.0, help="such as 10s or 2min (10s)"
+        "--budget", type=time_limit, default=10.0, help="time limit, such as 10s or 2min (10s)"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--points",
         type=_points,
-        help=f"at most so many, spread over the front ({MOST_POINTS}; {LISTED} in a table)",
+        help=f"max number of points ({MAX_POINTS}; {TABLE_POINTS} in a table)",
     )
 
 
 def front(args: Namespace) -> int:
-    """Find the placements that trade power, contention and communication best; needs no server."""
+    """Find the Pareto front of power, contention and communication; needs no server."""
     if args.seed < 0:
         raise CliError(f"--seed must be at least 0, not {args.seed}", code=Exit.USAGE)
     instance = read_instance(args.instance)
-    found = _found(instance, args, LISTED if args.output == "table" else MOST_POINTS)
+    result = _search(instance, args, TABLE_POINTS if args.output == "table" else MAX_POINTS)
     if args.output == "json":
-        _write_json(instance, found)
+        _write_json(instance, result)
     elif args.output == "yaml":
-        whole = {"points": list(_points_of(instance, found)), **_about(found)}
-        say(render(whole, "yaml", ""))
+        document = {"points": list(_points_of(instance, result)), **_summary(result)}
+        print_result(render(document, "yaml", ""))
     else:
-        say(_table(found))
+        print_result(_table(result))
     return Exit.OK
 
 
-def _found(instance: "Instance", args: Namespace, most: int) -> "Front":
-    # numpy and numba take a second to import, which no other verb should pay
-    from apps.placement.core.front_search import find_front, prepare  # noqa: PLC0415
+def _search(instance: "Instance", args: Namespace, most: int) -> "ParetoFront":
+    # imported here, as numpy and numba take a second
+    from apps.placement.core.front.search import find_front, prepare  # noqa: PLC0415
 
     line = ProgressLine()
     with interrupts() as caught:
         prepare(instance)
-        found = find_front(
+        result = find_front(
             instance,
             clock=time.perf_counter,
             budget_s=args.budget,
             seed=args.seed,
-            most=args.points or most,
+            limit=args.points or most,
             should_stop=lambda: bool(caught),
-            watch=lambda progress: line.show(progress.seconds, _line(progress)),
+            on_progress=lambda progress: line.show(progress.seconds, _line(progress)),
         )
     line.clear()
-    return found
+    return result
 
 
-def _line(progress: "Progress") -> str:
+def _line(progress: "FrontProgress") -> str:
     return (
         f"generation {progress.generations}  {progress.points} points  "
         f"hypervolume {progress.hypervolume:.6f}"
     )
 
 
-def _about(found: "Front") -> dict[str, Any]:
-    from apps.placement.core.front import REFERENCE  # noqa: PLC0415 - numpy
+def _summary(result: "ParetoFront") -> dict[str, Any]:
+    from apps.placement.core.front.archive import REFERENCE  # noqa: PLC0415 - numpy
 
     return {
-        "hypervolume": found.hypervolume,
+        "hypervolume": result.hypervolume,
         "reference": list(REFERENCE),
-        "generations": found.generations,
-        "seconds": found.seconds,
-        "exact": found.is_exact,
+        "generations": result.generations,
+        "seconds": result.seconds,
+        "exact": result.is_exact,
     }
 
 
-def _points_of(instance: "Instance", found: "Front") -> Iterator[dict[str, Any]]:
+def _points_of(instance: "Instance", result: "ParetoFront") -> Iterator[dict[str, Any]]:
     each = zip(
-        found.raw.tolist(), found.normalised.tolist(), found.assignments.tolist(), strict=True
+        result.raw.tolist(), result.normalised.tolist(), result.assignments.tolist(), strict=True
     )
     for raw, normalised, assignment in each:
         nodes = [instance.node_ids[node] for node in assignment]
@@ -103,27 +105,28 @@ def _points_of(instance: "Instance", found: "Front") -> Iterator[dict[str, Any]]
         }
 
 
-def _write_json(instance: "Instance", found: "Front") -> None:
-    """Write point by point: there may be millions of containers in all."""
+def _write_json(instance: "Instance", result: "ParetoFront") -> None:
+    """Write point by point, as there may be millions of containers."""
     sys.stdout.write('{"points": [')
-    for number, point in enumerate(_points_of(instance, found)):
+    for number, point in enumerate(_points_of(instance, result)):
         sys.stdout.write((",\n" if number else "\n") + json.dumps(point, ensure_ascii=False))
-    sys.stdout.write("\n], " + json.dumps(_about(found))[1:] + "\n")
+    sys.stdout.write("\n], " + json.dumps(_summary(result))[1:] + "\n")
 
 
-def _table(found: "Front") -> str:
+def _table(result: "ParetoFront") -> str:
     rows = [
         [f"{raw[0]:.6g}", f"{raw[1]:.6g}", f"{raw[2]:.6g}", *(f"{x:.4f}" for x in normalised)]
-        for raw, normalised in zip(found.raw.tolist(), found.normalised.tolist(), strict=True)
+        for raw, normalised in zip(result.raw.tolist(), result.normalised.tolist(), strict=True)
     ]
     headings = ["P (W)", "D", "C", "P", "D", "C (normalised)"]
-    proven = "the whole front" if found.is_exact else "not proven to be all"
+    proven = "complete" if result.is_exact else "not proven complete"
     return "\n".join(
         [
             columns(headings, rows),
             "",
-            f"{len(rows)} of {found.points} points, {proven}: hypervolume {found.hypervolume:.6f}"
-            f" after {found.generations} generations in {found.seconds:.3g} s",
+            f"{len(rows)} of {result.points} points, {proven}:"
+            f" hypervolume {result.hypervolume:.6f} after {result.generations} generations"
+            f" in {result.seconds:.3g} s",
         ]
     )
 
@@ -133,6 +136,6 @@ def _points(text: str) -> int:
         most = int(text)
     except ValueError:
         most = 0
-    if not 1 <= most <= MOST_POINTS:
-        raise ArgumentTypeError(f"{text!r}: give a number from 1 to {MOST_POINTS}")
+    if not 1 <= most <= MAX_POINTS:
+        raise ArgumentTypeError(f"{text!r}: give a number from 1 to {MAX_POINTS}")
     return most

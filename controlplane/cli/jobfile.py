@@ -1,4 +1,4 @@
-"""Jobs from files and from options."""
+"""Read jobs from files and options."""
 
 import json
 import math
@@ -15,11 +15,11 @@ _BYTES: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12,
 
 
 def seconds(text: str) -> float:
-    """Read a length of time such as 10ms, 90 or 5min.
+    """Read a duration such as 10ms, 90 or 5min.
 
     Raises
     ------
-    ValueError : it is none.
+    ValueError : the text is invalid.
     """
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = text[len(number) :] or "s"
@@ -33,7 +33,7 @@ def size(text: str) -> int:
 
     Raises
     ------
-    ValueError : it is none.
+    ValueError : the text is invalid.
     """
     lower = text.lower().removesuffix("b")
     number = lower.rstrip("kmgti")
@@ -47,11 +47,11 @@ def size(text: str) -> int:
 
 
 def read_job(args: Namespace) -> dict[str, Any]:
-    """Return the job to submit: a file's, changed by what the options say.
+    """Return the job to submit: the file's, with the options applied.
 
     Raises
     ------
-    CliError : neither makes a job.
+    CliError : both are empty, or the file or an option is invalid.
     """
     job: dict[str, Any] = {} if args.file is None else _read_file(args.file)
     options = _from_options(args)
@@ -81,7 +81,7 @@ def _read_file(name: str) -> dict[str, Any]:
     except ValueError as error:
         job = _read_yaml(name, text, error)
     if not isinstance(job, dict):
-        raise CliError(f"{name} must hold one job as an object", code=Exit.USAGE)
+        raise CliError(f"{name} must contain one job as an object", code=Exit.USAGE)
     return job
 
 
@@ -99,7 +99,7 @@ def _read_yaml(name: str, text: str, json_error: ValueError) -> Any:
 
 def _from_options(args: Namespace) -> dict[str, Any]:
     job: dict[str, Any] = {}
-    simple = {
+    values = {
         "application": args.app,
         "name": args.name,
         "project": args.project,
@@ -108,7 +108,7 @@ def _from_options(args: Namespace) -> dict[str, Any]:
         "priority": args.priority,
         "input_bytes": args.input,
     }
-    job |= {name: value for name, value in simple.items() if value is not None}
+    job |= {name: value for name, value in values.items() if value is not None}
     if args.label:
         job["labels"] = dict(_label(text) for text in args.label)
     target = _target(args)
@@ -120,24 +120,24 @@ def _from_options(args: Namespace) -> dict[str, Any]:
 def _label(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise CliError(f"a label is written name=value, not {text!r}", code=Exit.USAGE)
+        raise CliError(f"labels must be name=value, not {text!r}", code=Exit.USAGE)
     return name, value
 
 
 def _target(args: Namespace) -> dict[str, Any] | None:
-    given = [
+    kinds_given = [
         args.within is not None,
         args.p99 is not None or args.qps is not None,
         args.ips is not None,
         args.best_effort,
     ]
-    if sum(given) > 1:
-        raise CliError("give one kind of target only", code=Exit.USAGE)
+    if sum(kinds_given) > 1:
+        raise CliError("give only one kind of target", code=Exit.USAGE)
     if args.within is not None:
         return {"kind": "completion_time", "seconds": args.within}
     if args.p99 is not None or args.qps is not None:
         if args.p99 is None or args.qps is None:
-            raise CliError("--qps and --p99 belong together", code=Exit.USAGE)
+            raise CliError("--qps and --p99 must be given together", code=Exit.USAGE)
         return {
             "kind": "throughput_latency",
             "qps": args.qps,

@@ -1,14 +1,24 @@
-"""The verbs about utility matrices: looking at them, and having them learnt anew."""
+"""The verbs for utility matrices: list, show and retrain."""
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from controlplane.cli.client import Client
+from controlplane.cli.client import BerthClient
 from controlplane.cli.errors import CliError, Exit
-from controlplane.cli.following import Followed, follow
-from controlplane.cli.output import columns, duration, percent, render, say, scaled, tell
+from controlplane.cli.jobfile import seconds
+from controlplane.cli.long_poll import FollowSpec, follow
+from controlplane.cli.output import (
+    columns,
+    duration,
+    percent,
+    print_message,
+    print_result,
+    render,
+    scaled,
+)
+from controlplane.cli.verbs import Verbs, argument_type, positive_int
 
 MATRICES: Final = "/api/v1/matrices/"
 REVISIONS: Final = "/api/v1/revisions/"
@@ -18,30 +28,56 @@ MARKS: Final = {"measured": "", "inferred": "~", "override": "!"}
 ENDED: Final = frozenset({"succeeded", "failed", "cancelled"})
 
 
-def matrices(client: Client, args: Namespace) -> int:
+def declare(verbs: Verbs) -> None:
+    """Declare the verbs and their arguments."""
+    matrices_parser = verbs.add("matrices", matrices)
+    matrices_parser.add_argument(
+        "matrix", nargs="?", help="show its cells; default: list all matrices"
+    )
+    matrices_parser.add_argument("--revision", type=positive_int, help="default: the one in force")
+    matrices_parser.add_argument("--row", help="only this application")
+    matrices_parser.add_argument(
+        "--limit", type=positive_int, default=50, help="max number of rows (50)"
+    )
+    verbs.add("revisions", revisions).add_argument(
+        "--limit", type=positive_int, default=20, help="max number of rows (20)"
+    )
+    reclassify_parser = verbs.add("reclassify", reclassify)
+    reclassify_parser.add_argument(
+        "--wait", action="store_true", help="show progress until it ends"
+    )
+    reclassify_parser.add_argument(
+        "--timeout", type=argument_type(seconds), help="time limit of --wait (wall time)"
+    )
+    reclassify_parser.add_argument(
+        "--key", help="Idempotency-Key: repeated requests with the same key start nothing new"
+    )
+
+
+def matrices(client: BerthClient, args: Namespace) -> int:
     """List the utility matrices, or show the cells of one."""
     params = {} if args.revision is None else {"revision": str(args.revision)}
     if args.matrix is None:
-        found = _found(client, MATRICES, params, otherwise="berth revisions")
-        say(render(found, args.output, _matrices_table(found["results"])))
+        response = _get(client, MATRICES, params, otherwise="berth revisions")
+        print_result(render(response, args.output, _matrices_table(response["results"])))
         return Exit.OK
     address = f"{MATRICES}{quote(args.matrix, safe='')}/"
-    matrix = _found(client, address, params, otherwise="berth matrices")
-    most = args.limit * len(matrix["columns"])
-    wanted = {"revision": str(matrix["revision"])} | ({"row": args.row} if args.row else {})
-    cells = list(client.pages(f"{address}cells/", wanted, most))
+    matrix = _get(client, address, params, otherwise="berth matrices")
+    max_cells = args.limit * len(matrix["columns"])
+    cell_params = {"revision": str(matrix["revision"])} | ({"row": args.row} if args.row else {})
+    cells = list(client.pages(f"{address}cells/", cell_params, max_cells))
     if args.row and not cells:
         raise CliError(
             f"{args.matrix} has no row {args.row}",
             code=Exit.NOT_FOUND,
             next_command=f"berth matrices {args.matrix}",
         )
-    say(render({**matrix, "cells": cells}, args.output, _matrix_table(matrix, cells)))
+    print_result(render({**matrix, "cells": cells}, args.output, _matrix_table(matrix, cells)))
     return Exit.OK
 
 
-def _found(client: Client, address: str, params: dict[str, str], *, otherwise: str) -> Any:
-    """Read what may not be there; ``otherwise`` is what to try then."""
+def _get(client: BerthClient, address: str, params: dict[str, str], *, otherwise: str) -> Any:
+    """Send a GET request; ``otherwise`` is the suggested command on 404."""
     try:
         return client.get(address, **params)
     except CliError as error:
@@ -87,10 +123,10 @@ def _matrix_table(matrix: Mapping[str, Any], cells: Sequence[Mapping[str, Any]])
     return "\n".join(lines)
 
 
-def revisions(client: Client, args: Namespace) -> int:
+def revisions(client: BerthClient, args: Namespace) -> int:
     """List the revisions of the matrices, newest first."""
     rows = list(client.pages(REVISIONS, {}, args.limit))
-    headings = ("NUMBER", "IN FORCE", "MADE", "TOOK", "ESTIMATOR", "ROWS", "BECAUSE")
+    headings = ("NUMBER", "IN FORCE", "CREATED", "TOOK", "ESTIMATOR", "ROWS", "REASON")
     shown = [
         (
             *(row["number"], "yes" if row["is_current"] else None, row["created_at"]),
@@ -100,51 +136,53 @@ def revisions(client: Client, args: Namespace) -> int:
         )
         for row in rows
     ]
-    say(render(rows, args.output, columns(headings, shown)))
+    print_result(render(rows, args.output, columns(headings, shown)))
     return Exit.OK
 
 
-def reclassify(client: Client, args: Namespace) -> int:
-    """Have the matrices learnt anew from everything measured."""
-    operation = _begun(client, args)
+def reclassify(client: BerthClient, args: Namespace) -> int:
+    """Retrain the matrices from all measurements."""
+    operation = _start(client, args)
     if args.wait:
-        operation = _followed(client, operation, args)
-    say(render(operation, args.output, _said(operation)))
+        operation = _follow_operation(client, operation, args)
+    print_result(render(operation, args.output, _outcome(operation)))
     return Exit.FAILED if operation["status"] in {"failed", "cancelled"} else Exit.OK
 
 
-def _begun(client: Client, args: Namespace) -> dict[str, Any]:
-    """Begin a reclassification; with --wait, take up one that runs already."""
+def _start(client: BerthClient, args: Namespace) -> dict[str, Any]:
+    """Start a reclassification; with --wait, follow one that is already running."""
     headers = {"Idempotency-Key": args.key} if args.key else {}
     try:
-        begun: dict[str, Any] = client.call("POST", REVISIONS, headers=headers).body
+        started: dict[str, Any] = client.call("POST", REVISIONS, headers=headers).body
     except CliError as error:
         if error.code is not Exit.CONFLICT:
             raise
         error.next_command = "berth reclassify --wait"
-        found = client.get(OPERATIONS, kind=RECLASSIFY, status__in="pending,running", limit="1")
-        if not args.wait or not found["results"]:
+        response = client.get(OPERATIONS, kind=RECLASSIFY, status__in="pending,running", limit="1")
+        if not args.wait or not response["results"]:
             raise
-        running: dict[str, Any] = found["results"][0]
-        tell(f"berth: operation {running['id']} is at it already; following that one")
+        running: dict[str, Any] = response["results"][0]
+        print_message(f"berth: operation {running['id']} is already running; following it")
         return running
-    return begun
+    return started
 
 
-def _followed(client: Client, operation: dict[str, Any], args: Namespace) -> dict[str, Any]:
-    """Follow an operation until it ends; interrupted, it goes on without us."""
+def _follow_operation(
+    client: BerthClient, operation: dict[str, Any], args: Namespace
+) -> dict[str, Any]:
+    """Follow an operation until it ends; Ctrl-C does not stop the operation."""
     try:
         return _follow(client, operation["id"], args.timeout)
     except KeyboardInterrupt:
-        tell(
-            f"\nberth: the reclassification goes on as operation {operation['id']}\n"
+        print_message(
+            f"\nberth: the reclassification continues as operation {operation['id']}\n"
             f"  try: berth api operations/{operation['id']}/"
         )
         raise
 
 
-def _follow(client: Client, operation_id: str, timeout_s: float | None) -> dict[str, Any]:
-    followed = Followed(
+def _follow(client: BerthClient, operation_id: str, timeout_s: float | None) -> dict[str, Any]:
+    spec = FollowSpec(
         address=f"{OPERATIONS}{operation_id}/",
         topic="operations",
         subject=operation_id,
@@ -154,7 +192,7 @@ def _follow(client: Client, operation_id: str, timeout_s: float | None) -> dict[
         noun="operation",
         next_command=f"berth api operations/{operation_id}/",
     )
-    return follow(client, followed, timeout_s=timeout_s, write=tell)
+    return follow(client, spec, timeout_s=timeout_s, write=print_message)
 
 
 def _progress(operation: Mapping[str, Any]) -> str:
@@ -165,15 +203,16 @@ def _progress(operation: Mapping[str, Any]) -> str:
     return f"{operation['progress']} of {operation['total']}  {operation['message']}".rstrip()
 
 
-def _said(operation: Mapping[str, Any]) -> str:
+def _outcome(operation: Mapping[str, Any]) -> str:
     match operation["status"]:
         case "succeeded":
             result = operation["result"]
-            return f"revision {result['revision']}; {result['profiles']} profiles are drawn anew"
+            count = result["profiles"]
+            return f"revision {result['revision']}; {count} profiles will be inferred again"
         case "failed":
             problem = operation["problem"] or {}
             return f"failed: {problem.get('detail') or problem.get('title') or 'no reason given'}"
         case "cancelled":
-            return "cancelled; the revision in force stays"
+            return "cancelled; the revision in force is unchanged"
         case _:
             return str(operation["id"])

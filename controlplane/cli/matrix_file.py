@@ -1,7 +1,6 @@
-"""Reading a CSV of measurements: workloads down, configurations across.
+"""Read a CSV of measurements: a row per workload, a column per configuration.
 
-Whatever cannot be read is told with its place: file, line, column, the text there, and what would
-be right.
+Errors name the file, line, column and text, and what is accepted.
 """
 
 import csv
@@ -18,16 +17,16 @@ from controlplane.cli.errors import CliError
 EMPTY: Final = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 OTHER_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
 UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
-LONGEST_SHOWN: Final = 40
-_LARGEST_FIELD: Final = 10_000_000
+MAX_SHOWN: Final = 40
+_MAX_FIELD_BYTES: Final = 10_000_000
 
 
-class Table(NamedTuple):
-    """A matrix as it was written.
+class MatrixTable(NamedTuple):
+    """A matrix read from a file.
 
     Attributes
     ----------
-    source : the file, for messages
+    source : name of the file, for messages
     rows, columns : n and m names
     cells : n·m positive finite numbers row by row, NaN where empty
     """
@@ -38,26 +37,26 @@ class Table(NamedTuple):
     cells: "array[float]"
 
 
-def read_matrix(path: str) -> Table:
-    """Read the CSV of this path; ``-`` is standard input. O(cells) time, 8 bytes a cell.
+def read_matrix(path: str) -> MatrixTable:
+    """Read a CSV file; ``-`` is standard input. O(cells) time, 8 bytes per cell.
 
     Raises
     ------
-    CliError : it cannot be read, or is no matrix of positive numbers.
+    CliError : it cannot be read or is not a matrix of positive numbers.
     """
     source = "standard input" if path == "-" else path
     lines = _lines(_text(path, source), source)
     number, head = next(lines, (1, []))
     columns = _columns(source, number, head)
-    seen: dict[str, int] = {}
+    line_of: dict[str, int] = {}
     cells = array("d")
     for number, line in lines:
-        _check_row(source, number, line, columns, seen)
-        seen[line[0]] = number
+        _check_row(source, number, line, columns, line_of)
+        line_of[line[0]] = number
         cells.extend(_numbers(line[1:]) or _checked_numbers(source, number, line, columns))
-    if not seen:
-        raise _no_matrix(source)
-    return Table(source, tuple(seen), columns, cells)
+    if not line_of:
+        raise _not_a_matrix_error(source)
+    return MatrixTable(source, tuple(line_of), columns, cells)
 
 
 def _text(path: str, source: str) -> str:
@@ -77,8 +76,8 @@ def _text(path: str, source: str) -> str:
 
 
 def _lines(text: str, source: str) -> Iterator[tuple[int, list[str]]]:
-    """Lines that are not blank, with the number of the line each starts on."""
-    csv.field_size_limit(_LARGEST_FIELD)
+    """Yield the non-blank lines with the number of the line each starts on."""
+    csv.field_size_limit(_MAX_FIELD_BYTES)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     number = 1
     try:
@@ -89,69 +88,70 @@ def _lines(text: str, source: str) -> Iterator[tuple[int, list[str]]]:
     except csv.Error as error:
         raise CliError(
             f"{source}, line {number}: the quotation marks do not match",
-            detail=f'{error}; a name with a comma stands in quotes, as in "a, b"',
+            detail=f'{error}; put names with a comma in quotes, as in "a, b"',
         ) from error
 
 
 def _columns(source: str, number: int, head: list[str]) -> tuple[str, ...]:
-    """Names of the configurations, from the first line."""
+    """Return the names of the configurations, from the first line."""
     if not head:
-        raise _no_matrix(source)
+        raise _not_a_matrix_error(source)
     if len(head) == 1:
-        found = [name for mark, name in OTHER_SEPARATORS.items() if mark in head[0]]
-        if found:
+        separators = [name for mark, name in OTHER_SEPARATORS.items() if mark in head[0]]
+        if separators:
             raise CliError(
-                f"{source}, line {number}: cells separated by {found[0]}, not by commas",
+                f"{source}, line {number}: cells are separated by {separators[0]}, not by commas",
                 detail="separate cells by commas and write numbers with a decimal point",
             )
-        raise _no_matrix(source)
+        raise _not_a_matrix_error(source)
     names: dict[str, int] = {}
     for position, name in enumerate(head[1:], start=2):
         if not name.strip():
             raise CliError(
                 f"{source}, line {number}: column {position} has no name",
-                detail="name every configuration, or leave the column out",
+                detail="name every configuration or remove the column",
             )
         if name in names:
             raise CliError(
                 f"{source}, line {number}: columns {names[name]} and {position} "
-                f"are both named {_shown(name)}",
-                detail="give every configuration a name of its own",
+                f"are both named {_quoted(name)}",
+                detail="give every configuration a different name",
             )
         names[name] = position
     return tuple(names)
 
 
 def _check_row(
-    source: str, number: int, line: list[str], columns: Sequence[str], seen: dict[str, int]
+    source: str, number: int, line: list[str], columns: Sequence[str], line_of: dict[str, int]
 ) -> None:
     name, count = line[0], len(line)
     if count != len(columns) + 1:
         raise CliError(
             f"{source}, line {number} has {count} cell{'' if count == 1 else 's'}",
-            detail=f"the first line has {len(columns) + 1}; workload {_shown(name)}; "
-            "what was not measured is an empty cell",
+            detail=f"the first line has {len(columns) + 1}; workload {_quoted(name)}; "
+            "leave cells without a measurement empty",
         )
     if not name.strip():
         raise CliError(
             f"{source}, line {number}: the workload has no name",
-            detail="the first cell of every line names the workload",
+            detail="the first cell of every line is the name of the workload",
         )
-    if name in seen:
+    if name in line_of:
         raise CliError(
-            f"{source}, line {number}: workload {_shown(name)} is on line {seen[name]} already",
-            detail=f"give every row a name of its own, such as {_shown(name + '/2')}",
+            f"{source}, line {number}: workload {_quoted(name)} is already on line "
+            f"{line_of[name]}",
+            detail=f"give every row a different name, such as {_quoted(name + '/2')}",
         )
 
 
 def _numbers(texts: list[str]) -> list[float] | None:
-    """Read a line without anything wrong in it, fast; None when it needs a closer look."""
+    """Read a valid line fast; return None if it needs `_checked_numbers`."""
     try:
         values = [float(text) if text else math.nan for text in texts]
     except ValueError:
         return None
-    plain = "".join(texts)
-    if not plain.isascii() or "_" in plain:
+    joined = "".join(texts)
+    if not joined.isascii() or "_" in joined:
         return None
     return values if all(0.0 < v < math.inf or v != v for v in values) else None  # noqa: PLR0124
 
@@ -159,34 +159,36 @@ def _numbers(texts: list[str]) -> list[float] | None:
 def _checked_numbers(
     source: str, number: int, line: list[str], columns: Sequence[str]
 ) -> list[float]:
-    place = f"{source}, line {number}, row {_shown(line[0])}"
+    place = f"{source}, line {number}, row {_quoted(line[0])}"
     return [
-        _checked(text, f"{place}, column {_shown(column)}")
+        _checked(text, f"{place}, column {_quoted(column)}")
         for text, column in zip(line[1:], columns, strict=True)
     ]
 
 
 def _checked(text: str, place: str) -> float:
-    bare = text.strip()
-    if bare.lower() in EMPTY:
+    stripped = text.strip()
+    if stripped.lower() in EMPTY:
         return math.nan
     try:
-        value = float(bare) if bare.isascii() and "_" not in bare else math.nan
+        value = float(stripped) if stripped.isascii() and "_" not in stripped else math.nan
     except ValueError:
         value = math.nan
     if 0.0 < value < math.inf:
         return value
-    raise CliError(f"{place}: {_shown(text)} is no measurement", detail=_right(bare, value))
+    raise CliError(
+        f"{place}: {_quoted(text)} is not a measurement", detail=_advice(stripped, value)
+    )
 
 
-def _right(text: str, value: float) -> str:
+def _advice(text: str, value: float) -> str:
     if math.isnan(value):
         example = text.replace(",", ".")
         hint = f", such as {example}" if "," in text and _is_number(example) else ""
         return f"write a plain number with a decimal point{hint}, or leave the cell empty"
     if value > 0:
         return "write a finite number, at most 1.7e308, or leave the cell empty"
-    return "performance and runtimes are positive numbers; leave the cell of a failed run empty"
+    return "measurements must be positive; leave the cell of a failed run empty"
 
 
 def _is_number(text: str) -> bool:
@@ -196,13 +198,13 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _shown(text: str) -> str:
-    cut = text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
+def _quoted(text: str) -> str:
+    cut = text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
     return repr(cut)
 
 
-def _no_matrix(source: str) -> CliError:
+def _not_a_matrix_error(source: str) -> CliError:
     return CliError(
-        f"{source} holds no matrix",
-        detail="the first line names the configurations, every other line is one workload",
+        f"{source} does not contain a matrix",
+        detail="the first line names the configurations, every other line is a workload",
     )

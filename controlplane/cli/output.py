@@ -1,4 +1,4 @@
-"""What the berth command prints: tables for people, JSON and YAML for programs."""
+"""Output of the berth command: tables, JSON and YAML."""
 
 import json
 import sys
@@ -8,27 +8,27 @@ from typing import Any, Final
 FORMATS: Final = ("table", "json", "yaml")
 
 
-def say(text: str) -> None:
-    """Print the answer."""
+def print_result(text: str) -> None:
+    """Print the result of a command to stdout."""
     sys.stdout.write(text + "\n")
 
 
-def tell(text: str) -> None:
-    """Print what is not the answer, where it does not get in the way of a program."""
+def print_message(text: str) -> None:
+    """Print a message to stderr, separate from the result."""
     sys.stderr.write(text + "\n")
 
 
-def render(value: Any, how: str, table: str) -> str:
-    """Return a value as JSON or YAML, or the table made of it."""
-    if how == "json":
+def render(value: Any, format_name: str, table: str) -> str:
+    """Return a value as JSON or YAML, or its table."""
+    if format_name == "json":
         return json.dumps(value, indent=2, ensure_ascii=False)
-    if how == "yaml":
+    if format_name == "yaml":
         return "\n".join(_yaml(value, 0))
     return table
 
 
 def columns(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return rows under headings, aligned; a sentence where there are none."""
+    """Return rows aligned under headings, or a sentence if there are no rows."""
     if not rows:
         return "Nothing found."
     texts = [[_cell(cell) for cell in row] for row in rows]
@@ -49,7 +49,7 @@ def _cell(value: Any) -> str:
 
 
 def facts(pairs: Mapping[str, Any]) -> str:
-    """Return names and values, one a line."""
+    """Return names and values, one pair per line."""
     width = max(len(name) for name in pairs)
     return "\n".join(f"{name.ljust(width)}  {_cell(value)}" for name, value in pairs.items())
 
@@ -59,26 +59,26 @@ def _yaml(value: Any, depth: int) -> list[str]:
     pad = "  " * depth
     if isinstance(value, dict) and value:
         return [
-            line for key, inner in value.items() for line in _entry(f"{pad}{key}:", inner, depth)
+            line for key, item in value.items() for line in _entry(f"{pad}{key}:", item, depth)
         ]
     if isinstance(value, list) and value:
         lines = []
-        for inner in value:
-            nested = _yaml(inner, depth + 1)
+        for item in value:
+            nested = _yaml(item, depth + 1)
             lines += [f"{pad}- {nested[0].lstrip()}", *nested[1:]]
         return lines
     return [pad + json.dumps(value, ensure_ascii=False)]
 
 
-def _entry(head: str, inner: Any, depth: int) -> list[str]:
-    nested = _yaml(inner, depth + 1)
-    if isinstance(inner, dict | list) and inner:
+def _entry(head: str, item: Any, depth: int) -> list[str]:
+    nested = _yaml(item, depth + 1)
+    if isinstance(item, dict | list) and item:
         return [head, *nested]
     return [f"{head} {nested[0].lstrip()}"]
 
 
 def duration(seconds: float | None) -> str:
-    """Return a length of time as people say it."""
+    """Return a duration in seconds, minutes or hours."""
     if seconds is None:
         return "-"
     if seconds < 60:
@@ -89,7 +89,7 @@ def duration(seconds: float | None) -> str:
 
 
 def target(target: Mapping[str, Any]) -> str:
-    """Return a target in a few words."""
+    """Return a short description of a target."""
     match target.get("kind"):
         case "completion_time":
             return f"done in {duration(target['seconds'])}"
@@ -115,7 +115,7 @@ def percent(share: float | None) -> str:
 
 
 def scaled(value: float | None) -> str:
-    """Return a number in three digits, thousands as k, M, G, T."""
+    """Return a number with three digits and a prefix k, M, G or T."""
     if value is None:
         return "-"
     for size, prefix in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
@@ -125,7 +125,7 @@ def scaled(value: float | None) -> str:
 
 
 def interval(cell: Mapping[str, Any] | None, unit: str) -> str:
-    """Return a value with its 90 % interval, in its unit; without an interval the value alone."""
+    """Return a value in its unit, with its 90 % interval if it has one."""
     if cell is None:
         return "-"
     shown = duration if unit == "seconds" else scaled

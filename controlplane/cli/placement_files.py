@@ -1,4 +1,4 @@
-"""What the verbs about placements read: an instance, an assignment, weights."""
+"""Input files and options of the placement verbs: instances, assignments, weights."""
 
 import sys
 from argparse import ArgumentTypeError
@@ -11,20 +11,20 @@ from controlplane.cli.errors import CliError, Exit
 
 if TYPE_CHECKING:
     from apps.inventory.core.snapshot import Ints
-    from apps.placement.core.instance import Instance
-    from apps.placement.core.objectives import Evaluation, Objective
+    from apps.placement.core.problem.instance import Instance
+    from apps.placement.core.problem.objectives import Evaluation, Objective
 
 OBJECTIVES: Final = "PDCM"
 OBJECTIVES_HINT: Final = 'such as {"money": {"unit": "EUR", "hours": [24], "curve": {"": [0.3]}}}'
-HINT: Final = (
+SCHEMA_HINT: Final = (
     "the schema is docs/placement-instance.schema.json; berth evaluate --schema prints it"
 )
 
 
 def weights(text: str) -> dict[str, float]:
-    """Read ``0.22,1,0.36``: weights of P, D, C and, where containers run already, moves.
+    """Read ``0.22,1,0.36``: weights of P, D, C and, for a running cluster, migrations.
 
-    ``P=0.22,D=1,money=0.5`` names them, for objectives of a file (``--objectives``).
+    ``P=0.22,D=1,money=0.5`` also sets weights of objectives of a file (``--objectives``).
     """
     pairs = [part.partition("=")[::2] for part in text.split(",")]
     is_named = "=" in text
@@ -34,44 +34,48 @@ def weights(text: str) -> dict[str, float]:
         numbers = []
     if not numbers or not (is_named or 3 <= len(numbers) <= 4):
         raise ArgumentTypeError(
-            f"{text!r}: give three numbers, of P, D and C, such as 0.22,1,0.36, "
+            f"{text!r}: give three weights for P, D and C, such as 0.22,1,0.36, "
             "or name them: P=0.22,D=1,C=0.36"
         )
     for number in numbers:
         if not 0.0 <= number < float("inf"):
-            raise ArgumentTypeError(f"{text!r}: {number:g} is no weight; give one of at least 0")
+            raise ArgumentTypeError(
+                f"{text!r}: {number:g} is not a weight; weights are at least 0"
+            )
     if not any(numbers):
         raise ArgumentTypeError(f"{text!r}: at least one weight must be above 0")
     names = [name.strip() for name, _ in pairs] if is_named else OBJECTIVES
-    found = dict(zip(names, numbers, strict=False))
-    if len(found) < len(numbers):
-        raise ArgumentTypeError(f"{text!r}: an objective is named twice; give it one weight")
-    return found
+    evaluation = dict(zip(names, numbers, strict=False))
+    if len(evaluation) < len(numbers):
+        raise ArgumentTypeError(f"{text!r}: an objective has two weights")
+    return evaluation
 
 
 def read_objectives(
-    path: str | None, asked: Mapping[str, float], instance: "Instance"
+    path: str | None, weights_by_name: Mapping[str, float], instance: "Instance"
 ) -> "Mapping[str, Objective]":
-    """Read the objectives there are: those built in, and those of a file.
+    """Return the built-in objectives and those of a file.
 
     Raises
     ------
-    CliError : the file cannot be read, or is none, leaves a rack of the instance without a curve,
-        or a weight is of an objective there is not.
+    CliError : the file cannot be read or is invalid, a rack of the instance has no curve, or a
+        weight names an unknown objective.
     """
-    from apps.placement.core.curves import parse_curves, registry_with  # noqa: PLC0415 - numpy
-    from apps.placement.core.instance_file import read_json  # noqa: PLC0415
+    from apps.placement.core.problem.curves import parse_curves, registry_with  # noqa: PLC0415 - numpy
+    from apps.placement.core.problem.instance_file import read_json  # noqa: PLC0415
 
     try:
         curves = parse_curves(read_json(_text(path)), instance.rack_ids) if path else {}
-        known = registry_with(curves)
+        objectives = registry_with(curves)
     except InvalidInputError as error:
-        raise _refused(path or "", "no list of objectives", error, OBJECTIVES_HINT) from error
-    unknown = [name for name in asked if name not in known]
+        raise _input_error(
+            path or "", "not a list of objectives", error, OBJECTIVES_HINT
+        ) from error
+    unknown = [name for name in weights_by_name if name not in objectives]
     if unknown:
-        there = ", ".join(known)
-        raise CliError(f"there is no objective {unknown[0]!r}: there are {there}", code=Exit.USAGE)
-    return known
+        known_names = ", ".join(objectives)
+        raise CliError(f"unknown objective {unknown[0]!r}; known: {known_names}", code=Exit.USAGE)
+    return objectives
 
 
 def read_json_file(path: str) -> Any:
@@ -79,14 +83,14 @@ def read_json_file(path: str) -> Any:
 
     Raises
     ------
-    CliError : it cannot be read, or is no JSON.
+    CliError : it cannot be read or is not JSON.
     """
-    from apps.placement.core.instance_file import read_json  # noqa: PLC0415 - numpy
+    from apps.placement.core.problem.instance_file import read_json  # noqa: PLC0415 - numpy
 
     try:
         return read_json(_text(path))
     except InvalidInputError as error:
-        raise _refused(path, "no JSON", error, HINT) from error
+        raise _input_error(path, "not JSON", error, SCHEMA_HINT) from error
 
 
 def read_instance(path: str) -> "Instance":
@@ -94,15 +98,15 @@ def read_instance(path: str) -> "Instance":
 
     Raises
     ------
-    CliError : it cannot be read, or is none; names every wrong field.
+    CliError : it cannot be read or is invalid; names every invalid field.
     """
-    # numpy takes a while to import, which no other verb should pay
-    from apps.placement.core.instance_file import parse, read_json  # noqa: PLC0415
+    # imported here, as numpy is slow to import
+    from apps.placement.core.problem.instance_file import parse, read_json  # noqa: PLC0415
 
     try:
         return parse(read_json(_text(path)))
     except InvalidInputError as error:
-        raise _refused(path, "no placement instance", error, HINT) from error
+        raise _input_error(path, "not a placement instance", error, SCHEMA_HINT) from error
 
 
 def read_assignment(path: str, instance: "Instance") -> "Ints":
@@ -110,30 +114,32 @@ def read_assignment(path: str, instance: "Instance") -> "Ints":
 
     Raises
     ------
-    CliError : it cannot be read, or does not fit the instance; names every wrong container.
+    CliError : it cannot be read or does not fit the instance; names every invalid container.
     """
-    from apps.placement.core.instance_file import parse_assignment, read_json  # noqa: PLC0415
+    from apps.placement.core.problem.instance_file import parse_assignment, read_json  # noqa: PLC0415
 
     try:
         return parse_assignment(instance, read_json(_text(path)))
     except InvalidInputError as error:
-        raise _refused(path, "no assignment of this instance", error, "") from error
+        raise _input_error(path, "not an assignment of this instance", error, "") from error
 
 
-def shown(instance: "Instance", values: Mapping[str, float]) -> dict[str, float]:
-    """Return values by objective; of moves only where something runs already."""
+def reported_values(instance: "Instance", values: Mapping[str, float]) -> dict[str, float]:
+    """Return values by objective, without M if the instance has no current placement."""
     return {name: x for name, x in values.items() if name != "M" or instance.has_current}
 
 
-def facts_of(instance: "Instance", found: "Evaluation") -> dict[str, str]:
-    """Return raw and normalised values as they are printed."""
-    labels = {"P": "power", "D": "diversity", "C": "crossing traffic", "M": "moves"}
-    units = {"P": " W", "D": "", "C": " containers", "M": " containers"}
-    return {
-        labels.get(name, name): f"{value:.6g}{units.get(name, '')} "
-        f"({found.normalised[name]:.4f} normalised)"
-        for name, value in shown(instance, found.raw).items()
-    }
+def facts_of(
+    instance: "Instance", evaluation: "Evaluation", objectives: "Mapping[str, Objective]"
+) -> dict[str, str]:
+    """Return the raw and normalised values as text, by the labels of the objectives."""
+    lines = {}
+    for name, value in reported_values(instance, evaluation.raw).items():
+        objective, normalised = objectives[name], evaluation.normalised[name]
+        unit = f" {objective.unit}" if objective.unit else ""
+        label = f"{objective.label} ({name})" if objective.label else name
+        lines[label] = f"{value:.6g}{unit} ({normalised:.4f} normalised)"
+    return lines
 
 
 def _text(path: str) -> str:
@@ -147,7 +153,7 @@ def _text(path: str) -> str:
         raise CliError(f"{source} is not UTF-8", detail=f"byte {error.start}") from error
 
 
-def _refused(path: str, what: str, error: InvalidInputError, hint: str) -> CliError:
+def _input_error(path: str, what: str, error: InvalidInputError, hint: str) -> CliError:
     lines = tuple(f"{problem.pointer or '/'}: {problem.detail}" for problem in error.problems)
     return CliError(f"{_source(path)} is {what}", code=Exit.USAGE, detail=hint, errors=lines)
 
@@ -156,10 +162,10 @@ def _source(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
-def answer(instance: "Instance", found: "Evaluation") -> dict[str, Any]:
-    """Return what programs are told of a placement's values."""
+def evaluation_output(instance: "Instance", evaluation: "Evaluation") -> dict[str, Any]:
+    """Return the objective values for JSON and YAML output."""
     return {
-        "raw": shown(instance, found.raw),
-        "normalised": shown(instance, found.normalised),
-        "F": found.F,
+        "raw": reported_values(instance, evaluation.raw),
+        "normalised": reported_values(instance, evaluation.normalised),
+        "F": evaluation.F,
     }

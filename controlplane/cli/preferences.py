@@ -1,15 +1,23 @@
-"""The verbs of `berth pref`: from picks to weights, and weights into force and out of it."""
+"""The verbs of `berth pref`: derive weights from picks, activate and revert them."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from controlplane.cli.client import Client
+from controlplane.cli.client import BerthClient
 from controlplane.cli.errors import CliError, Exit
-from controlplane.cli.fronts import AddVerb
 from controlplane.cli.jobfile import seconds
-from controlplane.cli.output import columns, duration, facts, percent, render, say, tell
+from controlplane.cli.output import (
+    columns,
+    duration,
+    facts,
+    percent,
+    print_message,
+    print_result,
+    render,
+)
+from controlplane.cli.verbs import Verbs
 
 SETS: Final = "/api/v1/preference-sets/"
 CURRENT: Final = "/api/v1/weights/current/"
@@ -18,72 +26,86 @@ OBJECTIVES: Final = "PDC"
 GUARD_S: Final = 600.0
 
 
-def add_verbs(verb: AddVerb) -> None:
-    """Declare what the verbs take."""
-    every = verb("list", list_sets)
-    every.add_argument("--limit", type=int, default=50, help="at most so many (50)")
+def declare(verbs: Verbs) -> None:
+    """Declare the verbs and their arguments."""
+    pref = verbs.noun("pref", "Preference sets and the weights in force")
+    list_parser = pref.add("list", list_sets)
+    list_parser.add_argument("--limit", type=int, default=50, help="max number of rows (50)")
     which = "name or id of a preference set"
-    verb("show", show).add_argument("set", help=which)
-    _add_picking(verb("derive", derive))
-    _add_picking(verb("check", check))
-    made = verb("new", new)
-    made.add_argument("name")
-    made.add_argument("--note", default="")
-    made.add_argument("--parent", help=which)
-    _add_picking(made)
-    brought = verb("activate", activate)
-    brought.add_argument("set", help=which)
-    brought.add_argument("-m", "--message", type=_said, required=True, help="why")
-    brought.add_argument("--rack", action="append", default=[], help="only there; repeatable")
-    brought.add_argument(
+    pref.add("show", show).add_argument("set", help=which)
+    _add_pick_options(pref.add("derive", derive))
+    _add_pick_options(pref.add("check", check))
+    new_parser = pref.add("new", new)
+    new_parser.add_argument("name")
+    new_parser.add_argument("--note", default="")
+    new_parser.add_argument("--parent", help=which)
+    _add_pick_options(new_parser)
+    activate_parser = pref.add("activate", activate)
+    activate_parser.add_argument("set", help=which)
+    activate_parser.add_argument("-m", "--message", type=_reason, required=True, help="reason")
+    activate_parser.add_argument(
+        "--rack", action="append", default=[], help="only on this rack; repeatable"
+    )
+    activate_parser.add_argument(
         "--guard",
         type=_guard,
         metavar="DROP[:TIME]",
-        help="take them back when the share of targets met drops so much for so long: 0.02:10min",
+        help="revert if the share of targets met drops by DROP for TIME: 0.02:10min",
     )
-    taken = verb("revert", revert)
-    taken.add_argument("activation", nargs="?", type=int, help="the one in force when left out")
-    taken.add_argument("-m", "--message", type=_said, required=True, help="why")
+    revert_parser = pref.add("revert", revert)
+    revert_parser.add_argument("activation", nargs="?", type=int, help="default: the one in force")
+    revert_parser.add_argument("-m", "--message", type=_reason, required=True, help="reason")
 
 
-def _add_picking(parser: ArgumentParser) -> None:
+def _add_pick_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--front", help="id, or a name such as f-0031")
-    add("--version", type=int, help="of the front; the latest when left out")
+    add("--version", type=int, help="version of the front; default: the latest")
     add(
         "--pick",
         action="append",
         default=[],
         type=_pick,
         metavar="SCREEN=POINTS",
-        help="placements accepted there, such as P-D=3,17,40; repeatable",
+        help="accepted placements on a screen, such as P-D=3,17,40; repeatable",
     )
-    add("--reject", type=_numbers, default=[], metavar="POINTS", help="such as 5,9")
+    add(
+        "--reject",
+        type=_point_numbers,
+        default=[],
+        metavar="POINTS",
+        help="rejected placements, such as 5,9",
+    )
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
-        "--reference", type=_values, metavar="P,D,C", help="normalised values wanted instead"
+        "--reference",
+        type=_values,
+        metavar="P,D,C",
+        help="derive from target values (normalised) instead",
     )
-    group.add_argument("--weights", type=_values, metavar="P,D,C", help="given as such instead")
+    group.add_argument(
+        "--weights", type=_values, metavar="P,D,C", help="set the weights directly instead"
+    )
 
 
-def _said(text: str) -> str:
+def _reason(text: str) -> str:
     if not text.strip():
-        raise ArgumentTypeError("say why in a few words")
+        raise ArgumentTypeError("give a reason")
     return text
 
 
-def _numbers(text: str) -> list[int]:
+def _point_numbers(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError as error:
-        raise ArgumentTypeError(f"{text!r}: give numbers of points, such as 3,17,40") from error
+        raise ArgumentTypeError(f"{text!r}: give point numbers, such as 3,17,40") from error
 
 
 def _pick(text: str) -> tuple[str, list[int]]:
     screen, equals, points = text.partition("=")
     if not equals:
-        raise ArgumentTypeError(f"{text!r}: say on which screen, such as P-D=3,17,40")
-    return screen, _numbers(points)
+        raise ArgumentTypeError(f"{text!r}: name the screen, such as P-D=3,17,40")
+    return screen, _point_numbers(points)
 
 
 def _values(text: str) -> dict[str, float]:
@@ -92,7 +114,9 @@ def _values(text: str) -> dict[str, float]:
     except ValueError:
         values = []
     if len(values) != len(OBJECTIVES):
-        raise ArgumentTypeError(f"{text!r}: give three numbers, of P, D and C: 0.22,1,0.36")
+        raise ArgumentTypeError(
+            f"{text!r}: give three numbers for P, D and C, such as 0.22,1,0.36"
+        )
     return dict(zip(OBJECTIVES, values, strict=True))
 
 
@@ -106,8 +130,8 @@ def _guard(text: str) -> dict[str, float]:
         ) from error
 
 
-def picking(args: Namespace) -> dict[str, Any]:
-    """Return what was picked as the API takes it."""
+def request_body(args: Namespace) -> dict[str, Any]:
+    """Return the request body of a preference set."""
     body: dict[str, Any] = {"rule": "spread", "rejected": args.reject}
     if args.front is not None:
         body["front"] = args.front
@@ -124,117 +148,137 @@ def picking(args: Namespace) -> dict[str, Any]:
     return body
 
 
-def list_sets(client: Client, args: Namespace) -> int:
+def list_sets(client: BerthClient, args: Namespace) -> int:
     """List preference sets, newest first; a star marks the one in force."""
     rows = list(client.pages(SETS, {}, args.limit))
-    headings = ("", "NAME", "P", "D", "C", "RULE", "FRONT", "IN FORCE", "BY", "KEPT")
+    headings = ("", "NAME", "P", "D", "C", "RULE", "FRONT", "IN FORCE", "BY", "CREATED")
     shown = [
         (
-            "*" if one["is_in_force"] else "",
-            one["name"],
-            *_weights(one["weights"]),
-            *(one["rule"], one["front_name"], _times(one["activations"])),
-            *(one["created_by"], one["created_at"]),
+            "*" if preference_set["is_in_force"] else "",
+            preference_set["name"],
+            *_weights(preference_set["weights"]),
+            *(
+                preference_set["rule"],
+                preference_set["front_name"],
+                _activation_count(preference_set["activations"]),
+            ),
+            *(preference_set["created_by"], preference_set["created_at"]),
         )
-        for one in rows
+        for preference_set in rows
     ]
-    say(render(rows, args.output, columns(headings, shown)))
+    print_result(render(rows, args.output, columns(headings, shown)))
     return Exit.OK
 
 
-def show(client: Client, args: Namespace) -> int:
-    """Show a preference set: its weights, and the picks they came from."""
-    one = find_set(client, args.set)
-    of = f"{one['front_name']} version {one['version']}" if one["front"] else None
-    told = {
-        "name": one["name"],
-        "id": one["id"],
-        "note": one["note"] or None,
-        **{f"weight of {o}": f"{one['weights'][o]:.4f}" for o in OBJECTIVES},
-        "rule": one["rule"],
-        "front": of,
-        **{f"picks on {screen}": _listed(held) for screen, held in one["picks"].items()},
-        "rejected": _listed(one["rejected"]),
-        "wanted": ", ".join(f"{o} {one['wanted'][o]:g}" for o in OBJECTIVES if one["wanted"])
+def show(client: BerthClient, args: Namespace) -> int:
+    """Show a preference set: its weights and picks."""
+    preference_set = find_set(client, args.set)
+    front = f"{preference_set['front_name']} version {preference_set['version']}"
+    lines = {
+        "name": preference_set["name"],
+        "id": preference_set["id"],
+        "note": preference_set["note"] or None,
+        **{f"weight of {o}": f"{preference_set['weights'][o]:.4f}" for o in OBJECTIVES},
+        "rule": preference_set["rule"],
+        "front": front if preference_set["front"] else None,
+        **{
+            f"picks on {screen}": _joined(points)
+            for screen, points in preference_set["picks"].items()
+        },
+        "rejected": _joined(preference_set["rejected"]),
+        "given values": ", ".join(
+            f"{o} {preference_set['wanted'][o]:g}" for o in OBJECTIVES if preference_set["wanted"]
+        )
         or None,
-        "parent": one["parent"],
-        "in force": "now" if one["is_in_force"] else _times(one["activations"]),
-        "kept": f"{one['created_at']} by {one['created_by']}",
+        "parent": preference_set["parent"],
+        "in force": "now"
+        if preference_set["is_in_force"]
+        else _activation_count(preference_set["activations"]),
+        "created": f"{preference_set['created_at']} by {preference_set['created_by']}",
     }
-    say(render(one, args.output, facts(told)))
+    print_result(render(preference_set, args.output, facts(lines)))
     return Exit.OK
 
 
-def derive(client: Client, args: Namespace) -> int:
-    """Show the weights that picks give, and what speaks against them; nothing is written."""
-    found = client.post(f"{SETS}derive/", picking(args)).body
+def derive(client: BerthClient, args: Namespace) -> int:
+    """Derive weights from picks and show warnings, without storing them."""
+    response = client.post(f"{SETS}derive/", request_body(args)).body
     rows = [
-        (o, f"{found['weights'][o]:.4f}", _number(found["spread"].get(o)), _mark(found, o))
+        (
+            o,
+            f"{response['weights'][o]:.4f}",
+            _number_text(response["spread"].get(o)),
+            _note(response, o),
+        )
         for o in OBJECTIVES
     ]
-    lines = [found["sentence"], "", columns(("OBJECTIVE", "WEIGHT", "SPREAD", ""), rows)]
-    if found["sensitivity"]:
-        most = max(found["sensitivity"], key=lambda one: float(one["change"]))
-        moved = f"without point {most['point']} a weight moves by {most['change']:.2f}"
-        lines += ["", f"{found['picks']} placements picked; {moved}, the most of all"]
-    lines += [f"! {warning}" for warning in found["warnings"]]
-    say(render(found, args.output, "\n".join(lines)))
+    lines = [response["sentence"], "", columns(("OBJECTIVE", "WEIGHT", "SPREAD", ""), rows)]
+    if response["sensitivity"]:
+        largest = max(response["sensitivity"], key=lambda removal: float(removal["change"]))
+        effect = f"removing point {largest['point']} changes a weight by {largest['change']:.2f}"
+        lines += ["", f"{response['picks']} placements picked; {effect}, the largest effect"]
+    lines += [f"! {warning}" for warning in response["warnings"]]
+    print_result(render(response, args.output, "\n".join(lines)))
     return Exit.OK
 
 
-def check(client: Client, args: Namespace) -> int:
-    """Show what the solver itself returns under the weights that picks give."""
-    found = client.post(f"{SETS}check/", picking(args)).body
-    star = found["star"]
-    proven = "proven best" if star["optimal"] else f"gap {_gap(star['gap'])}"
+def check(client: BerthClient, args: Namespace) -> int:
+    """Solve with the derived weights and show the result."""
+    response = client.post(f"{SETS}check/", request_body(args)).body
+    star = response["star"]
+    proven = "proven optimal" if star["optimal"] else f"gap {_gap(star['gap'])}"
     rows = [(o, f"{star['raw'][o]:.6g}", f"{star['normalised'][o]:.4f}") for o in OBJECTIVES]
     lines = [
-        found["sentence"],
+        response["sentence"],
         "",
         columns(("OBJECTIVE", "RAW", "NORMALISED"), rows),
         "",
         f"F {star['F']:.6f}, {proven} after {duration(star['seconds'])};"
-        f" nearest point {found['nearest']}",
+        f" nearest point {response['nearest']}",
     ]
-    if found["unreachable"]:
-        lines.append(f"! No weights return {_listed(found['unreachable'])}: a dent of the front.")
-    say(render(found, args.output, "\n".join(lines)))
+    if response["unreachable"]:
+        lines.append(
+            f"! No weights return {_joined(response['unreachable'])}: not on the convex hull."
+        )
+    print_result(render(response, args.output, "\n".join(lines)))
     return Exit.OK
 
 
-def new(client: Client, args: Namespace) -> int:
-    """Keep picks and the weights they give under a name."""
-    body = {**picking(args), "name": args.name, "note": args.note}
+def new(client: BerthClient, args: Namespace) -> int:
+    """Store picks and the derived weights under a name."""
+    body = {**request_body(args), "name": args.name, "note": args.note}
     if args.parent:
         body["parent"] = find_set(client, args.parent)["id"]
     try:
-        made = client.post(SETS, body).body
+        created = client.post(SETS, body).body
     except CliError as error:
         if error.code is Exit.CONFLICT:
             error.next_command = f"berth pref show {args.name}"
         raise
-    weights = ", ".join(f"{o} {made['weights'][o]:.4f}" for o in OBJECTIVES)
-    say(render(made, args.output, f"{made['name']}: {weights}"))
+    weights = ", ".join(f"{o} {created['weights'][o]:.4f}" for o in OBJECTIVES)
+    print_result(render(created, args.output, f"{created['name']}: {weights}"))
     return Exit.OK
 
 
-def activate(client: Client, args: Namespace) -> int:
-    """Bring the weights of a preference set into force."""
-    one = find_set(client, args.set)
+def activate(client: BerthClient, args: Namespace) -> int:
+    """Activate the weights of a preference set."""
+    preference_set = find_set(client, args.set)
     body = {"message": args.message, "racks": args.rack, "guard": args.guard}
-    headers = {"If-Match": f'"g{one["generation"]}"'}
+    headers = {"If-Match": f'"g{preference_set["generation"]}"'}
     try:
-        made = client.call("POST", f"{SETS}{one['id']}/activate/", body=body, headers=headers).body
+        created = client.call(
+            "POST", f"{SETS}{preference_set['id']}/activate/", body=body, headers=headers
+        ).body
     except CliError as error:
         if error.code is Exit.CONFLICT:
-            error.next_command = f"berth pref show {one['name']}"
+            error.next_command = f"berth pref show {preference_set['name']}"
         raise
-    say(render(made, args.output, _in_force(made)))
+    print_result(render(created, args.output, _activation_text(created)))
     return Exit.OK
 
 
-def revert(client: Client, args: Namespace) -> int:
-    """Bring back the weights that were in force before; that can be reverted itself."""
+def revert(client: BerthClient, args: Namespace) -> int:
+    """Revert to the weights in force before; a revert can itself be reverted."""
     number = args.activation
     if number is None:
         current = client.get(CURRENT)["activation"]
@@ -245,57 +289,57 @@ def revert(client: Client, args: Namespace) -> int:
                 next_command="berth pref activate SET -m WHY",
             )
         number = current["id"]
-        tell(f"berth: taking back activation {number}, {current['name']}")
+        print_message(f"berth: reverting activation {number}, {current['name']}")
     body = {"message": args.message}
     try:
-        made = client.post(f"{ACTIVATIONS}{number}/revert/", body).body
+        created = client.post(f"{ACTIVATIONS}{number}/revert/", body).body
     except CliError as error:
         if error.code in {Exit.CONFLICT, Exit.NOT_FOUND}:
             error.next_command = "berth pref list"
         raise
-    say(render(made, args.output, _in_force(made)))
+    print_result(render(created, args.output, _activation_text(created)))
     return Exit.OK
 
 
-def find_set(client: Client, key: str) -> dict[str, Any]:
+def find_set(client: BerthClient, key: str) -> dict[str, Any]:
     """Return a preference set by name or id.
 
     Raises
     ------
-    CliError : there is none.
+    CliError : it does not exist.
     """
-    found: list[dict[str, Any]] = client.get(SETS, name=key)["results"]
-    if found:
-        return found[0]
+    response: list[dict[str, Any]] = client.get(SETS, name=key)["results"]
+    if response:
+        return response[0]
     try:
-        one: dict[str, Any] = client.get(f"{SETS}{quote(key, safe='')}/")
+        preference_set: dict[str, Any] = client.get(f"{SETS}{quote(key, safe='')}/")
     except CliError as error:
         if error.code is not Exit.NOT_FOUND:
             raise
         raise CliError(
-            f"there is no preference set {key}",
+            f"preference set {key} not found",
             code=Exit.NOT_FOUND,
             next_command="berth pref list",
         ) from None
-    return one
+    return preference_set
 
 
-def _in_force(made: Mapping[str, Any]) -> str:
-    where = f" on {', '.join(made['racks'])}" if made["racks"] else ""
-    guard = made["guard"]
+def _activation_text(created: Mapping[str, Any]) -> str:
+    where = f" on {', '.join(created['racks'])}" if created["racks"] else ""
+    guard = created["guard"]
     until = ""
     if guard:
-        until = f", until {percent(guard['drop'])} fewer targets are met"
+        until = f", reverted if {percent(guard['drop'])} fewer targets are met"
         until += f" for {duration(guard['seconds'])}"
-    weights = ", ".join(f"{o} {made['weights'][o]:.4f}" for o in OBJECTIVES)
-    return f"{made['name']} is in force{where}{until} (activation {made['id']}): {weights}"
+    weights = ", ".join(f"{o} {created['weights'][o]:.4f}" for o in OBJECTIVES)
+    return f"{created['name']} is in force{where}{until} (activation {created['id']}): {weights}"
 
 
 def _weights(weights: Mapping[str, float]) -> list[str]:
     return [f"{weights[o]:.2f}" for o in OBJECTIVES]
 
 
-def _number(value: float | None) -> str | None:
+def _number_text(value: float | None) -> str | None:
     return None if value is None else f"{value:.4f}"
 
 
@@ -303,15 +347,15 @@ def _gap(gap: float | None) -> str:
     return "unknown" if gap is None else f"{100 * gap:.2g} %"
 
 
-def _mark(found: Mapping[str, Any], objective: str) -> str:
-    if objective in found["idle"]:
-        return "the same all over the front"
-    return "counts as 0.01" if objective in found["floored"] else ""
+def _note(response: Mapping[str, Any], objective: str) -> str:
+    if objective in response["idle"]:
+        return "constant over the front"
+    return "raised to 0.01" if objective in response["floored"] else ""
 
 
-def _times(count: int) -> str:
+def _activation_count(count: int) -> str:
     return {0: "never", 1: "once"}.get(count, f"{count} times")
 
 
-def _listed(points: Sequence[int]) -> str | None:
+def _joined(points: Sequence[int]) -> str | None:
     return ", ".join(map(str, points)) or None

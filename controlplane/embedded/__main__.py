@@ -1,21 +1,20 @@
 """`python -m controlplane.embedded run|test|bench|manage|berth ...`, called by `./dev`."""
 
 import errno
-import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Final
 
-from controlplane.embedded import launcher
+from controlplane.embedded import join
 from controlplane.embedded.instance import PROJECT
 from controlplane.embedded.processes import LauncherError
 
-# Tests of one file share what is costly to make, and run one after the other.
-SPREAD: Final = ("-n", "logical", "--maxprocesses", "4", "--dist", "loadfile")
+# One process per test file, as tests of a file share costly fixtures.
+PARALLEL_OPTIONS: Final = ("-n", "logical", "--maxprocesses", "4", "--dist", "loadfile")
 
 
 def main(command: str, arguments: Sequence[str]) -> int:
-    """Run one command; a failure we foresaw is one sentence on stderr."""
+    """Run a command; print expected errors as one sentence on stderr."""
     try:
         return _dispatch(command, list(arguments))
     except LauncherError as error:
@@ -30,48 +29,47 @@ def main(command: str, arguments: Sequence[str]) -> int:
 def _dispatch(command: str, arguments: list[str]) -> int:
     match command:
         case "run":
+            from controlplane.embedded import launcher  # noqa: PLC0415 - the others start faster
+
             return launcher.run(arguments)
         case "test":
-            return launcher.run_with_servers(
-                [sys.executable, "-m", "pytest", *spread(arguments), *arguments]
-            )
+            pytest = [sys.executable, "-m", "pytest", *parallel_options(arguments), *arguments]
+            return _with_servers(pytest)
         case "bench":
             return _bench(arguments)
         case "manage":
-            manage = [str(PROJECT / "manage.py"), *arguments]
-            return _python(manage, launcher.running_environment())
+            return join.manage(arguments)
         case "berth":
-            client = ["-m", "controlplane.cli.main", *arguments]
-            return _python(client, launcher.client_environment())
-    raise LauncherError(f"There is no command {command!r}.")
+            return join.berth(arguments)
+    raise LauncherError(f"Unknown command {command!r}.")
 
 
-def spread(arguments: Sequence[str]) -> Sequence[str]:
-    """Return the options that spread all tests over the processors.
+def parallel_options(arguments: Sequence[str]) -> Sequence[str]:
+    """Return the pytest options that distribute tests over the processors.
 
-    None where somebody says how many processes there shall be, wants to debug in this one, or
-    names files: those few are done before other processes have started.
+    No options if the arguments set the number of processes, request debugging or name files: a
+    few files finish before other processes have started.
     """
     chosen = ("-n", "--numprocesses", "--dist", "--pdb", "--trace", "-s", "--capture")
     if any(argument.startswith(chosen) for argument in arguments):
         return ()
     if any((PROJECT / argument.split("::")[0]).exists() for argument in arguments):
         return ()
-    return SPREAD
+    return PARALLEL_OPTIONS
 
 
 def _bench(arguments: list[str]) -> int:
     known = sorted(path.stem for path in (PROJECT / "benchmarks").glob("[a-z]*.py"))
     if not arguments or arguments[0] not in known:
-        raise LauncherError(f"Name a benchmark: {', '.join(known) or 'there is none yet'}.")
+        raise LauncherError(f"Give a benchmark: {', '.join(known) or 'none exist'}.")
     name, *rest = arguments
-    return launcher.run_with_servers([sys.executable, "-m", f"benchmarks.{name}", *rest])
+    return _with_servers([sys.executable, "-m", f"benchmarks.{name}", *rest])
 
 
-def _python(arguments: list[str], environment: dict[str, str]) -> int:
-    return subprocess.run(  # noqa: S603  (our own command)
-        [sys.executable, *arguments], env=environment, check=False
-    ).returncode
+def _with_servers(command: Sequence[str]) -> int:
+    from controlplane.embedded import launcher  # noqa: PLC0415 - the others start faster
+
+    return launcher.run_with_servers(command)
 
 
 if __name__ == "__main__":

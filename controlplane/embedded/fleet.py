@@ -1,4 +1,4 @@
-"""The processes of a running instance, and how each of them is started."""
+"""The processes of a running instance and their commands."""
 
 import signal
 import sys
@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from controlplane.embedded.instance import PROJECT, Instance
-from controlplane.embedded.processes import Child, start, tethered
+from controlplane.embedded.instance import PROJECT, InstanceDirectory
+from controlplane.embedded.processes import Child, bound_to_parent, start
 
-ASK, INSIST = signal.SIGTERM, signal.SIGQUIT
+TERMINATE, QUIT = signal.SIGTERM, signal.SIGQUIT
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """One process of the fleet: `python -m` these arguments."""
+class Service:
+    """A process of the instance: `python -m` with these arguments."""
 
     name: str
     arguments: tuple[str, ...]
-    stop_signals: tuple[signal.Signals, ...] = (ASK, INSIST)
+    stop_signals: tuple[signal.Signals, ...] = (TERMINATE, QUIT)
 
 
-def web(port: int) -> Member:
-    """Pages and REST."""
-    return Member(
+def web(port: int) -> Service:
+    """Return the web process: dashboard and REST API."""
+    return Service(
         "web",
         (
             *("gunicorn", "controlplane.wsgi:application", "--bind", f"127.0.0.1:{port}"),
@@ -34,22 +34,22 @@ def web(port: int) -> Member:
     )
 
 
-def stream(port: int) -> Member:
-    """Event streams, which would otherwise each hold a thread of the web process."""
-    return Member(
+def stream(port: int) -> Service:
+    """Return the event stream process, which keeps streams off the threads of the web process."""
+    return Service(
         "stream",
         (
             *("uvicorn", "controlplane.asgi:stream", "--host", "127.0.0.1", "--port", str(port)),
             *("--timeout-graceful-shutdown", "1", "--lifespan", "off"),
             *("--no-access-log", "--log-level", "warning"),
         ),
-        stop_signals=(ASK, ASK),
+        stop_signals=(TERMINATE, TERMINATE),
     )
 
 
-def worker(queue: str, concurrency: int) -> Member:
+def worker(queue: str, concurrency: int) -> Service:
     """Return a Celery worker for one queue."""
-    return Member(
+    return Service(
         f"worker-{queue}",
         (
             *("celery", "-A", "controlplane", "worker", "--queues", queue),
@@ -60,29 +60,31 @@ def worker(queue: str, concurrency: int) -> Member:
     )
 
 
-def beat(schedule: Path) -> Member:
-    """Return the clock of the periodic tasks; its schedule file is worth nothing after a stop."""
-    return Member(
+def beat(schedule: Path) -> Service:
+    """Return the scheduler of periodic tasks; its schedule file is temporary."""
+    return Service(
         "beat",
         ("celery", "-A", "controlplane", "beat", "--schedule", str(schedule), "--pidfile="),
     )
 
 
-def command(name: str, *arguments: str) -> Member:
-    """Return a management command that keeps running."""
-    return Member(
-        name, (str(PROJECT / "manage.py"), *arguments), stop_signals=(ASK, signal.SIGINT)
+def command(name: str, *arguments: str) -> Service:
+    """Return a long-running management command."""
+    return Service(
+        name, (str(PROJECT / "manage.py"), *arguments), stop_signals=(TERMINATE, signal.SIGINT)
     )
 
 
-def launch(member: Member, *, instance: Instance, environment: Mapping[str, str]) -> Child:
-    """Start one member."""
-    is_script = member.arguments[0].endswith(".py")
-    python = [sys.executable, *(() if is_script else ("-m",)), *member.arguments]
+def launch(
+    service: Service, *, instance: InstanceDirectory, environment: Mapping[str, str]
+) -> Child:
+    """Start a service."""
+    is_script = service.arguments[0].endswith(".py")
+    python = [sys.executable, *(() if is_script else ("-m",)), *service.arguments]
     return start(
-        member.name,
-        tethered(python, death_signal=member.stop_signals[0]),
-        log=instance.fresh_log(member.name),
+        service.name,
+        bound_to_parent(python, death_signal=service.stop_signals[0]),
+        log=instance.new_log(service.name),
         environment=environment,
-        stop_signals=member.stop_signals,
+        stop_signals=service.stop_signals,
     )

@@ -1,4 +1,4 @@
-"""One instance of Berth on this machine: its directory, its lock and what it remembers."""
+"""An instance of Berth on this machine: directory, lock and stored state."""
 
 import fcntl
 import hashlib
@@ -16,35 +16,35 @@ from typing import Any
 from controlplane.embedded.processes import LauncherError
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
-LONGEST_SOCKET_DIR = 80  # sockaddr_un holds 107 characters, PostgreSQL's socket name takes 18
+MAX_SOCKET_DIR = 80  # sockaddr_un holds 107 characters, PostgreSQL's socket name takes 18
 MEBIBYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
-    """The directory an instance keeps everything in, `.berth/` unless BERTH_HOME names another."""
+class InstanceDirectory:
+    """The directory of an instance, BERTH_HOME or `.berth/`."""
 
     home: Path
 
     @classmethod
-    def here(cls) -> "Instance":
-        """Return the instance this checkout uses; its directory is private to the user."""
+    def here(cls) -> "InstanceDirectory":
+        """Return the instance of this checkout; its directory is private to the user."""
         home = Path(os.environ.get("BERTH_HOME") or PROJECT / ".berth").resolve()
         try:
             home.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise LauncherError(
-                f"The directory {home} cannot be made: {error.strerror}."
+                f"Cannot create the directory {home}: {error.strerror}."
             ) from error
         return cls(home=home)
 
     @property
     def logs(self) -> Path:
-        """Directory of the children's logs."""
+        """Directory of the log files."""
         return self.home / "logs"
 
-    def fresh_log(self, name: str) -> Path:
-        """Return an empty log file; the one of the run before is kept as `.1`."""
+    def new_log(self, name: str) -> Path:
+        """Return an empty log file; the previous run's log becomes `.1`."""
         self.logs.mkdir(exist_ok=True)
         path = self.logs / f"{name}.log"
         if path.exists():
@@ -53,41 +53,41 @@ class Instance:
         return path
 
     def secret_key(self) -> str:
-        """Return the key that signs sessions, made once and kept."""
+        """Return the session signing key, created on first use."""
         path = self.home / "secret_key"
         if not path.exists():
             _write_private(path, secrets.token_urlsafe(48))
         return path.read_text()
 
-    def recall(self, name: str) -> dict[str, Any]:
-        """Return what was remembered under a name; empty when nothing or half of it was."""
+    def load(self, name: str) -> dict[str, Any]:
+        """Return the values saved under a name; empty if the file is missing or incomplete."""
         try:
-            remembered: dict[str, Any] = json.loads((self.home / f"{name}.json").read_text())
+            values: dict[str, Any] = json.loads((self.home / f"{name}.json").read_text())
         except (FileNotFoundError, json.JSONDecodeError):
             return {}
-        return remembered
+        return values
 
-    def remember(self, name: str, values: dict[str, Any]) -> None:
-        """Keep values under a name, whole or not at all."""
+    def save(self, name: str, values: dict[str, Any]) -> None:
+        """Save values under a name atomically."""
         _write_private(self.home / f"{name}.json", json.dumps(values, indent=2) + "\n")
 
-    def forget(self, name: str) -> None:
-        """Drop what is remembered under a name."""
+    def delete(self, name: str) -> None:
+        """Delete the values saved under a name."""
         (self.home / f"{name}.json").unlink(missing_ok=True)
 
-    def forget_everything(self) -> None:
-        """Drop every file of the instance but its lock and its logs; the database is not here."""
+    def delete_files(self) -> None:
+        """Delete all files of the instance except its lock and logs; keeps the database."""
         for path in self.home.iterdir():
             if path.is_file() and path.name != "lock":
                 path.unlink()
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the instance; the kernel gives it back whatever way this process ends.
+        """Lock the instance; the kernel releases the lock when this process ends.
 
         Raises
         ------
-        LauncherError : another process holds it.
+        LauncherError : another process holds the lock.
         """
         path = self.home / "lock"
         with path.open("a+") as handle:
@@ -98,11 +98,13 @@ class Instance:
                 holder = handle.read().strip() or "unknown"
                 raise LauncherError(
                     f"Berth already runs in {self.home} (process {holder}): stop it first, or "
-                    "give this one a directory of its own with BERTH_HOME."
+                    "use another directory with BERTH_HOME."
                 ) from error
             if not path.exists() or path.stat().st_ino != os.fstat(handle.fileno()).st_ino:
-                # Its last holder removed it between our open and our lock.
-                raise LauncherError(f"Berth is just stopping in {self.home}: start it again.")
+                # The previous holder removed the file between open and flock.
+                raise LauncherError(
+                    f"Berth is stopping in {self.home}: try again in a few seconds."
+                )
             handle.truncate(0)
             handle.write(str(os.getpid()))
             handle.flush()
@@ -114,11 +116,11 @@ class Instance:
 
 @contextmanager
 def socket_directory(stale: str | None = None) -> Iterator[Path]:
-    """Make a short private directory for sockets; `stale` names one a killed run left behind."""
+    """Create a short private directory for sockets; delete `stale`, left by a killed run."""
     if stale and Path(stale).name.startswith("berth-"):
         shutil.rmtree(stale, ignore_errors=True)
     parent = tempfile.gettempdir()
-    if len(parent) > LONGEST_SOCKET_DIR:
+    if len(parent) > MAX_SOCKET_DIR:
         parent = "/tmp"  # noqa: S108  (mkdtemp makes a private directory with a random name)
     directory = Path(tempfile.mkdtemp(prefix="berth-", dir=parent))
     try:
@@ -128,7 +130,7 @@ def socket_directory(stale: str | None = None) -> Iterator[Path]:
 
 
 def require_space(directory: Path, minimum_bytes: int) -> None:
-    """Refuse to go on when the disk is nearly full.
+    """Raise an error if the disk is nearly full.
 
     Raises
     ------
@@ -143,7 +145,7 @@ def require_space(directory: Path, minimum_bytes: int) -> None:
 
 
 def migrations_digest() -> str:
-    """Return a digest of every migration, to know without Django whether any is new."""
+    """Return a digest of all migrations, to detect new ones without loading Django."""
     digest = hashlib.sha256()
     for path in sorted(PROJECT.glob("apps/*/migrations/*.py")):
         digest.update(path.read_bytes())

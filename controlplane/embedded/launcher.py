@@ -1,4 +1,4 @@
-"""`./dev run`, `./dev test` and `./dev bench`: what happens before, around and after a session."""
+"""`./dev run`, `./dev test` and `./dev bench`: checks, servers, signals and cleanup."""
 
 import gzip
 import os
@@ -16,51 +16,48 @@ from types import FrameType
 from controlplane.embedded.instance import (
     MEBIBYTE,
     PROJECT,
-    Instance,
+    InstanceDirectory,
     require_space,
     socket_directory,
 )
 from controlplane.embedded.options import Options, parse
-from controlplane.embedded.postgres import Cluster, drop_data, end_orphans, plan_cluster
+from controlplane.embedded.postgres import DatabaseCluster, drop_data, plan_cluster, stop_orphans
 from controlplane.embedded.processes import (
     LauncherError,
     StopRequestedError,
-    alive,
-    tethered,
+    bound_to_parent,
 )
 from controlplane.embedded.progress import Progress
 from controlplane.embedded.servers import Servers, running_servers
 from controlplane.embedded.session import Session
 
-SPACE_TO_START_BYTES = 256 * MEBIBYTE
-FOREGROUND_PATIENCE_S = 10.0
-# what a user may set to reach another server, or this one as somebody else
-CLIENT_SETTINGS = ("BERTH_URL", "BERTH_TOKEN")
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+MIN_FREE_TO_START_BYTES = 256 * MEBIBYTE
+FOREGROUND_STOP_TIMEOUT_S = 10.0
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`./dev run`: everything, until a signal or a failure."""
+    """Run `./dev run` until a signal or failure."""
     options = parse(arguments)
     progress = Progress()
     try:
         with stop_on_signals():
             _run(options, progress)
     except StopRequestedError:
-        progress.say("Stopped.")
+        progress.write_line("Stopped.")
         return 0
     return 0
 
 
 def run_with_servers(command: Sequence[str]) -> int:
-    """Run a command on embedded servers that leave nothing behind; return its exit code."""
+    """Run a command with temporary embedded servers; return its exit code."""
     home = Path(tempfile.mkdtemp(prefix="berth-servers-"))
-    instance = Instance(home=home)
+    instance = InstanceDirectory(home=home)
     cluster = None
     try:
         with stop_on_signals(), socket_directory() as sockets:
             cluster = None if os.environ.get("DATABASE_URL") else plan_cluster(home)
-            with running_servers(cluster, sockets, instance.fresh_log, is_durable=False) as up:
+            with running_servers(cluster, sockets, instance.new_log, is_durable=False) as up:
                 environment = _environment(instance, up, sockets)
                 return _in_foreground(command, environment)
     except StopRequestedError:
@@ -71,39 +68,20 @@ def run_with_servers(command: Sequence[str]) -> int:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def running_environment() -> dict[str, str]:
-    """Return the environment of the running instance, or ours when none runs."""
-    run = Instance.here().recall("run")
-    is_running = "pid" in run and alive(run["pid"])
-    return {**os.environ, **(run["environment"] if is_running else {})}
-
-
-def client_environment() -> dict[str, str]:
-    """Return the environment of the berth command: what the user set outranks the instance.
-
-    The instance's token never goes to another address than its own.
-    """
-    own = {name: os.environ[name] for name in CLIENT_SETTINGS if os.environ.get(name)}
-    environment = running_environment()
-    if own.get("BERTH_URL", environment.get("BERTH_URL")) != environment.get("BERTH_URL"):
-        environment.pop("BERTH_TOKEN", None)
-    return {**environment, **own}
-
-
 @contextmanager
 def stop_on_signals() -> Iterator[None]:
-    """Turn the first Ctrl-C, SIGTERM or SIGHUP into `StopRequestedError`, ignore later ones.
+    """Turn the first Ctrl-C, SIGTERM or SIGHUP into `StopRequestedError`; ignore later ones.
 
-    Raised at once wherever we are: a child that was just being started dies with us, tethered.
+    The error is raised immediately; a child just being started ends with this process.
     """
 
     def stop(number: int, frame: FrameType | None) -> None:
-        for stopping in STOPPING:
-            # Not SIG_IGN, which children started from now on would inherit.
+        for stopping in STOP_SIGNALS:
+            # Not SIG_IGN, which later children would inherit.
             signal.signal(stopping, lambda _number, _frame: None)
         raise StopRequestedError(signal.Signals(number).name)
 
-    before = {number: signal.signal(number, stop) for number in STOPPING}
+    before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
     try:
         yield
     finally:
@@ -112,11 +90,11 @@ def stop_on_signals() -> Iterator[None]:
 
 
 def check_port(port: int) -> None:
-    """Refuse a port somebody listens on.
+    """Check that a port is free.
 
     Raises
     ------
-    LauncherError : the port cannot be had.
+    LauncherError : the port is in use or not permitted.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -125,12 +103,12 @@ def check_port(port: int) -> None:
         except OSError as error:
             raise LauncherError(
                 f"Port {port} cannot be used ({error.strerror}): choose another with --port "
-                "(pages use it, event streams the next one)."
+                "(the dashboard uses this port, event streams the next one)."
             ) from error
 
 
 def check_trace(trace: Path) -> None:
-    """Refuse a trace that cannot be read, before anything is started.
+    """Check that a trace can be read.
 
     Raises
     ------
@@ -150,18 +128,18 @@ def check_trace(trace: Path) -> None:
 
 
 def check_policy(name: str) -> None:
-    """Refuse a policy nobody knows.
+    """Check that a policy exists.
 
     Raises
     ------
-    LauncherError : names those there are.
+    LauncherError : it does not exist; names the existing ones.
     """
-    # Only when somebody asks for one: it brings numba, and a start has little time.
+    # imported here, as it loads numba and slows down the start
     from apps.scheduling.core import registry  # noqa: PLC0415
 
     if name not in registry.POLICIES:
         known = ", ".join(sorted(registry.POLICIES))
-        raise LauncherError(f"There is no policy {name!r}: choose one of {known}.")
+        raise LauncherError(f"Unknown policy {name!r}: choose one of {known}.")
 
 
 def _run(options: Options, progress: Progress) -> None:
@@ -171,20 +149,20 @@ def _run(options: Options, progress: Progress) -> None:
         options = replace(options, trace=trace)
     if options.policy is not None:
         check_policy(options.policy)
-    instance = Instance.here()
-    require_space(instance.home, SPACE_TO_START_BYTES)
+    instance = InstanceDirectory.here()
+    require_space(instance.home, MIN_FREE_TO_START_BYTES)
     with instance.lock():
         check_port(options.port)
         check_port(options.port + 1)
         cluster = None if os.environ.get("DATABASE_URL") else plan_cluster(instance.home)
-        stale = instance.recall("run").get("socket_dir")
+        stale = instance.load("run").get("socket_dir")
         if options.is_fresh:
             _drop_everything(instance, cluster)
         with socket_directory(stale) as sockets:
-            # So that the next start finds them should this process be killed.
-            instance.remember("run", {"socket_dir": str(sockets)})
+            # If this process is killed, the next start deletes the directory.
+            instance.save("run", {"socket_dir": str(sockets)})
             progress.begin("Starting PostgreSQL and Valkey")
-            with running_servers(cluster, sockets, instance.fresh_log, is_durable=True) as up:
+            with running_servers(cluster, sockets, instance.new_log, is_durable=True) as up:
                 progress.end()
                 environment = _environment(instance, up, sockets)
                 _serve(Session(options, instance, up, environment, progress))
@@ -196,7 +174,7 @@ def _serve(session: Session) -> None:
     environment["BERTH_STREAM_ORIGIN"] = f"http://127.0.0.1:{session.options.port + 1}"
     try:
         password = session.prepare()
-        session.instance.remember(
+        session.instance.save(
             "run",
             {
                 "pid": os.getpid(),
@@ -209,34 +187,34 @@ def _serve(session: Session) -> None:
         _announce(session, password)
         session.watch()
     finally:
-        session.progress.say("Stopping ...")
+        session.progress.write_line("Stopping ...")
         session.close()
-        session.instance.forget("run")
+        session.instance.delete("run")
 
 
 def _announce(session: Session, password: str | None) -> None:
-    say = session.progress.say
-    say("")
-    say(f"  Berth is at {session.url}/")
+    write_line = session.progress.write_line
+    write_line("")
+    write_line(f"  Berth runs at {session.url}/")
     if password is not None:
-        say(f"  Log in      as admin with the one-time password {password}")
-        say(f"  API token   {session.environment['BERTH_TOKEN']}")
+        write_line(f"  Log in      as admin with the one-time password {password}")
+        write_line(f"  API token   {session.environment['BERTH_TOKEN']}")
     else:
-        say(f"  API token   in {session.instance.home / 'token'}")
-    say(f"  Logs        {session.instance.logs}")
-    say("  Ctrl-C stops everything and keeps the data.")
-    say("")
+        write_line(f"  API token   in {session.instance.home / 'token'}")
+    write_line(f"  Logs        {session.instance.logs}")
+    write_line("  Ctrl-C stops Berth and keeps the data.")
+    write_line("")
 
 
-def _environment(instance: Instance, servers: Servers, sockets: Path) -> dict[str, str]:
-    """Return the environment of every child."""
+def _environment(instance: InstanceDirectory, servers: Servers, sockets: Path) -> dict[str, str]:
+    """Return the environment of the child processes."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     return {
         **threads,
         **os.environ,
         "DATABASE_URL": servers.database_url,
         "REDIS_URL": servers.redis_url,
-        # The embedded database changes its address with every start; its identity does not.
+        # Identity of the database; the embedded one has a new address at every start.
         "BERTH_DATABASE": os.environ.get("DATABASE_URL", "embedded"),
         "BERTH_HOME": str(instance.home),
         "BERTH_SECRET_KEY": instance.secret_key(),
@@ -256,27 +234,27 @@ def _shared(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _drop_everything(instance: Instance, cluster: Cluster | None) -> None:
+def _drop_everything(instance: InstanceDirectory, cluster: DatabaseCluster | None) -> None:
     if cluster is None:
         raise LauncherError(
-            "--fresh drops only the embedded database, and DATABASE_URL names another one: "
-            "empty that one yourself."
+            "--fresh deletes only the embedded database, but DATABASE_URL is set: "
+            "empty that database yourself."
         )
-    end_orphans(cluster.data)
+    stop_orphans(cluster.data)
     drop_data(cluster)
-    instance.forget_everything()
+    instance.delete_files()
 
 
 def _in_foreground(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command that shares our terminal, and wait for it even when a signal comes."""
-    process = subprocess.Popen(  # noqa: S603  (our own command)
-        tethered(command), env=dict(environment)
+    """Run a command on this terminal and wait for it, also after a signal."""
+    process = subprocess.Popen(  # noqa: S603  (fixed command)
+        bound_to_parent(command), env=dict(environment)
     )
     try:
         return process.wait()
     finally:
         try:
-            process.wait(timeout=FOREGROUND_PATIENCE_S)
+            process.wait(timeout=FOREGROUND_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

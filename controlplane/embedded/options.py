@@ -1,4 +1,4 @@
-"""What `./dev run` can be told."""
+"""Options of `./dev run`."""
 
 import argparse
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ DEFAULT_PORT = 8000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of one start. `None`: what the instance used before, otherwise the default."""
+    """Options of a start; None = the value of the previous run, or the default."""
 
     trace: Path | None
     servers: int | None
@@ -26,23 +26,32 @@ class Options:
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """Read the command line of `./dev run`; argparse answers wrong ones with one sentence."""
+    """Parse the command line of `./dev run`."""
     parser = argparse.ArgumentParser(
-        prog="./dev run", description="Start Berth on this machine; Ctrl-C stops all of it."
+        prog="./dev run", description="Start Berth on this machine; Ctrl-C stops it."
     )
     add = parser.add_argument
     add("--trace", type=Path, metavar="FILE", help="replay this trace instead of a generated day")
-    add("--servers", type=_positive_int, help=f"servers of the demo cluster ({DEFAULT_SERVERS})")
+    add(
+        "--servers",
+        type=_positive_int,
+        help=f"number of servers of the demo cluster ({DEFAULT_SERVERS})",
+    )
     add(
         "--speed",
         type=_positive_float,
-        help=f"seconds of cluster time a second of wall time ({DEFAULT_SPEED:.0f})",
+        help=f"cluster seconds per wall second ({DEFAULT_SPEED:.0f})",
     )
     add("--policy", help=f"placement policy ({DEFAULT_POLICY})")
-    add("--port", type=_port, default=DEFAULT_PORT, help=f"port of the pages ({DEFAULT_PORT})")
-    add("--fresh", action="store_true", help="drop the data of earlier runs first")
-    add("--empty", action="store_true", help="no demo cluster and no replay")
-    add("--no-replay", action="store_true", help="the demo cluster, but nothing submitted to it")
+    add(
+        "--port",
+        type=_port,
+        default=DEFAULT_PORT,
+        help=f"port of the dashboard and API ({DEFAULT_PORT})",
+    )
+    add("--fresh", action="store_true", help="delete the data of earlier runs first")
+    add("--empty", action="store_true", help="start without demo cluster and replay")
+    add("--no-replay", action="store_true", help="start with the demo cluster, but without replay")
     given = parser.parse_args(arguments)
     return Options(
         trace=given.trace,

@@ -1,8 +1,8 @@
-"""The embedded PostgreSQL: found, made ready, started and stopped without touching the machine.
+"""The embedded PostgreSQL server: find, initialise, start and stop.
 
-PostgreSQL refuses to run as root. As root it therefore runs in a user namespace in which our own
-files seem to belong to `nobody`; where namespaces are forbidden (many containers) it really
-becomes `nobody`, with its data and, if need be, its programs where that user can reach them.
+PostgreSQL refuses to run as root. As root, it runs in a user namespace in which our files belong
+to `nobody`. If namespaces are not permitted (many containers), it runs as the user `nobody`, with
+its data and, if necessary, a copy of its programs in a directory that `nobody` can read.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from pathlib import Path
 
 import psycopg
 
-from controlplane.embedded.processes import Child, LauncherError, start, tethered
+from controlplane.embedded.processes import Child, LauncherError, bound_to_parent, start
 
 NOBODY = 65534
 START_TIMEOUT_S = 60.0
-ORPHAN_PATIENCE_S = 5.0
+ORPHAN_STOP_TIMEOUT_S = 5.0
 RELOCATED_HOME = Path("/var/lib/berth")
 IN_NAMESPACE = ("unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}")
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
@@ -31,17 +31,17 @@ DATABASE = "berth"
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
-    """Where the programs and the data are, and how to become a user PostgreSQL accepts."""
+class DatabaseCluster:
+    """Programs and data of a PostgreSQL server, and how to run it as a non-root user."""
 
-    programs: Path  # directory holding postgres and initdb
+    programs: Path  # directory of postgres and initdb
     data: Path
-    prefix: tuple[str, ...]  # put before every command; empty for a normal user
-    owner: int | None  # uid that must own the data and the socket directory, when not ours
+    prefix: tuple[str, ...]  # prepended to every command; empty for a normal user
+    owner: int | None  # uid that owns the data and socket directories; None = this user
 
 
 def find_programs() -> Path:
-    """Return the wheel's PostgreSQL 18, or the newest one Debian installed.
+    """Return the directory of the wheel's PostgreSQL 18, or of the newest Debian package.
 
     Raises
     ------
@@ -56,50 +56,50 @@ def find_programs() -> Path:
     newest = max(installed, key=lambda path: int(path.parent.parent.name), default=None)
     if newest is None:
         raise LauncherError(
-            "No PostgreSQL was found: install the package postgresql or set DATABASE_URL."
+            "PostgreSQL not found: install the package postgresql or set DATABASE_URL."
         )
     return newest.parent
 
 
-def plan_cluster(home: Path) -> Cluster:
-    """Choose programs, data directory and user for an instance kept in `home`.
+def plan_cluster(home: Path) -> DatabaseCluster:
+    """Choose programs, data directory and user for the instance in `home`.
 
     Raises
     ------
-    LauncherError : as root, when neither a user namespace nor another user can be had.
+    LauncherError : running as root, with neither a user namespace nor another user available.
     """
     programs, data = find_programs(), home / "postgres"
     if os.geteuid() != 0:
-        return Cluster(programs=programs, data=data, prefix=(), owner=None)
+        return DatabaseCluster(programs=programs, data=data, prefix=(), owner=None)
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if _works(tethered(_check(programs, data)), prefix=IN_NAMESPACE):
-        return Cluster(programs=programs, data=data, prefix=IN_NAMESPACE, owner=None)
+    if _succeeds(bound_to_parent(_check(programs, data)), prefix=IN_NAMESPACE):
+        return DatabaseCluster(programs=programs, data=data, prefix=IN_NAMESPACE, owner=None)
     digest = hashlib.sha256(str(home).encode()).hexdigest()[:12]
     place = RELOCATED_HOME / digest
     _own_directory(place)
-    if not _works(_check(programs, place), prefix=AS_NOBODY):
+    if not _succeeds(_check(programs, place), prefix=AS_NOBODY):
         programs = _copy_programs(programs, RELOCATED_HOME / "postgresql")
-    if not _works(_check(programs, place), prefix=AS_NOBODY):
+    if not _succeeds(_check(programs, place), prefix=AS_NOBODY):
         raise LauncherError(
-            "PostgreSQL refuses to run as root and no other user can be had here: "
+            "PostgreSQL does not run as root and no other user is available: "
             "start Berth as a normal user or set DATABASE_URL."
         )
-    return Cluster(programs=programs, data=place / "data", prefix=AS_NOBODY, owner=NOBODY)
+    return DatabaseCluster(programs=programs, data=place / "data", prefix=AS_NOBODY, owner=NOBODY)
 
 
 def start_postgres(
-    cluster: Cluster, socket_dir: Path, *, log: Path, is_durable: bool = True
+    cluster: DatabaseCluster, socket_dir: Path, *, log: Path, is_durable: bool = True
 ) -> Child:
-    """Start the server on a socket in `socket_dir`, making its data directory on first use.
+    """Start the server on a socket in `socket_dir`; initialise its data on first use.
 
-    It is not ready when this returns: see `wait_for_postgres`.
+    Returns before the server is ready; see `wait_for_postgres`.
     """
     if cluster.owner is not None:
         os.chown(socket_dir, cluster.owner, cluster.owner)
     if not (cluster.data / "PG_VERSION").exists():
         _initialise(cluster)
     _check_version(cluster)
-    end_orphans(cluster.data)
+    stop_orphans(cluster.data)
     return start(
         "PostgreSQL",
         _server_command(cluster, socket_dir, is_durable=is_durable),
@@ -110,7 +110,7 @@ def start_postgres(
 
 
 def wait_for_postgres(child: Child, socket_dir: Path) -> None:
-    """Return once the server takes connections and our database exists."""
+    """Wait until the server accepts connections; create the database if missing."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while not _create_database(socket_dir):
         if child.exit_code is not None:
@@ -125,21 +125,21 @@ def postgres_url(socket_dir: Path) -> str:
     return f"postgresql://{USER}@/{DATABASE}?host={socket_dir}"
 
 
-def drop_data(cluster: Cluster) -> None:
-    """Delete the database for good; its server must not be running."""
+def drop_data(cluster: DatabaseCluster) -> None:
+    """Delete the database; its server must not be running."""
     shutil.rmtree(cluster.data, ignore_errors=True)
     if cluster.owner is not None:
         shutil.rmtree(cluster.data.parent, ignore_errors=True)
 
 
-def end_orphans(data: Path) -> None:
-    """End what an earlier, killed server left running, then drop its lock file.
+def stop_orphans(data: Path) -> None:
+    """End the processes of an earlier, killed server and delete its lock file.
 
-    Every PostgreSQL process works in its data directory, so none is missed, and a lock file
-    without such a process is stale even when its number now belongs to another program.
+    The working directory of every PostgreSQL process is the data directory, which identifies
+    them. Without such a process the lock file is stale, even if its pid is in use again.
     """
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
-        deadline = time.monotonic() + ORPHAN_PATIENCE_S
+        deadline = time.monotonic() + ORPHAN_STOP_TIMEOUT_S
         for pid in _processes_in(data):
             _send(pid, number)
         while _processes_in(data) and time.monotonic() < deadline:
@@ -147,7 +147,7 @@ def end_orphans(data: Path) -> None:
     (data / "postmaster.pid").unlink(missing_ok=True)
 
 
-def _server_command(cluster: Cluster, socket_dir: Path, *, is_durable: bool) -> list[str]:
+def _server_command(cluster: DatabaseCluster, socket_dir: Path, *, is_durable: bool) -> list[str]:
     switch = "on" if is_durable else "off"
     settings = {
         "listen_addresses": "",
@@ -160,7 +160,7 @@ def _server_command(cluster: Cluster, socket_dir: Path, *, is_durable: bool) -> 
         "max_wal_size": "1GB",
         "checkpoint_timeout": "15min",
         "random_page_cost": "1.1",
-        "jit": "off",  # our statements are short; compiling them costs more than running them
+        "jit": "off",  # compiling our short statements costs more than running them
         "fsync": switch,
         "synchronous_commit": switch,
         "full_page_writes": switch,
@@ -168,9 +168,9 @@ def _server_command(cluster: Cluster, socket_dir: Path, *, is_durable: bool) -> 
     options = [part for item in settings.items() for part in ("-c", "=".join(item))]
     command = [str(cluster.programs / "postgres"), "-D", str(cluster.data), *options]
     if cluster.prefix == AS_NOBODY:
-        # That user may not be able to read our Python: let setpriv tie the server to us.
+        # nobody may not be able to read our Python, so setpriv sets the death signal.
         return [*cluster.prefix, "--pdeathsig=INT", *command]
-    return [*cluster.prefix, *tethered(command, death_signal=signal.SIGINT)]
+    return [*cluster.prefix, *bound_to_parent(command, death_signal=signal.SIGINT)]
 
 
 def _environment() -> dict[str, str]:
@@ -182,10 +182,10 @@ def _check(programs: Path, directory: Path) -> list[str]:
     return ["sh", "-c", script, "sh", str(directory), str(programs / "initdb")]
 
 
-def _works(command: Sequence[str], *, prefix: tuple[str, ...]) -> bool:
+def _succeeds(command: Sequence[str], *, prefix: tuple[str, ...]) -> bool:
     if shutil.which(prefix[0]) is None:
         return False
-    done = subprocess.run(  # noqa: S603  (our own command)
+    done = subprocess.run(  # noqa: S603  (fixed command)
         [*prefix, *command], capture_output=True, check=False, env=_environment()
     )
     return done.returncode == 0
@@ -199,7 +199,7 @@ def _own_directory(place: Path) -> None:
 
 
 def _copy_programs(programs: Path, target: Path) -> Path:
-    """Copy an installation, and the libraries the wheel keeps in a sibling of its package."""
+    """Copy an installation and the wheel's libraries, which are next to its package."""
     installation = programs.parent
     package = target / "package"
     copy = package / installation.name / "bin"
@@ -216,15 +216,15 @@ def _copy_programs(programs: Path, target: Path) -> Path:
     return copy
 
 
-def _initialise(cluster: Cluster) -> None:
-    """Make the data directory beside its final place, so that a half-made one is never used."""
+def _initialise(cluster: DatabaseCluster) -> None:
+    """Create the data directory under a temporary name, then rename it."""
     if cluster.owner is not None:
         _own_directory(cluster.data.parent)
-    half_made = cluster.data.with_name(cluster.data.name + ".new")
-    shutil.rmtree(half_made, ignore_errors=True)
+    temporary = cluster.data.with_name(cluster.data.name + ".new")
+    shutil.rmtree(temporary, ignore_errors=True)
     options = ["--username", USER, "--auth=trust", "--encoding=UTF8", "--locale=C"]
-    done = subprocess.run(  # noqa: S603  (our own command)
-        [*cluster.prefix, str(cluster.programs / "initdb"), "-D", str(half_made), *options],
+    done = subprocess.run(  # noqa: S603  (fixed command)
+        [*cluster.prefix, str(cluster.programs / "initdb"), "-D", str(temporary), *options],
         capture_output=True,
         text=True,
         check=False,
@@ -233,27 +233,27 @@ def _initialise(cluster: Cluster) -> None:
     )
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
-        shutil.rmtree(half_made, ignore_errors=True)
-        why = lines[0].removeprefix("initdb: ") if lines else done.stderr.strip()
-        raise LauncherError(f"The database could not be created: {why}")
+        shutil.rmtree(temporary, ignore_errors=True)
+        reason = lines[0].removeprefix("initdb: ") if lines else done.stderr.strip()
+        raise LauncherError(f"Cannot create the database: {reason}")
     if cluster.data.exists():
         cluster.data.rmdir()
-    half_made.rename(cluster.data)
+    temporary.rename(cluster.data)
 
 
-def _check_version(cluster: Cluster) -> None:
-    made_by = (cluster.data / "PG_VERSION").read_text().strip()
-    version = subprocess.run(  # noqa: S603  (our own command)
+def _check_version(cluster: DatabaseCluster) -> None:
+    data_version = (cluster.data / "PG_VERSION").read_text().strip()
+    version = subprocess.run(  # noqa: S603  (fixed command)
         [str(cluster.programs / "postgres"), "--version"],
         capture_output=True,
         text=True,
         check=True,
         env=_environment(),
     ).stdout
-    if made_by not in version.replace(".", " ").split():
+    if data_version not in version.replace(".", " ").split():
         raise LauncherError(
-            f"The data in {cluster.data} was made by PostgreSQL {made_by}, but this is "
-            f"{version.strip()}: install that version, or drop the data with --fresh."
+            f"The data in {cluster.data} was created by PostgreSQL {data_version}, but this is "
+            f"{version.strip()}: install that version, or delete the data with --fresh."
         )
 
 
@@ -265,8 +265,8 @@ def _create_database(socket_dir: Path) -> bool:
     except psycopg.OperationalError:
         return False  # still starting up
     with connection:
-        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE])
-        if known.fetchone() is None:
+        row = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE])
+        if row.fetchone() is None:
             connection.execute(f"CREATE DATABASE {DATABASE}")
     return True
 
@@ -281,7 +281,7 @@ def _working_directory(process: Path) -> str | None:
     try:
         return str((process / "cwd").readlink())
     except (FileNotFoundError, PermissionError, ProcessLookupError):
-        return None  # it ended, or is somebody else's
+        return None  # it has ended or belongs to another user
 
 
 def _send(pid: int, number: signal.Signals) -> None:

@@ -1,4 +1,4 @@
-"""Child processes: started tethered to this one, watched, and stopped in order."""
+"""Child processes that end with this process: start, describe and stop them."""
 
 import os
 import signal
@@ -11,30 +11,30 @@ from pathlib import Path
 
 from apps.common.core.errors import ControlPlaneError
 
-TETHER = Path(__file__).with_name("tether.py")
+BIND_SCRIPT = Path(__file__).with_name("bind_to_parent.py")
 POLL_S = 0.05
-GROUP_PATIENCE_S = 0.5
+GROUP_STOP_TIMEOUT_S = 0.5
 
 
 class LauncherError(ControlPlaneError):
-    """Something the person who started Berth should read: one sentence, no traceback."""
+    """An error shown to the user as one sentence, without a traceback."""
 
 
 class StopRequestedError(LauncherError):
-    """Ctrl-C or SIGTERM arrived while something was being started."""
+    """Ctrl-C, SIGTERM or SIGHUP was received."""
 
 
-def tethered(
+def bound_to_parent(
     command: Sequence[str], *, death_signal: signal.Signals = signal.SIGTERM
 ) -> list[str]:
     """Wrap `command` so that it receives `death_signal` when this process ends."""
-    wrapper = [sys.executable, "-I", "-S", str(TETHER)]
+    wrapper = [sys.executable, "-I", "-S", str(BIND_SCRIPT)]
     return [*wrapper, str(os.getpid()), str(int(death_signal)), *command]
 
 
 @dataclass(slots=True)
 class Child:
-    """A running program of ours; its output goes to `log`."""
+    """A child process with its output in `log`."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -43,16 +43,16 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative when a signal ended it."""
+        """Exit code; None while it runs, negative if ended by a signal."""
         return self.process.poll()
 
     def send(self, number: signal.Signals) -> None:
-        """Deliver a signal; a child that has just ended is no error."""
+        """Send a signal unless the child has ended."""
         if self.process.poll() is None:
             self.process.send_signal(number)
 
     def kill_group(self) -> bool:
-        """Kill what is left of the child and of what it started; False when nothing was."""
+        """Kill the process group of the child; return False if it has no processes left."""
         self.process.poll()
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -61,7 +61,7 @@ class Child:
         return True
 
     def describe_end(self) -> str:
-        """Say how it ended, and, unless it was killed, the last line it wrote."""
+        """Return how it ended, with its last output line unless it was killed."""
         code = self.process.poll()
         if code is None:
             return f"{self.name} is still running"
@@ -79,12 +79,12 @@ def start(
     environment: Mapping[str, str],
     stop_signals: tuple[signal.Signals, ...] = (signal.SIGTERM,),
 ) -> Child:
-    """Start a child in a session of its own, so that Ctrl-C reaches only the launcher.
+    """Start a child in its own session, so that Ctrl-C reaches only the launcher.
 
-    `command` is already `tethered`, or ties itself to this process by other means.
+    `command` must end with this process, usually by `bound_to_parent`.
     """
     with log.open("ab") as output:
-        process = subprocess.Popen(  # noqa: S603  (our own command)
+        process = subprocess.Popen(  # noqa: S603  (fixed command)
             list(command),
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -95,22 +95,22 @@ def start(
     return Child(name=name, process=process, log=log, stop_signals=stop_signals)
 
 
-def stop_all(children: Sequence[Child], *, patience_s: float) -> None:
-    """Ask every child to end, ask harder at equal intervals, kill what is left."""
+def stop_all(children: Sequence[Child], *, timeout_s: float) -> None:
+    """Send each child its stop signals at equal intervals, then kill the remaining processes."""
     rounds = max((len(child.stop_signals) for child in children), default=0)
     for attempt in range(rounds):
         for child in children:
             child.send(child.stop_signals[min(attempt, len(child.stop_signals) - 1)])
-        if wait_all(children, timeout_s=patience_s / rounds):
+        if wait_all(children, timeout_s=timeout_s / rounds):
             break
-    deadline = time.monotonic() + GROUP_PATIENCE_S
+    deadline = time.monotonic() + GROUP_STOP_TIMEOUT_S
     while [child for child in children if child.kill_group()] and time.monotonic() < deadline:
         time.sleep(POLL_S)
-    wait_all(children, timeout_s=GROUP_PATIENCE_S)
+    wait_all(children, timeout_s=GROUP_STOP_TIMEOUT_S)
 
 
 def wait_all(children: Sequence[Child], *, timeout_s: float) -> bool:
-    """Wait until every child has ended; False when the time is up first."""
+    """Wait until every child has ended; return False on time-out."""
     deadline = time.monotonic() + timeout_s
     while any(child.exit_code is None for child in children):
         if time.monotonic() > deadline:
@@ -120,9 +120,9 @@ def wait_all(children: Sequence[Child], *, timeout_s: float) -> bool:
 
 
 def last_line(log: Path, *, tail_bytes: int = 4096) -> str:
-    """Return the last line of a log that says something; empty when there is none.
+    """Return the last non-blank line of a log, or an empty string.
 
-    What Django puts before the sentence of a failed management command is left out.
+    Django's prefix of errors of management commands is removed.
     """
     if not log.exists():
         return ""
@@ -134,7 +134,7 @@ def last_line(log: Path, *, tail_bytes: int = 4096) -> str:
 
 
 def alive(pid: int) -> bool:
-    """Say whether a process with this id exists and is no zombie."""
+    """Whether a process with this id exists and is not a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

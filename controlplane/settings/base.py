@@ -1,23 +1,26 @@
-"""Settings shared by every way of running Berth. Values come from the environment."""
+"""Settings shared by all deployments, read from the environment."""
 
 import os
 from pathlib import Path
 from typing import Any
 
-from controlplane.settings.addresses import broker_url, client_url, database_from_url
+from apps.common.core.addresses import read_networks
+from controlplane.settings.addresses import broker_url, client_url, database_from_url, listed
 
-# Settings kept in files of their own: names in capitals are picked up from here.
+# Settings in separate files.
 from controlplane.settings.rest import *  # noqa: F403
+from controlplane.settings.retention import *  # noqa: F403
 from controlplane.settings.schedule import *  # noqa: F403
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
 DEBUG = False
 SECRET_KEY = os.environ.get("BERTH_SECRET_KEY", "")
-ALLOWED_HOSTS = os.environ.get("BERTH_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
-CSRF_TRUSTED_ORIGINS = [
-    origin for origin in os.environ.get("BERTH_TRUSTED_ORIGINS", "").split(",") if origin
-]
+ALLOWED_HOSTS = listed(os.environ.get("BERTH_ALLOWED_HOSTS") or "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = listed(os.environ.get("BERTH_TRUSTED_ORIGINS", ""))
+
+# Addresses and networks of the proxies whose X-Forwarded-For is trusted.
+BERTH_TRUSTED_PROXIES = read_networks(os.environ.get("BERTH_TRUSTED_PROXIES", ""))
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -42,12 +45,17 @@ INSTALLED_APPS = [
     "apps.placement",
     "apps.testbed",
     "apps.dashboard",
+    "controlplane",
 ]
 
 MIDDLEWARE = [
-    "apps.common.middleware.RequestIdMiddleware",
+    "apps.common.api.middleware.RequestIdMiddleware",
+    "apps.common.api.middleware.ApiProblemMiddleware",
+    "apps.common.api.middleware.SecurityHeadersMiddleware",
+    "apps.common.api.middleware.InputMiddleware",
+    "apps.accounts.api.middleware.ActorMiddleware",
+    "controlplane.probes.ProbeMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "apps.common.middleware.SecurityHeadersMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -92,8 +100,8 @@ CACHES: dict[str, dict[str, Any]] = {
     }
 }
 
-# Results live in our own tables. acks_late gives back the message of a worker that died;
-# services claim their rows conditionally, so running a task twice is harmless.
+# Results are stored in our tables. With acks_late, the message of a dead worker is redelivered;
+# services claim rows conditionally, so tasks may run twice.
 CELERY_BROKER_URL = broker_url(os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0"))
 CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 300}
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
@@ -105,22 +113,15 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
 
-# Where pages follow events; empty when no stream process is configured.
+# Address of the event stream; empty without a stream process.
 _stream_origin = os.environ.get("BERTH_STREAM_ORIGIN", "")
 BERTH_STREAM_URL = f"{_stream_origin}/api/v1/stream/" if _stream_origin else ""
-BERTH_VERSION = "0.1.0"  # with pyproject.toml; a test holds them equal
-# The matrices are learnt anew once so many applications were measured since the last time, or
-# after so many wall seconds if any was.
+BERTH_VERSION = "0.1.0"  # same as in pyproject.toml, checked by a test
+# The matrices are retrained after this number of new measured applications, or after this number
+# of wall seconds if there is at least one.
 BERTH_RECLASSIFY_ROWS = int(os.environ.get("BERTH_RECLASSIFY_ROWS", "20"))
 BERTH_RECLASSIFY_SECONDS = float(os.environ.get("BERTH_RECLASSIFY_SECONDS", "600"))
-# Of each application so many newest profiles and prediction errors are kept, besides the profiles
-# that decisions name; entries of the change log for so many days of wall time.
-BERTH_PROFILES_KEPT = max(1, int(os.environ.get("BERTH_PROFILES_KEPT", "20")))
-BERTH_PREDICTION_ERRORS_KEPT = int(os.environ.get("BERTH_PREDICTION_ERRORS_KEPT", "500"))
-BERTH_CHANGE_DAYS = max(1, int(os.environ.get("BERTH_CHANGE_DAYS", "7")))
-# Fronts of which no preference set was saved, but for the newest, for so many days.
-BERTH_FRONT_DAYS = max(1, int(os.environ.get("BERTH_FRONT_DAYS", "30")))
-# Placement policy of jobs that name none.
+# Default placement policy.
 DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "tarcil")
 
 AUTH_USER_MODEL = "accounts.User"
@@ -150,6 +151,7 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
+LOGGING_CONFIG = "apps.common.infrastructure.log_records.configure_logging"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -1,16 +1,15 @@
-"""A real deployment behind a reverse proxy that ends TLS."""
+"""Settings of a deployment behind a reverse proxy that terminates TLS."""
 
 import os
 
 from controlplane.settings.base import *  # noqa: F403  (settings extend the base by design)
 
 SECRET_KEY = os.environ["BERTH_SECRET_KEY"]
-os.environ["DATABASE_URL"]  # a deployment that forgot its addresses must not start on defaults
+os.environ["DATABASE_URL"]  # no defaults in production: fail if the addresses are missing
 os.environ["REDIS_URL"]
 
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_SSL_REDIRECT = os.environ.get("BERTH_HTTPS", "1") == "1"
-SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
 SECURE_HSTS_SECONDS = int(os.environ.get("BERTH_HSTS_SECONDS", "31536000"))
 SECURE_HSTS_INCLUDE_SUBDOMAINS = True
 SECURE_HSTS_PRELOAD = True

@@ -1,9 +1,12 @@
-"""What Celery beat starts, how often. Each task only looks: the rows say what is due."""
+"""Schedule of Celery beat. Tasks read from the database what is due."""
 
 from typing import Any
 
-# A message nobody took within this time is worth nothing: the next one is on its way.
+# An unclaimed message expires, as the next one follows.
 _FRESH = {"expires": 5.0}
+# Short tasks that must not wait for long ones.
+_UPKEEP = {"expires": 5.0, "queue": "upkeep"}
+_NEXT_RUN = {"expires": 300.0}
 
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     # wall seconds
@@ -12,7 +15,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 1.0,
         "options": {"expires": 1.0, "queue": "agents"},
     },
-    "execution.frame": {"task": "execution.frame", "schedule": 1.0, "options": {"expires": 1.0}},
+    "execution.frame": {"task": "execution.frame", "schedule": 1.0, "options": _UPKEEP},
     "classification.reclassify": {
         "task": "classification.reclassify",
         "schedule": 5.0,
@@ -20,7 +23,12 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     },
     "execution.classify": {"task": "execution.classify", "schedule": 2.0, "options": _FRESH},
     "execution.feedback": {"task": "execution.feedback", "schedule": 15.0, "options": _FRESH},
-    "execution.sweep": {"task": "execution.sweep", "schedule": 5.0, "options": _FRESH},
+    "workloads.fold_counts": {
+        "task": "workloads.fold_counts",
+        "schedule": 2.0,
+        "options": _FRESH,
+    },
+    "execution.sweep": {"task": "execution.sweep", "schedule": 5.0, "options": _UPKEEP},
     "placement.carry_out": {
         "task": "placement.carry_out",
         "schedule": 1.0,
@@ -38,12 +46,28 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 5.0,
         "options": {"expires": 5.0, "queue": "placement"},
     },
-    "operations.sweep": {"task": "operations.sweep", "schedule": 10.0, "options": _FRESH},
-    "operations.prune": {"task": "operations.prune", "schedule": 3600.0},
-    "execution.prune": {"task": "execution.prune", "schedule": 3600.0},
-    "placement.prune": {"task": "placement.prune", "schedule": 3600.0},
+    "operations.sweep": {"task": "operations.sweep", "schedule": 10.0, "options": _UPKEEP},
+    "accounts.prune": {"task": "accounts.prune", "schedule": 3600.0},
+    "operations.prune": {
+        "task": "operations.prune",
+        "schedule": 300.0,
+        "options": {"expires": 300.0},
+    },
+    "execution.prune": {
+        "task": "execution.prune",
+        "schedule": 300.0,
+        "options": {"expires": 300.0},
+    },
+    "placement.prune": {
+        "task": "placement.prune",
+        "schedule": 300.0,
+        "options": {"expires": 300.0},
+    },
 }
 CELERY_TASK_ROUTES: dict[str, dict[str, str]] = {
     "scheduling.agent": {"queue": "agents"},
     "placement.fronts": {"queue": "placement"},
+    "execution.frame": {"queue": "upkeep"},
+    "execution.sweep": {"queue": "upkeep"},
+    "operations.sweep": {"queue": "upkeep"},
 }

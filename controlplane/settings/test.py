@@ -1,4 +1,4 @@
-"""The test suite: development settings, cheap passwords, tasks only when a worker runs them."""
+"""Settings of the test suite: development settings with a fast password hasher."""
 
 from controlplane.settings.dev import *  # noqa: F403  (settings extend the base by design)
 
@@ -6,7 +6,7 @@ SECRET_KEY = "test"
 DEBUG = False
 ALLOWED_HOSTS = ["*"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-# Large enough that nothing is thrown out at random in the course of a run.
+# Large enough that no entry is evicted during a run.
 CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.locmem.LocMemCache",

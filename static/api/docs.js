@@ -1,7 +1,8 @@
-"use strict";
-
 const cookie = (name) =>
-  document.cookie.split("; ").find((part) => part.startsWith(`${name}=`))?.slice(name.length + 1) ?? "";
+  document.cookie
+    .split("; ")
+    .find((part) => part.startsWith(`${name}=`))
+    ?.slice(name.length + 1) ?? "";
 
 const element = document.getElementById("api");
 

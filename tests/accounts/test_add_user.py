@@ -14,35 +14,35 @@ pytestmark = pytest.mark.django_db
 
 
 def add_user(*arguments: str) -> dict[str, str]:
-    """Run the command; what it told, by the first word of each line."""
+    """Run the command; return its output by the first word of each line."""
     out = StringIO()
     call_command("add_user", *arguments, stdout=out)
     return dict(re.findall(r"^(\w+) +(\S+)", out.getvalue(), re.MULTILINE))
 
 
 def test_a_person_signs_in_with_what_was_told() -> None:
-    told = add_user("sue")
-    assert told["user"] == "sue"
-    assert authenticate(username="sue", password=told["password"]) == User.objects.get()
+    output = add_user("sue")
+    assert output["user"] == "sue"
+    assert authenticate(username="sue", password=output["password"]) == User.objects.get()
 
 
 @pytest.mark.parametrize("role", ["viewer", "submitter", "operator", "admin"])
 def test_the_token_has_the_role_that_was_asked_for(role: str) -> None:
-    found = principal_by_token(add_user("sue", "--role", role)["token"])
-    assert found is not None
-    assert found[0].role == role
+    principal = principal_by_token(add_user("sue", "--role", role)["token"])
+    assert principal is not None
+    assert principal[0].role == role
 
 
 def test_a_program_gets_a_token_and_no_password() -> None:
-    told = add_user("nightly", "--service")
-    assert "password" not in told
-    assert principal_by_token(told["token"]) is not None
+    output = add_user("nightly", "--service")
+    assert "password" not in output
+    assert principal_by_token(output["token"]) is not None
     assert not User.objects.get().has_usable_password()
 
 
 def test_a_name_is_given_once() -> None:
     add_user("sue")
-    with pytest.raises(CommandError, match="there is a user sue already"):
+    with pytest.raises(CommandError, match="The user name sue is taken"):
         add_user("sue")
 
 

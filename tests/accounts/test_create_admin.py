@@ -1,4 +1,4 @@
-"""The command a launcher calls at every start."""
+"""The command that a launcher calls at every start."""
 
 import json
 import stat
@@ -19,16 +19,16 @@ pytestmark = pytest.mark.django_db
 def create_admin(**options: Any) -> dict[str, Any]:
     out = StringIO()
     call_command("create_admin", print_json=True, stdout=out, **options)
-    found: dict[str, Any] = json.loads(out.getvalue())
-    return found
+    answer: dict[str, Any] = json.loads(out.getvalue())
+    return answer
 
 
 def test_the_first_call_tells_password_and_token() -> None:
-    told = create_admin()
-    user = User.objects.get(username=told["user"])
+    output = create_admin()
+    user = User.objects.get(username=output["user"])
     assert user.role == "admin"
-    assert user.check_password(told["password"])
-    assert principal_by_token(told["token"]) is not None
+    assert user.check_password(output["password"])
+    assert principal_by_token(output["token"]) is not None
 
 
 def test_later_calls_change_nothing() -> None:

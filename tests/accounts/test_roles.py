@@ -1,10 +1,10 @@
-"""Who may do what."""
+"""Permissions of roles."""
 
 from uuid import UUID
 
 import pytest
 
-from apps.accounts.core.principal import Principal, make_principal
+from apps.accounts.core.principal import Principal, TokenLimits, make_principal
 from apps.accounts.core.roles import Role, highest, includes
 
 MINE, THEIRS = UUID(int=1), UUID(int=2)
@@ -17,7 +17,7 @@ def principal(role: str, inside: str | None = None, limit: str | None = None) ->
         role=role,
         is_service=False,
         memberships={MINE: ("mine", inside)} if inside else {},
-        token=(UUID(int=3), limit) if limit else None,
+        token=TokenLimits(UUID(int=3), Role(limit)) if limit else None,
     )
 
 

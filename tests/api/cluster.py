@@ -5,7 +5,7 @@ from typing import Any
 
 from apps.inventory.core.cluster_file import parse_cluster
 from apps.inventory.models import ResourceUnit, Server
-from apps.inventory.services import Reading, import_cluster, record_readings
+from apps.inventory.services import ServerReport, import_cluster, record_readings
 from apps.scheduling.models import Allocation, Decision
 from apps.workloads.models import Job
 
@@ -33,7 +33,7 @@ def build_cluster() -> None:
         )
     )
     server = Server.objects.get(name="srv-1")
-    reading = Reading(
+    reading = ServerReport(
         server_id=server.pk, cpu_share=0.5, memory_share=0.25, network_share=0.0,
         storage_share=0.0, watts=125.0,
     )  # fmt: skip
@@ -58,7 +58,7 @@ def decide(job_id: str, **facts: Any) -> Decision:
 
 
 def place(job_id: str) -> Decision:
-    """Store what a placement on srv-1 leaves behind."""
+    """Store the rows of a placement on srv-1."""
     decision = decide(job_id)
     server = Server.objects.get(name="srv-1")
     units = list(ResourceUnit.objects.filter(server=server).values_list("id", flat=True)[:2])

@@ -43,6 +43,11 @@ def operator(project: Project) -> User:
 
 
 @pytest.fixture
+def admin(project: Project) -> User:
+    return create_user(username="ada", password=None, role=Role.ADMIN)
+
+
+@pytest.fixture
 def stranger(db: None) -> User:
     """A submitter of another project."""
     user = User.objects.create(username="ned", role=Role.VIEWER.value)
@@ -74,6 +79,12 @@ def api(submitter: User, as_user: Speak) -> APIClient:
 def power(operator: User, as_user: Speak) -> APIClient:
     """An operator's client."""
     return as_user(operator)
+
+
+@pytest.fixture
+def root(admin: User, as_user: Speak) -> APIClient:
+    """An administrator's client."""
+    return as_user(admin)
 
 
 @pytest.fixture

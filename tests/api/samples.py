@@ -34,5 +34,5 @@ def send_raw(api: APIClient, url: str, body: bytes, *, content_type: str, **head
         url,
         body,  # type: ignore[arg-type]  # the stubs know text only
         content_type,
-        **headers,  # type: ignore[arg-type]  # nor extra headers beside it
+        **headers,  # type: ignore[arg-type]  # nor extra headers
     )

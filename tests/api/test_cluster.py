@@ -1,6 +1,7 @@
 """Platforms, servers, units, the map, and what operators may do."""
 
 from base64 import b64decode
+from typing import Any
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
@@ -8,6 +9,8 @@ from rest_framework.test import APIClient
 
 from apps.accounts.models import User
 from apps.inventory.models import Change, Server
+from apps.workloads.models import Job
+from tests import factories
 from tests.api.cluster import build_cluster, place
 from tests.api.conftest import Speak
 from tests.api.samples import submitted
@@ -107,10 +110,10 @@ def test_an_unknown_layer_is_refused(api: APIClient) -> None:
 
 def test_the_cluster_in_a_few_numbers(api: APIClient) -> None:
     place(submitted(api))
-    found = api.get("/api/v1/cluster/").json()
-    assert (found["units"], found["units_allocated"]) == (10, 2)
-    assert found["servers"] == {"active": 3}
-    assert found["power_watts"] == 125.0
+    cluster = api.get("/api/v1/cluster/").json()
+    assert (cluster["units"], cluster["units_allocated"]) == (10, 2)
+    assert cluster["servers"] == {"active": 3}
+    assert cluster["power_watts"] == 125.0
 
 
 def test_the_clock_tells_cluster_time(api: APIClient) -> None:
@@ -121,12 +124,33 @@ def test_the_clock_tells_cluster_time(api: APIClient) -> None:
 def test_a_placed_job_is_explained_from_its_decision(api: APIClient) -> None:
     job = submitted(api)
     decision = place(job)
-    found = api.get(f"/api/v1/jobs/{job}/explanation/").json()
-    assert found["summary"].startswith("Placed by tarcil: 2 units on srv-1. 8 of 10 eligible")
-    assert found["decision"]["id"] == str(decision.pk)
-    assert found["decision"]["guarantee"]["statement"] == (
+    explanation = api.get(f"/api/v1/jobs/{job}/explanation/").json()
+    assert explanation["summary"].startswith(
+        "Placed by tarcil: 2 units on srv-1. 8 of 10 eligible"
+    )
+    assert explanation["decision"]["id"] == str(decision.pk)
+    assert explanation["decision"]["guarantee"]["statement"] == (
         "P(one of the best 2 of 8 is outside the top 20%) = 0.168"
     )
+
+
+def test_a_waiting_job_is_explained_from_the_decision_on_its_shape(api: APIClient) -> None:
+    first, second = (Job.objects.get(id=submitted(api)) for _ in range(2))
+    Job.objects.update(state="queued")
+    refused: dict[str, Any] = {
+        "outcome": "refused",
+        "reason_code": "NoFreeUnit",
+        "dropped": {"busy": 10},
+    }
+    decision = factories.decision(first, **refused)
+    factories.waiting_shape(first, second, by=decision)
+    own, shared = (
+        api.get(f"/api/v1/jobs/{job.id}/explanation/").json() for job in (first, second)
+    )
+    assert shared["decision"]["id"] == own["decision"]["id"] == str(decision.id)
+    assert shared["reason"]["code"] == "NoFreeUnit"
+    sentence = f"Evaluated for {first.name}, which has an equal request."
+    assert shared["summary"] == f"{own['summary']} {sentence}"
 
 
 def test_candidates_have_the_union_of_columns(api: APIClient) -> None:
@@ -141,7 +165,7 @@ def test_servers_and_jobs_know_of_each_other(api: APIClient) -> None:
     job = submitted(api)
     place(job)
     on_server = api.get("/api/v1/servers/srv-1/jobs/").json()["results"]
-    assert [found["metadata"]["id"] for found in on_server] == [job]
+    assert [job_on_server["metadata"]["id"] for job_on_server in on_server] == [job]
     assert api.get("/api/v1/servers/srv-2/jobs/").json()["results"] == []
     assert len(api.get("/api/v1/servers/srv-1/decisions/").json()["results"]) == 1
     placements = api.get(f"/api/v1/jobs/{job}/placements/").json()["results"]

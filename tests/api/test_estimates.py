@@ -1,4 +1,4 @@
-"""What is believed of an application, what it predicts, and what it rests on."""
+"""REST API of profiles, estimates, measurements and prediction errors."""
 
 from typing import Any
 
@@ -46,30 +46,38 @@ def observed(about: Application, job: Job, profile: Profile, **values: Any) -> P
 # ---- the profile ----
 
 
-def test_a_profile_tells_how_fresh_it_is_and_where_its_cells_are_from(
-    api: APIClient, profile: Profile
-) -> None:
+def test_a_profile_has_its_revision_and_sources(api: APIClient, profile: Profile) -> None:
     factories.library(("A", "B"))
-    found = api.get(f"{SORT}/classification/").json()
-    assert (found["revision"], found["revision_in_force"], found["is_stale"]) == (1, 1, False)
-    assert found["is_pending"] is False
-    assert found["flags"] == []
-    assert found["drift"] is None
-    assert found["sources"] == {"measured": 38, "inferred": 0, "override": 0}
+    classification = api.get(f"{SORT}/classification/").json()
+    assert (
+        classification["revision"],
+        classification["revision_in_force"],
+        classification["is_stale"],
+    ) == (1, 1, False)
+    assert classification["is_pending"] is False
+    assert classification["flags"] == []
+    assert classification["drift"] is None
+    assert classification["sources"] == {"measured": 38, "inferred": 0, "override": 0}
     every = [name.value for name in MatrixName]
-    assert list(found["cells"]) == [name for name in every if name != MatrixName.FRAMEWORK]
-    assert found["cells"]["base_rate"]["unit"] == ["bytes/s", "bytes/s"]
-    assert found["cells"]["tolerated"]["unit"] == ["points of 100"] * 10
-    assert found["cells"]["heterogeneity"]["source"] == ["measured", "measured"]
+    assert list(classification["cells"]) == [
+        name for name in every if name != MatrixName.FRAMEWORK
+    ]
+    assert classification["cells"]["base_rate"]["unit"] == ["bytes/s", "bytes/s"]
+    assert classification["cells"]["tolerated"]["unit"] == ["points of 100"] * 10
+    assert classification["cells"]["heterogeneity"]["source"] == ["measured", "measured"]
 
 
 def test_a_profile_of_an_earlier_revision_is_stale(api: APIClient, profile: Profile) -> None:
     factories.library(("A", "B"))
     factories.library(("A", "B"))
     PendingFold.objects.create(application=profile.application)
-    found = api.get(f"{SORT}/classification/").json()
-    assert (found["revision"], found["revision_in_force"], found["is_stale"]) == (1, 2, True)
-    assert found["is_pending"] is True
+    classification = api.get(f"{SORT}/classification/").json()
+    assert (
+        classification["revision"],
+        classification["revision_in_force"],
+        classification["is_stale"],
+    ) == (1, 2, True)
+    assert classification["is_pending"] is True
 
 
 def test_wrong_predictions_show_as_drift(
@@ -77,9 +85,13 @@ def test_wrong_predictions_show_as_drift(
 ) -> None:
     Drift.objects.create(application=sort, observations=7, mean_error=-0.4, flagged_s=120.0)
     Profile.objects.update(flags=["few_measurements"])
-    found = api.get(f"{SORT}/classification/").json()
-    assert found["drift"] == {"observations": 7, "mean_error": -0.4, "flagged_seconds": 120.0}
-    assert found["flags"] == ["few_measurements"]
+    classification = api.get(f"{SORT}/classification/").json()
+    assert classification["drift"] == {
+        "observations": 7,
+        "mean_error": -0.4,
+        "flagged_seconds": 120.0,
+    }
+    assert classification["flags"] == ["few_measurements"]
 
 
 def test_a_profile_takes_three_queries_besides_the_caller(
@@ -90,18 +102,18 @@ def test_a_profile_takes_three_queries_besides_the_caller(
 
 
 @pytest.mark.parametrize("view", ["classification", "estimates"])
-def test_what_was_never_profiled_is_not_found(
+def test_an_application_without_a_profile_is_not_found(
     api: APIClient, sort: Application, view: str
 ) -> None:
     response = api.get(f"{SORT}/{view}/")
     assert response.status_code == 404
-    assert response.json()["detail"] == "sort has not been classified yet."
+    assert response.json()["detail"] == "sort has no profile yet."
 
 
 @pytest.mark.parametrize(
     "view", ["classification", "estimates", "measurements", "prediction-errors"]
 )
-def test_of_an_unknown_application_there_is_nothing(api: APIClient, view: str) -> None:
+def test_an_unknown_application_has_no_estimates(api: APIClient, view: str) -> None:
     response = api.get(f"/api/v1/applications/nobody/{view}/")
     assert (response.status_code, response.json()["detail"]) == (
         404,
@@ -113,9 +125,9 @@ def test_of_an_unknown_application_there_is_nothing(api: APIClient, view: str) -
 
 
 def test_every_size_on_every_platform_is_predicted(api: APIClient, profile: Profile) -> None:
-    found = api.get(f"{SORT}/estimates/").json()
-    results = found.pop("results")
-    assert found == {
+    estimate = api.get(f"{SORT}/estimates/").json()
+    results = estimate.pop("results")
+    assert estimate == {
         "application": "sort", "profile": 1, "revision": 1, "metric": "work", "unit": "bytes/s",
     }  # fmt: skip
     assert [(r["platform"], r["units"]) for r in results] == [
@@ -128,8 +140,8 @@ def test_every_size_on_every_platform_is_predicted(api: APIClient, profile: Prof
 def test_units_are_spread_over_as_few_servers_as_hold_them(
     api: APIClient, profile: Profile
 ) -> None:
-    found = estimates(api, "units=4&units=9")
-    assert [(r["platform"], r["units"], r["servers"]) for r in found] == [
+    rows = estimates(api, "units=4&units=9")
+    assert [(r["platform"], r["units"], r["servers"]) for r in rows] == [
         ("A", 4, 1),
         ("A", 9, 3),
         ("B", 4, 2),
@@ -138,8 +150,8 @@ def test_units_are_spread_over_as_few_servers_as_hold_them(
 
 
 def test_a_size_no_server_has_is_predicted_and_marked(api: APIClient, profile: Profile) -> None:
-    found = estimates(api, "units=4&servers=1&servers=2")
-    assert [(r["platform"], r["servers"], r["fits"]) for r in found] == [
+    rows = estimates(api, "units=4&servers=1&servers=2")
+    assert [(r["platform"], r["servers"], r["fits"]) for r in rows] == [
         ("A", 1, True),
         ("A", 2, True),
         ("B", 1, False),
@@ -154,10 +166,14 @@ def test_sizes_begin_at_the_number_of_servers_asked_for(api: APIClient, profile:
 
 def test_an_estimate_holds_its_interval(api: APIClient, sort: Application) -> None:
     factories.profile(sort, platforms=("A", "B"), error=0.1)
-    (one,) = estimates(api, "units=2&platform=B")
-    assert one["value"] == pytest.approx(2 * BASE)
-    assert one["high"] / one["value"] == pytest.approx(one["value"] / one["low"])
-    assert one["high"] / one["value"] == pytest.approx(1.1788, rel=1e-4)  # exp(1.6449 · 0.1)
+    (estimate,) = estimates(api, "units=2&platform=B")
+    assert estimate["value"] == pytest.approx(2 * BASE)
+    assert estimate["high"] / estimate["value"] == pytest.approx(
+        estimate["value"] / estimate["low"]
+    )
+    assert estimate["high"] / estimate["value"] == pytest.approx(
+        1.1788, rel=1e-4
+    )  # exp(1.6449 · 0.1)
 
 
 @pytest.mark.parametrize(
@@ -175,17 +191,17 @@ def test_work_is_counted_as_the_kind_does(
     Application.objects.update(kind=kind)
     sort.refresh_from_db()
     factories.profile(sort, platforms=("A", "B"), base_rate=5e9, bytes_rate=2e7)
-    found = api.get(f"{SORT}/estimates/?metric={metric}&units=1&platform=A").json()
-    assert (found["metric"], found["unit"]) == (metric, unit)
-    assert found["results"][0]["value"] == pytest.approx(rate)
+    estimate = api.get(f"{SORT}/estimates/?metric={metric}&units=1&platform=A").json()
+    assert (estimate["metric"], estimate["unit"]) == (metric, unit)
+    assert estimate["results"][0]["value"] == pytest.approx(rate)
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("platform=Z", "platform must be one of A, B (revision 1), not Z."),
-        ("units=2&servers=4", "servers must not exceed units, but 4 > 2."),
-        ("units=8&units=2&servers=4", "servers must not exceed units, but 4 > 2."),
+        ("units=2&servers=4", "servers must not exceed units, got 4 servers and 2 units."),
+        ("units=8&units=2&servers=4", "servers must not exceed units, got 4 servers and 2 units."),
         ("units=0", "units must be within 1 and 1024."),
         ("units=1025", "units must be within 1 and 1024."),
         ("units=4,8", "units must be a whole number."),
@@ -193,19 +209,19 @@ def test_work_is_counted_as_the_kind_does(
         ("units=1e3", "units must be a whole number."),
         ("servers=-1", "servers must be within 1 and 1024."),
         ("metric=joules", "metric must be one of work, bytes, not joules."),
-        ("metric=work&metric=bytes", "metric was given more than once."),
+        ("metric=work&metric=bytes", "metric may be given only once."),
         (
             "&".join(f"units={n}&servers=1" for n in range(1, 41)),
-            "Ask for at most 2,000 combinations at once, not 3,200.",
+            "The request has 3,200 combinations, the limit is 2,000.",
         ),
     ],
 )
-def test_what_cannot_be_estimated_is_named(
-    api: APIClient, profile: Profile, query: str, said: str
+def test_invalid_estimate_parameters_are_named(
+    api: APIClient, profile: Profile, query: str, message: str
 ) -> None:
     response = api.get(f"{SORT}/estimates/?{query}")
     assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter")
-    assert response.json()["detail"] == said
+    assert response.json()["detail"] == message
 
 
 def test_an_unknown_parameter_is_refused(api: APIClient, profile: Profile) -> None:
@@ -273,7 +289,7 @@ def test_measurements_are_filtered(
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("matrix=speed", "matrix must be one of base_rate, heterogeneity, scale_up, scale_out,"),
         ("source=override", "source must be one of profiling, telemetry."),
@@ -282,11 +298,11 @@ def test_measurements_are_filtered(
     ],
 )
 def test_impossible_filters_are_refused(
-    api: APIClient, sort: Application, query: str, said: str
+    api: APIClient, sort: Application, query: str, message: str
 ) -> None:
     response = api.get(f"{SORT}/measurements/?{query}")
     assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter")
-    assert response.json()["detail"].startswith(said)
+    assert response.json()["detail"].startswith(message)
 
 
 def test_measurements_take_two_queries_besides_the_caller(
@@ -301,13 +317,13 @@ def test_measurements_take_two_queries_besides_the_caller(
 # ---- prediction errors ----
 
 
-def test_predictions_are_held_against_what_was_measured(
+def test_predictions_are_compared_with_measurements(
     api: APIClient, sort: Application, profile: Profile
 ) -> None:
     job = submitted(api, application="sort")
     row = observed(sort, Job.objects.get(pk=job), profile)
-    (found,) = api.get(f"{SORT}/prediction-errors/").json()["results"]
-    assert found == {
+    (error,) = api.get(f"{SORT}/prediction-errors/").json()["results"]
+    assert error == {
         "id": row.pk,
         "job": job,
         "job_name": Job.objects.get(pk=job).name,
@@ -328,8 +344,8 @@ def test_a_job_of_another_project_counts_but_is_not_named(
 ) -> None:
     job = submitted(api, application="sort")
     observed(sort, Job.objects.get(pk=job), profile)
-    (found,) = as_user(stranger).get(f"{SORT}/prediction-errors/").json()["results"]
-    assert (found["job"], found["job_name"], found["ratio"]) == (None, None, 0.75)
+    (error,) = as_user(stranger).get(f"{SORT}/prediction-errors/").json()["results"]
+    assert (error["job"], error["job_name"], error["ratio"]) == (None, None, 0.75)
 
 
 def test_prediction_errors_are_filtered_and_newest_first(

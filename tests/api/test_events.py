@@ -2,13 +2,16 @@
 
 import threading
 import time
+from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from django.db import connections
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from apps.accounts.core.roles import Role
-from apps.accounts.models import User
+from apps.accounts.models import Membership, Project, Token, User
 from apps.accounts.services import create_token, create_user, ensure_project
 from apps.operations.models import Event
 from apps.operations.services import NewEvent, begin_operation, claim_operation, record_events
@@ -66,8 +69,8 @@ def test_the_topics_asked_for_are_the_ones_told(api: APIClient) -> None:
     submitted(api)
     record_events([NewEvent(topic="servers", kind="server.updated", subject="1")])
     first = Event.objects.order_by("seq").values_list("seq", flat=True)[0]
-    found = api.get(f"{CHANGES}?since={first - 1}&topics=servers").json()
-    assert [event["topic"] for event in found["results"]] == ["servers"]
+    page = api.get(f"{CHANGES}?since={first - 1}&topics=servers").json()
+    assert [event["topic"] for event in page["results"]] == ["servers"]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -86,10 +89,44 @@ def test_a_waiting_request_is_answered_as_soon_as_something_happens() -> None:
     thread = threading.Thread(target=later)
     thread.start()
     began = time.monotonic()
-    found = client.get(f"{CHANGES}?since={position}&wait=20").json()
+    page = client.get(f"{CHANGES}?since={position}&wait=20").json()
     thread.join()
-    assert [event["subject"] for event in found["results"]] == ["x"]
+    assert [event["subject"] for event in page["results"]] == ["x"]
     assert time.monotonic() - began < 5
+
+
+def revoke_all() -> None:
+    Token.objects.update(revoked_at=timezone.now())
+
+
+def leave_all_projects() -> None:
+    Membership.objects.all().delete()
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "count"), [(revoke_all, 401, None), (leave_all_projects, 200, 0)]
+)
+def test_rights_that_end_during_a_wait_end_its_answer(
+    api: APIClient,
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[], None],
+    status: int,
+    count: int | None,
+) -> None:
+    position = api.get(CHANGES).json()["position"]
+
+    def change_and_tell(seconds: float) -> None:
+        change()
+        event = NewEvent(topic="jobs", kind="job.updated", subject="x", project_id=project.pk)
+        record_events([event])
+
+    clock = iter([0.0, 0.0, 99.0])  # begin; before the wait; after it, when the time is over
+    waiting = SimpleNamespace(sleep=change_and_tell, monotonic=lambda: next(clock))
+    monkeypatch.setattr("apps.operations.api.views.time", waiting)
+    response = api.get(f"{CHANGES}?since={position}&wait=20")
+    assert response.status_code == status
+    assert len(response.json().get("results", [])) == (count or 0)
 
 
 def test_without_a_stream_server_the_long_poll_is_named(api: APIClient) -> None:
@@ -98,7 +135,7 @@ def test_without_a_stream_server_the_long_poll_is_named(api: APIClient) -> None:
     assert "/api/v1/changes/" in response.json()["detail"]
 
 
-def test_an_operation_is_cancelled_by_whom_it_concerns(
+def test_an_operation_is_cancelled_by_its_requester(
     api: APIClient, submitter: User, stranger: User, as_user: Speak
 ) -> None:
     operation = begin_operation(kind="test", created_by=submitter.pk)

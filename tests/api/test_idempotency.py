@@ -1,4 +1,4 @@
-"""A keyed request is done once, however often and however simultaneously it comes."""
+"""Requests with an Idempotency-Key run once, even if repeated or concurrent."""
 
 import threading
 from collections import Counter

@@ -1,6 +1,8 @@
 """Tokens, roles and rates."""
 
+import json
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -9,8 +11,17 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from apps.accounts.core.roles import Role
-from apps.accounts.models import Token, User
-from apps.accounts.services import create_token, ensure_project, join_project
+from apps.accounts.models import Project, Token, User
+from apps.accounts.selectors import principal_by_token
+from apps.accounts.services import (
+    create_token,
+    create_user,
+    ensure_project,
+    join_project,
+    revoke_token,
+)
+from apps.common.core.errors import ConflictError
+from apps.operations.models import IdempotencyKey
 from tests.api.conftest import Speak
 from tests.api.samples import JOB
 
@@ -30,12 +41,12 @@ def test_the_caller_is_told_its_roles(api: APIClient) -> None:
 
 
 def test_a_new_token_is_shown_once_and_works(api: APIClient) -> None:
-    made = api.post(TOKENS, {"name": "ci"})
-    secret = made.json()["token"]
-    assert made.status_code == 201
+    response = api.post(TOKENS, {"name": "ci"})
+    secret = response.json()["token"]
+    assert response.status_code == 201
     assert speaking(secret).get("/api/v1/me/").status_code == 200
     assert secret not in api.get(TOKENS).content.decode()
-    assert secret.startswith(made.json()["prefix"])
+    assert secret.startswith(response.json()["prefix"])
 
 
 def test_tokens_are_stored_as_digests(api: APIClient) -> None:
@@ -46,17 +57,19 @@ def test_tokens_are_stored_as_digests(api: APIClient) -> None:
 
 
 def test_a_revoked_token_is_useless_at_once(api: APIClient) -> None:
-    made = api.post(TOKENS, {"name": "ci"}).json()
-    other = speaking(made["token"])
-    assert api.delete(f"{TOKENS}{made['id']}/").status_code == 204
+    created = api.post(TOKENS, {"name": "ci"}).json()
+    other = speaking(created["token"])
+    assert api.delete(f"{TOKENS}{created['id']}/").status_code == 204
     assert other.get("/api/v1/me/").status_code == 401
-    assert api.delete(f"{TOKENS}{made['id']}/").status_code == 404
+    assert api.delete(f"{TOKENS}{created['id']}/").status_code == 404
 
 
 def test_an_expired_token_is_useless(api: APIClient, submitter: User) -> None:
-    made = create_token(user=submitter, name="t", expires_at=timezone.now() + timedelta(days=1))
-    Token.objects.filter(pk=made.token.pk).update(expires_at=timezone.now() - timedelta(hours=1))
-    assert speaking(made.secret).get("/api/v1/me/").status_code == 401
+    created = create_token(user=submitter, name="t", expires_at=timezone.now() + timedelta(days=1))
+    Token.objects.filter(pk=created.token.pk).update(
+        expires_at=timezone.now() - timedelta(hours=1)
+    )
+    assert speaking(created.secret).get("/api/v1/me/").status_code == 401
 
 
 def test_a_token_of_an_inactive_user_is_useless(api: APIClient, submitter: User) -> None:
@@ -80,9 +93,151 @@ def test_the_last_use_is_noted(submitter: User) -> None:
 def test_a_limited_token_makes_no_stronger_one(submitter: User, as_user: Speak) -> None:
     weak = as_user(submitter, Role.VIEWER)
     assert weak.post(TOKENS, {"name": "t", "role": "submitter"}).status_code == 422
-    made = weak.post(TOKENS, {"name": "t"}).json()
-    assert made["role"] == "viewer"
-    assert speaking(made["token"]).post("/api/v1/jobs/", JOB).status_code == 403
+    created = weak.post(TOKENS, {"name": "t"}).json()
+    assert created["role"] == "viewer"
+    assert speaking(created["token"]).post("/api/v1/jobs/", JOB).status_code == 403
+
+
+TOMORROW = timezone.now() + timedelta(days=1)
+LATER = TOMORROW + timedelta(days=1)
+
+
+def test_an_expiring_token_creates_no_longer_one(submitter: User) -> None:
+    brief = speaking(create_token(user=submitter, name="brief", expires_at=TOMORROW).secret)
+    response = brief.post(TOKENS, {"name": "t", "expires_at": LATER.isoformat()})
+    assert response.json()["errors"][0] == {
+        "pointer": "/expires_at",
+        "code": "too_late",
+        "detail": f"must not be after the expiry of this token, {TOMORROW.isoformat()}",
+    }
+    derived = brief.post(TOKENS, {"name": "t"}).json()
+    assert Token.objects.get(pk=derived["id"]).expires_at == TOMORROW
+
+
+@pytest.mark.parametrize("limits", [{"role": Role.VIEWER}, {"expires_at": TOMORROW}])
+def test_a_limited_token_manages_only_itself_and_what_it_created(
+    submitter: User, limits: dict[str, Any]
+) -> None:
+    other = create_token(user=submitter, name="other").token
+    own = create_token(user=submitter, name="limited", **limits)
+    limited = speaking(own.secret)
+    child = limited.post(TOKENS, {"name": "child"}).json()
+    grandchild = speaking(child["token"]).post(TOKENS, {"name": "grandchild"}).json()
+    assert {token["name"] for token in limited.get(TOKENS).json()["results"]} == {
+        *("limited", "child", "grandchild")
+    }
+    assert limited.get(f"{TOKENS}{other.pk}/").status_code == 404
+    assert limited.delete(f"{TOKENS}{other.pk}/").status_code == 404
+    assert speaking(child["token"]).delete(f"{TOKENS}{own.token.pk}/").status_code == 404
+    assert limited.delete(f"{TOKENS}{grandchild['id']}/").status_code == 204
+
+
+def test_what_a_limited_token_created_is_revoked_with_it(api: APIClient, submitter: User) -> None:
+    parent = create_token(user=submitter, name="limited", role=Role.VIEWER)
+    child = speaking(parent.secret).post(TOKENS, {"name": "child"}).json()["token"]
+    grandchild = speaking(child).post(TOKENS, {"name": "grandchild"}).json()["token"]
+    assert api.delete(f"{TOKENS}{parent.token.pk}/").status_code == 204
+    assert speaking(child).get("/api/v1/me/").status_code == 401
+    assert speaking(grandchild).get("/api/v1/me/").status_code == 401
+
+
+def test_a_token_outlives_the_unlimited_token_that_created_it(submitter: User) -> None:
+    old = create_token(user=submitter, name="old")
+    renewed = speaking(old.secret).post(TOKENS, {"name": "new"}).json()["token"]
+    assert speaking(renewed).delete(f"{TOKENS}{old.token.pk}/").status_code == 204
+    assert speaking(renewed).get("/api/v1/me/").status_code == 200
+
+
+def test_a_token_revoked_during_the_request_creates_none(submitter: User) -> None:
+    limited = create_token(user=submitter, name="limited", role=Role.VIEWER)
+    found = principal_by_token(limited.secret)
+    assert found is not None
+    revoke_token(user_id=submitter.pk, token_id=limited.token.pk)
+    with pytest.raises(ConflictError):
+        create_token(user=submitter, name="child", by=found[0])
+
+
+CREDENTIALS = [
+    ("post", "account/password/"),
+    ("get", "account/sessions/"),
+    ("delete", "account/sessions/"),
+    ("delete", f"account/sessions/{UUID(int=1)}/"),
+    ("post", "users/"),
+    ("post", "users/ann/reset-password/"),
+    ("get", "users/ann/tokens/"),
+    ("post", "users/ann/tokens/"),
+    ("delete", f"users/ann/tokens/{UUID(int=1)}/"),
+]
+
+
+@pytest.mark.parametrize(("method", "route"), CREDENTIALS)
+@pytest.mark.parametrize("limits", [{"role": Role.ADMIN}, {"expires_at": TOMORROW}])
+def test_a_limited_token_manages_no_credentials(
+    project: Project, method: str, route: str, limits: dict[str, Any]
+) -> None:
+    ann = create_user(username="ann", password=None, role=Role.ADMIN)
+    limited = speaking(create_token(user=ann, name="t", **limits).secret)
+    response = getattr(limited, method)(f"/api/v1/{route}", {})
+    assert response.status_code == 403
+    assert "without an expiry" in response.json()["detail"]
+
+
+def test_an_expiring_token_still_administers_projects(project: Project) -> None:
+    ann = create_user(username="ann", password=None, role=Role.ADMIN)
+    brief = speaking(create_token(user=ann, name="t", expires_at=TOMORROW).secret)
+    assert brief.post("/api/v1/projects/", {"name": "new"}).status_code == 201
+
+
+def test_a_key_creates_one_token_for_another_user(project: Project) -> None:
+    ann = create_user(username="ann", password=None, role=Role.ADMIN)
+    create_user(username="bot", password=None, role=Role.VIEWER, service=True)
+    admin = speaking(create_token(user=ann, name="t").secret)
+    first, again = (
+        admin.post(
+            "/api/v1/users/bot/tokens/", {"name": "ci"}, headers={"Idempotency-Key": "k"}
+        ).json()
+        for _ in range(2)
+    )
+    assert first == again
+    assert speaking(first["token"]).get("/api/v1/me/").json()["username"] == "bot"
+
+
+def test_a_key_creates_one_token_and_shows_its_secret_again(api: APIClient) -> None:
+    first, again = (
+        api.post(TOKENS, {"name": "ci"}, headers={"Idempotency-Key": key}) for key in ("k", '"k"')
+    )
+    assert first.json() == again.json()
+    assert again["Idempotency-Replayed"] == "true"
+    assert Token.objects.filter(name="ci").count() == 1
+    assert speaking(first.json()["token"]).get("/api/v1/me/").status_code == 200
+    stored = IdempotencyKey.objects.get(key="k").response
+    assert first.json()["token"] not in json.dumps(stored)
+
+
+def test_a_key_with_another_body_creates_no_token(api: APIClient) -> None:
+    key = {"Idempotency-Key": "k"}
+    api.post(TOKENS, {"name": "ci"}, headers=key)
+    response = api.post(TOKENS, {"name": "cd"}, headers=key)
+    assert (response.status_code, response.json()["code"]) == (422, "key_reused")
+
+
+def test_a_limited_token_cannot_repeat_the_request_of_another_one(
+    api: APIClient, submitter: User, as_user: Speak
+) -> None:
+    key = {"Idempotency-Key": "k"}
+    secret = api.post(TOKENS, {"name": "ci"}, headers=key).json()["token"]
+    response = as_user(submitter, Role.VIEWER).post(TOKENS, {"name": "ci"}, headers=key)
+    assert (response.status_code, response.json()["code"]) == (422, "key_reused")
+    assert secret not in response.content.decode()
+
+
+def test_the_same_key_of_two_users_creates_two_tokens(
+    api: APIClient, viewer: User, as_user: Speak
+) -> None:
+    key = {"Idempotency-Key": "k"}
+    mine = api.post(TOKENS, {"name": "ci"}, headers=key).json()
+    theirs = as_user(viewer).post(TOKENS, {"name": "ci"}, headers=key).json()
+    assert mine["token"] != theirs["token"]
 
 
 def test_an_expiry_in_the_past_is_refused(api: APIClient) -> None:
@@ -91,8 +246,8 @@ def test_an_expiry_in_the_past_is_refused(api: APIClient) -> None:
 
 
 def test_tokens_of_others_are_not_shown(api: APIClient, viewer: User) -> None:
-    made = create_token(user=viewer, name="theirs")
-    assert api.get(f"{TOKENS}{made.token.pk}/").status_code == 404
+    created = create_token(user=viewer, name="theirs")
+    assert api.get(f"{TOKENS}{created.token.pk}/").status_code == 404
     assert [t["name"] for t in api.get(TOKENS).json()["results"]] == ["test"]
 
 

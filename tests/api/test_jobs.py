@@ -60,12 +60,12 @@ def test_nothing_is_written_for_a_wrong_job(api: APIClient) -> None:
     assert (Job.objects.count(), Event.objects.count()) == (0, 0)
 
 
-def test_submitting_takes_seven_queries(
+def test_submitting_takes_eight_queries(
     api: APIClient, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     submitted(api)
-    # token, savepoint, application, clock, job, event, savepoint
-    with django_assert_num_queries(7):
+    # token, savepoint, project, application, clock, job, event, savepoint
+    with django_assert_num_queries(8):
         api.post("/api/v1/jobs/", short())
 
 
@@ -103,9 +103,9 @@ def test_operators_see_every_project(api: APIClient, operator: User, as_user: Sp
     assert as_user(operator).get(f"/api/v1/jobs/{job}/").status_code == 200
 
 
-def test_a_project_one_is_not_in_is_refused(api: APIClient) -> None:
+def test_submitting_to_another_project_is_refused(api: APIClient) -> None:
     response = api.post("/api/v1/jobs/", short(project="elsewhere"))
-    assert response.json()["errors"][0]["detail"] == "must be one of yours: default"
+    assert response.json()["errors"][0]["detail"] == "must be one of your projects: default"
 
 
 def test_a_job_changes_only_where_if_match_holds(api: APIClient) -> None:
@@ -172,7 +172,7 @@ def test_a_held_job_says_so_until_it_is_released(api: APIClient) -> None:
     assert (released["held"], released["reason"]["code"]) == (False, "WaitingForAgent")
 
 
-def test_a_rerun_is_a_new_job_with_the_same_wishes(api: APIClient) -> None:
+def test_a_rerun_is_a_new_job_with_the_same_spec(api: APIClient) -> None:
     first = api.post("/api/v1/jobs/", JOB).json()
     again = api.post(f"/api/v1/jobs/{first['metadata']['id']}/rerun/")
     assert again.status_code == 201
@@ -184,11 +184,13 @@ def test_only_ended_jobs_are_deleted(api: APIClient) -> None:
     url = f"/api/v1/jobs/{submitted(api)}/"
     assert api.delete(url).status_code == 409
     api.post(f"{url}cancel/")
-    assert api.delete(url).status_code == 204
+    assert api.delete(url, HTTP_IF_MATCH='"g1"').status_code == 412
+    tag = api.get(url)["ETag"]
+    assert api.delete(url, HTTP_IF_MATCH=tag).status_code == 204
     assert api.get(url).status_code == 404
 
 
-def test_many_jobs_are_cancelled_only_if_as_many_as_expected(api: APIClient) -> None:
+def test_many_jobs_are_cancelled_only_if_the_number_matches(api: APIClient) -> None:
     for _ in range(3):
         submitted(api, labels={"sweep": "a"})
     submitted(api)
@@ -220,7 +222,7 @@ def test_cancelling_without_a_filter_is_refused(api: APIClient) -> None:
         ("created_at__lt=2020-01-01", set()),
     ],
 )
-def test_filters_keep_what_they_say(api: APIClient, query: str, names: set[str]) -> None:
+def test_jobs_are_filtered(api: APIClient, query: str, names: set[str]) -> None:
     submitted(api, name="a", labels={"team": "ml"})
     submitted(api, name="b", application="other")
     api.post(f"/api/v1/jobs/{submitted(api, name='c')}/cancel/")
@@ -236,7 +238,7 @@ def test_several_jobs_are_asked_for_by_their_ids_at_once(api: APIClient) -> None
 
 
 @pytest.mark.parametrize(
-    ("query", "code", "said"),
+    ("query", "code", "message"),
     [
         ("stat=running", "unknown_parameter", "state__in"),
         ("state=sleeping", "invalid_parameter", "submitted"),
@@ -254,13 +256,13 @@ def test_several_jobs_are_asked_for_by_their_ids_at_once(api: APIClient) -> None
         ("id__in=00000000-0000-0000-0000-000000000000,7", "invalid_parameter", "UUID"),
     ],
 )
-def test_wrong_parameters_are_answered_not_ignored(
-    api: APIClient, query: str, code: str, said: str
+def test_invalid_parameters_are_refused(
+    api: APIClient, query: str, code: str, message: str
 ) -> None:
     submitted(api)
     response = api.get(f"/api/v1/jobs/?{query}")
     assert (response.status_code, response.json()["code"]) == (400, code)
-    assert said in response.json()["detail"]
+    assert message in response.json()["detail"]
 
 
 def names_of(page: Any) -> list[str]:

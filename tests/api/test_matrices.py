@@ -6,7 +6,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 from rest_framework.test import APIClient
 
-from apps.classification.core.cells import blank
+from apps.classification.core.cells import unknown_cells
 from apps.classification.core.matrix import MatrixName
 from apps.classification.models import MatrixRevision, RevisionReason
 from apps.classification.services import complete_revision, retrain
@@ -31,14 +31,16 @@ def measured(name: str, **values: Any) -> None:
     """One cell of a live application, which is then a row of the next revision."""
     about = factories.application(name, kind="single_node")
     factories.measurement(about, **values)
-    retrain(reason=RevisionReason.ROWS, step=lambda _: None)
+    retrain(reason=RevisionReason.ROWS, report=lambda _: None)
 
 
 def test_every_matrix_is_described(api: APIClient, library: int) -> None:
-    found = api.get("/api/v1/matrices/").json()
-    assert found["revision"] == library
-    assert [matrix["name"] for matrix in found["results"]] == [name.value for name in MatrixName]
-    matrix = found["results"][1]
+    matrices = api.get("/api/v1/matrices/").json()
+    assert matrices["revision"] == library
+    assert [matrix["name"] for matrix in matrices["results"]] == [
+        name.value for name in MatrixName
+    ]
+    matrix = matrices["results"][1]
     assert matrix["unit"] == "x highest-end platform"
     assert (matrix["scale"], matrix["columns"]) == ("log", list(PLATFORMS))
     assert (matrix["row_count"], matrix["library_row_count"]) == (LIBRARY, LIBRARY)
@@ -51,7 +53,7 @@ def test_before_the_first_library_there_is_none(api: APIClient) -> None:
     assert api.get("/api/v1/matrices/").json() == {"revision": None, "results": []}
     response = api.get("/api/v1/matrices/caused/")
     assert response.status_code == 404
-    assert "no library of applications has been profiled" in response.json()["detail"]
+    assert "Profile a library of applications first" in response.json()["detail"]
 
 
 def test_matrices_take_one_query_besides_the_caller(
@@ -85,23 +87,26 @@ def test_an_earlier_revision_stays_readable(api: APIClient, library: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
-        ("/api/v1/matrices/speed/", "There is no matrix speed; there are base_rate, heterogen"),
-        ("/api/v1/matrices/speed/cells/", "There is no matrix speed"),
-        ("/api/v1/matrices/?revision=9", "There is no revision 9."),
-        ("/api/v1/matrices/caused/?revision=9", "There is no revision 9."),
-        ("/api/v1/matrices/caused/cells/?revision=2147483647", "There is no revision 2147483647."),
+        ("/api/v1/matrices/speed/", "Matrix speed does not exist. Matrices: base_rate, hetero"),
+        ("/api/v1/matrices/speed/cells/", "Matrix speed does not exist."),
+        ("/api/v1/matrices/?revision=9", "Revision 9 does not exist."),
+        ("/api/v1/matrices/caused/?revision=9", "Revision 9 does not exist."),
+        (
+            "/api/v1/matrices/caused/cells/?revision=2147483647",
+            "Revision 2147483647 does not exist.",
+        ),
     ],
 )
-def test_what_is_not_there_is_named(api: APIClient, library: int, url: str, said: str) -> None:
+def test_unknown_resources_are_named(api: APIClient, library: int, url: str, message: str) -> None:
     response = api.get(url)
     assert response.status_code == 404
-    assert response.json()["detail"].startswith(said)
+    assert response.json()["detail"].startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("query", "code", "said"),
+    ("query", "code", "message"),
     [
         ("revision=0", "invalid_parameter", "revision must be within 1 and 2147483647."),
         ("revision=9999999999", "invalid_parameter", "revision must be within 1 and 2147483647."),
@@ -109,20 +114,24 @@ def test_what_is_not_there_is_named(api: APIClient, library: int, url: str, said
         ("source=guess", "invalid_parameter", "source must be one of inferred, measured, over"),
         ("limit=501", "invalid_parameter", "limit must be within 1 and 500."),
         ("ordering=value", "invalid_parameter", "ordering must be one of row, not value."),
-        ("platform=A", "unknown_parameter", "platform is not a parameter here; known are brief,"),
-        ("cursor=x", "invalid_cursor", "The cursor is damaged"),
-        ("cursor=1.2.3", "invalid_cursor", "The cursor is damaged"),
-        ("cursor=1.-2", "invalid_cursor", "The cursor is damaged"),
-        ("cursor=1.2&revision=2", "invalid_cursor", "The cursor was made for revision 1."),
+        (
+            "platform=A",
+            "unknown_parameter",
+            "platform is not a parameter of this route; known: brief,",
+        ),
+        ("cursor=x", "invalid_cursor", "The cursor is invalid"),
+        ("cursor=1.2.3", "invalid_cursor", "The cursor is invalid"),
+        ("cursor=1.-2", "invalid_cursor", "The cursor is invalid"),
+        ("cursor=1.2&revision=2", "invalid_cursor", "The cursor belongs to revision 1."),
     ],
 )
 def test_bad_parameters_are_refused(
-    api: APIClient, library: int, query: str, code: str, said: str
+    api: APIClient, library: int, query: str, code: str, message: str
 ) -> None:
     response = api.get(f"{CELLS}?{query}")
     assert response.status_code == 400
     assert response.json()["code"] == code
-    assert response.json()["detail"].startswith(said)
+    assert response.json()["detail"].startswith(message)
 
 
 def test_a_measured_cell_tells_where_it_is_from(api: APIClient, library: int) -> None:
@@ -197,17 +206,22 @@ def test_a_page_of_cells_takes_one_query_and_one_more_where_units_differ(
         api.get("/api/v1/matrices/base_rate/cells/")
 
 
-def test_what_could_not_be_inferred_is_null(api: APIClient, db: None) -> None:
+def test_cells_without_an_estimate_are_null(api: APIClient, db: None) -> None:
     factories.library(PLATFORMS)
     matrix = MatrixRevision.objects.get(matrix="heterogeneity")
     stored = matrix.cells
     matrix.rows = [*matrix.rows, "blank"]
-    matrix.cells = bytes(stored) + blank(1, len(PLATFORMS)).tobytes()
+    matrix.cells = bytes(stored) + unknown_cells(1, len(PLATFORMS)).tobytes()
     matrix.save()
-    (one, _) = cells(api, "row=blank")
-    assert (one["value"], one["low"], one["high"], one["at_seconds"]) == (None, None, None, None)
+    (cell, _) = cells(api, "row=blank")
+    assert (cell["value"], cell["low"], cell["high"], cell["at_seconds"]) == (
+        None,
+        None,
+        None,
+        None,
+    )
 
 
-def test_whoever_is_not_signed_in_reads_nothing(library: int) -> None:
+def test_matrices_require_authentication(library: int) -> None:
     assert APIClient().get("/api/v1/matrices/").status_code == 401
     assert APIClient().get(CELLS).status_code == 401

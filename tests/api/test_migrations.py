@@ -1,4 +1,4 @@
-"""What the API tells of jobs that move, and of what their containers use."""
+"""REST API of jobs that migrate and of the usage of their containers."""
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
@@ -9,12 +9,12 @@ from apps.execution.models import Migration
 from apps.workloads.models import Job
 from tests import factories
 from tests.api.conftest import Speak
-from tests.execution.moves_world import cluster, moving, report, running, server
+from tests.execution.migration_world import cluster, moving, report, running, server
 
 
 @pytest.fixture
 def moved(db: None) -> Job:
-    """A job that went from a to b, and is on its way to c."""
+    """A job that migrated from a to b and is migrating to c."""
     cluster()
     job = running([0, 1])
     report(moving(job, "a", "b"), "started", "done")
@@ -22,7 +22,7 @@ def moved(db: None) -> Job:
     return job
 
 
-def test_migrations_of_a_job_are_told_newest_first(api: APIClient, moved: Job) -> None:
+def test_migrations_of_a_job_are_listed_newest_first(api: APIClient, moved: Job) -> None:
     second, first = api.get(f"/api/v1/jobs/{moved.id}/migrations/").json()["results"]
     assert (first["from_server"], first["to_server"], first["state"]) == ("a", "b", "done")
     assert (second["from_server"], second["to_server"], second["state"]) == ("b", "c", "requested")
@@ -61,13 +61,13 @@ def test_migrations_of_other_projects_do_not_exist(
 
 
 def test_the_explanation_names_where_the_job_stands_now(api: APIClient, moved: Job) -> None:
-    told = api.get(f"/api/v1/jobs/{moved.id}/explanation/").json()
-    assert " b" in told["summary"]
-    assert " a" not in told["summary"].replace(" a ", " ")
-    assert " c" not in told["summary"]
+    explanation = api.get(f"/api/v1/jobs/{moved.id}/explanation/").json()
+    assert " b" in explanation["summary"]
+    assert " a" not in explanation["summary"].replace(" a ", " ")
+    assert " c" not in explanation["summary"]
 
 
-def test_placements_tell_what_is_held_left_and_reserved(api: APIClient, moved: Job) -> None:
+def test_placements_show_held_released_and_reserved_units(api: APIClient, moved: Job) -> None:
     rows = api.get(f"/api/v1/jobs/{moved.id}/placements/").json()["results"]
     reserved, held, left = rows
     assert (left["server"], left["moved_from"], left["released_seconds"]) == ("a", None, 7200.0)
@@ -80,7 +80,7 @@ def test_placements_tell_what_is_held_left_and_reserved(api: APIClient, moved: J
     assert (held["moved_seconds"], reserved["moved_seconds"]) == (7300.0, None)
 
 
-def test_metrics_of_a_job_tell_what_its_containers_use(api: APIClient, moved: Job) -> None:
+def test_metrics_of_a_job_show_the_usage_of_its_containers(api: APIClient, moved: Job) -> None:
     counters = {"memory_rate": 2e7, "network_wait": 0.5, "disk_wait": 0.1, "traffic_bps": 5e6}
     factories.sample(moved, 7250.0, **counters)
     factories.sample(moved, 7240.0)

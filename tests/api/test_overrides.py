@@ -1,4 +1,4 @@
-"""Corrections by hand: set, listed, withdrawn, and what they would change."""
+"""REST API of overrides: creation, listing, withdrawal and permissions."""
 
 from typing import Any
 
@@ -31,17 +31,17 @@ def problems(response: Any) -> dict[str, str]:
     return {error["pointer"]: error["detail"] for error in response.json()["errors"]}
 
 
-# ---- setting and listing ----
+# ---- creation and listing ----
 
 
 def test_an_override_is_made_listed_and_folded_in(power: APIClient, sort: Application) -> None:
     response = power.post(URL, BODY)
-    (made,) = response.json()["results"]
+    (override,) = response.json()["results"]
     assert response.status_code == 201
     assert response["Location"] == f"/api/v1/applications/{sort.pk}/overrides/"
-    assert power.get(URL).json()["results"] == [made]
-    del made["id"], made["created_at"]
-    assert made == {
+    assert power.get(URL).json()["results"] == [override]
+    del override["id"], override["created_at"]
+    assert override == {
         **CELL,
         "unit": "points of 100",
         "reason": "measured on the bench",
@@ -90,8 +90,8 @@ def test_a_repeated_key_sets_nothing_twice(power: APIClient, sort: Application) 
 def test_who_set_and_withdrew_is_in_the_events(
     power: APIClient, operator: User, sort: Application
 ) -> None:
-    (made,) = power.post(URL, BODY).json()["results"]
-    power.delete(f"{URL}{made['id']}/")
+    (override,) = power.post(URL, BODY).json()["results"]
+    power.delete(f"{URL}{override['id']}/")
     events = Event.objects.filter(subject=str(sort.pk), kind__contains="overrid").order_by("seq")
     about = {"name": "sort", "cells": ["tolerated[l1i]"], "by": str(operator.pk)}
     assert [(event.kind, event.data) for event in events] == [
@@ -100,24 +100,24 @@ def test_who_set_and_withdrew_is_in_the_events(
     ]
 
 
-# ---- withdrawing ----
+# ---- withdrawal ----
 
 
 def test_a_withdrawn_override_lets_measurements_speak(power: APIClient, sort: Application) -> None:
-    (made,) = power.post(URL, BODY).json()["results"]
+    (override,) = power.post(URL, BODY).json()["results"]
     fold_pending()
-    response = power.delete(f"{URL}{made['id']}/")
+    response = power.delete(f"{URL}{override['id']}/")
     assert (response.status_code, response.content) == (204, b"")
     assert power.get(URL).json()["results"] == []
     assert PendingFold.objects.filter(application=sort).exists()
 
 
 def test_withdrawing_twice_is_a_conflict(power: APIClient, sort: Application) -> None:
-    (made,) = power.post(URL, BODY).json()["results"]
-    power.delete(f"{URL}{made['id']}/")
-    response = power.delete(f"{URL}{made['id']}/")
+    (override,) = power.post(URL, BODY).json()["results"]
+    power.delete(f"{URL}{override['id']}/")
+    response = power.delete(f"{URL}{override['id']}/")
     assert (response.status_code, response.json()["code"]) == (409, "state_conflict")
-    assert response.json()["detail"].startswith("It was withdrawn at 20")
+    assert response.json()["detail"].partition(" was already ")[2].startswith("withdrawn at 20")
 
 
 def test_all_are_withdrawn_at_once(power: APIClient, sort: Application) -> None:
@@ -131,66 +131,66 @@ def test_all_are_withdrawn_at_once(power: APIClient, sort: Application) -> None:
 def test_an_override_of_another_application_is_not_found(
     power: APIClient, sort: Application
 ) -> None:
-    (made,) = power.post(URL, BODY).json()["results"]
+    (override,) = power.post(URL, BODY).json()["results"]
     factories.application("other")
-    response = power.delete(f"/api/v1/applications/other/overrides/{made['id']}/")
+    response = power.delete(f"/api/v1/applications/other/overrides/{override['id']}/")
     assert response.status_code == 404
     assert Override.objects.filter(withdrawn_at=None).count() == 1
 
 
-# ---- who may ----
+# ---- permissions ----
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.SUBMITTER])
-def test_only_operators_correct(
+def test_only_operators_set_overrides(
     power: APIClient, operator: User, as_user: Speak, sort: Application, role: Role
 ) -> None:
-    (made,) = power.post(URL, BODY).json()["results"]
+    (override,) = power.post(URL, BODY).json()["results"]
     weak = as_user(operator, role=role)
-    assert weak.get(URL).json()["results"] == [made]
+    assert weak.get(URL).json()["results"] == [override]
     assert weak.post(URL, BODY).status_code == 403
     assert weak.delete(URL).status_code == 403
-    assert weak.delete(f"{URL}{made['id']}/").status_code == 403
+    assert weak.delete(f"{URL}{override['id']}/").status_code == 403
     assert Override.objects.filter(withdrawn_at=None).count() == 1
 
 
-# ---- what cannot be ----
+# ---- invalid requests ----
 
 
 @pytest.mark.parametrize(
-    ("cell", "field", "said"),
+    ("cell", "field", "message"),
     [
         ({"matrix": "speed"}, "matrix", "must be one of base_rate, heterogeneity, scale_up, sca"),
         ({"matrix": 3}, "matrix", "must be one of base_rate, heterogeneity, scale_up, scale_out"),
         ({"matrix": ["caused"]}, "matrix", "must be one of base_rate, heterogeneity, scale_up"),
-        ({"column": "llc"}, "column", "tolerated has no column 'llc'; it has memory_capacity, m"),
+        ({"column": "llc"}, "column", "must be one of memory_capacity, m"),
         ({"column": 3}, "column", "must be the column's name, not 3"),
         ({"column": None}, "column", "must be the column's name, not None"),
         ({"value": "20"}, "value", "must be a number, not '20'"),
         ({"value": True}, "value", "must be a number, not True"),
         ({"value": None}, "value", "must be a number, not None"),
-        ({"value": 101}, "value", "must lie in 0-100, got 101"),
-        ({"value": -1}, "value", "must lie in 0-100, got -1"),
+        ({"value": 101}, "value", "must be between 0 and 100, got 101"),
+        ({"value": -1}, "value", "must be between 0 and 100, got -1"),
         ({"value": 1e308}, "value", "must be at most 1e+18, not 1e+308"),
         (
             {"matrix": "heterogeneity", "column": "B", "value": 0},
             "value",
-            "must lie in 1e-06-1e+06, got 0",
+            "must be between 1e-06 and 1e+06, got 0",
         ),
         (
             {"matrix": "base_rate", "column": "metric", "value": -1e9},
             "value",
-            "must lie in 1e-06-1e+18, got -1e+09",
+            "must be between 1e-06 and 1e+18, got -1e+09",
         ),
-        ({"source": "me"}, "source", "known are matrix, column, value"),
+        ({"source": "me"}, "source", "unknown field; expected matrix, column, value"),
     ],
 )
-def test_a_cell_that_cannot_be_is_named(
-    power: APIClient, sort: Application, cell: dict[str, Any], field: str, said: str
+def test_an_invalid_cell_is_named(
+    power: APIClient, sort: Application, cell: dict[str, Any], field: str, message: str
 ) -> None:
-    found = problems(power.post(URL, body(cell)))
-    assert list(found) == [f"/cells/0/{field}"]
-    assert found[f"/cells/0/{field}"].startswith(said)
+    errors = problems(power.post(URL, body(cell)))
+    assert list(errors) == [f"/cells/0/{field}"]
+    assert errors[f"/cells/0/{field}"].startswith(message)
     assert not Override.objects.exists()
 
 
@@ -200,46 +200,51 @@ def test_only_what_has_settings_is_corrected_there(power: APIClient, sort: Appli
     assert power.post(URL, body(cell)).status_code == 201
     factories.application("cache", kind="latency_critical")
     of_cache = "/api/v1/applications/cache/overrides/"
-    said = {"/cells/0/matrix": "only analytics have framework settings"}
-    assert problems(power.post(of_cache, body(cell))) == said
-    assert problems(power.post(f"{of_cache}preview/", body(cell))) == said
+    message = {"/cells/0/matrix": "only analytics applications have framework settings"}
+    assert problems(power.post(of_cache, body(cell))) == message
+    assert problems(power.post(f"{of_cache}preview/", body(cell))) == message
 
 
 @pytest.mark.parametrize(
-    ("sent", "pointer", "said"),
+    ("sent", "pointer", "message"),
     [
         ({"reason": "r"}, "/cells", "must be a list of at least one {matrix, column, value}"),
         ({"cells": [], "reason": "r"}, "/cells", "must be a list of at least one {matrix, co"),
         ({"cells": CELL, "reason": "r"}, "/cells", "must be a list of at least one {matrix, c"),
         ({"cells": [1], "reason": "r"}, "/cells/0", "must be an object with matrix, column an"),
         ({"cells": [CELL] * 201, "reason": "r"}, "/cells", "must have at most 200 entries, no"),
-        ({"cells": [CELL, CELL], "reason": "r"}, "/cells/1", "tolerated[l1i] is given twice"),
-        ({"cells": [{"matrix": "caused", "value": 1}], "reason": "r"}, "/cells/0/column", "a ce"),
-        ({"cells": [CELL]}, "/reason", "say why, for those who read it later"),
-        ({"cells": [CELL], "reason": ""}, "/reason", "say why, for those who read it later"),
+        ({"cells": [CELL, CELL], "reason": "r"}, "/cells/1", "tolerated[l1i] appears twice"),
+        ({"cells": [{"matrix": "caused", "value": 1}], "reason": "r"}, "/cells/0/column", "colu"),
+        ({"cells": [CELL]}, "/reason", "a reason is required; it is shown with the override"),
+        (
+            {"cells": [CELL], "reason": ""},
+            "/reason",
+            "a reason is required; it is shown with the override",
+        ),
         ({"cells": [CELL], "reason": "  "}, "/reason", "must be printable text on one line, no"),
-        ({"cells": [CELL], "reason": "a\x00"}, "/reason", "must be printable text on one line,"),
+        ({"cells": [CELL], "reason": "a\x00"}, "/reason", "must not contain the character U+0000"),
+        ({"cells": [CELL], "reason": "a\x01b"}, "/reason", "must be printable text on one line,"),
         ({"cells": [CELL], "reason": 7}, "/reason", "must be text, not 7"),
         ({"cells": [CELL], "reason": "x" * 501}, "/reason", "must have at most 500 characters,"),
-        ({**BODY, "by": "me"}, "/by", "known are cells, reason"),
+        ({**BODY, "by": "me"}, "/by", "unknown field; expected cells, reason"),
         ([CELL], "", "must be an object with cells"),
     ],
 )
-def test_a_body_that_cannot_be_is_named(
-    power: APIClient, sort: Application, sent: Any, pointer: str, said: str
+def test_an_invalid_body_is_named(
+    power: APIClient, sort: Application, sent: Any, pointer: str, message: str
 ) -> None:
-    found = problems(power.post(URL, sent))
-    assert list(found) == [pointer]
-    assert found[pointer].startswith(said)
+    errors = problems(power.post(URL, sent))
+    assert list(errors) == [pointer]
+    assert errors[pointer].startswith(message)
 
 
-def test_every_wrong_field_is_told_at_once(power: APIClient, sort: Application) -> None:
-    found = problems(power.post(URL, body({"value": "x"}, {"matrix": "y"}, reason=None)))
-    assert set(found) == {"/cells/0/value", "/cells/1/matrix", "/reason"}
+def test_all_invalid_fields_are_named_at_once(power: APIClient, sort: Application) -> None:
+    errors = problems(power.post(URL, body({"value": "x"}, {"matrix": "y"}, reason=None)))
+    assert set(errors) == {"/cells/0/value", "/cells/1/matrix", "/reason"}
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
-def test_what_is_no_json_number_is_malformed(
+def test_an_invalid_json_number_is_malformed(
     power: APIClient, sort: Application, value: str
 ) -> None:
     sent = f'{{"cells": [{{"matrix": "caused", "column": "l1i", "value": {value}}}]}}'
@@ -250,8 +255,8 @@ def test_what_is_no_json_number_is_malformed(
 
 def test_a_number_too_large_for_a_float_is_refused(power: APIClient, sort: Application) -> None:
     sent = b'{"cells": [{"matrix": "caused", "column": "l1i", "value": 1e999}], "reason": "r"}'
-    found = problems(send_raw(power, URL, sent, content_type="application/json"))
-    assert found == {"/cells/0/value": "must be a finite number"}
+    errors = problems(send_raw(power, URL, sent, content_type="application/json"))
+    assert errors == {"/cells/0/value": "must be a finite number"}
 
 
 def test_without_matrices_nothing_can_be_corrected(power: APIClient) -> None:
@@ -269,19 +274,19 @@ def test_an_unknown_application_has_no_overrides(power: APIClient, sort: Applica
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("withdrawn=yes", "withdrawn must be true or false."),
         ("matrix=speed", "matrix must be one of base_rate"),
-        ("since=1", "since is not a parameter here; known are brief"),
+        ("since=1", "since is not a parameter of this route; known: brief"),
     ],
 )
 def test_bad_parameters_are_refused(
-    power: APIClient, sort: Application, query: str, said: str
+    power: APIClient, sort: Application, query: str, message: str
 ) -> None:
     response = power.get(f"{URL}?{query}")
     assert response.status_code == 400
-    assert response.json()["detail"].startswith(said)
+    assert response.json()["detail"].startswith(message)
 
 
 def test_overrides_take_two_queries_besides_the_caller(

@@ -1,4 +1,4 @@
-"""Every error is a problem, whoever answers it."""
+"""Every error response is a problem document."""
 
 from collections.abc import Iterator
 from unittest.mock import patch
@@ -27,8 +27,8 @@ def test_every_code_says_what_to_do(code: ProblemCode) -> None:
 
 
 def test_the_catalogue_is_served_to_everybody() -> None:
-    found = APIClient().get("/api/v1/errors/").json()["results"]
-    assert [entry["code"] for entry in found] == [code.value for code in ProblemCode]
+    problem_types = APIClient().get("/api/v1/errors/").json()["results"]
+    assert [entry["code"] for entry in problem_types] == [code.value for code in ProblemCode]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_an_unknown_format_is_refused(api: APIClient) -> None:
     assert (response.status_code, response.json()["code"]) == (406, "not_acceptable")
 
 
-def test_nobody_gets_in_without_proof(db: None) -> None:
+def test_requests_without_credentials_are_refused(db: None) -> None:
     response = APIClient().get("/api/v1/jobs/")
     assert (response.status_code, response.json()["code"]) == (401, "not_authenticated")
     assert response["WWW-Authenticate"] == 'Bearer realm="berth"'
@@ -123,7 +123,7 @@ def test_a_session_with_its_csrf_token_may_write(submitter: User) -> None:
 
 @pytest.fixture
 def database_away() -> Iterator[None]:
-    """The database refuses every statement."""
+    """Make every database statement fail."""
     broken = OperationalError("the connection is lost")
     with patch(
         "django.db.backends.utils.CursorWrapper._execute_with_wrappers", side_effect=broken
@@ -131,7 +131,7 @@ def database_away() -> Iterator[None]:
         yield
 
 
-def test_a_database_that_is_away_is_said_so(
+def test_an_unavailable_database_returns_503(
     api: APIClient, request: pytest.FixtureRequest
 ) -> None:
     request.getfixturevalue("database_away")
@@ -151,19 +151,21 @@ def test_a_bug_is_logged_and_not_shown(api: APIClient, caplog: pytest.LogCapture
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("headers", "expected"),
     [
         ({"X-Request-ID": "mine-1"}, "mine-1"),
         ({"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"}, "ab" * 16),
     ],
 )
-def test_the_callers_own_id_is_kept(api: APIClient, given: dict[str, str], expected: str) -> None:
-    assert api.get("/api/v1/me/", headers=given)["X-Request-ID"] == expected
+def test_the_callers_own_id_is_kept(
+    api: APIClient, headers: dict[str, str], expected: str
+) -> None:
+    assert api.get("/api/v1/me/", headers=headers)["X-Request-ID"] == expected
 
 
-@pytest.mark.parametrize("given", ["", "a b", "x" * 65, "a\u00e9", "a;b"])
-def test_an_id_that_would_spoil_the_log_is_replaced(api: APIClient, given: str) -> None:
-    assert len(api.get("/api/v1/me/", HTTP_X_REQUEST_ID=given)["X-Request-ID"]) == 36
+@pytest.mark.parametrize("request_id", ["", "a b", "x" * 65, "a\u00e9", "a;b"])
+def test_an_id_that_would_spoil_the_log_is_replaced(api: APIClient, request_id: str) -> None:
+    assert len(api.get("/api/v1/me/", HTTP_X_REQUEST_ID=request_id)["X-Request-ID"]) == 36
 
 
 def test_every_answer_says_version_timing_and_policy(api: APIClient) -> None:

@@ -1,4 +1,4 @@
-"""Profiling runs over REST: ask for one, follow it, cancel it."""
+"""REST API of profiling runs: request, progress and cancellation."""
 
 from typing import Any
 
@@ -8,14 +8,9 @@ from rest_framework.test import APIClient
 
 from apps.accounts.models import User
 from apps.operations.models import Event, Operation
+from apps.profiling.core.measurements import MissingCell, ProfilingStep
 from apps.profiling.models import ProfilingRun
-from apps.profiling.services import (
-    MissingCell,
-    Progress,
-    record_begun,
-    record_done,
-    record_progress,
-)
+from apps.profiling.services import record_begun, record_done, record_progress
 from tests import factories
 from tests.api.conftest import Speak
 from tests.api.test_schema import check_answer
@@ -67,7 +62,7 @@ def test_a_second_run_is_refused_and_the_first_named(api: APIClient) -> None:
 
 
 @pytest.mark.usefixtures("sort")
-def test_the_same_key_asks_once(api: APIClient) -> None:
+def test_a_repeated_key_requests_one_run(api: APIClient) -> None:
     first = api.post(URL, HTTP_IDEMPOTENCY_KEY="k1")
     again = api.post(URL, HTTP_IDEMPOTENCY_KEY="k1")
     assert again.json() == first.json()
@@ -79,7 +74,7 @@ def test_the_same_key_asks_once(api: APIClient) -> None:
     ("body", "pointer"), [({"reason": "x" * 201}, "/reason"), ({"budget": 5}, "/budget")]
 )
 @pytest.mark.usefixtures("sort")
-def test_a_wrong_wish_is_refused(api: APIClient, body: dict[str, Any], pointer: str) -> None:
+def test_an_invalid_request_is_refused(api: APIClient, body: dict[str, Any], pointer: str) -> None:
     response = api.post(URL, body)
     assert response.status_code == 422
     assert [error["pointer"] for error in response.json()["errors"]] == [pointer]
@@ -93,24 +88,24 @@ def test_without_servers_nothing_can_be_measured(api: APIClient) -> None:
 
 
 @pytest.mark.usefixtures("sort")
-def test_an_application_nobody_knows_is_not_found(api: APIClient) -> None:
+def test_an_unknown_application_is_not_found(api: APIClient) -> None:
     assert api.post("/api/v1/applications/unheard/profiling-runs/").status_code == 404
 
 
 @pytest.mark.usefixtures("sort")
-def test_a_viewer_may_look_but_not_ask(viewer: User, as_user: Speak) -> None:
+def test_a_viewer_can_read_but_not_request_runs(viewer: User, as_user: Speak) -> None:
     speaking = as_user(viewer)
     assert speaking.post(URL).status_code == 403
     assert speaking.get(URL).status_code == 200
 
 
 @pytest.mark.usefixtures("sort")
-def test_a_run_under_way_tells_how_far_it_is(api: APIClient) -> None:
+def test_a_running_run_has_its_progress(api: APIClient) -> None:
     run_id = api.post(URL).json()["id"]
     run = ProfilingRun.objects.get()
     ProfilingRun.objects.update(state="running", attempts=1)
     record_begun([run.pk])
-    record_progress({run.pk: Progress(3, 6, "tlb: tolerated 40 ± 0.5")})
+    record_progress({run.pk: ProfilingStep(30.0, 3, 6, "tlb: tolerated 40 ± 0.5")})
     body = api.get(f"/api/v1/profiling-runs/{run_id}/").json()
     assert (body["progress"], body["total"], body["message"]) == (3, 6, "tlb: tolerated 40 ± 0.5")
     operation = api.get(f"/api/v1/operations/{run.operation_id}/").json()
@@ -118,7 +113,7 @@ def test_a_run_under_way_tells_how_far_it_is(api: APIClient) -> None:
 
 
 @pytest.mark.usefixtures("sort")
-def test_a_run_that_is_done_tells_what_it_brought(api: APIClient) -> None:
+def test_a_finished_run_has_its_results(api: APIClient) -> None:
     run_id = api.post(URL).json()["id"]
     run = ProfilingRun.objects.get()
     ProfilingRun.objects.update(state="done")
@@ -151,8 +146,10 @@ def test_runs_are_listed_by_state_and_application(api: APIClient) -> None:
     assert listed("state=done") == [("grep", "done")]
     assert listed("state__in=failed,queued") == [("join", "queued"), ("join", "failed")]
     assert listed("application=grep") == [("grep", "done")]
-    one = api.get("/api/v1/applications/join/profiling-runs/?state=failed").json()["results"]
-    assert [row["state"] for row in one] == ["failed"]
+    failed_runs = api.get("/api/v1/applications/join/profiling-runs/?state=failed").json()[
+        "results"
+    ]
+    assert [row["state"] for row in failed_runs] == ["failed"]
     assert api.get("/api/v1/profiling-runs/?state=lost").status_code == 400
 
 

@@ -1,4 +1,4 @@
-"""The history of the matrices, and learning them anew on demand."""
+"""Revisions of the matrices and retraining on request."""
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
@@ -22,7 +22,7 @@ def library(db: None) -> int:
 
 
 def revised() -> int:
-    return retrain(reason=RevisionReason.SCHEDULE, step=lambda _: None)
+    return retrain(reason=RevisionReason.SCHEDULE, report=lambda _: None)
 
 
 def test_revisions_are_listed_newest_first(api: APIClient, library: int) -> None:
@@ -32,7 +32,7 @@ def test_revisions_are_listed_newest_first(api: APIClient, library: int) -> None
         (2, "schedule", True),
         (1, "library", False),
     ]
-    assert results[0]["explanation"] == "it was time"
+    assert results[0]["explanation"] == "the maximum time has passed"
     assert [m["name"] for m in results[0]["matrices"]] == [name.value for name in MatrixName]
     assert results[0]["matrices"][1]["evaluation"] is not None
     assert results[1]["matrices"][1] == {
@@ -52,9 +52,7 @@ def test_one_revision_reads_as_in_the_list(api: APIClient, library: int) -> None
 
 
 @pytest.mark.parametrize("number", ["9", "2147483648", "99999999999999999999"])
-def test_a_revision_that_is_not_there_is_not_found(
-    api: APIClient, library: int, number: str
-) -> None:
+def test_an_unknown_revision_is_not_found(api: APIClient, library: int, number: str) -> None:
     response = api.get(f"{URL}{number}/")
     assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
@@ -89,15 +87,15 @@ def test_a_page_of_revisions_takes_two_queries_besides_the_caller(
         api.get(URL)
 
 
-def test_an_operator_has_the_matrices_learnt_anew(power: APIClient, library: int) -> None:
+def test_an_operator_retrains_the_matrices(power: APIClient, library: int) -> None:
     response = power.post(URL)
     operation = response.json()
     assert response.status_code == 202
     assert response["Location"] == f"/api/v1/operations/{operation['id']}/"
     assert (operation["kind"], operation["status"]) == ("classification.reclassify", "pending")
     assert reclassify_if_due() == 2
-    made = power.get(f"{URL}2/").json()
-    assert (made["reason"], made["operation"]) == ("request", operation["id"])
+    revision = power.get(f"{URL}2/").json()
+    assert (revision["reason"], revision["operation"]) == ("request", operation["id"])
     done = power.get(response["Location"]).json()
     assert (done["status"], done["result"]["revision"]) == ("succeeded", 2)
 
@@ -117,14 +115,16 @@ def test_a_repeated_key_starts_nothing_new(power: APIClient, library: int) -> No
     assert again.json() == first.json()
 
 
-def test_without_a_library_there_is_nothing_to_start_from(power: APIClient) -> None:
+def test_retraining_requires_a_library(power: APIClient) -> None:
     response = power.post(URL)
     assert response.status_code == 409
     assert "profile_library" in response.json()["detail"]
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.SUBMITTER])
-def test_others_may_not(library: int, operator: User, as_user: Speak, role: Role) -> None:
+def test_other_roles_cannot_retrain(
+    library: int, operator: User, as_user: Speak, role: Role
+) -> None:
     response = as_user(operator, role=role).post(URL)
     assert response.status_code == 403
     assert "operator" in response.json()["detail"]

@@ -1,4 +1,4 @@
-"""How the tests and the pictures start Debian's chromium."""
+"""Start Debian's chromium for tests and screenshots."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-# Charts below the fold are asked for when they come near.
+# Charts below the fold are loaded when they come near.
 NOTHING_LOADS = """() => ![...document.querySelectorAll('.plot[aria-busy]')].some(
     (plot) => plot.getBoundingClientRect().top < innerHeight)"""
 
@@ -33,7 +33,7 @@ def signed_in(
     size: tuple[int, int] = DESK,
     theme: Literal["light", "dark"] = "light",
 ) -> BrowserContext:
-    """Return a browser context of somebody who has signed in."""
+    """Return a browser context of a signed-in user."""
     options: dict[str, Any] = {"color_scheme": theme, "has_touch": size == PHONE}
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)
     page = context.new_page()

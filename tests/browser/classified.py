@@ -1,4 +1,4 @@
-"""A library, applications measured and classified, and how their predictions went."""
+"""A library, profiled and classified applications, and their prediction errors."""
 
 from datetime import timedelta
 
@@ -27,7 +27,7 @@ REVISIONS = 3
 
 
 def write_classification(apps: list[Application], jobs: list[Job], operator: User) -> None:
-    """Fill in what classification knows of all but the last of the applications."""
+    """Write classification data of all applications but the last."""
     factories.library(factories.platform_names())
     known = [app for app in apps if app.name != UNKNOWN]
     for turn in range(REVISIONS):
@@ -35,7 +35,7 @@ def write_classification(apps: list[Application], jobs: list[Job], operator: Use
             if turn == 0 or i % 3 == turn:
                 measure(app, at_s=NOW_S - 9000.0 + 3000.0 * turn + 40.0 * i)
         if turn:
-            retrain(reason=RevisionReason.ROWS, step=lambda message: None)
+            retrain(reason=RevisionReason.ROWS, report=lambda message: None)
     for number in Revision.objects.values_list("number", flat=True):
         for matrix in MatrixName:
             complete_revision(number, matrix)
@@ -48,7 +48,7 @@ def write_classification(apps: list[Application], jobs: list[Job], operator: Use
 
 
 def measure(app: Application, *, at_s: float) -> None:
-    """Record one finished profiling run of an application, and draw its profile."""
+    """Record one finished profiling run of an application and infer its profile."""
     with transaction.atomic():
         request_runs([app.id])
         run = ProfilingRun.objects.get(application=app, state="queued")
@@ -68,7 +68,7 @@ def _override(app: Application, operator: User) -> None:
 
 
 def _runs(apps: list[Application]) -> None:
-    """One run that failed, and one that goes on."""
+    """Write one failed and one running profiling run."""
     by_name = {app.name: app for app in apps}
     factories.profiling_run(
         by_name[FAILED],

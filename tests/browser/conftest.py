@@ -28,14 +28,14 @@ AT_REST = """() => {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test here `browser`, and skip them all, aloud, where there is no chromium."""
+    """Mark all tests here `browser`; skip them with a warning if chromium is missing."""
     here = Path(__file__).parent
-    mine = [item for item in items if here in item.path.parents]
-    for item in mine:
+    browser_tests = [item for item in items if here in item.path.parents]
+    for item in browser_tests:
         item.add_marker(pytest.mark.browser)
         if not CHROMIUM.exists():
             item.add_marker(pytest.mark.skip(reason=f"{CHROMIUM} is not installed"))
-    if mine and not CHROMIUM.exists():
+    if browser_tests and not CHROMIUM.exists():
         warnings.warn(
             pytest.PytestWarning(f"BROWSER TESTS SKIPPED: {CHROMIUM} is not installed"),
             stacklevel=1,
@@ -44,29 +44,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where the pages are and what is on them."""
+    """Address of the test server and the objects in its database."""
 
     url: str
     world: World
 
 
 @pytest.fixture(scope="package")
-def db(
-    django_db_setup: None, chromium: Browser, django_db_blocker: DjangoDbBlocker
-) -> Iterator[None]:
+def db(chromium: Browser, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """Populate the database once for this directory instead of rolling back after each test.
 
     It has the name of pytest-django's own, which sets up the databases of tests that ask for it.
-    The browser comes first
-    and goes last: inside playwright's event loop Django keeps other connections than outside.
+    The browser starts first and ends last: inside playwright's event loop Django keeps other
+    connections than outside.
     """
     # Playwright keeps an event loop in this thread, in which Django would refuse to query.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     with django_db_blocker.unblock():
         name = str(connection.settings_dict["NAME"])
-        assert name.startswith("test_"), (
-            f"will not fill and empty {name}, which is no test database"
-        )
+        assert name.startswith("test_"), f"{name} is not a test database"
         yield
         connections.close_all()
         call_command("flush", interactive=False, verbosity=0)
@@ -84,8 +80,11 @@ def site(db: None) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="package")
-def chromium() -> Iterator[Browser]:
-    """Return the browser."""
+def chromium(django_db_setup: None) -> Iterator[Browser]:
+    """Return the browser.
+
+    The test database comes first: Django refuses to create it inside playwright's event loop.
+    """
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
@@ -94,11 +93,11 @@ def chromium() -> Iterator[Browser]:
 
 @dataclass
 class Visitor:
-    """Somebody who is signed in and looks at pages.
+    """A signed-in user with a browser page.
 
     Attributes
     ----------
-    errors : what the console and the page complained about since the last visit
+    errors : console and page errors since the last visit
     """
 
     page: Page
@@ -114,23 +113,23 @@ class Visitor:
         return self.page
 
     def wait(self) -> None:
-        """Wait until no chart that can be seen is still loading."""
+        """Wait until all visible charts are loaded."""
         self.page.wait_for_load_state("networkidle")
         self.page.wait_for_function(NOTHING_LOADS, timeout=20_000)
 
     def serious_findings(self) -> list[str]:
-        """Return what axe finds serious or worse, of the page at rest: colours fade in."""
+        """Return serious and critical axe findings after all animations have ended."""
         self.page.evaluate(AT_REST)
-        found = Axe().run(self.page).response["violations"]
+        violations = Axe().run(self.page).response["violations"]
         return [
             f"{v['id']}: {v['help']} {[n['target'] for n in v['nodes']][:4]}"
-            for v in found
+            for v in violations
             if v["impact"] in {"serious", "critical"}
         ]
 
 
 def visitor_of(context: BrowserContext, site: Site) -> Visitor:
-    """Return a visitor with a page of its own that collects complaints."""
+    """Return a visitor with its own page that collects errors."""
     visitor = Visitor(context.new_page(), site)
     visitor.page.set_default_timeout(12_000)
     visitor.page.on(

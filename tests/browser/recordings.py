@@ -1,4 +1,4 @@
-"""What the cluster of `world` has recorded: frames, readings, events and checks."""
+"""Recorded data of the cluster of `world`: frames, readings, events and checks."""
 
 from datetime import datetime, timedelta
 

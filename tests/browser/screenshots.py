@@ -1,8 +1,8 @@
-"""Pictures of the pages of a running instance, for ``docs/screenshots/``.
+"""Screenshots of a running instance, for ``docs/screenshots/``.
 
     python -m tests.browser.screenshots http://127.0.0.1:8000 --user admin --password ...
 
-Each page at 1440 x 900 and 390 x 844, light and dark, as one sees it without scrolling.
+Each page is taken at 1440 x 900 and 390 x 844, light and dark, without scrolling.
 """
 
 import sys
@@ -32,7 +32,7 @@ PATHS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take every picture; returns the exit code."""
+    """Take all screenshots and return the exit code."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("url")
     parser.add_argument("--user", default="admin")
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _shoot(context: BrowserContext, url: str, out: Path, suffix: str) -> None:
     page = context.new_page()
-    for name, path in (PATHS | _found(page, url)).items():
+    for name, path in (PATHS | _first_rows(page, url)).items():
         page.goto(url + path)
         page.wait_for_function(NOTHING_LOADS, timeout=20_000)
         if name == "submit":
@@ -73,7 +73,7 @@ def _shoot(context: BrowserContext, url: str, out: Path, suffix: str) -> None:
 
 
 def _checked(page: Page) -> None:
-    """Fill in the first known application and check it, so that the picture shows an answer."""
+    """Check a job of the first known application, so that the page shows a result."""
     known = page.locator("#known option[data-kind=analytics]").first
     page.fill("#f-application", known.get_attribute("value") or "wordcount")
     page.click("#check-btn")
@@ -82,9 +82,9 @@ def _checked(page: Page) -> None:
 
 
 def _picked(page: Page) -> None:
-    """Accept three placements on each screen by keyboard, and wait for what they would change."""
+    """Accept three placements on each plot by keyboard and wait for the preview."""
     if page.locator("[data-screen]").count():
-        # keys pressed before placements are drawn are lost
+        # keys pressed before the placements are drawn are lost
         page.locator('[data-screen="D-C"] .ring').wait_for(state="attached")
     for screen in page.locator("[data-screen]").all():
         screen.focus()
@@ -96,7 +96,7 @@ def _picked(page: Page) -> None:
         page.wait_for_timeout(3_000)
 
 
-def _found(page: Page, url: str) -> dict[str, str]:
+def _first_rows(page: Page, url: str) -> dict[str, str]:
     """Return the addresses of a running job with a decision and of the server it runs on."""
     rows = page.locator("#jobs-table tbody tr")
     page.goto(f"{url}/jobs/?q=state:running target:throughput_latency is:met")
@@ -115,7 +115,7 @@ def _found(page: Page, url: str) -> dict[str, str]:
 
 
 def _plan(page: Page, url: str) -> str:
-    """Return the address of the latest plan that has ended, or else of the latest."""
+    """Return the address of the latest ended plan, or else of the latest plan."""
     for path in ("/plans/?state=done", "/plans/"):
         page.goto(url + path)
         link = page.locator("#plan-list td.name a")
@@ -125,7 +125,7 @@ def _plan(page: Page, url: str) -> str:
 
 
 def _application(page: Page, url: str) -> str:
-    """Return the address of the application most compared to its predictions, by jobs running."""
+    """Return the address of the application with most running jobs."""
     page.goto(f"{url}/applications/?sort=running&kind=latency_critical")
     link = page.locator("#apps-table td.name a")
     if not link.count():

@@ -1,4 +1,4 @@
-"""What people do on the pages of applications and of classification."""
+"""Actions on the pages of applications and of classification."""
 
 import json
 import re
@@ -17,7 +17,7 @@ APPLICATION = "/applications/terasort/"
 
 
 def marks(page: Page, name: str, *, filled: bool) -> int:
-    """How many marks of a figure are filled, or hollow."""
+    """Return the numbers of filled and hollow marks of a figure."""
     ground = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--bg')")
     points = page.locator(f"[data-figure*='{name}'] .points path.point")
     colours = points.evaluate_all("all => all.map((one) => one.style.fill)")
@@ -74,11 +74,11 @@ def test_chords_lead_to_the_new_pages(visitor: Visitor) -> None:
 
 def test_measured_marks_are_filled_and_inferred_ones_hollow(visitor: Visitor) -> None:
     page = visitor.visit("/applications/wordcount/")
-    said = page.locator("[data-figure*=platform-speed] .chart-sub").inner_text()
-    found = re.search(r"(\d+) measured, (\d+) inferred", said)
-    assert found is not None
-    assert marks(page, "platform-speed", filled=True) == int(found[1])
-    assert marks(page, "platform-speed", filled=False) == int(found[2])
+    subtitle = page.locator("[data-figure*=platform-speed] .chart-sub").inner_text()
+    counts = re.search(r"(\d+) measured, (\d+) inferred", subtitle)
+    assert counts is not None
+    assert marks(page, "platform-speed", filled=True) == int(counts[1])
+    assert marks(page, "platform-speed", filled=False) == int(counts[2])
 
 
 def test_the_cells_of_another_matrix_are_one_click_away(visitor: Visitor) -> None:
@@ -86,7 +86,7 @@ def test_the_cells_of_another_matrix_are_one_click_away(visitor: Visitor) -> Non
     page.locator(".tabs a", has_text="Scale-out").click()
     page.wait_for_url("**matrix=scale_out**")
     expect(page.locator("#app-cells")).to_contain_text("set by hand by ops-admin")
-    expect(page.locator("#app-cells")).to_contain_text("On 16 servers each keeps 72 %")
+    expect(page.locator("#app-cells")).to_contain_text("On 16 servers, each reaches 72 %")
 
 
 def test_values_are_set_by_hand_after_a_preview_by_keyboard(visitor: Visitor) -> None:
@@ -98,21 +98,21 @@ def test_values_are_set_by_hand_after_a_preview_by_keyboard(visitor: Visitor) ->
     expect(page.locator("#ov-preview")).to_contain_text("would be sized or placed differently")
     assert not Override.objects.filter(application__name="terasort").exists()
     page.locator("#ov-go").press("Enter")
-    expect(page.locator("#ov-reason-error")).to_contain_text("Say why")
+    expect(page.locator("#ov-reason-error")).to_contain_text("Enter a reason")
     page.keyboard.type("seen in production")
     page.locator("#ov-go").press("Enter")
     expect(page.locator("#app-overrides")).to_contain_text("“seen in production”, ops-admin")
-    made = Override.objects.get(application__name="terasort")
-    assert (made.matrix, made.column, made.value) == ("tolerated", "llc_capacity", 7.0)
+    override = Override.objects.get(application__name="terasort")
+    assert (override.matrix, override.column, override.value) == ("tolerated", "llc_capacity", 7.0)
     page.locator("#app-overrides").get_by_role("button", name="Withdraw…").press("Enter")
     page.locator("#wd-go").press("Enter")
     expect(page.locator("#app-overrides")).to_contain_text("withdrawn")
-    made.refresh_from_db()
-    assert made.withdrawn_at is not None
+    override.refresh_from_db()
+    assert override.withdrawn_at is not None
     assert visitor.errors == []
 
 
-def test_a_change_after_the_preview_asks_for_another(visitor: Visitor) -> None:
+def test_a_change_after_the_preview_requires_another_preview(visitor: Visitor) -> None:
     page = visitor.visit(APPLICATION)
     page.get_by_role("button", name="Override TLB").click()
     page.locator("[data-part=value]").fill("40")
@@ -123,7 +123,7 @@ def test_a_change_after_the_preview_asks_for_another(visitor: Visitor) -> None:
     expect(page.locator("#ov-preview")).to_be_empty()
 
 
-def test_a_value_that_cannot_be_is_pointed_at(visitor: Visitor) -> None:
+def test_an_invalid_value_is_marked(visitor: Visitor) -> None:
     page = visitor.visit(APPLICATION)
     page.get_by_role("button", name="Override TLB").click()
     value = page.locator("[data-part=value]")
@@ -132,7 +132,7 @@ def test_a_value_that_cannot_be_is_pointed_at(visitor: Visitor) -> None:
     expect(value).to_have_attribute("aria-invalid", "true")
     value.fill("140")
     page.locator("#ov-look").click()
-    expect(page.locator("#ov-error")).to_contain_text("0-100")
+    expect(page.locator("#ov-error")).to_contain_text("between 0 and 100")
     expect(value).to_have_attribute("aria-invalid", "true")
 
 
@@ -142,9 +142,9 @@ def test_efficiencies_are_typed_in_percent(visitor: Visitor) -> None:
     page.get_by_label("Cell 1", exact=True).select_option("scale_out 8")
     expect(page.locator("[data-part=unit]")).to_have_text("%")
     page.locator("[data-part=value]").fill("50")
-    with page.expect_request("**/overrides/preview/") as asked:
+    with page.expect_request("**/overrides/preview/") as preview_request:
         page.locator("#ov-look").click()
-    sent = json.loads(asked.value.post_data or "{}")
+    sent = json.loads(preview_request.value.post_data or "{}")
     assert sent["cells"] == [{"matrix": "scale_out", "column": "8", "value": 0.5}]
 
 
@@ -159,7 +159,7 @@ def test_the_dialog_has_no_serious_finding(visitor: Visitor) -> None:
     assert visitor.serious_findings() == []
 
 
-def test_profiling_anew_says_its_cost_and_is_cancelled_again(visitor: Visitor) -> None:
+def test_reprofiling_shows_its_cost_and_can_be_cancelled(visitor: Visitor) -> None:
     page = visitor.visit("/applications/recommend-als/")
     page.get_by_role("button", name="Re-profile…").press("Enter")
     expect(page.locator("#reprofile")).to_contain_text("of cluster time")
@@ -177,7 +177,7 @@ def test_profiling_anew_says_its_cost_and_is_cancelled_again(visitor: Visitor) -
     assert visitor.errors == []
 
 
-def test_submit_says_whether_an_application_is_known(visitor: Visitor) -> None:
+def test_submit_shows_whether_an_application_is_profiled(visitor: Visitor) -> None:
     page = visitor.visit("/submit/?application=wordcount")
     expect(page.locator("#h-application")).to_contain_text("Known: wordcount, profile no.")
     page.locator("#f-application").fill("nightly-index")
@@ -185,7 +185,7 @@ def test_submit_says_whether_an_application_is_known(visitor: Visitor) -> None:
     expect(page.locator("#h-application")).to_contain_text("has no profile yet")
     page.locator("#f-application").fill("never-seen")
     page.locator("#f-application").blur()
-    expect(page.locator("#h-application")).to_contain_text("An unknown application is profiled")
+    expect(page.locator("#h-application")).to_contain_text("A new application is profiled")
 
 
 # ---- classification ----
@@ -199,7 +199,7 @@ def test_a_matrix_is_drawn_with_its_inferred_cells_hatched(visitor: Visitor) -> 
     expect(chart.locator(".chart-title")).to_contain_text("cells are known")
 
 
-def test_a_cell_tells_what_it_is_when_hovered_and_opens_its_application(
+def test_a_cell_has_hover_text_and_opens_its_application(
     visitor: Visitor,
 ) -> None:
     page = visitor.visit("/classification/?q=wordcount")
@@ -231,7 +231,7 @@ def test_every_column_of_a_matrix_is_named_where_there_is_room(
     expect(names).to_have_count(len(columns))
 
 
-def test_on_a_phone_columns_are_named_upwards(phone_visitor: Visitor) -> None:
+def test_column_names_are_vertical_on_a_phone(phone_visitor: Visitor) -> None:
     page = phone_visitor.visit("/classification/?matrix=tolerated")
     names = page.locator("[data-figure*='/matrix/'] .xtick text")
     expect(names).to_have_count(10)
@@ -243,7 +243,7 @@ def test_on_a_phone_columns_are_named_upwards(phone_visitor: Visitor) -> None:
     assert box["y"] >= plot["y"]
 
 
-def test_on_a_phone_the_tab_chosen_is_in_sight(phone_visitor: Visitor) -> None:
+def test_the_current_tab_is_visible_on_a_phone(phone_visitor: Visitor) -> None:
     page = phone_visitor.visit("/classification/?matrix=caused")
     box = page.locator(".tabs [aria-current]").bounding_box()
     assert box is not None
@@ -255,15 +255,15 @@ def test_an_earlier_revision_is_one_click_away(visitor: Visitor) -> None:
     page.locator("#class-revisions tbody tr").last.get_by_role("link").click()
     page.wait_for_url("**revision=1**")
     expect(page.locator("#class-banner")).to_contain_text("Revision 1 is not in force")
-    page.get_by_role("link", name="Show the one in force").click()
+    page.get_by_role("link", name="Show current revision").click()
     expect(page.locator("#class-banner")).to_be_empty()
 
 
-def test_reclassifying_is_asked_for_and_watched(visitor: Visitor) -> None:
+def test_a_reclassification_is_started_and_followed(visitor: Visitor) -> None:
     page = visitor.visit("/classification/")
     page.get_by_role("button", name="Reclassify now…").press("Enter")
     page.locator("#rc-go").press("Enter")
-    expect(page.locator("#class-banner")).to_contain_text("is being made")
+    expect(page.locator("#class-banner")).to_contain_text("is being trained")
     operation = Operation.objects.get(kind="classification.reclassify")
     Operation.objects.filter(id=operation.id).update(
         status="succeeded", result={"revision": 4}, progress=12

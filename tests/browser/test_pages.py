@@ -1,5 +1,4 @@
-"""Pages in a real browser: real numbers, a silent console, nothing serious for axe, no sideways
-scrolling."""
+"""Pages in a browser: no console errors, no serious axe findings, no horizontal scrolling."""
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -62,9 +61,7 @@ def path(site: Site, name: str) -> str:
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_a_page_raises_no_complaint_and_has_no_serious_finding(
-    visitor: Visitor, name: str
-) -> None:
+def test_a_page_has_no_errors_and_no_serious_findings(visitor: Visitor, name: str) -> None:
     visitor.visit(path(visitor.site, name))
     assert visitor.serious_findings() == []
     assert visitor.errors == []
@@ -94,9 +91,9 @@ def test_the_login_page_passes(chromium: Browser, site: Site) -> None:
     context = chromium.new_context()
     visitor = visitor_of(context, site)
     visitor.visit("/login/")
-    found = visitor.serious_findings()
+    findings = visitor.serious_findings()
     context.close()
-    assert found == []
+    assert findings == []
     assert visitor.errors == []
 
 
@@ -112,7 +109,7 @@ def test_the_overview_shows_the_numbers_of_the_database(visitor: Visitor) -> Non
     units = ResourceUnit.objects.count()
     expect(strip).to_contain_text(f"Jobs running{running}")
     expect(strip).to_contain_text(f"of {units:,} units")
-    expect(page.locator(".chart-title").first).to_contain_text("of the processors are in use")
+    expect(page.locator(".chart-title").first).to_contain_text("of the cores are in use")
 
 
 def test_charts_are_drawn(visitor: Visitor) -> None:
@@ -126,7 +123,7 @@ def test_a_figure_says_how_it_is_computed(visitor: Visitor) -> None:
     button = page.get_by_role("button", name="How computed").first
     button.press("Enter")
     expect(button).to_have_attribute("aria-expanded", "true")
-    expect(page.locator(".chart-how").first).to_contain_text("mean processor use")
+    expect(page.locator(".chart-how").first).to_contain_text("mean CPU use")
 
 
 def test_the_map_says_how_many_servers_it_shows(visitor: Visitor) -> None:
@@ -135,7 +132,7 @@ def test_the_map_says_how_many_servers_it_shows(visitor: Visitor) -> None:
     expect(page.locator("#map-title")).to_contain_text("on average")
 
 
-def test_why_tells_the_server_and_the_chance(visitor: Visitor) -> None:
+def test_the_why_tab_names_the_server_and_the_probability(visitor: Visitor) -> None:
     page = visitor.visit(path(visitor.site, "job-why"))
     expect(page.locator("#why-text")).to_contain_text(visitor.site.world.server.name)
     expect(page.locator("aside")).to_contain_text("16.8 % chance")
@@ -150,7 +147,7 @@ def test_sampling_draws_three_sizes_twice(visitor: Visitor) -> None:
     expect(page.locator(".chart-title").nth(2)).to_contain_text("R = 32")
 
 
-def test_a_missing_page_says_so(visitor: Visitor) -> None:
+def test_a_missing_page_has_an_error_page(visitor: Visitor) -> None:
     page = visitor.visit("/nothing/")
-    expect(page.locator("h1")).to_have_text("There is nothing at this address")
+    expect(page.locator("h1")).to_have_text("Page not found")
     assert visitor.serious_findings() == []

@@ -1,4 +1,4 @@
-"""What people do with the pages: by keyboard, with live data, with consequences."""
+"""Actions on the pages: by keyboard, with live data, with changes."""
 
 import re
 
@@ -19,7 +19,7 @@ def test_chords_lead_to_pages(visitor: Visitor) -> None:
     page.wait_for_url("**/map/")
 
 
-def test_the_sheet_of_keys_opens_and_closes(visitor: Visitor) -> None:
+def test_the_keyboard_shortcuts_open_and_close(visitor: Visitor) -> None:
     page = visitor.visit("/jobs/")
     page.keyboard.press("Shift+?")
     expect(page.locator("#keys")).to_be_visible()
@@ -97,7 +97,7 @@ def test_a_chart_is_exported_as_csv(visitor: Visitor) -> None:
     with page.expect_download() as download:
         chart.get_by_role("button", name="Table as CSV").click()
     text = download.value.path().read_text(encoding="utf-8")
-    assert text.startswith("Platform,Servers,Now,Mean,Highest")
+    assert text.startswith("Platform,Servers,Now,Mean,Maximum")
 
 
 def test_a_chart_is_exported_as_a_picture(visitor: Visitor) -> None:
@@ -119,11 +119,11 @@ def test_zoom_survives_new_data(visitor: Visitor) -> None:
     assert plot.evaluate("plot => plot.layout.xaxis.range[1]") == 30_000
 
 
-def test_a_failing_figure_says_so_and_offers_to_retry(visitor: Visitor) -> None:
+def test_a_failed_figure_offers_a_retry(visitor: Visitor) -> None:
     visitor.page.route("**/figures/power/**", lambda route: route.fulfill(status=500, body=""))
     page = visitor.visit("/")
     chart = page.locator(".chart").nth(4)
-    expect(chart.locator(".chart-title")).to_have_text("This figure could not be drawn")
+    expect(chart.locator(".chart-title")).to_have_text("The figure cannot be drawn")
     page.unroute("**/figures/power/**")
     chart.get_by_role("button", name="Retry").click()
     expect(chart.locator(".chart-title")).to_contain_text("The cluster draws")
@@ -132,7 +132,7 @@ def test_a_failing_figure_says_so_and_offers_to_retry(visitor: Visitor) -> None:
 # ---- jobs ----
 
 
-def test_rows_are_walked_and_opened_by_keyboard(visitor: Visitor) -> None:
+def test_rows_can_be_selected_and_opened_by_keyboard(visitor: Visitor) -> None:
     page = visitor.visit("/jobs/?q=state:running")
     page.keyboard.press("j")
     page.keyboard.press("j")
@@ -171,7 +171,7 @@ def test_everything_that_matches_is_cancelled_in_one_request(visitor: Visitor) -
     }
 
 
-def test_the_tools_of_these_tests_notice_what_is_wrong(visitor: Visitor) -> None:
+def test_the_test_tools_detect_errors(visitor: Visitor) -> None:
     page = visitor.visit("/submit/")
     page.evaluate("document.querySelector('main').append(document.createElement('img'))")
     page.evaluate("console.error('noticed')")
@@ -208,7 +208,7 @@ def test_why_leads_to_its_decision_by_keyboard(visitor: Visitor) -> None:
 # ---- map ----
 
 
-def test_the_map_is_walked_by_keyboard(visitor: Visitor) -> None:
+def test_the_map_can_be_navigated_by_keyboard(visitor: Visitor) -> None:
     page = visitor.visit("/map/")
     page.locator("#map-canvas canvas").focus()
     page.keyboard.press("ArrowRight")
@@ -232,15 +232,15 @@ def test_the_colour_of_the_map_is_in_its_address(visitor: Visitor) -> None:
     expect(page.locator("#map-title")).to_contain_text("draining")
 
 
-def test_a_server_is_cordoned_and_taken_back(visitor: Visitor) -> None:
+def test_a_server_is_cordoned_and_returned_to_service(visitor: Visitor) -> None:
     page = visitor.visit("/servers/srv-0010/")
     page.get_by_role("button", name="Cordon…").click()
-    expect(page.locator("#sc-what")).to_contain_text("takes no new work and keeps its jobs")
+    expect(page.locator("#sc-what")).to_contain_text("takes no new jobs; running jobs continue")
     page.get_by_role("button", name="Cordon", exact=True).click()
     expect(page.locator("#server-state")).to_contain_text("Cordoned")
     assert Server.objects.get(name="srv-0010").state == "cordoned"
-    page.get_by_role("button", name="Take new work again…").click()
-    page.get_by_role("button", name="Take back", exact=True).click()
+    page.get_by_role("button", name="Return to service…").click()
+    page.get_by_role("button", name="Return to service", exact=True).click()
     expect(page.locator("#server-state")).to_contain_text("Active")
 
 
@@ -270,15 +270,15 @@ def test_a_repeated_key_is_announced(visitor: Visitor) -> None:
     page.get_by_label("Application", exact=True).fill("wordcount")
     page.evaluate("document.getElementById('key').textContent = 'one-key-only'")
     page.get_by_role("button", name="Submit", exact=True).click()
-    expect(page.locator("#toasts")).to_contain_text("This key was used before")
+    expect(page.locator("#toasts")).to_contain_text("This idempotency key was already used")
 
 
-def test_a_wrong_field_is_pointed_at(visitor: Visitor) -> None:
+def test_an_invalid_field_is_marked(visitor: Visitor) -> None:
     page = visitor.visit("/submit/")
     page.get_by_label("Application", exact=True).fill("wordcount")
-    page.get_by_label("Done within").fill("-5")
+    page.get_by_label("Complete within").fill("-5")
     page.get_by_role("button", name="Submit", exact=True).click()
-    field = page.get_by_label("Done within")
+    field = page.get_by_label("Complete within")
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(field).to_be_focused()
     expect(page.locator("#f-seconds-error")).to_contain_text("must be at least")
@@ -322,10 +322,10 @@ def test_an_infeasible_target_offers_the_nearest_feasible_one(visitor: Visitor) 
     visitor.page.route("**/api/v1/checks/", lambda route: route.fulfill(json=CHECKED))
     page = visitor.visit("/submit/")
     page.get_by_label("Application", exact=True).fill("wordcount")
-    page.get_by_label("Done within").fill("5")
+    page.get_by_label("Complete within").fill("5")
     page.keyboard.press("Enter")
     expect(page.locator("#p-check")).to_contain_text("The target cannot be met")
     expect(page.locator("#p-check")).to_contain_text("41 s")
     assert visitor.serious_findings() == []
     page.get_by_role("button", name="Use done in 42 s").click()
-    expect(page.get_by_label("Done within")).to_have_value("42")
+    expect(page.get_by_label("Complete within")).to_have_value("42")

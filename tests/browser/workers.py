@@ -1,4 +1,4 @@
-"""The workers of placement, inside the test's own process: tasks begin at once and beside it."""
+"""Placement workers inside the test process: tasks start at once in threads."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ WORKERS = 2  # as the worker of the queue "placement" runs
 
 @contextmanager
 def working(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Run tasks in two threads of their own; what one raises is raised at the end."""
+    """Run tasks in two threads; an exception of a task is raised at the end."""
     begun: list[Future[None]] = []
 
     def run(task: Task[Any, Any], args: Sequence[object]) -> None:
@@ -33,5 +33,5 @@ def working(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         )
         yield
         wait(begun, timeout=90.0)
-    for one in begun:
-        one.result()
+    for process in begun:
+        process.result()

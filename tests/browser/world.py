@@ -1,6 +1,6 @@
-"""A cluster in the middle of a day: what the browser tests and the pictures look at.
+"""A populated cluster in the middle of a day, for browser tests and screenshots.
 
-One seed, so the same world each time; a few hundred rows, so that it stands in a second or two.
+It has a fixed seed and a few hundred rows, so it is reproducible and built in seconds.
 """
 
 from dataclasses import dataclass
@@ -58,12 +58,12 @@ TARGETS: dict[str, dict[str, Any]] = {
     "single_node": {"kind": "ips", "ips": 1.2e9},
     "batch": {"kind": "best_effort"},
 }
-PASSWORD = "north-quay-11"  # noqa: S105 - of people who exist in tests only
+PASSWORD = "north-quay-11"  # noqa: S105 - test users only
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Handles of the things tests open."""
+    """Objects that tests open."""
 
     operator: User
     viewer: User
@@ -109,7 +109,7 @@ def build(*, servers: int = SERVERS, running: int = 70, seed: int = 11) -> World
 
 
 def _servers(count: int) -> list[Server]:
-    made: list[Server] = []
+    servers: list[Server] = []
     for rank, (facts, many) in enumerate(zip(PLATFORMS, platform_counts(count), strict=True)):
         platform = Platform.objects.create(
             name=facts.name,
@@ -122,8 +122,8 @@ def _servers(count: int) -> list[Server]:
             rank=rank,
         )
         for _ in range(many):
-            at = len(made)
-            made.append(
+            at = len(servers)
+            servers.append(
                 Server(
                     name=f"srv-{at + 1:04d}",
                     platform=platform,
@@ -136,11 +136,13 @@ def _servers(count: int) -> list[Server]:
                     peak_watts=facts.peak_watts,
                 )
             )
-    Server.objects.bulk_create(made)
+    Server.objects.bulk_create(servers)
     ResourceUnit.objects.bulk_create(
-        ResourceUnit(server=server, core=core) for server in made for core in range(server.cores)
+        ResourceUnit(server=server, core=core)
+        for server in servers
+        for core in range(server.cores)
     )
-    return made
+    return servers
 
 
 def _jobs(
@@ -269,15 +271,15 @@ def _place(jobs: list[Job], machines: list[Server], rng: np.random.Generator) ->
             continue
         live = job.state in {"running", "starting"}
         on = next(s for s in machines if s.id == decision.candidates[0]["server_id"])
-        wanted = min(job.units or 1, on.cores)
-        if live and len(free[on.id]) < wanted:
+        cores = min(job.units or 1, on.cores)
+        if live and len(free[on.id]) < cores:
             on = next(
                 machines[k]
                 for k in rng.permutation(len(machines))
-                if len(free[machines[k].id]) >= wanted
+                if len(free[machines[k].id]) >= cores
             )
             decision.candidates[0]["server_id"] = on.id
-        held = [free[on.id].pop(0) for _ in range(wanted)] if live else units[on.id][:wanted]
+        held = [free[on.id].pop(0) for _ in range(cores)] if live else units[on.id][:cores]
         caused = [float(v) for v in rng.uniform(2, 40, N_SOURCES)]
         allocations.append(
             Allocation(
@@ -286,8 +288,8 @@ def _place(jobs: list[Job], machines: list[Server], rng: np.random.Generator) ->
                 decision=decision,
                 server_id=on.id,
                 unit_ids=[u.id for u in held],
-                cores=wanted,
-                memory_bytes=wanted * on.memory_bytes // on.cores,
+                cores=cores,
+                memory_bytes=cores * on.memory_bytes // on.cores,
                 caused=caused,
                 acquired_seq=2 * i + 1,
                 released_seq=None if live else 2 * i + 2,
@@ -300,7 +302,7 @@ def _place(jobs: list[Job], machines: list[Server], rng: np.random.Generator) ->
         if live:
             for unit in held:
                 unit.allocation_id = len(allocations)
-            on.used_cores += wanted
+            on.used_cores += cores
             on.used_memory_bytes += allocations[-1].memory_bytes
         launches.append(
             Launch(

@@ -1,4 +1,4 @@
-"""A browser before a cluster that runs; a package of its own, since its database is another."""
+"""A browser on a running cluster; a separate package because it uses another database."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,11 +17,11 @@ from tests.browser.workers import working
 from tests.browser_story import plant
 
 __all__ = ["chromium", "db"]
-PASSWORD = "north-quay-11"  # noqa: S105 - of somebody who exists in tests only
+PASSWORD = "north-quay-11"  # noqa: S105 - of a user that exists only in tests
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test here `browser`, and skip them where there is no chromium."""
+    """Mark all tests here `browser`; skip them if chromium is missing."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
@@ -35,9 +35,9 @@ def page(
     db: None,
     chromium: Browser,
     monkeypatch: pytest.MonkeyPatch,
-    _tasks_run_where_they_are_asked_for: None,
+    _awaited_tasks_run_inline: None,
 ) -> Iterator[Page]:
-    """What an operator sees of a cluster where ten jobs run; a complaint fails the test."""
+    """An operator's page on a cluster with ten running jobs; console errors fail the test."""
     cache.clear()
     factories.user("ops-admin", role=Role.OPERATOR, password=PASSWORD)
     plant.lay_out()
@@ -48,11 +48,11 @@ def page(
         plant.at_work(),
         closing(signed_in(chromium, server.url, name="ops-admin", password=PASSWORD)) as context,
     ):
-        seen = context.new_page()
-        seen.on("pageerror", lambda error: errors.append(str(error)))
-        seen.set_default_timeout(30_000)
-        seen.goto(server.url)
-        yield seen
-        seen.close()
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.set_default_timeout(30_000)
+        page.goto(server.url)
+        yield page
+        page.close()
     server.stop()
     assert errors == []

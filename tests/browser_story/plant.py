@@ -1,4 +1,4 @@
-"""A small cluster that runs: an emulator, and workers that look for work as beat lets them."""
+"""A small running cluster: an emulator, and workers started by the beat schedule."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,20 +7,20 @@ from threading import Event, Thread
 
 from django.db import close_old_connections, connections
 
-from apps.execution import services
 from apps.execution.backends.emulated.emulator import Emulator
+from apps.execution.services import recovery
 from apps.inventory.models import Cluster, Server
-from apps.placement import plan_tasks, tasks
-from apps.placement.core.instance import Communication
+from apps.placement.core.problem.instance import Communication
 from apps.placement.models import ContainerClass
+from apps.placement.tasks import fronts, plans
 from apps.scheduling.models import Allocation
 from apps.scheduling.selectors import read_copy
 from apps.scheduling.services import commit
 from apps.workloads.models import Job
 from tests import factories
-from tests.execution.moves_world import plane
+from tests.execution.migration_world import plane
 from tests.execution.test_emulated_backend import ALWAYS
-from tests.placement.plans.world import know
+from tests.placement.rebalancing_world import give_profile
 from tests.scheduling.world import ME, build, claimed, proposal
 
 SERVERS, CORES = 10, 4
@@ -28,7 +28,10 @@ JOBS = 10
 START_S = 7200.0
 SPEED = 60.0  # cluster seconds a second
 FOREVER = 10**15  # bytes of input: nothing ends by itself
-EASY = {"kind": "completion_time", "seconds": 1e10}  # nothing is too slow beside neighbours
+EASY = {
+    "kind": "completion_time",
+    "seconds": 1e10,
+}  # no container is slowed down by its neighbours
 EVERY_S = 0.2
 
 
@@ -46,7 +49,7 @@ def lay_out() -> list[Job]:
     jobs = []
     for i in range(JOBS):
         application = factories.application(f"app-{i}")
-        know(application)
+        give_profile(application)
         job = claimed(name=f"job-{i}", application=application, input_bytes=FOREVER, target=EASY)
         units = [CORES * i, CORES * ((i + 7) % SERVERS) + 1]
         commit([proposal(job, read_copy().topology, units)], agent=ME)
@@ -55,7 +58,7 @@ def lay_out() -> list[Job]:
 
 
 def classify() -> None:
-    """Write what the loop would find of the containers that run."""
+    """Store the classes of the running containers."""
     for i, job in enumerate(Job.objects.order_by("name")):
         wish = Communication.RACK if i % 3 == 0 else Communication.CLUSTER
         for held in Allocation.objects.filter(job=job, released_seq=None):
@@ -72,7 +75,7 @@ def classify() -> None:
 
 
 def held() -> list[tuple[str, str]]:
-    """Which job holds units of which server, by name."""
+    """Pairs of job and server names, one for each allocation."""
     names = dict(Server.objects.values_list("id", "name"))
     live = Allocation.objects.filter(released_seq=None).select_related("job")
     return sorted((row.job.name, names[row.server_id]) for row in live)
@@ -80,16 +83,16 @@ def held() -> list[tuple[str, str]]:
 
 @contextmanager
 def at_work() -> Iterator[None]:
-    """Run the emulator and the workers until the end; what breaks is raised then."""
+    """Run the emulator and the workers until the end; errors are raised then."""
     stop, broken = Event(), list[BaseException]()
     emulator = Emulator(plane(), wall_s=time.time(), pace=ALWAYS)
 
     def carry_out() -> None:
-        plan_tasks.make_plans()
-        plan_tasks.carry_out()
-        services.sweep()
+        plans.process_plan_requests()
+        plans.execute_plans()
+        recovery.sweep()
 
-    works = (lambda: emulator.tick(time.time()), carry_out, tasks.search_fronts)
+    works = (lambda: emulator.tick(time.time()), carry_out, fronts.search_fronts)
     threads = [Thread(target=_repeat, args=(work, stop, broken)) for work in works]
     for thread in threads:
         thread.start()

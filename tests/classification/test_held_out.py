@@ -1,4 +1,4 @@
-"""The evaluation: what is hidden, and how answers are scored."""
+"""The evaluation of estimators: held-out cells and scores."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from apps.classification.core.estimators import ESTIMATORS, Fold
+from apps.classification.core.estimates import Estimates
+from apps.classification.core.estimators import ESTIMATORS
 from apps.classification.core.matrix import MatrixName, Scale
 from benchmarks import classification
 from benchmarks._compare import Sampled, against_best, overall, ratio
@@ -31,15 +32,15 @@ def scored(error: list[float]) -> Scores:
 
 
 def test_every_application_is_held_out_once_and_never_in_its_library() -> None:
-    made = list(cases(BLOCK, 2, np.random.default_rng(1)))
-    out = [set(one.applications.tolist()) for one in made]
+    folds = list(cases(BLOCK, 2, np.random.default_rng(1)))
+    out = [set(fold.applications.tolist()) for fold in folds]
     assert sorted(name for names in out for name in names) == list(range(6))
-    assert [names & set(one.groups.tolist()) for names, one in zip(out, made, strict=True)] == [
+    assert [names & set(fold.groups.tolist()) for names, fold in zip(out, folds, strict=True)] == [
         set()
-    ] * len(made)
+    ] * len(folds)
 
 
-def test_only_the_asked_number_of_measured_cells_is_told() -> None:
+def test_exactly_k_measured_cells_are_known() -> None:
     values = np.where(VALUES > 2.0, np.nan, VALUES)
     known = random_cells(values, 2, np.random.default_rng(1))
     assert (known.sum(axis=1) == 2).all()
@@ -47,32 +48,34 @@ def test_only_the_asked_number_of_measured_cells_is_told() -> None:
 
 
 def test_errors_are_relative_and_over_hidden_cells_only() -> None:
-    told = case([1.0, 2.0, 4.0, 5.0], [True, False, False, False])
+    scored = case([1.0, 2.0, 4.0, 5.0], [True, False, False, False])
     value = np.array([[9.0, 3.0, 4.0, 4.0]])
-    result = scores(told, Fold(value, value - 0.5, value + 0.5))
+    result = scores(scored, Estimates(value, value - 0.5, value + 0.5, scored.known))
     assert result.error == pytest.approx([(0.5 + 0.0 + 0.2) / 3])
     assert result.covered == pytest.approx([1 / 3])
 
 
 def test_the_best_column_is_sought_among_known_and_estimated_cells() -> None:
-    told = case([1.0, 2.0, 4.9, 5.0], [True, False, False, False])
+    scored = case([1.0, 2.0, 4.9, 5.0], [True, False, False, False])
     wrong = np.array([[1.0, 2.0, 6.0, 5.0]])
-    result = scores(told, Fold(wrong, wrong, wrong))
+    result = scores(scored, Estimates(wrong, wrong, wrong, scored.known))
     assert result.hit == pytest.approx([0.0])
     assert result.near == pytest.approx([1.0])
 
 
 def test_rank_agreement_of_an_inverted_row_is_minus_one() -> None:
-    told = case([1.0, 2.0, 3.0, 4.0], [True, False, False, False])
+    scored = case([1.0, 2.0, 3.0, 4.0], [True, False, False, False])
     value = np.array([[1.0, 4.0, 3.0, 2.0]])
-    assert scores(told, Fold(value, value, value)).rank == pytest.approx([-1.0])
+    assert scores(scored, Estimates(value, value, value, scored.known)).rank == pytest.approx(
+        [-1.0]
+    )
 
 
 def test_a_ratio_of_equal_errors_is_one_without_any_spread() -> None:
-    found = ratio(
+    summary = ratio(
         "here", "twin", [(scored([0.1, 0.4]), scored([0.1, 0.4]))], np.random.default_rng(2)
     )
-    assert (found.summary.ratio, found.summary.low, found.summary.high) == (1.0, 1.0, 1.0)
+    assert (summary.summary.ratio, summary.summary.low, summary.summary.high) == (1.0, 1.0, 1.0)
 
 
 def test_the_overall_ratio_is_the_geometric_mean_over_sets() -> None:
@@ -89,32 +92,34 @@ def test_the_best_single_method_is_chosen_over_all_sets_and_for_each() -> None:
     def against(theirs: float) -> Sampled:
         return ratio("s", "x", [(scored([0.1, 0.1]), scored([theirs, theirs]))], rng)
 
-    found = against_best(2, {"a": [against(0.2), against(0.1)], "b": [against(0.1), against(0.5)]})
-    assert [one.method for one in found] == ["best single: a", "best of each set"]
-    assert [one.ratio for one in found] == pytest.approx([0.5**0.5, 1.0])
+    best = against_best(2, {"a": [against(0.2), against(0.1)], "b": [against(0.1), against(0.5)]})
+    assert [summary.method for summary in best] == ["best single: a", "best of each set"]
+    assert [summary.ratio for summary in best] == pytest.approx([0.5**0.5, 1.0])
 
 
 def test_no_method_beats_the_exact_posterior() -> None:
-    made, bayes = roofline_case(Size(60, 0, 10), 80, 2, 5)
-    hidden = ~made.known
-    exact = np.abs(bayes / made.truth - 1.0)[hidden].mean()
-    ours = np.abs(method(ESTIMATORS["blend"], 0)(made).value / made.truth - 1.0)[hidden].mean()
+    held_out, bayes = roofline_case(Size(60, 0, 10), 80, 2, 5)
+    hidden = ~held_out.known
+    exact = np.abs(bayes / held_out.truth - 1.0)[hidden].mean()
+    ours = np.abs(method(ESTIMATORS["blend"], 0)(held_out).value / held_out.truth - 1.0)[
+        hidden
+    ].mean()
     assert exact < ours < 1.5 * exact
 
 
 def test_the_emulated_library_is_measured_and_the_new_rows_are_true() -> None:
-    made = next(emulated(MatrixName.HETEROGENEITY, 2, 3))
-    assert made.library.shape == (28, 14)
-    assert np.abs(made.observed / made.truth - 1.0).max() < 0.2
-    assert (made.observed != made.truth).any()
+    held_out = next(emulated(MatrixName.HETEROGENEITY, 2, 3))
+    assert held_out.library.shape == (28, 14)
+    assert np.abs(held_out.observed / held_out.truth - 1.0).max() < 0.2
+    assert (held_out.observed != held_out.truth).any()
 
 
-def test_of_matrices_completed_together_one_is_scored_and_all_are_told() -> None:
-    made = next(emulated(MatrixName.CAUSED, 2, 3, beside=(MatrixName.TOLERATED,)))
-    assert made.library.shape == (28, 20)
-    assert (~np.isnan(made.truth)).any(axis=0).tolist() == [True] * 10 + [False] * 10
-    assert (made.known[:, :10].sum(axis=1) == 2).all()
-    assert (made.known[:, 10:].sum(axis=1) == 2).all()
+def test_pooled_matrices_are_all_known_and_one_is_scored() -> None:
+    held_out = next(emulated(MatrixName.CAUSED, 2, 3, together_with=(MatrixName.TOLERATED,)))
+    assert held_out.library.shape == (28, 20)
+    assert (~np.isnan(held_out.truth)).any(axis=0).tolist() == [True] * 10 + [False] * 10
+    assert (held_out.known[:, :10].sum(axis=1) == 2).all()
+    assert (held_out.known[:, 10:].sum(axis=1) == 2).all()
 
 
 def test_the_reader_keeps_both_input_sizes_of_an_application_together(data: Path) -> None:
@@ -139,8 +144,8 @@ def test_an_unknown_set_is_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.fixture
 def data() -> Path:
-    """Public measurements beside the checkout; they are never shipped."""
+    """Public measurements in a folder next to the checkout; they are not distributed."""
     folder = Path(__file__).parents[3] / "shared" / "data"
     if not folder.is_dir():
-        pytest.skip("no folder of public measurements beside the checkout")
+        pytest.skip("no folder of public measurements next to the checkout")
     return folder

@@ -1,4 +1,4 @@
-"""``import_cluster``: a file becomes a cluster once, or says all that is wrong with it."""
+"""``import_cluster``: creates the cluster of a file once, or reports all errors of the file."""
 
 import json
 from io import StringIO
@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def run(path: Path, data: Any = DATA, **options: Any) -> list[str]:
-    """Import a document; the lines the command wrote."""
+    """Import a document; return the output lines of the command."""
     path.write_text(json.dumps(data))
     out = StringIO()
     call_command("import_cluster", path, stdout=out, **options)
@@ -37,43 +37,43 @@ def run(path: Path, data: Any = DATA, **options: Any) -> list[str]:
 
 
 def refused(path: Path, data: Any) -> list[str]:
-    """Import a document that is refused; the lines of the error."""
+    """Import an invalid document; return the lines of the error."""
     with pytest.raises(CommandError) as caught:
         run(path, data)
     return str(caught.value).splitlines()
 
 
 def test_servers_are_added_once(path: Path) -> None:
-    assert run(path)[0] == "2 servers added, 0 were there already"
-    assert run(path)[0] == "0 servers added, 2 were there already"
+    assert run(path)[0] == "2 servers added, 0 already exist"
+    assert run(path)[0] == "0 servers added, 2 already exist"
     third = {**ONE, "name": "c"}
     more = {**DATA, "servers": [ONE, TWO, third]}
-    assert run(path, more)[0] == "1 servers added, 2 were there already"
+    assert run(path, more)[0] == "1 servers added, 2 already exist"
     assert (Server.objects.count(), ResourceUnit.objects.count()) == (3, 6)
     assert Cluster.objects.get().name == "quay"
     assert Server.objects.get(name="b").labels == {"zone": "w"}
 
 
-def test_yaml_is_read_too(tmp_path: Path) -> None:
+def test_yaml_files_are_accepted(tmp_path: Path) -> None:
     example = Path(__file__).parents[2] / "docs" / "cluster-file.md"
     text = example.read_text().split("```yaml\n")[1].split("```")[0]
     (tmp_path / "my.yaml").write_text(text)
     out = StringIO()
     call_command("import_cluster", tmp_path / "my.yaml", stdout=out)
-    assert out.getvalue().startswith("4 servers added, 0 were there already")
+    assert out.getvalue().startswith("4 servers added, 0 already exist")
 
 
 def test_a_dry_run_changes_nothing(path: Path) -> None:
-    assert run(path, dry_run=True) == ["2 servers would be added, 0 were there already"]
+    assert run(path, dry_run=True) == ["2 servers would be added, 0 already exist"]
     assert [m.objects.count() for m in (Platform, Rack, Server, Change)] == [0, 0, 0, 0]
     run(path, {**DATA, "servers": [ONE]})
-    assert run(path, dry_run=True) == ["1 servers would be added, 1 were there already"]
+    assert run(path, dry_run=True) == ["1 servers would be added, 1 already exist"]
 
 
-def test_every_problem_is_told_and_nothing_is_imported(path: Path) -> None:
+def test_every_problem_is_listed_and_nothing_is_imported(path: Path) -> None:
     bad = {**DATA, "platforms": [{**BIG, "cores": 0}, SMALL], "servers": [ONE, {**TWO, "rack": 1}]}
     assert refused(path, bad) == [
-        f"{path} is not a cluster that can be imported:",
+        f"{path} cannot be imported:",
         "  /platforms/0/cores: expected a whole number from 1 to 4,096, got 0",
         "  /servers/1/rack: expected a text of 1 to 63 printable characters, got 1 "
         "(a number; write it in quotes)",
@@ -81,23 +81,23 @@ def test_every_problem_is_told_and_nothing_is_imported(path: Path) -> None:
     assert not Platform.objects.exists()
 
 
-def test_of_many_problems_fifty_are_told(path: Path) -> None:
+def test_at_most_fifty_problems_are_listed(path: Path) -> None:
     lines = refused(path, {**DATA, "servers": [7] * 120})
     assert len(lines) == 52
-    assert lines[-1] == "  ... and 70 more lines like these"
+    assert lines[-1] == "  ... and 70 more problems"
 
 
-def test_a_file_that_cannot_be_read_is_one_sentence(path: Path) -> None:
+def test_an_unreadable_file_is_a_one_line_error(path: Path) -> None:
     path.write_text('{"name": }')
     with pytest.raises(CommandError, match=r"cluster.json, line 1, column 10: Expecting value"):
         call_command("import_cluster", path)
 
 
-def test_a_document_that_is_no_object_is_said_of_the_whole(path: Path) -> None:
+def test_a_document_that_is_not_an_object_is_one_problem_of_the_whole_file(path: Path) -> None:
     assert refused(path, [])[1].startswith("  (whole file): expected an object")
 
 
-def test_what_is_there_is_not_contradicted(path: Path) -> None:
+def test_contradictions_to_existing_servers_are_refused(path: Path) -> None:
     run(path)
     bad = {
         **DATA,
@@ -113,19 +113,19 @@ def test_what_is_there_is_not_contradicted(path: Path) -> None:
     assert Server.objects.count() == 2
 
 
-def test_platforms_the_library_does_not_know_are_told(path: Path) -> None:
-    said = run(path)
-    assert said[1] == "The library of profiled applications does not know: big, small."
-    assert "manage.py profile_library" in said[2]
+def test_platforms_missing_from_the_library_are_named(path: Path) -> None:
+    message = run(path)
+    assert message[1] == "The library of profiled applications does not cover: big, small."
+    assert "manage.py profile_library" in message[2]
     factories.library(("big",))
-    assert run(path)[1] == "The library of profiled applications does not know: small."
+    assert run(path)[1] == "The library of profiled applications does not cover: small."
     factories.library(("big", "small"))
     assert len(run(path)) == 1
 
 
 def test_the_largest_numbers_can_be_stored(path: Path) -> None:
-    most = dict.fromkeys(("memory_bytes", "network_bps", "storage_bytes"), 2**53)
-    huge = {**BIG, **most, "cores": 4096, "idle_watts": 10**6, "peak_watts": 10**6}
+    limits = dict.fromkeys(("memory_bytes", "network_bps", "storage_bytes"), 2**53)
+    huge = {**BIG, **limits, "cores": 4096, "idle_watts": 10**6, "peak_watts": 10**6}
     name = "ö" * 63
     labels = {f"k{i}": "x" * 255 for i in range(64)}
     servers = [{"name": name, "platform": "big", "rack": name, "labels": labels}]

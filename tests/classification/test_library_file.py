@@ -1,4 +1,4 @@
-"""The offline library as a file: saved, read back the same, or refused with all that is wrong."""
+"""The offline library as a file: saved, loaded unchanged, or refused with all errors."""
 
 import json
 from io import StringIO
@@ -31,14 +31,14 @@ def _clock() -> None:
 
 
 def say(command: str, path: Path) -> list[str]:
-    """Run a command; the lines it wrote."""
+    """Run a command; return its output lines."""
     out = StringIO()
     call_command(command, path, stdout=out)
     return out.getvalue().splitlines()
 
 
 def refused(path: Path, data: Any) -> str:
-    """Load a document that is refused; the error."""
+    """Load an invalid document; return the error."""
     path.write_text(json.dumps(data))
     with pytest.raises(CommandError) as error:
         call_command("load_library", path)
@@ -46,13 +46,13 @@ def refused(path: Path, data: Any) -> str:
     return str(error.value)
 
 
-def one(**cell: Any) -> dict[str, Any]:
+def document(**cell: Any) -> dict[str, Any]:
     """A library of one cell."""
     row = {"name": "kmeans", "cells": [CELL | cell]}
     return {"platforms": list(SMALL), "applications": [row]}
 
 
-def test_a_saved_library_loads_as_it_was(path: Path) -> None:
+def test_a_saved_library_loads_unchanged(path: Path) -> None:
     factories.library(SMALL)
     before = library_rows()
     assert say("save_library", path) == [
@@ -64,29 +64,29 @@ def test_a_saved_library_loads_as_it_was(path: Path) -> None:
     assert (after.rows, after.platforms) == (before.rows, before.platforms)
 
 
-def test_platforms_a_loaded_library_does_not_know_are_told(path: Path) -> None:
+def test_platforms_missing_from_a_loaded_library_are_named(path: Path) -> None:
     factories.library(SMALL)
     say("save_library", path)
     factories.server(of=factories.platform("new.box", cores=4))
-    said = say("load_library", path)
-    assert "new.box" in said[1]
-    assert "profile_library" in said[2]
+    output = say("load_library", path)
+    assert "new.box" in output[1]
+    assert "profile_library" in output[2]
 
 
-def test_nothing_to_save_is_said(path: Path) -> None:
+def test_saving_without_a_library_is_an_error(path: Path) -> None:
     with pytest.raises(CommandError, match="profile_library"):
         call_command("save_library", path)
     assert not path.exists()
 
 
-def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_an_unwritable_file_is_an_error(tmp_path: Path) -> None:
     factories.library(SMALL)
     with pytest.raises(CommandError, match="cannot write"):
         call_command("save_library", tmp_path / "nowhere" / "library.json")
 
 
 @pytest.mark.parametrize(
-    ("cell", "said"),
+    ("cell", "message"),
     [
         ({"matrix": "scale_down"}, "/applications/0/cells/0/matrix: expected one of base_rate"),
         ({"column": "3"}, "/applications/0/cells/0/column: expected one of 1, 2, 4"),
@@ -105,25 +105,28 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
         ({"sigma": 1}, "/applications/0/cells/0/sigma: expected one of matrix, column"),
     ],
 )
-def test_a_cell_that_cannot_be_is_named(path: Path, cell: dict[str, Any], said: str) -> None:
-    assert said in refused(path, one(**cell))
+def test_an_invalid_cell_is_named(path: Path, cell: dict[str, Any], message: str) -> None:
+    assert message in refused(path, document(**cell))
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         ([], "expected an object with platforms and applications, got []"),
         ({}, "/platforms: expected a list of platform names"),
-        (one() | {"platforms": ["a", "a"]}, "/platforms: a platform is there twice"),
-        (one() | {"applications": []}, "/applications: expected a list of at least one"),
-        (one() | {"applications": 2 * one()["applications"]}, "'kmeans' is there twice"),
-        (one() | {"applications": [{"name": "x"}]}, "/applications/0/cells: expected a list"),
-        (one(), "/applications: expected an application measured at base_rate[metric], got none"),
+        (document() | {"platforms": ["a", "a"]}, "/platforms: a platform appears twice"),
+        (document() | {"applications": []}, "/applications: expected a non-empty list"),
+        (document() | {"applications": 2 * document()["applications"]}, "'kmeans' appears twice"),
         (
-            one() | {"applications": [{"name": "x", "cells": [CELL, CELL]}]},
-            "/applications/0/cells/1: scale_up[8] is there twice",
+            document() | {"applications": [{"name": "x"}]},
+            "/applications/0/cells: expected a non-empty list of cells",
+        ),
+        (document(), "/applications: no application is measured at base_rate[metric]"),
+        (
+            document() | {"applications": [{"name": "x", "cells": [CELL, CELL]}]},
+            "/applications/0/cells/1: scale_up[8] appears twice",
         ),
     ],
 )
-def test_a_document_that_is_no_library_is_refused(path: Path, data: Any, said: str) -> None:
-    assert said in refused(path, data)
+def test_a_document_of_another_form_is_refused(path: Path, data: Any, message: str) -> None:
+    assert message in refused(path, data)

@@ -1,4 +1,4 @@
-"""The papers' figures beside ours: what is measured, and that it is of the size it should be."""
+"""Comparison with the papers' figures: measured columns, and plausible results."""
 
 import json
 
@@ -13,7 +13,7 @@ from benchmarks import _joint, _papers, classification
 from benchmarks._world import CURVES, true_row, world
 
 
-def told(way: _papers.Way, app: str) -> dict[MatrixName, list[str]]:
+def measured_columns(way: _papers.Way, app: str) -> dict[MatrixName, list[str]]:
     cluster = world(1)
     order = ranking(cluster.library, cluster.platforms)
     cells = way(cluster, app, order, np.random.default_rng(4))
@@ -24,17 +24,17 @@ def told(way: _papers.Way, app: str) -> dict[MatrixName, list[str]]:
 def test_two_entries_a_matrix_are_measured_the_reference_among_those_of_curves(
     way: _papers.Way,
 ) -> None:
-    found = told(way, "new-batch-3")
-    assert [len(found[name]) for name in CURVES] == [2] * 5
-    assert found[MatrixName.TOLERATED] == found[MatrixName.CAUSED]
-    assert "1" in found[MatrixName.SCALE_UP]
-    assert "1" in found[MatrixName.SCALE_OUT]
-    assert world(1).platforms[0] in found[MatrixName.HETEROGENEITY]
+    columns = measured_columns(way, "new-batch-3")
+    assert [len(columns[name]) for name in CURVES] == [2] * 5
+    assert columns[MatrixName.TOLERATED] == columns[MatrixName.CAUSED]
+    assert "1" in columns[MatrixName.SCALE_UP]
+    assert "1" in columns[MatrixName.SCALE_OUT]
+    assert world(1).platforms[0] in columns[MatrixName.HETEROGENEITY]
 
 
 def test_the_live_plan_measures_more_where_its_budget_allows() -> None:
-    service = told(_papers.live_entries, "new-latency_critical-3")
-    small = told(_papers.live_entries, "new-batch-3")
+    service = measured_columns(_papers.live_entries, "new-latency_critical-3")
+    small = measured_columns(_papers.live_entries, "new-batch-3")
     assert len(service[MatrixName.TOLERATED]) > len(small[MatrixName.TOLERATED]) >= 2
     assert small[MatrixName.SCALE_OUT] == ["1"]
 
@@ -53,7 +53,7 @@ def test_joint_rates_are_those_of_the_truth_at_each_combination() -> None:
     assert rates == pytest.approx([1.0, speed, interference_factor(pressure, truth.tolerated)])
 
 
-def test_the_truth_of_a_matrix_that_is_none_is_refused() -> None:
+def test_an_unknown_matrix_has_no_truth() -> None:
     truth = next(iter(world(1).new.values()))
     with pytest.raises(ValueError, match="must be one of heterogeneity"):
         true_row(MatrixName.BASE_RATE, truth)
@@ -67,7 +67,7 @@ def test_the_figures_are_printed_beside_the_papers(
     monkeypatch.setattr(_joint, "SERVERS", (1,))
     assert classification.main(["--papers", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)["papers"]
-    paragon = {one["name"]: one for one in printed["paragon"]}
+    paragon = {row["name"]: row for row in printed["paragon"]}
     speeds = paragon["heterogeneity error, average"]
     assert speeds["paper"] == 3.8
     assert 0.0 < speeds["ours"]["live"] < speeds["ours"]["2 informative"] < 6.0

@@ -1,4 +1,4 @@
-"""The evaluation of designs: who knows what, and what is printed."""
+"""The evaluation of designs: known cells of each row, and the printed table."""
 
 import json
 
@@ -16,40 +16,42 @@ TRUTH = np.random.default_rng(1).lognormal(0.0, 0.5, (5, 7))
 NONE = np.zeros(7, np.bool_)
 
 
-def asked(already: tuple[int, ...] = (), gap: tuple[int, int] | None = None) -> _probing.Asked:
+def probed_case(
+    already: tuple[int, ...] = (), gap: tuple[int, int] | None = None
+) -> _probing.ProbedCase:
     truth = TRUTH.copy()
     if gap:
         truth[gap] = np.nan
     case = Case(LIBRARY, np.arange(12), truth, truth, np.isnan(truth), np.arange(5), Scale.LOG)
     model = ESTIMATORS["knn"].fit(LIBRARY, scale=Scale.LOG)
-    return _probing.Asked(case, model, np.isin(np.arange(7), already))
+    return _probing.ProbedCase(case, model, np.isin(np.arange(7), already))
 
 
 @pytest.mark.parametrize("design", _probing.DESIGNS)
-def test_every_row_is_told_as_many_cells_as_were_asked_for(design: str) -> None:
+def test_every_row_has_exactly_k_known_cells(design: str) -> None:
     rng = np.random.default_rng(2)
-    told = _probing.told_cells(asked(already=(3,), gap=(2, 0)), 3, design, rng)
-    assert (told.sum(axis=1) == 3).all()
-    assert told[:, 3].all()
-    assert not told[2, 0]
+    known = _probing.given_cells(probed_case(already=(3,), gap=(2, 0)), 3, design, rng)
+    assert (known.sum(axis=1) == 3).all()
+    assert known[:, 3].all()
+    assert not known[2, 0]
 
 
 def test_columns_are_chosen_from_the_library_and_are_the_same_for_all_rows() -> None:
-    told = _probing.told_cells(asked(), 2, INFORMATIVE, np.random.default_rng(2))
-    assert (told == told[0]).all()
-    other = asked()
+    known = _probing.given_cells(probed_case(), 2, INFORMATIVE, np.random.default_rng(2))
+    assert (known == known[0]).all()
+    other = probed_case()
     changed = other._replace(case=_with_truth(other.case, TRUTH[::-1] ** 3))
-    again = _probing.told_cells(changed, 2, INFORMATIVE, np.random.default_rng(2))
-    assert np.array_equal(again, told)
+    again = _probing.given_cells(changed, 2, INFORMATIVE, np.random.default_rng(2))
+    assert np.array_equal(again, known)
 
 
 def _with_truth(case: Case, truth: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Case:
     return Case(case.library, case.groups, truth, truth, case.known, case.applications, case.scale)
 
 
-def test_random_rows_are_told_different_cells() -> None:
-    told = _probing.told_cells(asked(), 2, RANDOM, np.random.default_rng(2))
-    assert len({row.tobytes() for row in told}) > 1
+def test_random_designs_differ_between_rows() -> None:
+    known = _probing.given_cells(probed_case(), 2, RANDOM, np.random.default_rng(2))
+    assert len({row.tobytes() for row in known}) > 1
 
 
 def test_the_emulated_library_gains_by_informed_choice(
@@ -59,15 +61,15 @@ def test_the_emulated_library_gains_by_informed_choice(
     monkeypatch.setattr(_probing, "TIMED_ROWS", 40)
     assert classification.main(["--sets", "emulated", "--probing", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)["probing"]
-    lines = {(one["part"], one["entries"], one["design"]): one for one in printed["lines"]}
+    lines = {(row["part"], row["entries"], row["design"]): row for row in printed["lines"]}
     assert lines["emulated.heterogeneity", 2, FIXED]["rows"] == 100
-    gain = {(one["where"], one["ours"], one["theirs"]): one["ratio"] for one in printed["ratios"]}
+    gain = {(row["where"], row["ours"], row["theirs"]): row["ratio"] for row in printed["ratios"]}
     assert gain["emulated", "informative 2", "random 3"] < 0.8
     assert gain["live", "informative 2", "random 2"] < 0.6
     whole = {
-        (one["where"], one["ours"], one["theirs"]): one["whole_row"] for one in printed["ratios"]
+        (row["where"], row["ours"], row["theirs"]): row["whole_row"] for row in printed["ratios"]
     }
-    # a cell more that is measured is a cell less to err in
+    # each further measured cell counts as error 0
     assert (
         1.1
         < whole["live", "informative 2", "random 3"] / gain["live", "informative 2", "random 3"]

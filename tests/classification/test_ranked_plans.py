@@ -1,4 +1,4 @@
-"""Profiling follows the revision in force: what tells most of the rest is measured first."""
+"""Profiling plans follow the ranking of columns in the active revision."""
 
 import pytest
 from django.db import transaction

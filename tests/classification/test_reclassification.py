@@ -1,4 +1,4 @@
-"""Learning the matrices anew: what a revision holds, when it is made, and that it swaps whole."""
+"""Refits of the matrices: contents of a revision, its triggers, and its atomic activation."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -65,7 +65,7 @@ def ask() -> Operation:
 
 
 def stored(name: MatrixName) -> MatrixRevision:
-    """A matrix of the revision in force."""
+    """A matrix of the active revision."""
     return MatrixRevision.objects.get(revision__is_current=True, matrix=name.value)
 
 
@@ -97,7 +97,7 @@ def test_the_library_goes_through_a_revision_unchanged() -> None:
     assert (before.number, after.number) == (1, 2)
 
 
-def test_the_operation_tells_its_result() -> None:
+def test_the_operation_stores_its_result() -> None:
     measured()
     operation = ask()
     reclassify_if_due()
@@ -107,7 +107,7 @@ def test_the_operation_tells_its_result() -> None:
     assert Revision.objects.get(number=2).operation_id == operation.pk
 
 
-def test_every_matrix_says_how_well_it_infers() -> None:
+def test_every_matrix_is_evaluated() -> None:
     ask()
     reclassify_if_due()
     report = stored(MatrixName.TOLERATED).evaluation
@@ -120,13 +120,13 @@ def test_every_matrix_says_how_well_it_infers() -> None:
     assert len(values) == 10
 
 
-def test_a_matrix_of_two_columns_cannot_be_tried_out_with_two_entries() -> None:
+def test_a_matrix_of_two_columns_is_not_evaluated_with_two_entries() -> None:
     ask()
     reclassify_if_due()
     assert stored(MatrixName.BASE_RATE).evaluation == {"rows": 0}
 
 
-def test_profiles_are_drawn_anew() -> None:
+def test_retraining_updates_the_profiles() -> None:
     about = measured()
     ask()
     reclassify_if_due()
@@ -135,27 +135,27 @@ def test_profiles_are_drawn_anew() -> None:
     assert Profile.objects.get(application=about, is_current=True).revision == 2
 
 
-def test_one_at_a_time() -> None:
+def test_only_one_retraining_runs_at_a_time() -> None:
     first = ask()
     with pytest.raises(ConflictError, match=str(first.pk)):
         ask()
 
 
-def test_nothing_to_start_from_is_said_at_once() -> None:
+def test_retraining_without_a_library_is_refused() -> None:
     Revision.objects.all().delete()
     with pytest.raises(NoLibraryError, match="profile_library"):
         ask()
     assert reclassify_if_due() is None
 
 
-def test_a_cancelled_one_changes_nothing() -> None:
+def test_a_cancelled_retraining_changes_nothing() -> None:
     operation = ask()
     cancel_operation(operation.pk)
     assert reclassify_if_due() is None
     assert Revision.objects.get().number == 1
 
 
-def test_one_cancelled_on_its_way_changes_nothing() -> None:
+def test_cancelling_during_training_changes_nothing() -> None:
     operation = ask()
     Operation.objects.filter(pk=operation.pk).update(cancel_requested=True)
     assert reclassify_if_due() is None
@@ -164,16 +164,16 @@ def test_one_cancelled_on_its_way_changes_nothing() -> None:
     assert Revision.objects.get().number == 1
 
 
-def test_the_work_of_a_worker_that_died_is_done_by_another() -> None:
+def test_another_worker_takes_over_after_a_crash() -> None:
     operation = ask()
-    Operation.objects.filter(pk=operation.pk).update(status="running")  # it died just now
+    Operation.objects.filter(pk=operation.pk).update(status="running")  # the worker has just died
     assert reclassify_if_due() is None
-    Operation.objects.filter(pk=operation.pk).update(status="pending")  # its lease ran out
+    Operation.objects.filter(pk=operation.pk).update(status="pending")  # its lease has expired
     assert reclassify_if_due() == 2
 
 
 class _Once:
-    """A step that acts the first time it is called."""
+    """A function that calls ``act`` the first time it is called."""
 
     def __init__(self, act: Callable[[], Any]) -> None:
         self._act: Callable[[], Any] | None = act
@@ -184,9 +184,9 @@ class _Once:
             act()
 
 
-def test_a_library_stored_meanwhile_is_not_overwritten() -> None:
+def test_a_library_stored_during_training_is_not_replaced() -> None:
     with pytest.raises(StaleRevisionError, match="revision 1"):
-        retrain(reason=RevisionReason.REQUEST, step=_Once(lambda: factories.library(SMALL)))
+        retrain(reason=RevisionReason.REQUEST, report=_Once(lambda: factories.library(SMALL)))
     assert Revision.objects.get(is_current=True).number == 2
 
 
@@ -200,7 +200,7 @@ def test_enough_new_applications_make_a_revision(settings: Any) -> None:
     assert reclassify_if_due() is None
 
 
-def test_what_running_jobs_taught_makes_none(settings: Any) -> None:
+def test_telemetry_alone_makes_no_revision(settings: Any) -> None:
     settings.BERTH_RECLASSIFY_ROWS = 1
     about = measured()
     assert reclassify_if_due() == 2
@@ -208,7 +208,7 @@ def test_what_running_jobs_taught_makes_none(settings: Any) -> None:
     assert reclassify_if_due() is None
 
 
-def test_so_does_time_where_anything_was_measured() -> None:
+def test_a_revision_is_due_after_some_time_if_anything_was_measured() -> None:
     Revision.objects.update(created_at=timezone.now() - timedelta(hours=1))
     assert reclassify_if_due() is None
     measured()
@@ -216,7 +216,7 @@ def test_so_does_time_where_anything_was_measured() -> None:
     assert Revision.objects.get(number=2).reason == RevisionReason.SCHEDULE
 
 
-def test_known_cells_of_a_stored_library_have_their_estimate_at_once() -> None:
+def test_known_cells_of_a_stored_library_have_estimates_immediately() -> None:
     cells = selectors.cells_in(stored(MatrixName.SCALE_UP))
     assert cells["estimate"] == pytest.approx(cells["value"])
     assert (cells["low"][:, 1:] < cells["value"][:, 1:]).all()

@@ -10,8 +10,8 @@ from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.models import User
 from apps.accounts.services import create_token
-from apps.scheduling.selectors import ClusterCopy
-from controlplane.cli.client import Client
+from apps.scheduling.selectors import ClusterFollower
+from controlplane.cli.client import BerthClient
 from controlplane.cli.main import main
 
 Berth = Callable[..., tuple[int, str, str]]
@@ -28,7 +28,7 @@ def berth(
 ) -> Berth:
     """Return a runner of the command as the module's ``user``: (exit code, output, errors)."""
     settings.BERTH_RATES = {}
-    monkeypatch.setattr("apps.scheduling.services.check._COPY", ClusterCopy())
+    monkeypatch.setattr("apps.scheduling.services.dry_run._COPY", ClusterFollower())
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("BERTH_URL", live_server.url)
     monkeypatch.setenv("BERTH_TOKEN", create_token(user=user, name="cli").secret)
@@ -36,8 +36,8 @@ def berth(
     def run(*arguments: str) -> tuple[int, str, str]:
         capsys.readouterr()
         code = main(arguments)
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     return run
 
@@ -48,13 +48,13 @@ def rows(table: str) -> list[list[str]]:
 
 
 def working(monkeypatch: pytest.MonkeyPatch, address: str, work: Callable[[], object]) -> None:
-    """Let ``work`` happen once, when the command first reads a thing below ``address``."""
-    read, left = Client.get, [work]
+    """Call ``work`` once, at the command's first read of a path that starts with ``address``."""
+    read, left = BerthClient.get, [work]
 
-    def get(self: Client, path: str, **params: str) -> Any:
-        found = read(self, path, **params)
+    def get(self: BerthClient, path: str, **params: str) -> Any:
+        answer = read(self, path, **params)
         if path.startswith(address) and path != address and left:
             left.pop()()
-        return found
+        return answer
 
-    monkeypatch.setattr(Client, "get", get)
+    monkeypatch.setattr(BerthClient, "get", get)

@@ -1,4 +1,4 @@
-"""What is believed of applications, and correcting it, from the command line."""
+"""`berth app`, `berth matrices` and `berth reclassify`."""
 
 import json
 
@@ -31,7 +31,7 @@ def user(transactional_db: None) -> User:
 
 @pytest.fixture
 def sort(transactional_db: None) -> Application:
-    """An application of which one measurement is known: 100 MB/s of a unit."""
+    """An application with one measurement: 100 MB/s per unit."""
     build_cluster()
     factories.library(("A", "B"))
     about = factories.application("sort", kind="analytics")
@@ -54,27 +54,29 @@ def test_applications_are_listed(berth: Berth, sort: Application) -> None:
         ["other", "batch"],
         ["sort", "analytics"],
     ]
-    found = json.loads(berth("app", "list", "-q", "so", "--kind", "analytics", "-o", "json")[1])
-    assert [row["name"] for row in found] == ["sort"]
+    applications = json.loads(
+        berth("app", "list", "-q", "so", "--kind", "analytics", "-o", "json")[1]
+    )
+    assert [row["name"] for row in applications] == ["sort"]
 
 
-def test_an_application_shows_how_well_it_is_known(berth: Berth, sort: Application) -> None:
+def test_an_application_is_shown_with_its_profile(berth: Berth, sort: Application) -> None:
     code, out, _ = berth("app", "show", "sort")
     assert code == Exit.OK
     assert "profile      1\n" in out
     assert "revision     1 (in force)" in out
     assert " inferred, 2 measured, 0 override" in out
-    assert "drift        no job has been compared yet" in out
+    assert "drift        no measurements yet" in out
     shown = yaml.safe_load(berth("app", "show", str(sort.pk), "-o", "yaml")[1])
     assert (shown["name"], shown["classification"]["number"]) == ("sort", 1)
 
 
-def test_an_application_never_profiled_says_so(berth: Berth) -> None:
+def test_an_application_without_a_profile_is_shown(berth: Berth) -> None:
     factories.application("new/one")
     code, out, _ = berth("app", "show", "new/one")
-    assert (code, "none yet: its first job has it profiled" in out) == (Exit.OK, True)
+    assert (code, "none yet: the first job starts profiling" in out) == (Exit.OK, True)
     code, _, err = berth("app", "profile", "new/one")
-    assert (code, "new/one has not been classified yet." in err) == (Exit.NOT_FOUND, True)
+    assert (code, "new/one has no profile yet." in err) == (Exit.NOT_FOUND, True)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +90,7 @@ def test_an_application_never_profiled_says_so(berth: Berth) -> None:
         ("override", "nobody", "--withdraw", "all"),
     ],
 )
-def test_an_application_that_is_not_there_is_not_found(
-    berth: Berth, arguments: tuple[str, ...]
-) -> None:
+def test_an_unknown_application_is_not_found(berth: Berth, arguments: tuple[str, ...]) -> None:
     code, _, err = berth("app", *arguments)
     assert code == Exit.NOT_FOUND
     assert "There is no application nobody." in err
@@ -107,37 +107,39 @@ def test_a_profile_lists_every_cell_with_its_interval(berth: Berth, sort: Applic
     assert table[3][-2:] == ["inferred", "-"]
 
 
-def test_one_matrix_of_a_profile_is_shown_alone(berth: Berth, sort: Application) -> None:
+def test_a_profile_is_filtered_by_matrix(berth: Berth, sort: Application) -> None:
     table = rows(berth("app", "profile", "sort", "--matrix", "caused")[1])
     assert {row[0] for row in table[1:]} == {"caused"}
     code, _, err = berth("app", "profile", "sort", "--matrix", "speed")
-    assert (code, "there are base_rate, heterogeneity, " in err) == (Exit.NOT_FOUND, True)
+    assert (code, "matrices: base_rate, heterogeneity, " in err) == (Exit.NOT_FOUND, True)
 
 
-# ---- corrections ----
+# ---- overrides ----
 
 
-def test_a_cell_is_corrected_listed_and_withdrawn(berth: Berth, sort: Application) -> None:
+def test_an_override_is_set_listed_and_withdrawn(berth: Berth, sort: Application) -> None:
     code, out, err = berth("app", "override", "sort", *CELL, "--reason", "bench run 7")
-    made = Override.objects.get()
-    assert (code, out) == (Exit.OK, f"{made.pk}\n")
-    assert "the profile follows in a moment" in err
+    override = Override.objects.get()
+    assert (code, out) == (Exit.OK, f"{override.pk}\n")
+    assert "the profile will be updated shortly" in err
     _, listed = rows(berth("app", "override", "sort")[1])
-    assert listed[:4] == [str(made.pk), "tolerated", "l1i", "20"]
-    assert berth("app", "override", "sort", "--withdraw", str(made.pk))[0] == Exit.OK
+    assert listed[:4] == [str(override.pk), "tolerated", "l1i", "20"]
+    assert berth("app", "override", "sort", "--withdraw", str(override.pk))[0] == Exit.OK
     assert berth("app", "override", "sort")[1] == "Nothing found.\n"
-    code, _, err = berth("app", "override", "sort", "--withdraw", str(made.pk))
-    assert (code, "It was withdrawn at" in err) == (Exit.CONFLICT, True)
+    code, _, err = berth("app", "override", "sort", "--withdraw", str(override.pk))
+    assert (code, "was already withdrawn at" in err) == (Exit.CONFLICT, True)
 
 
-def test_all_corrections_are_withdrawn_at_once(berth: Berth, sort: Application) -> None:
+def test_all_overrides_are_withdrawn_at_once(berth: Berth, sort: Application) -> None:
     berth("app", "override", "sort", *CELL, "--reason", "r")
     berth("app", "override", "sort", "caused", "l1i", "20", "--reason", "r")
     assert berth("app", "override", "sort", "--withdraw", "all")[0] == Exit.OK
     assert not Override.objects.filter(withdrawn_at=None).exists()
 
 
-def test_a_preview_shows_jobs_and_cells_and_sets_nothing(berth: Berth, sort: Application) -> None:
+def test_a_preview_shows_jobs_and_cells_and_writes_nothing(
+    berth: Berth, sort: Application
+) -> None:
     job = factories.job(
         "nightly", application=sort, input_bytes=30 * 10**9, tasks_total=64, submitted_s=0.0
     )
@@ -150,26 +152,26 @@ def test_a_preview_shows_jobs_and_cells_and_sets_nothing(berth: Berth, sort: App
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (("tolerated",), "MATRIX, COLUMN and VALUE belong together"),
-        (("tolerated", "l1i"), "MATRIX, COLUMN and VALUE belong together"),
-        (CELL, "say why with --reason"),
-        ((*CELL, "--withdraw", "all"), "--withdraw stands alone"),
-        (("--withdraw", "all", "--preview"), "--withdraw stands alone"),
-        (("--withdraw", "7"), "'7' is not the id of an override, nor 'all'"),
+        (("tolerated",), "MATRIX, COLUMN and VALUE must be given together"),
+        (("tolerated", "l1i"), "MATRIX, COLUMN and VALUE must be given together"),
+        (CELL, "--reason is required"),
+        ((*CELL, "--withdraw", "all"), "--withdraw cannot be combined with"),
+        (("--withdraw", "all", "--preview"), "--withdraw cannot be combined with"),
+        (("--withdraw", "7"), "'7' is neither the id of an override nor 'all'"),
     ],
 )
-def test_half_a_correction_is_a_usage_error(
-    berth: Berth, sort: Application, arguments: tuple[str, ...], said: str
+def test_an_incomplete_override_is_a_usage_error(
+    berth: Berth, sort: Application, arguments: tuple[str, ...], message: str
 ) -> None:
     code, _, err = berth("app", "override", "sort", *arguments)
-    assert (code, said in err) == (Exit.USAGE, True)
+    assert (code, message in err) == (Exit.USAGE, True)
     assert not Override.objects.exists()
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "much"])
-def test_what_is_no_number_is_a_usage_error(
+def test_an_invalid_number_is_a_usage_error(
     value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -178,13 +180,13 @@ def test_what_is_no_number_is_a_usage_error(
     assert f"must be a finite number, not {value}" in capsys.readouterr().err
 
 
-def test_a_cell_that_cannot_be_is_named(berth: Berth, sort: Application) -> None:
+def test_an_invalid_cell_is_named(berth: Berth, sort: Application) -> None:
     code, _, err = berth("app", "override", "sort", "tolerated", "llc", "20", "--reason", "r")
     assert code == Exit.FAILED
-    assert "/cells/0/column: tolerated has no column 'llc'; it has memory_capacity" in err
+    assert "/cells/0/column: must be one of memory_capacity" in err
 
 
-def test_a_submitter_may_look_but_not_correct(
+def test_a_submitter_can_read_but_not_override(
     berth: Berth, sort: Application, user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = create_token(user=user, name="weak", role=Role.SUBMITTER).secret
@@ -218,13 +220,13 @@ def test_a_matrix_shows_what_is_inferred(berth: Berth, sort: Application) -> Non
     assert "4 of 29 rows" in berth("matrices", "caused", "--limit", "4")[1]
 
 
-def test_a_matrix_reaches_programs_with_its_cells(berth: Berth, sort: Application) -> None:
-    found = json.loads(berth("matrices", "caused", "-o", "json", "--limit", "2")[1])
-    assert (found["name"], len(found["cells"])) == ("caused", 20)
-    assert set(found["cells"][0]) >= {"row", "column", "value", "low", "high", "source"}
+def test_the_json_of_a_matrix_includes_its_cells(berth: Berth, sort: Application) -> None:
+    matrix = json.loads(berth("matrices", "caused", "-o", "json", "--limit", "2")[1])
+    assert (matrix["name"], len(matrix["cells"])) == ("caused", 20)
+    assert set(matrix["cells"][0]) >= {"row", "column", "value", "low", "high", "source"}
 
 
-def test_a_matrix_or_row_that_is_not_there_is_not_found(berth: Berth, sort: Application) -> None:
+def test_an_unknown_matrix_or_row_is_not_found(berth: Berth, sort: Application) -> None:
     code, _, err = berth("matrices", "speed")
     assert (code, "try: berth matrices" in err) == (Exit.NOT_FOUND, True)
     code, _, err = berth("matrices", "caused", "--row", "nobody")
@@ -234,16 +236,16 @@ def test_a_matrix_or_row_that_is_not_there_is_not_found(berth: Berth, sort: Appl
 # ---- revisions ----
 
 
-def test_revisions_tell_why_they_were_made(berth: Berth, sort: Application) -> None:
+def test_revisions_show_their_reason(berth: Berth, sort: Application) -> None:
     berth("reclassify")
     reclassify_if_due()
     table = berth("revisions")[1].splitlines()
     assert [row.split()[:2] for row in table[1:]] == [["2", "yes"], ["1", "-"]]
-    assert table[1].endswith("29    somebody asked for it")
+    assert table[1].endswith("29    requested by a user")
     assert len(json.loads(berth("revisions", "-o", "json", "--limit", "1")[1])) == 1
 
 
-def test_a_reclassification_is_asked_for_once(berth: Berth, sort: Application) -> None:
+def test_a_second_reclassification_is_a_conflict(berth: Berth, sort: Application) -> None:
     code, out, _ = berth("reclassify")
     operation = Operation.objects.get()
     assert (code, out) == (Exit.OK, f"{operation.pk}\n")
@@ -257,22 +259,22 @@ def test_waiting_shows_progress_and_the_new_revision(
 ) -> None:
     working(monkeypatch, OPERATIONS, reclassify_if_due)
     code, out, err = berth("reclassify", "--wait")
-    assert (code, out) == (Exit.OK, "revision 2; 1 profiles are drawn anew\n")
+    assert (code, out) == (Exit.OK, "revision 2; 1 profiles will be inferred again\n")
     assert err.startswith("waiting for a worker\n")
 
 
-def test_waiting_takes_up_what_runs_already(
+def test_waiting_follows_a_running_operation(
     berth: Berth, sort: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     berth("reclassify")
     working(monkeypatch, OPERATIONS, reclassify_if_due)
     code, out, err = berth("reclassify", "--wait", "-o", "json")
-    assert "is at it already; following that one" in err
+    assert "is already running; following it" in err
     assert (code, json.loads(out)["status"]) == (Exit.OK, "succeeded")
     assert Operation.objects.count() == 1
 
 
-def test_whoever_stops_waiting_stops_nothing(
+def test_interrupting_the_wait_does_not_stop_the_operation(
     berth: Berth, sort: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt() -> None:
@@ -282,16 +284,16 @@ def test_whoever_stops_waiting_stops_nothing(
     code, out, err = berth("reclassify", "--wait")
     operation = Operation.objects.get()
     assert (code, out) == (130, "")
-    assert f"the reclassification goes on as operation {operation.pk}" in err
+    assert f"the reclassification continues as operation {operation.pk}" in err
     assert (operation.status, operation.cancel_requested) == ("pending", False)
 
 
-def test_waiting_gives_up_when_told(berth: Berth, sort: Application) -> None:
+def test_waiting_ends_at_the_timeout(berth: Berth, sort: Application) -> None:
     code, _, err = berth("reclassify", "--wait", "--timeout", "10ms")
     assert (code, "the operation is still pending" in err) == (Exit.TIMEOUT, True)
 
 
-def test_without_a_library_nothing_is_learnt(berth: Berth) -> None:
+def test_retraining_requires_a_library(berth: Berth) -> None:
     code, _, err = berth("reclassify", "--wait")
     assert code == Exit.CONFLICT
     assert "there is no library of profiled applications" in err

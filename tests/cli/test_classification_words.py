@@ -1,4 +1,4 @@
-"""How the verbs of classification put things; no server."""
+"""Output of the classification verbs, without a server."""
 
 from typing import Any
 
@@ -10,15 +10,17 @@ from controlplane.cli.output import interval, scaled
 
 
 @pytest.mark.parametrize(
-    ("operation", "said"),
+    ("operation", "message"),
     [
         ({"status": "failed", "problem": {"detail": "no rows"}}, "failed: no rows"),
         ({"status": "failed", "problem": None}, "failed: no reason given"),
-        ({"status": "cancelled"}, "cancelled; the revision in force stays"),
+        ({"status": "cancelled"}, "cancelled; the revision in force is unchanged"),
     ],
 )
-def test_an_end_without_a_revision_is_explained(operation: dict[str, Any], said: str) -> None:
-    assert matrices._said(operation) == said
+def test_an_unsuccessful_reclassification_is_explained(
+    operation: dict[str, Any], message: str
+) -> None:
+    assert matrices._outcome(operation) == message
 
 
 @pytest.mark.parametrize(
@@ -76,10 +78,10 @@ FOUND: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_preview_says_how_far_it_looked_and_what_of_each_job_changes() -> None:
+def test_a_preview_shows_examined_and_changed_jobs() -> None:
     first, never, _, headings, job = _preview_table(FOUND).splitlines()
     assert first == "Nothing was written. 1 of the first 1000 of 1200 jobs would change."
-    assert never.startswith("It was never profiled")
+    assert never.startswith("The application has no profile yet")
     assert headings.split()[0] == "JOB"
     assert "2 -> infeasible (holds 2)" in job
     assert "+C -A -B" in job

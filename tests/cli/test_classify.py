@@ -48,7 +48,7 @@ def test_only_empty_cells_are_printed_with_their_names_and_intervals(
     assert cell["value"] == pytest.approx(8.0, rel=0.25)
 
 
-def test_cells_have_no_key_beside_the_five_unless_flagged(
+def test_cells_have_a_flags_key_only_if_flagged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(1)
@@ -71,11 +71,13 @@ def test_flags_are_explained_below_the_table(
     assert printed[1].split()[:2] == ["new", "b"]
     assert printed[1].endswith("few_rows, one_cell")
     assert printed[3].startswith("few_rows: The library has fewer than five")
-    assert printed[4].startswith("one_cell: One cell is measured")
+    assert printed[4].startswith("one_cell: Only one cell is measured")
     assert printed[5].startswith("2 cells by blend in ")
 
 
-def test_yaml_is_what_json_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_yaml_and_json_have_the_same_content(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["classify", written(tmp_path, MATRIX), "-o", "yaml"]) == 0
     printed = capsys.readouterr().out
     assert '- row: "new"' in printed
@@ -83,7 +85,7 @@ def test_yaml_is_what_json_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("method", ["pq_quasar", "blend"])
-def test_runtimes_are_answered_as_runtimes(
+def test_runtimes_are_estimated_as_runtimes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
 ) -> None:
     path = written(tmp_path, MATRIX)
@@ -92,44 +94,52 @@ def test_runtimes_are_answered_as_runtimes(
     assert 1.0 < cell["value"] < 20.0
 
 
-# --- what cannot be read is told with its place, and what would be right
+# --- errors name the position and the accepted values
 
 A_PLAIN_NUMBER = "write a plain number with a decimal point"
-POSITIVE = "positive numbers; leave the cell of a failed run empty"
+POSITIVE = "must be positive; leave the cell of a failed run empty"
 FINITE = "write a finite number, at most 1.7e308"
 
 
 @pytest.mark.parametrize(
     ("text", "expected", "right"),
     [
-        ("", " holds no matrix", "the first line names the configurations"),
-        ("\n \n", " holds no matrix", "the first line names the configurations"),
-        ("job,a,b\n", " holds no matrix", "every other line is one workload"),
-        ("job\nx\n", " holds no matrix", "the first line names the configurations"),
+        ("", " does not contain a matrix", "the first line names the configurations"),
+        ("\n \n", " does not contain a matrix", "the first line names the configurations"),
+        ("job,a,b\n", " does not contain a matrix", "every other line is a workload"),
+        ("job\nx\n", " does not contain a matrix", "the first line names the configurations"),
         ("job,a,b\nx\n", ", line 2 has 1 cell", "the first line has 3; workload 'x'"),
         ("job,a,b\nx,1,2\n\ny,1,2,3\n", ", line 4 has 4 cells", "the first line has 3"),
-        ("job,a,b\nx,1,0\n", ", line 2, row 'x', column 'b': '0' is no measurement", POSITIVE),
-        ("job,a,b\nx,1,-3\n", ", line 2, row 'x', column 'b': '-3' is no measurement", POSITIVE),
-        ("job,a,b\nx,-inf,1\n", ", line 2, row 'x', column 'a': '-inf' is no", POSITIVE),
-        ("job,a,b\nx,1,1e-400\n", "column 'b': '1e-400' is no measurement", POSITIVE),
-        ("job,a,b\nx,1,fast\n", "column 'b': 'fast' is no measurement", A_PLAIN_NUMBER),
-        ("job,a,b\nx,1,12ms\n", "column 'b': '12ms' is no measurement", A_PLAIN_NUMBER),
-        ("job,a,b\nx,1,1_000\n", "column 'b': '1_000' is no measurement", A_PLAIN_NUMBER),
-        ("job,a,b\nx,1,٤\n", "column 'b': '٤' is no measurement", A_PLAIN_NUMBER),
-        ('job,a,b\nx,1,"1,5"\n', "column 'b': '1,5' is no measurement", "such as 1.5, or leave"),
-        ("job,a,b\nx,1,inf\n", "column 'b': 'inf' is no measurement", FINITE),
-        ("job,a,b\nx,1,1e309\n", "column 'b': '1e309' is no measurement", FINITE),
-        ("job,a,b\nx,1,\ny,2,NaN\n", ": column 'b' has no measurement", "leave the column out"),
-        ("job,a,b,a\nx,1,2,3\n", "line 1: columns 2 and 4 are both named 'a'", "of its own"),
-        ("job,a, \nx,1,2\n", ", line 1: column 3 has no name", "leave the column out"),
-        ("job,a\nx,1\ny,2\nx,3\n", "line 4: workload 'x' is on line 2 already", "as 'x/2'"),
+        ("job,a,b\nx,1,0\n", ", line 2, row 'x', column 'b': '0' is not a measurement", POSITIVE),
+        (
+            "job,a,b\nx,1,-3\n",
+            ", line 2, row 'x', column 'b': '-3' is not a measurement",
+            POSITIVE,
+        ),
+        ("job,a,b\nx,-inf,1\n", ", line 2, row 'x', column 'a': '-inf' is not", POSITIVE),
+        ("job,a,b\nx,1,1e-400\n", "column 'b': '1e-400' is not a measurement", POSITIVE),
+        ("job,a,b\nx,1,fast\n", "column 'b': 'fast' is not a measurement", A_PLAIN_NUMBER),
+        ("job,a,b\nx,1,12ms\n", "column 'b': '12ms' is not a measurement", A_PLAIN_NUMBER),
+        ("job,a,b\nx,1,1_000\n", "column 'b': '1_000' is not a measurement", A_PLAIN_NUMBER),
+        ("job,a,b\nx,1,٤\n", "column 'b': '٤' is not a measurement", A_PLAIN_NUMBER),
+        (
+            'job,a,b\nx,1,"1,5"\n',
+            "column 'b': '1,5' is not a measurement",
+            "such as 1.5, or leave",
+        ),
+        ("job,a,b\nx,1,inf\n", "column 'b': 'inf' is not a measurement", FINITE),
+        ("job,a,b\nx,1,1e309\n", "column 'b': '1e309' is not a measurement", FINITE),
+        ("job,a,b\nx,1,\ny,2,NaN\n", ": column 'b' has no measurements", "or remove the column"),
+        ("job,a,b,a\nx,1,2,3\n", "line 1: columns 2 and 4 are both named 'a'", "a different name"),
+        ("job,a, \nx,1,2\n", ", line 1: column 3 has no name", "or remove the column"),
+        ("job,a\nx,1\ny,2\nx,3\n", "line 4: workload 'x' is already on line 2", "as 'x/2'"),
         ("job,a,b\n ,1,2\n", ", line 2: the workload has no name", "the first cell of every"),
-        ("job;a;b\nx;1;2\n", ", line 1: cells separated by semicolons", "a decimal point"),
-        ("job\ta\tb\nx\t1\t2\n", ", line 1: cells separated by tabs", "by commas"),
+        ("job;a;b\nx;1;2\n", ", line 1: cells are separated by semicolons", "a decimal point"),
+        ("job\ta\tb\nx\t1\t2\n", ", line 1: cells are separated by tabs", "by commas"),
         ('job,a,b\nx,1,2\n"y,2,3\nz,1,2\n', ", line 3: the quotation marks do not", "end of data"),
     ],
 )
-def test_what_cannot_be_completed_is_named_with_what_would_be_right(
+def test_an_invalid_matrix_is_reported_with_advice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, expected: str, right: str
 ) -> None:
     path = written(tmp_path, text)
@@ -147,7 +157,7 @@ def test_what_cannot_be_completed_is_named_with_what_would_be_right(
         ("job,a,b\nx,1,2\n".encode("utf-16"), ", line 1: UTF-16 is not UTF-8"),
     ],
 )
-def test_another_encoding_is_named_with_the_line(
+def test_a_wrong_encoding_is_reported_with_the_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, expected: str
 ) -> None:
     assert main(["classify", written(tmp_path, content)]) == 1
@@ -156,7 +166,7 @@ def test_another_encoding_is_named_with_the_line(
     assert "in UTF-8" in printed
 
 
-def test_a_name_of_a_thousand_letters_is_cut_in_the_message(
+def test_a_long_name_is_truncated_in_the_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["classify", written(tmp_path, f"job,a,b\n{'x' * 1000},1,no\n")]) == 1
@@ -167,7 +177,7 @@ def test_an_unknown_method_is_a_usage_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["classify", written(tmp_path, MATRIX), "--method", "magic"]) == 2
-    assert "there are blend" in capsys.readouterr().err
+    assert "methods: blend" in capsys.readouterr().err
 
 
 def test_a_negative_seed_is_a_usage_error(
@@ -185,7 +195,7 @@ def test_a_file_that_cannot_be_opened_is_named(
     assert f"cannot read {name}" in capsys.readouterr().err
 
 
-def test_a_runtime_too_short_to_be_inverted_is_named(
+def test_a_runtime_too_short_to_invert_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(tmp_path, "job,a,b\nx,5e-324,\ny,1,2\nz,2,3\n")
@@ -193,7 +203,7 @@ def test_a_runtime_too_short_to_be_inverted_is_named(
     assert "row 'x', column 'a': 4.94066e-324 is too short" in capsys.readouterr().err
 
 
-# --- what can be read although it looks odd
+# --- unusual files that are accepted
 
 
 @pytest.mark.parametrize(
@@ -207,7 +217,7 @@ def test_a_runtime_too_short_to_be_inverted_is_named(
     ],
     ids=["byte order mark", "Windows lines", "blank lines", "words for empty", "spaces"],
 )
-def test_the_same_matrix_in_another_spelling_has_the_same_answer(
+def test_equivalent_csv_formats_give_the_same_estimates(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes
 ) -> None:
     plain = answered(capsys, written(tmp_path, MATRIX))["cells"]
@@ -240,7 +250,7 @@ def test_the_largest_numbers_get_finite_estimates_with_a_flag(
     assert cell["flags"] == ["far"]
 
 
-def test_columns_that_are_all_equal_are_answered_with_a_flag(
+def test_constant_columns_are_estimated_with_a_flag(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = "".join(f"w{i},5,5,5\n" for i in range(8))
@@ -249,13 +259,13 @@ def test_columns_that_are_all_equal_are_answered_with_a_flag(
     assert cells[0]["flags"] == ["few_rows"]
 
 
-def test_a_full_matrix_leaves_nothing_to_fill(
+def test_a_full_matrix_has_no_estimates(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(tmp_path, "job,a,b\nx,1,2\ny,2,3\n")
     assert answered(capsys, path)["cells"] == []
     assert main(["classify", path]) == 0
-    assert capsys.readouterr().out == f"{path} is full: every cell is measured already.\n"
+    assert capsys.readouterr().out == f"{path} has no empty cells.\n"
 
 
 @contextmanager
@@ -276,7 +286,7 @@ def test_standard_input_is_read_and_named(capsys: pytest.CaptureFixture[str]) ->
     assert "standard input, line 2, row 'x', column 'a'" in capsys.readouterr().err
 
 
-def test_it_works_without_settings_server_or_database(tmp_path: Path) -> None:
+def test_classify_needs_no_settings_server_or_database(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "controlplane.cli.main", "classify", "-", "--json"]
     done = subprocess.run(  # noqa: S603 - our own program
         command,
@@ -290,7 +300,7 @@ def test_it_works_without_settings_server_or_database(tmp_path: Path) -> None:
     assert done.stderr == b""
 
 
-def test_a_hundred_thousand_rows_are_answered_one_by_one(
+def test_a_hundred_thousand_rows_are_completed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(3)

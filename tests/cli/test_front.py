@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apps.placement.core.examples import Draw, draw
-from apps.placement.core.front import hypervolume, losses
-from apps.placement.core.instance import Instance
-from apps.placement.core.instance_file import parse, parse_assignment
-from apps.placement.core.objectives import evaluate
+from apps.placement.core.front.archive import hypervolume, losses
+from apps.placement.core.problem.examples import InstanceSpec, generate_instance
+from apps.placement.core.problem.instance import Instance
+from apps.placement.core.problem.instance_file import parse, parse_assignment
+from apps.placement.core.problem.objectives import evaluate
 from controlplane.cli.main import main
 from tests.cli.test_solve import INSTANCE, as_json, refused, written
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "controlplane.cli.main")
-REAL = Draw(containers=40, nodes=30, nodes_per_rack=10, kinds=2, has_real_intensities=True)
+REAL = InstanceSpec(containers=40, nodes=30, nodes_per_rack=10, kinds=2, has_real_intensities=True)
 
 
 def answered(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
@@ -51,10 +51,10 @@ def test_a_plain_problem_has_its_whole_front_with_a_placement_for_each_point(
     assert answer["points"][0]["assignment"].keys() == {"a", "b", "c", "d"}
 
 
-def test_every_point_is_what_its_assignment_is_worth(
+def test_the_objectives_of_every_point_match_its_assignment(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = written(tmp_path, as_json(draw(REAL, 1)))
+    path = written(tmp_path, as_json(generate_instance(REAL, 1)))
     answer = answered(capsys, path, "--budget", "2s", "--seed", "3")
     instance = of_file(path)
     assert answer["exact"] is False
@@ -65,27 +65,31 @@ def test_every_point_is_what_its_assignment_is_worth(
         for point in answer["points"]
     ]
     raw = np.array([[each.raw[name] for name in "PDC"] for each in worth])
-    told = np.array([[point[name] for name in "PDC"] for point in answer["points"]])
-    assert told == pytest.approx(raw)
+    points = np.array([[point[name] for name in "PDC"] for point in answer["points"]])
+    assert points == pytest.approx(raw)
     normalised = np.array([[p["normalised"][name] for name in "PDC"] for p in answer["points"]])
     volume = hypervolume(losses(normalised), tuple(answer["reference"]))
     assert answer["hypervolume"] == pytest.approx(volume)
 
 
-def test_fewer_points_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path, as_json(draw(REAL, 1)))
+def test_the_number_of_points_can_be_limited(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, as_json(generate_instance(REAL, 1)))
     answer = answered(capsys, path, "--budget", "1s", "--points", "4")
     assert len(answer["points"]) == 4
 
 
-def test_the_table_says_how_good_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_shows_the_hypervolume(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["front", written(tmp_path, INSTANCE)]) == 0
     text = capsys.readouterr().out
     assert text.splitlines()[0].split() == ["P", "(W)", "D", "C", "P", "D", "C", "(normalised)"]
-    assert "3 of 3 points, the whole front" in text
+    assert "3 of 3 points, complete" in text
 
 
-def test_yaml_holds_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_yaml_has_the_same_content(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["front", written(tmp_path, INSTANCE), "-o", "yaml"]) == 0
     assert "exact: true" in capsys.readouterr().out
 
@@ -94,7 +98,7 @@ def test_yaml_holds_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ("arguments", "words"),
     [(("--seed", "-1"), "--seed must be at least 0, not -1")],
 )
-def test_what_cannot_be_asked_is_refused(
+def test_invalid_requests_are_refused(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     arguments: tuple[str, ...],
@@ -112,7 +116,7 @@ def test_what_cannot_be_asked_is_refused(
         (("--points", "many"), "'many': give a number"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(
+def test_invalid_options_are_refused(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
 ) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -128,8 +132,8 @@ def test_a_bad_instance_names_the_field(
     assert "/containers/0/job" in refused(capsys, "front", written(tmp_path, bad))
 
 
-def test_ctrl_c_gives_what_there_is_and_progress_is_on_standard_error(tmp_path: Path) -> None:
-    path = written(tmp_path, as_json(draw(REAL, 1)))
+def test_ctrl_c_prints_the_front_so_far_and_progress_is_on_standard_error(tmp_path: Path) -> None:
+    path = written(tmp_path, as_json(generate_instance(REAL, 1)))
     with subprocess.Popen(  # noqa: S603 - our own command
         [*COMMAND, "front", path, "--budget", "5min", "--json"],
         stdout=subprocess.PIPE,

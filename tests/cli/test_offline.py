@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from controlplane.cli.commands import _predicted, _why_table
 from controlplane.cli.config import Config, load_config, save_config
 from controlplane.cli.errors import CliError, Exit, from_problem
 from controlplane.cli.jobfile import read_job, seconds, size
+from controlplane.cli.jobs import _predicted, _why_table
 from controlplane.cli.main import main
 from controlplane.cli.output import columns, duration, render
 
@@ -28,12 +28,12 @@ from controlplane.cli.output import columns, duration, render
         ("2us", 2e-6),
     ],
 )
-def test_lengths_of_time_are_read_as_people_write_them(text: str, expected: float) -> None:
+def test_durations_are_parsed(text: str, expected: float) -> None:
     assert seconds(text) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("text", ["", "ms", "10 parsecs", "10d", "x"])
-def test_other_lengths_of_time_are_refused(text: str) -> None:
+def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         seconds(text)
 
@@ -48,12 +48,12 @@ def test_other_lengths_of_time_are_refused(text: str) -> None:
         ("1k", 1000),
     ],
 )
-def test_sizes_are_read_as_people_write_them(text: str, expected: int) -> None:
+def test_sizes_are_parsed(text: str, expected: int) -> None:
     assert size(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "G", "inf", "1e400", "nan", "5 parsecs"])
-def test_other_sizes_are_refused(text: str) -> None:
+def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         size(text)
 
@@ -64,8 +64,8 @@ OPTIONS: dict[str, Any] = dict.fromkeys(
 )  # fmt: skip
 
 
-def options(**given: Any) -> Namespace:
-    return Namespace(**{**OPTIONS, "best_effort": False, **given})
+def options(**values: Any) -> Namespace:
+    return Namespace(**{**OPTIONS, "best_effort": False, **values})
 
 
 def test_options_make_a_job() -> None:
@@ -80,13 +80,13 @@ def test_options_make_a_job() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"application": "a"}', "application: a\n"])
-def test_options_change_what_a_file_says(text: str, tmp_path: Path) -> None:
+def test_options_override_the_file(text: str, tmp_path: Path) -> None:
     path = tmp_path / "job"
     path.write_text(text)
     assert read_job(options(file=str(path), tasks=3)) == {"application": "a", "tasks": 3}
 
 
-def test_options_reach_into_the_document_form(tmp_path: Path) -> None:
+def test_options_override_metadata_and_spec(tmp_path: Path) -> None:
     path = tmp_path / "job.json"
     path.write_text('{"metadata": {"name": "n"}, "spec": {"application": "a"}}')
     assert read_job(options(file=str(path), tasks=3, name="m")) == {
@@ -96,12 +96,12 @@ def test_options_reach_into_the_document_form(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "fields",
     [{}, {"qps": 1.0}, {"ips": 1.0, "within": 1.0}, {"label": ["x"]}, {"file": "/nowhere/at/all"}],
 )
-def test_what_makes_no_job_is_a_usage_error(given: dict[str, Any]) -> None:
+def test_an_invalid_job_is_a_usage_error(fields: dict[str, Any]) -> None:
     with pytest.raises(CliError) as caught:
-        read_job(options(**given))
+        read_job(options(**fields))
     assert caught.value.code is Exit.USAGE
 
 
@@ -123,7 +123,7 @@ VALUE = {
 
 
 @pytest.mark.parametrize(("how", "parse"), [("yaml", yaml.safe_load), ("json", json.loads)])
-def test_programs_read_back_what_is_printed(how: str, parse: Any) -> None:
+def test_json_and_yaml_output_can_be_parsed(how: str, parse: Any) -> None:
     assert parse(render(VALUE, how, "")) == VALUE
 
 
@@ -139,7 +139,7 @@ def test_an_empty_table_says_so() -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [(None, "-"), (0.5, "0.5 s"), (90.0, "1.5 min"), (7200.0, "2.0 h")]
 )
-def test_durations_are_shown_as_people_say_them(value: float | None, text: str) -> None:
+def test_durations_are_formatted(value: float | None, text: str) -> None:
     assert duration(value) == text
 
 
@@ -171,19 +171,19 @@ def test_an_error_says_title_detail_fields_request_and_what_next() -> None:
     )
 
 
-def test_a_missing_role_sends_nobody_to_the_login() -> None:
+def test_a_missing_role_does_not_suggest_login() -> None:
     assert from_problem(403, {"code": "permission_denied"}, "").next_command == "berth whoami"
     assert from_problem(401, {"code": "not_authenticated"}, "").next_command == "berth login"
 
 
-def test_the_only_wrong_field_is_told_once() -> None:
+def test_a_single_field_error_is_printed_once() -> None:
     error = {"pointer": "/tasks", "detail": "too low"}
     problem = {"title": "T", "detail": "/tasks: too low", "errors": [error]}
     assert from_problem(422, problem, "").text() == "berth: T\n  /tasks: too low"
 
 
 @pytest.mark.parametrize("verb", ["list", "servers"])
-def test_a_list_of_no_rows_is_not_asked_for(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_limit_of_zero_is_refused(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main([verb, "--limit", "0"])
     assert caught.value.code == Exit.USAGE
@@ -193,14 +193,14 @@ def test_a_list_of_no_rows_is_not_asked_for(verb: str, capsys: pytest.CaptureFix
 def test_the_help_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
-    assert "7 not allowed\nenvironment: BERTH_URL" in capsys.readouterr().out
+    assert "130 interrupted\nenvironment: BERTH_URL" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("kind", "shown"),
     [
-        ("completion_time", "1.5 min (90% within 1.0 min and 2.0 min)"),
-        ("ips", "90 ips (90% within 60 ips and 120 ips)"),
+        ("completion_time", "1.5 min (90% interval 1.0 min to 2.0 min)"),
+        ("ips", "90 ips (90% interval 60 ips to 120 ips)"),
     ],
 )
 def test_a_check_predicts_in_the_unit_of_the_target(kind: str, shown: str) -> None:
@@ -218,11 +218,11 @@ REFUSED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_refusal_before_any_draw_promises_nothing() -> None:
+def test_a_decision_without_examined_units_has_no_guarantee() -> None:
     assert "best of" not in _why_table(REFUSED)
 
 
-def test_the_environment_outranks_the_file_and_options_the_environment(tmp_path: Path) -> None:
+def test_options_override_the_environment_and_the_environment_the_file(tmp_path: Path) -> None:
     home = {"XDG_CONFIG_HOME": str(tmp_path)}
     save_config(home, Config("http://kept", "t0"))
     assert load_config(home) == Config("http://kept", "t0")
@@ -232,18 +232,18 @@ def test_the_environment_outranks_the_file_and_options_the_environment(tmp_path:
     assert load_config({**home, "BERTH_URL": "http://env"}, "http://opt/").url == "http://opt"
 
 
-def test_a_kept_token_goes_to_its_own_server_only(tmp_path: Path) -> None:
+def test_a_stored_token_is_sent_only_to_its_server(tmp_path: Path) -> None:
     home = {"XDG_CONFIG_HOME": str(tmp_path)}
     save_config(home, Config("http://kept", "t0"))
     assert load_config(home, "http://other").token is None
 
 
-def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
+def test_the_configuration_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     path = save_config({"XDG_CONFIG_HOME": str(tmp_path)}, Config("http://kept", "t0"))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_damaged_file_is_said_so(tmp_path: Path) -> None:
+def test_a_damaged_configuration_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "berth" / "config.json"
     path.parent.mkdir()
     path.write_text("{")
@@ -258,18 +258,18 @@ def test_an_unknown_verb_is_a_usage_error(capsys: pytest.CaptureFixture[str]) ->
     assert "invalid choice" in capsys.readouterr().err
 
 
-def test_an_unreachable_server_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_server_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["whoami", "--url", "http://127.0.0.1:1"]) == Exit.FAILED
     assert "cannot reach http://127.0.0.1:1" in capsys.readouterr().err
 
 
-def test_a_noun_alone_is_told_its_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_noun_without_a_verb_lists_its_verbs(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["loop"])
     assert "{show,set}" in capsys.readouterr().err
 
 
-def test_weights_are_not_taken_back_for_no_reason(capsys: pytest.CaptureFixture[str]) -> None:
+def test_reverting_weights_requires_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["pref", "revert", "-m", " "])
-    assert "say why in a few words" in capsys.readouterr().err
+    assert "give a reason" in capsys.readouterr().err

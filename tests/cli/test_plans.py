@@ -1,4 +1,4 @@
-"""Plans and the loop from the command line."""
+"""`berth plan` and `berth loop`."""
 
 import json
 from typing import Any
@@ -10,17 +10,17 @@ from apps.accounts.models import User
 from apps.accounts.services import create_user, ensure_project
 from apps.inventory.models import Server
 from apps.placement.models import Plan
-from apps.placement.services.carrying import carry_out
-from apps.placement.services.making import make_plans
-from apps.placement.services.proposing import compare
-from apps.placement.services.settling import settle
+from apps.placement.services.rebalancing.evaluation import evaluate_plan
+from apps.placement.services.rebalancing.executor import execute_plans
+from apps.placement.services.rebalancing.plan_requests import process_plan_requests
+from apps.placement.services.rebalancing.planner import measure_effect
 from apps.workloads.models import Job
 from controlplane.cli import plans
 from controlplane.cli.errors import Exit
-from controlplane.cli.following import follow
+from controlplane.cli.long_poll import follow
 from tests.cli.conftest import Berth, rows, working
-from tests.placement.plans import world
-from tests.placement.plans.world import new_move, states, written
+from tests.placement import rebalancing_world as world
+from tests.placement.rebalancing_world import create_plan, new_migration, states
 
 OPERATIONS = "/api/v1/operations/"
 
@@ -34,64 +34,66 @@ def user(transactional_db: None) -> User:
 @pytest.fixture
 def servers(user: User) -> list[Server]:
     """s0 and s2 half empty, s1 full, weights in force."""
-    made = world.servers()
-    world.activated(user)
-    world.running("one", (made[0], 2))
-    world.running("full", (made[1], 4))
-    world.running("stays", (made[2], 1))
-    return made
+    servers = world.servers()
+    world.activate(user)
+    world.running_job("one", (servers[0], 2))
+    world.running_job("full", (servers[1], 4))
+    world.running_job("stays", (servers[2], 1))
+    return servers
 
 
 def proposed(servers: list[Server]) -> Plan:
-    one, stays = (Job.objects.get(name=name) for name in ("one", "stays"))
-    return written(new_move(0, one, servers[2]), new_move(1, stays, servers[0]))
+    migrated, stays = (Job.objects.get(name=name) for name in ("one", "stays"))
+    return create_plan(new_migration(0, migrated, servers[2]), new_migration(1, stays, servers[0]))
 
 
 def carried() -> None:
-    """Let the approved plan run to its end."""
+    """Execute the approved plan."""
     for _ in range(3):
-        ended = carry_out()
-        world.end_migrations()
+        ended = execute_plans()
+        world.finish_migrations()
     for plan_id in ended:
-        settle(plan_id, compare=compare)
+        evaluate_plan(plan_id, measure=measure_effect)
 
 
-def test_a_plan_is_made_and_named(
+def test_a_plan_is_created(
     berth: Berth, servers: list[Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    working(monkeypatch, OPERATIONS, make_plans)
+    working(monkeypatch, OPERATIONS, process_plan_requests)
     code, out, _ = berth("plan", "make")
     assert code == Exit.OK
-    assert out.startswith("p-0001  proposed: 1 move, 260 to 220 W, F ")
+    assert out.startswith("p-0001  proposed: 1 migration, 260 to 220 W, F ")
 
 
-def test_where_nothing_is_gained_it_says_so(
+def test_without_a_gain_no_plan_is_created(
     berth: Berth, servers: list[Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.end_job(Job.objects.get(name="stays"))
-    working(monkeypatch, OPERATIONS, make_plans)
+    working(monkeypatch, OPERATIONS, process_plan_requests)
     code, out, _ = berth("plan", "make")
     assert code == Exit.OK
-    assert out == "No move of the 2 containers that may be moved pays for itself.\n"
+    assert out == "No migration of the 2 movable containers gains more than it costs.\n"
 
 
-def test_a_plan_is_made_approved_and_followed_to_its_end(
+def test_a_plan_is_created_approved_and_followed(
     berth: Berth, servers: list[Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    working(monkeypatch, OPERATIONS, make_plans)
+    working(monkeypatch, OPERATIONS, process_plan_requests)
 
-    def after_it_was_carried_out(*given: Any, **named: Any) -> Any:
+    def after_it_was_carried_out(*args: Any, **named: Any) -> Any:
         carried()
-        return follow(*given, **named)
+        return follow(*args, **named)
 
     monkeypatch.setattr(plans, "follow", after_it_was_carried_out)
     code, out, _ = berth("plan", "make", "--approve", "--wait", "--timeout", "20s")
     assert code == Exit.OK
-    assert "p-0001  done: 100 % of the gain predicted; power: saved 40 of 40 W predicted" in out
-    assert "1 of 1 move done" in out
+    assert (
+        "p-0001  done: 100 % of the predicted gain; power: saved 40 of the predicted 40 W" in out
+    )
+    assert "1 of 1 migration done" in out
 
 
-def test_without_weights_there_is_nothing_to_plan_by(berth: Berth, servers: list[Server]) -> None:
+def test_planning_requires_weights_in_force(berth: Berth, servers: list[Server]) -> None:
     world.deactivate()
     code, _, err = berth("plan", "make")
     assert code == Exit.CONFLICT
@@ -109,7 +111,7 @@ def test_plans_are_listed(berth: Berth, servers: list[Server]) -> None:
     assert [line[0] for line in rows(some)[1:]] == ["p-0002"]
 
 
-def test_a_plan_is_shown_with_its_moves(berth: Berth, servers: list[Server]) -> None:
+def test_a_plan_is_shown_with_its_migrations(berth: Berth, servers: list[Server]) -> None:
     proposed(servers)
     code, out, _ = berth("plan", "show", "p-0001")
     assert code == Exit.OK
@@ -128,16 +130,16 @@ def test_an_unknown_plan_is_not_found(berth: Berth, servers: list[Server]) -> No
     assert "berth plan list" in err
 
 
-def test_moves_are_left_out_and_taken_in_again(berth: Berth, servers: list[Server]) -> None:
+def test_migrations_are_excluded_and_restored(berth: Berth, servers: list[Server]) -> None:
     plan = proposed(servers)
     code, out, _ = berth("plan", "skip", "p-0001", "2")
     assert (code, states(plan)) == (Exit.OK, ["waiting", "skipped"])
-    assert out.startswith("p-0001  proposed: 1 move, 260 to 220 W")
+    assert out.startswith("p-0001  proposed: 1 migration, 260 to 220 W")
     berth("plan", "skip", "p-0001", "--take", "2")
     assert states(plan) == ["waiting", "waiting"]
 
 
-def test_who_is_refused_is_sent_to_the_plan(berth: Berth, servers: list[Server]) -> None:
+def test_a_conflict_suggests_showing_the_plan(berth: Berth, servers: list[Server]) -> None:
     plan = proposed(servers)
     assert berth("plan", "cancel", str(plan))[0] == Exit.OK
     code, _, err = berth("plan", "skip", str(plan), "1")
@@ -145,7 +147,7 @@ def test_who_is_refused_is_sent_to_the_plan(berth: Berth, servers: list[Server])
 
 
 @pytest.mark.parametrize("arguments", [[], ["0"]])
-def test_moves_to_leave_out_are_named_from_one(
+def test_migrations_to_exclude_are_numbered_from_one(
     berth: Berth, servers: list[Server], arguments: list[str]
 ) -> None:
     proposed(servers)
@@ -157,10 +159,10 @@ def test_a_plan_is_approved_paused_resumed_and_cancelled(
     berth: Berth, servers: list[Server]
 ) -> None:
     proposed(servers)
-    assert berth("plan", "approve", "p-0001")[1].startswith("p-0001  approved: 2 moves")
-    carry_out()
-    said = [berth("plan", verb, "p-0001")[1] for verb in ("pause", "resume", "cancel")]
-    assert [line.split()[1] for line in said] == ["paused:", "running:", "cancelled:"]
+    assert berth("plan", "approve", "p-0001")[1].startswith("p-0001  approved: 2 migrations")
+    execute_plans()
+    outputs = [berth("plan", verb, "p-0001")[1] for verb in ("pause", "resume", "cancel")]
+    assert [line.split()[1] for line in outputs] == ["paused:", "running:", "cancelled:"]
 
 
 def test_a_superseded_plan_is_a_conflict(berth: Berth, servers: list[Server]) -> None:
@@ -173,16 +175,16 @@ def test_a_superseded_plan_is_a_conflict(berth: Berth, servers: list[Server]) ->
     assert "berth plan show p-0001" in err
 
 
-def test_a_plan_is_taken_back(
+def test_a_plan_is_rolled_back(
     berth: Berth, servers: list[Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = Job.objects.get(name="one")
-    written(new_move(0, one, servers[2]), approve=True)
+    migrated = Job.objects.get(name="one")
+    create_plan(new_migration(0, migrated, servers[2]), approve=True)
     carried()
-    working(monkeypatch, OPERATIONS, make_plans)
+    working(monkeypatch, OPERATIONS, process_plan_requests)
     code, out, _ = berth("plan", "rollback", "p-0001")
     assert code == Exit.OK
-    assert out.startswith("p-0002  proposed: 1 move, 220 to 260 W")
+    assert out.startswith("p-0002  proposed: 1 migration, 220 to 260 W")
 
 
 def test_the_loop_is_shown_and_set(berth: Berth, servers: list[Server]) -> None:
@@ -194,5 +196,5 @@ def test_the_loop_is_shown_and_set(berth: Berth, servers: list[Server]) -> None:
     assert rows(out) == [["mode", "advise"], ["every_seconds", "30"], ["least_gain", "0.01"]]
 
 
-def test_something_must_be_set(berth: Berth, servers: list[Server]) -> None:
+def test_set_requires_a_setting(berth: Berth, servers: list[Server]) -> None:
     assert berth("loop", "set")[0] == Exit.USAGE

@@ -1,4 +1,4 @@
-"""Profiling runs from the command line: asked for, followed, cancelled."""
+"""`berth profiling`: requesting, following and cancelling runs."""
 
 import json
 
@@ -8,11 +8,9 @@ from django.db import transaction
 from apps.accounts.core.roles import Role
 from apps.accounts.models import User
 from apps.accounts.services import create_token, create_user, ensure_project
+from apps.profiling.core.measurements import MeasuredCell, MissingCell, ProfilingStep
 from apps.profiling.models import ProfilingRun
 from apps.profiling.services import (
-    MissingCell,
-    NewMeasurement,
-    Progress,
     end_cancelled_runs,
     record_begun,
     record_done,
@@ -45,18 +43,18 @@ def sort(transactional_db: None) -> Application:
 
 
 def begin() -> ProfilingRun:
-    """Let a backend begin the one run."""
+    """Start the only run as a backend."""
     ProfilingRun.objects.update(state="running", attempts=1, started_s=510.0)
     run = ProfilingRun.objects.get()
     record_begun([run.pk])
-    record_progress({run.pk: Progress(3, 7, "tlb: tolerated 40 ± 0.5")})
+    record_progress({run.pk: ProfilingStep(30.0, 3, 7, "tlb: tolerated 40 ± 0.5")})
     return run
 
 
 def report() -> None:
-    """Let the run under way measure one cell, and miss another."""
+    """Report one measured and one missing cell of the running run."""
     run = ProfilingRun.objects.get()
-    cell = NewMeasurement("base_rate", "metric", 5e6, 1e5, 8)
+    cell = MeasuredCell("base_rate", "metric", 5e6, 1e5, 8)
     with transaction.atomic():
         record_measurements(run.pk, at_s=551.0, cells=[cell])
         record_done(run.pk, seconds=41.0, missing=[MissingCell("caused", "tlb", "it died")])
@@ -67,7 +65,7 @@ def begin_and_report() -> None:
     report()
 
 
-def test_a_run_is_asked_for_and_shown(berth: Berth, sort: Application) -> None:
+def test_a_run_is_requested_and_shown(berth: Berth, sort: Application) -> None:
     code, out, _ = berth("profiling", "start", "sort", "--reason", "new version")
     run = ProfilingRun.objects.get()
     assert (code, out) == (Exit.OK, f"{run.pk}\n")
@@ -99,12 +97,12 @@ def test_runs_are_listed_by_application_and_state(berth: Berth, sort: Applicatio
         finished_s=40.0,
     )
     head, newest, oldest = rows(berth("profiling", "list")[1])
-    assert head == ["ID", "APPLICATION", "STATE", "STEPS", "ATTEMPT", "ASKED", "TOOK", "MESSAGE"]
+    assert head == ["ID", "APPLICATION", "STATE", "STEPS", "ATTEMPT", "CREATED", "TOOK", "MESSAGE"]
     assert newest[:3] == [str(failed.pk), "join", "failed"]
     assert newest[-5:] == ["30", "s", "its", "copies", "died"]
     assert oldest[-3:] == ["1.0", "min", "-"]
-    found = json.loads(berth("profiling", "list", "--state", "failed", "-o", "json")[1])
-    assert [run["application"] for run in found] == ["join"]
+    runs = json.loads(berth("profiling", "list", "--state", "failed", "-o", "json")[1])
+    assert [run["application"] for run in runs] == ["join"]
     assert len(rows(berth("profiling", "list", "--app", "sort")[1])) == 2
 
 
@@ -131,7 +129,7 @@ def test_a_run_is_watched_until_it_ends(
     assert rows(shown)[-1] == ["caused", "tlb", "it", "died"]
 
 
-def test_waiting_takes_up_what_runs_already(
+def test_waiting_follows_a_running_operation(
     berth: Berth, sort: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     berth("profiling", "start", "sort")
@@ -139,18 +137,18 @@ def test_waiting_takes_up_what_runs_already(
     assert (code, "try: berth profiling watch sort" in err) == (Exit.CONFLICT, True)
     working(monkeypatch, RUNS, begin_and_report)
     code, out, err = berth("profiling", "start", "sort", "--wait", "-o", "json")
-    assert "is at it already; following that one" in err
+    assert "is already open; following it" in err
     assert (code, json.loads(out)["state"]) == (Exit.OK, "done")
     assert ProfilingRun.objects.count() == 1
 
 
-def test_the_same_key_asks_once(berth: Berth, sort: Application) -> None:
-    asked = berth("profiling", "start", "sort", "--key", "k")
-    assert berth("profiling", "start", "sort", "--key", "k") == asked
+def test_a_repeated_key_requests_one_run(berth: Berth, sort: Application) -> None:
+    started = berth("profiling", "start", "sort", "--key", "k")
+    assert berth("profiling", "start", "sort", "--key", "k") == started
     assert ProfilingRun.objects.count() == 1
 
 
-def test_whoever_stops_watching_stops_nothing(
+def test_interrupting_watch_does_not_stop_the_run(
     berth: Berth, sort: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt() -> None:
@@ -160,26 +158,26 @@ def test_whoever_stops_watching_stops_nothing(
     code, _, err = berth("profiling", "start", "sort", "--wait")
     run = ProfilingRun.objects.get()
     assert (code, run.state) == (130, "queued")
-    assert f"the run goes on\n  try: berth profiling watch {run.pk}" in err
+    assert f"the run continues in the background\n  try: berth profiling watch {run.pk}" in err
 
 
-def test_watching_gives_up_when_told(berth: Berth, sort: Application) -> None:
+def test_watching_ends_at_the_timeout(berth: Berth, sort: Application) -> None:
     code, _, err = berth("profiling", "start", "sort", "--wait", "--timeout", "10ms")
     assert (code, "the run is still queued" in err) == (Exit.TIMEOUT, True)
 
 
-def test_a_run_that_nobody_began_is_cancelled(berth: Berth, sort: Application) -> None:
+def test_a_queued_run_is_cancelled(berth: Berth, sort: Application) -> None:
     berth("profiling", "start", "sort")
     run = ProfilingRun.objects.select_related("operation").get()
     code, out, _ = berth("profiling", "cancel", "sort")
-    assert (code, out) == (Exit.OK, f"{run.pk}  is being stopped\n")
+    assert (code, out) == (Exit.OK, f"{run.pk}  stopping\n")
     assert end_cancelled_runs() == 1
     assert berth("profiling", "watch", "sort")[0] == Exit.FAILED
     code, _, err = berth("profiling", "cancel", "sort")
-    assert (code, "of sort is cancelled already" in err) == (Exit.CONFLICT, True)
+    assert (code, "of sort is already cancelled" in err) == (Exit.CONFLICT, True)
 
 
-def test_a_run_under_way_is_asked_to_stop(berth: Berth, sort: Application) -> None:
+def test_a_running_run_is_asked_to_stop(berth: Berth, sort: Application) -> None:
     berth("profiling", "start", "sort")
     begin()
     assert berth("profiling", "cancel", "sort")[0] == Exit.OK
@@ -188,7 +186,7 @@ def test_a_run_under_way_is_asked_to_stop(berth: Berth, sort: Application) -> No
     assert (operation.status, operation.cancel_requested) == ("running", True)
 
 
-def test_what_an_agent_asked_for_is_cancelled_by_operators_only(
+def test_only_operators_cancel_runs_requested_by_agents(
     berth: Berth, sort: Application, user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with transaction.atomic():
@@ -196,18 +194,18 @@ def test_what_an_agent_asked_for_is_cancelled_by_operators_only(
     secret = create_token(user=user, name="weak", role=Role.SUBMITTER).secret
     monkeypatch.setenv("BERTH_TOKEN", secret)
     code, _, err = berth("profiling", "cancel", "sort")
-    assert (code, "of sort is not yours to cancel" in err) == (Exit.AUTH, True)
-    assert "who asked for it may, and operators" in err
+    assert (code, "of sort cannot be cancelled by you" in err) == (Exit.AUTH, True)
+    assert "only its requester and operators can cancel it" in err
 
 
 @pytest.mark.parametrize("verb", ["show", "watch", "cancel"])
-def test_a_run_that_is_not_there_is_not_found(berth: Berth, verb: str) -> None:
+def test_an_unknown_run_is_not_found(berth: Berth, verb: str) -> None:
     code, _, err = berth("profiling", verb, NOBODY)
     assert (code, "try: berth profiling list" in err) == (Exit.NOT_FOUND, True)
     code, _, err = berth("profiling", verb, "nobody")
-    assert (code, "no application nobody was ever profiled" in err) == (Exit.NOT_FOUND, True)
+    assert (code, "no profiling run of an application nobody" in err) == (Exit.NOT_FOUND, True)
 
 
-def test_an_application_that_is_not_there_is_not_profiled(berth: Berth) -> None:
+def test_an_unknown_application_is_not_profiled(berth: Berth) -> None:
     code, _, err = berth("profiling", "start", "nobody")
     assert (code, "try: berth app list" in err) == (Exit.NOT_FOUND, True)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from apps.placement.core.examples import Draw, draw
-from apps.placement.core.instance import Communication, Instance
+from apps.placement.core.problem.examples import InstanceSpec, generate_instance
+from apps.placement.core.problem.instance import Communication, Instance
 from controlplane.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -72,16 +72,14 @@ def as_json(case: Instance) -> dict[str, Any]:
                 "job": case.job_ids[job],
                 "intensity": intensity,
                 "class": "taz" if is_taz else "turtle",
-                "communication": Communication(int(case.wish[job])).name.lower(),
+                "communication": Communication(int(case.communication[job])).name.lower(),
             }
             for name, job, intensity, is_taz in rows
         ],
     }
 
 
-def test_the_answer_holds_all_that_was_promised(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_json_output_is_complete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer = answered(capsys, "solve", written(tmp_path, INSTANCE), "--weights", "0.22,1,0.36")
     assert list(answer) == [
         *("assignment", "raw", "normalised", "F", "bound", "gap"),
@@ -97,38 +95,38 @@ def test_the_answer_holds_all_that_was_promised(
     assert len(set(nodes.values())) == 3
 
 
-def test_what_is_solved_evaluates_to_the_same(
+def test_evaluating_a_solution_gives_the_same_objectives(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(tmp_path, INSTANCE)
     solved = answered(capsys, "solve", path, "--weights", "3,1,1")
     placed = written(tmp_path, solved, "answer.json")
-    found = answered(capsys, "evaluate", path, placed, "--weights", "3,1,1")
-    assert found == {name: solved[name] for name in ("raw", "normalised", "F")}
+    answer = answered(capsys, "evaluate", path, placed, "--weights", "3,1,1")
+    assert answer == {name: solved[name] for name in ("raw", "normalised", "F")}
 
 
 def test_a_placement_is_evaluated_without_weights(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     placed = written(tmp_path, APART, "placed.json")
-    found = answered(capsys, "evaluate", written(tmp_path, INSTANCE), placed)
-    assert found["raw"] == {"P": 500.0, "D": 2.0, "C": 0.0}
-    assert "F" not in found
+    answer = answered(capsys, "evaluate", written(tmp_path, INSTANCE), placed)
+    assert answer["raw"] == {"P": 500.0, "D": 2.0, "C": 0.0}
+    assert "F" not in answer
 
 
-def test_moves_are_told_where_something_runs(
+def test_migrations_are_reported_if_there_is_a_current_placement(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(tmp_path, {**INSTANCE, "current": {"a": "n1", "b": "n1"}})
     placed = written(tmp_path, APART, "placed.json")
-    found = answered(capsys, "evaluate", path, placed, "--weights", "0,0,0,2")
-    assert found["raw"]["M"] == 1.0
-    assert found["F"] == 1.0
+    answer = answered(capsys, "evaluate", path, placed, "--weights", "0,0,0,2")
+    assert answer["raw"]["M"] == 1.0
+    assert answer["F"] == 1.0
     stays = answered(capsys, "solve", path, "--weights", "1,1,1,100")
     assert (stays["raw"]["M"], stays["assignment"]["a"]) == (0.0, "n1")
 
 
-def test_people_are_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_is_readable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, INSTANCE)
     assert main(["solve", path, "--weights", "1,1,1"]) == 0
     printed = capsys.readouterr().out
@@ -136,7 +134,9 @@ def test_people_are_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "n2: c, d" in printed or "n0: c, d" in printed or "n1: c, d" in printed
     placed = written(tmp_path, APART, "placed.json")
     assert main(["evaluate", path, placed, "--weights", "1,1,1"]) == 0
-    assert "500 W (0.8333 normalised)" in capsys.readouterr().out
+    judged = capsys.readouterr().out.splitlines()
+    assert "Power (P)                  500 W (0.8333 normalised)" in judged
+    assert any(line.startswith("Diversified intensity (D)  ") for line in judged)
 
 
 @pytest.mark.parametrize("solver", ["counts", "branch_and_bound", "random"])
@@ -153,19 +153,19 @@ def test_every_solver_can_be_named(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--weights", "1,1"], "give three numbers, of P, D and C"),
-        (["--weights", "1,a,1"], "give three numbers, of P, D and C"),
-        (["--weights", "1,-1,1"], "-1 is no weight; give one of at least 0"),
-        (["--weights", "1,nan,1"], "nan is no weight"),
+        (["--weights", "1,1"], "give three weights for P, D and C"),
+        (["--weights", "1,a,1"], "give three weights for P, D and C"),
+        (["--weights", "1,-1,1"], "-1 is not a weight; weights are at least 0"),
+        (["--weights", "1,nan,1"], "nan is not a weight"),
         (["--weights", "0,0,0"], "at least one weight must be above 0"),
-        (["--weights", "P=1,P=2"], "an objective is named twice"),
-        (["--weights", "P=1,D"], "give three numbers, of P, D and C"),
+        (["--weights", "P=1,P=2"], "an objective has two weights"),
+        (["--weights", "P=1,D"], "give three weights for P, D and C"),
         (["--weights", "1,1,1", "--limit", "0"], "'0': give a time above 0"),
         (["--weights", "1,1,1", "--limit", "soon"], "'soon': give a time above 0"),
         ([], "the following arguments are required: --weights"),
     ],
 )
-def test_options_that_cannot_be_are_refused(
+def test_invalid_options_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -174,39 +174,39 @@ def test_options_that_cannot_be_are_refused(
     assert message in capsys.readouterr().err
 
 
-def test_a_solver_nobody_knows_is_told_with_those_there_are(
+def test_an_unknown_solver_is_refused_with_the_known_ones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = refused(
+    message = refused(
         capsys, "solve", written(tmp_path, INSTANCE), "--weights", "1,1,1", "--solver", "x"
     )
-    assert "no solver 'x'; there are branch_and_bound, counts, random" in told
+    assert "unknown solver 'x'; known: branch_and_bound, counts, random" in message
 
 
 def test_a_bad_instance_names_its_field(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad = {"nodes": [{**NODES[0], "slots": 0}], "containers": [{**CONTAINERS[0], "intensity": 2}]}
-    told = refused(capsys, "solve", written(tmp_path, bad), "--weights", "1,1,1")
-    assert "instance.json is no placement instance" in told
-    assert "/nodes/0/slots: 0 is out of range; give one from 1 to 65536" in told
-    assert "/containers/0/intensity: 2 is out of range; give one from 0 to 1" in told
+    message = refused(capsys, "solve", written(tmp_path, bad), "--weights", "1,1,1")
+    assert "instance.json is not a placement instance" in message
+    assert "/nodes/0/slots: 0 is out of range; accepted: 1 to 65536" in message
+    assert "/containers/0/intensity: 2 is out of range; accepted: 0 to 1" in message
 
 
-def test_what_is_no_json_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = refused(capsys, "solve", written(tmp_path, "{nodes"), "--weights", "1,1,1")
-    assert "is not JSON" in told
+def test_invalid_json_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(capsys, "solve", written(tmp_path, "{nodes"), "--weights", "1,1,1")
+    assert "is not JSON" in message
 
 
 def test_a_bad_assignment_names_its_container(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     placed = written(tmp_path, {**APART, "a": "n9"}, "placed.json")
-    told = refused(capsys, "evaluate", written(tmp_path, INSTANCE), placed)
-    assert "/a: there is no node 'n9'" in told
+    message = refused(capsys, "evaluate", written(tmp_path, INSTANCE), placed)
+    assert "/a: unknown node 'n9'" in message
 
 
-def test_a_file_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["solve", "/nowhere.json", "--weights", "1,1,1"]) == 1
     assert "cannot read /nowhere.json" in capsys.readouterr().err
 
@@ -216,12 +216,14 @@ def test_the_schema_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Berth placement instance" in capsys.readouterr().out
 
 
-def test_evaluate_asks_for_both_files(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "name an instance and an assignment" in refused(capsys, "evaluate")
+def test_evaluate_requires_both_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "give an instance and an assignment" in refused(capsys, "evaluate")
 
 
-def test_an_interrupt_gives_the_best_so_far(tmp_path: Path) -> None:
-    path = written(tmp_path, as_json(draw(Draw(200, has_real_intensities=True), 0)))
+def test_an_interrupt_prints_the_best_placement_so_far(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, as_json(generate_instance(InstanceSpec(200, has_real_intensities=True), 0))
+    )
     command = [sys.executable, "-m", "controlplane.cli.main", "solve", path]
     options = ["--weights", "1,1,1", "--solver", "random", "--limit", "30", "--json"]
     running = subprocess.Popen(  # noqa: S603 - our own program
@@ -241,7 +243,7 @@ def test_an_interrupt_gives_the_best_so_far(tmp_path: Path) -> None:
     assert len(json.loads(out)["assignment"]) == 200
 
 
-def test_other_verbs_do_not_load_numbers() -> None:
+def test_other_verbs_do_not_import_numpy() -> None:
     code = "import sys, controlplane.cli.main; print('numpy' in sys.modules)"
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", code], capture_output=True, cwd=ROOT, check=True, text=True
@@ -251,10 +253,12 @@ def test_other_verbs_do_not_load_numbers() -> None:
 
 def test_a_plain_problem_is_solved_without_the_compiler_or_the_library() -> None:
     code = (
-        "import sys, time; from apps.placement.core import solver, examples, search\n"
-        "case = examples.draw(examples.Draw(64), 0)\n"
-        "s = search.Search(case, {'P': 1.0, 'D': 1.0}, clock=time.time, limit_s=9)\n"
-        "found = solver.solve(s)\n"
+        "import sys, time\n"
+        "from apps.placement.core.problem import examples\n"
+        "from apps.placement.core.solver import registry, run\n"
+        "case = examples.generate_instance(examples.InstanceSpec(64), 0)\n"
+        "s = run.SolverRun(case, {'P': 1.0, 'D': 1.0}, clock=time.time, limit_s=9)\n"
+        "found = registry.solve(s)\n"
         "print(found.is_optimal, 'numba' in sys.modules, 'highspy' in sys.modules)"
     )
     done = subprocess.run(  # noqa: S603 - our own program
@@ -263,10 +267,17 @@ def test_a_plain_problem_is_solved_without_the_compiler_or_the_library() -> None
     assert done.stdout.strip() == "True False False"
 
 
-MONEY = {"money": {"unit": "EUR", "hours": [8, 16], "curve": {"": [0.1, 0.3], "far": [0.0, 0.0]}}}
+MONEY = {
+    "money": {
+        "label": "Energy cost",
+        "unit": "EUR",
+        "hours": [8, 16],
+        "curve": {"": [0.1, 0.3], "far": [0.0, 0.0]},
+    }
+}
 
 
-def test_an_objective_of_a_file_is_weighed_by_its_name(
+def test_an_objective_of_a_file_is_weighted_by_its_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     far = [*NODES, *({**node, "id": f"f{i}", "rack": "far"} for i, node in enumerate(NODES))]
@@ -282,33 +293,35 @@ def test_an_objective_of_a_file_is_weighed_by_its_name(
     expected = judged["normalised"]["P"] + 2 * judged["normalised"]["money"]
     assert judged["F"] == pytest.approx(expected)
     assert judged["normalised"]["money"] == pytest.approx(500 / 600)
+    assert main(["evaluate", path, near, *more]) == 0
+    assert "Energy cost (money)        2.8 EUR (0.8333 normalised)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("objectives", "told"),
+    ("objectives", "message"),
     [
         ([], "is not an object of name: curve"),
-        ({"P": MONEY["money"]}, "/P: 'P': give lower-case letters"),
+        ({"P": MONEY["money"]}, "/P: 'P': use lower-case letters"),
         ({"money": 3}, "/money: 3 is not an object with label, unit, hours, curve"),
-        ({"money": {**MONEY["money"], "price": 1}}, "/money/price: known are label"),
-        ({"money": {**MONEY["money"], "hours": [8]}}, "has 2 steps, hours has 1"),
+        ({"money": {**MONEY["money"], "price": 1}}, "/money/price: known fields: label"),
+        ({"money": {**MONEY["money"], "hours": [8]}}, "has 2 values, but hours has 1"),
         ({"money": {**MONEY["money"], "hours": [8, -1]}}, "/money/hours/1: -1 is not a number"),
         ({"money": {**MONEY["money"], "curve": {}}}, "/money/curve: {} is not an object of rack"),
-        ({"money": {**MONEY["money"], "curve": {"far": [1, 1]}}}, "has none for rack 'r'"),
+        ({"money": {**MONEY["money"], "curve": {"far": [1, 1]}}}, "no curve for rack 'r'"),
         ({"money": {**MONEY["money"], "label": 7}}, "/money/label: 7 is not printable text"),
     ],
 )
-def test_a_bad_objective_is_told_with_its_field(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], objectives: Any, told: str
+def test_an_invalid_objective_is_reported_with_its_field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], objectives: Any, message: str
 ) -> None:
     path = written(tmp_path, INSTANCE)
     more = ("--objectives", written(tmp_path, objectives, "objectives.json"))
-    assert told in refused(capsys, "solve", path, "--weights", "1,1,1", *more)
+    assert message in refused(capsys, "solve", path, "--weights", "1,1,1", *more)
 
 
-def test_a_weight_of_an_objective_there_is_not_is_refused(
+def test_a_weight_of_an_unknown_objective_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(tmp_path, INSTANCE)
-    told = refused(capsys, "solve", path, "--weights", "P=1,gold=2")
-    assert "there is no objective 'gold': there are P, D, C, M" in told
+    message = refused(capsys, "solve", path, "--weights", "P=1,gold=2")
+    assert "unknown objective 'gold'; known: P, D, C, M" in message

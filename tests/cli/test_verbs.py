@@ -14,7 +14,7 @@ from apps.accounts.services import create_token, create_user, ensure_project
 from apps.workloads.models import Job
 from controlplane.cli.errors import Exit
 from tests.api.cluster import build_cluster, place
-from tests.cli.conftest import Berth
+from tests.cli.conftest import Berth, working
 
 
 @pytest.fixture
@@ -29,15 +29,15 @@ def submit(berth: Berth, *more: str) -> str:
     return out.strip()
 
 
-def test_a_submitted_job_is_found_listed_and_explained(berth: Berth) -> None:
+def test_a_submitted_job_is_shown_listed_and_explained(berth: Berth) -> None:
     job = submit(berth, "--name", "m1")
     assert f"id           {job}" in berth("get", "m1")[1]
     assert job in berth("list", "--state", "submitted")[1]
-    assert "No scheduling agent has looked at the job yet." in berth("why", job)[1]
+    assert "No scheduling agent has evaluated the job yet." in berth("why", job)[1]
     assert berth("list", "--state", "running")[1] == "Nothing found.\n"
 
 
-def test_programs_get_json_and_yaml(berth: Berth) -> None:
+def test_output_can_be_json_or_yaml(berth: Berth) -> None:
     job = submit(berth)
     listed = json.loads(berth("list", "-o", "json")[1])
     shown = yaml.safe_load(berth("get", job, "-o", "yaml")[1])
@@ -45,7 +45,7 @@ def test_programs_get_json_and_yaml(berth: Berth) -> None:
     assert shown == listed[0]
 
 
-def test_a_check_tells_what_would_happen_and_writes_nothing(berth: Berth) -> None:
+def test_a_check_evaluates_a_job_and_writes_nothing(berth: Berth) -> None:
     build_cluster()
     code, out, _ = berth("check", "--app", "a", "--best-effort")
     assert code == Exit.OK
@@ -53,11 +53,11 @@ def test_a_check_tells_what_would_happen_and_writes_nothing(berth: Berth) -> Non
     assert Job.objects.count() == 0
 
 
-def test_a_repeated_key_is_reported_and_makes_no_second_job(berth: Berth) -> None:
+def test_a_repeated_key_creates_no_second_job(berth: Berth) -> None:
     first = submit(berth, "--key", "k1")
     code, out, err = berth("submit", "--app", "memcached", "--best-effort", "--key", "k1")
     assert (code, out.strip()) == (Exit.OK, first)
-    assert "no new job was made" in err
+    assert "no new job was created" in err
     assert Job.objects.count() == 1
 
 
@@ -67,7 +67,7 @@ def test_a_job_comes_from_standard_input(berth: Berth, monkeypatch: pytest.Monke
     assert berth("submit", "-f", "-")[0] == Exit.OK
 
 
-def test_wrong_fields_are_named(berth: Berth) -> None:
+def test_invalid_fields_are_named(berth: Berth) -> None:
     code, _, err = berth("submit", "--app", "a", "--best-effort", "--tasks", "0")
     assert code == Exit.FAILED
     assert "/tasks: must be at least 1, not 0" in err
@@ -75,9 +75,9 @@ def test_wrong_fields_are_named(berth: Berth) -> None:
 
 
 @pytest.mark.parametrize("verb", ["get", "why", "watch", "cancel"])
-def test_a_job_that_is_not_there_is_not_found(berth: Berth, verb: str) -> None:
+def test_an_unknown_job_is_not_found(berth: Berth, verb: str) -> None:
     code, _, err = berth(verb, "nobody")
-    assert (code, "there is no job nobody" in err) == (Exit.NOT_FOUND, True)
+    assert (code, "job nobody not found" in err) == (Exit.NOT_FOUND, True)
 
 
 def test_a_wrong_token_is_an_authentication_failure(
@@ -88,10 +88,10 @@ def test_a_wrong_token_is_an_authentication_failure(
     assert (code, "try: berth login" in err) == (Exit.AUTH, True)
 
 
-def test_cancelling_tells_what_became_of_each(berth: Berth) -> None:
-    one, two = submit(berth), submit(berth)
-    code, out, _ = berth("cancel", one, two)
-    assert (code, out) == (Exit.OK, f"{one}  cancelled\n{two}  cancelled\n")
+def test_cancelling_prints_the_state_of_each_job(berth: Berth) -> None:
+    first, second = submit(berth), submit(berth)
+    code, out, _ = berth("cancel", first, second)
+    assert (code, out) == (Exit.OK, f"{first}  cancelled\n{second}  cancelled\n")
 
 
 def test_an_ended_job_cannot_be_cancelled(berth: Berth) -> None:
@@ -108,14 +108,14 @@ def test_watching_ends_with_the_job(berth: Berth) -> None:
     assert out.startswith("succeeded")
 
 
-def test_a_program_that_watches_reads_the_job_and_nothing_else(berth: Berth) -> None:
+def test_watching_with_json_output_prints_only_the_job(berth: Berth) -> None:
     job = submit(berth)
     Job.objects.filter(pk=job).update(state="succeeded", finished_s=1.0, progress=1.0)
     watched = json.loads(berth("watch", job, "-o", "json")[1])
     assert watched["metadata"]["id"] == job
 
 
-def test_waiting_gives_up_when_told(berth: Berth) -> None:
+def test_waiting_ends_at_the_timeout(berth: Berth) -> None:
     code, _, err = berth(
         "submit", "--app", "a", "--best-effort", "--wait", "placed", "--timeout", "10ms"
     )
@@ -124,10 +124,43 @@ def test_waiting_gives_up_when_told(berth: Berth) -> None:
     assert "try: berth why" in err
 
 
-def test_a_failed_job_fails_the_watcher(berth: Berth) -> None:
+def test_watching_a_cancelled_job_is_a_failure(berth: Berth) -> None:
     job = submit(berth)
     berth("cancel", job)
-    assert berth("watch", job)[0] == Exit.FAILED
+    code, _, err = berth("watch", job)
+    assert (code, "the job was cancelled" in err) == (Exit.FAILED, True)
+
+
+def fail_job(job: str) -> None:
+    Job.objects.filter(pk=job).update(
+        state="failed",
+        finished_s=1.0,
+        reason_code="ProfilingFailed",
+        reason_message="The run ended with code 3.",
+    )
+
+
+def test_watching_a_failed_job_exits_4_with_the_reason(berth: Berth) -> None:
+    job = submit(berth)
+    fail_job(job)
+    code, _, err = berth("watch", job)
+    assert code == 4
+    assert err.splitlines() == [
+        "berth: the job failed",
+        "  ProfilingFailed: The application's profiling runs failed, so its performance cannot be"
+        " predicted. The run ended with code 3.",
+        f"  try: berth why {job}",
+    ]
+
+
+def test_waiting_for_a_job_that_fails_exits_4_and_still_prints_the_job(
+    berth: Berth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    working(monkeypatch, "/api/v1/jobs/", lambda: fail_job(str(Job.objects.get().pk)))
+    command = ("submit", "--app", "a", "--best-effort", "--wait", "done", "-o", "json")
+    code, out, err = berth(*command)
+    assert (code, json.loads(out)["status"]["state"]) == (4, "failed")
+    assert "The run ended with code 3." in err
 
 
 def test_servers_are_listed_and_shown(berth: Berth) -> None:
@@ -150,7 +183,7 @@ def test_a_placement_is_explained_with_its_candidates(berth: Berth) -> None:
     assert "SERVER" in out
 
 
-def test_a_login_is_kept(
+def test_a_login_is_stored(
     berth: Berth, user: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("BERTH_TOKEN")
@@ -161,16 +194,16 @@ def test_a_login_is_kept(
     assert "user      sue" in berth("whoami")[1]
 
 
-def test_a_token_that_does_not_work_is_not_kept(berth: Berth, tmp_path: Path) -> None:
+def test_an_invalid_token_is_not_stored(berth: Berth, tmp_path: Path) -> None:
     assert berth("login", "--token", "berth_wrong")[0] == Exit.AUTH
     assert not (tmp_path / "berth" / "config.json").exists()
 
 
-def test_any_address_can_be_called(berth: Berth) -> None:
+def test_any_path_can_be_called(berth: Berth) -> None:
     body = json.dumps({"application": "a", "target": {"kind": "best_effort"}})
-    made: dict[str, Any] = json.loads(berth("api", "jobs/", "-d", body)[1])
-    found = json.loads(berth("api", f"/api/v1/jobs/{made['metadata']['id']}/")[1])
-    assert found == made
+    created: dict[str, Any] = json.loads(berth("api", "jobs/", "-d", body)[1])
+    job = json.loads(berth("api", f"/api/v1/jobs/{created['metadata']['id']}/")[1])
+    assert job == created
 
 
 def test_versions_of_both_sides_are_shown(berth: Berth) -> None:

@@ -6,13 +6,13 @@ from io import BytesIO
 import pytest
 from django.test import RequestFactory
 
+from apps.common.api.etags import entity_tag, expected_generation, is_unchanged
+from apps.common.api.middleware import content_security_policy
+from apps.common.api.parsers import load_json, read_body
+from apps.common.api.problems import ProblemError
 from apps.common.core.preconditions import ChangedMeanwhileError, require_generation
 from apps.common.core.problem_codes import ProblemCode
-from apps.common.etags import entity_tag, expected_generation, is_unchanged
-from apps.common.middleware import content_security_policy
-from apps.common.parsers import load_json, read_body
-from apps.common.problems import ProblemError
-from apps.common.request_id import choose_request_id
+from apps.common.infrastructure.request_id import choose_request_id
 
 REQUESTS = RequestFactory()
 TRACE = f"00-{'ab' * 16}-{'cd' * 8}-01"
@@ -43,7 +43,7 @@ def test_other_content_is_another_tag() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("header", "expected"),
     [
         ('"g1"', True),
         ('W/"g1"', True),
@@ -53,23 +53,23 @@ def test_other_content_is_another_tag() -> None:
         ("", False),
     ],
 )
-def test_if_none_match_takes_lists_weak_tags_and_stars(given: str, expected: bool) -> None:
-    request = REQUESTS.get("/", headers={"If-None-Match": given})
+def test_if_none_match_takes_lists_weak_tags_and_stars(header: str, expected: bool) -> None:
+    request = REQUESTS.get("/", headers={"If-None-Match": header})
     assert is_unchanged(request, '"g1"') is expected
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"), [('"g17"', 17), ('"g17-0a1b"', 17), ("*", None), ("", None)]
+    ("header", "expected"), [('"g17"', 17), ('"g17-0a1b"', 17), ("*", None), ("", None)]
 )
-def test_if_match_names_a_generation(given: str, expected: int | None) -> None:
-    request = REQUESTS.get("/", headers={"If-Match": given})
+def test_if_match_names_a_generation(header: str, expected: int | None) -> None:
+    request = REQUESTS.get("/", headers={"If-Match": header})
     assert expected_generation(request) == expected
 
 
-@pytest.mark.parametrize("given", ['W/"g17"', '"17"', "g17", '"g17", "g18"', '"gx"'])
-def test_an_if_match_that_nothing_can_match_fails(given: str) -> None:
+@pytest.mark.parametrize("header", ['W/"g17"', '"17"', "g17", '"g17", "g18"', '"gx"'])
+def test_an_if_match_that_nothing_can_match_fails(header: str) -> None:
     with pytest.raises(ProblemError) as caught:
-        expected_generation(REQUESTS.get("/", headers={"If-Match": given}))
+        expected_generation(REQUESTS.get("/", headers={"If-Match": header}))
     assert caught.value.code is ProblemCode.PRECONDITION_FAILED
 
 

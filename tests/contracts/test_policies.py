@@ -1,4 +1,4 @@
-"""What every policy of the registry owes its callers."""
+"""Contract of all policies in the registry."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.memory import Committed, MemoryCluster
+from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.registry import POLICIES, UnknownPolicyError, make
 from apps.scheduling.core.types import (
     MAX_CANDIDATES,
@@ -47,12 +47,12 @@ def closed(snapshot: Snapshot, *servers: int) -> Snapshot:
     return replace(snapshot, server_open=is_open)
 
 
-def test_the_registry_names_what_it_makes(policy: Policy) -> None:
+def test_a_policy_has_its_name_in_the_registry(policy: Policy) -> None:
     assert policy.name in POLICIES
     assert policy.version >= 1
 
 
-def test_an_unknown_name_is_answered_with_those_there_are() -> None:
+def test_an_unknown_name_lists_the_known_names() -> None:
     with pytest.raises(
         UnknownPolicyError,
         match="least_loaded, quietest, random, roomiest, tarcil, tarcil_monotone, tarcil_printed",
@@ -60,21 +60,21 @@ def test_an_unknown_name_is_answered_with_those_there_are() -> None:
         make("fifo")
 
 
-def test_the_same_seed_gives_the_same_answer(policy: Policy) -> None:
+def test_the_same_seed_gives_the_same_outcome(policy: Policy) -> None:
     snapshot = loaded(topology(SIZES), 0.5, np.random.default_rng(3))
     first, second = (place(policy, snapshot, request(3), request(2)) for _ in range(2))
     assert [o.units.tolist() for o in first] == [o.units.tolist() for o in second]
     assert [o.seed for o in first] == [o.seed for o in second]
 
 
-def test_a_fresh_policy_of_the_same_name_gives_the_same_answer(policy: Policy) -> None:
+def test_a_new_policy_of_the_same_name_gives_the_same_outcome(policy: Policy) -> None:
     snapshot = loaded(topology(SIZES), 0.5, np.random.default_rng(3))
     (mine,) = place(policy, snapshot, request(3))
     (other,) = place(make(policy.name), snapshot, request(3))
     assert mine.units.tolist() == other.units.tolist()
 
 
-def test_the_snapshot_is_left_as_it_was(policy: Policy) -> None:
+def test_the_snapshot_does_not_change(policy: Policy) -> None:
     snapshot = loaded(topology(SIZES), 0.5, np.random.default_rng(3))
     arrays = (
         snapshot.unit_free,
@@ -87,7 +87,7 @@ def test_the_snapshot_is_left_as_it_was(policy: Policy) -> None:
     assert [array.tolist() for array in arrays] == before
 
 
-def test_an_empty_batch_has_no_answers(policy: Policy) -> None:
+def test_an_empty_batch_has_no_outcomes(policy: Policy) -> None:
     assert place(policy, idle(topology(SIZES))) == []
 
 
@@ -108,7 +108,7 @@ def test_the_last_free_unit_is_found(policy: Policy) -> None:
     assert outcome.units.tolist() == [319]
 
 
-def test_a_job_that_takes_what_it_gets_gets_what_there_is(policy: Policy) -> None:
+def test_an_incremental_job_gets_all_free_units(policy: Policy) -> None:
     (outcome,) = place(policy, busy(idle(topology((4,))), 0), request(8))
     assert sorted(outcome.units.tolist()) == [1, 2, 3]
 
@@ -120,7 +120,7 @@ def test_a_full_cluster_refuses_because_no_unit_is_free(policy: Policy) -> None:
     assert outcome.dropped == {"busy": 8}
 
 
-def test_a_gang_that_finds_too_few_refuses(policy: Policy) -> None:
+def test_a_gang_with_too_few_free_units_is_refused(policy: Policy) -> None:
     (outcome,) = place(policy, busy(idle(topology((4,))), 0), request(4, gang=True))
     assert outcome.reason is RefusalReason.NOT_ENOUGH_FREE_UNITS
     assert outcome.eligible == 3
@@ -143,7 +143,7 @@ def test_only_allowed_platforms_are_used(policy: Policy) -> None:
     assert outcome.dropped == {"platform": 4}
 
 
-def test_a_platform_the_cluster_lacks_is_refused_for_good(policy: Policy) -> None:
+def test_a_platform_missing_from_the_cluster_is_refused_permanently(policy: Policy) -> None:
     (outcome,) = place(policy, idle(topology((2, 2))), request(platforms=frozenset({"Z"})))
     assert outcome.reason is RefusalReason.NO_MATCHING_SERVER
     assert outcome.reason.is_permanent
@@ -151,8 +151,8 @@ def test_a_platform_the_cluster_lacks_is_refused_for_good(policy: Policy) -> Non
 
 def test_only_servers_with_all_labels_are_used(policy: Policy) -> None:
     marks = (frozenset({"ssd=yes"}), frozenset({"ssd=yes", "zone=a"}), frozenset[str]())
-    asked = request(9, labels=frozenset({"ssd=yes", "zone=a"}))
-    (outcome,) = place(policy, idle(topology((2, 2, 2), labels=marks)), asked)
+    spec = request(9, labels=frozenset({"ssd=yes", "zone=a"}))
+    (outcome,) = place(policy, idle(topology((2, 2, 2), labels=marks)), spec)
     assert sorted(outcome.units.tolist()) == [2, 3]
     assert outcome.dropped == {"labels": 4}
 
@@ -163,9 +163,9 @@ def test_excluded_servers_are_not_used(policy: Policy) -> None:
     assert outcome.dropped == {"excluded": 2}
 
 
-def test_memory_limits_how_many_units_of_a_server_are_taken(policy: Policy) -> None:
-    asked = request(8, unit_memory_bytes=2 * SHARE[0])
-    (outcome,) = place(policy, idle(topology((4, 4))), asked)
+def test_memory_limits_the_units_of_a_server(policy: Policy) -> None:
+    spec = request(8, unit_memory_bytes=2 * SHARE[0])
+    (outcome,) = place(policy, idle(topology((4, 4))), spec)
     servers = [0 if unit < 4 else 1 for unit in outcome.units.tolist()]
     assert sorted(servers) == [0, 0, 1, 1]
 
@@ -178,7 +178,7 @@ def test_units_without_memory_are_refused_for_capacity(policy: Policy) -> None:
     assert outcome.dropped == {"capacity": 8}
 
 
-def test_a_unit_larger_than_any_server_is_refused_for_good(policy: Policy) -> None:
+def test_a_unit_larger_than_any_server_is_refused_permanently(policy: Policy) -> None:
     (outcome,) = place(policy, idle(topology((4,))), request(unit_memory_bytes=5 * SHARE[0]))
     assert outcome.reason is RefusalReason.NO_MATCHING_SERVER
 
@@ -203,8 +203,8 @@ def test_spread_keeps_the_units_apart(policy: Policy, within: Within) -> None:
 
 
 def test_a_job_larger_than_any_server_cannot_be_local_to_one(policy: Policy) -> None:
-    asked = request(5, locality=Within.SERVER)
-    (outcome,) = place(policy, idle(topology((4, 4))), asked)
+    spec = request(5, locality=Within.SERVER)
+    (outcome,) = place(policy, idle(topology((4, 4))), spec)
     assert outcome.reason is RefusalReason.NO_MATCHING_SERVER
 
 
@@ -221,21 +221,21 @@ def test_a_gang_spread_wider_than_free_servers_waits(policy: Policy) -> None:
     assert outcome.reason is RefusalReason.SPREAD_SHORT
 
 
-def test_later_jobs_of_a_batch_see_what_earlier_ones_took(policy: Policy) -> None:
+def test_later_jobs_of_a_batch_see_the_units_of_earlier_ones(policy: Policy) -> None:
     outcomes = place(policy, idle(topology((4, 4))), *(request(job=str(i)) for i in range(9)))
     units = [unit for outcome in outcomes[:8] for unit in outcome.units.tolist()]
     assert sorted(units) == list(range(8))
     assert isinstance(outcomes[8], Refused)
 
 
-def test_later_jobs_of_a_batch_see_the_memory_earlier_ones_took(policy: Policy) -> None:
-    asked = request(unit_memory_bytes=4 * SHARE[0])
-    outcomes = place(policy, idle(topology((4,))), asked, asked)
+def test_later_jobs_of_a_batch_see_the_memory_of_earlier_ones(policy: Policy) -> None:
+    spec = request(unit_memory_bytes=4 * SHARE[0])
+    outcomes = place(policy, idle(topology((4,))), spec, spec)
     assert isinstance(outcomes[0], Placed)
     assert outcomes[1].reason is RefusalReason.CAPACITY_SHORT
 
 
-def test_later_jobs_of_a_batch_feel_the_pressure_of_earlier_ones(policy: Policy) -> None:
+def test_later_jobs_of_a_batch_see_the_pressure_of_earlier_ones(policy: Policy) -> None:
     noisy = request(caused=np.full(10, 90.0), platforms=frozenset({"J"}))
     first, second = place(policy, idle(topology((2, 2))), noisy, noisy)
     assert first.candidates[0].headroom.tolist() == [10.0] * 10
@@ -250,7 +250,7 @@ def test_a_refusal_inside_a_batch_does_not_stop_the_rest(policy: Policy) -> None
     assert [outcome.job for outcome in outcomes] == ["a", "b"]
 
 
-def test_the_chosen_are_among_the_candidates_which_come_best_first(policy: Policy) -> None:
+def test_chosen_units_are_among_the_candidates_sorted_best_first(policy: Policy) -> None:
     snapshot = loaded(topology(SIZES * 4), 0.5, np.random.default_rng(3))
     (outcome,) = place(policy, snapshot, request(3))
     keys = [candidate.key for candidate in outcome.candidates]
@@ -262,12 +262,12 @@ def test_the_chosen_are_among_the_candidates_which_come_best_first(policy: Polic
 
 def test_every_unit_is_eligible_or_dropped_once(policy: Policy) -> None:
     snapshot = closed(loaded(topology(SIZES), 0.5, np.random.default_rng(3)), 2)
-    asked = request(platforms=frozenset({"J"}), excluded=frozenset({0}))
-    (outcome,) = place(policy, snapshot, asked)
+    spec = request(platforms=frozenset({"J"}), excluded=frozenset({0}))
+    (outcome,) = place(policy, snapshot, spec)
     assert outcome.eligible + sum(outcome.dropped.values()) == sum(SIZES)
 
 
-def test_an_outcome_names_the_snapshot_it_saw(policy: Policy) -> None:
+def test_an_outcome_names_its_snapshot(policy: Policy) -> None:
     placed, refused = place(policy, idle(topology((1,))), request(), request())
     assert (placed.sequence, refused.sequence) == (7, 7)
 
@@ -278,7 +278,7 @@ def test_seeds_fit_a_signed_bigint(policy: Policy) -> None:
 
 
 def relabelled(snapshot: Snapshot, order: np.ndarray) -> Snapshot:
-    """The same servers in another order; all of one size."""
+    """Return the same servers in another order, all of one size."""
     return replace(
         snapshot,
         topology=replace(
@@ -296,10 +296,10 @@ def relabelled(snapshot: Snapshot, order: np.ndarray) -> Snapshot:
 def test_relabelling_leaves_the_score_of_a_full_scan_unchanged(policy: Policy, units: int) -> None:
     rng = np.random.default_rng(8)
     snapshot = loaded(topology((8,) * 30), 0.6, rng)
-    asked = request(units, sample_size=1000, platform_speed=np.array([1.0, 0.7]))
-    (one,) = place(policy, snapshot, asked)
-    (other,) = place(policy, relabelled(snapshot, rng.permutation(30)), asked, seed=2)
-    scores = [[c.key[:3] for c in o.candidates[:units]] for o in (one, other)]
+    spec = request(units, sample_size=1000, platform_speed=np.array([1.0, 0.7]))
+    (outcome,) = place(policy, snapshot, spec)
+    (other,) = place(policy, relabelled(snapshot, rng.permutation(30)), spec, seed=2)
+    scores = [[c.key[:3] for c in o.candidates[:units]] for o in (outcome, other)]
     assert scores[0] == scores[1]
 
 
@@ -319,7 +319,7 @@ requests = st.lists(
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(wishes=requests, seed=st.integers(0, 2**32))
 def test_a_batch_never_exceeds_the_cluster_and_always_commits(
     name: str, wishes: list[Request], seed: int
@@ -335,15 +335,15 @@ def test_a_batch_never_exceeds_the_cluster_and_always_commits(
     assert (cluster.snapshot().server_free >= -1e-6 * SHARE[0]).all()
 
 
-def hit_share(policy: Policy, snapshot: Snapshot, asked: Request, units: range) -> float:
-    """Share of 1,000 decisions that chose one of ``units``."""
+def hit_share(policy: Policy, snapshot: Snapshot, spec: Request, units: range) -> float:
+    """Return the share of 1,000 decisions that chose one of ``units``."""
     rng = np.random.default_rng(12)
-    outcomes = [policy.place(snapshot, [asked], rng)[0] for _ in range(1000)]
+    outcomes = [policy.place(snapshot, [spec], rng)[0] for _ in range(1000)]
     hits = [o.units[0] in units for o in outcomes if isinstance(o, Placed)]
     return float(np.mean(hits))
 
 
-def test_equal_units_are_chosen_alike(policy: Policy) -> None:
+def test_equal_units_are_chosen_with_equal_frequency(policy: Policy) -> None:
     # 8 idle servers of 4 units: the first two hold a quarter of all equals; a share of 1,000
     # decisions has deviation 0.0137, and 4.5 of them leave a chance of 7e-6
     share = hit_share(policy, idle(topology((4,) * 8)), request(), range(8))

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from controlplane.settings.addresses import broker_url, client_url, database_from_url
+from controlplane.settings.addresses import broker_url, client_url, database_from_url, listed
 
 
 def test_a_database_url_gives_every_part_of_the_address() -> None:
@@ -16,15 +16,15 @@ def test_a_database_url_gives_every_part_of_the_address() -> None:
         "PORT": "5433",
         "CONN_MAX_AGE": 7,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {},
+        "OPTIONS": {"options": "-c idle_in_transaction_session_timeout=2min"},
     }
 
 
 def test_a_socket_directory_becomes_the_host_and_other_options_stay() -> None:
-    url = "postgres://ann@/berth?host=/run/pg&port=6000&sslmode=disable"
+    url = "postgres://ann@/berth?host=/run/pg&port=6000&sslmode=disable&options=-c%20jit%3Doff"
     database = database_from_url(url, conn_max_age_s=0)
     assert (database["HOST"], database["PORT"]) == ("/run/pg", "6000")
-    assert database["OPTIONS"] == {"sslmode": "disable"}
+    assert database["OPTIONS"] == {"sslmode": "disable", "options": "-c jit=off"}
 
 
 @pytest.mark.parametrize("url", ["sqlite:///file", "mysql://a/b", "", "postgresql://host"])
@@ -60,3 +60,11 @@ def test_a_tcp_address_is_left_alone(url: str) -> None:
 def test_another_broker_is_refused(address: Callable[[str], str]) -> None:
     with pytest.raises(ValueError, match="not 'amqp'"):
         address("amqp://host")
+
+
+@pytest.mark.parametrize(
+    ("text", "entries"),
+    [("", []), (" ", []), ("a", ["a"]), ("a, b ,", ["a", "b"]), ("[::1],a", ["[::1]", "a"])],
+)
+def test_a_list_has_no_blanks_and_no_empty_entries(text: str, entries: list[str]) -> None:
+    assert listed(text) == entries

@@ -49,18 +49,18 @@ def installed(checkout: Path) -> set[str]:
     return set(known)
 
 
-def test_without_a_command_it_says_what_there_is(checkout: Path) -> None:
+def test_without_a_command_the_usage_is_printed(checkout: Path) -> None:
     done = dev(checkout)
     assert done.returncode == 2
     assert "usage: ./dev COMMAND" in done.stderr
 
 
-def test_help_is_no_failure(checkout: Path) -> None:
+def test_help_exits_with_zero(checkout: Path) -> None:
     done = dev(checkout, "--help")
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_first_use_makes_the_environment_and_runs_in_it(checkout: Path) -> None:
+def test_the_first_use_creates_the_environment(checkout: Path) -> None:
     done = dev(checkout, "berth", "list", "-o", "json")
     assert done.stdout.splitlines()[-1] == "ran berth list -o json"
     assert installed(checkout) == {"base"}
@@ -77,19 +77,19 @@ def test_changed_requirements_are_installed_again(checkout: Path) -> None:
     assert "Installing" in dev(checkout, "berth").stdout
 
 
-def test_testing_needs_more_and_then_running_needs_nothing(checkout: Path) -> None:
+def test_running_after_testing_installs_nothing(checkout: Path) -> None:
     dev(checkout, "test")
     assert installed(checkout) == {"base", "dev"}
     assert dev(checkout, "run").stdout == "ran run\n"
 
 
-def test_a_python_with_pip_but_without_venv_will_do(checkout: Path) -> None:
+def test_a_python_with_pip_but_without_venv_works(checkout: Path) -> None:
     done = dev(checkout, "berth", without=("ensurepip",))
     assert done.stdout.splitlines()[-1] == "ran berth"
     assert not (checkout / ".venv" / "bin" / "pip").exists()
 
 
-def test_a_python_with_neither_is_told_what_to_install(checkout: Path) -> None:
+def test_a_python_without_both_prints_what_to_install(checkout: Path) -> None:
     done = dev(checkout, "berth", without=("ensurepip", "pip"))
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
@@ -97,7 +97,7 @@ def test_a_python_with_neither_is_told_what_to_install(checkout: Path) -> None:
     assert not (checkout / ".venv").exists()
 
 
-def test_a_requirement_that_cannot_be_had_is_a_sentence_and_a_failure(checkout: Path) -> None:
+def test_an_unavailable_requirement_is_reported(checkout: Path) -> None:
     pin = f"./missing-1-py3-none-any.whl --hash=sha256:{'0' * 64}\n"
     (checkout / "requirements" / "base.txt").write_text(pin)
     done = dev(checkout, "berth")

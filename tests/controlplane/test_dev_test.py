@@ -2,14 +2,14 @@
 
 import pytest
 
-from controlplane.embedded.__main__ import SPREAD, spread
+from controlplane.embedded.__main__ import PARALLEL_OPTIONS, parallel_options
 
 
 @pytest.mark.parametrize(
     "arguments", [[], ["-q"], ["-q", "-m", "not browser"], ["-k", "web", "-x"], ["-m", "crash"]]
 )
 def test_all_tests_are_spread_over_the_processors(arguments: list[str]) -> None:
-    assert spread(arguments) == SPREAD
+    assert parallel_options(arguments) == PARALLEL_OPTIONS
 
 
 @pytest.mark.parametrize(
@@ -24,5 +24,5 @@ def test_all_tests_are_spread_over_the_processors(arguments: list[str]) -> None:
         ["-q", "tests/conftest.py::test_it"],
     ],
 )
-def test_whoever_says_how_is_obeyed(arguments: list[str]) -> None:
-    assert spread(arguments) == ()
+def test_explicit_options_are_not_changed(arguments: list[str]) -> None:
+    assert parallel_options(arguments) == ()

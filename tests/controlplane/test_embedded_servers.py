@@ -1,4 +1,4 @@
-"""The embedded servers, for real: started, used, killed and started again."""
+"""The embedded servers: started, used, killed and started again."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ import pytest
 import redis
 
 from controlplane.embedded import postgres
-from controlplane.embedded.instance import PROJECT, Instance, socket_directory
+from controlplane.embedded.instance import PROJECT, InstanceDirectory, socket_directory
 from controlplane.embedded.processes import LauncherError
 from controlplane.embedded.servers import Servers, running_servers
 
@@ -26,12 +26,12 @@ pytestmark = pytest.mark.service
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from controlplane.embedded.instance import Instance, socket_directory
+from controlplane.embedded.instance import InstanceDirectory, socket_directory
 from controlplane.embedded.postgres import plan_cluster
 from controlplane.embedded.servers import running_servers
 home = Path(sys.argv[1])
 with socket_directory() as sockets, running_servers(
-    plan_cluster(home), sockets, Instance(home).fresh_log, is_durable=True
+    plan_cluster(home), sockets, InstanceDirectory(home).new_log, is_durable=True
 ) as servers:
     print(*(child.process.pid for child in servers.children), servers.database_url, flush=True)
     time.sleep(600)
@@ -54,7 +54,7 @@ def servers(home: Path) -> Iterator[Servers]:
     with (
         socket_directory() as sockets,
         running_servers(
-            postgres.plan_cluster(home), sockets, Instance(home).fresh_log, is_durable=False
+            postgres.plan_cluster(home), sockets, InstanceDirectory(home).new_log, is_durable=False
         ) as running,
     ):
         yield running
@@ -62,7 +62,7 @@ def servers(home: Path) -> Iterator[Servers]:
 
 @pytest.fixture
 def short_directory() -> Iterator[Path]:
-    """Hold what a killed process leaves behind: pytest's own paths are too long for sockets."""
+    """A short path for the sockets; pytest's own paths are too long."""
     with tempfile.TemporaryDirectory() as directory:
         yield Path(directory)
 
@@ -113,7 +113,7 @@ def test_neither_server_listens_on_the_network(servers: Servers) -> None:
 def test_nothing_is_left_after_a_stop(home: Path) -> None:
     with socket_directory() as sockets:
         cluster = postgres.plan_cluster(home)
-        log = Instance(home).fresh_log
+        log = InstanceDirectory(home).new_log
         with running_servers(cluster, sockets, log, is_durable=False) as running:
             pids = [child.process.pid for child in running.children]
         assert all_gone(pids, within_s=0)
@@ -122,7 +122,7 @@ def test_nothing_is_left_after_a_stop(home: Path) -> None:
 
 
 def test_data_outlives_a_stop(home: Path) -> None:
-    cluster, log = postgres.plan_cluster(home), Instance(home).fresh_log
+    cluster, log = postgres.plan_cluster(home), InstanceDirectory(home).new_log
     with (
         socket_directory() as sockets,
         running_servers(cluster, sockets, log, is_durable=True) as running,
@@ -155,7 +155,7 @@ def test_a_start_after_a_killed_server_keeps_what_was_committed(
     with (
         socket_directory() as sockets,
         running_servers(
-            postgres.plan_cluster(home), sockets, Instance(home).fresh_log, is_durable=False
+            postgres.plan_cluster(home), sockets, InstanceDirectory(home).new_log, is_durable=False
         ) as running,
         psycopg.connect(running.database_url) as connection,
     ):
@@ -163,7 +163,7 @@ def test_a_start_after_a_killed_server_keeps_what_was_committed(
 
 
 def test_a_lock_file_naming_an_innocent_process_does_not_stop_the_start(home: Path) -> None:
-    cluster, log = postgres.plan_cluster(home), Instance(home).fresh_log
+    cluster, log = postgres.plan_cluster(home), InstanceDirectory(home).new_log
     with socket_directory() as sockets, running_servers(cluster, sockets, log, is_durable=False):
         lock = (cluster.data / "postmaster.pid").read_text().splitlines()
     lock[0] = str(os.getppid())
@@ -182,7 +182,7 @@ def test_data_of_another_version_is_refused_with_both_versions(home: Path) -> No
     (cluster.data / "PG_VERSION").write_text("9.6\n")
     with (
         socket_directory() as sockets,
-        pytest.raises(LauncherError, match=r"made by PostgreSQL 9.6, but this is .* 1\d"),
+        pytest.raises(LauncherError, match=r"created by PostgreSQL 9.6, but this is .* 1\d"),
     ):
         postgres.start_postgres(cluster, sockets, log=home / "log")
 
@@ -194,7 +194,7 @@ def test_root_becomes_nobody_where_namespaces_are_forbidden(
     monkeypatch.setattr(postgres, "IN_NAMESPACE", ("false",))
     elsewhere = Path(tempfile.gettempdir()) / "berth-test-relocated"
     monkeypatch.setattr(postgres, "RELOCATED_HOME", elsewhere)
-    cluster, log = postgres.plan_cluster(home), Instance(home).fresh_log
+    cluster, log = postgres.plan_cluster(home), InstanceDirectory(home).new_log
     # As after `--fresh`, which drops the data of an instance that is just being started.
     postgres.drop_data(cluster)
     try:

@@ -16,14 +16,14 @@ def test_healthy_when_database_and_broker_answer(rf: RequestFactory) -> None:
 
 
 @pytest.mark.django_db
-def test_a_broker_that_is_away_is_named(rf: RequestFactory, settings: Any) -> None:
+def test_an_unavailable_broker_is_named(rf: RequestFactory, settings: Any) -> None:
     settings.REDIS_URL = "unix:///nowhere/valkey.sock"
     answer = health.healthz(rf.get("/healthz"))
     assert (answer.status_code, answer.content) == (503, b"broker unavailable\n")
 
 
 @pytest.mark.django_db
-def test_a_database_that_is_away_is_named(
+def test_an_unavailable_database_is_named(
     rf: RequestFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = database_from_url("postgresql://nobody@/none?host=/nowhere", conn_max_age_s=0)

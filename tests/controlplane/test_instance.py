@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from controlplane.embedded import options
-from controlplane.embedded.instance import Instance, require_space, socket_directory
+from controlplane.embedded.instance import InstanceDirectory, require_space, socket_directory
+from controlplane.embedded.join import client_environment, running_environment
 from controlplane.embedded.launcher import (
     _announce,
     check_policy,
     check_port,
     check_trace,
-    client_environment,
-    running_environment,
 )
 from controlplane.embedded.processes import LauncherError
 from controlplane.embedded.progress import Progress
@@ -25,50 +24,50 @@ from controlplane.embedded.session import Session
 
 def test_a_second_start_in_the_same_directory_is_refused(tmp_path: Path) -> None:
     refused = pytest.raises(LauncherError, match=f"already runs in {tmp_path}.*{os.getpid()}")
-    with Instance(tmp_path).lock(), refused:
-        Instance(tmp_path).lock().__enter__()
+    with InstanceDirectory(tmp_path).lock(), refused:
+        InstanceDirectory(tmp_path).lock().__enter__()
 
 
 def test_the_lock_leaves_no_file_behind(tmp_path: Path) -> None:
-    with Instance(tmp_path).lock():
+    with InstanceDirectory(tmp_path).lock():
         assert (tmp_path / "lock").exists()
     assert not (tmp_path / "lock").exists()
 
 
-def test_the_lock_is_given_back_when_a_run_fails(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), Instance(tmp_path).lock():
+def test_the_lock_is_released_when_a_run_fails(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), InstanceDirectory(tmp_path).lock():
         raise ZeroDivisionError
-    with Instance(tmp_path).lock():
+    with InstanceDirectory(tmp_path).lock():
         assert (tmp_path / "lock").read_text() == str(os.getpid())
 
 
 def test_the_directory_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BERTH_HOME", str(tmp_path / "new"))
-    assert stat.S_IMODE(Instance.here().home.stat().st_mode) == 0o700
+    assert stat.S_IMODE(InstanceDirectory.here().home.stat().st_mode) == 0o700
 
 
-def test_what_is_remembered_is_private_and_comes_back(tmp_path: Path) -> None:
-    instance = Instance(tmp_path)
-    instance.remember("credentials", {"token": "t"})
-    assert instance.recall("credentials") == {"token": "t"}
+def test_saved_values_are_private_and_loaded_again(tmp_path: Path) -> None:
+    instance = InstanceDirectory(tmp_path)
+    instance.save("credentials", {"token": "t"})
+    assert instance.load("credentials") == {"token": "t"}
     assert stat.S_IMODE((tmp_path / "credentials.json").stat().st_mode) == 0o600
 
 
-def test_a_half_written_memory_counts_as_none(tmp_path: Path) -> None:
+def test_an_incomplete_file_loads_as_empty(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text('{"servers": 6')
-    assert Instance(tmp_path).recall("state") == {}
+    assert InstanceDirectory(tmp_path).load("state") == {}
 
 
 def test_the_secret_key_is_made_once(tmp_path: Path) -> None:
-    first = Instance(tmp_path).secret_key()
+    first = InstanceDirectory(tmp_path).secret_key()
     assert len(first) >= 50
-    assert Instance(tmp_path).secret_key() == first
+    assert InstanceDirectory(tmp_path).secret_key() == first
 
 
-def test_the_log_of_the_run_before_is_kept(tmp_path: Path) -> None:
-    instance = Instance(tmp_path)
-    instance.fresh_log("web").write_text("earlier")
-    assert instance.fresh_log("web").read_text() == ""
+def test_the_log_of_the_previous_run_is_kept(tmp_path: Path) -> None:
+    instance = InstanceDirectory(tmp_path)
+    instance.new_log("web").write_text("earlier")
+    assert instance.new_log("web").read_text() == ""
     assert (instance.logs / "web.log.1").read_text() == "earlier"
 
 
@@ -118,19 +117,19 @@ def test_a_trace_that_cannot_be_read_is_refused(
         check_trace(trace)
 
 
-def test_a_fresh_start_forgets_all_but_lock_and_logs(tmp_path: Path) -> None:
-    instance = Instance(tmp_path)
-    log = instance.fresh_log("web")
-    instance.remember("state", {"servers": 6})
+def test_a_fresh_start_deletes_all_but_lock_and_logs(tmp_path: Path) -> None:
+    instance = InstanceDirectory(tmp_path)
+    log = instance.new_log("web")
+    instance.save("state", {"servers": 6})
     with instance.lock():
-        instance.forget_everything()
+        instance.delete_files()
         assert (tmp_path / "lock").exists()
     assert log.exists()
-    assert instance.recall("state") == {}
+    assert instance.load("state") == {}
 
 
-def test_an_unknown_policy_is_refused_with_those_there_are() -> None:
-    with pytest.raises(LauncherError, match=r"no policy 'best': choose one of .*tarcil"):
+def test_an_unknown_policy_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(LauncherError, match=r"Unknown policy 'best': choose one of .*tarcil"):
         check_policy("best")
 
 
@@ -140,9 +139,9 @@ def test_commands_join_a_running_instance_and_ignore_a_dead_one(
     monkeypatch.setenv("BERTH_HOME", str(tmp_path))
     monkeypatch.setenv("REDIS_URL", "redis://ours/0")
     theirs = {"REDIS_URL": "redis://theirs/0"}
-    Instance(tmp_path).remember("run", {"pid": os.getpid(), "environment": theirs})
+    InstanceDirectory(tmp_path).save("run", {"pid": os.getpid(), "environment": theirs})
     assert running_environment()["REDIS_URL"] == "redis://theirs/0"
-    Instance(tmp_path).remember("run", {"pid": 2**22 + 1, "environment": theirs})
+    InstanceDirectory(tmp_path).save("run", {"pid": 2**22 + 1, "environment": theirs})
     assert running_environment()["REDIS_URL"] == "redis://ours/0"
 
 
@@ -153,7 +152,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BERTH_URL", raising=False)
     monkeypatch.delenv("BERTH_TOKEN", raising=False)
     theirs = {"BERTH_URL": "http://theirs", "BERTH_TOKEN": "admin"}
-    Instance(tmp_path).remember("run", {"pid": os.getpid(), "environment": theirs})
+    InstanceDirectory(tmp_path).save("run", {"pid": os.getpid(), "environment": theirs})
 
 
 @pytest.mark.parametrize(
@@ -167,7 +166,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 @pytest.mark.usefixtures("running")
-def test_the_users_settings_outrank_the_instances_whose_token_stays_with_it(
+def test_user_settings_override_those_of_the_instance(
     own: dict[str, str], url: str, token: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "environ", {**os.environ, **own})
@@ -178,17 +177,17 @@ def test_the_users_settings_outrank_the_instances_whose_token_stays_with_it(
 @pytest.mark.parametrize(
     ("password", "token"), [("first-time", "API token   secret"), (None, "API token   in ")]
 )
-def test_every_start_tells_where_the_token_is_but_shows_it_once(
+def test_the_token_is_shown_only_at_the_first_start(
     tmp_path: Path, password: str | None, token: str
 ) -> None:
-    said = io.StringIO()
+    output = io.StringIO()
     session = Session(
         options.parse([]),
-        Instance(tmp_path),
-        Servers("", "", ()),
+        InstanceDirectory(tmp_path),
+        Servers("", ""),
         {"BERTH_TOKEN": "secret"},
-        Progress(stream=said),
+        Progress(stream=output),
     )
     _announce(session, password)
-    assert token in said.getvalue()
-    assert ("secret" in said.getvalue()) is (password is not None)
+    assert token in output.getvalue()
+    assert ("secret" in output.getvalue()) is (password is not None)

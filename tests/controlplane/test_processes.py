@@ -10,10 +10,10 @@ import pytest
 from controlplane.embedded.processes import (
     Child,
     alive,
+    bound_to_parent,
     last_line,
     start,
     stop_all,
-    tethered,
     wait_all,
 )
 
@@ -25,7 +25,7 @@ DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time
 def python(program: str, tmp_path: Path, *, stop: tuple[signal.Signals, ...]) -> Child:
     return start(
         "child",
-        tethered([sys.executable, "-c", program]),
+        bound_to_parent([sys.executable, "-c", program]),
         log=tmp_path / "log",
         environment=os.environ,
         stop_signals=stop,
@@ -65,7 +65,7 @@ def test_a_child_that_is_killed_is_described_by_the_signal(tmp_path: Path) -> No
 def test_a_child_that_ignores_the_first_signal_gets_the_next(tmp_path: Path) -> None:
     child = python(DEAF, tmp_path, stop=(signal.SIGTERM, signal.SIGINT))
     time.sleep(0.5)
-    stop_all([child], patience_s=2.0)
+    stop_all([child], timeout_s=2.0)
     assert child.exit_code == -signal.SIGINT
 
 
@@ -73,12 +73,12 @@ def test_a_child_that_ignores_everything_is_killed_in_time(tmp_path: Path) -> No
     child = python(DEAF, tmp_path, stop=(signal.SIGTERM,))
     time.sleep(0.5)
     began_s = time.monotonic()
-    stop_all([child], patience_s=0.5)
+    stop_all([child], timeout_s=0.5)
     assert child.exit_code == -signal.SIGKILL
     assert time.monotonic() - began_s < 2.0
 
 
-def test_what_a_child_started_itself_does_not_outlive_it(tmp_path: Path) -> None:
+def test_grandchildren_are_killed_with_the_child(tmp_path: Path) -> None:
     program = (
         "import subprocess, time; child = subprocess.Popen(['sleep', '60']); "
         "print(child.pid, flush=True); time.sleep(60)"
@@ -87,13 +87,13 @@ def test_what_a_child_started_itself_does_not_outlive_it(tmp_path: Path) -> None
     time.sleep(1.0)
     grandchild = int(last_line(tmp_path / "log"))
     assert alive(grandchild)
-    stop_all([child], patience_s=1.0)
+    stop_all([child], timeout_s=1.0)
     assert not alive(grandchild)
 
 
-def test_a_tethered_program_ends_when_its_parent_has_gone_before_it() -> None:
-    tether = tethered(["echo", "too late"])
-    tether[4] = "1"  # as if the launcher had died, and somebody else adopted the child
-    done = subprocess.run(tether, capture_output=True, text=True, check=False)  # noqa: S603
+def test_a_bound_program_ends_if_its_parent_has_already_ended() -> None:
+    command = bound_to_parent(["echo", "too late"])
+    command[4] = "1"  # as if the launcher had died and the child had a new parent
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     assert (done.returncode, done.stdout) == (1, "")
     assert "already ended" in done.stderr

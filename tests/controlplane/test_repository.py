@@ -1,4 +1,4 @@
-"""What may not be committed, whoever commits it."""
+"""Files and text that must not be committed."""
 
 import re
 import shutil
@@ -59,8 +59,8 @@ def test_the_guard_knows_an_index_when_it_sees_one(line: str) -> None:
 
 
 def test_no_package_index_or_mirror_is_committed() -> None:
-    found = [line for path in committed_files() for line in lines_matching(path, FORBIDDEN)]
-    assert found == []
+    offending = [line for path in committed_files() for line in lines_matching(path, FORBIDDEN)]
+    assert offending == []
 
 
 def test_no_lock_file_with_addresses_is_committed() -> None:

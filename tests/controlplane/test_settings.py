@@ -18,10 +18,10 @@ DEPLOYMENT = {
 
 
 def manage(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return subprocess.run(  # noqa: S603  (our own program)
         [sys.executable, str(PROJECT / "manage.py"), *arguments],
-        env={**kept, **environment},
+        env={**inherited, **environment},
         capture_output=True,
         text=True,
         check=False,

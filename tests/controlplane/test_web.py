@@ -1,4 +1,4 @@
-"""What the web process is made of."""
+"""Modules that the web process imports."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ print(sorted(name for name in sys.modules if name.split(".")[0] == "{package}")[
 
 @pytest.mark.parametrize("package", ["numba", "sklearn"])
 def test_the_web_process_does_not_import_what_only_workers_need(package: str) -> None:
-    # numba costs a second and 100 MB in every process; what needs it is asked of a worker
+    # numba costs a second and 100 MB per process; workers run the code that needs it
     done = subprocess.run(  # noqa: S603 - our own
         [sys.executable, "-c", IMPORTED.format(package=package)],
         capture_output=True,

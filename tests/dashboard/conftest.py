@@ -1,4 +1,4 @@
-"""People who are signed in."""
+"""Signed-in users."""
 
 import pytest
 from django.core.cache import cache
@@ -11,7 +11,7 @@ from tests import factories
 
 @pytest.fixture(autouse=True)
 def no_cache() -> None:
-    """Pages keep some answers for a second or two; a test must not see another's."""
+    """Clear the cache: pages cache some data for seconds."""
     cache.clear()
 
 

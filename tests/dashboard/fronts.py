@@ -1,4 +1,4 @@
-"""Fronts for tests of pages: small, made up, and stored as a search stores them."""
+"""Small synthetic fronts for page tests, stored as a search stores them."""
 
 import json
 import zlib
@@ -12,18 +12,20 @@ from django.db.models import Max
 from apps.accounts.models import User
 from apps.inventory.core.snapshot import Floats
 from apps.operations.models import Operation
-from apps.placement.core.examples import Draw, draw
-from apps.placement.core.front import scales
-from apps.placement.core.instance import Instance
-from apps.placement.core.instance_file import written
+from apps.placement.core.problem.examples import InstanceSpec, generate_instance
+from apps.placement.core.problem.instance import Instance
+from apps.placement.core.problem.instance_file import instance_to_json
+from apps.placement.core.problem.objectives import scales
 from apps.placement.models import Front, FrontVersion
 from tests import factories
 
 
 @cache
 def workload() -> Instance:
-    """What the fronts here are of."""
-    return draw(Draw(containers=300, nodes=240, nodes_per_rack=24, kinds=2), 3)
+    """Return the instance of all fronts here."""
+    return generate_instance(
+        InstanceSpec(containers=300, nodes=240, nodes_per_rack=24, kinds=2), 3
+    )
 
 
 def front(*, by: User | None = None, state: str = "succeeded", **values: Any) -> Front:
@@ -32,7 +34,7 @@ def front(*, by: User | None = None, state: str = "succeeded", **values: Any) ->
     defaults: dict[str, Any] = {
         "source": "cluster",
         "cluster_s": 50_000.0,
-        "instance": zlib.compress(json.dumps(written(of)).encode()),
+        "instance": zlib.compress(json.dumps(instance_to_json(of)).encode()),
         "containers": len(of.container_ids),
         "nodes": len(of.node_ids),
         "budget_s": 10.0,
@@ -119,5 +121,5 @@ def pattern(around: int = 30) -> Floats:
             rng.uniform(0.05, 0.75, around),
         ]
     )
-    made: Floats = np.concatenate([nine, others])
-    return made
+    points: Floats = np.concatenate([nine, others])
+    return points

@@ -7,7 +7,7 @@ from apps.classification.core.cells import Source
 from apps.classification.core.matrix import SCALE_OUT_COLUMNS, SCALE_UP_COLUMNS, MatrixName
 from apps.common.core.interference import SOURCES
 from apps.dashboard.core.profile_cells import Cells, ProfileCell
-from apps.dashboard.figures.marks import Row
+from apps.dashboard.figures.marks import MatrixRow
 
 
 def cell(
@@ -18,7 +18,7 @@ def cell(
     source: Source = Source.MEASURED,
     spread: float = 0.05,
 ) -> ProfileCell:
-    """One cell; measured by default, with an interval of 5 % to either side."""
+    """Return one cell; measured by default, with an interval of ± 5 %."""
     inferred = source is Source.INFERRED
     return ProfileCell(
         matrix=matrix,
@@ -33,11 +33,11 @@ def cell(
     )
 
 
-def row(matrix: MatrixName, columns: tuple[str, ...], values: list[float]) -> Row:
-    """A row whose cells are measured, but the last one."""
+def row(matrix: MatrixName, columns: tuple[str, ...], values: list[float]) -> MatrixRow:
+    """Return a row of measured cells, except for an inferred last one."""
     cells = [cell(matrix, column, value) for column, value in zip(columns, values, strict=True)]
     cells[-1] = cell(matrix, columns[-1], values[-1], source=Source.INFERRED)
-    return Row("web", "latency_critical", tuple(cells))
+    return MatrixRow("web", "latency_critical", tuple(cells))
 
 
 UP = row(MatrixName.SCALE_UP, SCALE_UP_COLUMNS, [1, 2, 3.9, 7.2, 12, 18.1])
@@ -49,8 +49,9 @@ RATE = row(MatrixName.BASE_RATE, ("metric", "bytes"), [12_300.0, 4.2e6])
 
 
 def cells(**changes: Sequence[ProfileCell]) -> Cells:
-    """All six matrices of one profile, some of them changed."""
+    """Return all matrices of one profile, some of them replaced."""
     rows: dict[MatrixName, Sequence[ProfileCell]] = {
-        one.cells[0].matrix: one.cells for one in (RATE, PLATFORMS, UP, OUT, TOLERATED, CAUSED)
+        matrix.cells[0].matrix: matrix.cells
+        for matrix in (RATE, PLATFORMS, UP, OUT, TOLERATED, CAUSED)
     }
     return rows | {MatrixName(name): row for name, row in changes.items()}

@@ -1,4 +1,4 @@
-"""The Applications list and one application, as a person with a role gets them."""
+"""The Applications list and the page of one application, by role."""
 
 import json
 from datetime import timedelta
@@ -14,16 +14,16 @@ from apps.accounts.models import User
 from apps.classification.core.matrix import MatrixName
 from apps.classification.models import Drift, Override, PredictionError, Profile
 from apps.dashboard.core.application_query import ApplicationQuery, read
-from apps.dashboard.selectors import application as one
+from apps.dashboard.selectors import application as details
 from apps.dashboard.selectors import applications, profiling
 from apps.operations.models import Operation
 from apps.profiling.models import ProfilingRun
 from apps.workloads.models import Application, Job
+from apps.workloads.services.counts import fold_job_counts
 from tests import factories
 
 pytestmark = pytest.mark.django_db
 PLATFORMS = ("J", "A")
-NOBODY = Job.objects.none()
 
 
 def known(name: str = "web", *, kind: str = "latency_critical") -> Application:
@@ -54,14 +54,14 @@ def compared(about: Application, *, ratio: float, at_s: float = 4000.0) -> Predi
 
 
 def names(query: ApplicationQuery) -> list[str]:
-    page = applications.applications_page(Job.objects.all(), query, cursor=None)
+    page = applications.applications_page(None, query, cursor=None)
     return [row.name for row in page.rows]
 
 
 # ---- the list ----
 
 
-def test_a_line_says_what_is_known(as_operator: Client) -> None:
+def test_a_row_shows_the_profile_and_its_known_cells(as_operator: Client) -> None:
     about = known()
     compared(about, ratio=1.05)
     factories.job(application=about, state="succeeded")
@@ -72,24 +72,24 @@ def test_a_line_says_what_is_known(as_operator: Client) -> None:
     assert "no drift" in page
 
 
-def test_jobs_are_counted_running_and_in_all() -> None:
+def test_running_and_all_jobs_are_counted() -> None:
     about = known()
     factories.job(application=about, state="running")
     factories.job(application=about, state="starting")
     factories.job(application=about, state="succeeded")
-    page = applications.applications_page(Job.objects.all(), ApplicationQuery(), cursor=None)
+    page = applications.applications_page(None, ApplicationQuery(), cursor=None)
     (row,) = applications.application_rows(page.rows)
-    assert (row.running, row.jobs, row.jobs_text) == (2, 3, "3")
+    assert (row.running, row.jobs) == (2, 3)
 
 
-def test_jobs_are_counted_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_are_counted_whether_folded_or_not() -> None:
     about = known()
-    for _ in range(4):
-        factories.job(application=about, state="succeeded")
-    monkeypatch.setattr(applications, "JOBS_COUNTED", 2)
-    page = applications.applications_page(Job.objects.all(), ApplicationQuery(), cursor=None)
+    factories.job(application=about, state="succeeded")
+    fold_job_counts()
+    factories.job(application=about, state="running")
+    page = applications.applications_page(None, ApplicationQuery(), cursor=None)
     (row,) = applications.application_rows(page.rows)
-    assert row.jobs_text == "2+"
+    assert (row.running, row.jobs) == (1, 2)
 
 
 def test_jobs_of_others_are_not_counted_for_a_viewer(as_viewer: Client) -> None:
@@ -98,7 +98,7 @@ def test_jobs_of_others_are_not_counted_for_a_viewer(as_viewer: Client) -> None:
     assert '<td class="num"><span class="t3">0</span></td>' in page
 
 
-def test_a_filter_keeps_what_matches() -> None:
+def test_filters_match_name_and_kind() -> None:
     known("web-leaf")
     known("web-cache", kind="batch")
     factories.application("index", kind="batch")
@@ -107,7 +107,7 @@ def test_a_filter_keeps_what_matches() -> None:
     assert names(ApplicationQuery(standing="unprofiled")) == ["index"]
 
 
-def test_what_drifted_or_is_degraded_can_be_asked_for() -> None:
+def test_applications_can_be_filtered_by_status() -> None:
     drifted(known("gone"))
     known("fine")
     weak = known("weak")
@@ -116,23 +116,23 @@ def test_what_drifted_or_is_degraded_can_be_asked_for() -> None:
     assert names(ApplicationQuery(standing="degraded")) == ["weak"]
 
 
-def test_the_largest_error_comes_first_and_what_was_never_compared_last() -> None:
+def test_sorting_by_error_puts_the_largest_first_and_unknown_last() -> None:
     compared(known("a"), ratio=1.05)
     compared(known("b"), ratio=0.7)
     known("c")
     assert names(ApplicationQuery(sort="error")) == ["b", "a", "c"]
 
 
-def test_only_the_newest_comparison_counts() -> None:
+def test_the_error_is_that_of_the_latest_comparison() -> None:
     about = known("a")
     compared(about, ratio=0.2, at_s=100.0)
     compared(about, ratio=1.1, at_s=200.0)
-    page = applications.applications_page(Job.objects.all(), ApplicationQuery(), cursor=None)
+    page = applications.applications_page(None, ApplicationQuery(), cursor=None)
     (row,) = applications.application_rows(page.rows)
     assert row.error_text == "+10.0 %"
 
 
-def test_the_newest_profile_comes_first_and_none_last() -> None:
+def test_sorting_by_profile_puts_the_newest_first_and_unprofiled_last() -> None:
     factories.application("none")
     known("old")
     Profile.objects.update(created_at=timezone.now() - timedelta(hours=2))
@@ -140,7 +140,7 @@ def test_the_newest_profile_comes_first_and_none_last() -> None:
     assert names(ApplicationQuery(sort="profiled")) == ["new", "old", "none"]
 
 
-def test_most_running_jobs_come_first() -> None:
+def test_sorting_by_running_jobs_is_descending() -> None:
     factories.job(application=known("busy"), state="running")
     known("a-quiet")
     assert names(ApplicationQuery(sort="running")) == ["busy", "a-quiet"]
@@ -151,9 +151,9 @@ def test_pages_neither_skip_nor_repeat(sort: str) -> None:
     for i in range(5):
         factories.application(f"app-x{i}")
     query = ApplicationQuery(sort=sort)
-    first = applications.applications_page(NOBODY, query, cursor=None, limit=2)
-    second = applications.applications_page(NOBODY, query, cursor=first.next, limit=2)
-    third = applications.applications_page(NOBODY, query, cursor=second.next, limit=2)
+    first = applications.applications_page([], query, cursor=None, limit=2)
+    second = applications.applications_page([], query, cursor=first.next, limit=2)
+    third = applications.applications_page([], query, cursor=second.next, limit=2)
     found = [row.name for page in (first, second, third) for row in page.rows]
     assert sorted(found) == [f"app-x{i}" for i in range(5)]
     assert third.next is None
@@ -162,33 +162,33 @@ def test_pages_neither_skip_nor_repeat(sort: str) -> None:
 def test_a_cursor_of_another_order_shows_the_first_page(as_operator: Client) -> None:
     known("web")
     page = as_operator.get("/applications/?sort=error&cursor=broken").content.decode()
-    assert "That page of the list no longer exists" in page
+    assert "This page of the list no longer exists" in page
     assert 'href="/applications/web/"' in page
 
 
-def test_a_filter_without_matches_names_itself(as_operator: Client) -> None:
+def test_a_filter_without_matches_is_named(as_operator: Client) -> None:
     known("web")
     page = as_operator.get("/applications/?kind=batch&standing=drifted&q=x").content.decode()
-    assert "No application is batch, drifted, “x” in the name" in page
+    assert "No application matches: batch, drifted, name contains “x”" in page
     assert "Clear filters" in page
 
 
-def test_no_application_says_how_one_becomes_known(as_operator: Client) -> None:
-    assert "No application is known yet" in as_operator.get("/applications/").content.decode()
+def test_an_empty_list_explains_how_applications_are_registered(as_operator: Client) -> None:
+    assert "No applications yet" in as_operator.get("/applications/").content.decode()
 
 
-def test_an_address_that_makes_no_sense_lists_everything() -> None:
-    asked = read({"kind": "cloud", "standing": "on its head", "sort": "luck", "q": "  "})
-    assert asked == ApplicationQuery()
+def test_invalid_parameters_are_ignored() -> None:
+    query = read({"kind": "cloud", "standing": "on its head", "sort": "luck", "q": "  "})
+    assert query == ApplicationQuery()
 
 
-def test_the_list_costs_the_same_for_many_applications(
+def test_the_number_of_queries_is_independent_of_the_number_of_applications(
     as_operator: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for i in range(30):
         known(f"app-x{i}")
     as_operator.get("/applications/")
-    # session, user, principal; page, profiles, revision, totals; the frame is kept
+    # session, user, principal; page, profiles, revision, totals; the frame is cached
     with django_assert_num_queries(7):
         as_operator.get("/applications/")
 
@@ -196,12 +196,12 @@ def test_the_list_costs_the_same_for_many_applications(
 # ---- one application ----
 
 
-def test_an_application_is_told_in_words(as_operator: Client) -> None:
+def test_the_page_summarises_the_profile_in_sentences(as_operator: Client) -> None:
     known()
     page = as_operator.get("/applications/web/").content.decode()
-    assert "One unit of J does" in page
-    assert "above it loses 5 % or more" in page
-    assert "no. 1, drawn" in page
+    assert "One unit of J achieves" in page
+    assert "loses 5 % or more above that" in page
+    assert "no. 1, inferred" in page
 
 
 def test_names_with_slashes_have_a_page(as_operator: Client) -> None:
@@ -230,12 +230,12 @@ def test_every_matrix_lists_its_cells(as_operator: Client, matrix: MatrixName) -
     assert page.count("data-override data-matrix=") > 0
 
 
-def test_an_unprofiled_application_says_what_comes(as_operator: Client) -> None:
+def test_an_unprofiled_application_explains_profiling(as_operator: Client) -> None:
     factories.server()
     factories.application("new")
     page = as_operator.get("/applications/new/").content.decode()
     assert "new has no profile yet" in page
-    assert "Profile it now…" in page
+    assert "Profile now…" in page
 
 
 def test_an_application_being_profiled_says_so(as_operator: Client) -> None:
@@ -247,11 +247,11 @@ def test_an_application_being_profiled_says_so(as_operator: Client) -> None:
     assert "It is being profiled" in page
 
 
-def test_a_viewer_sees_but_changes_nothing(as_viewer: Client) -> None:
+def test_a_viewer_gets_no_actions(as_viewer: Client) -> None:
     known()
     factories.server()
     page = as_viewer.get("/applications/web/").content.decode()
-    assert "Re-profiling needs the role submitter, overrides need the role operator" in page
+    assert "Re-profiling needs the role submitter, and overrides need the role operator" in page
     assert "data-override" not in page
     assert 'id="reprofile"' not in page
 
@@ -266,7 +266,7 @@ def test_a_submitter_may_profile_but_not_override(client: Client) -> None:
     assert "data-override" not in page
 
 
-def test_drift_is_told_with_its_side_and_since_when(as_operator: Client) -> None:
+def test_drift_shows_its_direction_and_start(as_operator: Client) -> None:
     drifted(known())
     page = as_operator.get("/applications/web/").content.decode()
     assert "Its jobs run 24 % slower than predicted since day 1, 01:00" in page
@@ -277,7 +277,7 @@ def test_degraded_estimates_are_badges(as_operator: Client) -> None:
     Profile.objects.update(flags=["no_cell"])
     page = as_operator.get("/applications/web/").content.decode()
     assert "nothing measured" in page
-    assert "this is what the library says of any application" in page
+    assert "the estimate is the average of the library" in page
 
 
 def test_overrides_name_their_value_reason_and_author(as_operator: Client, operator: User) -> None:
@@ -300,21 +300,23 @@ def test_overrides_name_their_value_reason_and_author(as_operator: Client, opera
 def test_withdrawn_overrides_come_after_those_in_force(operator: User) -> None:
     about = known()
     common = {"application": about, "matrix": "caused", "cluster_s": 0.0, "created_by": operator}
-    gone = Override.objects.create(
+    withdrawn = Override.objects.create(
         column="tlb", value=1, reason="x", withdrawn_at=timezone.now(), **common
     )
     here = Override.objects.create(column="core", value=2, reason="y", **common)
-    assert one.overrides(about) == [here, gone]
+    assert details.overrides(about) == [here, withdrawn]
 
 
-def test_typed_values_are_in_the_unit_people_read() -> None:
-    groups = one.override_choices(one.shown(known().name).cells, "latency_critical")
+def test_overrides_are_entered_in_the_displayed_unit() -> None:
+    groups = details.override_choices(
+        details.profiled_application(known().name).cells, "latency_critical"
+    )
     out = next(group for group in groups if group.key == "scale_out")
     assert (out.unit, out.factor) == ("%", 0.01)
     assert out.cells[0].value == "100"
 
 
-def test_the_page_costs_a_fixed_number_of_statements(
+def test_the_page_needs_a_fixed_number_of_queries(
     as_operator: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     factories.server()
@@ -324,7 +326,7 @@ def test_the_page_costs_a_fixed_number_of_statements(
         factories.profiling_run(about, state="done")
     as_operator.get("/applications/web/")
     # session, user, principal; application, profile, overrides (2), runs, the clock, jobs, what
-    # profiling costs, revision in force; the frame is kept
+    # profiling costs, active revision; the frame is cached
     with django_assert_num_queries(12):
         as_operator.get("/applications/web/")
 
@@ -332,7 +334,7 @@ def test_the_page_costs_a_fixed_number_of_statements(
 # ---- profiling ----
 
 
-def test_the_cost_of_a_plan_is_what_its_copies_hold_at_once() -> None:
+def test_the_cost_of_a_plan_adds_units_over_its_copies() -> None:
     runs = [
         {"copy": 0, "platform": "J", "servers": 1, "units": 1, "sources": ["tlb", "core"]},
         {"copy": 1, "platform": "J", "servers": 1, "units": 8, "sources": []},
@@ -350,15 +352,15 @@ def test_a_cluster_without_servers_cannot_profile() -> None:
     assert profiling.profiling_cost(factories.application()) is None
 
 
-def test_a_run_says_how_long_it_took_and_what_it_measured() -> None:
+def test_a_finished_run_shows_its_duration_and_cells() -> None:
     about = known()
     run = factories.profiling_run(about, state="done", started_s=3010.0, finished_s=3071.0)
     (row,) = profiling.run_rows(about, now_s=9000.0)
     assert (row.run, row.took_s, row.share, row.icon) == (run, 61.0, None, "succeeded")
 
 
-def test_a_run_took_what_its_backend_says() -> None:
-    # the backend's clock may be behind ours when it begins
+def test_the_duration_of_a_run_is_that_reported_by_the_backend() -> None:
+    # the backend's clock may be behind at the start
     about = known()
     result = {"cells": 3, "seconds": 61.2, "missing": []}
     factories.profiling_run(
@@ -368,14 +370,14 @@ def test_a_run_took_what_its_backend_says() -> None:
     assert row.took_s == 61.2
 
 
-def test_a_running_run_is_as_old_as_its_start() -> None:
+def test_a_running_run_shows_the_time_since_its_start() -> None:
     about = known()
     factories.profiling_run(about, state="running", started_s=8990.0)
     (row,) = profiling.run_rows(about, now_s=9000.0)
     assert (row.took_s, row.is_open) == (10.0, True)
 
 
-def test_a_cancelled_run_says_so_until_a_backend_has_ended_it() -> None:
+def test_a_run_is_shown_as_being_cancelled_until_it_ends() -> None:
     about = known()
     operation = Operation.objects.create(kind="profiling", status="running", total=4, progress=1)
     factories.profiling_run(about, state="running", started_s=8990.0, operation=operation)
@@ -386,7 +388,7 @@ def test_a_cancelled_run_says_so_until_a_backend_has_ended_it() -> None:
     assert (row.message, row.is_cancelling) == ("being cancelled", True)
 
 
-def test_a_failed_run_says_why() -> None:
+def test_a_failed_run_shows_its_message() -> None:
     about = known()
     factories.profiling_run(about, state="failed", message="no backend finished the run")
     (row,) = profiling.run_rows(about, now_s=9000.0)
@@ -399,7 +401,7 @@ def test_a_failed_run_says_why() -> None:
 @pytest.mark.parametrize(
     "name", ["scale-up", "scale-out", "platform-speed", "interference", "prediction-error"]
 )
-def test_figures_of_an_application_name_their_call(as_operator: Client, name: str) -> None:
+def test_figures_of_an_application_name_their_rest_call(as_operator: Client, name: str) -> None:
     known("team/web+1")
     address = f"/figures/{name}/?{urlencode({'application': 'team/web+1'})}"
     body = json.loads(as_operator.get(address).content)
@@ -417,19 +419,19 @@ def test_prediction_errors_come_oldest_first() -> None:
     compared(about, ratio=1.2, at_s=200.0)
     compared(about, ratio=0.9, at_s=100.0)
     drifted(about, since_s=150.0)
-    data = one.prediction_errors("web")
+    data = details.prediction_errors("web", Job.objects.all())
     assert data.ratio.tolist() == pytest.approx([0.9, 1.2])
     assert data.flagged_s == 150.0
 
 
-def test_a_figure_costs_a_fixed_number_of_statements(
+def test_a_figure_needs_a_fixed_number_of_queries(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
-    known()
+    compared(known(), ratio=1.2, at_s=200.0)
     with django_assert_num_queries(2):
-        one.interference("web")
-    with django_assert_num_queries(4):
-        one.prediction_errors("web")
+        details.interference("web")
+    with django_assert_num_queries(5):
+        details.prediction_errors("web", Job.objects.all())
 
 
 # ---- neighbours ----
@@ -441,20 +443,20 @@ def test_neighbours_come_from_the_revision_in_force() -> None:
     factories.library(("cr1.8xlarge", "m1.small"))
     about = factories.application("web")
     factories.profile(about, platforms=("cr1.8xlarge", "m1.small"))
-    found = one.relatives(one.shown("web"))
-    assert 0 < len(found) <= one.MOST_NEIGHBOURS
-    assert found[0].neighbour.similarity >= found[-1].neighbour.similarity > 0
-    assert not found[0].is_live
-    assert found[0].words.startswith(("both ", "alike "))
+    similar = details.similar_applications(details.profiled_application("web"))
+    assert 0 < len(similar) <= details.MAX_NEIGHBOURS
+    assert similar[0].neighbour.similarity >= similar[-1].neighbour.similarity > 0
+    assert not similar[0].is_live
+    assert similar[0].words.startswith(("both ", "alike "))
 
 
 def test_without_a_revision_there_are_no_neighbours(as_operator: Client) -> None:
     known()
     page = as_operator.get("/applications/web/").content.decode()
-    assert "Like no known application" in page
+    assert "No similar application" in page
 
 
-# ---- elsewhere ----
+# ---- other pages ----
 
 
 def test_the_search_finds_applications(as_operator: Client) -> None:
@@ -467,18 +469,18 @@ def test_the_search_finds_applications(as_operator: Client) -> None:
     assert response["Location"] == "/applications/wordcount/"
 
 
-def test_a_job_leads_to_its_application(as_operator: Client) -> None:
+def test_a_job_links_to_its_application(as_operator: Client) -> None:
     job = factories.job(application=known(), state="running")
     page = as_operator.get(f"/jobs/{job.id}/").content.decode()
     assert 'href="/applications/web/"' in page
     assert 'href="/applications/web/"' in as_operator.get("/jobs/").content.decode()
 
 
-def test_submit_tells_known_applications_from_new_ones(as_operator: Client) -> None:
+def test_submit_distinguishes_profiled_from_new_applications(as_operator: Client) -> None:
     known("web")
     factories.application("new", kind="batch")
     page = as_operator.get("/submit/").content.decode()
-    assert 'data-profile="1">latency_critical, known</option>' in page
+    assert 'data-profile="1">latency_critical, profiled</option>' in page
     assert 'data-profile="">batch</option>' in page
 
 
@@ -486,11 +488,11 @@ def test_drift_needs_attention(as_operator: Client) -> None:
     factories.server()
     drifted(known())
     page = as_operator.get("/").content.decode()
-    assert "web is not what its profile says" in page
-    assert "runs 24 % slower than predicted" in page
+    assert "Predictions for web have drifted" in page
+    assert "24 % slower than predicted" in page
 
 
-def test_a_run_that_failed_leads_to_its_application(as_operator: Client) -> None:
+def test_a_failed_run_links_to_its_application(as_operator: Client) -> None:
     factories.server()
     factories.profiling_run(known("web"), state="failed")
     assert ProfilingRun.objects.count() == 1

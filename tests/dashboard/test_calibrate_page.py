@@ -1,9 +1,10 @@
-"""The Calibrate page as a person with a role gets it; its placements come through the REST API."""
+"""The Calibrate page by role; its placements come through the REST API."""
 
 import uuid
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.dashboard.selectors import calibrate
@@ -17,23 +18,23 @@ def page(client: Client, query: str = "") -> str:
     return client.get(f"/calibrate/{query}").content.decode()
 
 
-def test_without_a_front_it_says_why_one_is_needed_and_offers_to_search(
+def test_without_a_front_the_page_explains_fronts_and_offers_a_search(
     as_operator: Client,
 ) -> None:
     factories.server()
     text = page(as_operator)
-    assert "There is no front of placements yet" in text
-    assert "Search a front of the running cluster…" in text
+    assert "No front of placements yet" in text
+    assert "Search for a front…" in text
     assert "data-front=" not in text
 
 
-def test_without_servers_it_says_what_comes_first(as_operator: Client) -> None:
+def test_without_servers_the_page_asks_for_servers(as_operator: Client) -> None:
     text = page(as_operator)
-    assert "First the cluster needs servers and jobs" in text
+    assert "A front needs servers and jobs" in text
     assert "Search a front" not in text
 
 
-def test_a_viewer_sees_it_all_and_is_told_which_role_saves(as_viewer: Client) -> None:
+def test_a_viewer_sees_the_page_and_the_role_needed_to_save(as_viewer: Client) -> None:
     factories.server()
     held = version(front())
     text = page(as_viewer)
@@ -52,18 +53,16 @@ def test_an_operator_may_search_and_activate(as_operator: Client) -> None:
     assert '<option value="rack-7">Start with rack-7 only</option>' in text
 
 
-def test_it_opens_the_newest_front_that_holds_something(
-    as_operator: Client, operator: User
-) -> None:
+def test_the_newest_front_with_a_version_is_opened(as_operator: Client, operator: User) -> None:
     factories.server()
-    found = version(front(by=operator)).front
+    other_front = version(front(by=operator)).front
     still_empty = front(by=operator)
     text = page(as_operator)
-    assert f'data-front="{found.id}"' in text
+    assert f'data-front="{other_front.id}"' in text
     assert str(still_empty) in text
 
 
-def test_the_address_chooses_the_front(as_operator: Client, operator: User) -> None:
+def test_the_address_selects_the_front(as_operator: Client, operator: User) -> None:
     factories.server()
     first = version(front(by=operator)).front
     version(front(by=operator))
@@ -77,10 +76,10 @@ def test_a_front_is_opened_by_its_name(as_operator: Client, operator: User) -> N
     assert f'data-front="{first.id}"' in page(as_operator, f"?front={first}")
 
 
-def test_a_front_older_than_those_listed_is_opened_and_listed_too(
+def test_a_requested_old_front_is_opened_and_listed(
     as_operator: Client, operator: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calibrate, "MOST_LISTED", 2)
+    monkeypatch.setattr(calibrate, "MAX_LISTED", 2)
     factories.server()
     oldest = version(front(by=operator)).front
     version(front(by=operator))
@@ -91,37 +90,37 @@ def test_a_front_older_than_those_listed_is_opened_and_listed_too(
     assert str(oldest) not in page(as_operator)
 
 
-def test_instead_of_a_front_that_is_gone_the_newest_is_opened_and_that_is_said(
+def test_a_missing_front_opens_the_newest_one_with_a_notice(
     as_operator: Client,
 ) -> None:
     factories.server()
     newest = version(front()).front
-    gone = uuid.uuid4()
-    answer = as_operator.get(f"/calibrate/?front={gone}")
+    unknown = uuid.uuid4()
+    answer = as_operator.get(f"/calibrate/?front={unknown}")
     text = answer.content.decode()
     assert answer.status_code == 404
-    assert f"There is no front {gone}" in text
-    assert f"This is {newest} instead." in text
+    assert f"Front {unknown} does not exist" in text
+    assert f"Showing {newest}." in text
     assert f'data-front="{newest.id}"' in text
 
 
-def test_where_the_only_front_is_gone_it_offers_to_search(as_operator: Client) -> None:
+def test_a_missing_only_front_offers_a_search(as_operator: Client) -> None:
     factories.server()
     answer = as_operator.get("/calibrate/?front=f-0001")
     text = answer.content.decode()
     assert answer.status_code == 404
-    assert "There is no front f-0001" in text
-    assert "Search a front of the running cluster…" in text
+    assert "Front f-0001 does not exist" in text
+    assert "Search for a front…" in text
 
 
-def test_moments_to_search_at_are_those_recorded(as_operator: Client) -> None:
+def test_search_times_cover_the_recorded_span(as_operator: Client) -> None:
     factories.server()
-    factories.frame(600.0, [0.5])
-    factories.frame(1200.0, [0.5])
+    factories.frame(600.0, [0.5], at=timezone.now())
+    factories.frame(1200.0, [0.5], at=timezone.now())
     text = page(as_operator)
     assert 'min="600" max="1200"' in text
 
 
-def test_without_recordings_only_the_present_is_offered(as_operator: Client) -> None:
+def test_without_recordings_only_the_current_workload_is_offered(as_operator: Client) -> None:
     factories.server()
-    assert "What ran at a moment" not in page(as_operator)
+    assert "Recorded, at a time between" not in page(as_operator)

@@ -54,12 +54,12 @@ def words_of(figure: go.Figure) -> list[str]:
 # ---- matrix ----
 
 
-def test_the_matrix_says_how_much_is_known() -> None:
+def test_the_title_counts_known_and_inferred_cells() -> None:
     assert matrix_heatmap.title(heat()) == "78 % of 9 cells are known, 2 are inferred"
     assert matrix_heatmap.title(heat(known=9)) == "All 9 cells are known"
 
 
-def test_the_matrix_says_which_rows_it_shows() -> None:
+def test_the_subtitle_names_the_rows_shown() -> None:
     assert matrix_heatmap.sub(heat()).endswith("; 3 rows, revision 7")
     later = heat(first=40, matching=1000)
     assert matrix_heatmap.sub(later).endswith("; rows 41–43 of 1,000, revision 7")
@@ -76,24 +76,24 @@ def test_inferred_cells_are_hatched_and_overrides_have_a_diamond() -> None:
     assert (list(by_hand.x), list(by_hand.y)) == ([1], [2])
 
 
-def test_a_cell_tells_value_interval_source_and_age() -> None:
-    told = matrix_heatmap.figure(heat()).data[0].customdata
-    assert told[0][0] == (
+def test_hovering_a_cell_shows_value_interval_source_and_age() -> None:
+    hover = matrix_heatmap.figure(heat()).data[0].customdata
+    assert hover[0][0] == (
         "<b>10 %</b> [9 %, 11 %]<br>library-batch-01, LLC capacity"
         "<br>measured, 3 samples, 12 min old"
     )
-    assert told[2][1].endswith("<br>set by hand, 1 sample, 2 min old")
-    assert told[2][0].endswith("<br>inferred")
-    assert told[2][2] == "<b>not known</b><br>web, Core"
+    assert hover[2][1].endswith("<br>set by hand, 1 sample, 2 min old")
+    assert hover[2][0].endswith("<br>inferred")
+    assert hover[2][2] == "<b>not known</b><br>web, Core"
 
 
-def test_the_table_marks_what_is_inferred_or_set() -> None:
+def test_the_table_marks_inferred_and_overridden_cells() -> None:
     table = matrix_heatmap.table(heat())
     assert table.head == ("Application", "LLC capacity", "TLB", "Core")
     assert table.rows[2] == ("web", "≈ 70 %", "◆ 80 %", "≈ –")
 
 
-def test_library_and_live_rows_are_told_apart() -> None:
+def test_library_and_live_rows_are_labelled() -> None:
     figure = matrix_heatmap.figure(heat())
     assert {"library", "live"} <= set(words_of(figure))
     assert figure.layout.shapes[0].y0 == 1.5
@@ -125,11 +125,11 @@ def test_base_rates_are_coloured_relative_to_their_kind() -> None:
     assert not matrix_heatmap.figure(apart).data[0].z.any()
 
 
-def test_rows_lead_to_their_application() -> None:
+def test_rows_link_to_their_application() -> None:
     assert matrix_heatmap.figure(heat()).layout.meta["links"] == ["", "", "/applications/web/"]
 
 
-def test_long_names_are_shortened_and_the_library_is_said_once() -> None:
+def test_long_names_are_shortened_and_the_library_prefix_is_removed() -> None:
     rows = ("library-batch-01", "a" * 40, "web")
     names = matrix_heatmap.figure(heat(rows=rows)).layout.yaxis.ticktext
     assert names == ("batch-01", "a" * 23 + "…", "web")
@@ -139,15 +139,15 @@ def test_a_matrix_has_one_of_a_few_heights() -> None:
     assert [matrix_heatmap.height(n) for n in (0, 8, 9, 28, 40)] == [264, 264, 400, 560, 736]
 
 
-def test_no_matrix_is_a_sentence() -> None:
+def test_a_missing_matrix_shows_a_sentence() -> None:
     none = np.zeros((0, 0))
     empty = heat(rows=(), columns=(), value=none, known=0, cells=0, matching=0)
-    assert matrix_heatmap.title(empty) == "There is no matrix yet"
-    assert words_of(matrix_heatmap.figure(empty)) == ["There is no revision yet"]
+    assert matrix_heatmap.title(empty) == "No matrix yet"
+    assert words_of(matrix_heatmap.figure(empty)) == ["No revision yet"]
     assert matrix_heatmap.table(empty).rows == ()
 
 
-def test_no_matching_row_is_another_sentence() -> None:
+def test_a_search_without_rows_shows_a_sentence() -> None:
     empty = heat(rows=(), value=np.zeros((0, 3)), matching=0)
     assert words_of(matrix_heatmap.figure(empty)) == ["No application matches"]
 
@@ -155,24 +155,26 @@ def test_no_matching_row_is_another_sentence() -> None:
 # ---- singular values ----
 
 
-def test_concepts_that_carry_nine_tenths_are_counted() -> None:
+def test_concepts_with_nine_tenths_of_the_variance_are_counted() -> None:
     data = singular_values.SingularValues(np.array([3.0, 1.0, 0.5]), "tolerated", 7)
     assert data.enough == 2
-    assert singular_values.title(data) == "2 concepts carry 98 % of what tells applications apart"
+    assert (
+        singular_values.title(data) == "2 concepts carry 98 % of the variance between applications"
+    )
     colours = singular_values.figure(data).data[0].marker.color
     assert colours == (theme.ACCENT, theme.ACCENT, theme.MUTED)
     assert singular_values.table(data).rows[1] == ("2", "1.00", "9.8 %", "97.6 %")
 
 
-def test_one_concept_is_singular() -> None:
+def test_the_title_uses_the_singular_for_one_concept() -> None:
     data = singular_values.SingularValues(np.array([3.0, 0.1]), "caused", 7)
     assert singular_values.title(data).startswith("1 concept carries")
 
 
 @pytest.mark.parametrize("values", [[], [0.0, 0.0]])
-def test_no_concept_is_a_sentence(values: list[float]) -> None:
+def test_missing_concepts_show_a_sentence(values: list[float]) -> None:
     data = singular_values.SingularValues(np.array(values), "caused", 1)
-    assert singular_values.title(data) == "No concept is known yet"
+    assert singular_values.title(data) == "No concepts yet"
     assert words_of(singular_values.figure(data)) == ["Not enough applications"]
 
 
@@ -188,26 +190,26 @@ HELD = calibration.Calibration(
 )
 
 
-def test_calibration_says_what_ninety_percent_intervals_hold() -> None:
-    assert calibration.title(HELD) == "90 % intervals hold 88 % of 400 hidden cells"
+def test_the_calibration_title_gives_the_coverage() -> None:
+    assert calibration.title(HELD) == "90 % intervals cover 88 % of 400 hidden cells"
     (trace,) = calibration.figure(HELD).data
     assert (trace.x.tolist(), trace.y.tolist()) == ([0.5, 0.9], [0.46, 0.88])
     assert calibration.figure(HELD).layout.shapes[0].y1 == 1
 
 
-def test_calibration_tells_how_sure_its_shares_are() -> None:
+def test_calibration_lists_the_interval_of_each_share() -> None:
     assert calibration.table(HELD).rows[1] == ("90 %", "88.0 %", "84.4 %–90.8 %")
     assert calibration.figure(HELD).data[0].error_y.arrayminus[1] == pytest.approx(0.036, abs=1e-3)
 
 
-def test_what_was_not_tried_out_says_so() -> None:
+def test_a_missing_evaluation_is_named() -> None:
     nothing = np.zeros(0)
     waiting = calibration.Calibration(nothing, nothing, NAN, 0, 0, 7)
     too_small = replace(waiting, is_too_small=True)
     assert calibration.title(waiting) == "Intervals not checked yet"
     assert words_of(calibration.figure(waiting)) == ["Not checked yet"]
     assert calibration.title(too_small) == "Too few cells to check intervals"
-    assert words_of(calibration.figure(too_small)) == ["Nothing can be hidden"]
+    assert words_of(calibration.figure(too_small)) == ["Too few cells to hide any"]
 
 
 # ---- errors by revision ----
@@ -224,20 +226,20 @@ ERRORS = revision_error.RevisionErrors(
 )
 
 
-def test_errors_compare_the_newest_to_the_first_revision() -> None:
+def test_the_error_title_compares_the_newest_with_the_first_revision() -> None:
     assert revision_error.title(ERRORS) == (
-        "Nine in ten applications are inferred within 14.0 %; revision 1 had 21.0 %"
+        "90 % of applications have a mean error below 14.0 %; revision 1: 21.0 %"
     )
 
 
-def test_errors_of_scores_are_points() -> None:
+def test_errors_of_scores_are_given_in_points() -> None:
     scores = replace(ERRORS, is_points=True)
-    assert revision_error.title(scores).endswith("within 14 points; revision 1 had 21 points")
+    assert revision_error.title(scores).endswith("below 14 points; revision 1: 21 points")
     assert "points of 100" in revision_error.sub(scores)
     assert revision_error.figure(scores).layout.yaxis.ticktext == ("0", "10", "20")
 
 
-def test_errors_have_three_lines_named_at_their_end() -> None:
+def test_the_error_figure_has_three_labelled_lines() -> None:
     chart = revision_error.figure(ERRORS)
     assert len(chart.data) == 3
     assert {"p90 14.0 %", "average 6.0 %", "p50 5.0 %"} <= set(words_of(chart))
@@ -255,23 +257,23 @@ def test_the_newest_revision_is_listed_first() -> None:
     )
 
 
-def test_one_revision_is_compared_to_nothing() -> None:
-    one = replace(
+def test_a_single_revision_is_not_compared() -> None:
+    single = replace(
         ERRORS,
         **{
             name: getattr(ERRORS, name)[:1]
             for name in ("numbers", "average", "p50", "p90", "covered", "rows")
         },
     )
-    assert revision_error.title(one) == "Nine in ten applications are inferred within 21.0 %"
-    low, high = revision_error.figure(one).layout.xaxis.range
+    assert revision_error.title(single) == "90 % of applications have a mean error below 21.0 %"
+    low, high = revision_error.figure(single).layout.xaxis.range
     assert (low, high) == (0.5, 1.5)
 
 
-def test_no_evaluation_is_a_sentence() -> None:
+def test_missing_evaluations_show_a_sentence() -> None:
     nothing = np.zeros(0)
     none = revision_error.RevisionErrors(
         nothing.astype(int), nothing, nothing, nothing, nothing, nothing.astype(int), False, 0
     )
-    assert revision_error.title(none) == "This matrix has not been tried out"
-    assert words_of(revision_error.figure(none)) == ["Not tried out"]
+    assert revision_error.title(none) == "Not evaluated yet"
+    assert words_of(revision_error.figure(none)) == ["Not evaluated yet"]

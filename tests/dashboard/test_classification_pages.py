@@ -1,4 +1,4 @@
-"""The Classification page, as a person with a role gets it."""
+"""The Classification page by role."""
 
 import json
 
@@ -7,14 +7,14 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from apps.classification.core.cells import KnownCell, SourceCode, blank, table
+from apps.classification.core.cells import KnownCell, SourceCode, cell_table, unknown_cells
 from apps.classification.core.cells import Source as CellSource
 from apps.classification.core.matrix import MatrixName, columns_of
 from apps.classification.models import Drift, MatrixRevision, Revision
 from apps.classification.selectors import cells_in
 from apps.dashboard.figures import matrix_heatmap
-from apps.dashboard.selectors import classification as read
-from apps.dashboard.selectors.classification import Asked
+from apps.dashboard.selectors import classification as selectors
+from apps.dashboard.selectors.classification import MatrixQuery
 from apps.operations.models import Operation
 from tests import factories
 
@@ -32,14 +32,14 @@ REPORT = {
     "levels": [0.5, 0.9],
     "calibration": [0.46, 0.88],
 }
-IN_FORCE = Asked(MatrixName.TOLERATED, None)
+IN_FORCE = MatrixQuery(MatrixName.TOLERATED, None)
 
 
 def revision(
     number: int = 1, *, rows: int = 3, library: int = 2, is_current: bool = True, **values: object
 ) -> Revision:
-    """Store a revision whose library is measured and whose live rows know their first cell."""
-    made = Revision.objects.create(
+    """Store a revision with a measured library and live rows with one known cell."""
+    new_revision = Revision.objects.create(
         number=number,
         is_current=is_current,
         estimator="blend",
@@ -49,7 +49,7 @@ def revision(
     names += [f"app-{i:04d}" for i in range(rows - library)]
     MatrixRevision.objects.bulk_create(
         MatrixRevision(
-            revision=made,
+            revision=new_revision,
             matrix=name.value,
             rows=names,
             library_rows=library,
@@ -60,7 +60,7 @@ def revision(
         )
         for name, columns in COLUMNS.items()
     )
-    return made
+    return new_revision
 
 
 def _cells(name: MatrixName, columns: tuple[str, ...], rows: int, library: int) -> bytes:
@@ -72,7 +72,7 @@ def _cells(name: MatrixName, columns: tuple[str, ...], rows: int, library: int) 
         ]
         for i in range(rows)
     ]
-    cells = table(name, columns, known)
+    cells = cell_table(name, columns, known)
     cells["estimate"] = np.where(np.isnan(cells["value"]), 25.0, cells["value"])
     cells["low"], cells["high"] = cells["estimate"] * 0.9, cells["estimate"] * 1.1
     return cells.tobytes()
@@ -81,9 +81,9 @@ def _cells(name: MatrixName, columns: tuple[str, ...], rows: int, library: int) 
 # ---- the page ----
 
 
-def test_no_revision_says_how_to_make_one(as_operator: Client) -> None:
+def test_without_a_revision_the_page_explains_how_to_create_a_library(as_operator: Client) -> None:
     page = as_operator.get("/classification/").content.decode()
-    assert "There is no revision of the matrices yet" in page
+    assert "No revision of the matrices yet" in page
     assert "profile_library" in page
 
 
@@ -96,7 +96,7 @@ def test_the_revision_in_force_is_shown(as_operator: Client) -> None:
     assert "88.0 %" in page
 
 
-def test_an_earlier_revision_says_that_it_is_not_in_force(as_operator: Client) -> None:
+def test_an_earlier_revision_is_marked_as_not_in_force(as_operator: Client) -> None:
     revision(1, is_current=False)
     revision(2)
     page = as_operator.get("/classification/?revision=1").content.decode()
@@ -105,21 +105,21 @@ def test_an_earlier_revision_says_that_it_is_not_in_force(as_operator: Client) -
 
 
 @pytest.mark.parametrize("number", ["7", "99999999999"])
-def test_a_revision_that_never_was_is_not_found(as_operator: Client, number: str) -> None:
+def test_an_unknown_revision_is_not_found(as_operator: Client, number: str) -> None:
     revision(1)
-    expected = {"7": 404, "99999999999": 200}[number]  # no number at all: that in force
+    expected = {"7": 404, "99999999999": 200}[number]  # without a number: the active revision
     assert as_operator.get(f"/classification/?revision={number}").status_code == expected
 
 
-def test_an_old_revision_is_listed_beside_the_latest(
+def test_a_requested_old_revision_is_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for number in (1, 2, 3):
         revision(number, is_current=number == 3)
-    monkeypatch.setattr(read, "REVISIONS_SHOWN", 2)
-    found = read.revisions(Asked(MatrixName.CAUSED, 1))
-    assert [row.revision.number for row in found.rows] == [3, 2, 1]
-    assert (found.all, found.shown) == (3, found.rows[2])
+    monkeypatch.setattr(selectors, "REVISIONS_SHOWN", 2)
+    revisions = selectors.revisions(MatrixQuery(MatrixName.CAUSED, 1))
+    assert [row.revision.number for row in revisions.rows] == [3, 2, 1]
+    assert (revisions.all, revisions.shown) == (3, revisions.rows[2])
 
 
 @pytest.mark.parametrize("matrix", list(MatrixName))
@@ -132,10 +132,10 @@ def test_every_matrix_has_a_page_and_its_figures(as_operator: Client, matrix: Ma
     assert as_operator.get(body["api"]).status_code == 200
 
 
-def test_matrices_of_two_columns_say_that_nothing_can_be_hidden(as_operator: Client) -> None:
+def test_matrices_too_small_to_evaluate_are_named(as_operator: Client) -> None:
     revision(1)
     page = as_operator.get("/classification/?matrix=base_rate").content.decode()
-    assert "too few cells to tell" in page
+    assert "too few cells" in page
 
 
 def test_drifted_applications_are_listed(as_operator: Client) -> None:
@@ -147,14 +147,18 @@ def test_drifted_applications_are_listed(as_operator: Client) -> None:
     assert "11 % faster than predicted since day 1, 01:00, n = 12" in page
 
 
-def test_a_reclassification_shows_its_steps(as_operator: Client) -> None:
+def test_a_running_reclassification_shows_its_progress(as_operator: Client) -> None:
     revision(4)
     Operation.objects.create(
-        kind=read.RECLASSIFY, status="running", progress=3, total=12, message="learning caused"
+        kind=selectors.RECLASSIFY,
+        status="running",
+        progress=3,
+        total=12,
+        message="learning caused",
     )
-    Operation.objects.create(kind=read.RECLASSIFY, status="succeeded")
+    Operation.objects.create(kind=selectors.RECLASSIFY, status="succeeded")
     page = as_operator.get("/classification/").content.decode()
-    assert "Revision 5 is being made, step 3 of 12" in page
+    assert "Revision 5 is being trained, step 3 of 12" in page
     assert "learning caused" in page
 
 
@@ -163,13 +167,13 @@ def test_a_viewer_cannot_reclassify(as_viewer: Client) -> None:
     assert "Reclassify now" not in as_viewer.get("/classification/").content.decode()
 
 
-def test_a_search_without_matches_says_so(as_operator: Client) -> None:
+def test_a_search_without_matches_is_named(as_operator: Client) -> None:
     revision(1)
     page = as_operator.get("/classification/?q=<nobody>").content.decode()
     assert "No row matches <code>&lt;nobody&gt;</code>" in page
 
 
-def test_the_page_costs_a_fixed_number_of_statements(
+def test_the_page_needs_a_fixed_number_of_queries(
     as_operator: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number in range(1, 8):
@@ -186,28 +190,28 @@ def test_the_page_costs_a_fixed_number_of_statements(
 def test_a_large_matrix_is_paged(as_operator: Client) -> None:
     revision(1, rows=1000, library=28)
     page = as_operator.get("/classification/?page=2").content.decode()
-    assert "Page 2 of 25: 40 of 1,000 rows are drawn at a time" in page
+    assert "Page 2 of 25, 1,000 rows in total" in page
     assert "page=1" in page
     assert "page=3" in page
 
 
 def test_a_page_of_a_matrix_has_its_rows() -> None:
     revision(1, rows=100, library=28)
-    data = read.heat(Asked(MatrixName.TOLERATED, None, page=3))
+    data = selectors.heat(MatrixQuery(MatrixName.TOLERATED, None, page=3))
     assert (data.first, data.matching, len(data.rows)) == (80, 100, 20)
     assert data.rows[0] == "app-0052"
     assert not data.library.any()
 
 
-def test_a_page_after_the_last_is_the_last() -> None:
+def test_a_page_beyond_the_last_shows_the_last() -> None:
     names = {i: f"a{i}" for i in range(45)}
-    shown = read.rows_shown(names, Asked(MatrixName.CAUSED, None, page=9))
+    shown = selectors.rows_shown(names, MatrixQuery(MatrixName.CAUSED, None, page=9))
     assert (shown.page, shown.pages, shown.places) == (2, 2, (40, 41, 42, 43, 44))
 
 
-def test_rows_are_found_by_a_part_of_their_name() -> None:
-    shown = read.rows_shown(
-        {0: "Web-1", 1: "index", 2: "web-2"}, Asked(MatrixName.CAUSED, None, text="WEB")
+def test_rows_are_found_by_part_of_their_name() -> None:
+    shown = selectors.rows_shown(
+        {0: "Web-1", 1: "index", 2: "web-2"}, MatrixQuery(MatrixName.CAUSED, None, text="WEB")
     )
     assert (shown.places, shown.matching) == ((0, 2), 2)
 
@@ -220,24 +224,24 @@ def test_a_figure_of_a_large_matrix_stays_small(as_operator: Client) -> None:
 # ---- data ----
 
 
-def test_rows_that_a_matrix_says_nothing_of_are_left_out() -> None:
-    made = revision(1, rows=5)
-    settings = made.matrices.get(matrix="framework")
+def test_rows_without_any_value_are_omitted() -> None:
+    new_revision = revision(1, rows=5)
+    settings = new_revision.matrices.get(matrix="framework")
     cells = cells_in(settings).copy()
-    cells[1:4] = blank(3, len(settings.columns))
+    cells[1:4] = unknown_cells(3, len(settings.columns))
     settings.cells = cells.tobytes()
     settings.save()
-    wanted = Asked(MatrixName.FRAMEWORK, None)
-    data = read.heat(wanted)
+    query = MatrixQuery(MatrixName.FRAMEWORK, None)
+    data = selectors.heat(query)
     assert data.rows == ("library-batch-01", "app-0002")
     assert (data.cells, data.matching) == (2 * len(settings.columns), 2)
-    assert list(read.row_names(wanted).values()) == list(data.rows)
+    assert list(selectors.row_names(query).values()) == list(data.rows)
 
 
-def test_cells_carry_their_source_and_rows_their_page() -> None:
+def test_cells_have_sources_and_rows_have_links() -> None:
     factories.application("app-0000", kind="batch")
     revision(1)
-    data = read.heat(IN_FORCE)
+    data = selectors.heat(IN_FORCE)
     assert data.links == ("", "", "/applications/app-0000/")
     assert data.kinds == ("batch", "batch", "batch")
     assert data.source[2].tolist() == [SourceCode.MEASURED] + [SourceCode.INFERRED] * 9
@@ -246,29 +250,29 @@ def test_cells_carry_their_source_and_rows_their_page() -> None:
 
 
 def test_without_a_revision_every_figure_is_empty() -> None:
-    assert matrix_heatmap.title(read.heat(IN_FORCE)) == "There is no matrix yet"
-    assert read.singular_values(IN_FORCE).values.size == 0
-    assert np.isnan(read.calibration(IN_FORCE).covered)
-    assert read.revision_errors(IN_FORCE).numbers.size == 0
+    assert matrix_heatmap.title(selectors.heat(IN_FORCE)) == "No matrix yet"
+    assert selectors.singular_values(IN_FORCE).values.size == 0
+    assert np.isnan(selectors.calibration(IN_FORCE).covered)
+    assert selectors.revision_errors(IN_FORCE).numbers.size == 0
 
 
-def test_errors_come_oldest_first_and_skip_what_was_not_tried() -> None:
+def test_errors_are_ordered_by_revision_without_unevaluated_ones() -> None:
     revision(1, is_current=False)
     revision(2, is_current=False)
     revision(3)
     MatrixRevision.objects.filter(revision=2).update(evaluation={})
-    data = read.revision_errors(IN_FORCE)
+    data = selectors.revision_errors(IN_FORCE)
     assert data.numbers.tolist() == [1, 3]
     assert data.is_points
-    assert read.revision_errors(Asked(MatrixName.BASE_RATE, None)).numbers.size == 0
+    assert selectors.revision_errors(MatrixQuery(MatrixName.BASE_RATE, None)).numbers.size == 0
 
 
-def test_calibration_is_of_the_revision_asked_for() -> None:
+def test_calibration_uses_the_requested_revision() -> None:
     revision(1, is_current=False)
     revision(2)
     MatrixRevision.objects.filter(revision=2).update(evaluation={})
-    assert np.isnan(read.calibration(IN_FORCE).covered)
-    assert read.calibration(Asked(MatrixName.TOLERATED, 1)).covered == 0.88
+    assert np.isnan(selectors.calibration(IN_FORCE).covered)
+    assert selectors.calibration(MatrixQuery(MatrixName.TOLERATED, 1)).covered == 0.88
 
 
 @pytest.mark.parametrize(
@@ -280,23 +284,23 @@ def test_calibration_is_of_the_revision_asked_for() -> None:
         ("web", ""),
     ],
 )
-def test_names_of_the_library_tell_their_kind(name: str, kind: str) -> None:
-    assert read.kind_of_library_row(name) == kind
+def test_library_names_contain_their_kind(name: str, kind: str) -> None:
+    assert selectors.kind_of_library_row(name) == kind
 
 
-def test_an_address_is_read_and_written_again() -> None:
-    wanted = read.asked({"matrix": "caused", "revision": "3", "page": "2", "q": " web "})
-    assert wanted == Asked(MatrixName.CAUSED, 3, page=2, text="web")
-    assert wanted.query == "?matrix=caused&revision=3&q=web&page=2"
-    assert read.asked({"matrix": "nothing", "revision": "-1", "page": "x"}) == IN_FORCE
+def test_an_address_survives_a_round_trip() -> None:
+    query = selectors.read_query({"matrix": "caused", "revision": "3", "page": "2", "q": " web "})
+    assert query == MatrixQuery(MatrixName.CAUSED, 3, page=2, text="web")
+    assert query.query == "?matrix=caused&revision=3&q=web&page=2"
+    assert selectors.read_query({"matrix": "nothing", "revision": "-1", "page": "x"}) == IN_FORCE
 
 
-def test_a_figure_of_a_matrix_costs_three_statements(
+def test_a_matrix_figure_needs_three_queries(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     factories.cluster()
     revision(1)
     with django_assert_num_queries(3):
-        read.heat(IN_FORCE)
+        selectors.heat(IN_FORCE)
     with django_assert_num_queries(1):
-        read.revision_errors(IN_FORCE)
+        selectors.revision_errors(IN_FORCE)

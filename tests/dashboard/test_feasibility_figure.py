@@ -1,4 +1,4 @@
-"""The picture of what any size would achieve, and the answer of its address."""
+"""The figure of predicted performance by size, and its HTTP response."""
 
 import json
 from dataclasses import replace
@@ -14,7 +14,7 @@ SIZES = np.arange(1, 65)
 SECONDS = np.stack([6400.0 / SIZES, 12800.0 / SIZES], axis=1)
 FOUND = Feasibility(
     kind="completion_time",
-    wanted=600.0,
+    target=600.0,
     is_rate=False,
     sizes=SIZES,
     platforms=("fast", "slow"),
@@ -27,7 +27,7 @@ FOUND = Feasibility(
 OVERLOADED = replace(
     FOUND,
     kind="throughput_latency",
-    wanted=0.01,
+    target=0.01,
     value=np.full((64, 2), np.inf),
     low=np.full((64, 2), np.inf),
     high=np.full((64, 2), np.inf),
@@ -36,26 +36,26 @@ OVERLOADED = replace(
 
 
 def test_the_title_says_which_size_is_enough() -> None:
-    assert figure.title(FOUND) == "12 units are enough: 8 min 53 s against 10 min"
+    assert figure.title(FOUND) == "12 units are enough: 8 min 53 s, target 10 min"
 
 
-def test_the_title_says_the_best_where_no_size_is_enough() -> None:
-    found = replace(FOUND, wanted=60.0, units=64)
-    assert figure.title(found) == "No size is enough: 1 min 40 s at best, 1 min wanted"
+def test_the_title_gives_the_best_performance_if_no_size_is_enough() -> None:
+    answer = replace(FOUND, target=60.0, units=64)
+    assert figure.title(answer) == "No number of units is enough: 1 min 40 s at best, target 1 min"
 
 
 def test_the_title_of_an_overload_names_it() -> None:
-    assert figure.title(OVERLOADED) == "No size answers that many queries"
+    assert figure.title(OVERLOADED) == "No number of units serves that many queries"
 
 
 def test_no_platform_at_all_has_a_title_and_an_empty_picture() -> None:
     nothing = np.zeros((64, 0))
-    found = replace(
+    answer = replace(
         FOUND, platforms=(), value=nothing, low=nothing, high=nothing, units=None, basis=None
     )
-    assert figure.title(found) == "No platform can hold this job"
-    assert len(figure.figure(found).data) == 0
-    assert figure.table(found).rows[0][-1] == "–"
+    assert figure.title(answer) == "The job fits on no platform"
+    assert len(figure.figure(answer).data) == 0
+    assert figure.table(answer).rows[0][-1] == "–"
 
 
 def test_there_is_a_line_per_platform_a_band_and_the_size() -> None:
@@ -64,18 +64,18 @@ def test_there_is_a_line_per_platform_a_band_and_the_size() -> None:
     assert list(traces[-1].x) == [12]
 
 
-def test_an_overload_draws_a_sentence() -> None:
+def test_an_overload_shows_a_sentence() -> None:
     drawn = figure.figure(OVERLOADED)
     assert len(drawn.data) == 0
-    assert drawn.layout.annotations[0].text == "No size on any platform can do this"
+    assert drawn.layout.annotations[0].text == "No number of units is enough"
 
 
 def test_best_effort_has_no_target_line() -> None:
-    found = replace(FOUND, kind="best_effort", wanted=None, is_rate=True)
-    assert not figure.figure(found).layout.shapes
+    answer = replace(FOUND, kind="best_effort", target=None, is_rate=True)
+    assert not figure.figure(answer).layout.shapes
 
 
-def test_the_table_has_the_size_taken_and_the_best_platform() -> None:
+def test_the_table_contains_the_chosen_size_and_the_best_platform() -> None:
     table = figure.table(FOUND)
     assert [row[0] for row in table.rows] == ["1", "2", "4", "8", "12", "16", "32", "64"]
     assert table.rows[4] == ("12", "8 min 53 s", "8 min", "9 min 47 s", "fast", "8 min 53 s")

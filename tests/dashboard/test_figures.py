@@ -1,4 +1,4 @@
-"""Every figure: the pure part. Titles say the finding, empty input draws axes and a sentence."""
+"""Titles, traces and empty states of figures."""
 
 import json
 import math
@@ -12,6 +12,7 @@ import pytest
 from apps.common.core.interference import N_SOURCES
 from apps.dashboard.figures import (
     attainment,
+    bars,
     decision_latency,
     performance,
     power,
@@ -22,8 +23,10 @@ from apps.dashboard.figures import (
     theme,
     utilisation,
 )
+from tests.dashboard.test_bars import JOBS
 
 NOTHING = np.zeros(0)
+
 TIMES = np.array([0.0, 60.0, 120.0])
 
 
@@ -54,17 +57,17 @@ def test_utilisation_has_two_lines_a_heatmap_and_the_hatch() -> None:
     assert [trace.type for trace in figure.data] == ["scatter", "scatter", "heatmap", "scatter"]
 
 
-def test_utilisation_covers_neighbouring_missing_rows_with_one_box() -> None:
+def test_utilisation_merges_neighbouring_missing_rows() -> None:
     assert utilisation.missing_boxes(ROWS) == [(30.0, 150.0, 1, 3)]
 
 
 def test_utilisation_names_the_busiest_platform_that_reports() -> None:
     assert utilisation.title(ROWS) == (
-        "30 % of the processors are in use, 60 % allocated; platform A is busiest at 30 %"
+        "30 % of the cores are in use, 60 % allocated; platform A is busiest at 30 %"
     )
 
 
-def test_utilisation_without_frames_says_so() -> None:
+def test_utilisation_without_frames_shows_a_sentence() -> None:
     empty = utilisation.Utilisation(
         NOTHING, np.zeros((0, 0)), (), NOTHING, NOTHING, 0, 1, 60.0, ()
     )
@@ -86,7 +89,10 @@ MET = attainment.Attainment(
 
 def test_attainment_counts_what_is_below_one() -> None:
     assert (MET.jobs, MET.missed) == (5, 2)
-    assert attainment.title(MET) == "60.0 % meet their target; the misses are mostly queries/s"
+    assert (
+        attainment.title(MET)
+        == "60.0 % of jobs meet their target; the misses are mostly queries/s"
+    )
 
 
 def test_exactly_the_target_is_met() -> None:
@@ -97,7 +103,7 @@ def test_attainment_draws_one_line_per_kind() -> None:
     assert len(attainment.figure(MET).data) == 2
 
 
-def test_attainment_of_nothing_is_a_sentence() -> None:
+def test_attainment_without_jobs_shows_a_sentence() -> None:
     empty = attainment.Attainment((), "now")
     assert words_of(attainment.figure(empty)) == ["No measurement yet"]
     assert attainment.table(empty).rows == ()
@@ -115,20 +121,20 @@ QUEUE = queue.QueueByReason(
 
 
 def test_queue_names_the_most_common_reason() -> None:
-    assert queue.title(QUEUE) == "20 jobs wait, 19 of them: too noisy"
+    assert queue.title(QUEUE) == "20 jobs waiting, 19 of them: too noisy"
 
 
-def test_queue_table_gives_the_waits() -> None:
+def test_queue_table_lists_waiting_times() -> None:
     assert queue.table(QUEUE).rows == (
         ("too noisy", "19", "52 s", "2 min 41 s"),
         ("held", "1", "–", "–"),
     )
 
 
-def test_queue_without_jobs_says_so() -> None:
+def test_queue_without_jobs_shows_a_sentence() -> None:
     empty = queue.QueueByReason(TIMES, ())
-    assert queue.title(empty) == "Nothing waits"
-    assert words_of(queue.figure(empty)) == ["No job waits"]
+    assert queue.title(empty) == "No jobs waiting"
+    assert words_of(queue.figure(empty)) == ["No jobs waiting"]
 
 
 # ---- decision latency ----
@@ -148,7 +154,7 @@ LATENCY = decision_latency.DecisionLatency(
 
 
 def test_latency_title_gives_p99_and_conflicts() -> None:
-    assert decision_latency.title(LATENCY) == ("99 % decided within 160 µs; 2 commit conflicts")
+    assert decision_latency.title(LATENCY) == "99 % of decisions within 160 µs; 2 commit conflicts"
 
 
 def test_latency_draws_three_percentiles_and_the_conflicts() -> None:
@@ -158,29 +164,29 @@ def test_latency_draws_three_percentiles_and_the_conflicts() -> None:
     assert "ms (log)" in words_of(figure)
 
 
-def test_latency_without_decisions_is_a_sentence() -> None:
+def test_latency_without_decisions_shows_a_sentence() -> None:
     none = decision_latency.DecisionLatency(
         TIMES, TIMES * np.nan, TIMES * np.nan, TIMES * np.nan, TIMES * 0, TIMES * 0,
         math.nan, math.nan, math.nan, 0,
     )  # fmt: skip
-    assert decision_latency.title(none) == "No decision in this range"
-    assert words_of(decision_latency.figure(none)) == ["No decision yet"]
+    assert decision_latency.title(none) == "No decisions in this range"
+    assert words_of(decision_latency.figure(none)) == ["No decisions yet"]
 
 
 # ---- power ----
 
 
-def test_power_says_how_it_moved() -> None:
+def test_power_title_gives_the_change() -> None:
     data = power.Power(TIMES, np.array([1000.0, 900, 890]), 500, 2000, 9, 10)
     assert power.title(data) == "The cluster draws 890 W, −11 % over the range"
     assert len(power.figure(data).layout.shapes) == 2
 
 
-def test_power_without_readings_is_a_sentence() -> None:
+def test_power_without_readings_shows_a_sentence() -> None:
     empty = power.Power(NOTHING, NOTHING, 0, 0, 0, 0)
     assert power.title(empty) == "No power reading yet"
     assert power.table(empty).rows == ()
-    assert words_of(power.figure(empty)) == ["No reading yet"]
+    assert words_of(power.figure(empty)) == ["No power reading yet"]
 
 
 # ---- sampling quality ----
@@ -201,10 +207,13 @@ def test_limit_falls_with_the_root_of_the_sample() -> None:
     assert quality_cdf.kolmogorov_limit(0) == 1.0
 
 
-def test_quality_title_judges_by_the_limit() -> None:
+def test_quality_title_compares_the_distance_with_the_limit() -> None:
     ranks = np.linspace(0.5, 1, 50)
     data = quality_cdf.QualityCdf(8, ranks, ranks, 50, 0.2, 0.19, 0.8, "Live decisions")
-    assert quality_cdf.title(data) == "R = 8: the measured rank leaves x⁸, largest distance 0.200"
+    assert (
+        quality_cdf.title(data)
+        == "R = 8: the measured rank deviates from x⁸, largest distance 0.200"
+    )
     assert data.promised == pytest.approx(0.1678, abs=1e-4)
 
 
@@ -217,7 +226,7 @@ def test_quality_without_ranks_draws_the_promise_only() -> None:
 
 # ---- performance ----
 
-RUN = performance.Performance(
+RUN = performance.PerformanceHistory(
     times_s=TIMES,
     attainment=np.array([0.9, 1.0, 1.1]),
     progress=np.array([0.1, 0.2, 0.3]),
@@ -236,45 +245,47 @@ def test_performance_counts_the_reports_that_met_the_target() -> None:
 
 
 def test_performance_of_best_effort_shows_progress() -> None:
-    run = performance.Performance(
+    run = performance.PerformanceHistory(
         TIMES, TIMES * np.nan, np.array([0.1, 0.2, 0.3]), TIMES, TIMES, "best_effort",
         math.nan, math.nan, math.nan, (),
     )  # fmt: skip
-    assert performance.title(run) == "30 % of the work is done"
+    assert performance.title(run) == "30 % of the work done"
     assert "work done" in words_of(performance.figure(run))
 
 
-def test_performance_without_reports_is_a_sentence() -> None:
-    none = performance.Performance(
+def test_performance_without_reports_shows_a_sentence() -> None:
+    none = performance.PerformanceHistory(
         NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, "ips", math.nan, math.nan, math.nan, ()
     )
-    assert performance.title(none) == "No report yet"
+    assert performance.title(none) == "No reports yet"
     assert len(performance.figure(none).data) == 0
 
 
 # ---- pressure ----
 
 
-def test_pressure_names_the_source_above_what_is_tolerated() -> None:
+def test_pressure_title_names_the_exceeded_resource() -> None:
     caused = np.full(N_SOURCES, 10.0)
     caused[2] = 60.0
     data = pressure.Pressure(caused, np.full(N_SOURCES, 40.0), ("web",) * N_SOURCES, "srv-1", 2)
-    assert pressure.title(data) == "LLC capacity is over what web tolerates by 20 points"
-    assert "too much" in words_of(pressure.figure(data))
+    assert (
+        pressure.title(data) == "LLC capacity pressure exceeds the tolerance of web by 20 points"
+    )
+    assert "exceeded" in words_of(pressure.figure(data))
 
 
 def test_pressure_of_an_empty_server() -> None:
     data = pressure.Pressure(
         np.zeros(N_SOURCES), np.full(N_SOURCES, np.nan), ("",) * N_SOURCES, "srv-1", 0
     )
-    assert pressure.title(data) == "srv-1 is empty: nothing causes pressure"
+    assert pressure.title(data) == "No job on srv-1, no pressure"
     assert pressure.figure(data).data[0].type == "bar"
 
 
 # ---- server history ----
 
 
-def test_server_history_leaves_out_what_was_not_reported() -> None:
+def test_server_history_has_gaps_for_missing_reports() -> None:
     data = server_history.ServerHistory(
         "srv-1", TIMES, np.array([0.2, np.nan, 0.4]), np.array([0.5, 0.5, 0.5])
     )
@@ -285,7 +296,7 @@ def test_server_history_leaves_out_what_was_not_reported() -> None:
 
 def test_server_history_without_frames() -> None:
     data = server_history.ServerHistory("srv-1", NOTHING, NOTHING, NOTHING)
-    assert words_of(server_history.figure(data)) == ["No frame yet"]
+    assert words_of(server_history.figure(data)) == ["No data yet"]
 
 
 # ---- theme ----
@@ -314,6 +325,7 @@ DRAWN = [
     queue.figure(QUEUE),
     decision_latency.figure(LATENCY),
     performance.figure(RUN),
+    bars.figure(JOBS),
 ]
 
 

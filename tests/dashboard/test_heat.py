@@ -1,4 +1,4 @@
-"""What heatmaps share."""
+"""Parts shared by heatmaps."""
 
 import numpy as np
 import plotly.graph_objects as go
@@ -17,7 +17,7 @@ PATTERN = {"fgcolor": theme.MUTED}
         ([[True, False, True]], [(0, 0, 1), (0, 2, 3)]),
     ],
 )
-def test_runs_of_neighbouring_cells_are_one_piece(
+def test_neighbouring_cells_form_one_run(
     mask: list[list[bool]], runs: list[tuple[int, int, int]]
 ) -> None:
     assert heat.runs_of(np.array(mask)) == runs
@@ -38,7 +38,7 @@ def test_without_boxes_nothing_is_drawn() -> None:
     assert chart.data == ()
 
 
-def test_the_key_shows_every_step_and_what_its_ends_are() -> None:
+def test_the_key_has_every_step_and_labels_at_its_ends() -> None:
     chart = go.Figure()
     heat.add_key(chart, ("low", "high"), side=1, left=10, top=-78)
     steps = chart.layout.shapes

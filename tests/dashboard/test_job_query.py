@@ -5,11 +5,11 @@ from apps.dashboard.core.job_query import JobQuery, parse, with_part
 
 
 def test_reads_every_key() -> None:
-    found = parse(
+    query = parse(
         "state:running app:wc target:ips reason:Held project:web label:team=ml priority:5 "
         "is:held x"
     )
-    assert found == JobQuery(
+    assert query == JobQuery(
         states=("running",),
         app="wc",
         target="ips",
@@ -26,13 +26,14 @@ def test_groups_of_states_are_spelled_out() -> None:
     assert parse("state:waiting").states == ("submitted", "profiling", "queued")
 
 
-def test_what_is_not_known_is_named() -> None:
+def test_invalid_parts_are_reported() -> None:
     assert parse("colour:red").problems == (
-        "colour: is not known; known are state, app, target, reason, project, label, priority, is",
+        "colour: is not a filter; use one of "
+        "state, app, target, reason, project, label, priority, is",
     )
-    assert "state:lost is not known" in parse("state:lost").problems[0]
+    assert "state:lost is not a state" in parse("state:lost").problems[0]
     assert parse("priority:high").problems == ("priority:high must be a whole number",)
-    assert parse("label:team").problems == ("label:team must read label:name=value",)
+    assert parse("label:team").problems == ("label:team must have the form label:name=value",)
     assert parse("app:").problems == ("app: needs a value",)
 
 
@@ -40,11 +41,11 @@ def test_quotes_hold_a_value_together() -> None:
     assert parse('app:"word count"').app == "word count"
 
 
-def test_an_open_quote_is_no_error() -> None:
+def test_an_unclosed_quote_is_accepted() -> None:
     assert parse('say "hello').words == ("say", "hello")
 
 
-def test_a_part_is_replaced_not_repeated() -> None:
+def test_setting_a_key_replaces_its_value() -> None:
     assert with_part("state:running x", "state", "queued") == "x state:queued"
     assert with_part("state:running x", "state", "") == "x"
 
@@ -54,5 +55,5 @@ def test_an_empty_query_lists_everything() -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_can_be_read(text: str) -> None:
+def test_any_text_can_be_parsed(text: str) -> None:
     assert isinstance(parse(text), JobQuery)

@@ -1,4 +1,4 @@
-"""Figures of one application: filled is measured, hollow inferred, a diamond set by hand."""
+"""Figures of one application: filled = measured, hollow = inferred, diamond = overridden."""
 
 import math
 from dataclasses import replace
@@ -18,10 +18,10 @@ from apps.dashboard.figures import (
     setting_speed,
     theme,
 )
-from apps.dashboard.figures.marks import Row
+from apps.dashboard.figures.marks import MatrixRow
 from tests.dashboard.profile_parts import CAUSED, OUT, PLATFORMS, TOLERATED, UP, row
 
-NOTHING = Row("web", "batch", ())
+NOTHING = MatrixRow("web", "batch", ())
 
 
 def words_of(figure: go.Figure) -> list[str]:
@@ -43,7 +43,7 @@ def test_measured_is_filled_and_inferred_hollow() -> None:
     assert inferred.marker.line.color == theme.ACCENT
 
 
-def test_what_was_set_by_hand_is_a_diamond() -> None:
+def test_overridden_cells_are_diamonds() -> None:
     cells = (replace(UP.cells[0], source=Source.OVERRIDE), *UP.cells[1:])
     symbols = [
         trace.marker.symbol for trace in marked(scale_curve.figure(replace(UP, cells=cells)))
@@ -57,7 +57,7 @@ def test_whiskers_reach_from_the_low_to_the_high_end() -> None:
     assert trace.error_y.arrayminus[1] == pytest.approx(UP.cells[1].value - UP.cells[1].low)
 
 
-def test_a_mark_tells_value_interval_and_grounds() -> None:
+def test_hovering_a_mark_shows_value_interval_and_source() -> None:
     (measured, inferred) = marked(scale_curve.figure(UP))
     assert measured.customdata[1] == (
         "<b>2.00 ×</b> 2 units<br>90 % interval 1.90–2.10 ×<br>measured, 8 samples, day 1, 01:00"
@@ -65,14 +65,14 @@ def test_a_mark_tells_value_interval_and_grounds() -> None:
     assert inferred.customdata[0].endswith("<br>inferred")
 
 
-def test_sources_are_counted_in_words() -> None:
+def test_cells_are_counted_by_source() -> None:
     assert marks.counted(UP.cells) == "5 measured, 1 inferred"
 
 
 # ---- scaling ----
 
 
-def test_scale_up_says_what_the_last_size_gives() -> None:
+def test_the_scale_up_title_gives_the_last_size() -> None:
     assert scale_curve.title(UP) == "32 units of a server do the work of 18.1, 57 % of linear"
     assert scale_curve.figure(UP).layout.xaxis.title.text == "units of one server (log)"
     assert scale_curve.figure(UP).layout.yaxis.type == "log"
@@ -80,38 +80,45 @@ def test_scale_up_says_what_the_last_size_gives() -> None:
 
 def test_scale_out_is_an_efficiency() -> None:
     chart = scale_curve.figure(OUT)
-    assert scale_curve.title(OUT) == "On 32 servers each keeps 61 % of its speed"
+    assert scale_curve.title(OUT) == "On 32 servers, each reaches 61 % of its speed alone"
     assert chart.layout.xaxis.title.text == "servers (log)"
     assert chart.layout.yaxis.range == (0, 1.12)
     assert "efficiency" in words_of(chart)
 
 
 def test_a_curve_lists_every_point() -> None:
-    assert scale_curve.table(OUT).rows[-1] == ("32 servers", "61 %", "58–64 %", "inferred", "–")
+    assert scale_curve.table(OUT).rows[-1] == (
+        "32 servers",
+        "61 %",
+        "58–64 %",
+        "inferred",
+        "–",
+    )
 
 
 # ---- platforms ----
 
 
-def test_platforms_stand_in_order_of_speed() -> None:
+def test_platforms_are_ordered_by_speed() -> None:
     chart = platform_speed.figure(PLATFORMS)
     assert chart.layout.yaxis.ticktext == ("B", "J", "A")
     assert platform_speed.title(PLATFORMS) == "B is 3 × as fast as A"
 
 
-def test_many_platforms_leave_the_slowest_to_the_table() -> None:
+def test_only_the_table_lists_the_slowest_of_many_platforms() -> None:
     many = tuple(
         replace(PLATFORMS.cells[0], column=f"p{i:02d}", value=1.0 - 0.01 * i) for i in range(40)
     )
-    data = Row("web", "batch", many)
-    assert len(platform_speed.figure(data).layout.yaxis.tickvals) == platform_speed.MOST
+    data = MatrixRow("web", "batch", many)
+    assert len(platform_speed.figure(data).layout.yaxis.tickvals) == platform_speed.MAX_ROWS
     assert "the 24 slowest are in the table only" in platform_speed.sub(data)
     assert len(platform_speed.table(data).rows) == 40
 
 
-def test_one_platform_is_said_to_be_the_only_one() -> None:
+def test_a_single_platform_is_named_as_the_only_one() -> None:
     assert (
-        platform_speed.title(Row("web", "batch", PLATFORMS.cells[:1])) == "J is the only platform"
+        platform_speed.title(MatrixRow("web", "batch", PLATFORMS.cells[:1]))
+        == "J is the only platform"
     )
 
 
@@ -120,7 +127,7 @@ def test_one_platform_is_said_to_be_the_only_one() -> None:
 SETTINGS = row(MatrixName.FRAMEWORK, ("1x1GB", "2x0.5GB", "4x2GB+lz4"), [1.0, 0.8, 1.32])
 
 
-def test_the_fastest_setting_is_told_in_words() -> None:
+def test_the_title_names_the_fastest_setting() -> None:
     assert setting_speed.title(SETTINGS) == (
         "1.32 × the default with 4 tasks a core, 2 GB heap each, compressed"
     )
@@ -129,13 +136,15 @@ def test_the_fastest_setting_is_told_in_words() -> None:
     assert chart.layout.xaxis.ticktext == ("0", "0.5", "1 ×")
 
 
-def test_a_default_that_nothing_beats_says_so() -> None:
+def test_the_title_says_if_no_setting_beats_the_default() -> None:
     slower = replace(SETTINGS, cells=SETTINGS.cells[:2])
-    assert setting_speed.title(slower).startswith("No setting surely beats the default, 1 task")
+    assert setting_speed.title(slower).startswith(
+        "No setting is clearly faster than the default, 1 task"
+    )
 
 
-def test_applications_without_settings_say_which_have_some() -> None:
-    assert setting_speed.sub(NOTHING) == "Only frameworks of analytics are set"
+def test_applications_without_settings_show_a_sentence() -> None:
+    assert setting_speed.sub(NOTHING) == "Only analytics applications have framework settings"
 
 
 # ---- interference ----
@@ -143,10 +152,10 @@ def test_applications_without_settings_say_which_have_some() -> None:
 BOTH = interference.Interference(TOLERATED, CAUSED)
 
 
-def test_interference_names_what_is_minded_and_what_is_caused_most() -> None:
+def test_the_interference_title_names_the_main_resources() -> None:
     assert interference.title(BOTH) == (
-        "Minds L1-instruction pressure most, from 35 %; "
-        "causes memory-bandwidth pressure most, 62 %"
+        "Most sensitive to L1-instruction pressure, from 35 %; "
+        "causes mostly memory-bandwidth pressure, 62 %"
     )
 
 
@@ -182,19 +191,19 @@ def errors(
     )
 
 
-def test_predictions_without_bias_say_so() -> None:
+def test_the_title_says_if_predictions_are_unbiased() -> None:
     assert prediction_error.title(errors([0.95, 1.0, 1.05, 1.1, 0.92])) == (
-        "Half of 5 predictions were within 5.0 %, without bias"
+        "Half of 5 predictions were off by at most 5.0 %, without bias"
     )
 
 
-def test_a_bias_says_its_side() -> None:
+def test_the_title_gives_the_direction_of_a_bias() -> None:
     assert prediction_error.title(errors([0.8, 0.8, 0.81])).endswith(
         "jobs run 20 % slower than predicted"
     )
 
 
-def test_after_a_drift_the_title_is_about_what_came_since() -> None:
+def test_after_drift_the_title_covers_the_time_since() -> None:
     data = errors([1.0] * 20 + [1.5] * 5, flagged_s=1200.0)
     assert (
         prediction_error.title(data) == "Since day 1, 00:20, jobs run 50 % faster than predicted"
@@ -202,7 +211,7 @@ def test_after_a_drift_the_title_is_about_what_came_since() -> None:
     assert "▲ drift" in words_of(prediction_error.figure(data))
 
 
-def test_the_band_is_what_profiles_promise() -> None:
+def test_the_band_is_the_error_expected_by_the_profiles() -> None:
     (line, band) = prediction_error.figure(errors([1.0, 1.02])).layout.shapes
     assert (line.y0, line.y1) == (1, 1)
     assert band.y1 == pytest.approx(math.exp(1.6449 * 0.1), abs=1e-4)
@@ -221,24 +230,24 @@ def test_the_newest_observation_is_listed_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "data", "said"),
+    ("module", "data", "sentence"),
     [
         (scale_curve, NOTHING, "Scaling not known yet"),
-        (platform_speed, NOTHING, "Speed on the platforms not known yet"),
-        (setting_speed, NOTHING, "Settings not known"),
+        (platform_speed, NOTHING, "Platform speeds not known yet"),
+        (setting_speed, NOTHING, "Framework settings not known yet"),
         (
             interference,
             interference.Interference(NOTHING, NOTHING),
             "Interference not known yet",
         ),
-        (prediction_error, errors([]), "No prediction has been checked yet"),
+        (prediction_error, errors([]), "No prediction has been compared yet"),
     ],
 )
 def test_an_application_without_a_profile_has_axes_and_a_sentence(
-    module: object, data: object, said: str
+    module: object, data: object, sentence: str
 ) -> None:
     chart = module.figure(data)  # type: ignore[attr-defined]  # a module of figures
-    assert module.title(data) == said  # type: ignore[attr-defined]  # a module of figures
+    assert module.title(data) == sentence  # type: ignore[attr-defined]  # a module of figures
     assert [trace for trace in chart.data if trace.mode == "markers"] == []
     assert len(words_of(chart)) >= 1
     assert module.table(data).rows == ()  # type: ignore[attr-defined]  # a module of figures

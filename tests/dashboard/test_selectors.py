@@ -20,7 +20,7 @@ from apps.dashboard.selectors.attention import needs_attention
 from apps.dashboard.selectors.job_facts import (
     api_calls,
     api_filter,
-    job_facts,
+    job_header,
     job_rows,
     spec_of,
     trends,
@@ -47,20 +47,20 @@ def test_bytes_become_shares_and_255_is_missing() -> None:
 
 def test_long_histories_are_thinned_but_keep_the_newest() -> None:
     rows = [factories.frame(10.0 * i, [0.5]) for i in range(1, 31)]
-    chosen = frames.chosen_frames(SPAN, most=7)
+    chosen = frames.chosen_frames(SPAN, limit=7)
     assert len(chosen) == 7
     assert chosen[-1] == rows[-1].id
 
 
 def test_frames_outside_the_range_are_left_out() -> None:
     factories.frame(9000.0, [0.5])
-    assert frames.chosen_frames(SPAN, most=7) == []
+    assert frames.chosen_frames(SPAN, limit=7) == []
 
 
 def test_a_server_that_joined_later_is_missing_before() -> None:
     factories.frame(10.0, [0.5])
     factories.frame(20.0, [0.5, 0.7])
-    _, shares = frames.server_shares(SPAN, "server_cpu", most=10)
+    _, shares = frames.server_shares(SPAN, "server_cpu", limit=10)
     assert np.isnan(shares[0, 1])
     assert shares[1, 1] == 0.7
 
@@ -79,10 +79,10 @@ def test_rows_follow_the_platforms_from_the_highest_end() -> None:
     factories.server("a", of=slow)
     factories.server("b", of=fast)
     factories.frame(10.0, [0.2, 0.8])
-    found = utilisation.utilisation(SPAN)
-    assert [platform.name for platform in found.platforms] == ["fast", "slow"]
-    assert found.used[:, 0].tolist() == [0.8, 0.2]
-    assert found.row_names == ("b", "a")
+    usage = utilisation.utilisation(SPAN)
+    assert [platform.name for platform in usage.platforms] == ["fast", "slow"]
+    assert usage.used[:, 0].tolist() == [0.8, 0.2]
+    assert usage.row_names == ("b", "a")
 
 
 def test_without_frames_the_picture_is_empty() -> None:
@@ -97,8 +97,8 @@ def test_attainment_takes_running_jobs_and_those_that_ended_in_the_range() -> No
     factories.job(state="running", attainment=1.2)
     factories.job(state="succeeded", attainment=0.9, finished_s=3600.0)
     factories.job(state="succeeded", attainment=0.1, finished_s=-1.0)
-    found = overview.attainment(SPAN)
-    assert (found.jobs, found.missed) == (2, 1)
+    bars = overview.attainment(SPAN)
+    assert (bars.jobs, bars.missed) == (2, 1)
 
 
 def test_waiting_jobs_are_counted_by_reason_with_their_waits() -> None:
@@ -106,30 +106,30 @@ def test_waiting_jobs_are_counted_by_reason_with_their_waits() -> None:
     factories.job(state="queued", reason_code="QualityShort", submitted_s=7000.0)
     factories.job(state="queued", held=True, reason_code="QualityShort")
     factories.job(state="profiling")
-    found = {reason.code: reason for reason in overview.queue_by_reason(SPAN).reasons}
-    assert {code: r.now for code, r in found.items()} == {
+    reasons = {reason.code: reason for reason in overview.queue_by_reason(SPAN).reasons}
+    assert {code: r.now for code, r in reasons.items()} == {
         "QualityShort": 2,
         "Held": 1,
         "WaitingForProfile": 1,
     }
-    assert found["QualityShort"].wait_p50_s == 150.0
+    assert reasons["QualityShort"].wait_p50_s == 150.0
 
 
 def test_latency_percentiles_cover_the_whole_range() -> None:
     job = factories.job()
     factories.decision(job, elapsed_s=0.001, cluster_s=100.0)
     factories.decision(job, elapsed_s=0.003, cluster_s=5000.0, commit_retries=2, agent="b")
-    found = overview.decision_latency(SPAN)
-    assert found.decisions == 2
-    assert found.now_p50_s == pytest.approx(0.002)
-    assert found.conflicts.sum() == 2
-    assert found.agents == 2
+    latency = overview.decision_latency(SPAN)
+    assert latency.decisions == 2
+    assert latency.now_p50_s == pytest.approx(0.002)
+    assert latency.conflicts.sum() == 2
+    assert latency.agents == 2
 
 
 def test_latency_without_decisions_is_not_known() -> None:
-    found = overview.decision_latency(SPAN)
-    assert found.decisions == 0
-    assert np.isnan(found.now_p99_s)
+    latency = overview.decision_latency(SPAN)
+    assert latency.decisions == 0
+    assert np.isnan(latency.now_p99_s)
 
 
 def test_the_summary_counts_what_the_database_holds() -> None:
@@ -137,10 +137,10 @@ def test_the_summary_counts_what_the_database_holds() -> None:
     machine = factories.server()
     factories.allocation(factories.job(state="running", attainment=1.1), machine, cores=2)
     factories.job(state="queued")
-    found = overview.summary(SPAN)
-    assert (found.verdict.met, found.verdict.jobs) == (1, 1)
-    assert (found.verdict.running, found.verdict.waiting) == (1, 1)
-    assert "of 4 units; 50.0 % allocated" in [cell.note for cell in found.strip]
+    totals = overview.summary(SPAN)
+    assert (totals.verdict.met, totals.verdict.jobs) == (1, 1)
+    assert (totals.verdict.running, totals.verdict.waiting) == (1, 1)
+    assert "of 4 units; 50.0 % allocated" in [cell.note for cell in totals.strip]
 
 
 # ---- attention ----
@@ -150,8 +150,8 @@ def test_the_worst_job_comes_first() -> None:
     factories.job("good", state="running", attainment=1.1)
     factories.job("bad", state="running", attainment=0.9)
     factories.job("worst", state="running", attainment=0.5)
-    found = needs_attention(Job.objects.all(), now=factories.MOMENT)
-    assert [item.title for item in found.items] == [
+    rows = needs_attention(factories.principal(), now=factories.MOMENT)
+    assert [item.title for item in rows.items] == [
         "worst is below its target",
         "bad is below its target",
     ]
@@ -160,21 +160,21 @@ def test_the_worst_job_comes_first() -> None:
 def test_a_silent_server_is_named_with_its_silence() -> None:
     machine = factories.server("srv-0231")
     factories.reading(machine, at=factories.MOMENT - timedelta(seconds=190))
-    found = needs_attention(Job.objects.all(), now=factories.MOMENT)
-    assert found.items[0].title == "srv-0231 is silent for 3 min 10 s"
+    rows = needs_attention(factories.principal(), now=factories.MOMENT)
+    assert rows.items[0].title == "srv-0231 is silent for 3 min 10 s"
 
 
 def test_many_silent_servers_are_one_item() -> None:
     kind = factories.platform()
     for _ in range(3):
         factories.server(of=kind, state=ServerState.DOWN)
-    found = needs_attention(Job.objects.all(), now=factories.MOMENT)
-    assert [item.title for item in found.items] == ["3 servers are silent or down"]
-    assert found.total == 1
+    rows = needs_attention(factories.principal(), now=factories.MOMENT)
+    assert [item.title for item in rows.items] == ["3 servers are silent or down"]
+    assert rows.total == 1
 
 
 def test_nothing_needs_attention_in_a_quiet_cluster() -> None:
-    assert needs_attention(Job.objects.all(), now=factories.MOMENT).total == 0
+    assert needs_attention(factories.principal(), now=factories.MOMENT).total == 0
 
 
 # ---- jobs ----
@@ -231,7 +231,7 @@ def test_the_small_line_shows_the_last_two_hours_of_reports() -> None:
 def test_a_facet_in_force_is_a_link_that_clears_it() -> None:
     factories.job(state="running")
     text = "state:running web"
-    state = jobs.facets(Job.objects.all(), text, parse(text), viewer="x")[0]
+    state = jobs.facets(jobs.facet_counts(Job.objects.all(), None), text, parse(text))[0]
     assert [(c.name, c.count, c.text, c.current) for c in state.choices] == [
         ("running", 1, "web", True)
     ]
@@ -246,7 +246,7 @@ def test_stages_of_a_running_job() -> None:
         placed_s=53.0,
         started_s=54.0,
     )
-    stages = jobs.way(job, now_s=100.0)
+    stages = jobs.stages(job, now_s=100.0)
     assert [(s.name, s.took_s, s.mark) for s in stages] == [
         ("Submitted", None, ""),
         ("Profiled", 12.0, ""),
@@ -258,7 +258,7 @@ def test_stages_of_a_running_job() -> None:
 
 def test_a_known_application_is_not_profiled_again() -> None:
     job = factories.job(state="queued", submitted_s=0.0, queued_s=1.0)
-    assert [(s.name, s.mark) for s in jobs.way(job, now_s=5.0)] == [
+    assert [(s.name, s.mark) for s in jobs.stages(job, now_s=5.0)] == [
         ("Submitted", ""),
         ("Queued", "now"),
         ("Started", "todo"),
@@ -268,7 +268,7 @@ def test_a_known_application_is_not_profiled_again() -> None:
 
 def test_a_cancelled_job_ends_where_it_was() -> None:
     job = factories.job(state="cancelled", submitted_s=0.0, queued_s=1.0, finished_s=9.0)
-    stages = jobs.way(job, now_s=100.0)
+    stages = jobs.stages(job, now_s=100.0)
     assert [(s.name, s.took_s) for s in stages] == [
         ("Submitted", None),
         ("Queued", 9.0),
@@ -286,8 +286,8 @@ def test_job_facts_name_where_it_runs() -> None:
     job = factories.job(state="running", attainment=1.2, performance=500.0)
     machine = factories.server("srv-0212")
     factories.allocation(job, machine, cores=3)
-    found = job_facts(job, now_s=7200.0)
-    assert (found.units, found.servers, found.meets) == (3, ("srv-0212",), True)
+    header = job_header(job, now_s=7200.0)
+    assert (header.units, header.servers, header.meets) == (3, ("srv-0212",), True)
 
 
 def test_the_spec_on_the_page_can_be_posted_again() -> None:
@@ -331,21 +331,21 @@ def test_an_explanation_reads_the_decision_alone() -> None:
         ],
         dropped={"busy": 60, "closed": 0},
     )
-    found = explanation.explanation(decision)
-    assert "srv-0212" in found.paragraph[0]
-    assert found.noisy == 1
-    assert [(d.text, d.units) for d in found.dropped] == [("allocated to other jobs", 60)]
-    assert found.shown_sources == (0, 1, 2)
+    shown = explanation.explanation(decision)
+    assert "srv-0212" in shown.paragraph[0]
+    assert shown.noisy == 1
+    assert [(d.text, d.units) for d in shown.dropped] == [("allocated to other jobs", 60)]
+    assert shown.shown_sources == (0, 1, 2)
 
 
 def test_the_guarantee_says_chance_and_condition() -> None:
-    found = explanation.explanation(factories.decision(factories.job())).guarantee
-    assert found is not None
-    assert found.statement == (
+    bound = explanation.explanation(factories.decision(factories.job())).guarantee
+    assert bound is not None
+    assert bound.statement == (
         "8 of 100 examined: 16.8 % chance that the best is outside the top 20 %"
     )
-    assert found.formula == "x⁸ = 0.8⁸ = 0.17 per unit"
-    assert found.holds is None
+    assert bound.formula == "x⁸ = 0.8⁸ = 0.17 per unit"
+    assert bound.holds is None
 
 
 def test_a_refusal_promises_nothing() -> None:
@@ -369,8 +369,8 @@ def test_checked_quality_is_the_newest_run() -> None:
             size=16, decisions=2000, ks_distance=distance, ks_discrete=0.0, xs=[0.5, 1.0],
             cdf=[0.1, 1.0], load=0.7,
         )  # fmt: skip
-    found = sampling.quality("16", "check")
-    assert (found.samples, found.distance) == (2000, 0.01)
+    measured = sampling.quality("16", "check")
+    assert (measured.samples, measured.distance) == (2000, 0.01)
 
 
 def test_an_unknown_sample_size_is_the_smallest() -> None:
@@ -414,14 +414,16 @@ def test_the_map_of_no_servers_is_empty() -> None:
 def test_tenants_are_listed_per_core() -> None:
     machine = factories.server()
     factories.allocation(factories.job("web", state="running"), machine, cores=2)
-    found = servers.tenancy(machine)
-    assert [core.tenant.job.name if core.tenant else "" for core in found.cores] == [
+    tenants = servers.tenancy(machine, Job.objects.all())
+    assert [
+        core.tenant.job.name if core.tenant and core.tenant.job else "" for core in tenants.cores
+    ] == [
         "web",
         "web",
         "",
         "",
     ]
-    assert found.tenants[0].cores == (0, 1)
+    assert tenants.tenants[0].cores == (0, 1)
 
 
 def test_pressure_divides_by_the_other_units() -> None:
@@ -429,7 +431,7 @@ def test_pressure_divides_by_the_other_units() -> None:
     factories.allocation(
         factories.job(state="running"), machine, cores=3, caused=[20.0] * N_SOURCES
     )
-    assert servers.pressure(machine.name).caused[0] == pytest.approx(20.0)
+    assert servers.pressure(machine.name, Job.objects.all()).caused[0] == pytest.approx(20.0)
 
 
 def test_how_often_a_server_was_considered() -> None:
@@ -437,8 +439,12 @@ def test_how_often_a_server_was_considered() -> None:
     job = factories.job()
     factories.decision(job, candidates=[factories.candidate(machine, verdict="chosen")])
     factories.decision(job, candidates=[factories.candidate(machine, verdict="too_noisy")])
-    found = servers.considered(machine)
-    assert (found.examined, found.chosen, found.main_rejection) == (2, 1, "too contended")
+    jobs_considered = servers.considered(machine)
+    assert (jobs_considered.examined, jobs_considered.chosen, jobs_considered.main_rejection) == (
+        2,
+        1,
+        "too contended",
+    )
 
 
 def test_history_picks_the_column_of_the_server() -> None:

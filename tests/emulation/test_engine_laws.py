@@ -1,4 +1,4 @@
-"""What must hold whatever runs: against queueing theory, plain numpy, and conservation."""
+"""Laws of the engine: queueing theory, the plain formulas, and conservation."""
 
 from collections import deque
 
@@ -9,32 +9,32 @@ from hypothesis import strategies as st
 
 from apps.emulation.core.draws import KINDS, application_truth
 from apps.emulation.core.engine import Engine
-from apps.emulation.core.events import EventKind, Order
+from apps.emulation.core.events import EngineOrder, EventKind
 from apps.emulation.core.queueing import waiting_share
 from apps.emulation.core.truth import interference_factor, unit_pressure, wave_efficiency
 from apps.inventory.core.snapshot import Floats
 from tests.emulation.worlds import all_platforms, machines, truth
 
 
-def waits_in_line(units: int, gaps: Floats, work: Floats) -> Floats:
-    """(n,) time each arrival waits when one-unit jobs queue first come, first served."""
-    one = Engine(machines(units), np.random.default_rng(0))
+def queueing_delays(units: int, gaps: Floats, work: Floats) -> Floats:
+    """(n,) waiting times of jobs of one unit in a first-come-first-served queue."""
+    engine = Engine(machines(units), np.random.default_rng(0))
     arrivals, waits = np.cumsum(gaps), np.zeros(len(gaps))
-    line: deque[int] = deque()
+    queue: deque[int] = deque()
 
     def start(i: int, now: float) -> None:
         waits[i] = now - arrivals[i]
-        one.start([Order(i, truth(), [(0, 1)], float(work[i]))], now)
+        engine.start([EngineOrder(i, truth(), [(0, 1)], float(work[i]))], now)
 
     def until(now: float) -> None:
-        while one.next_event_s <= now:
-            event = one.advance(one.next_event_s)[0]
-            if line:
-                start(line.popleft(), event.at_s)
+        while engine.next_event_s <= now:
+            event = engine.advance(engine.next_event_s)[0]
+            if queue:
+                start(queue.popleft(), event.at_s)
 
     for i, now in enumerate(arrivals.tolist()):
         until(now)
-        start(i, now) if len(one) < units else line.append(i)
+        start(i, now) if len(engine) < units else queue.append(i)
     until(1e12)
     return waits
 
@@ -48,20 +48,20 @@ def test_mean_wait_is_that_of_m_m_c(units: int, utilisation: float) -> None:
     for run, seed in enumerate(np.random.SeedSequence(11).spawn(runs)):
         rng = np.random.default_rng(seed)
         gaps, work = rng.exponential(1.0 / offered, jobs), rng.exponential(1.0, jobs)
-        means[run] = waits_in_line(units, gaps, work)[500:].mean()
-    # four standard errors of the mean of 20 independent runs, which the runs themselves tell
+        means[run] = queueing_delays(units, gaps, work)[500:].mean()
+    # four standard errors of the mean, estimated from the 20 independent runs
     assert means.mean() == pytest.approx(expected, abs=4.0 * means.std(ddof=1) / np.sqrt(runs))
 
 
-def speeds_by_formula(units: list[int], orders: list[Order]) -> list[float]:
-    """Speed of every job from the formulas of `truth`, with nothing incremental."""
+def speeds_by_formula(units: list[int], orders: list[EngineOrder]) -> list[float]:
+    """Speed of every job from the plain formulas of `truth`."""
     total = np.zeros((len(units), 10))
     for order in orders:
         for server, count in order.parts:
             total[server] += count * order.truth.caused
     speeds = []
     for order in orders:
-        held = sum(count for _, count in order.parts)
+        allocated = sum(count for _, count in order.parts)
         speed = 0.0
         for server, count in order.parts:
             pressure = unit_pressure(total[server], count * order.truth.caused, units[server])
@@ -70,12 +70,12 @@ def speeds_by_formula(units: list[int], orders: list[Order]) -> list[float]:
                 * order.truth.scale_up.speed_up(count)
                 * float(interference_factor(pressure, order.truth.tolerated))
             )
-        busy = 1.0 if order.tasks is None else wave_efficiency(order.tasks, held)
+        busy = 1.0 if order.tasks is None else wave_efficiency(order.tasks, allocated)
         speeds.append(speed * busy * order.truth.scale_out.efficiency(len(order.parts)))
     return speeds
 
 
-def random_orders(units: list[int], seed: int) -> list[Order]:
+def random_orders(units: list[int], seed: int) -> list[EngineOrder]:
     rng = np.random.default_rng(seed)
     free, orders = list(units), []
     for i in range(3 * len(units)):
@@ -86,69 +86,69 @@ def random_orders(units: list[int], seed: int) -> list[Order]:
             free[server] -= count
         if parts:
             tasks = int(rng.integers(1, 100))
-            orders.append(Order(i, app, parts, float(rng.uniform(10, 500)), tasks))
+            orders.append(EngineOrder(i, app, parts, float(rng.uniform(10, 500)), tasks))
     return orders
 
 
 sizes = st.lists(st.integers(1, 16), min_size=1, max_size=8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(units=sizes, seed=st.integers(0, 10_000))
 def test_incremental_speeds_equal_the_plain_formulas(units: list[int], seed: int) -> None:
-    one = Engine(machines(*units, platforms=all_platforms()), np.random.default_rng(0))
+    engine = Engine(machines(*units, platforms=all_platforms()), np.random.default_rng(0))
     orders = random_orders(units, seed)
-    one.start(orders[::2], 0.0)
-    one.start(orders[1::2], 0.0)
-    gone = {order.key for order in orders[::3]}
-    for key in gone:
-        one.cancel(key, 0.0)
-    left = [order for order in orders if order.key not in gone]
-    found = [one.speed(order.key) for order in left]
-    assert found == pytest.approx(speeds_by_formula(units, left), rel=1e-9)
+    engine.start(orders[::2], 0.0)
+    engine.start(orders[1::2], 0.0)
+    cancelled = {order.key for order in orders[::3]}
+    for key in cancelled:
+        engine.cancel(key, 0.0)
+    remaining = [order for order in orders if order.key not in cancelled]
+    speeds = [engine.speed(order.key) for order in remaining]
+    assert speeds == pytest.approx(speeds_by_formula(units, remaining), rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(units=sizes, seed=st.integers(0, 10_000))
 def test_units_and_jobs_are_conserved_and_time_moves_forward(units: list[int], seed: int) -> None:
-    one = Engine(machines(*units, platforms=all_platforms()), np.random.default_rng(0))
+    engine = Engine(machines(*units, platforms=all_platforms()), np.random.default_rng(0))
     orders = random_orders(units, seed)
-    held = np.zeros(len(units), dtype=np.int64)
+    allocated = np.zeros(len(units), dtype=np.int64)
     for order in orders:
-        one.start([order], 0.0)
-        np.add.at(held, [s for s, _ in order.parts], [n for _, n in order.parts])
-    assert np.array_equal(one.used_units, held)
-    events = one.advance(1e9)
+        engine.start([order], 0.0)
+        np.add.at(allocated, [s for s, _ in order.parts], [n for _, n in order.parts])
+    assert np.array_equal(engine.used_units, allocated)
+    events = engine.advance(1e9)
     ended = [event.key for event in events if event.kind is EventKind.FINISHED]
     assert set(ended) == {order.key for order in orders}
     assert len(ended) == len(orders)
     assert np.all(np.diff([event.at_s for event in events]) >= 0.0)
-    assert not one.used_units.any()
-    assert len(one) == 0
+    assert not engine.used_units.any()
+    assert len(engine) == 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), pause=st.floats(0.0, 400.0))
-def test_looking_in_between_changes_nothing(seed: int, pause: float) -> None:
+def test_reading_the_monitors_changes_nothing(seed: int, pause: float) -> None:
     units = [4, 2, 8]
     straight = Engine(machines(*units, platforms=all_platforms()), np.random.default_rng(0))
-    watched = Engine(machines(*units, platforms=all_platforms()), np.random.default_rng(0))
+    monitored = Engine(machines(*units, platforms=all_platforms()), np.random.default_rng(0))
     straight.start(random_orders(units, seed), 0.0)
-    watched.start(random_orders(units, seed), 0.0)
-    before = watched.advance(pause)
-    watched.jobs()
-    watched.servers()
-    assert before + watched.advance(1e9) == straight.advance(1e9)
+    monitored.start(random_orders(units, seed), 0.0)
+    before = monitored.advance(pause)
+    monitored.jobs()
+    monitored.servers()
+    assert before + monitored.advance(1e9) == straight.advance(1e9)
 
 
 def test_golden_scenario() -> None:
     """Twelve jobs of three applications on three servers. A change here must be explained."""
-    one = Engine(machines(8, 4, 2, platforms=all_platforms()), np.random.default_rng(0))
+    engine = Engine(machines(8, 4, 2, platforms=all_platforms()), np.random.default_rng(0))
     apps = [application_truth(2011, name, "analytics", all_platforms()) for name in "xyz"]
-    one.start([Order(i, apps[i % 3], [(i % 3, 1)], 100.0 + i) for i in range(6)], 0.0)
-    early = one.advance(90.0)
-    one.start([Order(i, apps[i % 3], [(0, 1)], 50.0) for i in range(6, 12)], 90.0)
-    late = one.advance(1e6)
+    engine.start([EngineOrder(i, apps[i % 3], [(i % 3, 1)], 100.0 + i) for i in range(6)], 0.0)
+    early = engine.advance(90.0)
+    engine.start([EngineOrder(i, apps[i % 3], [(0, 1)], 50.0) for i in range(6, 12)], 90.0)
+    late = engine.advance(1e6)
     assert [(e.key, e.kind) for e in early] == [(key, EventKind.PHASE) for key in (0, 3, 1, 4)]
     ended = [event.key for event in late if event.kind is EventKind.FINISHED]
     assert ended == [1, 4, 0, 3, 10, 7, 2, 9, 6, 11, 8, 5]

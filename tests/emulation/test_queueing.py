@@ -14,29 +14,29 @@ def test_erlang_c_matches_a_published_value() -> None:
 
 
 def test_one_unit_answers_as_m_m_1() -> None:
-    found = latency_percentile(np.array([1]), np.array([10.0]), np.array([6.0]), 0.99)
-    assert found == pytest.approx([np.log(100.0) / 4.0], rel=1e-9)
+    latencies = latency_percentile(np.array([1]), np.array([10.0]), np.array([6.0]), 0.99)
+    assert latencies == pytest.approx([np.log(100.0) / 4.0], rel=1e-9)
 
 
 def test_an_idle_service_answers_in_its_service_time() -> None:
-    found = latency_percentile(np.array([4]), np.array([40.0]), np.array([1e-9]), 0.99)
-    assert found == pytest.approx([np.log(100.0) / 10.0], rel=1e-6)
+    latencies = latency_percentile(np.array([4]), np.array([40.0]), np.array([1e-9]), 0.99)
+    assert latencies == pytest.approx([np.log(100.0) / 10.0], rel=1e-6)
 
 
 def test_latency_rises_with_load_and_ends_at_the_timeout() -> None:
     load = np.linspace(1.0, 45.0, 20)
-    found = latency_percentile(np.full(20, 4), np.full(20, 40.0), load, 0.99)
-    assert np.all(np.diff(found) >= 0.0)
-    assert found[-1] == TIMEOUT_S
+    latencies = latency_percentile(np.full(20, 4), np.full(20, 40.0), load, 0.99)
+    assert np.all(np.diff(latencies) >= 0.0)
+    assert latencies[-1] == TIMEOUT_S
 
 
 def test_the_pole_of_the_formula_is_smooth() -> None:
     # offered load exactly c - 1 makes the closed form 0/0
     loads = np.array([9.999999, 10.0, 10.000001])
-    found = latency_percentile(np.full(3, 2), np.full(3, 20.0), loads, 0.99)
-    assert found == pytest.approx(np.full(3, found[0]), rel=1e-5)
+    latencies = latency_percentile(np.full(3, 2), np.full(3, 20.0), loads, 0.99)
+    assert latencies == pytest.approx(np.full(3, latencies[0]), rel=1e-5)
 
 
 def test_no_services_give_no_latencies() -> None:
-    none = np.zeros(0)
-    assert latency_percentile(np.zeros(0, dtype=np.int64), none, none, 0.99).shape == (0,)
+    empty = np.zeros(0)
+    assert latency_percentile(np.zeros(0, dtype=np.int64), empty, empty, 0.99).shape == (0,)

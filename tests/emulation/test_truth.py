@@ -19,14 +19,14 @@ from tests.emulation.worlds import all_platforms
 
 
 def test_same_seed_name_and_kind_give_the_same_truth() -> None:
-    one = application_truth(7, "sort", "analytics", all_platforms())
-    two = application_truth(7, "sort", "analytics", all_platforms())
-    assert np.array_equal(one.platform_speed, two.platform_speed)
-    assert np.array_equal(one.caused, two.caused)
-    assert (one.bytes_per_s, one.scale_up, one.demand) == (
-        two.bytes_per_s,
-        two.scale_up,
-        two.demand,
+    first = application_truth(7, "sort", "analytics", all_platforms())
+    second = application_truth(7, "sort", "analytics", all_platforms())
+    assert np.array_equal(first.platform_speed, second.platform_speed)
+    assert np.array_equal(first.caused, second.caused)
+    assert (first.bytes_per_s, first.scale_up, first.demand) == (
+        second.bytes_per_s,
+        second.scale_up,
+        second.demand,
     )
 
 
@@ -35,12 +35,12 @@ def test_same_seed_name_and_kind_give_the_same_truth() -> None:
     [(8, "sort", "analytics"), (7, "grep", "analytics"), (7, "sort", "batch")],
 )
 def test_another_seed_name_or_kind_gives_another_truth(seed: int, name: str, kind: str) -> None:
-    one = application_truth(7, "sort", "analytics", all_platforms())
-    two = application_truth(seed, name, kind, all_platforms())
-    assert not np.array_equal(one.caused, two.caused)
+    first = application_truth(7, "sort", "analytics", all_platforms())
+    second = application_truth(seed, name, kind, all_platforms())
+    assert not np.array_equal(first.caused, second.caused)
 
 
-def test_a_truth_is_known_by_its_numbers_in_every_process() -> None:
+def test_a_truth_has_the_same_numbers_in_every_process() -> None:
     sort = application_truth(2011, "sort", "analytics", all_platforms())
     assert sort.caused[0] == pytest.approx(48.07185016268026, abs=1e-9)
 
@@ -60,10 +60,10 @@ def test_refuses_an_unknown_kind() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_draw_is_in_its_documented_range(kind: str) -> None:
-    drawn = [application_truth(3, f"app-{i}", kind, all_platforms()) for i in range(200)]
-    caused = np.array([t.caused for t in drawn])
-    tolerated = np.array([t.tolerated for t in drawn])
-    block_s = BLOCK_BYTES / np.array([t.bytes_per_s for t in drawn])
+    truths = [application_truth(3, f"app-{i}", kind, all_platforms()) for i in range(200)]
+    caused = np.array([t.caused for t in truths])
+    tolerated = np.array([t.tolerated for t in truths])
+    block_s = BLOCK_BYTES / np.array([t.bytes_per_s for t in truths])
     assert caused.min() >= 0.0
     assert caused.max() <= 100.0
     assert tolerated.min() >= 1.0
@@ -74,8 +74,8 @@ def test_every_draw_is_in_its_documented_range(kind: str) -> None:
 
 
 def test_few_factors_explain_most_of_the_platform_speeds() -> None:
-    drawn = [application_truth(3, f"app-{i}", "batch", all_platforms()) for i in range(200)]
-    logs = np.log([t.platform_speed for t in drawn])
+    truths = [application_truth(3, f"app-{i}", "batch", all_platforms()) for i in range(200)]
+    logs = np.log([t.platform_speed for t in truths])
     values = np.linalg.svd(logs - logs.mean(axis=0), compute_uv=False) ** 2
     assert values[:3].sum() / values.sum() > 0.98
 
@@ -109,7 +109,9 @@ def test_pressure_is_the_mean_over_the_other_units() -> None:
 @pytest.mark.parametrize(
     ("tasks", "units", "share"), [(1, 1, 1.0), (10, 5, 1.0), (11, 5, 11 / 15), (3, 10, 0.3)]
 )
-def test_waves_keep_this_share_of_the_units_busy(tasks: int, units: int, share: float) -> None:
+def test_wave_efficiency_is_the_busy_share_of_the_units(
+    tasks: int, units: int, share: float
+) -> None:
     assert wave_efficiency(tasks, units) == pytest.approx(share)
 
 
@@ -121,9 +123,9 @@ def test_scaling_without_coherency_is_amdahl() -> None:
 
 
 def test_unknown_platforms_are_the_same_hardware_in_every_cluster() -> None:
-    one = catalogue(["cr1.8xlarge", "mine"], seed=5)
-    two = catalogue(["mine", "cr1.8xlarge"], seed=5, reference=1)
-    assert np.array_equal(one.capacity[1], two.capacity[0])
+    first = catalogue(["cr1.8xlarge", "mine"], seed=5)
+    second = catalogue(["mine", "cr1.8xlarge"], seed=5, reference=1)
+    assert np.array_equal(first.capacity[1], second.capacity[0])
 
 
 @pytest.mark.parametrize("servers", [1, 13, 14, 600, 1000, 6000])
@@ -131,20 +133,20 @@ def test_platform_counts_add_up(servers: int) -> None:
     assert sum(platform_counts(servers)) == servers
 
 
-def test_a_thousand_servers_are_the_table_itself() -> None:
+def test_a_thousand_servers_equal_the_published_table() -> None:
     assert platform_counts(1000) == [facts.count for facts in PLATFORMS]
     assert sum(facts.count * facts.cores for facts in PLATFORMS) == 7355
 
 
 def framework(**facts: float) -> Framework:
-    """Half of the time spent waiting, and nothing else that settings change."""
+    """Framework whose tasks wait half of the time; settings have no other effect unless given."""
     plain = {
         "busy": 0.5,
-        "crowding": 0.0,
+        "crowding_cost": 0.0,
         "working_set_bytes": 1.0,
-        "spilling": 0.0,
-        "moved": 0.0,
-        "packing": 0.0,
+        "spill_cost": 0.0,
+        "compression_saving": 0.0,
+        "compression_cost": 0.0,
     }
     return Framework(**(plain | facts))
 
@@ -155,10 +157,10 @@ def setting(tasks: int = 1, heap_gb: float = 1.0, *, compressed: bool = False) -
 
 @pytest.mark.parametrize("name", ["sort", "grep", "join"])
 def test_the_default_setting_changes_nothing(name: str) -> None:
-    found = application_truth(7, name, "analytics", all_platforms()).framework
-    assert found is not None
-    assert found.speed(DEFAULT_SETTING) == 1.0
-    assert all(0.05 < found.speed(one) < 8.0 for one in SETTINGS)
+    framework_truth = application_truth(7, name, "analytics", all_platforms()).framework
+    assert framework_truth is not None
+    assert framework_truth.speed(DEFAULT_SETTING) == 1.0
+    assert all(0.05 < framework_truth.speed(setting) < 8.0 for setting in SETTINGS)
 
 
 @pytest.mark.parametrize("kind", ["latency_critical", "single_node", "batch"])
@@ -172,18 +174,18 @@ def test_a_second_task_works_while_the_first_waits() -> None:
     assert framework().speed(setting(4)) == pytest.approx(2.0)  # the core is busy at two
 
 
-def test_tasks_that_share_a_core_crowd_each_other() -> None:
-    assert framework(crowding=0.1).speed(setting(4)) == pytest.approx(2.0 / 1.3)
+def test_tasks_that_share_a_core_slow_each_other() -> None:
+    assert framework(crowding_cost=0.1).speed(setting(4)) == pytest.approx(2.0 / 1.3)
 
 
 def test_each_halving_of_the_heap_below_the_working_set_costs_its_share() -> None:
-    small = framework(working_set_bytes=1e9, spilling=0.2)
+    small = framework(working_set_bytes=1e9, spill_cost=0.2)
     assert small.speed(setting(heap_gb=0.5)) == pytest.approx(1 / 1.2)
     assert small.speed(setting(heap_gb=2.0)) == pytest.approx(1.0)
-    large = framework(working_set_bytes=2e9, spilling=0.2)
+    large = framework(working_set_bytes=2e9, spill_cost=0.2)
     assert large.speed(setting(heap_gb=2.0)) == pytest.approx(1.2)
 
 
 def test_compression_saves_waiting_and_costs_work() -> None:
-    found = framework(moved=0.4, packing=0.1).speed(setting(compressed=True))
-    assert found == pytest.approx(1.0 / (0.5 * 1.1 + 0.5 * 0.6))
+    speed = framework(compression_saving=0.4, compression_cost=0.1).speed(setting(compressed=True))
+    assert speed == pytest.approx(1.0 / (0.5 * 1.1 + 0.5 * 0.6))

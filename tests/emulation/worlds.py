@@ -1,4 +1,4 @@
-"""Small emulated worlds with hand-made truths, shared by the tests."""
+"""Small emulated clusters and applications with simple truths, shared by the tests."""
 
 from collections.abc import Sequence
 
@@ -53,7 +53,7 @@ def truth(
 ) -> Truth:
     """An application of one phase (unless given) with the same score for every source."""
     t, c = np.full(N_SOURCES, tolerated), np.full(N_SOURCES, caused)
-    one = Phases(np.zeros(1), np.ones(1), t[None], c[None], 3600.0)
+    single_phase = Phases(np.zeros(1), np.ones(1), t[None], c[None], 3600.0)
     return Truth(
         name="made up",
         kind=kind,
@@ -65,7 +65,7 @@ def truth(
         scale_out=scale_out,
         tolerated=t,
         caused=c,
-        phases=phases or one,
+        phases=phases or single_phase,
         demand=Demand(cpu_share=0.8, memory_bytes=5e8, network_bps=1e7, storage_bytes=1e9),
         traffic=Traffic(service_s=1.0 / metric_per_s, swing=0.0, peak_s=0.0),
         rack_loss=rack_loss,

@@ -8,23 +8,23 @@ import numpy as np
 
 from apps.common.core.clock import ClusterClock
 from apps.emulation.core.events import ServerReadings
-from apps.emulation.core.probe import Measured, Step
 from apps.execution.backends.emulated.port import (
     EndReport,
     JobReport,
     LaunchOrder,
-    MoveOrder,
-    MoveReport,
     ProfilingOrder,
     ProfilingReport,
     Site,
 )
+from apps.execution.core.migration import MigrationOrder, MigrationReport
+from apps.execution.services.backend_holders import BackendHeldError
 from apps.inventory.core.snapshot import Ints
+from apps.profiling.core.measurements import MeasuredCell, ProfilingStep
 from tests.emulation.worlds import all_platforms, machines
 
 
 class AwayError(Exception):
-    """The database is not there."""
+    """The database does not answer."""
 
 
 def site(*units: int, version: int = 1) -> Site:
@@ -39,7 +39,7 @@ def site(*units: int, version: int = 1) -> Site:
 
 @dataclass
 class MemoryPlane:
-    """Hands out what it was given and remembers what it was told."""
+    """Returns the given orders and stores all reports."""
 
     place: Site
     speed: float = 60.0
@@ -48,21 +48,23 @@ class MemoryPlane:
     cancelled: list[int] = field(default_factory=list)
     given_up: list[int] = field(default_factory=list)
     profiling: list[ProfilingOrder] = field(default_factory=list)
-    wanted_moves: list[MoveOrder] = field(default_factory=list)
-    moves: list[MoveReport] = field(default_factory=list)
+    wanted_moves: list[MigrationOrder] = field(default_factory=list)
+    moves: list[MigrationReport] = field(default_factory=list)
     moving: set[int] = field(default_factory=set)
     started: dict[int, float] = field(default_factory=dict)
     ended: list[EndReport] = field(default_factory=list)
     jobs: dict[int, JobReport] = field(default_factory=dict)
     servers: list[tuple[float, ServerReadings]] = field(default_factory=list)
-    measured: dict[UUID, tuple[float, tuple[Measured, ...]]] = field(default_factory=dict)
+    measured: dict[UUID, tuple[float, tuple[MeasuredCell, ...]]] = field(default_factory=dict)
     reports: list[ProfilingReport] = field(default_factory=list)
-    steps: list[dict[UUID, Step]] = field(default_factory=list)
+    steps: list[dict[UUID, ProfilingStep]] = field(default_factory=list)
     failed: list[tuple[UUID, str]] = field(default_factory=list)
     unwanted: list[UUID] = field(default_factory=list)
     stopped: list[UUID] = field(default_factory=list)
-    kept: set[UUID] = field(default_factory=set)
+    claimed_runs: set[UUID] = field(default_factory=set)
     is_away: bool = False
+    is_taken_over: bool = False
+    renewed: list[int] = field(default_factory=list)
 
     def clock(self) -> ClusterClock:
         self._answer()
@@ -76,6 +78,12 @@ class MemoryPlane:
         self._answer()
         return self.place.version
 
+    def renew(self, launches: Collection[int]) -> None:
+        self._answer()
+        if self.is_taken_over:
+            raise BackendHeldError("another process runs the backend")
+        self.renewed = sorted(launches)
+
     def live_launches(self) -> Sequence[LaunchOrder]:
         self._answer()
         return self.live
@@ -87,19 +95,19 @@ class MemoryPlane:
 
     def cancelled_launches(self) -> Sequence[int]:
         self._answer()
-        wanted, self.cancelled = self.cancelled, []
-        return wanted
+        orders, self.cancelled = self.cancelled, []
+        return orders
 
     def ended_launches(self, launches: Sequence[int]) -> list[int]:
         self._answer()
         return [launch for launch in launches if launch in self.given_up]
 
-    def claim_moves(self, limit: int, *, doing: Collection[int]) -> Sequence[MoveOrder]:
+    def claim_migrations(self, limit: int, *, doing: Collection[int]) -> Sequence[MigrationOrder]:
         self._answer()
         self.moving = set(doing)
         return [order for order in self.wanted_moves if order.migration not in doing][:limit]
 
-    def report_moves(self, reports: Sequence[MoveReport]) -> None:
+    def report_migrations(self, reports: Sequence[MigrationReport]) -> None:
         self._answer()
         self.moves += reports
         over = {report.migration for report in reports if report.outcome != "started"}
@@ -107,7 +115,7 @@ class MemoryPlane:
 
     def claim_profiling(self, limit: int, *, doing: Collection[UUID]) -> Sequence[ProfilingOrder]:
         self._answer()
-        self.kept = set(doing)
+        self.claimed_runs = set(doing)
         claimed, self.profiling = self.profiling[:limit], self.profiling[limit:]
         return claimed
 
@@ -135,7 +143,7 @@ class MemoryPlane:
         self._answer()
         self.stopped += runs
 
-    def report_steps(self, steps: Mapping[UUID, Step]) -> None:
+    def report_progress(self, steps: Mapping[UUID, ProfilingStep]) -> None:
         self._answer()
         self.steps.append(dict(steps))
 

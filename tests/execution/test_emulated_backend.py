@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from apps.emulation.core.draws import application_truth
-from apps.emulation.core.probe import ProbeRun
+from apps.emulation.core.probe_runs import ProbeRun
 from apps.emulation.core.truth import BLOCK_BYTES, Truth
 from apps.execution.backends.emulated.emulator import (
     PATIENCE_S,
@@ -22,7 +22,7 @@ from tests.emulation.worlds import all_platforms
 from tests.execution.emulated_plane import AwayError, MemoryPlane, site
 
 BATCH = {"kind": "completion_time", "seconds": 1000.0}
-ALWAYS = Pace(look_s=0.0, jobs_s=0.5, slice_s=0.5, servers_s=0.0)
+ALWAYS = Pace(poll_s=0.0, jobs_s=0.5, slice_s=0.5, servers_s=0.0)
 
 
 def sort(kind: str = "batch") -> Truth:
@@ -30,7 +30,7 @@ def sort(kind: str = "batch") -> Truth:
 
 
 def launch(number: int, *, seconds: float = 100.0, units: int = 1, **more: Any) -> LaunchOrder:
-    """Work that takes one undisturbed unit so many seconds."""
+    """Launch whose work takes one unit this number of seconds in isolation."""
     work = {"input_bytes": round(seconds * sort().bytes_per_s)}
     plain = {"application": "sort", "kind": "batch", "target": BATCH, "parts": ((101, units),)}
     return LaunchOrder(launch=number, **(plain | work | more))
@@ -42,34 +42,34 @@ def emulator(plane: MemoryPlane, wall_s: float = 0.0) -> Emulator:
 
 def test_a_launch_is_started_run_and_ended_in_cluster_time() -> None:
     plane = MemoryPlane(site(4), waiting=[launch(1)])
-    one = emulator(plane)
-    one.tick(10.0)
+    backend = emulator(plane)
+    backend.tick(10.0)
     assert plane.started == {1: 600.0}
-    one.tick(20.0)
+    backend.tick(20.0)
     assert [(end.launch, end.outcome) for end in plane.ended] == [(1, "finished")]
     # phases of the application may make it faster or slower
     assert plane.ended[0].at_s - 600.0 == pytest.approx(100.0, rel=0.35)
-    assert one.running == 0
+    assert backend.running == 0
 
 
 def test_a_running_job_is_reported_in_turn() -> None:
     plane = MemoryPlane(site(4), waiting=[launch(1, seconds=6000.0), launch(2, seconds=6000.0)])
-    one = emulator(plane)
-    one.tick(0.0)
-    one.tick(10.0)
+    backend = emulator(plane)
+    backend.tick(0.0)
+    backend.tick(10.0)
     assert set(plane.jobs) == {1, 2}
-    seen = plane.jobs[1].performance
-    assert seen.progress == pytest.approx(0.1, rel=0.35)
-    assert seen.progress_per_s == pytest.approx(1 / 6000.0, rel=0.35)
-    assert math.isnan(seen.qps)
+    performance = plane.jobs[1].performance
+    assert performance.progress == pytest.approx(0.1, rel=0.35)
+    assert performance.progress_per_s == pytest.approx(1 / 6000.0, rel=0.35)
+    assert math.isnan(performance.qps)
 
 
 def test_a_slice_of_the_jobs_reports_at_a_time() -> None:
     plane = MemoryPlane(site(8), waiting=[launch(i, seconds=6000.0) for i in range(8)])
-    one = Emulator(plane, wall_s=0.0, pace=replace(ALWAYS, jobs_s=2.0))
-    one.tick(0.0)
+    backend = Emulator(plane, wall_s=0.0, pace=replace(ALWAYS, jobs_s=2.0))
+    backend.tick(0.0)
     assert set(plane.jobs) == {7, 6}
-    one.tick(0.5)
+    backend.tick(0.5)
     assert set(plane.jobs) == {7, 6, 5, 4}
 
 
@@ -77,12 +77,12 @@ def test_a_service_reports_queries_and_latency() -> None:
     target = {"kind": "throughput_latency", "qps": 100.0, "latency_seconds": 0.1, "percentile": 99}
     order = launch(1, kind="latency_critical", target=target, input_bytes=0)
     plane = MemoryPlane(site(4), waiting=[order])
-    one = emulator(plane)
-    one.tick(0.0)
-    seen = plane.jobs[1].performance
-    assert seen.qps == pytest.approx(100.0, rel=0.1)
-    assert 0.0 < seen.latency_s < 0.1
-    assert seen.progress == 0.0
+    backend = emulator(plane)
+    backend.tick(0.0)
+    performance = plane.jobs[1].performance
+    assert performance.qps == pytest.approx(100.0, rel=0.1)
+    assert 0.0 < performance.latency_s < 0.1
+    assert performance.progress == 0.0
 
 
 def test_a_single_node_job_reports_instructions() -> None:
@@ -93,10 +93,10 @@ def test_a_single_node_job_reports_instructions() -> None:
     assert plane.jobs[1].performance.ips == pytest.approx(expected, rel=0.1)
 
 
-def test_every_server_beats() -> None:
+def test_every_server_sends_heartbeats() -> None:
     plane = MemoryPlane(site(4, 2))
-    one = emulator(plane)
-    one.tick(1.0)
+    backend = emulator(plane)
+    backend.tick(1.0)
     at_s, readings = plane.servers[-1]
     assert at_s == 60.0
     assert readings.cpu_share.shape == (2,)
@@ -104,25 +104,25 @@ def test_every_server_beats() -> None:
 
 def test_a_cancelled_launch_stops_at_once() -> None:
     plane = MemoryPlane(site(4), waiting=[launch(1)])
-    one = emulator(plane)
-    one.tick(0.0)
+    backend = emulator(plane)
+    backend.tick(0.0)
     plane.cancelled = [1]
-    one.tick(0.5)
+    backend.tick(0.5)
     assert [(end.launch, end.outcome) for end in plane.ended] == [(1, "cancelled")]
-    assert one.running == 0
+    assert backend.running == 0
 
 
-def test_a_cancelled_launch_that_never_ran_is_told_too() -> None:
+def test_a_cancelled_launch_that_never_ran_is_reported() -> None:
     plane = MemoryPlane(site(4), cancelled=[9])
     emulator(plane).tick(0.0)
     assert [(end.launch, end.outcome) for end in plane.ended] == [(9, "cancelled")]
 
 
-def test_a_restart_goes_on_where_the_jobs_were() -> None:
+def test_a_restart_resumes_jobs_at_their_progress() -> None:
     plane = MemoryPlane(site(4), live=[launch(1, done_share=0.9)])
-    one = emulator(plane, wall_s=100.0)
-    assert one.running == 1
-    one.tick(101.0)
+    backend = emulator(plane, wall_s=100.0)
+    assert backend.running == 1
+    backend.tick(101.0)
     assert [end.launch for end in plane.ended] == [1]
     assert plane.started == {}
 
@@ -130,30 +130,30 @@ def test_a_restart_goes_on_where_the_jobs_were() -> None:
 def test_the_same_launch_is_never_started_twice() -> None:
     order = launch(1, seconds=6000.0)
     plane = MemoryPlane(site(4), live=[order], waiting=[order])
-    one = emulator(plane)
-    one.tick(0.0)
-    one.resume(0.1)
-    assert one.running == 1
+    backend = emulator(plane)
+    backend.tick(0.0)
+    backend.resume(0.1)
+    assert backend.running == 1
     assert plane.ended == []
 
 
-def test_units_still_held_are_waited_for() -> None:
+def test_a_launch_waits_for_units_still_in_use() -> None:
     plane = MemoryPlane(site(2), waiting=[launch(1, units=2), launch(2, units=2)])
-    one = emulator(plane)
-    one.tick(0.0)
+    backend = emulator(plane)
+    backend.tick(0.0)
     assert set(plane.started) == {1}
-    one.tick(2.0)
+    backend.tick(2.0)
     assert set(plane.started) == {1, 2}
 
 
-def test_units_held_too_long_fail_the_launch() -> None:
+def test_a_launch_fails_if_its_units_stay_in_use() -> None:
     orders = [launch(1, units=2, seconds=1e6), launch(2, units=2)]
     plane = MemoryPlane(site(2), waiting=orders)
-    one = emulator(plane)
-    one.tick(0.0)
-    one.tick(PATIENCE_S + 1.0)
+    backend = emulator(plane)
+    backend.tick(0.0)
+    backend.tick(PATIENCE_S + 1.0)
     assert [(end.launch, end.outcome) for end in plane.ended] == [(2, "failed")]
-    assert "still held" in plane.ended[0].message
+    assert "still in use" in plane.ended[0].message
 
 
 def test_a_launch_on_an_unknown_server_fails_with_a_reason() -> None:
@@ -169,48 +169,48 @@ def test_an_unknown_kind_fails_the_launch_and_not_the_emulator() -> None:
     assert set(plane.started) == {2}
 
 
-def test_what_happened_while_the_database_was_away_is_told_afterwards() -> None:
+def test_events_during_a_database_outage_are_reported_afterwards() -> None:
     plane = MemoryPlane(site(4), waiting=[launch(1)])
-    one = emulator(plane)
-    one.tick(0.0)
+    backend = emulator(plane)
+    backend.tick(0.0)
     plane.is_away = True
     with pytest.raises(AwayError):
-        one.tick(10.0)
+        backend.tick(10.0)
     assert plane.ended == []
     plane.is_away = False
-    one.tick(10.1)
+    backend.tick(10.1)
     assert [end.launch for end in plane.ended] == [1]
-    one.tick(10.2)
+    backend.tick(10.2)
     assert [end.launch for end in plane.ended] == [1]
 
 
 def test_a_stopped_clock_stops_the_jobs() -> None:
     plane = MemoryPlane(site(4), waiting=[launch(1)])
-    one = emulator(plane)
-    one.tick(1.0)
+    backend = emulator(plane)
+    backend.tick(1.0)
     plane.speed = 0.0
-    one.tick(100.0)
-    one.tick(200.0)
+    backend.tick(100.0)
+    backend.tick(200.0)
     assert plane.ended == []
 
 
-def test_jobs_go_on_when_servers_are_added() -> None:
+def test_jobs_continue_when_servers_are_added() -> None:
     plane = MemoryPlane(site(4), waiting=[launch(1, seconds=600.0)])
-    one = emulator(plane)
-    one.tick(0.0)
+    backend = emulator(plane)
+    backend.tick(0.0)
     plane.place = site(4, 8, version=2)
-    one.tick(5.0)
-    assert one.running == 1
+    backend.tick(5.0)
+    assert backend.running == 1
     assert plane.jobs[1].performance.progress == pytest.approx(0.5, rel=0.35)
     assert plane.servers[-1][1].cpu_share.shape == (2,)
 
 
 def test_jobs_of_a_removed_server_fail() -> None:
     plane = MemoryPlane(site(4, 4), waiting=[launch(1, seconds=600.0, parts=((102, 1),))])
-    one = emulator(plane)
-    one.tick(0.0)
+    backend = emulator(plane)
+    backend.tick(0.0)
     plane.place = site(4, version=2)
-    one.tick(1.0)
+    backend.tick(1.0)
     assert [(end.launch, end.outcome) for end in plane.ended] == [(1, "failed")]
 
 
@@ -223,22 +223,22 @@ PROBE = ProfilingOrder(
 )
 
 
-def test_profiling_takes_its_time_and_brings_measurements() -> None:
+def test_a_profiling_run_takes_cluster_time_and_reports_measurements() -> None:
     plane = MemoryPlane(site(4), profiling=[PROBE])
-    one = emulator(plane)
-    one.tick(0.0)
+    backend = emulator(plane)
+    backend.tick(0.0)
     assert plane.measured == {}
-    one.tick(2.0)
+    backend.tick(2.0)
     at_s, cells = plane.measured[PROBE.run]
     assert 20.0 < at_s < 120.0
     assert {cell.matrix for cell in cells} >= {"base_rate", "tolerated", "heterogeneity"}
 
 
-def test_profiling_tells_each_step_in_time() -> None:
+def test_profiling_steps_are_reported_when_due() -> None:
     plane = MemoryPlane(site(4), profiling=[PROBE])
-    one = emulator(plane)
+    backend = emulator(plane)
     for tick in range(20):
-        one.tick(0.1 * tick)
+        backend.tick(0.1 * tick)
     done = [step.done for steps in plane.steps for step in steps.values()]
     assert done == sorted(set(done))
     assert 2 <= len(done) <= 3  # of four; the last is the report
@@ -249,56 +249,56 @@ def test_profiling_tells_each_step_in_time() -> None:
 def test_many_profiling_runs_are_spread_over_ticks() -> None:
     orders = [replace(PROBE, run=UUID(int=number)) for number in range(20)]
     plane = MemoryPlane(site(4), profiling=orders)
-    one = emulator(plane)
-    one.tick(0.0)
+    backend = emulator(plane)
+    backend.tick(0.0)
     assert len(plane.profiling) == 20 - PROFILING_PER_TICK
     for tick in range(3):
-        one.tick(0.001 * tick)
+        backend.tick(0.001 * tick)
     handed_in = []
     for tick in range(5):
-        one.tick(10.0 + tick)
+        backend.tick(10.0 + tick)
         handed_in.append(len(plane.reports))
     assert handed_in == [6, 12, 18, 20, 20]
-    # told with the time at which they were over, not with that of the report
+    # reported with the time of their end, not of the report
     assert max(report.at_s for report in plane.reports) < 60.0
 
 
-def test_profiling_that_is_cancelled_is_stopped_and_told() -> None:
+def test_a_cancelled_profiling_run_is_stopped_and_reported() -> None:
     plane = MemoryPlane(site(4), profiling=[PROBE])
-    one = emulator(plane)
-    one.tick(0.0)
+    backend = emulator(plane)
+    backend.tick(0.0)
     plane.unwanted = [PROBE.run]
-    one.tick(0.1)
-    one.tick(5.0)
+    backend.tick(0.1)
+    backend.tick(5.0)
     assert plane.stopped == [PROBE.run]
     assert (plane.measured, plane.failed) == ({}, [])
 
 
 def test_a_copy_that_dies_fails_the_attempt() -> None:
     plane = MemoryPlane(site(4), profiling=[PROBE])
-    one = Emulator(plane, wall_s=0.0, pace=ALWAYS, probe_failures=1.0)
-    one.tick(0.0)
-    one.tick(2.0)
-    one.tick(2.1)
-    reason = "1 unit on cr1.8xlarge: its copy died while it was set up"
+    backend = Emulator(plane, wall_s=0.0, pace=ALWAYS, probe_failures=1.0)
+    backend.tick(0.0)
+    backend.tick(2.0)
+    backend.tick(2.1)
+    reason = "1 unit on cr1.8xlarge: its copy died during set-up"
     assert (plane.failed, plane.measured) == ([(PROBE.run, reason)], {})
 
 
 def test_a_failed_report_is_sent_again() -> None:
     plane = MemoryPlane(site(4), profiling=[PROBE])
-    one = emulator(plane)
-    one.tick(0.0)
+    backend = emulator(plane)
+    backend.tick(0.0)
     refuse_measurements(plane)
     with pytest.raises(AwayError):
-        one.tick(2.0)
+        backend.tick(2.0)
     assert plane.measured == {}
-    del plane.report_measurements  # back to the class' own
-    one.tick(2.1)
+    del plane.report_measurements  # restores the method of the class
+    backend.tick(2.1)
     assert set(plane.measured) == {PROBE.run}
 
 
 def refuse_measurements(plane: MemoryPlane) -> None:
-    """Let the connection break when measurements are handed in."""
+    """Break the connection when measurements are reported."""
 
     def refuse(report: ProfilingReport) -> None:
         raise AwayError
@@ -306,13 +306,13 @@ def refuse_measurements(plane: MemoryPlane) -> None:
     plane.report_measurements = refuse  # type: ignore[method-assign]  # for one call
 
 
-def test_another_attempt_draws_anew() -> None:
+def test_another_attempt_uses_another_random_stream() -> None:
     first = MemoryPlane(site(4), profiling=[PROBE])
     second = MemoryPlane(site(4), profiling=[replace(PROBE, attempt=2)])
     for plane in (first, second):
-        one = emulator(plane)
-        one.tick(0.0)
-        one.tick(2.0)
+        backend = emulator(plane)
+        backend.tick(0.0)
+        backend.tick(2.0)
     assert first.measured[PROBE.run] != second.measured[PROBE.run]
 
 
@@ -321,11 +321,11 @@ def test_profiling_again_measures_the_same() -> None:
         MemoryPlane(site(4), profiling=[PROBE]),
         MemoryPlane(site(4), profiling=[PROBE]),
     )
-    one, two = emulator(first), emulator(second)
-    one.tick(0.0)
-    two.tick(0.0)
-    one.tick(2.0)
-    two.tick(2.0)
+    backend, other_backend = emulator(first), emulator(second)
+    backend.tick(0.0)
+    other_backend.tick(0.0)
+    backend.tick(2.0)
+    other_backend.tick(2.0)
     assert first.measured[PROBE.run][1] == second.measured[PROBE.run][1]
 
 
@@ -347,7 +347,7 @@ def test_an_order_for_an_unknown_server_is_refused() -> None:
         engine_order(launch(1), sort(), {})
 
 
-def test_a_faster_framework_setting_leaves_less_work() -> None:
+def test_a_faster_framework_setting_reduces_the_work() -> None:
     truth = sort("analytics")
     assert truth.framework is not None
     plain = engine_order(launch(1), truth, {101: 0})
@@ -357,29 +357,29 @@ def test_a_faster_framework_setting_leaves_less_work() -> None:
     assert speed != 1.0
 
 
-def test_a_setting_nobody_knows_is_named() -> None:
+def test_an_unknown_setting_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="'9x9GB'"):
         engine_order(replace(launch(1), setting="9x9GB"), sort("analytics"), {101: 0})
 
 
-def test_a_launch_that_waits_is_handed_out_again_and_waits_once() -> None:
+def test_a_waiting_launch_that_is_claimed_again_waits_once() -> None:
     # the control plane hands out every tick what this process claimed and has not started
     orders = [launch(1, units=2, seconds=1e6), launch(2, units=2)]
     plane = MemoryPlane(site(2), waiting=list(orders))
-    one = emulator(plane)
-    one.tick(0.0)
+    backend = emulator(plane)
+    backend.tick(0.0)
     plane.waiting = [orders[1]]
-    one.tick(1.0)
+    backend.tick(1.0)
     plane.waiting = [orders[1]]
-    one.tick(PATIENCE_S + 1.0)
+    backend.tick(PATIENCE_S + 1.0)
     plane.cancelled = [1]
-    one.tick(PATIENCE_S + 2.0)
+    backend.tick(PATIENCE_S + 2.0)
     assert [(end.launch, end.outcome) for end in plane.ended] == [(2, "failed"), (1, "cancelled")]
-    assert one.running == 0
+    assert backend.running == 0
 
 
 class Deaf(MemoryPlane):
-    """Hands out launches but does not hear of their start while away."""
+    """Returns launches, but fails to receive their starts while away."""
 
     is_deaf = False
 
@@ -389,26 +389,26 @@ class Deaf(MemoryPlane):
         super().report_started(launches)
 
 
-def test_a_job_whose_end_was_not_told_yet_does_not_begin_again() -> None:
+def test_a_job_with_an_undelivered_end_is_not_started_again() -> None:
     plane = Deaf(site(4), waiting=[launch(1)])
-    one = emulator(plane)
+    backend = emulator(plane)
     plane.is_deaf = True
     with pytest.raises(AwayError):
-        one.tick(0.0)
+        backend.tick(0.0)
     plane.is_deaf, plane.waiting = False, [launch(1)]
-    one.tick(10.0)
+    backend.tick(10.0)
     assert [end.launch for end in plane.ended] == [1]
-    assert one.running == 0
+    assert backend.running == 0
 
 
-def test_what_the_control_plane_ended_is_dropped() -> None:
+def test_launches_ended_by_the_control_plane_are_dropped() -> None:
     plane = MemoryPlane(site(4), waiting=[launch(1, seconds=1e6), launch(2, seconds=1e6)])
-    one = emulator(plane)
-    one.tick(0.0)
+    backend = emulator(plane)
+    backend.tick(0.0)
     plane.given_up = [1]
-    one.tick(1.0)
-    one.tick(2.0)
-    assert one.running == 1
+    backend.tick(1.0)
+    backend.tick(2.0)
+    assert backend.running == 1
     assert plane.ended == []
     assert set(plane.jobs) == {1, 2}
 
@@ -416,32 +416,32 @@ def test_what_the_control_plane_ended_is_dropped() -> None:
 def test_a_launch_ended_while_it_waited_never_starts() -> None:
     orders = [launch(1, units=2, seconds=1e6), launch(2, units=2)]
     plane = MemoryPlane(site(2), waiting=orders)
-    one = emulator(plane)
-    one.tick(0.0)
+    backend = emulator(plane)
+    backend.tick(0.0)
     plane.given_up = [2]
-    one.tick(1.0)
+    backend.tick(1.0)
     plane.cancelled = [1]
-    one.tick(2.0)
-    one.tick(3.0)
+    backend.tick(2.0)
+    backend.tick(3.0)
     assert set(plane.started) == {1}
 
 
-def test_claims_are_kept_of_the_profiling_being_done_only() -> None:
+def test_only_profiling_runs_in_progress_renew_their_leases() -> None:
     plane = MemoryPlane(site(4), profiling=[PROBE])
-    one = emulator(plane)
-    one.tick(0.0)
-    assert plane.kept == set()
-    one.tick(0.1)
-    assert plane.kept == {PROBE.run}
-    one.tick(2.0)
-    one.tick(2.1)
-    assert plane.kept == set()
+    backend = emulator(plane)
+    backend.tick(0.0)
+    assert plane.claimed_runs == set()
+    backend.tick(0.1)
+    assert plane.claimed_runs == {PROBE.run}
+    backend.tick(2.0)
+    backend.tick(2.1)
+    assert plane.claimed_runs == set()
 
 
-def test_profiling_that_cannot_be_done_is_left_to_run_out() -> None:
+def test_the_lease_of_an_impossible_profiling_run_expires() -> None:
     strange = replace(PROBE, runs=(ProbeRun("abacus", 1, 1),))
     plane = MemoryPlane(site(4), profiling=[strange])
-    one = emulator(plane)
-    one.tick(0.0)
-    one.tick(2.0)
-    assert (plane.measured, plane.kept) == ({}, set())
+    backend = emulator(plane)
+    backend.tick(0.0)
+    backend.tick(2.0)
+    assert (plane.measured, plane.claimed_runs) == ({}, set())

@@ -1,4 +1,5 @@
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from threading import Event
 
@@ -6,13 +7,13 @@ import pytest
 
 from apps.execution.backends.emulated.emulator import Emulator
 from apps.execution.backends.emulated.port import NoServersError, Site
-from apps.execution.backends.emulated.runner import DatabaseAwayError, Outside, run
+from apps.execution.backends.emulated.runner import DatabaseAwayError, Environment, run
 from tests.execution.emulated_plane import AwayError, MemoryPlane, site
 from tests.execution.test_emulated_backend import launch
 
 
 class Pause(Event):
-    """Lets the time of a test pass instead of waiting; acts at given seconds."""
+    """A fake clock that advances instead of sleeping and calls functions at given seconds."""
 
     def __init__(self, world: "World") -> None:
         super().__init__()
@@ -36,8 +37,8 @@ class World:
     now_s: float = 0.0
     reconnects: list[float] = field(default_factory=list)
 
-    def outside(self) -> Outside:
-        return Outside(
+    def outside(self) -> Environment:
+        return Environment(
             wall_s=lambda: self.now_s,
             away=(AwayError,),
             reconnect=lambda: self.reconnects.append(self.now_s),
@@ -48,14 +49,14 @@ class World:
         run(lambda wall_s: Emulator(self.plane, wall_s=wall_s), self.outside())
 
 
-def test_ticks_until_asked_to_stop() -> None:
+def test_ticks_until_stopped() -> None:
     world = World(MemoryPlane(site(4), waiting=[launch(1)]), until_s=5.0)
     world.run()
     assert [end.launch for end in world.plane.ended] == [1]
     assert world.now_s == pytest.approx(5.0, abs=0.2)
 
 
-def test_a_database_away_for_a_while_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_short_database_outage_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
     plane = MemoryPlane(site(4), waiting=[launch(1, seconds=600.0)])
     world = World(plane, away=(5.0, 25.0))
     with caplog.at_level(logging.INFO):
@@ -65,19 +66,19 @@ def test_a_database_away_for_a_while_loses_nothing(caplog: pytest.LogCaptureFixt
     assert "the database answers again" in caplog.text
 
 
-def test_a_database_away_for_half_a_minute_ends_the_process() -> None:
+def test_a_long_database_outage_ends_the_process() -> None:
     world = World(MemoryPlane(site(4)), away=(5.0, 1e9))
     with pytest.raises(DatabaseAwayError, match=r"has not answered for 30 s"):
         world.run()
 
 
-def test_a_database_that_was_never_there_ends_the_process() -> None:
+def test_a_database_that_never_answers_ends_the_process() -> None:
     world = World(MemoryPlane(site(4), is_away=True), away=(0.0, 1e9))
     with pytest.raises(DatabaseAwayError, match="the emulator stops"):
         world.run()
 
 
-def test_launches_claimed_in_a_broken_moment_are_taken_up_again() -> None:
+def test_launches_claimed_before_an_error_are_resumed() -> None:
     # the claim was committed, its answer was lost: the control plane lists it as running here
     plane = MemoryPlane(site(4))
     world = World(plane, away=(5.0, 6.0), until_s=20.0)
@@ -101,17 +102,36 @@ class EmptyAtFirst(MemoryPlane):
         return super().site()
 
 
-def test_waits_for_servers_to_come() -> None:
+def test_waits_until_servers_are_imported() -> None:
     world = World(EmptyAtFirst(site(4), waiting=[launch(1)]), until_s=20.0)
     world.run()
     assert [end.launch for end in world.plane.ended] == [1]
     assert world.reconnects == []
 
 
-def test_an_empty_inventory_is_no_reason_to_end() -> None:
+def test_an_empty_inventory_does_not_end_the_process() -> None:
     plane = EmptyAtFirst(site(4))
     plane.reads = -1000
     world = World(plane, until_s=120.0)
     world.run()
     assert world.now_s >= 120.0
     assert plane.servers == []
+
+
+def test_a_process_that_lost_its_backend_waits_and_resumes_its_jobs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    control_plane = MemoryPlane(site(4), live=[launch(1, seconds=1200.0)])
+    world = World(control_plane, until_s=15.0)
+    taken_over = iter([False, True, True, True, False])
+    real = control_plane.renew
+
+    def renew(launches: Collection[int]) -> None:
+        control_plane.is_taken_over = next(taken_over, False)
+        real(launches)
+
+    control_plane.renew = renew  # type: ignore[method-assign]  # one answer after the other
+    world.run()
+    assert control_plane.renewed == [1]
+    assert "waiting to take it over" in caplog.text
+    assert world.now_s == pytest.approx(15.0, abs=1.1)

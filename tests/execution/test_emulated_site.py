@@ -25,7 +25,7 @@ def test_refuses_an_empty_inventory() -> None:
         read_site()
 
 
-def test_servers_are_played_as_the_inventory_has_them() -> None:
+def test_the_site_matches_the_inventory() -> None:
     import_cluster(small_cluster())
     site = read_site()
     assert len(site.server_id) == 3

@@ -1,4 +1,4 @@
-"""The feedback loop in the database: observed once, learnt, told when an application drifts."""
+"""The feedback loop in the database: observations, learning and drift events."""
 
 import math
 from dataclasses import dataclass, replace
@@ -15,21 +15,21 @@ from apps.classification.core.feedback import (
     POINT_COST,
     POINT_DEVIATION,
     Observation,
-    Part,
+    ServerUnits,
 )
 from apps.classification.core.matrix import MatrixName
 from apps.classification.models import Drift, PendingFold, PredictionError, Profile
 from apps.classification.selectors import known_cells_of, profile_named
-from apps.classification.selectors.known import profiled_cells_of
+from apps.classification.selectors.known_cells import profiled_cells_of
 from apps.classification.services import set_overrides
-from apps.classification.services.feedback import Achieved, record_achieved
+from apps.classification.services.feedback import JobObservation, record_observations
 from apps.classification.services.overrides import NewOverride
 from apps.common.core.interference import SOURCES
-from apps.execution import feedback
 from apps.execution.core.telemetry import EVERY_S
-from apps.execution.feedback import give_feedback
 from apps.execution.models import Migration
-from apps.execution.services import draw_profiles, take_measurements
+from apps.execution.services import feedback
+from apps.execution.services.feedback import update_from_feedback
+from apps.execution.services.profiles import infer_profiles, record_measurements
 from apps.inventory.models import Cluster, Server
 from apps.operations.models import Event
 from apps.profiling.models import Measurement, ProfilingRun
@@ -90,7 +90,7 @@ class World:
         return factories.job(application=self.about, units=1, attempts=1, **values)
 
     def believed(self, on: int) -> float:
-        """What profiling alone predicts of one unit of a server, undisturbed."""
+        """Predicted speed of one unit in isolation, from profiling alone."""
         first = Profile.objects.filter(application=self.about).earliest("number")
         cells = first.cells
         return float(
@@ -112,7 +112,7 @@ def later(seconds: float) -> None:
 
 @pytest.fixture
 def world() -> World:
-    """An application of which one platform is not measured."""
+    """An application without a measurement of one platform."""
     factories.cluster(seen_cluster_s=10_000.0)
     servers = [
         factories.server(of=factories.platform(name, cores=8, rank=rank))
@@ -131,56 +131,56 @@ def profiled(about: Application) -> None:
 
 
 def measured(about: Application) -> None:
-    """Let the open run be measured, and the profile drawn."""
+    """Report the measurements of the open run and infer the profile."""
     run = ProfilingRun.objects.get(application=about, state="queued")
-    run.plan, run.seed = PLAN, 7  # whatever was drawn: the same cells each time
-    found = [cell for cell in factories.cells(about, run=run) if cell.column != UNMEASURED]
+    run.plan, run.seed = PLAN, 7  # the same cells in every test
+    cells = [cell for cell in factories.cells(about, run=run) if cell.column != UNMEASURED]
     with transaction.atomic():
-        take_measurements(run.id, now(), found)
-    draw_profiles()
+        record_measurements(run.id, now(), cells)
+    infer_profiles()
 
 
-def test_a_job_is_held_against_its_profile_once(world: World) -> None:
+def test_a_job_is_compared_with_its_profile_once(world: World) -> None:
     job = world.ran(0.5)
-    assert (give_feedback(), give_feedback()) == (1, 0)
-    found = PredictionError.objects.get()
-    assert (found.job_id, found.number, found.cluster_s) == (job.id, 1, now() - 1.0)
-    assert found.profile == Profile.objects.get(application=world.about, number=1)
-    assert found.measured / found.predicted == pytest.approx(0.5, rel=1e-6)
-    assert found.predicted == pytest.approx(world.believed(1))
-    assert 0.05 < found.deviation < 0.5
+    assert (update_from_feedback(), update_from_feedback()) == (1, 0)
+    error = PredictionError.objects.get()
+    assert (error.job_id, error.number, error.cluster_s) == (job.id, 1, now() - 1.0)
+    assert error.profile == Profile.objects.get(application=world.about, number=1)
+    assert error.measured / error.predicted == pytest.approx(0.5, rel=1e-6)
+    assert error.predicted == pytest.approx(world.believed(1))
+    assert 0.05 < error.deviation < 0.5
 
 
 def disturbed(job: Job, points: float) -> None:
-    """It was put where one source of its only unit is so far beyond what it tolerates."""
+    """Record that the pressure of one source exceeds the tolerated score by this much."""
     chosen = {"verdict": "chosen", "headroom": [3.0, -points, 9.0]}
     passed = {"verdict": "outranked", "headroom": [-90.0, 1.0, 1.0]}
     Decision.objects.filter(job=job).update(candidates=[chosen, passed])
 
 
-def test_who_was_put_beside_too_much_is_expected_to_be_slower(world: World) -> None:
+def test_a_job_placed_beyond_its_tolerance_is_expected_to_be_slower(world: World) -> None:
     job = world.ran(0.5)
     disturbed(job, 20.0)
-    give_feedback()
-    found = PredictionError.objects.get()
-    assert found.beyond == 20.0
+    update_from_feedback()
+    error = PredictionError.objects.get()
+    assert error.beyond == 20.0
     slowed = math.exp(-20.0 * POINT_COST)
-    assert found.predicted == pytest.approx(slowed * world.believed(1))
-    assert found.deviation > 20.0 * POINT_DEVIATION
+    assert error.predicted == pytest.approx(slowed * world.believed(1))
+    assert error.deviation > 20.0 * POINT_DEVIATION
 
 
-def test_where_neighbours_are_to_blame_the_application_is_not(world: World) -> None:
+def test_a_slowdown_by_neighbours_does_not_change_the_profile(world: World) -> None:
     for _ in range(15):
         later(100.0)
         disturbed(world.ran(0.5, on=0), 30.0)
-        give_feedback()
-        draw_profiles()
-    found = Drift.objects.get(application=world.about)
-    assert found.flagged_s is None
+        update_from_feedback()
+        infer_profiles()
+    drift = Drift.objects.get(application=world.about)
+    assert drift.flagged_s is None
     assert not ProfilingRun.objects.filter(reason=REASON).exists()
 
 
-def test_after_a_move_nothing_is_known_of_the_neighbours(world: World) -> None:
+def test_after_a_migration_the_neighbours_are_unknown(world: World) -> None:
     job = world.ran(0.5)
     disturbed(job, 20.0)
     first = Allocation.objects.get(job=job)
@@ -189,43 +189,43 @@ def test_after_a_move_nothing_is_known_of_the_neighbours(world: World) -> None:
         job, world.servers[0], by=first.decision, acquired_s=begun_s, moved_from=first.id,
         moved_s=begun_s, released_seq=10**9, released_s=first.released_s,
     )  # fmt: skip
-    give_feedback()
+    update_from_feedback()
     assert PredictionError.objects.get().beyond == 0.0
 
 
-def test_the_same_observation_again_is_nothing_new(world: World) -> None:
+def test_a_repeated_observation_changes_nothing(world: World) -> None:
     job = world.ran()
-    seen = Observation("a", (Part(PLATFORMS[1], 1),), "bytes", 1e6, 0.01)
-    one = Achieved(world.about.id, job.id, 1, now(), seen)
-    assert record_achieved([one]) == {world.about.id}
-    assert record_achieved([replace(one, at_s=now() + 60.0)]) == set()
+    observation = Observation("a", (ServerUnits(PLATFORMS[1], 1),), "bytes", 1e6, 0.01)
+    job_observation = JobObservation(world.about.id, job.id, 1, now(), observation)
+    assert record_observations([job_observation]) == {world.about.id}
+    assert record_observations([replace(job_observation, at_s=now() + 60.0)]) == set()
     assert PredictionError.objects.get().cluster_s == now()
 
 
-def test_long_runners_are_observed_again_and_at_their_end(world: World) -> None:
+def test_long_jobs_are_observed_repeatedly_and_at_their_end(world: World) -> None:
     job = world.running(since_s=now() - 700.0)
     factories.sample(job, now() - 10.0, progress=0.1)
-    give_feedback()
-    assert give_feedback() == 0
+    update_from_feedback()
+    assert update_from_feedback() == 0
     later(EVERY_S)
     factories.sample(job, now(), progress=0.4)
-    give_feedback()
+    update_from_feedback()
     Job.objects.filter(id=job.id).update(
         state="succeeded", finished_s=now() + 500.0, finished_at=wall()
     )
     later(501.0)
-    give_feedback()
-    found = PredictionError.objects.order_by("number")
-    assert list(found.values_list("number", flat=True)) == [1, 2, 3]
-    spans = np.diff([9300.0, *found.values_list("cluster_s", flat=True)])
-    shares = np.array(found.values_list("measured", flat=True)) * spans / BYTES
+    update_from_feedback()
+    errors = PredictionError.objects.order_by("number")
+    assert list(errors.values_list("number", flat=True)) == [1, 2, 3]
+    spans = np.diff([9300.0, *errors.values_list("cluster_s", flat=True)])
+    shares = np.array(errors.values_list("measured", flat=True)) * spans / BYTES
     assert shares == pytest.approx([0.1, 0.3, 0.6])
 
 
-def test_the_running_are_not_observed_before_their_time(world: World) -> None:
+def test_running_jobs_are_not_observed_too_early(world: World) -> None:
     job = world.running(since_s=now() - 60.0)
     factories.sample(job, now(), progress=0.1)
-    assert give_feedback() == 0
+    assert update_from_feedback() == 0
 
 
 @pytest.mark.parametrize(
@@ -237,39 +237,37 @@ def test_the_running_are_not_observed_before_their_time(world: World) -> None:
         {"target": {"kind": "throughput_latency", "qps": 9.0, "latency_seconds": 1.0}},
     ],
 )
-def test_jobs_whose_reports_tell_no_rate_are_left_alone(
-    world: World, values: dict[str, Any]
-) -> None:
+def test_jobs_whose_reports_give_no_rate_are_ignored(world: World, values: dict[str, Any]) -> None:
     job = world.ran()
     kind = values.get("target", job.target)["kind"]
     Job.objects.filter(id=job.id).update(target_kind=kind, **values)
-    assert give_feedback() == 0
+    assert update_from_feedback() == 0
 
 
-def test_jobs_of_applications_without_a_profile_are_left_alone(world: World) -> None:
+def test_jobs_of_applications_without_a_profile_are_ignored(world: World) -> None:
     world.ran()
     Profile.objects.all().delete()
-    assert give_feedback() == 0
+    assert update_from_feedback() == 0
 
 
-def test_a_job_whose_server_is_gone_is_left_alone(world: World) -> None:
+def test_a_job_whose_server_was_removed_is_ignored(world: World) -> None:
     job = world.ran()
     job.allocations.update(server_id=10**9)
-    assert give_feedback() == 0
+    assert update_from_feedback() == 0
 
 
-def test_a_job_is_held_against_the_servers_of_its_last_run(world: World) -> None:
+def test_a_job_is_compared_on_the_servers_of_its_last_run(world: World) -> None:
     job = world.ran(1.0, on=1)
     before: dict[str, Any] = {"acquired_s": 8000.0, "released_s": 8500.0, "released_seq": 10**9}
     factories.allocation(job, world.servers[0], **before)
-    give_feedback()
+    update_from_feedback()
     assert PredictionError.objects.get().predicted == pytest.approx(world.believed(1))
 
 
 def moved(
     job: Job, to: Server, *, at_s: float, state: str = "done", told_s: float = 6.0
 ) -> Migration:
-    """A migration that took a minute; the control plane heard of its end a little later."""
+    """A migration of one minute, whose end is reported to the control plane later."""
     source = job.allocations.filter(released_seq=None).latest("id")
     is_done = state == "done"
     begun_s = at_s - 60.0
@@ -277,10 +275,10 @@ def moved(
         job, to, by=source.decision, acquired_s=begun_s - 5.0, moved_from=source.id,
         moved_s=at_s if is_done else None,
     )  # fmt: skip
-    gone, there = (source, target) if is_done else (target, source)
+    left_server, there = (source, target) if is_done else (target, source)
     if state != "running":
-        gone.released_seq, gone.released_s = 10**9, at_s + told_s
-        gone.save()
+        left_server.released_seq, left_server.released_s = 10**9, at_s + told_s
+        left_server.save()
     ended_s = None if state == "running" else at_s
     return Migration.objects.create(
         job=job, launch=factories.launch(job, attempt=factories.number()),
@@ -291,48 +289,48 @@ def moved(
 
 
 def reports(job: Job, *, until_s: float, per_s: float) -> None:
-    """A report each ten seconds up to a moment, the progress going on evenly."""
+    """A report every ten seconds up to ``until_s``, with steady progress."""
     started_s = job.started_s or 0.0
     for at_s in np.arange(started_s + 10.0, until_s + 1.0, 10.0).tolist():
         progress = per_s * (at_s - started_s) / BYTES
         factories.sample(job, at_s, progress=progress)
 
 
-def test_a_job_that_moved_is_held_against_where_it_is_since(world: World) -> None:
+def test_a_migrated_job_is_compared_on_its_new_server(world: World) -> None:
     job = world.running(since_s=now() - 500.0)
     moved(job, world.servers[0], at_s=now() - 200.0)
     reports(job, until_s=now(), per_s=1e5)
-    assert give_feedback() == 1
-    found = PredictionError.objects.get()
-    assert found.predicted == pytest.approx(world.believed(0))
-    assert found.measured == pytest.approx(1e5)
+    assert update_from_feedback() == 1
+    error = PredictionError.objects.get()
+    assert error.predicted == pytest.approx(world.believed(0))
+    assert error.measured == pytest.approx(1e5)
 
 
-def test_what_it_did_while_it_moved_is_nobodys_rate(world: World) -> None:
+def test_progress_during_a_migration_is_not_a_rate(world: World) -> None:
     job = world.running(since_s=now() - 500.0)
     moved(job, world.servers[0], at_s=now() - 200.0)
     for at_s, progress in ((-490.0, 0.01), (-210.0, 0.5), (-190.0, 0.5), (-10.0, 0.59)):
         factories.sample(job, now() + at_s, progress=progress)
-    give_feedback()
+    update_from_feedback()
     assert PredictionError.objects.get().measured == pytest.approx(0.09 * BYTES / 180.0)
 
 
 @pytest.mark.parametrize("ago_s", [0.0, 30.0, 100.0])
-def test_a_job_that_moves_or_has_just_moved_is_not_observed(world: World, ago_s: float) -> None:
+def test_a_migrating_or_just_migrated_job_is_not_observed(world: World, ago_s: float) -> None:
     job = world.running(since_s=now() - 5000.0)
     moved(job, world.servers[0], at_s=now() - ago_s)
     reports(job, until_s=now(), per_s=1e5)
-    assert give_feedback() == 0
+    assert update_from_feedback() == 0
 
 
-def test_a_job_under_way_is_not_observed_before_it_arrived(world: World) -> None:
+def test_a_job_is_not_observed_before_its_migration_completes(world: World) -> None:
     job = world.running(since_s=now() - 5000.0)
     moved(job, world.servers[0], at_s=now() + 50.0, state="running")
     reports(job, until_s=now(), per_s=1e5)
-    assert give_feedback() == 0
+    assert update_from_feedback() == 0
 
 
-def test_a_move_that_begins_while_reports_are_read_is_seen(
+def test_a_migration_that_starts_while_reports_are_read_is_noticed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = world.running(since_s=now() - 500.0)
@@ -344,25 +342,25 @@ def test_a_move_that_begins_while_reports_are_read_is_seen(
         return read(due)
 
     monkeypatch.setattr(feedback, "_samples", begin)
-    assert give_feedback() == 0
+    assert update_from_feedback() == 0
 
 
-def test_what_was_only_reserved_is_not_what_a_job_held(world: World) -> None:
+def test_reserved_units_are_not_part_of_a_placement(world: World) -> None:
     job = world.running(since_s=now() - 500.0)
     moved(job, world.servers[0], at_s=now() - 300.0, state="failed")
     reports(job, until_s=now(), per_s=1e5)
-    give_feedback()
+    update_from_feedback()
     assert PredictionError.objects.get().predicted == pytest.approx(world.believed(1))
 
 
-def test_past_observations_keep_what_was_held_then(world: World) -> None:
+def test_past_observations_use_the_placement_of_their_time(world: World) -> None:
     job = world.running(since_s=now() - 500.0)
     reports(job, until_s=now(), per_s=1e5)
-    give_feedback()
+    update_from_feedback()
     at_s = PredictionError.objects.get().cluster_s
     moved(job, world.servers[0], at_s=at_s + 60.0)
     later(300.0)
-    before, on_the_way, since = feedback._held(
+    before, on_the_way, since = feedback._placements(
         [(job.id, at_s), (job.id, at_s + 59.0), (job.id, at_s + 61.0)]
     )
     assert before == on_the_way
@@ -373,33 +371,33 @@ def test_past_observations_keep_what_was_held_then(world: World) -> None:
     assert before.run != since.run
 
 
-def test_parts_that_met_on_one_server_are_one_part(world: World) -> None:
+def test_allocations_on_one_server_form_one_part(world: World) -> None:
     job = world.running(since_s=now() - 500.0)
     factories.allocation(
         job, world.servers[1], cores=2, by=job.allocations.get().decision, acquired_s=9000.0
     )
-    (found,) = feedback._held([(job.id, now())])
-    assert found is not None
-    assert found.parts == (Part(PLATFORMS[1], 3),)
+    (placement,) = feedback._placements([(job.id, now())])
+    assert placement is not None
+    assert placement.parts == (ServerUnits(PLATFORMS[1], 3),)
 
 
-def test_what_jobs_did_becomes_measured_cells_and_a_new_profile(world: World) -> None:
+def test_observations_become_measured_cells_and_a_new_profile(world: World) -> None:
     for _ in range(6):
         later(100.0)
         world.ran(0.8, on=2)
-        give_feedback()
-        draw_profiles()
-    told = Measurement.objects.filter(source="telemetry", column=UNMEASURED)
-    assert told.exists()
+        update_from_feedback()
+        infer_profiles()
+    rows = Measurement.objects.filter(source="telemetry", column=UNMEASURED)
+    assert rows.exists()
     profile = profile_named("sort")
     assert profile is not None
     rate = NEIGHBOURS * profile.rate(1, platform=UNMEASURED, in_bytes=True).value
     assert abs(math.log(rate / (0.8 * world.believed(2)))) < 0.1
     cell = next(c for c in known_cells_of(world.about.id) if c.column == UNMEASURED)
-    assert cell.value == told.latest("id").value
+    assert cell.value == rows.latest("id").value
 
 
-def test_what_jobs_taught_is_not_taken_for_profiled(world: World) -> None:
+def test_cells_from_feedback_do_not_count_as_profiled(world: World) -> None:
     factories.measurement(
         world.about, matrix="heterogeneity", column=UNMEASURED, source="telemetry"
     )
@@ -407,12 +405,12 @@ def test_what_jobs_taught_is_not_taken_for_profiled(world: World) -> None:
     assert UNMEASURED not in {cell.column for cell in profiled_cells_of(world.about.id)}
 
 
-def test_jobs_that_run_as_predicted_make_few_new_profiles(world: World) -> None:
+def test_accurate_predictions_cause_few_new_profiles(world: World) -> None:
     for _ in range(12):
         later(100.0)
         world.ran(1.0)
-        give_feedback()
-        draw_profiles()
+        update_from_feedback()
+        infer_profiles()
     assert PredictionError.objects.count() == 12
     assert Profile.objects.filter(application=world.about).count() <= 6
 
@@ -424,58 +422,58 @@ def test_jobs_that_run_as_predicted_make_few_new_profiles(world: World) -> None:
         (MatrixName.BASE_RATE, "bytes", UNMEASURED),
     ],
 )
-def test_overrides_are_never_moved(
+def test_overrides_are_never_changed_by_feedback(
     world: World, matrix: MatrixName, column: str, other: str
 ) -> None:
     profile = profile_named("sort")
     assert profile is not None
-    value = profile.bytes_rate if column == "bytes" else float(profile.platform_speed[2])
+    value = profile.bytes_rate if column == "bytes" else float(profile.platform_speed.value[2])
     cell = NewOverride(matrix, column, value)
     set_overrides(world.about.id, [cell], reason="known", by=factories.user().id)
-    draw_profiles()
+    infer_profiles()
     for _ in range(4):
         later(100.0)
         world.ran(0.85, on=2)
-        give_feedback()
-    told = Measurement.objects.filter(source="telemetry")
-    assert not told.filter(column=column).exists()
-    assert told.filter(column=other).exists()
+        update_from_feedback()
+    rows = Measurement.objects.filter(source="telemetry")
+    assert not rows.filter(column=column).exists()
+    assert rows.filter(column=other).exists()
 
 
 def drifted(world: World) -> Drift:
-    """Let ten jobs run as predicted, and then five at half that."""
+    """Run ten jobs at the predicted speed and then five at half of it."""
     for i in range(15):
         later(100.0)
         world.ran(1.0 if i < 10 else 0.5, on=0)
-        give_feedback()
-        draw_profiles()
+        update_from_feedback()
+        infer_profiles()
     return Drift.objects.get(application=world.about)
 
 
-def test_an_application_that_changed_is_told_and_measured_anew(world: World) -> None:
-    found = drifted(world)
-    assert found.flagged_s is not None
-    assert found.slower > found.faster
-    assert found.mean_error < -0.2
-    told = Event.objects.get(kind="application.drifted")
-    assert told.subject == str(world.about.id)
+def test_a_drifted_application_is_flagged_and_profiled_again(world: World) -> None:
+    drift = drifted(world)
+    assert drift.flagged_s is not None
+    assert drift.slower > drift.faster
+    assert drift.mean_error < -0.2
+    event = Event.objects.get(kind="application.drifted")
+    assert event.subject == str(world.about.id)
     run = ProfilingRun.objects.get(reason=REASON)
-    assert (run.state, run.requested_s >= found.flagged_s) == ("queued", True)
+    assert (run.state, run.requested_s >= drift.flagged_s) == ("queued", True)
     assert Profile.objects.filter(application=world.about, is_current=True).exists()
 
 
-def test_while_it_is_measured_anew_nothing_is_learnt(world: World) -> None:
+def test_feedback_is_paused_while_an_application_is_profiled_again(world: World) -> None:
     drifted(world)
     before = Measurement.objects.count()
     for _ in range(8):
         later(100.0)
         world.ran(0.5, on=0)
-        give_feedback()
+        update_from_feedback()
     assert (Measurement.objects.count(), PendingFold.objects.count()) == (before, 0)
     assert ProfilingRun.objects.filter(reason=REASON).count() == 1
 
 
-def test_once_it_is_measured_anew_the_past_counts_no_more(world: World) -> None:
+def test_old_observations_are_ignored_after_profiling_again(world: World) -> None:
     first = _counts(world)
     drifted(world)
     assert _counts(world) != first
@@ -484,16 +482,16 @@ def test_once_it_is_measured_anew_the_past_counts_no_more(world: World) -> None:
     assert _counts(world) == first
     later(2000.0)
     world.ran(1.0, on=0)
-    give_feedback()
+    update_from_feedback()
     since_s = ProfilingRun.objects.get(reason=REASON).requested_s
     counted = PredictionError.objects.filter(cluster_s__gte=since_s).count()
-    found = Drift.objects.get(application=world.about)
-    assert (found.flagged_s, found.observations) == (None, counted)
+    drift = Drift.objects.get(application=world.about)
+    assert (drift.flagged_s, drift.observations) == (None, counted)
     assert counted < PredictionError.objects.count() / 2
 
 
 def _counts(world: World) -> dict[str, int]:
-    """How many measurements are behind what is known of each platform and rate."""
+    """Number of samples behind each known cell of the platforms and the rate."""
     return {
         cell.column: cell.samples
         for cell in known_cells_of(world.about.id)
@@ -501,15 +499,15 @@ def _counts(world: World) -> dict[str, int]:
     }
 
 
-def test_a_profiling_run_that_failed_is_asked_again_after_a_while(world: World) -> None:
+def test_a_failed_profiling_run_is_requested_again_later(world: World) -> None:
     drifted(world)
     ProfilingRun.objects.filter(reason=REASON).update(state="failed")
     world.ran(0.5, on=0)
-    give_feedback()
+    update_from_feedback()
     assert ProfilingRun.objects.filter(reason=REASON).count() == 1
     later(4000.0)
     world.ran(0.5, on=0)
-    give_feedback()
+    update_from_feedback()
     assert ProfilingRun.objects.filter(reason=REASON).count() == 2
 
 
@@ -520,15 +518,15 @@ def test_an_application_that_drifts_again_waits_longer_each_time(world: World) -
     later(100.0)
     assert drifted(world).flagged_s is not None
     assert ProfilingRun.objects.filter(reason=REASON).count() == 1
-    learnt = Measurement.objects.filter(source="telemetry").count()
-    assert learnt > 0
+    recorded = Measurement.objects.filter(source="telemetry").count()
+    assert recorded > 0
     later(4000.0)
     world.ran(0.5, on=0)
-    give_feedback()
+    update_from_feedback()
     assert ProfilingRun.objects.filter(reason=REASON).count() == 2
 
 
-def test_what_drifted_is_measured_thoroughly(world: World) -> None:
+def test_a_drifted_application_gets_a_thorough_run(world: World) -> None:
     drifted(world)
     run = ProfilingRun.objects.get(reason=REASON)
     assert sorted(run.plan["runs"][0]["sources"]) == sorted(SOURCES)
@@ -538,24 +536,24 @@ def test_what_drifted_is_measured_thoroughly(world: World) -> None:
 def test_two_at_once_observe_each_job_once(world: World) -> None:
     for _ in range(5):
         world.ran()
-    assert at_once(give_feedback, give_feedback, give_feedback) == []
+    assert at_once(update_from_feedback, update_from_feedback, update_from_feedback) == []
     numbers = PredictionError.objects.values_list("number", flat=True)
     assert list(numbers) == [1] * 5
 
 
 @pytest.mark.django_db(transaction=True)
-def test_whoever_comes_while_another_looks_leaves_at_once(world: World) -> None:
+def test_a_second_process_returns_at_once(world: World) -> None:
     world.ran()
-    with feedback._alone() as mine:
+    with feedback._try_lock() as mine:
         assert mine
-        found: list[int] = []
-        assert at_once(lambda: found.append(give_feedback())) == []
-    assert found == [0]
-    assert give_feedback() == 1
+        counts: list[int] = []
+        assert at_once(lambda: counts.append(update_from_feedback())) == []
+    assert counts == [0]
+    assert update_from_feedback() == 1
 
 
-def test_the_look_is_a_few_queries(world: World, django_assert_max_num_queries: Any) -> None:
+def test_feedback_takes_a_few_queries(world: World, django_assert_max_num_queries: Any) -> None:
     for _ in range(10):
         world.ran()
     with django_assert_max_num_queries(40):
-        give_feedback()
+        update_from_feedback()

@@ -1,5 +1,6 @@
-"""Launches: made once per start, taken away with their server."""
+"""Launches: created once per start, ended with their server."""
 
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 
 import pytest
@@ -7,13 +8,15 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.execution.models import Launch
-from apps.execution.services import MAX_ATTEMPTS, SILENT_S, recover_lost, request_launches, sweep
-from apps.inventory.models import Change, ResourceUnit, Server, ServerState
+from apps.execution.services.launches import request_launches
+from apps.execution.services.recovery import MAX_ATTEMPTS, SILENT_S, requeue_lost_jobs, sweep
+from apps.inventory.models import Change, ResourceUnit, Server, ServerReading, ServerState
+from apps.inventory.services import mark_silent_servers
 from apps.operations.models import Event
 from apps.scheduling.models import Allocation
 from apps.workloads.models import Job
 from tests import factories
-from tests.races import meanwhile
+from tests.races import in_background, meanwhile, wait_for_a_waiter
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +41,7 @@ def silent_before() -> datetime:
 
 
 def recover() -> int:
-    return recover_lost(silent_before=silent_before())
+    return requeue_lost_jobs(silent_before=silent_before())
 
 
 def test_a_starting_job_gets_one_launch_that_names_its_parts_in_order() -> None:
@@ -59,7 +62,7 @@ def test_a_launch_names_the_framework_setting_its_job_was_sized_for() -> None:
     assert Launch.objects.get().order == {"parts": [[server.id, 1]], "setting": "2x0.5GB"}
 
 
-def test_asking_again_makes_no_second_launch() -> None:
+def test_a_second_request_creates_no_second_launch() -> None:
     placed((factories.server(), 1))
     assert (request(), request()) == (1, 0)
     assert Launch.objects.count() == 1
@@ -74,7 +77,7 @@ def test_only_starting_jobs_are_launched(state: str) -> None:
     assert request() == 0
 
 
-def test_units_given_back_are_no_part_of_a_launch() -> None:
+def test_released_units_are_not_part_of_a_launch() -> None:
     before, now = factories.server(), factories.server()
     job = placed((now, 2))
     factories.allocation(job, before, released_seq=10**9, released_at=factories.MOMENT)
@@ -110,12 +113,12 @@ def test_the_longest_placed_are_launched_first() -> None:
 
 
 def down(server: Server) -> Server:
-    """The server, found silent."""
+    """A server that was marked silent."""
     Server.objects.filter(id=server.id).update(state=ServerState.DOWN)
     return server
 
 
-def test_jobs_of_a_down_server_are_queued_anew_without_their_units() -> None:
+def test_jobs_of_a_down_server_are_requeued_without_their_units() -> None:
     lost, fine = factories.server(), factories.server()
     job = placed((lost, 2), (fine, 1), state="running")
     launch = factories.launch(job)
@@ -133,7 +136,7 @@ def test_jobs_of_a_down_server_are_queued_anew_without_their_units() -> None:
     assert Event.objects.get(kind="job.queued").subject == str(job.id)
 
 
-def test_a_job_that_was_about_to_start_there_is_queued_anew() -> None:
+def test_a_starting_job_of_a_down_server_is_requeued() -> None:
     server = factories.server()
     job = placed((server, 1))
     request()
@@ -144,7 +147,7 @@ def test_a_job_that_was_about_to_start_there_is_queued_anew() -> None:
     assert request() == 0
 
 
-def test_jobs_elsewhere_go_on() -> None:
+def test_jobs_on_other_servers_continue() -> None:
     down(factories.server())
     job = placed((factories.server(), 1), state="running")
     factories.launch(job)
@@ -153,7 +156,7 @@ def test_jobs_elsewhere_go_on() -> None:
     assert (job.state, Launch.objects.get().state) == ("running", "running")
 
 
-def test_what_ended_on_a_down_server_is_left_alone() -> None:
+def test_ended_jobs_of_a_down_server_are_not_changed() -> None:
     server = factories.server()
     job = placed((server, 1), state="succeeded")
     down(server)
@@ -177,7 +180,7 @@ def test_a_job_launched_too_often_fails() -> None:
     assert Event.objects.get(kind="job.failed").subject == str(job.id)
 
 
-def test_the_last_attempt_but_one_is_tried_again() -> None:
+def test_a_job_is_requeued_before_its_last_attempt() -> None:
     server = factories.server()
     job = placed((server, 1), state="running", attempts=MAX_ATTEMPTS - 1)
     factories.launch(job, attempt=MAX_ATTEMPTS - 1)
@@ -222,10 +225,46 @@ def test_a_silent_backend_keeps_its_jobs() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_job_that_is_losing_its_place_is_not_launched() -> None:
+def test_a_job_that_is_being_displaced_is_not_launched() -> None:
     job = placed((factories.server(), 1))
     with transaction.atomic():
         Job.objects.filter(id=job.id).update(state="queued")
-        # another process that asks now would still see the job starting
+        # another transaction would still read the job as starting
         assert meanwhile(request) == 0
     assert request() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_second_sweep_does_not_requeue_a_job_that_runs_again() -> None:
+    """It has read that the job is lost, and then waits for the first sweep."""
+    lost, fine = factories.server(), factories.server()
+    job = placed((lost, 1), state="running")
+    factories.launch(job)
+    down(lost)
+    second: list[int] = []
+    with ExitStack() as under_way, transaction.atomic():
+        Launch.objects.select_for_update().get()
+        under_way.enter_context(in_background(lambda: second.append(recover())))
+        wait_for_a_waiter()
+        assert recover() == 1
+        factories.allocation(job, fine, acquired_seq=0)
+        Job.objects.filter(id=job.id).update(state="running", attempts=2)
+        factories.launch(job, attempt=2)
+    job.refresh_from_db()
+    assert (second, job.state) == ([0], "running")
+    assert Launch.objects.get(attempt=2).state == "running"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_sweep_keeps_a_server_that_reports_while_it_waits() -> None:
+    factories.reading(factories.server(), at=timezone.now())
+    server = factories.server()
+    factories.reading(server, at=silent_before())
+    marking = in_background(lambda: mark_silent_servers(silent_before=silent_before()))
+    with ExitStack() as under_way, transaction.atomic():
+        Server.objects.select_for_update().get(id=server.id)
+        under_way.enter_context(marking)
+        wait_for_a_waiter()
+        ServerReading.objects.filter(server=server).update(at=timezone.now())
+    server.refresh_from_db()
+    assert server.state == ServerState.ACTIVE

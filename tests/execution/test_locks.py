@@ -1,18 +1,18 @@
-"""Launches are locked in the order of their ids, whatever is done to several of them."""
+"""All operations lock launches in the order of their ids."""
 
 from collections.abc import Callable
 
 import pytest
+from django.utils import timezone
 
-from apps.execution import services
-from apps.execution.backends.emulated.port import EndReport, MoveReport
-from apps.execution.core.migration import MoveOutcome
+from apps.execution.backends.emulated.port import EndReport
+from apps.execution.core.migration import MigrationOutcome, MigrationReport
 from apps.execution.models import Launch, LaunchState, Migration
-from apps.execution.moving import cancel_moves
-from apps.workloads import services as workloads
-from apps.workloads.core.reasons import Reason
+from apps.execution.services.migrations import cancel_migrations
+from apps.execution.services.recovery import requeue_lost_jobs
+from apps.inventory.models import Server, ServerState
 from apps.workloads.models import Job
-from tests.execution.moves_world import MOVED_S, broken, cluster, moving, plane, running
+from tests.execution.migration_world import MOVED_S, broken, cluster, moving, plane, running
 from tests.races import assert_locks_in_order, lay_last
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -28,18 +28,19 @@ def _end() -> None:
 
 
 def _move() -> None:
-    told = Migration.objects.values_list("id", flat=True)
-    plane().report_moves([MoveReport(key, MOVED_S, MoveOutcome.STARTED) for key in told])
+    migration_ids = Migration.objects.values_list("id", flat=True)
+    plane().report_migrations(
+        [MigrationReport(key, MOVED_S, MigrationOutcome.STARTED) for key in migration_ids]
+    )
 
 
 def _recall() -> None:
-    cancel_moves(list(Migration.objects.values_list("id", flat=True)))
+    cancel_migrations(list(Migration.objects.values_list("id", flat=True)))
 
 
 def _lose() -> None:
-    ids = list(Launch.objects.values_list("job_id", flat=True))
-    lost = lambda: workloads.requeue_lost(ids, reason=Reason.BACKEND_LOST, message="")  # noqa: E731
-    services._take_away(ids, lost)
+    Server.objects.update(state=ServerState.DOWN)
+    requeue_lost_jobs(silent_before=timezone.now())
 
 
 @pytest.mark.parametrize("act", [_end, _move, _recall, _lose])

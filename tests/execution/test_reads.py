@@ -1,4 +1,4 @@
-"""What is kept of counters, and reads of migrations."""
+"""Stored counters, and reads of migrations."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from apps.execution.backends.emulated.port import Counters, JobReport
 from apps.execution.models import JobSample
 from apps.execution.selectors import migrations, migrations_of
 from apps.workloads.core.attainment import Performance
-from controlplane.metrics import collect
-from tests.execution.moves_world import cluster, launch_of, moving, plane, report, running
+from controlplane.metrics import InstallationCollector
+from tests.execution.migration_world import cluster, launch_of, moving, plane, report, running
 
 pytestmark = pytest.mark.django_db
 
@@ -18,10 +18,10 @@ def test_the_emulator_s_counters_become_columns_of_the_sample() -> None:
     counters = Counters(2e7, 0.5, 0.25, 8e6)
     plane().report_jobs(7250.0, [JobReport(launch.id, Performance(0.5, 1e-3), 0.7, counters)])
     row = JobSample.objects.get()
-    kept = Counters(
+    reported = Counters(
         row.memory_rate or 0, row.network_wait or 0, row.disk_wait or 0, row.traffic_bps or 0
     )
-    assert (kept, row.cpu_share) == (counters, 0.7)
+    assert (reported, row.cpu_share) == (counters, 0.7)
 
 
 def test_migrations_are_read_by_id_and_job() -> None:
@@ -35,13 +35,11 @@ def test_migrations_are_read_by_id_and_job() -> None:
     assert migrations([first.id, 10**9]) == {first.id: first}
 
 
-def test_moves_are_counted_by_state_for_prometheus() -> None:
+def test_prometheus_counts_migrations_by_state() -> None:
     cluster()
     job = running([0, 1])
     report(moving(job, "a", "c"), "started", "done")
     moving(job, "c", "b")
-    counted = {metric.name: metric.samples for metric in collect("1")}
-    assert counted["berth_migrations"] == [
-        ((("state", "done"),), 1),
-        ((("state", "requested"),), 1),
-    ]
+    families = {family.name: family.samples for family in InstallationCollector("1").collect()}
+    counted = [(sample.labels, sample.value) for sample in families["berth_migrations"]]
+    assert counted == [({"state": "done"}, 1), ({"state": "requested"}, 1)]

@@ -1,4 +1,4 @@
-"""Cluster time: starts where it was last seen, stands still while stopped."""
+"""Cluster time: restarts at its last recorded value, and does not pass while stopped."""
 
 import pytest
 from django.utils import timezone
@@ -8,10 +8,10 @@ from apps.inventory.selectors import CLOCK_UNSEEN_S, cluster_clock, cluster_now,
 from apps.inventory.services import (
     NewChange,
     append_changes,
-    keep_clock,
+    record_cluster_time,
+    save_clock,
     start_clock,
     stop_clock,
-    touch_clock,
 )
 from tests import factories
 
@@ -22,12 +22,12 @@ def wall_s() -> float:
     return timezone.now().timestamp()
 
 
-def test_a_new_cluster_stands_at_its_first_second() -> None:
+def test_a_new_clock_is_at_zero() -> None:
     assert cluster_now() == 0.0
     assert cluster_clock().at(wall_s() + 1e6) == 0.0
 
 
-def test_a_started_clock_runs_on_from_where_it_stood() -> None:
+def test_a_started_clock_continues_from_its_value() -> None:
     factories.cluster(seen_cluster_s=7200.0)
     row = start_clock(speed=60.0)
     assert row.cluster_anchor_s == 7200.0
@@ -35,7 +35,7 @@ def test_a_started_clock_runs_on_from_where_it_stood() -> None:
     assert row.wall_anchor_s == pytest.approx(wall_s(), abs=5.0)
 
 
-def test_a_clock_after_a_crash_runs_on_from_what_was_last_seen() -> None:
+def test_a_clock_continues_from_its_last_recorded_value_after_a_crash() -> None:
     factories.cluster(
         wall_anchor_s=wall_s() - 1e6, cluster_anchor_s=100.0, seen_cluster_s=5000.0, speed=60.0
     )
@@ -43,7 +43,7 @@ def test_a_clock_after_a_crash_runs_on_from_what_was_last_seen() -> None:
 
 
 def running(*, since_s: float, unseen_s: float) -> Cluster:
-    """Start a clock ``since_s`` wall seconds ago, at 60x, that was last seen ``unseen_s`` ago."""
+    """Start a clock ``since_s`` wall seconds ago, at 60x, last recorded ``unseen_s`` ago."""
     return factories.cluster(
         wall_anchor_s=wall_s() - since_s,
         cluster_anchor_s=1000.0,
@@ -53,7 +53,7 @@ def running(*, since_s: float, unseen_s: float) -> Cluster:
 
 
 @pytest.mark.parametrize("unseen_s", [0.0, 2.0, CLOCK_UNSEEN_S - 5.0])
-def test_a_clock_that_runs_is_not_set_back(unseen_s: float) -> None:
+def test_a_running_clock_is_not_set_back(unseen_s: float) -> None:
     running(since_s=100.0, unseen_s=unseen_s)
     before = cluster_now()
     row = start_clock(speed=10.0)
@@ -61,12 +61,12 @@ def test_a_clock_that_runs_is_not_set_back(unseen_s: float) -> None:
     assert (row.seen_cluster_s, row.speed) == (row.cluster_anchor_s, 10.0)
 
 
-def test_a_clock_unseen_for_long_has_crashed() -> None:
+def test_a_clock_not_recorded_for_long_has_crashed() -> None:
     row = running(since_s=100.0, unseen_s=CLOCK_UNSEEN_S + 5.0)
     assert start_clock(speed=60.0).cluster_anchor_s == row.seen_cluster_s
 
 
-def test_who_knows_that_nothing_ran_need_not_wait() -> None:
+def test_was_still_restarts_the_clock_at_once() -> None:
     row = running(since_s=100.0, unseen_s=2.0)
     assert start_clock(speed=60.0, was_still=True).cluster_anchor_s == row.seen_cluster_s
 
@@ -86,30 +86,30 @@ def test_a_clock_ahead_of_its_anchor_is_not_set_back() -> None:
     assert start_clock(speed=60.0).cluster_anchor_s == 1000.0
 
 
-def test_a_running_clock_is_remembered() -> None:
+def test_a_running_clock_is_recorded() -> None:
     running(since_s=100.0, unseen_s=5.0)
-    keep_clock()
+    save_clock()
     assert Cluster.objects.get().seen_cluster_s == pytest.approx(7000.0, abs=200.0)
 
 
-def test_a_clock_that_stands_still_is_not_live() -> None:
+def test_a_stopped_clock_is_not_live() -> None:
     assert not is_live(factories.cluster(), wall_s=wall_s())
 
 
 @pytest.mark.parametrize("speed", [60.0, 0.0])
-def test_a_clock_that_crashed_or_stands_still_is_not_touched(speed: float) -> None:
+def test_a_crashed_or_stopped_clock_is_not_recorded(speed: float) -> None:
     row = running(since_s=1000.0, unseen_s=900.0)
     Cluster.objects.update(speed=speed)
-    keep_clock()
+    save_clock()
     assert Cluster.objects.get().seen_cluster_s == row.seen_cluster_s
 
 
-def test_a_clock_nobody_looked_at_is_not_set_back() -> None:
+def test_a_clock_that_was_never_recorded_is_not_set_back() -> None:
     factories.cluster(seen_cluster_s=10.0, cluster_anchor_s=4000.0)
     assert start_clock(speed=1.0).cluster_anchor_s == 4000.0
 
 
-def test_a_stopped_clock_stands_where_it_was() -> None:
+def test_a_stopped_clock_keeps_its_value() -> None:
     running(since_s=100.0, unseen_s=2.0)
     row = stop_clock()
     assert row.cluster_anchor_s == pytest.approx(7000.0, abs=200.0)
@@ -134,7 +134,7 @@ def test_an_impossible_speed_is_refused(speed: float) -> None:
 
 
 @pytest.mark.parametrize(("seen_s", "expected_s"), [(7300.0, 7300.0), (7100.0, 7200.0)])
-def test_what_was_seen_never_goes_back(seen_s: float, expected_s: float) -> None:
+def test_the_recorded_time_never_decreases(seen_s: float, expected_s: float) -> None:
     factories.cluster(seen_cluster_s=7200.0)
-    touch_clock(cluster_s=seen_s)
+    record_cluster_time(cluster_s=seen_s)
     assert Cluster.objects.get().seen_cluster_s == expected_s

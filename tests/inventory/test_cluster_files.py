@@ -1,10 +1,10 @@
-"""Cluster files on disk: JSON and YAML, and where exactly one is broken."""
+"""Cluster files on disk: JSON and YAML, and the position of syntax errors."""
 
 from pathlib import Path
 
 import pytest
 
-from apps.inventory.cluster_files import ClusterFileError, read_document
+from apps.inventory.files import ClusterFileError, read_document
 
 YAML = "name: quay\nplatforms:\n- {name: a, cores: 1_000}\n"
 JSON = '{"name": "quay", "platforms": [{"name": "a", "cores": 1000}]}'
@@ -35,7 +35,7 @@ def test_json_and_yaml_are_read(tmp_path: Path, name: str, content: str | bytes)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("c.json", '{\n"name": "a",\n}', "c.json, line 3, column 1: "),
         ("c.json", YAML, "c.json, line 1, column 1: Expecting value"),
@@ -49,9 +49,9 @@ def test_json_and_yaml_are_read(tmp_path: Path, name: str, content: str | bytes)
         ("c.yaml", "a: *b\n", "c.yaml, line 1, column 4: found undefined alias"),
         ("c.yaml", "? [a]\n: b\n", "c.yaml, line 1, column 3: found unhashable key"),
         ("c.yaml", f"a: 1\nb: {'9' * 5000}\n", "c.yaml, line 2, column 4: this value cannot"),
-        ("c.yaml", "a: 1\nb: 2\na: 3\n", "c.yaml, line 3, column 1: the field 'a' is there twice"),
+        ("c.yaml", "a: 1\nb: 2\na: 3\n", "c.yaml, line 3, column 1: the field 'a' occurs twice"),
         ("c.yaml", "a: 1\n---\nb: 2\n", "c.yaml, line 2, column 1: "),
-        ("c.json", '{"a": 1, "b": {"c": 1, "c": 2}}', "c.json: the field 'c' is there twice"),
+        ("c.json", '{"a": 1, "b": {"c": 1, "c": 2}}', "c.json: the field 'c' occurs twice"),
         ("c.json", f'{{"a": {"9" * 5000}}}', "c.json: Exceeds the limit"),
         ("c.json", "[" * 100_000, "c.json is nested too deeply"),
         ("c.yaml", "[" * 5_000, "c.yaml is nested too deeply"),
@@ -60,20 +60,20 @@ def test_json_and_yaml_are_read(tmp_path: Path, name: str, content: str | bytes)
     ids=range(19),
 )
 def test_a_broken_file_is_named_with_its_line(
-    tmp_path: Path, name: str, content: str | bytes, said: str
+    tmp_path: Path, name: str, content: str | bytes, message: str
 ) -> None:
     with pytest.raises(ClusterFileError) as caught:
         read_document(written(tmp_path, name, content))
-    assert str(caught.value).startswith(f"{tmp_path}/{said}")
+    assert str(caught.value).startswith(f"{tmp_path}/{message}")
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ClusterFileError, match=r"cannot read .*/none.yaml: No such file"):
         read_document(tmp_path / "none.yaml")
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_a_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ClusterFileError, match=r"cannot read .*: Is a directory"):
         read_document(tmp_path)
 
@@ -82,8 +82,8 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     "content",
     [
         "a: &a {x: 1}\nb: {<<: *a, x: 2}\n",
-        "a: &a {x: 1}\nd: {e: &e {<<: *a, x: 2}}\nb: {<<: *e}\n",  # e is made after b
+        "a: &a {x: 1}\nd: {e: &e {<<: *a, x: 2}}\nb: {<<: *e}\n",  # e is created after b
     ],
 )
-def test_a_merge_key_is_no_field_twice(tmp_path: Path, content: str) -> None:
+def test_a_merge_key_is_not_a_duplicate_field(tmp_path: Path, content: str) -> None:
     assert read_document(written(tmp_path, "c.yaml", content))["b"] == {"x": 2}

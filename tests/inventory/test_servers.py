@@ -1,4 +1,4 @@
-"""Servers: added from files, opened and closed, found silent and found again."""
+"""Servers: import, state changes, and detection of silent servers."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -10,7 +10,7 @@ from apps.common.core.errors import ConflictError, NotFoundError
 from apps.inventory.core.cluster_file import ClusterSpec, PlatformSpec, ServerSpec
 from apps.inventory.models import Change, Cluster, Platform, ResourceUnit, Server, ServerState
 from apps.inventory.selectors import topology
-from apps.inventory.services import import_cluster, revive_and_bury, set_server_state
+from apps.inventory.services import import_cluster, mark_silent_servers, set_server_state
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -55,13 +55,13 @@ def test_importing_again_adds_nothing() -> None:
     assert changes() == before
 
 
-def test_a_file_without_a_name_leaves_the_cluster_its_own() -> None:
+def test_a_file_without_a_name_keeps_the_cluster_name() -> None:
     import_cluster(SPEC)
     import_cluster(replace(SPEC, name=""))
     assert Cluster.objects.get().name == "north-quay"
 
 
-def test_agents_learn_of_new_servers_by_one_change() -> None:
+def test_new_servers_are_announced_to_agents_by_one_change() -> None:
     import_cluster(SPEC)
     first = Server.objects.get(name="a").id
     assert changes() == [("topology", first)]
@@ -70,7 +70,7 @@ def test_agents_learn_of_new_servers_by_one_change() -> None:
     assert topology().server_name == ("a", "b", "c")
 
 
-def test_new_platforms_rank_below_those_there() -> None:
+def test_new_platforms_rank_below_existing_ones() -> None:
     import_cluster(SPEC)
     tiny = replace(SMALL, name="tiny", cores=1)
     import_cluster(ClusterSpec("x", (tiny,), (ServerSpec("d", "tiny", "rack-1"),)))
@@ -84,7 +84,7 @@ def test_a_platform_that_was_removed_leaves_a_gap_only() -> None:
     assert topology().platform_name == ("small", "big")
 
 
-def test_a_closed_server_is_told_to_agents() -> None:
+def test_a_closed_server_appears_in_the_change_log() -> None:
     server = factories.server()
     changed = set_server_state(server_id=server.id, state=ServerState.CORDONED)
     assert (changed.state, changed.generation) == ("cordoned", 2)
@@ -92,13 +92,13 @@ def test_a_closed_server_is_told_to_agents() -> None:
     assert changes() == [("close", server.id), ("open", server.id)]
 
 
-def test_the_state_it_has_changes_nothing() -> None:
+def test_setting_the_same_state_changes_nothing() -> None:
     server = factories.server()
     assert set_server_state(server_id=server.id, state=ServerState.ACTIVE).generation == 1
     assert changes() == []
 
 
-def test_a_server_that_changed_meanwhile_is_left_alone() -> None:
+def test_a_server_that_has_changed_is_refused() -> None:
     server = factories.server(generation=3)
     with pytest.raises(ConflictError, match="generation 3, not 2"):
         set_server_state(server_id=server.id, state=ServerState.DRAINING, expected_generation=2)
@@ -106,7 +106,7 @@ def test_a_server_that_changed_meanwhile_is_left_alone() -> None:
     assert (server.state, changes()) == ("active", [])
 
 
-def test_a_sweep_does_not_undo_what_an_operator_did_meanwhile() -> None:
+def test_a_sweep_does_not_undo_an_operators_change() -> None:
     server = factories.server(state=ServerState.CORDONED)
     set_server_state(server_id=server.id, state=ServerState.DOWN, only_from=ServerState.ACTIVE)
     server.refresh_from_db()
@@ -123,8 +123,8 @@ LIMIT = NOW - timedelta(seconds=30)
 LONG_AGO = NOW - timedelta(seconds=31)
 
 
-def look() -> tuple[int, int]:
-    return revive_and_bury(silent_before=LIMIT)
+def counts() -> tuple[int, int]:
+    return mark_silent_servers(silent_before=LIMIT)
 
 
 def state(server: Server) -> str:
@@ -132,42 +132,42 @@ def state(server: Server) -> str:
     return server.state
 
 
-def test_a_silent_server_among_speaking_ones_is_buried_once() -> None:
+def test_a_silent_server_is_marked_down_once() -> None:
     speaking, silent = factories.server(), factories.server()
     factories.reading(speaking, at=LIMIT)
     factories.reading(silent, at=LONG_AGO)
-    assert look() == (1, 0)
+    assert counts() == (1, 0)
     assert (state(speaking), state(silent)) == ("active", "down")
-    assert look() == (0, 0)
+    assert counts() == (0, 0)
     assert changes() == [("close", silent.id)]
 
 
-def test_a_server_that_speaks_again_is_revived() -> None:
+def test_a_server_that_reports_again_is_active() -> None:
     server = factories.server(state=ServerState.DOWN)
     factories.reading(server, at=NOW)
-    assert look() == (0, 1)
+    assert counts() == (0, 1)
     assert state(server) == "active"
     assert changes() == [("open", server.id)]
 
 
-def test_a_silent_backend_buries_nobody() -> None:
+def test_a_silent_backend_marks_no_server_down() -> None:
     silent = factories.server()
     factories.reading(silent, at=LONG_AGO, backend="emulated")
     factories.reading(factories.server(), at=NOW, backend="slurm")
-    assert look() == (0, 0)
+    assert counts() == (0, 0)
     assert state(silent) == "active"
 
 
-def test_a_server_that_never_spoke_is_left_alone() -> None:
+def test_a_server_that_never_reported_is_not_changed() -> None:
     factories.reading(factories.server(), at=NOW)
     assert state(factories.server()) == "active"
-    assert look() == (0, 0)
+    assert counts() == (0, 0)
 
 
-@pytest.mark.parametrize("kept", [ServerState.CORDONED, ServerState.DRAINING])
-def test_a_server_an_operator_closed_keeps_its_state(kept: ServerState) -> None:
-    server = factories.server(state=kept)
+@pytest.mark.parametrize("initial", [ServerState.CORDONED, ServerState.DRAINING])
+def test_a_cordoned_or_draining_server_keeps_its_state(initial: ServerState) -> None:
+    server = factories.server(state=initial)
     factories.reading(server, at=LONG_AGO)
     factories.reading(factories.server(), at=NOW)
-    assert look() == (0, 0)
-    assert state(server) == kept
+    assert counts() == (0, 0)
+    assert state(server) == initial

@@ -1,4 +1,4 @@
-"""What a reader of the stream still gets when it is slow, late or nosy."""
+"""Events that a slow, late or unauthorised reader of the stream receives."""
 
 from apps.operations.core.feed import MAX_PENDING, Feed, Item
 

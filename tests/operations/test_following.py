@@ -11,7 +11,7 @@ from apps.operations.services import (
     OperationChange,
     begin_operation,
     cancel_operation,
-    follow_operations,
+    mirror_operations,
 )
 
 pytestmark = pytest.mark.django_db
@@ -27,14 +27,14 @@ def operation() -> Operation:
 
 def follow(*changes: OperationChange) -> list[NewEvent]:
     with transaction.atomic():
-        return follow_operations(changes)
+        return mirror_operations(changes)
 
 
 def test_nothing_to_follow_asks_nothing(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     with django_assert_num_queries(0):
-        assert follow_operations([]) == []
+        assert mirror_operations([]) == []
 
 
 def test_progress_is_taken_over(operation: Operation) -> None:

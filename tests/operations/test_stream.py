@@ -5,6 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -12,16 +13,27 @@ from django.conf import settings as django_settings
 from django.db import connections
 from django.test import Client
 from pytest_django import Settings
+from rest_framework.test import APIClient
 
+from apps.accounts.core.principal import Credential
 from apps.accounts.core.roles import Role
-from apps.accounts.models import User
-from apps.accounts.services import create_token, create_user, ensure_project, join_project
+from apps.accounts.models import Membership, Token, User
+from apps.accounts.selectors import current_principals
+from apps.accounts.services import (
+    create_token,
+    create_user,
+    ensure_project,
+    join_project,
+    revoke_token,
+)
+from apps.common.infrastructure.log_numbers import Log
+from apps.operations.api.stream import application, message
+from apps.operations.api.tickets import issue_ticket
 from apps.operations.core.states import Topic
 from apps.operations.models import Event
 from apps.operations.services import NewEvent, prune_events, record_events
-from apps.operations.stream import application, message
-from apps.operations.tickets import issue_ticket
 
+TICKETS = "/api/v1/stream/tickets/"
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -65,10 +77,10 @@ class Reader:
         self.text += message.get("body", b"").decode()
         self._more.set()
 
-    async def until(self, found: Callable[[str], bool]) -> None:
+    async def until(self, is_reached: Callable[[str], bool]) -> None:
         """Wait until the text satisfies a condition."""
         async with asyncio.timeout(5):
-            while not found(self.text):
+            while not is_reached(self.text):
                 self._more.clear()
                 await self._more.wait()
 
@@ -187,7 +199,8 @@ def test_events_of_other_projects_and_topics_are_not_told(
 
 @pytest.mark.broker
 def test_a_ticket_lets_in_once(user: User) -> None:
-    ticket = issue_ticket(user.pk)
+    token = create_token(user=user, name="t").token
+    ticket = issue_ticket(Credential(token_id=token.pk))
 
     async def follow() -> None:
         async with Reader(query=f"ticket={ticket}") as reader:
@@ -195,6 +208,68 @@ def test_a_ticket_lets_in_once(user: User) -> None:
         async with Reader(query=f"ticket={ticket}") as again:
             await again.until(lambda text: "code" in text)
         assert (reader.status, again.status) == (200, 401)
+
+    run(follow)
+
+
+@pytest.mark.broker
+def test_a_ticket_keeps_the_limits_of_its_token(transactional_db: None) -> None:
+    ensure_project("default")
+    operator = create_user(username="olga", password=None, role=Role.OPERATOR)
+    theirs = ensure_project("elsewhere").pk
+    secret = create_token(user=operator, name="t", role=Role.VIEWER).secret
+    ticket = APIClient().post(TICKETS, headers={"Authorization": f"Bearer {secret}"}).json()
+
+    async def follow() -> None:
+        async with Reader(query=f"ticket={ticket['ticket']}") as reader:
+            await reader.events(1)
+            await happen("theirs", project=theirs)
+            await happen("shared")
+            assert subjects(await reader.events(2)) == ["shared"]
+
+    run(follow)
+
+
+@pytest.mark.broker
+def test_a_ticket_of_a_revoked_token_is_refused(user: User) -> None:
+    token = create_token(user=user, name="t").token
+    ticket = issue_ticket(Credential(token_id=token.pk))
+    revoke_token(user_id=user.pk, token_id=token.pk)
+
+    async def follow() -> None:
+        async with Reader(query=f"ticket={ticket}") as reader:
+            await reader.until(lambda text: "code" in text)
+        assert reader.status == 401
+
+    run(follow)
+
+
+@pytest.mark.broker
+def test_a_session_gets_a_ticket_that_ends_with_it(user: User) -> None:
+    browser = APIClient()
+    browser.force_login(user)
+    ticket = browser.post(TICKETS).json()["ticket"]
+    browser.logout()
+
+    async def follow() -> None:
+        async with Reader(query=f"ticket={ticket}") as reader:
+            await reader.until(lambda text: "code" in text)
+        assert reader.status == 401
+
+    run(follow)
+
+
+def test_tickets_are_unavailable_without_the_broker(user: User, settings: Settings) -> None:
+    settings.REDIS_URL = "unix:///nowhere/at/all.sock"
+    browser = APIClient()
+    browser.force_login(user)
+    response = browser.post(TICKETS)
+    assert (response.status_code, response.json()["code"]) == (503, "service_unavailable")
+
+    async def follow() -> None:
+        async with Reader(query="ticket=any") as reader:
+            await reader.until(lambda text: "code" in text)
+        assert reader.status == 503
 
     run(follow)
 
@@ -295,7 +370,7 @@ def test_a_site_that_rebound_its_name_is_refused(
 def test_the_stream_is_kept_alive_by_heartbeats(
     bearer: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.operations.stream.BEAT_S", 0.05)
+    monkeypatch.setattr("apps.operations.api.stream.BEAT_S", 0.05)
 
     async def follow() -> None:
         async with Reader(bearer) as reader:
@@ -307,14 +382,97 @@ def test_the_stream_is_kept_alive_by_heartbeats(
 def test_a_user_who_is_locked_out_is_cut_off(
     user: User, bearer: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.operations.stream.RECHECK_S", 0.05)
-    monkeypatch.setattr("apps.operations.stream.BEAT_S", 0.05)
+    monkeypatch.setattr("apps.operations.api.stream.RECHECK_S", 0.05)
+    monkeypatch.setattr("apps.operations.api.stream.BEAT_S", 0.05)
 
     async def follow() -> None:
         async with Reader(bearer) as reader:
             await reader.events(1)
             await sync_to_async(User.objects.filter(pk=user.pk).update)(is_active=False)
             await asyncio.wait_for(asyncio.shield(reader._task), 5)
+
+    run(follow)
+
+
+def revoke(user: User) -> None:
+    token = Token.objects.get(user=user)
+    revoke_token(user_id=user.pk, token_id=token.pk)
+
+
+def expire(user: User) -> None:
+    Token.objects.filter(user=user).update(expires_at="2020-01-01T00:00:00Z")
+
+
+def leave(user: User) -> None:
+    Membership.objects.filter(user=user).delete()
+
+
+def lose_role(user: User) -> None:
+    User.objects.filter(pk=user.pk).update(role=Role.VIEWER.value)
+    Membership.objects.filter(user=user).update(role=Role.VIEWER.value)
+
+
+@pytest.mark.parametrize("change", [revoke, expire, leave, lose_role])
+def test_a_stream_ends_when_the_rights_of_its_token_change(
+    user: User,
+    bearer: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[User], None],
+) -> None:
+    monkeypatch.setattr("apps.operations.api.stream.RECHECK_S", 0.01)
+
+    async def follow() -> None:
+        async with Reader(bearer) as reader:
+            await reader.events(1)
+            await sync_to_async(change)(user)
+            await asyncio.wait_for(asyncio.shield(reader._task), 5)
+
+    run(follow)
+
+
+def sign_out(browser: Client) -> None:
+    browser.logout()
+
+
+def change_password(browser: Client) -> None:
+    user = User.objects.get(pk=browser.session["_auth_user_id"])
+    user.set_password("another-one-22")
+    user.save()
+
+
+@pytest.mark.parametrize("change", [sign_out, change_password])
+def test_a_stream_ends_with_its_session(
+    user: User, monkeypatch: pytest.MonkeyPatch, change: Callable[[Client], None]
+) -> None:
+    monkeypatch.setattr("apps.operations.api.stream.RECHECK_S", 0.01)
+    browser = Client()
+    browser.force_login(user)
+    cookie = browser.cookies[django_settings.SESSION_COOKIE_NAME].value
+
+    async def follow() -> None:
+        async with Reader({"Cookie": f"sessionid={cookie}"}) as reader:
+            await reader.events(1)
+            await sync_to_async(change)(browser)
+            await asyncio.wait_for(asyncio.shield(reader._task), 5)
+
+    run(follow)
+
+
+def test_a_stream_stays_open_while_its_rights_are_the_same(
+    bearer: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.operations.api.stream.RECHECK_S", 0.01)
+    checked = Mock(side_effect=current_principals)
+    monkeypatch.setattr("apps.operations.api.stream.current_principals", checked)
+
+    async def follow() -> None:
+        async with Reader(bearer) as reader:
+            await reader.events(1)
+            async with asyncio.timeout(5):
+                while checked.call_count < 2:
+                    await asyncio.sleep(0.01)
+            await happen("still here")
+            assert subjects(await reader.events(2)) == ["still here"]
 
     run(follow)
 
@@ -340,3 +498,34 @@ def test_events_of_every_topic_go_over_the_wire(topic: Topic) -> None:
     sent = message(event).decode()
     assert sent.startswith("id: 7\nevent: ")
     assert f'"topic":"{topic}"' in sent
+
+
+def test_a_late_reader_misses_nothing_while_an_old_announcement_is_open(
+    bearer: dict[str, str],
+) -> None:
+    """The first reader's hub has read further than the second reader could by itself."""
+
+    async def follow() -> None:
+        await happen("a", "b", "c")
+        first = (await sync_to_async(Event.objects.earliest)("seq")).seq
+        async with Reader(bearer, query="since=0") as early:
+            await early.events(4)
+            await happen("d")
+            await early.events(5)  # by the hub, as the reader has caught up
+            await sync_to_async(announce, thread_sensitive=False)(first)
+            async with Reader(bearer, query=f"since={first}") as late:
+                assert subjects(await late.events(4)) == ["b", "c", "d"]
+
+    def announce(bound: int) -> None:
+        with connections["default"].cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_advisory_lock_shared((%s::bigint << 48) | %s)", [int(Log.EVENTS), bound]
+            )
+        announced.append(connections["default"].connection)
+
+    announced: list[Any] = []
+    try:
+        run(follow)
+    finally:
+        for holder in announced:
+            holder.close()

@@ -1,4 +1,4 @@
-"""A profiling run is an operation: it tells how far it is, can be cancelled, and ends once."""
+"""Profiling runs as operations: progress, cancellation, and a single end."""
 
 from datetime import timedelta
 from typing import Any
@@ -11,13 +11,11 @@ from django.utils import timezone
 from apps.common.core.errors import ConflictError
 from apps.operations.models import Event, Operation
 from apps.operations.services import cancel_operation
+from apps.profiling.core.measurements import MeasuredCell, MissingCell, ProfilingStep
 from apps.profiling.models import Measurement, ProfilingRun
 from apps.profiling.selectors import ranking, runs_to_stop
 from apps.profiling.services import (
     MAX_ATTEMPTS,
-    MissingCell,
-    NewMeasurement,
-    Progress,
     end_cancelled_runs,
     give_up_runs,
     rank_columns,
@@ -36,7 +34,7 @@ from tests.races import at_once
 
 pytestmark = pytest.mark.django_db
 
-CELL = NewMeasurement("base_rate", "metric", 5e6, 1e5, 8)
+CELL = MeasuredCell("base_rate", "metric", 5e6, 1e5, 8)
 
 
 @pytest.fixture
@@ -48,7 +46,7 @@ def sort() -> Application:
 
 
 def claimed(run: ProfilingRun, *, attempts: int = 1, seconds: float = 15.0) -> ProfilingRun:
-    """The run once a backend has begun it; its lease ends in so many seconds."""
+    """Claim a run; its lease expires after this number of seconds."""
     until = timezone.now() + timedelta(seconds=seconds)
     rows = ProfilingRun.objects.filter(id=run.id)
     rows.update(state="running", attempts=attempts, claimed_until=until)
@@ -61,9 +59,9 @@ def fresh(run: ProfilingRun) -> ProfilingRun:
 
 
 def operation_of(run: ProfilingRun) -> Operation:
-    found = fresh(run).operation
-    assert found is not None
-    return found
+    operation = fresh(run).operation
+    assert operation is not None
+    return operation
 
 
 def cancel(run: ProfilingRun) -> None:
@@ -71,7 +69,7 @@ def cancel(run: ProfilingRun) -> None:
 
 
 def states(run: ProfilingRun) -> tuple[str, str]:
-    """Of the run and of its operation."""
+    """States of the run and of its operation."""
     return fresh(run).state, operation_of(run).status
 
 
@@ -90,34 +88,38 @@ def report(run: ProfilingRun, missing: tuple[MissingCell, ...] = ()) -> None:
         record_done(run.id, seconds=44.44, missing=missing)
 
 
-def test_a_run_asked_for_has_an_operation_of_its_asker(sort: Application) -> None:
+def test_a_requested_run_has_an_operation_of_the_requester(sort: Application) -> None:
     user = factories.user()
     run = request_run(sort.id, requested_by=user.pk, reason="new version")
-    found = operation_of(run)
-    assert (found.kind, found.status, found.created_by) == ("profiling", "pending", user)
-    assert (found.progress, found.total) == (0, 6)  # two runs, four sources
-    assert found.arguments == {"application": "sort", "run": str(run.id)}
+    operation = operation_of(run)
+    assert (operation.kind, operation.status, operation.created_by) == (
+        "profiling",
+        "pending",
+        user,
+    )
+    assert (operation.progress, operation.total) == (0, 6)  # two runs, four sources
+    assert operation.arguments == {"application": "sort", "run": str(run.id)}
     assert (run.reason, run.requested_s) == ("new version", 500.0)
     assert events(run) == ["operation.created"]
 
 
-def test_a_run_the_agent_asks_for_has_one_too_and_tells_nothing_yet(sort: Application) -> None:
+def test_a_run_requested_by_an_agent_has_an_operation_without_events(sort: Application) -> None:
     with transaction.atomic():
         request_runs([sort.id])
     run = ProfilingRun.objects.get()
     assert states(run) == ("queued", "pending")
-    # the event log's lock would be held while the jobs' rows are taken
+    # the event log's lock would be held while the job rows are locked
     assert events(run) == []
 
 
-def test_a_second_run_is_refused_and_the_first_named(sort: Application) -> None:
+def test_a_second_run_is_refused_and_names_the_first(sort: Application) -> None:
     run = request_run(sort.id)
     with pytest.raises(ConflictError, match=f"run {run.id} is queued"):
         request_run(sort.id)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_those_who_ask_at_once_one_gets_a_run(sort: Application) -> None:
+def test_one_of_several_concurrent_requests_gets_a_run(sort: Application) -> None:
     def ask() -> UUID | None:
         try:
             return request_run(sort.id).id
@@ -128,7 +130,7 @@ def test_of_those_who_ask_at_once_one_gets_a_run(sort: Application) -> None:
     assert (ProfilingRun.objects.count(), Operation.objects.count()) == (1, 1)
 
 
-def test_without_servers_the_wish_is_refused() -> None:
+def test_without_servers_the_request_is_refused() -> None:
     about = factories.application("sort")
     with pytest.raises(ConflictError, match="sort cannot be profiled now"):
         request_run(about.id)
@@ -143,39 +145,43 @@ def test_the_columns_ranked_first_are_planned_first(sort: Application) -> None:
     assert (first["sources"][:2], second["units"]) == (["core", "l1d"], 8)
 
 
-# ---- under way ----
+# ---- running ----
 
 
-def test_a_run_tells_how_far_it_is(sort: Application) -> None:
+def test_a_run_reports_its_progress(sort: Application) -> None:
     run = claimed(request_run(sort.id))
     assert states(run) == ("running", "running")
-    record_progress({run.id: Progress(3, 5, "tlb: tolerated 40 ± 0.5")})
-    found = operation_of(run)
-    assert (found.progress, found.total, found.message) == (3, 5, "tlb: tolerated 40 ± 0.5")
-    assert found.lease_until is None  # the run's own lease counts
+    record_progress({run.id: ProfilingStep(30.0, 3, 5, "tlb: tolerated 40 ± 0.5")})
+    operation = operation_of(run)
+    assert (operation.progress, operation.total, operation.message) == (
+        3,
+        5,
+        "tlb: tolerated 40 ± 0.5",
+    )
+    assert operation.lease_until is None  # the run's own lease counts
     assert events(run) == ["operation.created", "operation.progress", "operation.progress"]
 
 
-def test_progress_of_a_run_that_is_over_changes_nothing(sort: Application) -> None:
+def test_progress_of_an_ended_run_changes_nothing(sort: Application) -> None:
     run = claimed(request_run(sort.id))
     report(run)
-    record_progress({run.id: Progress(1, 5, "late")})
+    record_progress({run.id: ProfilingStep(30.0, 1, 5, "late")})
     assert operation_of(run).message == "1 cells measured in 44 s"
 
 
-def test_progress_takes_a_few_statements_however_many_runs(
+def test_progress_of_many_runs_takes_a_few_statements(
     sort: Application, django_assert_num_queries: Any
 ) -> None:
     runs = [claimed(request_run(factories.application().id)) for _ in range(5)]
     # savepoint, runs, operations, their rows, events, savepoint
     with django_assert_num_queries(6):
-        record_progress({run.id: Progress(1, 5, "one") for run in runs})
+        record_progress({run.id: ProfilingStep(30.0, 1, 5, "one") for run in runs})
 
 
-def test_a_run_without_an_operation_is_followed_in_silence() -> None:
+def test_a_run_without_an_operation_records_no_events() -> None:
     run = factories.profiling_run(factories.application(), state="running")
     record_begun([run.id])
-    record_progress({run.id: Progress(1, 5, "one")})
+    record_progress({run.id: ProfilingStep(30.0, 1, 5, "one")})
     report(run)
     assert fresh(run).state == "done"
     assert not Event.objects.exists()
@@ -184,7 +190,7 @@ def test_a_run_without_an_operation_is_followed_in_silence() -> None:
 # ---- done ----
 
 
-def test_a_run_that_is_done_says_what_it_brought(sort: Application) -> None:
+def test_a_completed_run_has_its_result(sort: Application) -> None:
     run = claimed(request_run(sort.id))
     gap = MissingCell("caused", "tlb", "the microbenchmark died")
     report(run, (gap,))
@@ -193,15 +199,15 @@ def test_a_run_that_is_done_says_what_it_brought(sort: Application) -> None:
         "seconds": 44.4,
         "missing": [{"matrix": "caused", "column": "tlb", "reason": "the microbenchmark died"}],
     }
-    found = operation_of(run)
+    operation = operation_of(run)
     assert states(run) == ("done", "succeeded")
-    assert (fresh(run).result, found.result) == (expected, expected)
-    assert found.message == "1 cells measured in 44 s, 1 missing"
-    assert found.finished_at is not None
+    assert (fresh(run).result, operation.result) == (expected, expected)
+    assert operation.message == "1 cells measured in 44 s, 1 missing"
+    assert operation.finished_at is not None
     assert events(run)[-1] == "operation.finished"
 
 
-def test_a_report_that_comes_twice_ends_it_once(sort: Application) -> None:
+def test_a_repeated_report_ends_the_run_once(sort: Application) -> None:
     run = claimed(request_run(sort.id))
     report(run)
     before = fresh(run).result
@@ -214,7 +220,7 @@ def test_a_report_that_comes_twice_ends_it_once(sort: Application) -> None:
 # ---- failures ----
 
 
-def test_a_run_that_failed_is_tried_again(sort: Application) -> None:
+def test_a_failed_run_is_retried(sort: Application) -> None:
     run, job = claimed(request_run(sort.id)), waiting(sort)
     record_failure(run.id, at_s=530.0, reason="its copy died")
     assert states(run) == ("queued", "pending")
@@ -224,11 +230,11 @@ def test_a_run_that_failed_is_tried_again(sort: Application) -> None:
     assert job.state == "profiling"
 
 
-def test_after_some_attempts_it_has_failed_with_the_jobs_that_wait(sort: Application) -> None:
+def test_after_the_last_attempt_the_run_and_its_waiting_jobs_fail(sort: Application) -> None:
     run, job = claimed(request_run(sort.id), attempts=MAX_ATTEMPTS), waiting(sort)
     record_failure(run.id, at_s=530.0, reason="its copy died")
     assert states(run) == ("failed", "failed")
-    message = "it failed 5 times, the last time so: its copy died"
+    message = "all 5 attempts failed; the last one: its copy died"
     assert operation_of(run).problem == {
         "title": "The application could not be profiled",
         "detail": message,
@@ -240,7 +246,7 @@ def test_after_some_attempts_it_has_failed_with_the_jobs_that_wait(sort: Applica
     assert fresh(run).finished_s == 530.0
 
 
-def test_a_failure_told_twice_counts_once(sort: Application) -> None:
+def test_a_failure_reported_twice_counts_once(sort: Application) -> None:
     run = claimed(request_run(sort.id))
     record_failure(run.id, at_s=530.0, reason="its copy died")
     before = len(events(run))
@@ -257,7 +263,7 @@ def test_the_operation_of_a_run_given_up_has_failed(sort: Application) -> None:
 # ---- cancelling ----
 
 
-def test_a_run_that_waits_is_cancelled_without_a_backend(sort: Application) -> None:
+def test_a_queued_run_is_cancelled_without_a_backend(sort: Application) -> None:
     run = request_run(sort.id)
     cancel(run)
     assert (end_cancelled_runs(), end_cancelled_runs()) == (1, 0)
@@ -265,7 +271,7 @@ def test_a_run_that_waits_is_cancelled_without_a_backend(sort: Application) -> N
     assert fresh(run).finished_s == 500.0
 
 
-def test_a_run_a_backend_does_is_cancelled_when_its_copies_are_stopped(sort: Application) -> None:
+def test_a_running_run_is_cancelled_when_its_copies_are_stopped(sort: Application) -> None:
     run = claimed(request_run(sort.id))
     assert runs_to_stop([run.id]) == []
     cancel(run)
@@ -277,7 +283,7 @@ def test_a_run_a_backend_does_is_cancelled_when_its_copies_are_stopped(sort: App
     assert events(run)[-1] == "operation.finished"
 
 
-def test_a_run_nobody_cancelled_is_not_stopped(sort: Application) -> None:
+def test_a_run_that_was_not_cancelled_is_not_stopped(sort: Application) -> None:
     run = claimed(request_run(sort.id))
     assert (stop_runs([run.id]), end_cancelled_runs()) == (0, 0)
     assert states(run) == ("running", "running")
@@ -316,7 +322,7 @@ def test_cancelling_another_profile_of_a_known_application_fails_nothing(
     assert Measurement.objects.count() == 1
 
 
-def test_a_report_that_comes_after_the_end_is_left_out(sort: Application) -> None:
+def test_a_report_after_the_end_is_ignored(sort: Application) -> None:
     run = claimed(request_run(sort.id))
     cancel(run)
     stop_runs([run.id])
@@ -333,7 +339,7 @@ def test_a_report_before_the_copies_are_stopped_still_counts(sort: Application) 
     assert states(run) == ("done", "succeeded")
 
 
-def test_after_a_cancelled_run_another_can_be_asked_for(sort: Application) -> None:
+def test_another_run_can_be_requested_after_a_cancelled_one(sort: Application) -> None:
     run = request_run(sort.id)
     cancel(run)
     end_cancelled_runs()
@@ -349,7 +355,7 @@ def test_a_failed_attempt_of_a_cancelled_run_is_the_last(sort: Application) -> N
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_cancellation_and_a_report_at_once_end_it_once(sort: Application) -> None:
+def test_a_concurrent_cancellation_and_report_end_the_run_once(sort: Application) -> None:
     run = claimed(request_run(sort.id))
     cancel(run)
     is_reporting = iter([True, False])

@@ -1,4 +1,4 @@
-"""Profiling runs: one open per application, stored once, given up after some attempts."""
+"""Profiling runs: one open per application, stored once, failed after the last attempt."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -9,12 +9,12 @@ from django.utils import timezone
 
 from apps.inventory.models import ServerState
 from apps.operations.models import Event
+from apps.profiling.core.measurements import MeasuredCell
 from apps.profiling.core.plan import PlatformShape
 from apps.profiling.models import Measurement, ProfilingRun
 from apps.profiling.selectors import measurements_of, platform_shapes
 from apps.profiling.services import (
     MAX_ATTEMPTS,
-    NewMeasurement,
     fail_jobs,
     give_up_runs,
     record_measurements,
@@ -28,8 +28,8 @@ from tests.races import at_once
 pytestmark = pytest.mark.django_db
 
 CELLS = [
-    NewMeasurement("base_rate", "metric", 5e6, 1e5, 8),
-    NewMeasurement("scale_up", "8", 6.5, 0.125, 8),
+    MeasuredCell("base_rate", "metric", 5e6, 1e5, 8),
+    MeasuredCell("scale_up", "8", 6.5, 0.125, 8),
 ]
 
 
@@ -61,7 +61,7 @@ def test_a_run_has_its_plan_seed_and_cluster_time() -> None:
     assert 0 < run.seed < 2**62
 
 
-def test_an_open_run_is_enough() -> None:
+def test_an_open_run_prevents_another() -> None:
     cluster_of_two()
     queued, running = factories.application(), factories.application()
     factories.profiling_run(queued)
@@ -71,7 +71,7 @@ def test_an_open_run_is_enough() -> None:
 
 
 @pytest.mark.parametrize("state", ["done", "failed"])
-def test_a_run_that_ended_is_followed_by_another_that_draws_anew(state: str) -> None:
+def test_the_next_run_draws_other_columns(state: str) -> None:
     cluster_of_two()
     about = factories.application()
     earlier = factories.profiling_run(about, state=state)
@@ -79,13 +79,13 @@ def test_a_run_that_ended_is_followed_by_another_that_draws_anew(state: str) -> 
     assert ProfilingRun.objects.get(state="queued").seed != earlier.seed
 
 
-def test_a_cluster_without_servers_refuses() -> None:
+def test_refuses_a_cluster_without_servers() -> None:
     with pytest.raises(ValueError, match="cluster that has servers"):
         request(factories.application())
 
 
 @pytest.mark.django_db(transaction=True)
-def test_agents_that_ask_at_once_share_one_run() -> None:
+def test_concurrent_agents_share_one_run() -> None:
     cluster_of_two()
     about = factories.application()
     assert sorted(at_once(4, lambda: request(about))) == [0, 0, 0, 1]
@@ -93,13 +93,13 @@ def test_agents_that_ask_at_once_share_one_run() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_report_sent_twice_at_once_is_stored_once() -> None:
+def test_concurrent_copies_of_a_report_are_stored_once() -> None:
     run = factories.profiling_run(factories.application(), state="running")
     assert at_once(3, lambda: record(run)).count(None) == 2
     assert Measurement.objects.count() == len(CELLS)
 
 
-def test_what_was_measured_is_stored_exactly() -> None:
+def test_measurements_are_stored_exactly() -> None:
     about = factories.application()
     run = factories.profiling_run(about, state="running", claimed_until=timezone.now())
     assert record(run) == about
@@ -111,7 +111,7 @@ def test_what_was_measured_is_stored_exactly() -> None:
     assert (run.state, run.finished_s, run.claimed_until) == ("done", 3060.0, None)
 
 
-def test_a_report_that_comes_twice_is_stored_once() -> None:
+def test_a_repeated_report_is_stored_once() -> None:
     about = factories.application()
     run = factories.profiling_run(about, state="running")
     assert record(run) == about
@@ -121,7 +121,7 @@ def test_a_report_that_comes_twice_is_stored_once() -> None:
     assert run.finished_s == 3060.0
 
 
-def test_a_report_of_a_run_that_is_gone_is_left_out() -> None:
+def test_a_report_of_a_deleted_run_is_ignored() -> None:
     assert record_measurements(uuid4(), at_s=1.0, cells=CELLS) is None
     assert not Measurement.objects.exists()
 
@@ -132,7 +132,7 @@ def test_a_run_given_up_too_early_may_still_report() -> None:
 
 
 def overdue(attempts: int, *, seconds: float = 1.0) -> ProfilingRun:
-    """A run whose last lease ended so long ago."""
+    """A run whose last lease expired ``ago``."""
     return factories.profiling_run(
         factories.application(),
         state="running",
@@ -168,7 +168,7 @@ def test_a_run_that_may_still_end_is_not_given_up(attempts: int, seconds: float)
     assert run.state == "running"
 
 
-def test_giving_up_twice_tells_once() -> None:
+def test_giving_up_twice_records_one_event() -> None:
     factories.job(application=overdue(MAX_ATTEMPTS).application, state="profiling")
     assert (give_up_runs(), give_up_runs()) == (1, 0)
     assert Event.objects.filter(kind="job.failed").count() == 1
@@ -183,7 +183,7 @@ def test_only_jobs_that_wait_for_the_profile_fail() -> None:
     assert queued.state == "queued"
 
 
-def test_the_highest_end_platform_is_always_one_to_measure_on() -> None:
+def test_the_highest_end_platform_is_always_included() -> None:
     best = factories.platform("best", cores=32)
     empty = factories.platform("empty", cores=4)
     used = factories.platform("used", cores=2)

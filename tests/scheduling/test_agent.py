@@ -1,4 +1,4 @@
-"""The agent: what becomes of waiting jobs, and of two agents that want the same."""
+"""The agent: decisions on waiting jobs."""
 
 import pytest
 
@@ -6,11 +6,11 @@ from apps.inventory.models import ServerState
 from apps.inventory.services import import_cluster
 from apps.operations.models import Event
 from apps.profiling.models import ProfilingRun
-from apps.scheduling.agent import make_agent
 from apps.scheduling.core import registry
 from apps.scheduling.core.types import RefusalReason
 from apps.scheduling.models import Allocation, Decision
 from apps.scheduling.services import commit, release
+from apps.scheduling.services.agent import make_agent
 from apps.workloads import services as workloads
 from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Job
@@ -22,11 +22,11 @@ from tests.scheduling.world import (
     build,
     claimed,
     cluster_of,
+    decide_again,
     known,
-    look_again,
     proposal,
     put,
-    seen,
+    state_and_reason,
     used,
     waiting,
     work,
@@ -55,14 +55,17 @@ def test_a_decision_of_the_default_policy_repeats_from_its_seed() -> None:
     profile = factories.profile(factories.application())
     job = waiting(profile.application, units_requested=1)
     work(make_agent("agent-1"))
-    kept = Decision.objects.get(job=job)
-    assert (kept.policy, kept.policy_version) == ("tarcil", registry.make("tarcil").version)
-    assert (kept.snapshot, kept.profile_id) == (copy.sequence, profile.id)
-    assert (kept.sample_size, kept.examined, kept.eligible) == (8, 8, 32)
-    assert kept.probability == pytest.approx(0.8**8)
-    assert [c["verdict"] for c in kept.candidates].count("chosen") == 1
+    decision = Decision.objects.get(job=job)
+    assert (decision.policy, decision.policy_version) == (
+        "tarcil",
+        registry.make("tarcil").version,
+    )
+    assert (decision.snapshot, decision.profile_id) == (copy.sequence, profile.id)
+    assert (decision.sample_size, decision.examined, decision.eligible) == (8, 8, 32)
+    assert decision.probability == pytest.approx(0.8**8)
+    assert [c["verdict"] for c in decision.candidates].count("chosen") == 1
     held = Allocation.objects.get(job=job)
-    assert held.server_id == kept.candidates[0]["server_id"]
+    assert held.server_id == decision.candidates[0]["server_id"]
 
 
 def test_one_in_ten_decisions_about_one_unit_measures_its_rank() -> None:
@@ -79,7 +82,7 @@ def test_one_in_ten_decisions_about_one_unit_measures_its_rank() -> None:
 # ---- refusals ----
 
 
-def test_a_job_without_room_waits_with_its_reason() -> None:
+def test_a_job_without_free_units_waits_with_a_reason() -> None:
     build("a", cores=1)
     job = waiting(**LARGE)
     work(agent("agent-1"))
@@ -91,12 +94,12 @@ def test_a_job_without_room_waits_with_its_reason() -> None:
     assert (decision.units, decision.units_won, decision.dropped) == (2, 0, {"busy": 1})
 
 
-def test_the_same_reason_again_is_no_new_decision() -> None:
+def test_an_unchanged_reason_makes_no_new_decision() -> None:
     build("a", cores=1)
     job = waiting(**LARGE)
-    one = agent("agent-1")
-    look_again(one)
-    look_again(one)
+    first_agent = agent("agent-1")
+    decide_again(first_agent)
+    decide_again(first_agent)
     job.refresh_from_db()
     assert job.tries == 2
     assert Decision.objects.count() == 1
@@ -106,11 +109,11 @@ def test_the_same_reason_again_is_no_new_decision() -> None:
 def test_a_new_reason_is_a_new_decision() -> None:
     build("a", cores=1)
     job = waiting(**LARGE)
-    look_again(agent("agent-1"))
-    look_again(make_agent("agent-2"))  # whose policy sees that no server is large enough
+    decide_again(agent("agent-1"))
+    decide_again(make_agent("agent-2"))  # whose policy sees that no server is large enough
     reasons = Decision.objects.order_by("at").values_list("reason_code", flat=True)
     assert list(reasons) == ["NoFreeUnit", "NoMatchingServer"]
-    assert seen(job) == ("queued", "NoMatchingServer")
+    assert state_and_reason(job) == ("queued", "NoMatchingServer")
 
 
 def test_a_waiting_job_is_placed_once_there_is_room() -> None:
@@ -118,28 +121,28 @@ def test_a_waiting_job_is_placed_once_there_is_room() -> None:
     holder = claimed()
     commit([proposal(holder, copy.topology, [0])], agent=ME)
     job = waiting()
-    one = agent("agent-1")
-    look_again(one)
-    assert seen(job) == ("queued", "NoFreeUnit")
+    first_agent = agent("agent-1")
+    decide_again(first_agent)
+    assert state_and_reason(job) == ("queued", "NoFreeUnit")
     release([holder.id])
-    look_again(one)
-    assert seen(job)[0] == "starting"
+    decide_again(first_agent)
+    assert state_and_reason(job)[0] == "starting"
 
 
-def test_a_waiting_job_is_left_alone_for_a_while() -> None:
+def test_a_waiting_job_is_retried_only_after_a_delay() -> None:
     build("a", cores=1)
     waiting(**LARGE)
-    one = agent("agent-1")
-    assert [one.work(for_s=0.1), one.work(for_s=0.1)] == [1, 0]
+    first_agent = agent("agent-1")
+    assert [first_agent.work(for_s=0.1), first_agent.work(for_s=0.1)] == [1, 0]
 
 
-def test_a_target_that_nothing_meets_fails_the_job_with_a_suggestion() -> None:
+def test_an_infeasible_target_fails_the_job_with_a_suggestion() -> None:
     build("a")
     job = waiting(target={"kind": "completion_time", "seconds": 1.0})
     work(agent("agent-1"))
     job.refresh_from_db()
     assert (job.state, job.reason_code) == ("failed", "InfeasibleTarget")
-    assert "ask for at least" in job.reason_message
+    assert "request at least" in job.reason_message
     assert "4 units of J" in job.reason_message
     assert job.finished_s == 3000.0
     decision = Decision.objects.get()
@@ -156,16 +159,16 @@ def test_a_job_that_only_waited_too_long_is_still_placed() -> None:
     assert job.predicted["value"] == pytest.approx(1050.0)
 
 
-def test_a_target_that_only_closed_servers_could_meet_lets_the_job_wait() -> None:
+def test_a_job_waits_if_only_closed_servers_could_meet_its_target() -> None:
     build("a", "b")
     put("a", ServerState.DRAINING)
     job = waiting(target={"kind": "completion_time", "seconds": 20.0})  # five units
-    one = agent("agent-1")
-    look_again(one)
-    assert seen(job) == ("queued", "ServersClosed")
+    first_agent = agent("agent-1")
+    decide_again(first_agent)
+    assert state_and_reason(job) == ("queued", "ServersClosed")
     put("a", ServerState.ACTIVE)
-    look_again(one)
-    assert seen(job)[0] == "starting"
+    decide_again(first_agent)
+    assert state_and_reason(job)[0] == "starting"
 
 
 def test_a_job_waits_while_every_server_is_closed() -> None:
@@ -173,24 +176,24 @@ def test_a_job_waits_while_every_server_is_closed() -> None:
     put("a", ServerState.CORDONED)
     job = waiting()
     work(agent("agent-1"))
-    assert seen(job) == ("queued", "ServersClosed")
+    assert state_and_reason(job) == ("queued", "ServersClosed")
 
 
-def test_a_platform_that_the_cluster_lacks_lets_the_job_wait() -> None:
+def test_a_job_waits_for_a_platform_missing_from_the_cluster() -> None:
     build("a")
     job = waiting(constraints={"platforms": ["Z"]})
     work(agent("agent-1"))
-    assert seen(job) == ("queued", "NoMatchingServer")
+    assert state_and_reason(job) == ("queued", "NoMatchingServer")
 
 
-def test_a_cluster_without_servers_lets_all_jobs_wait() -> None:
+def test_all_jobs_wait_if_the_cluster_has_no_servers() -> None:
     jobs = [waiting(), waiting(factories.application())]
-    one = agent("agent-1")
-    look_again(one)
-    assert [seen(job) for job in jobs] == [("queued", "NoMatchingServer")] * 2
+    first_agent = agent("agent-1")
+    decide_again(first_agent)
+    assert [state_and_reason(job) for job in jobs] == [("queued", "NoMatchingServer")] * 2
     import_cluster(cluster_of("a"))
-    look_again(one)
-    assert [seen(job)[0] for job in jobs] == ["starting", "profiling"]
+    decide_again(first_agent)
+    assert [state_and_reason(job)[0] for job in jobs] == ["starting", "profiling"]
 
 
 @pytest.mark.parametrize("reason", list(RefusalReason))
@@ -201,31 +204,31 @@ def test_every_refusal_of_a_policy_has_a_meaning(reason: RefusalReason) -> None:
 # ---- profiling ----
 
 
-def test_jobs_of_an_unknown_application_share_one_run() -> None:
+def test_jobs_of_a_new_application_share_one_profiling_run() -> None:
     build("a")
     application = factories.application()
     jobs = [waiting(application), waiting(application)]
     work(agent("agent-1"))
-    assert [seen(job) for job in jobs] == [("profiling", "WaitingForProfile")] * 2
+    assert [state_and_reason(job) for job in jobs] == [("profiling", "WaitingForProfile")] * 2
     run = ProfilingRun.objects.get()
     assert (run.application_id, run.state) == (application.id, "queued")
     assert Decision.objects.count() == 0
 
 
-def test_a_job_taken_over_while_its_application_was_looked_up_is_left_alone() -> None:
+def test_a_job_claimed_by_another_agent_meanwhile_is_ignored() -> None:
     build("a")
     job = waiting(factories.application())
-    one = agent("agent-1")
+    first_agent = agent("agent-1")
     (mine,) = workloads.claim_waiting(agent="agent-1", limit=1)
     Job.objects.filter(id=mine).update(claimed_by="agent-2")
-    one._decide([mine])
-    assert seen(job)[0] == "submitted"
+    first_agent._decide([mine])
+    assert state_and_reason(job)[0] == "submitted"
 
 
-# ---- what goes wrong ----
+# ---- errors ----
 
 
-def test_a_job_that_breaks_the_agent_does_not_stop_the_others() -> None:
+def test_a_job_that_raises_an_error_does_not_stop_the_others() -> None:
     build("a")
     application = known()
     poison = waiting(application, target={"kind": "no such kind"})

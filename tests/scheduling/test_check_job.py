@@ -1,4 +1,4 @@
-"""Dry runs: what would happen, without anything happening."""
+"""Dry runs, in the service and over HTTP."""
 
 from threading import Barrier
 from typing import Any
@@ -13,9 +13,9 @@ from apps.accounts.services import create_token, create_user, ensure_project
 from apps.inventory.models import Server, ServerState
 from apps.inventory.services import import_cluster, set_server_state
 from apps.operations.models import Event, IdempotencyKey
-from apps.scheduling.core.check import Checked
+from apps.scheduling.core.dry_run import DryRunResult
 from apps.scheduling.models import Decision
-from apps.scheduling.selectors import ClusterCopy
+from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.services import check_job, commit
 from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Application, Job
@@ -28,67 +28,71 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def cluster(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server of four units, on which "kmeans" runs at 100 MB/s a unit."""
-    monkeypatch.setattr("apps.scheduling.services.check._COPY", ClusterCopy())
+    monkeypatch.setattr("apps.scheduling.services.dry_run._COPY", ClusterFollower())
     factories.cluster()
     build("a")
     factories.profile(factories.application("kmeans"))
 
 
-def asked(application: str = "kmeans", *, seconds: float = 100.0, **fields: Any) -> dict[str, Any]:
-    """A job of 9 GB, in 100 s unless told otherwise."""
+def request_body(
+    application: str = "kmeans", *, seconds: float = 100.0, **fields: Any
+) -> dict[str, Any]:
+    """A job of 9 GB, due in 100 s by default."""
     target = {"kind": "completion_time", "seconds": seconds}
     return {"application": application, "target": target, "input_bytes": 9 * 10**9, **fields}
 
 
-def checked(application: str = "kmeans", **fields: Any) -> Checked:
-    return check_job(parse_job(asked(application, **fields)))
+def checked(application: str = "kmeans", **fields: Any) -> DryRunResult:
+    return check_job(parse_job(request_body(application, **fields)))
 
 
 def test_a_known_application_is_sized_and_placed() -> None:
-    found = checked()
-    assert (found.outcome, found.feasible, found.units) == ("placed", True, 2)
-    assert found.servers == ["a"]
+    answer = checked()
+    assert (answer.outcome, answer.feasible, answer.units) == ("placed", True, 2)
+    assert answer.servers == ["a"]
 
 
 def test_an_unknown_application_is_profiled_first_and_not_created() -> None:
-    found = checked("never-seen")
-    assert (found.outcome, found.feasible, found.reason) == (
+    answer = checked("never-seen")
+    assert (answer.outcome, answer.feasible, answer.reason) == (
         *("profiling", None, "WaitingForProfile"),
     )
     assert not Application.objects.filter(name="never-seen").exists()
 
 
-def test_an_impossible_target_is_answered_with_a_possible_one() -> None:
-    found = checked(seconds=1.0)
-    assert (found.outcome, found.feasible, found.reason) == (
+def test_an_infeasible_target_gets_a_feasible_suggestion() -> None:
+    answer = checked(seconds=1.0)
+    assert (answer.outcome, answer.feasible, answer.reason) == (
         *("infeasible", False, "InfeasibleTarget"),
     )
-    (suggestion,) = found.suggestions
+    (suggestion,) = answer.suggestions
     assert checked(seconds=suggestion.target["seconds"]).outcome == "placed"
 
 
-def test_the_answer_follows_what_others_take() -> None:
+def test_the_outcome_reflects_other_allocations() -> None:
     assert checked().outcome == "placed"
-    copy = ClusterCopy().follow()
+    copy = ClusterFollower().follow()
     commit([proposal(claimed(), copy.topology, [0, 1, 2])], agent=ME)
     assert checked().outcome == "waits"
 
 
-def test_the_answer_follows_servers_that_come_and_close() -> None:
+def test_the_outcome_reflects_new_and_closed_servers() -> None:
     assert checked(seconds=20.0).outcome == "infeasible"  # five units
     import_cluster(cluster_of("b"))
     assert checked(seconds=20.0).outcome == "placed"
     set_server_state(server_id=Server.objects.get(name="b").id, state=ServerState.DRAINING)
-    found = checked(seconds=20.0)
-    assert (found.outcome, found.feasible, found.reason) == ("waits", True, "ServersClosed")
+    answer = checked(seconds=20.0)
+    assert (answer.outcome, answer.feasible, answer.reason) == ("waits", True, "ServersClosed")
 
 
 def test_a_platform_that_the_cluster_lacks_is_named_as_the_reason() -> None:
-    found = checked(constraints={"platforms": ["Z"]})
-    assert (found.outcome, found.reason) == ("infeasible", "NoMatchingServer")
+    answer = checked(constraints={"platforms": ["Z"]})
+    assert (answer.outcome, answer.reason) == ("infeasible", "NoMatchingServer")
 
 
-@pytest.mark.parametrize("job", [asked(), asked("never-seen"), asked(seconds=1.0)])
+@pytest.mark.parametrize(
+    "job", [request_body(), request_body("never-seen"), request_body(seconds=1.0)]
+)
 def test_a_check_writes_nothing(job: dict[str, Any]) -> None:
     spec = parse_job(job)
     with CaptureQueriesContext(
@@ -99,8 +103,8 @@ def test_a_check_writes_nothing(job: dict[str, Any]) -> None:
     assert verbs <= {"SELECT", "SAVEPOINT", "RELEASE"}
 
 
-def test_a_check_after_another_reads_only_the_profile_and_the_log() -> None:
-    spec = parse_job(asked())
+def test_a_second_check_reads_only_the_profile_and_the_log() -> None:
+    spec = parse_job(request_body())
     check_job(spec)
     with CaptureQueriesContext(connection) as captured:
         check_job(spec)
@@ -108,15 +112,15 @@ def test_a_check_after_another_reads_only_the_profile_and_the_log() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_checks_at_once_do_not_disturb_each_other() -> None:
+def test_concurrent_checks_are_independent() -> None:
     barrier = Barrier(3)
     answers: list[str] = []
 
-    def look() -> None:
+    def check() -> None:
         barrier.wait(timeout=10)
         answers.extend(checked().outcome for _ in range(5))
 
-    assert at_once(look, look, look) == []
+    assert at_once(check, check, check) == []
     assert answers == ["placed"] * 15
 
 
@@ -141,9 +145,9 @@ def written() -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("url", ["/api/v1/checks/", "/api/v1/jobs/?dry_run=true"])
-def test_a_job_can_be_tried_over_http(api: APIClient, url: str) -> None:
+def test_a_dry_run_over_http_returns_the_placement(api: APIClient, url: str) -> None:
     before = written()
-    response = api.post(url, asked())
+    response = api.post(url, request_body())
     assert response.status_code == 200, response.content
     body = response.json()
     assert (body["dry_run"], body["known"], body["outcome"]) == (True, True, "placed")
@@ -153,16 +157,16 @@ def test_a_job_can_be_tried_over_http(api: APIClient, url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["/api/v1/checks/", "/api/v1/jobs/?dry_run=true"])
-def test_what_nothing_meets_is_told_over_http(api: APIClient, url: str) -> None:
-    body = api.post(url, asked(seconds=1.0)).json()
+def test_an_infeasible_target_is_reported_over_http(api: APIClient, url: str) -> None:
+    body = api.post(url, request_body(seconds=1.0)).json()
     assert (body["outcome"], body["feasible"]) == ("infeasible", False)
     assert body["suggestions"][0]["target"]["kind"] == "completion_time"
 
 
 @pytest.mark.parametrize("url", ["/api/v1/checks/", "/api/v1/jobs/?dry_run=true"])
-def test_an_unknown_application_can_be_tried_over_http(api: APIClient, url: str) -> None:
+def test_a_dry_run_of_a_new_application_works_over_http(api: APIClient, url: str) -> None:
     before = written()
-    body = api.post(url, asked("never-seen")).json()
+    body = api.post(url, request_body("never-seen")).json()
     assert (body["known"], body["feasible"], body["units"]) == (False, None, None)
     assert written() == before
 
@@ -175,23 +179,23 @@ def test_a_malformed_job_is_refused_like_a_submission(api: APIClient, url: str) 
 
 
 def test_a_dry_run_that_is_off_submits(api: APIClient) -> None:
-    assert api.post("/api/v1/jobs/?dry_run=false", asked()).status_code == 201
+    assert api.post("/api/v1/jobs/?dry_run=false", request_body()).status_code == 201
     assert Job.objects.count() == 1
 
 
-def test_a_dry_run_that_is_neither_on_nor_off_submits_nothing(api: APIClient) -> None:
-    assert api.post("/api/v1/jobs/?dry_run=maybe", asked()).status_code == 400
+def test_an_invalid_dry_run_flag_submits_nothing(api: APIClient) -> None:
+    assert api.post("/api/v1/jobs/?dry_run=maybe", request_body()).status_code == 400
     assert Job.objects.count() == 0
 
 
-def test_nobody_tries_jobs_without_signing_in() -> None:
-    assert APIClient().post("/api/v1/checks/", asked()).status_code == 401
+def test_a_dry_run_requires_authentication() -> None:
+    assert APIClient().post("/api/v1/checks/", request_body()).status_code == 401
 
 
-def test_a_viewer_may_not_try_jobs(api: APIClient) -> None:
+def test_a_viewer_may_not_run_a_dry_run(api: APIClient) -> None:
     user = create_user(username="vic", password=None, role=Role.VIEWER)
     secret = create_token(user=user, name="test").secret
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
-    submitted = client.post("/api/v1/jobs/", asked()).status_code
-    assert client.post("/api/v1/checks/", asked()).status_code == submitted == 403
+    submitted = client.post("/api/v1/jobs/", request_body()).status_code
+    assert client.post("/api/v1/checks/", request_body()).status_code == submitted == 403

@@ -1,29 +1,28 @@
-"""An agent's copy follows the change log, and ends where a fresh one begins."""
+"""Copies of the cluster that follow the change log equal new ones."""
 
 from threading import Event
 from typing import Any
 
 import pytest
 from django.db import transaction
-from django.utils import timezone
 
-from apps.inventory.models import Change, ChangeKind, Server, ServerState
-from apps.inventory.selectors import changes_since
-from apps.inventory.services import NewChange, append_changes, import_cluster
+from apps.inventory.models import Change, Server, ServerState
+from apps.inventory.services import import_cluster, set_server_state
 from apps.scheduling import selectors
-from apps.scheduling.core.localcopy import LocalCopy
-from apps.scheduling.selectors import ClusterCopy, claimed_jobs, read_copy
+from apps.scheduling.core.cluster_copy import ClusterCopy
+from apps.scheduling.selectors import ClusterFollower, claimed_jobs, read_copy
 from apps.scheduling.services import commit, release
 from apps.workloads.core.targets import BestEffort
 from apps.workloads.models import Job
 from tests import factories
+from tests.races import meanwhile
 from tests.scheduling.world import (
     ME,
     at_once,
     build,
     claimed,
     cluster_of,
-    followed,
+    followed_copy,
     proposal,
     put,
     state,
@@ -31,26 +30,26 @@ from tests.scheduling.world import (
 
 
 @pytest.fixture
-def copy(db: None) -> LocalCopy:
+def copy(db: None) -> ClusterCopy:
     factories.cluster()
     return build("a", "b", "c")
 
 
-def placed_on(copy: LocalCopy, *units: int, **asked: Any) -> Job:
-    """A job that holds these units."""
+def placed_on(copy: ClusterCopy, *units: int, **fields: Any) -> Job:
+    """Return a job that holds units."""
     job = claimed()
-    won, _ = commit([proposal(job, copy.topology, units, **asked)], agent=ME)
+    won, _ = commit([proposal(job, copy.topology, units, **fields)], agent=ME)
     assert list(won) == [job.id]
     return job
 
 
-def test_a_copy_that_never_followed_has_nothing_to_show() -> None:
+def test_a_copy_that_was_never_read_raises_an_error() -> None:
     with pytest.raises(RuntimeError, match="follow"):
-        _ = ClusterCopy().copy
+        _ = ClusterFollower().copy
 
 
-def test_claims_and_releases_are_followed(copy: LocalCopy) -> None:
-    following = followed()
+def test_claims_and_releases_are_followed(copy: ClusterCopy) -> None:
+    following = followed_copy()
     first = placed_on(copy, 0, 1, 4)
     placed_on(copy, 2, unit_memory_bytes=3e9)
     release([first.id])
@@ -60,8 +59,10 @@ def test_claims_and_releases_are_followed(copy: LocalCopy) -> None:
     assert [i for i, is_free in enumerate(free.tolist()) if not is_free] == [1, 2, 9]
 
 
-def test_a_copy_read_anew_knows_what_every_job_takes_and_causes(copy: LocalCopy) -> None:
-    following = followed()
+def test_a_new_copy_includes_the_resources_and_interference_of_every_job(
+    copy: ClusterCopy,
+) -> None:
+    following = followed_copy()
     placed_on(copy, 0, 1, unit_memory_bytes=1e9)
     placed_on(copy, 2)
     snapshot = read_copy().snapshot()
@@ -72,8 +73,8 @@ def test_a_copy_read_anew_knows_what_every_job_takes_and_causes(copy: LocalCopy)
     assert state(following.follow()) == state(read_copy())
 
 
-def test_closed_and_reopened_servers_are_followed(copy: LocalCopy) -> None:
-    following = followed()
+def test_closed_and_reopened_servers_are_followed(copy: ClusterCopy) -> None:
+    following = followed_copy()
     put("a", ServerState.DRAINING)
     put("b", ServerState.CORDONED)
     put("c", ServerState.DOWN)
@@ -84,8 +85,8 @@ def test_closed_and_reopened_servers_are_followed(copy: LocalCopy) -> None:
     assert state(following.copy) == state(read_copy())
 
 
-def test_servers_that_were_imported_are_followed(copy: LocalCopy) -> None:
-    following = followed()
+def test_servers_that_were_imported_are_followed(copy: ClusterCopy) -> None:
+    following = followed_copy()
     placed_on(copy, 0)
     import_cluster(cluster_of("a", "d", "e"))
     placed_on(read_copy(), 13)
@@ -93,28 +94,28 @@ def test_servers_that_were_imported_are_followed(copy: LocalCopy) -> None:
     assert state(following.copy) == state(read_copy())
 
 
-def test_a_unit_the_copy_never_heard_of_makes_it_read_anew(copy: LocalCopy) -> None:
-    following = followed()
-    factories.server("d", of=Server.objects.get(name="a").platform)  # nobody logged it
+def test_an_unknown_unit_makes_the_copy_be_read_again(copy: ClusterCopy) -> None:
+    following = followed_copy()
+    factories.server("d", of=Server.objects.get(name="a").platform)  # not in the change log
     placed_on(read_copy(), 12)
     assert following.follow().topology.server_name == ("a", "b", "c", "d")
     assert state(following.copy) == state(read_copy())
 
 
 def test_a_log_longer_than_a_page_is_read_to_its_end(
-    copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
+    copy: ClusterCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    following = followed()
+    following = followed_copy()
     for unit in range(5):
         placed_on(copy, unit)
     monkeypatch.setattr(selectors, "PAGE", 2)
     assert state(following.follow()) == state(read_copy())
 
 
-def test_reading_anew_amid_a_page_keeps_what_follows_it(
-    copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
+def test_reading_the_copy_again_within_a_page_keeps_the_entries_after_it(
+    copy: ClusterCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    following = followed()
+    following = followed_copy()
     monkeypatch.setattr(selectors, "PAGE", 2)
     placed_on(copy, 0)
     import_cluster(cluster_of("d"))
@@ -123,64 +124,40 @@ def test_reading_anew_amid_a_page_keeps_what_follows_it(
     assert state(following.follow()) == state(read_copy())
 
 
-def test_an_oversubscribed_server_has_more_free(copy: LocalCopy) -> None:
+def test_an_oversubscribed_server_has_more_free(copy: ClusterCopy) -> None:
     Server.objects.filter(name="a").update(oversubscription=1.5)
     assert read_copy().snapshot().server_free[0].tolist() == [24e9, 1.5e9, 1.5e12]
 
 
-def test_an_empty_cluster_can_be_followed_until_servers_come(db: None) -> None:
+def test_an_empty_cluster_can_be_followed_until_servers_are_added(db: None) -> None:
     factories.cluster()
-    following = followed()
+    following = followed_copy()
     assert following.copy.snapshot().unit_free.size == 0
     copy = build("a")
     placed_on(copy, 3)
     assert following.follow().snapshot().unit_free.tolist() == [True, True, True, False]
 
 
-def log_close(server: int) -> int:
-    """Append one entry; returns its number."""
-    change = NewChange(ChangeKind.CLOSE, server)
-    return append_changes([change], at=timezone.now(), cluster_s=0.0)[0]
-
-
 @pytest.mark.django_db(transaction=True)
-def test_numbers_appear_in_the_order_of_commits() -> None:
+def test_a_copy_read_during_an_open_transaction_misses_no_entry() -> None:
+    """The higher number commits first; the copy must still apply the lower one."""
     factories.cluster()
-    build("a", "b")
-    last = read_copy().sequence
-    has_number, may_commit = Event(), Event()
-    numbers: dict[str, int] = {}
-    seen: list[list[int]] = []
-
-    def slow() -> None:
-        with transaction.atomic():
-            numbers["slow"] = log_close(1)
-            has_number.set()
-            may_commit.wait(timeout=10)
-
-    def fast() -> None:
-        has_number.wait(timeout=10)
-        with transaction.atomic():
-            numbers["fast"] = log_close(2)
-
-    def reader() -> None:
-        has_number.wait(timeout=10)
-        may_commit.wait(timeout=0.3)  # time for the fast one to overtake, were it possible
-        seen.append([entry.seq for entry in changes_since(last)])
-        may_commit.set()
-
-    assert at_once(slow, fast, reader) == []
-    assert seen == [[]]
-    assert numbers["slow"] < numbers["fast"]
-    assert [e.seq for e in changes_since(last)] == [numbers["slow"], numbers["fast"]]
+    first, second = build("a", "b").topology.server_id.tolist()
+    following = ClusterFollower()
+    with transaction.atomic():
+        set_server_state(server_id=first, state=ServerState.CORDONED)
+        meanwhile(lambda: set_server_state(server_id=second, state=ServerState.CORDONED))
+        early = meanwhile(following.follow).frozen()
+    assert early.server_open.tolist() == [True, False]
+    assert following.follow().snapshot().server_open.tolist() == [False, False]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_copy_followed_amid_commits_and_releases_misses_none() -> None:
+def test_a_copy_followed_during_commits_and_releases_misses_none() -> None:
     factories.cluster()
     copy = build("a", "b")
     jobs = [[claimed() for _ in range(20)] for _ in range(2)]
-    following = followed()
+    following = followed_copy()
     is_over = Event()
 
     def churn(side: int) -> None:
@@ -203,10 +180,10 @@ def test_a_copy_followed_amid_commits_and_releases_misses_none() -> None:
     assert following.copy.snapshot().unit_free.sum() == 6
 
 
-# ---- jobs as scheduling sees them ----
+# ---- claimed jobs ----
 
 
-def test_a_claimed_job_is_read_with_all_it_asks_for(db: None) -> None:
+def test_a_claimed_job_is_read_with_its_specification(db: None) -> None:
     job = factories.job(
         target={"kind": "best_effort"},
         constraints={"platforms": ["J"], "labels": {"zone": "1"}, "spread": "rack"},
@@ -217,40 +194,40 @@ def test_a_claimed_job_is_read_with_all_it_asks_for(db: None) -> None:
         unit_memory_bytes=1,
         unit_network_bps=2,
         unit_storage_bytes=4,
-        tries=6,
+        duration_s=30.0,
         submitted_s=100.0,
     )
-    (seen,) = claimed_jobs([job.id], cluster_s=150.0, start_delay_s=15.0)
-    ask = seen.ask
-    assert (seen.id, seen.name, seen.project_id) == (job.id, job.name, job.project_id)
-    assert (seen.application_id, seen.submitted_s, seen.tries) == (job.application_id, 100.0, 6)
-    assert (ask.job, ask.target, ask.elapsed_s) == (str(job.id), BestEffort(), 65.0)
-    assert (ask.input_bytes, ask.tasks, ask.units, ask.gang) == (5.0, 7, 3, False)
-    assert (ask.unit_memory_bytes, ask.unit_network_bps, ask.unit_storage_bytes) == (1, 2, 4)
-    assert (ask.constraints.platforms, ask.constraints.labels) == (("J",), {"zone": "1"})
-    assert (ask.constraints.locality, ask.constraints.spread) == (None, "rack")
+    (claimed,) = claimed_jobs([job.id], cluster_s=150.0, start_delay_s=15.0)
+    assert (claimed.id, claimed.name, claimed.project_id) == (job.id, job.name, job.project_id)
+    assert claimed.application_id == job.application_id
+    assert (claimed.submitted_s, claimed.elapsed_s) == (100.0, 65.0)
+    spec = claimed.spec
+    assert (spec.application, spec.kind) == (job.application.name, job.application.kind)
+    assert (spec.target, spec.duration_s) == (BestEffort(), 30.0)
+    assert (spec.input_bytes, spec.tasks, spec.units, spec.gang) == (5, 7, 3, False)
+    assert (spec.unit_memory_bytes, spec.unit_network_bps, spec.unit_storage_bytes) == (1, 2, 4)
+    assert (spec.constraints.platforms, spec.constraints.labels) == (("J",), {"zone": "1"})
+    assert (spec.constraints.locality, spec.constraints.spread) == (None, "rack")
 
 
-def test_urgent_jobs_come_first_then_older_ones(db: None) -> None:
-    made = [factories.job(str(i), priority=p) for i, p in enumerate([0, 50, 0, -5])]
-    seen = claimed_jobs([job.id for job in made], cluster_s=0.0, start_delay_s=0.0)
-    assert [job.name for job in seen] == ["1", "0", "2", "3"]
+def test_jobs_are_ordered_by_priority_then_age(db: None) -> None:
+    jobs = [factories.job(str(i), priority=p) for i, p in enumerate([0, 50, 0, -5])]
+    claims = claimed_jobs([job.id for job in jobs], cluster_s=0.0, start_delay_s=0.0)
+    assert [job.name for job in claims] == ["1", "0", "2", "3"]
 
 
-def test_a_copy_nobody_followed_for_long_is_read_anew(
-    copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    following = followed()
+def test_a_stale_copy_is_read_again(copy: ClusterCopy, monkeypatch: pytest.MonkeyPatch) -> None:
+    following = followed_copy()
     placed_on(copy, 0, 1)
     Change.objects.all().delete()  # as if the log had been pruned meanwhile
     monkeypatch.setattr(selectors, "REREAD_S", -1.0)
     assert state(following.follow()) == state(read_copy())
 
 
-def test_a_copy_followed_lately_is_not_read_anew(
-    copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
+def test_a_recent_copy_is_not_read_again(
+    copy: ClusterCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    following = followed()
+    following = followed_copy()
     arrays = following.copy
     assert following.follow() is arrays
     monkeypatch.setattr(selectors, "REREAD_S", -1.0)

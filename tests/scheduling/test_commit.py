@@ -1,4 +1,4 @@
-"""The commit: units have one owner, whoever believes what, and a decision keeps all it knew."""
+"""The commit: units have one owner, and decisions store their inputs."""
 
 from dataclasses import replace
 from functools import partial
@@ -13,10 +13,10 @@ from django.db import transaction
 from apps.inventory.models import Change, ResourceUnit, Server, ServerState
 from apps.inventory.services import set_server_state
 from apps.operations.models import Event as LoggedEvent
-from apps.scheduling.core.localcopy import LocalCopy
+from apps.scheduling.core.cluster_copy import ClusterCopy
 from apps.scheduling.core.types import Candidate, Verdict, Within
 from apps.scheduling.models import Allocation, Decision
-from apps.scheduling.services import Lost, Proposal, commit, release
+from apps.scheduling.services import LostProposal, Proposal, commit, release
 from apps.workloads import services as workloads
 from apps.workloads.core.targets import BestEffort
 from apps.workloads.models import Job
@@ -26,22 +26,22 @@ from tests.scheduling.world import CAUSED, ME, at_once, build, claimed, placed, 
 
 
 @pytest.fixture
-def copy(db: None) -> LocalCopy:
+def copy(db: None) -> ClusterCopy:
     factories.cluster()
     return build("a", "b")
 
 
-def lost_of(lost: list[Lost]) -> list[tuple[Any, bool]]:
+def lost_of(lost: list[LostProposal]) -> list[tuple[Any, bool]]:
     return [(entry.proposal.job.id, entry.is_gone) for entry in lost]
 
 
 def owners(*units: int) -> list[int | None]:
-    """Who holds units, by their index in id order."""
+    """Return the owners of units by their index in id order."""
     held = list(ResourceUnit.objects.order_by("id").values_list("allocation_id", flat=True))
     return [held[unit] for unit in units]
 
 
-def test_a_commit_moves_the_job_and_takes_units_and_capacity(copy: LocalCopy) -> None:
+def test_a_commit_starts_the_job_and_allocates_units_and_capacity(copy: ClusterCopy) -> None:
     job = claimed()
     won, lost = commit([proposal(job, copy.topology, [0, 1, 4])], agent=ME)
     job.refresh_from_db()
@@ -55,7 +55,7 @@ def test_a_commit_moves_the_job_and_takes_units_and_capacity(copy: LocalCopy) ->
     assert won == {job.id: held[1].acquired_seq}
 
 
-def test_a_commit_is_told_by_one_event_that_names_the_decision(copy: LocalCopy) -> None:
+def test_a_commit_records_one_event_that_names_the_decision(copy: ClusterCopy) -> None:
     job = claimed()
     commit([proposal(job, copy.topology, [0])], agent=ME)
     (event,) = LoggedEvent.objects.filter(kind="job.placed")
@@ -63,7 +63,7 @@ def test_a_commit_is_told_by_one_event_that_names_the_decision(copy: LocalCopy) 
     assert event.data["decision"] == str(Decision.objects.get().id)
 
 
-def test_the_first_of_two_proposals_for_a_unit_wins(copy: LocalCopy) -> None:
+def test_the_first_of_two_proposals_for_a_unit_wins(copy: ClusterCopy) -> None:
     first, second = claimed(), claimed()
     proposals = [proposal(first, copy.topology, [0]), proposal(second, copy.topology, [0])]
     won, lost = commit(proposals, agent=ME)
@@ -71,7 +71,7 @@ def test_the_first_of_two_proposals_for_a_unit_wins(copy: LocalCopy) -> None:
     assert lost_of(lost) == [(second.id, False)]
 
 
-def test_a_gang_that_lacks_one_unit_gives_all_back(copy: LocalCopy) -> None:
+def test_a_gang_that_lacks_one_unit_wins_none(copy: ClusterCopy) -> None:
     commit([proposal(claimed(), copy.topology, [3])], agent=ME)
     gang = claimed()
     won, lost = commit([proposal(gang, copy.topology, [2, 3, 4])], agent=ME)
@@ -82,7 +82,7 @@ def test_a_gang_that_lacks_one_unit_gives_all_back(copy: LocalCopy) -> None:
     assert used("b") == [0, 0, 0, 0]
 
 
-def test_an_incremental_job_keeps_the_units_it_won(copy: LocalCopy) -> None:
+def test_an_incremental_job_keeps_the_units_it_won(copy: ClusterCopy) -> None:
     commit([proposal(claimed(), copy.topology, [3])], agent=ME)
     job = claimed()
     won, lost = commit([proposal(job, copy.topology, [2, 3, 4], gang=False)], agent=ME)
@@ -93,47 +93,47 @@ def test_an_incremental_job_keeps_the_units_it_won(copy: LocalCopy) -> None:
     assert (decision.units, decision.units_won) == (3, 2)
 
 
-def test_units_that_must_be_near_each_other_are_taken_whole(copy: LocalCopy) -> None:
+def test_units_with_a_locality_constraint_are_won_together(copy: ClusterCopy) -> None:
     commit([proposal(claimed(), copy.topology, [3])], agent=ME)
     job = claimed()
     near = proposal(job, copy.topology, [2, 3], gang=False, locality=Within.SERVER)
     assert lost_of(commit([near], agent=ME)[1]) == [(job.id, False)]
 
 
-def test_a_server_that_closed_meanwhile_takes_nothing(copy: LocalCopy) -> None:
+def test_a_server_closed_meanwhile_allocates_nothing(copy: ClusterCopy) -> None:
     set_server_state(server_id=Server.objects.get(name="a").id, state=ServerState.DRAINING)
     job = claimed()
     won, lost = commit([proposal(job, copy.topology, [0])], agent=ME)
     assert (won, lost_of(lost)) == ({}, [(job.id, False)])
 
 
-def is_gone_after(job: Job, copy: LocalCopy) -> bool:
-    """Whether a proposal for the job is lost for good and took nothing."""
+def is_gone_after(job: Job, copy: ClusterCopy) -> bool:
+    """Return True if a proposal for the job is lost without retry and got no units."""
     won, lost = commit([proposal(job, copy.topology, [0, 1])], agent=ME)
     assert (won, owners(0, 1)) == ({}, [None, None])
     assert Decision.objects.count() == 0
     return lost[0].is_gone
 
 
-def test_a_job_cancelled_after_its_claim_takes_nothing(copy: LocalCopy) -> None:
+def test_a_job_cancelled_after_its_claim_gets_no_units(copy: ClusterCopy) -> None:
     job = claimed()
     workloads.cancel_jobs([job.id])
     assert is_gone_after(job, copy)
 
 
-def test_a_job_held_after_its_claim_takes_nothing(copy: LocalCopy) -> None:
+def test_a_job_held_after_its_claim_gets_no_units(copy: ClusterCopy) -> None:
     job = claimed()
     workloads.set_held(job.id, held=True)
     assert is_gone_after(job, copy)
 
 
-def test_a_job_taken_over_by_another_agent_takes_nothing(copy: LocalCopy) -> None:
+def test_a_job_claimed_by_another_agent_gets_no_units(copy: ClusterCopy) -> None:
     job = claimed()
     Job.objects.filter(id=job.id).update(claimed_by="agent-2")
     assert is_gone_after(job, copy)
 
 
-def test_a_job_whose_target_changed_after_its_claim_is_decided_anew(copy: LocalCopy) -> None:
+def test_a_job_whose_target_changed_after_its_claim_is_decided_again(copy: ClusterCopy) -> None:
     job = claimed()
     workloads.update_job(job.id, {"target": BestEffort()})
     assert is_gone_after(job, copy)
@@ -143,7 +143,7 @@ def test_a_job_whose_target_changed_after_its_claim_is_decided_anew(copy: LocalC
 # ---- capacity ----
 
 
-def test_shares_that_do_not_divide_evenly_fill_a_server_and_leave_nothing(db: None) -> None:
+def test_shares_that_do_not_divide_evenly_fill_a_server(db: None) -> None:
     factories.cluster()
     odd = {"memory_bytes": 10**10 + 1, "network_bps": 10**9 + 2, "storage_bytes": 7}
     copy = build("a", cores=3, **odd)
@@ -170,15 +170,17 @@ def test_two_jobs_whose_amounts_exceed_the_capacity_by_their_rounding_still_fit(
     copy = build("a", cores=2)
     jobs = [claimed(), claimed()]
     half = 8_000_000_001.0
-    asked = [proposal(j, copy.topology, [i], unit_memory_bytes=half) for i, j in enumerate(jobs)]
-    won, _ = commit(asked, agent=ME)
+    proposals = [
+        proposal(j, copy.topology, [i], unit_memory_bytes=half) for i, j in enumerate(jobs)
+    ]
+    won, _ = commit(proposals, agent=ME)
     assert len(won) == 2
     assert used("a")[:2] == [2, 16 * 10**9]
     release([job.id for job in jobs])
     assert used("a") == [0, 0, 0, 0]
 
 
-def test_what_a_server_lacks_is_not_given(copy: LocalCopy) -> None:
+def test_capacity_that_a_server_lacks_is_not_allocated(copy: ClusterCopy) -> None:
     greedy, other = claimed(), claimed()
     won, _ = commit(
         [
@@ -190,7 +192,7 @@ def test_what_a_server_lacks_is_not_given(copy: LocalCopy) -> None:
     assert list(won) == [greedy.id]
 
 
-def test_an_oversubscribed_server_gives_more_than_it_has(copy: LocalCopy) -> None:
+def test_an_oversubscribed_server_allocates_more_than_its_capacity(copy: ClusterCopy) -> None:
     Server.objects.filter(name="a").update(oversubscription=1.5)
     full = proposal(claimed(), copy.topology, [0, 1], unit_memory_bytes=12e9)
     won, _ = commit([full], agent=ME)
@@ -201,25 +203,27 @@ def test_an_oversubscribed_server_gives_more_than_it_has(copy: LocalCopy) -> Non
 # ---- decisions ----
 
 
-def test_a_decision_keeps_all_that_was_known(copy: LocalCopy) -> None:
+def test_a_decision_stores_all_its_inputs(copy: ClusterCopy) -> None:
     job = claimed()
     best = Candidate(4, 1, 0.9, 0.8, 0.95, (9,), Verdict.CHOSEN, np.arange(10.0))
     worse = Candidate(1, 0, 0.7, float("nan"), 0.5, (5,), Verdict.OUTRANKED, np.zeros(10))
-    one = proposal(job, copy.topology, [4], ranks=[0.97])
-    commit([replace(one, placed=replace(one.placed, candidates=(best, worse)))], agent=ME)
-    kept = Decision.objects.get()
-    assert (kept.job_id, kept.agent, kept.policy, kept.policy_version) == (
+    proposed = proposal(job, copy.topology, [4], ranks=[0.97])
+    commit(
+        [replace(proposed, placed=replace(proposed.placed, candidates=(best, worse)))], agent=ME
+    )
+    decision = Decision.objects.get()
+    assert (decision.job_id, decision.agent, decision.policy, decision.policy_version) == (
         *(job.id, "agent-1", "tarcil", 1),
     )
-    assert (kept.outcome, kept.reason_code) == ("placed", "PlacedBestOfSample")
-    assert (kept.seed, kept.snapshot, kept.rank) == (11, 7, 0.97)
-    assert (kept.units, kept.units_won, kept.sample_size) == (1, 1, 8)
-    assert (kept.examined, kept.eligible, kept.servers_total) == (8, 8, 2)
-    assert kept.dropped == {"free": 3}
-    assert kept.predicted == {"value": 500.0, "low": 400.0, "high": 600.0}
-    assert kept.waited_s is not None
-    assert 0.0 <= kept.waited_s < 5.0
-    assert kept.candidates == [
+    assert (decision.outcome, decision.reason_code) == ("placed", "PlacedBestOfSample")
+    assert (decision.seed, decision.snapshot, decision.rank) == (11, 7, 0.97)
+    assert (decision.units, decision.units_won, decision.sample_size) == (1, 1, 8)
+    assert (decision.examined, decision.eligible, decision.servers_total) == (8, 8, 2)
+    assert decision.dropped == {"free": 3}
+    assert decision.predicted == {"value": 500.0, "low": 400.0, "high": 600.0}
+    assert decision.waited_s is not None
+    assert 0.0 <= decision.waited_s < 5.0
+    assert decision.candidates == [
         {
             "server_id": int(copy.topology.server_id[1]),
             "core": 0,
@@ -241,21 +245,23 @@ def test_a_decision_keeps_all_that_was_known(copy: LocalCopy) -> None:
     ]
 
 
-def test_a_decision_whose_rank_was_not_measured_has_none(copy: LocalCopy) -> None:
+def test_a_decision_whose_rank_was_not_measured_has_none(copy: ClusterCopy) -> None:
     commit([proposal(claimed(), copy.topology, [0])], agent=ME)
     assert Decision.objects.get().rank is None
 
 
-def test_what_is_not_predicted_is_left_out(copy: LocalCopy) -> None:
+def test_missing_predictions_are_omitted(copy: ClusterCopy) -> None:
     job = claimed()
-    one = proposal(job, copy.topology, [0])
+    submitted = proposal(job, copy.topology, [0])
     nan = float("nan")
-    commit([replace(one, sized=replace(one.sized, predicted=nan, low=nan, high=nan))], agent=ME)
+    sized = replace(submitted.sized_job.sized, predicted=nan, low=nan, high=nan)
+    sized_job = replace(submitted.sized_job, sized=sized)
+    commit([replace(submitted, sized_job=sized_job)], agent=ME)
     job.refresh_from_db()
     assert (Decision.objects.get().predicted, job.predicted) == ({}, {})
 
 
-def test_the_change_log_tells_each_part_of_a_claim(copy: LocalCopy) -> None:
+def test_the_change_log_has_an_entry_for_each_allocation(copy: ClusterCopy) -> None:
     commit([proposal(claimed(), copy.topology, [0, 4, 5])], agent=ME)
     parts = Change.objects.filter(kind="claim").order_by("seq")
     assert [len(part.unit_ids) for part in parts] == [1, 2]
@@ -264,11 +270,11 @@ def test_the_change_log_tells_each_part_of_a_claim(copy: LocalCopy) -> None:
     assert parts[1].caused == CAUSED.tolist()
 
 
-# ---- at once ----
+# ---- concurrency ----
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_agents_that_want_the_same_units_at_once_exactly_one_wins() -> None:
+def test_one_of_two_concurrent_commits_of_the_same_units_wins() -> None:
     factories.cluster()
     copy = build("a", "b")
     agents = [replace(ME, name=name) for name in ("agent-1", "agent-2")]
@@ -280,7 +286,9 @@ def test_of_two_agents_that_want_the_same_units_at_once_exactly_one_wins() -> No
 
     def run(place: int) -> None:
         barrier.wait(timeout=10)
-        won.extend(len(commit([one], agent=agents[place])[0]) for one in proposals[place])
+        won.extend(
+            len(commit([proposed], agent=agents[place])[0]) for proposed in proposals[place]
+        )
 
     raised = at_once(lambda: run(0), lambda: run(1))
     assert raised == []
@@ -292,14 +300,14 @@ def test_of_two_agents_that_want_the_same_units_at_once_exactly_one_wins() -> No
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_commit_that_waited_for_another_sees_what_that_one_took() -> None:
+def test_a_commit_that_waited_for_another_sees_its_allocations() -> None:
     factories.cluster()
     copy = build("a")
     early, late = claimed(), claimed()
     proposals = [proposal(j, copy.topology, [0, 1], gang=False) for j in (early, late)]
     proposals[1] = replace(proposals[1], placed=placed(str(late.id), np.array([1, 2])))
     has_taken = Event()
-    lost: list[Lost] = []
+    lost: list[LostProposal] = []
 
     def first() -> None:
         with transaction.atomic():
@@ -317,22 +325,22 @@ def test_a_commit_that_waited_for_another_sees_what_that_one_took() -> None:
     assert used("a")[0] == 3
 
 
-def batches_of(copy: LocalCopy, agent: Any, order: range) -> list[Proposal]:
-    """One gang of two neighbours for each unit, in the order given."""
+def batches_of(copy: ClusterCopy, agent: Any, order: range) -> list[Proposal]:
+    """Return one gang of two neighbours for each unit, in order."""
     return [proposal(claimed(agent), copy.topology, [u, (u + 1) % 8]) for u in order]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_claims_given_back_lock_their_jobs_in_order() -> None:
+def test_releasing_claims_locks_jobs_in_order() -> None:
     factories.cluster()
     ids = [claimed().id for _ in range(2)]
-    give_back = partial(workloads.release_claims, ids, agent=ME.name)
-    assert_locks_in_order(Job, ids, give_back)
+    end_allocations = partial(workloads.release_claims, ids, agent=ME.name)
+    assert_locks_in_order(Job, ids, end_allocations)
     assert not Job.objects.exclude(claimed_by="").exists()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_batches_that_want_the_same_units_in_opposite_orders_do_not_deadlock() -> None:
+def test_batches_with_the_same_units_in_opposite_orders_do_not_deadlock() -> None:
     factories.cluster()
     copy = build("a", "b")
     agents = [replace(ME, name=name) for name in ("agent-1", "agent-2")]

@@ -1,4 +1,4 @@
-"""Giving units back, and everything that moves jobs and units at the same time."""
+"""Release of units, also with concurrent changes of jobs and units."""
 
 from collections.abc import Callable
 from uuid import UUID
@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from django.db import transaction
 
-from apps.execution.services import request_launches
+from apps.execution.services.launches import request_launches
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.models import Change, ResourceUnit
-from apps.scheduling.core.localcopy import LocalCopy
+from apps.scheduling.core.cluster_copy import ClusterCopy
 from apps.scheduling.models import Allocation
-from apps.scheduling.services import Agent, commit, release
-from apps.testbed.selectors import check_findings
+from apps.scheduling.services import AgentIdentity, commit, release
+from apps.testbed.selectors.replay import check_findings
 from apps.workloads import services as workloads
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
@@ -21,28 +21,28 @@ from apps.workloads.models import Job
 from tests import factories
 from tests.scheduling.world import ME, at_once, build, claimed, proposal, used
 
-AGENTS = [Agent(f"agent-{i}", "tarcil", 1, "0.1.0") for i in range(4)]
+AGENTS = [AgentIdentity(f"agent-{i}", "tarcil", 1, "0.1.0") for i in range(4)]
 
 
 @pytest.fixture
-def copy(db: None) -> LocalCopy:
+def copy(db: None) -> ClusterCopy:
     factories.cluster()
     return build("a", "b")
 
 
-def test_all_parts_of_a_job_are_given_back(copy: LocalCopy) -> None:
+def test_all_allocations_of_a_job_are_released(copy: ClusterCopy) -> None:
     job = claimed()
     commit([proposal(job, copy.topology, [0, 1, 4])], agent=ME)
     assert release([job.id]) == 2
     assert not ResourceUnit.objects.exclude(allocation_id=None).exists()
     assert used("a") == used("b") == [0, 0, 0, 0]
     parts = Allocation.objects.order_by("id")
-    told = Change.objects.filter(kind="release").order_by("seq")
-    assert [part.released_seq for part in parts] == [change.seq for change in told]
-    assert [change.unit_ids for change in told] == [part.unit_ids for part in parts]
+    changes = Change.objects.filter(kind="release").order_by("seq")
+    assert [part.released_seq for part in parts] == [change.seq for change in changes]
+    assert [change.unit_ids for change in changes] == [part.unit_ids for part in parts]
 
 
-def test_what_others_hold_on_the_server_stays_theirs(copy: LocalCopy) -> None:
+def test_allocations_of_other_jobs_on_the_server_stay(copy: ClusterCopy) -> None:
     job, other = claimed(), claimed()
     proposals = [proposal(job, copy.topology, [0]), proposal(other, copy.topology, [1])]
     commit(proposals, agent=ME)
@@ -52,28 +52,28 @@ def test_what_others_hold_on_the_server_stays_theirs(copy: LocalCopy) -> None:
     assert used("a")[0] == 1
 
 
-def test_releasing_twice_gives_back_once(copy: LocalCopy) -> None:
+def test_releasing_twice_releases_once(copy: ClusterCopy) -> None:
     job = claimed()
     commit([proposal(job, copy.topology, [0])], agent=ME)
     assert (release([job.id]), release([job.id])) == (1, 0)
     assert used("a") == [0, 0, 0, 0]
 
 
-def test_a_unit_that_was_given_back_has_a_new_version(copy: LocalCopy) -> None:
+def test_a_released_unit_has_a_new_version(copy: ClusterCopy) -> None:
     job = claimed()
     commit([proposal(job, copy.topology, [0])], agent=ME)
     release([job.id])
     assert ResourceUnit.objects.order_by("id")[0].version == 2
 
 
-def test_nothing_to_give_back_is_no_change(copy: LocalCopy) -> None:
+def test_releasing_nothing_writes_no_change(copy: ClusterCopy) -> None:
     before = Change.objects.count()
     assert release([]) == 0
     assert release([claimed().id]) == 0
     assert Change.objects.count() == before
 
 
-def test_a_lost_job_waits_again_and_holds_nothing(copy: LocalCopy) -> None:
+def test_a_lost_job_is_requeued_without_units(copy: ClusterCopy) -> None:
     job = claimed()
     commit([proposal(job, copy.topology, [0])], agent=ME)
     _lose([job.id])
@@ -82,7 +82,7 @@ def test_a_lost_job_waits_again_and_holds_nothing(copy: LocalCopy) -> None:
     assert used("a") == [0, 0, 0, 0]
 
 
-def test_a_lost_job_that_was_to_be_cancelled_is_cancelled(copy: LocalCopy) -> None:
+def test_a_lost_job_with_a_pending_cancellation_is_cancelled(copy: ClusterCopy) -> None:
     job = claimed()
     commit([proposal(job, copy.topology, [0])], agent=ME)
     workloads.cancel_jobs([job.id])
@@ -92,26 +92,28 @@ def test_a_lost_job_that_was_to_be_cancelled_is_cancelled(copy: LocalCopy) -> No
     assert used("a") == [0, 0, 0, 0]
 
 
-# ---- everything at once ----
+# ---- concurrent changes ----
 
 
 def _finish(ids: list[UUID]) -> None:
     with transaction.atomic():
-        ended = [workloads.Ended(i, JobState.SUCCEEDED, 9e3, Reason.SUCCEEDED) for i in ids]
+        ended = [workloads.JobEnd(i, JobState.SUCCEEDED, 9e3, Reason.SUCCEEDED) for i in ids]
         moved = workloads.end_jobs(ended)
         release([row[0] for row in moved])
-        workloads.record_moves(moved)
+        workloads.record_transitions(moved)
 
 
 def _lose(ids: list[UUID]) -> None:
     with transaction.atomic():
         moved = workloads.requeue_lost(ids, reason=Reason.BACKEND_LOST, message="silent")
         release([row[0] for row in moved])
-        workloads.record_moves(moved)
+        workloads.record_transitions(moved)
 
 
-def _try(ids: list[UUID], agent: Agent, topology: Topology, rng: np.random.Generator) -> None:
-    """Commit jobs the agent has claimed, and those of these it had, to units drawn at random."""
+def _try(
+    ids: list[UUID], agent: AgentIdentity, topology: Topology, rng: np.random.Generator
+) -> None:
+    """Commit claimed jobs to random units."""
     ids = ids + workloads.claim_waiting(agent=agent.name, limit=3)
     jobs = Job.objects.filter(id__in=ids, claimed_by=agent.name).order_by("?")
     commit(
@@ -128,8 +130,10 @@ def _try(ids: list[UUID], agent: Agent, topology: Topology, rng: np.random.Gener
     )
 
 
-def _worker(agent: Agent, jobs: list[UUID], topology: Topology, seed: int) -> Callable[[], None]:
-    """Thirty random commits, ends, cancellations and losses of some jobs each."""
+def _worker(
+    agent: AgentIdentity, jobs: list[UUID], topology: Topology, seed: int
+) -> Callable[[], None]:
+    """Run thirty random commits, ends, cancellations and losses."""
     rng = np.random.default_rng(seed)
 
     def some() -> list[UUID]:
@@ -150,7 +154,7 @@ def _worker(agent: Agent, jobs: list[UUID], topology: Topology, seed: int) -> Ca
 
 
 @pytest.mark.django_db(transaction=True)
-def test_commits_ends_cancellations_and_losses_at_once_leave_nothing_wrong() -> None:
+def test_concurrent_commits_ends_cancellations_and_losses_keep_all_invariants() -> None:
     factories.cluster()
     copy = build("a", "b", "c")
     user, application = factories.user(), factories.application()

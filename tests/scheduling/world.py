@@ -14,23 +14,24 @@ from apps.inventory.core.cluster_file import ClusterSpec, parse_cluster
 from apps.inventory.core.snapshot import Snapshot, Topology
 from apps.inventory.models import Server, ServerState
 from apps.inventory.services import import_cluster, set_server_state
-from apps.scheduling.agent import SchedulingAgent
-from apps.scheduling.core.localcopy import LocalCopy
+from apps.scheduling.core.cluster_copy import ClusterCopy
 from apps.scheduling.core.sizing import Sized
 from apps.scheduling.core.types import Placed, RefusalReason, Refused, Request
-from apps.scheduling.selectors import ClusterCopy, claimed_jobs, read_copy
-from apps.scheduling.services import Agent, Proposal
+from apps.scheduling.selectors import ClusterFollower, claimed_jobs, read_copy
+from apps.scheduling.services import AgentIdentity, Proposal, SizedJob
+from apps.scheduling.services.agent import SchedulingAgent
 from apps.workloads.core.reasons import Reason
-from apps.workloads.models import Application, Job
+from apps.workloads.models import Application, Job, WaitingShape
 from tests import factories
+from tests.classification.core.profiles import profile
 
-ME = Agent(name="agent-1", policy="tarcil", policy_version=1, code_version="0.1.0")
+ME = AgentIdentity(name="agent-1", policy="tarcil", policy_version=1, code_version="0.1.0")
 CAUSED = np.linspace(10.0, 40.0, N_SOURCES)
 SIZES = {"memory_bytes": 16 * 10**9, "network_bps": 10**9, "storage_bytes": 10**12}
 
 
 def cluster_of(*names: str, cores: int = 4, **sizes: int) -> ClusterSpec:
-    """Describe servers of one platform J, by turns in two racks."""
+    """Describe servers of one platform J in two alternating racks."""
     kind = {"name": "J", "cores": cores, "idle_watts": 50, "peak_watts": 200, **SIZES, **sizes}
     servers = [
         {"name": name, "platform": "J", "rack": f"r{i % 2}"} for i, name in enumerate(names)
@@ -38,13 +39,13 @@ def cluster_of(*names: str, cores: int = 4, **sizes: int) -> ClusterSpec:
     return parse_cluster({"name": "small", "platforms": [kind], "servers": servers})
 
 
-def build(*names: str, cores: int = 4, **sizes: int) -> LocalCopy:
-    """Import a cluster; returns a fresh copy of it."""
+def build(*names: str, cores: int = 4, **sizes: int) -> ClusterCopy:
+    """Import a cluster and return a copy of it."""
     import_cluster(cluster_of(*names, cores=cores, **sizes))
     return read_copy()
 
 
-def claimed(by: Agent = ME, **values: Any) -> Job:
+def claimed(by: AgentIdentity = ME, **values: Any) -> Job:
     """A waiting job that an agent has claimed."""
     until = timezone.now() + timedelta(seconds=10)
     return factories.job(**{"claimed_by": by.name, "claimed_until": until, **values})
@@ -56,31 +57,28 @@ def proposal(
     units: Iterable[int],
     *,
     ranks: Sequence[float] = (),
-    **asked: Any,
+    **fields: Any,
 ) -> Proposal:
-    """Propose units, by their index, for a job; a gang unless told otherwise."""
+    """Propose units, by index, for a job; a gang by default."""
     chosen = np.array(list(units), dtype=np.int32)
-    (seen,) = claimed_jobs([job.id], cluster_s=3000.0, start_delay_s=0.0)
+    (claimed_job,) = claimed_jobs([job.id], cluster_s=3000.0, start_delay_s=0.0)
     request = Request(
         job=str(job.id),
         units=chosen.size,
         caused=CAUSED,
         tolerated=100.0 - CAUSED,
-        **{"gang": True, **asked},
+        **{"gang": True, **fields},
     )
+    sized = Sized(chosen.size, None, None, 500.0, 400.0, 600.0, 0.9)
     return Proposal(
-        job=seen,
-        sized=Sized(chosen.size, None, None, 500.0, 400.0, 600.0, 0.9),
-        request=request,
+        sized_job=SizedJob(claimed_job, None, profile(), sized, request, topology),
         placed=placed(str(job.id), chosen, ranks=ranks),
-        topology=topology,
-        profile_id=None,
         elapsed_s=0.001,
     )
 
 
 def placed(job: str, units: Any, *, ranks: Sequence[float] = (), sequence: int = 7) -> Placed:
-    """Units as a policy answers them, without the candidates it examined."""
+    """Return a placement on units, without candidates."""
     return Placed(
         job=job,
         units=units,
@@ -114,13 +112,13 @@ class FirstFree:
         """Serve the requests in order from the free units of open servers."""
         opened = snapshot.server_open[snapshot.topology.unit_server]
         free = np.flatnonzero(snapshot.unit_free & opened).tolist()
-        outcomes = [self._one(request, free, snapshot.sequence) for request in requests]
+        outcomes = [self._outcome(request, free, snapshot.sequence) for request in requests]
         meanwhile, self._meanwhile = self._meanwhile, None
         if meanwhile is not None:
             meanwhile()
         return outcomes
 
-    def _one(self, request: Request, free: list[int], sequence: int) -> Placed | Refused:
+    def _outcome(self, request: Request, free: list[int], sequence: int) -> Placed | Refused:
         if len(free) < request.units:
             reason = RefusalReason.NO_FREE_UNIT
             return Refused(request.job, reason, {"busy": 1}, detail="all busy", sequence=sequence)
@@ -130,12 +128,12 @@ class FirstFree:
 
 
 def agent(name: str, policy: FirstFree | None = None) -> SchedulingAgent:
-    """An agent with its own, still empty, copy."""
+    """Return an agent with an empty copy."""
     return SchedulingAgent(name, policy=policy or FirstFree(), rng=np.random.default_rng(5))
 
 
 def at_once(*works: Callable[[], object]) -> list[BaseException]:
-    """Run functions in threads with connections of their own; returns what they raised."""
+    """Run functions in threads with separate connections; return the errors raised."""
     raised: list[BaseException] = []
 
     def run(work: Callable[[], object]) -> None:
@@ -154,22 +152,27 @@ def at_once(*works: Callable[[], object]) -> list[BaseException]:
     return raised
 
 
-def state(copy: LocalCopy) -> list[Any]:
-    """All that a copy believes."""
-    seen = copy.frozen()
-    arrays = (seen.unit_free, seen.server_open, seen.server_caused, seen.server_free)
-    return [seen.sequence, *(array.ravel().tolist() for array in arrays)]
+def state(copy: ClusterCopy) -> list[Any]:
+    """Return the contents of a copy."""
+    snapshot = copy.frozen()
+    arrays = (
+        snapshot.unit_free,
+        snapshot.server_open,
+        snapshot.server_caused,
+        snapshot.server_free,
+    )
+    return [snapshot.sequence, *(array.ravel().tolist() for array in arrays)]
 
 
-def followed() -> ClusterCopy:
-    """A copy that has seen all there is now."""
-    copy = ClusterCopy()
+def followed_copy() -> ClusterFollower:
+    """Return a copy that is up to date."""
+    copy = ClusterFollower()
     copy.follow()
     return copy
 
 
 def used(name: str) -> list[int]:
-    """What a server counts as allocated: cores, memory, network, storage."""
+    """Return the cores, memory, network and storage used on a server."""
     row = Server.objects.get(name=name)
     return [
         row.used_cores,
@@ -203,19 +206,20 @@ LARGE: dict[str, Any] = {
 }  # for a server of one core
 
 
-def look_again(by: SchedulingAgent) -> None:
-    """Let the agent decide about all waiting jobs, whose turn has come again."""
+def decide_again(by: SchedulingAgent) -> None:
+    """Run the agent on all waiting jobs without delay."""
     Job.objects.update(claimed_until=None)
+    WaitingShape.objects.update(due_at=timezone.now())
     by.work(for_s=0.2)
 
 
 def work(by: SchedulingAgent) -> None:
-    """Let the agent decide until nothing is left."""
+    """Run the agent until no job is waiting."""
     by.work(for_s=5.0)
 
 
-def seen(job: Job) -> tuple[str, str]:
-    """State and reason of a job."""
+def state_and_reason(job: Job) -> tuple[str, str]:
+    """Return the state and reason of a job."""
     job.refresh_from_db()
     return job.state, job.reason_code
 

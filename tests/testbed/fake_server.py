@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass
 class World:
-    """What the server holds, and how it shall misbehave.
+    """Contents of the server, and its faults.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class World:
     def now_s(self) -> float:
         return (time.monotonic() - self.started) * self.speed
 
-    def take(self, job: dict[str, Any]) -> bool:
+    def accept(self, job: dict[str, Any]) -> bool:
         if job["application"] == self.refuse:
             return False
         self.jobs.append(job)
@@ -47,10 +47,10 @@ class World:
 
     def _do(self, path: str, body: Any) -> tuple[int, Any]:
         if path == "/api/v1/jobs/":
-            if self.take(body):
+            if self.accept(body):
                 return 201, {"id": len(self.jobs)}
             return 422, {"detail": "no such thing", "errors": [{"pointer": "/a", "detail": "b"}]}
-        accepted = sum(self.take(item) for item in body["items"])
+        accepted = sum(self.accept(item) for item in body["items"])
         return 202, {"id": "b1", "accepted": accepted, "total": len(body["items"])}
 
     def get(self, path: str) -> tuple[int, Any]:

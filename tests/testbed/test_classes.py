@@ -13,8 +13,8 @@ def classes_of(features: list[list[float]], k: int, seed: int = 1) -> list[int]:
 def test_finds_planted_groups_and_numbers_them_by_size() -> None:
     rng = np.random.default_rng(5)
     groups = [rng.normal(centre, 0.1, (40, 3)) for centre in (8.0, 2.0, 5.0)]
-    found = similarity_classes(np.concatenate(groups), 3, np.random.default_rng(1))
-    assert found.tolist() == [2] * 40 + [0] * 40 + [1] * 40
+    classes = similarity_classes(np.concatenate(groups), 3, np.random.default_rng(1))
+    assert classes.tolist() == [2] * 40 + [0] * 40 + [1] * 40
 
 
 def test_the_same_seed_gives_the_same_classes() -> None:

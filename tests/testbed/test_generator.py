@@ -27,7 +27,7 @@ from apps.testbed.core.generator import (
     proportional,
 )
 from apps.testbed.core.traces import SwimTrace
-from apps.testbed.trace_files import read_trace
+from apps.testbed.files import read_trace
 
 FB2009 = Path(__file__).parents[3] / "shared" / "data" / "swim_facebook" / "fb2009_day0.tsv.gz"
 

@@ -1,4 +1,4 @@
-"""The rule by which a trace becomes jobs, and the services beside it."""
+"""Conversion of a trace into jobs and background services."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from apps.testbed.core.jobs import (
     nominal_target_s,
     slug,
 )
-from apps.testbed.core.plan import plan_replay
+from apps.testbed.core.replay_plan import plan_replay
 from apps.testbed.core.services import IPS_PER_UNIT, QPS_PER_UNIT, plan_services
 from apps.testbed.core.traces import SwimTrace
 from apps.workloads.core.spec import parse_job

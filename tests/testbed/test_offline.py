@@ -5,27 +5,31 @@ from apps.emulation.core.queueing import waiting_share
 from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.registry import make
 from apps.scheduling.core.types import Request
-from apps.testbed.core.offline import Arrival, Settings, run_offline
-from apps.testbed.core.worlds import World, _topology, demo_world, request_of
+from apps.testbed.core.demo_cluster import DemoCluster, _topology, demo_cluster, exact_request
+from apps.testbed.core.offline import AgentSettings, JobArrival, run_offline
 from tests.emulation.worlds import all_platforms, machines, truth
 
 
-def plain_world(*units: int) -> World:
+def plain_world(*units: int) -> DemoCluster:
     """Servers of the highest-end platform with these units."""
     count = np.array(units, dtype=np.int64)
     facts = machines(*units, platforms=all_platforms())
     capacity = np.column_stack((facts.memory_bytes, facts.network_bps, facts.storage_bytes))
-    return World(_topology(np.zeros(len(units), np.int64), count, capacity), facts, seed=1)
+    return DemoCluster(_topology(np.zeros(len(units), np.int64), count, capacity), facts, seed=1)
 
 
-def one(at_s: float, job: str, work_s: float, units: int = 1) -> Arrival:
+def arrival(at_s: float, job: str, work_s: float, units: int = 1) -> JobArrival:
     app = truth()
     request = Request(job, units, app.caused, app.tolerated, gang=True)
-    return Arrival(at_s, request, app, work_s)
+    return JobArrival(at_s, request, app, work_s)
 
 
 def test_jobs_run_wait_in_line_and_end() -> None:
-    arrivals = [one(0.0, "a", 20.0, units=2), one(1.0, "b", 20.0, units=2), one(2.0, "c", 5.0)]
+    arrivals = [
+        arrival(0.0, "a", 20.0, units=2),
+        arrival(1.0, "b", 20.0, units=2),
+        arrival(2.0, "c", 5.0),
+    ]
     report = run_offline(plain_world(2), arrivals, make("random"), seed=1)
     arrived, started, ended = report.times()
     assert arrived.tolist() == [0.0, 1.0, 2.0]
@@ -34,40 +38,41 @@ def test_jobs_run_wait_in_line_and_end() -> None:
 
 
 def test_every_decision_is_remembered() -> None:
-    report = run_offline(plain_world(2), [one(0.0, "a", 1.0)], make("tarcil"), seed=1)
+    report = run_offline(plain_world(2), [arrival(0.0, "a", 1.0)], make("tarcil"), seed=1)
     assert [(d.placed.job, d.is_committed, d.used_share) for d in report.decisions] == [
         ("a", True, 0.0)
     ]
 
 
-def demo_arrivals(world: World, jobs: int) -> list[Arrival]:
+def demo_arrivals(world: DemoCluster, jobs: int) -> list[JobArrival]:
     rng = np.random.default_rng(3)
     app = truth(tolerated=40.0, caused=60.0)
     at = np.cumsum(rng.exponential(0.5, jobs))
     work = rng.exponential(60.0, jobs)
     return [
-        Arrival(float(at[i]), request_of(app, str(i)), app, float(work[i])) for i in range(jobs)
+        JobArrival(float(at[i]), exact_request(app, str(i)), app, float(work[i]))
+        for i in range(jobs)
     ]
 
 
-def times(seed: int, settings: Settings) -> tuple[Floats, ...]:
+def times(seed: int, settings: AgentSettings) -> tuple[Floats, ...]:
     world = plain_world(8, 8, 4, 16, 32)
     arrivals = demo_arrivals(world, 300)
     return run_offline(world, arrivals, make("tarcil"), seed=seed, settings=settings).times()
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
-    settings = Settings(agents=3, sync_s=5.0)
+    settings = AgentSettings(agents=3, sync_s=5.0)
     assert np.array_equal(times(7, settings), times(7, settings))
 
 
 def test_another_seed_gives_another_run() -> None:
-    assert not np.array_equal(times(7, Settings()), times(8, Settings()))
+    assert not np.array_equal(times(7, AgentSettings()), times(8, AgentSettings()))
 
 
 def test_stale_agents_lose_commits_and_still_place_every_job() -> None:
     world = plain_world(8, 8, 4, 16, 32)
-    settings = Settings(agents=4, sync_s=60.0)
+    settings = AgentSettings(agents=4, sync_s=60.0)
     arrivals = demo_arrivals(world, 300)
     report = run_offline(world, arrivals, make("tarcil"), seed=7, settings=settings)
     assert sum(job.conflicts for job in report.jobs) > 0
@@ -76,7 +81,7 @@ def test_stale_agents_lose_commits_and_still_place_every_job() -> None:
 
 def test_an_agent_that_reads_before_every_decision_never_loses() -> None:
     world = plain_world(8, 8, 4, 16, 32)
-    settings = Settings(agents=4, sync_s=0.0)
+    settings = AgentSettings(agents=4, sync_s=0.0)
     arrivals = demo_arrivals(world, 300)
     report = run_offline(world, arrivals, make("tarcil"), seed=7, settings=settings)
     assert sum(job.conflicts for job in report.jobs) == 0
@@ -91,16 +96,16 @@ def test_mean_wait_is_that_of_m_m_c() -> None:
         rng = np.random.default_rng(seed)
         at = np.cumsum(rng.exponential(1.0 / offered, jobs))
         work = rng.exponential(1.0, jobs)
-        arrivals = [one(float(at[i]), str(i), float(work[i])) for i in range(jobs)]
+        arrivals = [arrival(float(at[i]), str(i), float(work[i])) for i in range(jobs)]
         report = run_offline(plain_world(2, 2), arrivals, make("random"), seed=run)
         arrived, started, _ = report.times()
         means[run] = (started - arrived)[200:].mean()
-    # four standard errors of the mean of 12 independent runs, which the runs themselves tell
+    # four standard errors of the mean, estimated from the 12 independent runs
     assert means.mean() == pytest.approx(expected, abs=4.0 * means.std(ddof=1) / np.sqrt(runs))
 
 
 def test_a_demo_world_is_the_same_cluster_to_scheduler_and_engine() -> None:
-    world = demo_world(100, seed=4)
+    world = demo_cluster(100, seed=4)
     assert np.array_equal(world.topology.server_units, world.machines.units)
     assert np.array_equal(world.topology.server_platform, world.machines.platform)
     assert np.array_equal(world.topology.server_capacity[:, 0], world.machines.memory_bytes)

@@ -1,4 +1,4 @@
-"""Scenarios of containers: what runs cost, what policies know, and who does better."""
+"""Container scenarios: cost of runs, data visible to policies, and comparison of policies."""
 
 import ast
 import dataclasses
@@ -12,40 +12,43 @@ import numpy as np
 import pytest
 
 from apps.emulation.core.engine import Engine
-from apps.emulation.core.events import Order
+from apps.emulation.core.events import EngineOrder
 from apps.emulation.core.truth import Truth
-from apps.placement.core.classes import Links
-from apps.placement.core.instance import Communication
-from apps.testbed.core import careful as careful_module
-from apps.testbed.core import placers
-from apps.testbed.core.careful import Careful, is_movable
-from apps.testbed.core.containers import ContainerJob, Containers, Outcome
+from apps.placement.core.monitoring.classes import LocalityLimits
+from apps.placement.core.problem.instance import Communication
+from apps.testbed.core import policies, solver_policy
+from apps.testbed.core.container_simulation import (
+    ContainerJob,
+    ContainerSimulation,
+    SimulationResult,
+)
 from apps.testbed.core.facebook import containers_for, jobs_of_day
 from apps.testbed.core.formats import parse_trace
-from apps.testbed.core.placers import (
+from apps.testbed.core.monitor import (
+    LOUD_BYTES_PER_S,
+    UNKNOWN,
+    Monitor,
+    MonitoredJob,
+    equal_machines,
+    one_node,
+    profile_programs,
+    train_thresholds,
+)
+from apps.testbed.core.policies import (
+    ContainerPolicy,
     DotProduct,
-    InTurn,
-    Placer,
-    Seen,
-    Site,
-    State,
-    Step,
+    JobMigration,
+    NodeInventory,
+    RoundRobin,
+    VisibleCluster,
+    VisibleJob,
     node_by_node,
     slot_by_slot,
 )
 from apps.testbed.core.programs import HADOOP, HPC, MIX, NETWORK, Program, taz
-from apps.testbed.core.scenarios import PLACERS, SCENARIOS, play
+from apps.testbed.core.scenarios import POLICIES, SCENARIOS, run_scenario
+from apps.testbed.core.solver_policy import SolverPolicy, is_movable
 from apps.testbed.core.traces import SwimTrace
-from apps.testbed.core.watching import (
-    LOUD_BYTES_PER_S,
-    UNKNOWN,
-    Watch,
-    Watched,
-    machines,
-    one_node,
-    profile,
-    train,
-)
 
 FB2009 = Path(__file__).parents[3] / "shared/data/swim_facebook/fb2009_day0.tsv.gz"
 WEIGHTS = {"P": 0.22, "D": 1.0, "C": 1.0}
@@ -56,33 +59,35 @@ TURTLES = [program for program in EVERY_PROGRAM if program.slowdown == 1.0]
 
 
 def nodes(count: int, racks: int = 1) -> Any:
-    return machines(np.repeat(np.arange(racks), count // racks), 2, watts=(100.0, 200.0))
+    return equal_machines(np.repeat(np.arange(racks), count // racks), 2, watts=(100.0, 200.0))
 
 
 def job(name: str, program: Program, size: int, work_s: float, at_s: float = 0.0) -> ContainerJob:
     return ContainerJob(name, at_s, program, size, work_s, nominal_s=work_s)
 
 
-def watching(seed: int = 0) -> Watch:
+def watching(seed: int = 0) -> Monitor:
     rng = np.random.default_rng(seed)
-    return Watch(train(2, rng), Links(2, 8, LOUD_BYTES_PER_S), 2)
+    return Monitor(train_thresholds(2, rng), LocalityLimits(2, 8, LOUD_BYTES_PER_S), 2)
 
 
-def knowing(*programs: Program) -> Watch:
-    watch = watching()
-    profile(watch, [(program, 2) for program in programs], np.random.default_rng(1), 2)
-    return watch
+def knowing(*programs: Program) -> Monitor:
+    monitor = watching()
+    profile_programs(monitor, [(program, 2) for program in programs], np.random.default_rng(1), 2)
+    return monitor
 
 
-def careful(watch: Watch, *, moves: bool) -> Careful:
-    return Careful("careful", watch, WEIGHTS, stall_s=STALL_S, moves=moves)
+def careful(monitor: Monitor, *, moves: bool) -> SolverPolicy:
+    return SolverPolicy("careful", monitor, WEIGHTS, stall_s=STALL_S, moves=moves)
 
 
-def run(placer: Placer, jobs: Sequence[ContainerJob], count: int = 4, racks: int = 1) -> Outcome:
-    return Containers(nodes(count, racks), placer, stall_s=STALL_S, seed=3).run(jobs)
+def run(
+    placer: ContainerPolicy, jobs: Sequence[ContainerJob], count: int = 4, racks: int = 1
+) -> SimulationResult:
+    return ContainerSimulation(nodes(count, racks), placer, stall_s=STALL_S, seed=3).run(jobs)
 
 
-SLOT_RR = InTurn("SlotRR", slot_by_slot)
+SLOT_RR = RoundRobin("SlotRR", slot_by_slot)
 
 
 # ---- programs ----
@@ -91,7 +96,8 @@ SLOT_RR = InTurn("SlotRR", slot_by_slot)
 def speed_beside(program: Program, other: Program) -> float:
     engine = Engine(one_node(2), np.random.default_rng(0))
     orders = [
-        Order(i, each.truth(), [(0, 1)], work_s=100.0) for i, each in enumerate((program, other))
+        EngineOrder(i, each.truth(), [(0, 1)], work_s=100.0)
+        for i, each in enumerate((program, other))
     ]
     engine.start(orders, 0.0)
     return engine.speed(0)
@@ -101,7 +107,7 @@ def speed_beside(program: Program, other: Program) -> float:
 def test_a_taz_slows_down_beside_its_like_as_it_says(program: Program) -> None:
     assert 1.0 / speed_beside(program, program) == pytest.approx(program.slowdown, rel=0.01)
     engine = Engine(one_node(2), np.random.default_rng(0))
-    engine.start([Order("both", program.truth(), [(0, 2)], work_s=100.0)], 0.0)
+    engine.start([EngineOrder("both", program.truth(), [(0, 2)], work_s=100.0)], 0.0)
     assert 2.0 / engine.speed("both") == pytest.approx(program.slowdown, rel=0.01)
 
 
@@ -119,8 +125,8 @@ def test_turtles_lose_little_and_cost_little(turtle: Program) -> None:
 def test_a_job_that_talks_much_is_slower_on_two_nodes_though_nothing_is_beside_it() -> None:
     engine = Engine(nodes(4), np.random.default_rng(0))
     truth = HPC["E"].truth()
-    engine.start([Order("together", truth, [(0, 2)], work_s=100.0)], 0.0)
-    engine.start([Order("apart", truth, [(1, 1), (2, 1)], work_s=100.0)], 0.0)
+    engine.start([EngineOrder("together", truth, [(0, 2)], work_s=100.0)], 0.0)
+    engine.start([EngineOrder("apart", truth, [(1, 1), (2, 1)], work_s=100.0)], 0.0)
     assert engine.speed("together") / engine.speed("apart") == pytest.approx(1.6)
 
 
@@ -166,21 +172,24 @@ def test_jobs_wait_in_the_order_they_came() -> None:
 
 
 def test_a_job_larger_than_the_cluster_is_refused() -> None:
-    with pytest.raises(ValueError, match="job a fits on no empty cluster"):
+    with pytest.raises(ValueError, match="job a does not fit on the empty cluster"):
         run(SLOT_RR, [job("a", HPC["D"], 9, 100.0)])
 
 
-class Mover(InTurn):
-    """SlotRR that tells containers of the first job to go to these nodes, once."""
+class Mover(RoundRobin):
+    """SlotRR that once migrates containers of the first job to these nodes."""
 
     def __init__(self, *nodes: int) -> None:
         super().__init__("mover", slot_by_slot)
-        self.watch: Watch | None = watching()
+        self.monitor: Monitor | None = watching()
         self.nodes = list(nodes)
 
-    def rearrange(self, state: State) -> list[Step]:
-        key, seen = next(iter(state.running.items()))
-        steps = [Step(key, node, to) for node, to in zip(seen.home, self.nodes, strict=False)]
+    def rearrange(self, state: VisibleCluster) -> list[JobMigration]:
+        key, running = next(iter(state.running.items()))
+        steps = [
+            JobMigration(key, node, to)
+            for node, to in zip(running.nodes, self.nodes, strict=False)
+        ]
         self.nodes = []
         return steps
 
@@ -220,7 +229,7 @@ def test_what_is_not_known_is_learnt_from_the_monitors_and_moved() -> None:
     moved = run(careful(watching(), moves=True), jobs)
     assert still.run_s()[0] == pytest.approx(15_000.0)
     assert moved.jobs[0].moves == 1
-    # the first minute is spent together
+    # they share the node for the first minute
     assert moved.run_s()[0] == pytest.approx(10_000.0 + 60.0 / 3.0 + STALL_S, abs=1.0)
 
 
@@ -244,21 +253,21 @@ def test_jobs_that_are_short_or_end_soon_are_left_where_they_are(work_s: float) 
 def test_which_jobs_may_move(
     nominal_s: float, ran_s: float, left_s: float, may_move: bool
 ) -> None:
-    seen = Seen(Watched("a", "A", 2), nominal_s, started_s=0.0, home=[0, 0])
+    visible = VisibleJob(MonitoredJob("a", "A", 2), nominal_s, started_s=0.0, nodes=[0, 0])
     now = dataclasses.replace(state([2]), now=ran_s)
-    assert is_movable(now, seen, dataclasses.replace(UNKNOWN, left_s=left_s)) == may_move
+    assert is_movable(now, visible, dataclasses.replace(UNKNOWN, left_s=left_s)) == may_move
 
 
 def test_what_talks_much_is_gathered() -> None:
     jobs = [job("y", HADOOP["Y"], 6, 10_000.0, at_s=10.0)]
     before = [job(f"d{i}", HPC["D"], 1, 20_000.0) for i in range(8)]
-    spread = InTurn("NodeRR", node_by_node)
+    spread = RoundRobin("NodeRR", node_by_node)
     slow = run(spread, before + jobs, count=8, racks=2)
     fast = run(careful(knowing(HADOOP["Y"], HPC["D"]), moves=True), before + jobs, 8, 2)
     assert fast.run_s()[-1] < 0.85 * slow.run_s()[-1]
 
 
-@pytest.mark.parametrize("placer", list(PLACERS))
+@pytest.mark.parametrize("placer", list(POLICIES))
 def test_the_same_seed_gives_the_same_report(placer: str) -> None:
     small = dataclasses.replace(
         SCENARIOS["parapluie"],
@@ -269,29 +278,29 @@ def test_the_same_seed_gives_the_same_report(placer: str) -> None:
         ],
         nodes_per_rack=5,
     )
-    first, second = (play(small, placer, seed=5) for _ in range(2))
+    first, second = (run_scenario(small, placer, seed=5) for _ in range(2))
     assert [day.run_s().tolist() for day in first] == [day.run_s().tolist() for day in second]
     assert [day.joules for day in first] == [day.joules for day in second]
 
 
-# ---- what policies see ----
+# ---- data visible to policies ----
 
 
-class Spy(InTurn):
-    """SlotRR that keeps all it was shown."""
+class Spy(RoundRobin):
+    """SlotRR that records its inputs."""
 
     def __init__(self) -> None:
         super().__init__("spy", slot_by_slot)
-        self.watch: Watch | None = watching()
+        self.monitor: Monitor | None = watching()
         self.shown: list[object] = []
 
-    def place(self, state: State, jobs: Sequence[Seen]) -> list[list[int]]:
+    def place(self, state: VisibleCluster, jobs: Sequence[VisibleJob]) -> list[list[int]]:
         self.shown += [state, *jobs]
         return super().place(state, jobs)
 
-    def rearrange(self, state: State) -> list[Step]:
-        assert self.watch is not None
-        self.shown += [state, *(self.watch.of(j.watched) for j in state.running.values())]
+    def rearrange(self, state: VisibleCluster) -> list[JobMigration]:
+        assert self.monitor is not None
+        self.shown += [state, *(self.monitor.of(j.monitored) for j in state.running.values())]
         return []
 
 
@@ -310,12 +319,14 @@ def parts_of(value: object) -> list[object]:
 def test_policies_are_shown_no_truth() -> None:
     spy = Spy()
     run(spy, [job("a", HPC["A"], 2, 300.0), job("b", HPC["D"], 1, 300.0, at_s=70.0)])
-    seen = [part for shown in spy.shown for part in parts_of(shown)]
-    assert len(seen) > 50
-    assert not [part for part in seen if isinstance(part, Program | Truth | Engine | ContainerJob)]
+    parts = [part for shown in spy.shown for part in parts_of(shown)]
+    assert len(parts) > 50
+    assert not [
+        part for part in parts if isinstance(part, Program | Truth | Engine | ContainerJob)
+    ]
 
 
-@pytest.mark.parametrize("module", [placers, careful_module], ids=["placers", "careful"])
+@pytest.mark.parametrize("module", [policies, solver_policy], ids=["policies", "solver_policy"])
 def test_the_modules_of_the_policies_import_no_truth(module: ModuleType) -> None:
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     imported = {
@@ -323,28 +334,31 @@ def test_the_modules_of_the_policies_import_no_truth(module: ModuleType) -> None
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module is not None
     }
-    assert "apps.testbed.core.watching" in imported
+    assert "apps.testbed.core.monitor" in imported
     assert not [name for name in imported if ".emulation" in name or name.endswith("programs")]
 
 
-# ---- beliefs ----
+# ---- estimates ----
 
 
 @pytest.mark.parametrize("program", EVERY_PROGRAM, ids=lambda program: program.name)
 def test_classes_learnt_from_noisy_readings_are_the_programs_own(program: Program) -> None:
-    belief = knowing(program).of(Watched("new", program.name, 2))
-    assert belief.is_taz == (program.slowdown > 1.1)
-    assert (belief.wish == Communication.NODE) == (program.traffic_bps > 2e7)
+    estimate = knowing(program).of(MonitoredJob("new", program.name, 2))
+    assert estimate.is_taz == (program.slowdown > 1.1)
+    assert (estimate.communication == Communication.NODE) == (program.traffic_bps > 2e7)
 
 
 def test_a_program_never_seen_is_unknown() -> None:
-    assert watching().of(Watched("new", "?", 2)) == UNKNOWN
+    assert watching().of(MonitoredJob("new", "?", 2)) == UNKNOWN
 
 
 def test_a_larger_job_of_a_program_wants_a_larger_place() -> None:
-    watch = knowing(HADOOP["Y"])
-    wishes = [watch.of(Watched(f"new {size}", "Y", size)).wish for size in (1, 2, 3, 8, 9)]
-    assert wishes == [
+    monitor = knowing(HADOOP["Y"])
+    classes = [
+        monitor.of(MonitoredJob(f"new {size}", "Y", size)).communication
+        for size in (1, 2, 3, 8, 9)
+    ]
+    assert classes == [
         Communication.CLUSTER,
         Communication.NODE,
         Communication.RACK,
@@ -356,40 +370,42 @@ def test_a_larger_job_of_a_program_wants_a_larger_place() -> None:
 # ---- policies ----
 
 
-def state(held: list[int], running: dict[str, Seen] | None = None) -> State:
+def state(held: list[int], running: dict[str, VisibleJob] | None = None) -> VisibleCluster:
     n = len(held)
-    site = Site(np.zeros(n, dtype=np.int64), np.full(n, 2), np.full(n, 100.0), np.full(n, 200.0))
-    return State(site, 0.0, np.array(held), running or {})
+    site = NodeInventory(
+        np.zeros(n, dtype=np.int64), np.full(n, 2), np.full(n, 100.0), np.full(n, 200.0)
+    )
+    return VisibleCluster(site, 0.0, np.array(held), running or {})
 
 
-def coming(size: int, program: str = "?") -> Seen:
-    return Seen(Watched(f"new {program} {size}", program, size), 100.0)
+def coming(size: int, program: str = "?") -> VisibleJob:
+    return VisibleJob(MonitoredJob(f"new {program} {size}", program, size), 100.0)
 
 
 def test_slot_by_slot_fills_nodes_and_node_by_node_fills_levels() -> None:
     held = state([1, 0, 2, 0])
     assert SLOT_RR.place(held, [coming(3), coming(2)]) == [[0, 1, 1], [3, 3]]
-    one_each = InTurn("NodeRR", node_by_node)
+    one_each = RoundRobin("NodeRR", node_by_node)
     assert one_each.place(held, [coming(3), coming(2)]) == [[1, 3, 0], [1, 3]]
 
 
 def test_dot_product_fills_open_nodes_before_it_opens_one() -> None:
-    watch = knowing(HPC["A"])
-    running = {"a": Seen(Watched("a", "A", 1), 100.0, 0.0, [2])}
-    packing = DotProduct(watch)
+    monitor = knowing(HPC["A"])
+    running = {"a": VisibleJob(MonitoredJob("a", "A", 1), 100.0, 0.0, [2])}
+    packing = DotProduct(monitor)
     assert packing.place(state([0, 0, 1, 0], running), [coming(2, "A")]) == [[2, 0]]
 
 
 def test_dot_product_evens_out_what_is_used() -> None:
     by_memory, by_network = HPC["A"], taz("net", NETWORK, 1.5)
-    watch = knowing(by_memory, by_network)
+    monitor = knowing(by_memory, by_network)
     running = {
-        "a": Seen(Watched("a", "A", 1), 100.0, 0.0, [0]),
-        "n": Seen(Watched("n", "net", 1), 100.0, 0.0, [1]),
+        "a": VisibleJob(MonitoredJob("a", "A", 1), 100.0, 0.0, [0]),
+        "n": VisibleJob(MonitoredJob("n", "net", 1), 100.0, 0.0, [1]),
     }
     held = state([1, 1, 0], running)
-    assert DotProduct(watch).place(held, [coming(1, "A")]) == [[1]]
-    assert DotProduct(watch).place(held, [coming(1, "net")]) == [[0]]
+    assert DotProduct(monitor).place(held, [coming(1, "A")]) == [[1]]
+    assert DotProduct(monitor).place(held, [coming(1, "net")]) == [[0]]
 
 
 # ---- days of Facebook ----
@@ -413,11 +429,11 @@ def first_jobs(count: int) -> SwimTrace:
     return dataclasses.replace(trace, **{name: getattr(trace, name)[:count] for name in columns})
 
 
-@pytest.mark.parametrize("placer", list(PLACERS))
+@pytest.mark.parametrize("placer", list(POLICIES))
 def test_part_of_a_facebook_day_runs_to_its_end(placer: str) -> None:
     trace = first_jobs(60)
     small = dataclasses.replace(SCENARIOS["facebook600"], racks=2, nodes_per_rack=10)
-    report = play(small, placer, seed=1, trace=trace)[-1]
+    report = run_scenario(small, placer, seed=1, trace=trace)[-1]
     jobs = jobs_of_day(trace, np.random.default_rng(1))
     assert [outcome.job for outcome in report.jobs] == jobs
     assert (report.run_s() >= 0.999 * np.array([each.work_s for each in jobs])).all()
@@ -426,4 +442,4 @@ def test_part_of_a_facebook_day_runs_to_its_end(placer: str) -> None:
 
 def test_a_facebook_day_needs_its_trace() -> None:
     with pytest.raises(ValueError, match="needs its trace"):
-        play(SCENARIOS["facebook600"], "SlotRR", seed=1)
+        run_scenario(SCENARIOS["facebook600"], "SlotRR", seed=1)

@@ -1,4 +1,4 @@
-"""``profile_library``: a library of the platforms there are, and profiles that follow it."""
+"""``profile_library``: a library of the existing platforms, and profiles inferred from it."""
 
 from io import StringIO
 
@@ -27,7 +27,7 @@ def cluster(*platforms: PlatformSpec) -> None:
 
 
 def profile(**options: int) -> list[str]:
-    """Run the command; the lines it wrote."""
+    """Run the command; return its output lines."""
     out = StringIO()
     call_command("profile_library", stdout=out, **options)
     return out.getvalue().splitlines()
@@ -39,12 +39,12 @@ def columns() -> tuple[str, ...]:
 
 def test_the_platforms_of_the_cluster_are_profiled() -> None:
     cluster(OLD, NEW)
-    said = profile()
-    assert said[0] == "profiling the library on 2 platforms"
-    assert said[1:-1] == [
+    output = profile()
+    assert output[0] == "profiling the library on 2 platforms"
+    assert output[1:-1] == [
         f"{n}/28 applications profiled" for n in (3, 6, 9, 12, 15, 18, 21, 24, 27, 28)
     ]
-    assert said[-1] == "library of 28 applications, revision 1"
+    assert output[-1] == "library of 28 applications, revision 1"
     assert columns() == ("old", "new")
     assert unprofiled_platforms() == []
 
@@ -78,7 +78,7 @@ def test_the_library_may_be_smaller_or_larger(per_kind: int) -> None:
 @pytest.mark.parametrize("per_kind", [0, -1, 201])
 def test_an_impossible_number_is_refused(per_kind: int) -> None:
     cluster(OLD)
-    with pytest.raises(CommandError, match="--per-kind must lie between 1 and 200, got"):
+    with pytest.raises(CommandError, match="--per-kind must be between 1 and 200, got"):
         profile(per_kind=per_kind)
 
 

@@ -1,4 +1,4 @@
-"""Replaying a plan: every job once, whatever happens on the way."""
+"""Replay of a plan: every job is submitted exactly once despite crashes and errors."""
 
 import json
 from collections.abc import Iterator
@@ -11,12 +11,16 @@ from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.testbed.api_client import ApiClient, ApiError
 from apps.testbed.core.jobs import ReplayJob
-from apps.testbed.core.progress import ReplayState, continues, due_jobs
-from apps.testbed.progress_line import ProgressLine, clock_text, progress_text
-from apps.testbed.replay import RemoteClock, Replay, cluster_units
-from apps.testbed.replay_state import load_state, save_state
+from apps.testbed.core.replay_state import ReplayState, continues, due_jobs
+from apps.testbed.management.replay.api_client import ApiClient, ApiError
+from apps.testbed.management.replay.progress_line import (
+    ReplayProgressLine,
+    clock_text,
+    progress_text,
+)
+from apps.testbed.management.replay.state_file import load_state, save_state
+from apps.testbed.management.replay.submission import RemoteClock, Replay, cluster_units
 from tests.testbed.fake_server import World, serving
 from tests.testbed.samples import SWIM_ROWS, written
 
@@ -114,10 +118,10 @@ def test_repeats_a_request_that_was_cut_off_exactly(
 def test_saves_what_it_is_about_to_send(world: World, api: ApiClient, tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     world.failures = [0]
-    seen: list[int] = []
-    api.on_away = lambda _: seen.append(json.loads(path.read_text())["sending"])
+    numbers: list[int] = []
+    api.on_away = lambda _: numbers.append(json.loads(path.read_text())["sending"])
     Replay(api, RemoteClock(api), plan_of(0, 0), STATE, path).run()
-    assert seen == [2]
+    assert numbers == [2]
 
 
 @pytest.mark.parametrize("times", [[0.0], [0.0, 0.0]])
@@ -125,12 +129,12 @@ def test_counts_refused_jobs_and_says_why(
     times: list[float], world: World, api: ApiClient, tmp_path: Path
 ) -> None:
     world.refuse = "a0"
-    said: list[str] = []
+    lines: list[str] = []
     replay = Replay(
-        api, RemoteClock(api), plan_of(*times), STATE, tmp_path / "s", on_rejected=said.append
+        api, RemoteClock(api), plan_of(*times), STATE, tmp_path / "s", on_rejected=lines.append
     )
     assert replay.run().rejected == 1
-    assert len(said) == 1
+    assert len(lines) == 1
 
 
 def test_gives_up_after_its_patience_in_one_sentence() -> None:
@@ -158,9 +162,9 @@ def test_a_stopped_clock_stops_the_replay(world: World, api: ApiClient, tmp_path
 
 
 @given(st.lists(st.floats(0, 100), max_size=20), st.floats(0, 100), st.integers(1, 5))
-def test_due_jobs_are_exactly_those_due(times: list[float], until: float, most: int) -> None:
+def test_due_jobs_are_exactly_those_due(times: list[float], until: float, limit: int) -> None:
     plan = plan_of(*sorted(times))
-    assert due_jobs(plan, 0, until, most=most) == min(most, sum(at <= until for at in times))
+    assert due_jobs(plan, 0, until, limit=limit) == min(limit, sum(at <= until for at in times))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +208,7 @@ def test_progress_says_done_of_total() -> None:
 
 def test_progress_elsewhere_is_whole_lines() -> None:
     stream = StringIO()
-    line = ProgressLine(stream)
+    line = ReplayProgressLine(stream)
     line.hint("one")
     line.hint("too soon")
     line.say("done")
@@ -225,21 +229,21 @@ def instance(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_replays_a_file_and_waits(world: World, instance: Path) -> None:
-    said = StringIO()
+    output = StringIO()
     trace = written(instance / "day.tsv", SWIM_ROWS)
-    call_command("run_replay", trace=trace, services=0.0, wait=True, stdout=said)
+    call_command("run_replay", trace=trace, services=0.0, wait=True, stdout=output)
     assert [job["annotations"]["trace_index"] for job in world.jobs] == [0, 1, 2, 3]
-    assert "4 of 4 jobs submitted, 0 refused." in said.getvalue()
-    assert "Every job of day has ended: 4 succeeded." in said.getvalue()
+    assert "4 of 4 jobs submitted, 0 refused." in output.getvalue()
+    assert "Every job of day has ended: 4 succeeded." in output.getvalue()
 
 
 def test_the_command_submits_nothing_twice_when_run_again(world: World, instance: Path) -> None:
     trace = written(instance / "day.tsv", SWIM_ROWS)
     call_command("run_replay", trace=trace, services=0.0, stdout=StringIO())
-    said = StringIO()
-    call_command("run_replay", trace=trace, services=0.0, stdout=said)
+    output = StringIO()
+    call_command("run_replay", trace=trace, services=0.0, stdout=output)
     assert len(world.jobs) == 4
-    assert "All 4 jobs were submitted before" in said.getvalue()
+    assert "All 4 jobs have been submitted" in output.getvalue()
 
 
 def test_the_command_replays_once_more_when_asked(world: World, instance: Path) -> None:

@@ -12,9 +12,9 @@ from apps.accounts.core.roles import Role
 from apps.accounts.services import create_token, create_user
 from apps.inventory.core.cluster_file import ClusterSpec, PlatformSpec, ServerSpec
 from apps.inventory.services import import_cluster, start_clock
-from apps.testbed.api_client import ApiClient
-from apps.testbed.replay import cluster_units
-from apps.testbed.replay_state import load_state
+from apps.testbed.management.replay.api_client import ApiClient
+from apps.testbed.management.replay.state_file import load_state
+from apps.testbed.management.replay.submission import cluster_units
 from apps.workloads.models import Job
 from tests.testbed.samples import GOOGLE_ROWS, written
 
@@ -45,9 +45,9 @@ def test_a_generated_day_arrives_whole_and_once(instance: Path) -> None:
     assert state.rejected == 0
     assert Job.objects.count() == state.accepted > 300
     assert Job.objects.filter(labels__trace="facebook-day").count() == 300
-    said = StringIO()
-    call_command("verify_replay", stdout=said)
-    assert "All checks hold." in said.getvalue()
+    output = StringIO()
+    call_command("verify_replay", stdout=output)
+    assert "All checks passed." in output.getvalue()
 
 
 def test_a_google_trace_arrives(instance: Path) -> None:

@@ -6,12 +6,17 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from apps.scheduling.core.registry import make
-from apps.testbed.core.sampling_quality import Check, distances, measure, without_replacement
+from apps.testbed.core.sampling_quality import (
+    SamplingExperiment,
+    distances,
+    measure,
+    without_replacement,
+)
 from apps.testbed.models import SamplingCheck
 
 
 def best_of(size: int, units: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Ranks of the best of `size` different units, drawn the plain way."""
+    """Ranks of the best of `size` distinct units, sampled directly."""
     return np.sort(
         [rng.choice(units, size, replace=False).max() / (units - 1) for _ in range(count)]
     )
@@ -45,7 +50,7 @@ def test_two_of_five_without_replacement_by_hand() -> None:
 
 @pytest.mark.parametrize("size", [8, 16, 32])
 def test_tarcil_on_a_loaded_cluster_follows_x_to_the_r(size: int) -> None:
-    quality = measure(Check(servers=150, size=size, decisions=2_000), make("tarcil"))
+    quality = measure(SamplingExperiment(servers=150, size=size, decisions=2_000), make("tarcil"))
     assert len(quality.ranks) >= 2_000
     assert 0.70 <= quality.load <= 0.75
     assert quality.ks_distance <= 0.05
@@ -53,13 +58,13 @@ def test_tarcil_on_a_loaded_cluster_follows_x_to_the_r(size: int) -> None:
 
 
 def test_a_policy_that_looks_at_one_unit_does_not() -> None:
-    quality = measure(Check(servers=100, size=8, decisions=500), make("random"))
+    quality = measure(SamplingExperiment(servers=100, size=8, decisions=500), make("random"))
     assert quality.ks_distance > 0.2
 
 
 def test_refuses_a_load_that_cannot_be() -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
-        measure(Check(load=1.0), make("tarcil"))
+        measure(SamplingExperiment(load=1.0), make("tarcil"))
 
 
 def test_the_command_reports_every_size() -> None:

@@ -1,4 +1,4 @@
-"""``seed_demo``: the demo cluster, whole, once, and the library."""
+"""``seed_demo``: creates the demo cluster and the library once."""
 
 from collections import Counter
 from io import StringIO
@@ -15,14 +15,14 @@ from apps.inventory.core.demo import PLATFORMS, platform_counts
 from apps.inventory.models import Cluster, Platform, Rack, ResourceUnit, Server
 from apps.inventory.selectors import topology
 from apps.inventory.services import import_cluster
-from apps.testbed.core.worlds import SERVERS_PER_RACK
+from apps.testbed.core.demo_cluster import SERVERS_PER_RACK
 from apps.testbed.management.commands import seed_demo
 
 pytestmark = pytest.mark.django_db
 
 
 def seed(servers: int, **options: str) -> list[str]:
-    """Run the command; the lines it wrote."""
+    """Run the command; return its output lines."""
     out = StringIO()
     call_command("seed_demo", servers=servers, stdout=out, **options)
     return out.getvalue().splitlines()
@@ -65,16 +65,16 @@ def test_racks_are_full_and_mixed() -> None:
 
 
 def test_progress_is_told_a_step_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seed_demo, "STEP", 40)
-    said = seed(100)
-    assert said[:4] == [
+    monkeypatch.setattr(seed_demo, "CHUNK", 40)
+    output = seed(100)
+    assert output[:4] == [
         "40/100 servers",
         "80/100 servers",
         "100/100 servers",
         "profiling the library on 14 platforms",
     ]
-    assert said[4] == "3/28 applications profiled"
-    assert said[-2:] == [
+    assert output[4] == "3/28 applications profiled"
+    assert output[-2:] == [
         "28/28 applications profiled",
         "library of 28 applications, revision 1",
     ]
@@ -95,7 +95,7 @@ def test_an_import_cut_off_is_completed(monkeypatch: pytest.MonkeyPatch) -> None
     whole = {s.name: s.platform_id for s in Server.objects.all()}
     Server.objects.filter(name__gt="srv-0017").delete()
     Revision.objects.all().delete()
-    monkeypatch.setattr(seed_demo, "STEP", 10)
+    monkeypatch.setattr(seed_demo, "CHUNK", 10)
     seed(40)
     assert {s.name: s.platform_id for s in Server.objects.all()} == whole
     assert current_number() == 1
@@ -109,22 +109,22 @@ def test_a_larger_cluster_keeps_its_servers_and_nearly_the_proportions() -> None
     after = set(Server.objects.values_list("id", "name", "platform_id"))
     assert before < after
     assert len(after) == 250
-    wanted, found = expected(250), by_platform()
+    expected_counts, counts = expected(250), by_platform()
     # both rows are spread evenly, so a platform's share of the rest is off by a server or two
-    assert all(abs(found[name] - wanted[name]) <= 2 for name in wanted)
+    assert all(abs(counts[name] - expected_counts[name]) <= 2 for name in expected_counts)
 
 
 def test_a_smaller_number_leaves_all_servers() -> None:
     seed(60)
-    said, *progress = seed(20)
-    assert "has 60 servers already; they stay" in said
+    summary, *progress = seed(20)
+    assert "already has 60 servers, which stay" in summary
     assert progress == ["20/20 servers"]
     assert Server.objects.count() == 60
 
 
 @pytest.mark.parametrize("servers", [0, -5, 100_001])
 def test_an_impossible_number_is_refused(servers: int) -> None:
-    with pytest.raises(CommandError, match="must lie between 1 and 100,000, got"):
+    with pytest.raises(CommandError, match="must be between 1 and 100,000, got"):
         seed(servers)
     assert not Server.objects.exists()
 

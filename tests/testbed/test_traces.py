@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from apps.testbed.core.formats import parse_trace
 from apps.testbed.core.traces import GoogleTrace, SwimTrace, TraceError
-from apps.testbed.trace_files import read_trace, trace_digest
+from apps.testbed.files import read_trace, trace_digest
 from tests.testbed.samples import (
     GOOGLE_HEADER,
     GOOGLE_ROWS,
@@ -66,7 +66,7 @@ def test_sorts_late_jobs_and_says_so() -> None:
     trace = swim("j\t9\t0\t1\t0\t1\nj\t3\t0\t2\t0\t1\n")
     assert trace.submit_s.tolist() == [3, 9]
     assert trace.input_bytes.tolist() == [2, 1]
-    assert trace.notes == ("1 jobs stood before an earlier one; sorted by submit time.",)
+    assert trace.notes == ("1 jobs were out of order; sorted by submit time.",)
 
 
 @pytest.mark.parametrize("text", [GOOGLE_ROWS, GOOGLE_HEADER + GOOGLE_ROWS])
@@ -85,7 +85,7 @@ def test_folds_google_task_events_into_jobs(text: str) -> None:
 
 def test_leaves_out_google_jobs_from_before_the_trace_and_says_so() -> None:
     notes = google(GOOGLE_ROWS).notes
-    assert notes == ("1 jobs existed before the trace (time 0) and are left out.",)
+    assert notes == ("1 jobs existed before the trace (time 0) and were left out.",)
 
 
 def test_a_task_submitted_twice_counts_once() -> None:
@@ -190,7 +190,7 @@ def test_names_the_trace_after_the_file(tmp_path: Path) -> None:
 def test_a_truncated_gzip_file_names_the_file(tmp_path: Path) -> None:
     path = zipped(tmp_path / "day.tsv.gz", SWIM_HEADER + SWIM_ROWS * 5000)
     path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(TraceError, match="ends too early") as caught:
+    with pytest.raises(TraceError, match="stream is truncated") as caught:
         read_trace(path)
     assert caught.value.path == str(path)
     assert caught.value.line > 1
@@ -219,11 +219,11 @@ def test_an_unreadable_path_says_why(tmp_path: Path, name: str, reason: str) -> 
 
 
 def test_the_digest_tells_files_apart(tmp_path: Path) -> None:
-    one = written(tmp_path / "a", SWIM_ROWS)
+    first = written(tmp_path / "a", SWIM_ROWS)
     same = written(tmp_path / "b", SWIM_ROWS)
     other = written(tmp_path / "c", SWIM_ROWS + " ")
-    assert trace_digest(one) == trace_digest(same)
-    assert trace_digest(one) != trace_digest(other)
+    assert trace_digest(first) == trace_digest(same)
+    assert trace_digest(first) != trace_digest(other)
 
 
 @pytest.mark.skipif(not FB2009.exists(), reason="the FB-2009 file is not here")
@@ -239,4 +239,4 @@ def test_reads_the_published_google_hour() -> None:
     trace = read_trace(GOOGLE)
     assert isinstance(trace, GoogleTrace)
     assert len(trace) == 566
-    assert trace.notes == ("3981 jobs existed before the trace (time 0) and are left out.",)
+    assert trace.notes == ("3981 jobs existed before the trace (time 0) and were left out.",)

@@ -1,4 +1,4 @@
-"""The checks after a replay: each finds what it is there for, and a sound database passes."""
+"""Checks after a replay: each detects its violation, and a consistent database passes."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,10 +18,10 @@ from apps.inventory.models import Change, Platform, Rack, ResourceUnit, Server
 from apps.operations.models import Event, Operation
 from apps.profiling.models import ProfilingRun
 from apps.scheduling.models import Allocation, Decision
-from apps.testbed.core.progress import ReplayState
+from apps.testbed.core.replay_state import ReplayState
 from apps.testbed.management.commands.verify_replay import count_violations
-from apps.testbed.replay_state import save_state
-from apps.testbed.selectors import (
+from apps.testbed.management.replay.state_file import save_state
+from apps.testbed.selectors.replay import (
     ReplayCounts,
     check_findings,
     one_snapshot,
@@ -153,9 +153,9 @@ def test_an_empty_database_breaks_nothing() -> None:
 
 def test_finds_a_unit_held_twice_at_once(scene: Scene) -> None:
     first, second = scene.job("succeeded"), scene.job("succeeded")
-    one = scene.allocate(first, [0, 1], is_released=True)
+    allocation = scene.allocate(first, [0, 1], is_released=True)
     two = scene.allocate(second, [1, 2], is_released=True)
-    Allocation.objects.filter(pk=one.pk).update(released_seq=two.acquired_seq + 1)
+    Allocation.objects.filter(pk=allocation.pk).update(released_seq=two.acquired_seq + 1)
     assert broken() == {
         "no unit was held twice at once (allocations)": (
             f"unit {scene.units[1].pk} was given to allocation {two.pk} at {two.acquired_seq} "
@@ -205,6 +205,16 @@ def test_finds_running_jobs_without_units_and_without_launch(scene: Scene) -> No
 def test_finds_a_launch_that_outlives_its_job(scene: Scene) -> None:
     scene.launch(scene.job("cancelled"), "requested")
     assert list(broken()) == ["no launch outlives its job"]
+
+
+@pytest.mark.parametrize(("age_s", "expected"), [(30, 0), (90, 1), (None, 1)])
+def test_finds_running_launches_without_an_owner(
+    age_s: int | None, expected: int, scene: Scene
+) -> None:
+    scene.running([0])
+    until = None if age_s is None else datetime.now(UTC) - timedelta(seconds=age_s)
+    Launch.objects.update(claimed_until=until)
+    assert list(broken()) == ["every running launch has an owner"] * expected
 
 
 def test_finds_jobs_that_wait_for_a_profile_nobody_measures(scene: Scene) -> None:
@@ -301,7 +311,7 @@ def test_finds_a_decision_that_counts_units_it_did_not_get(scene: Scene) -> None
 
 
 def moving(scene: Scene, **fields: Any) -> Migration:
-    """A job on unit 0 that is on its way to unit 1."""
+    """A job that is migrating from unit 0 to unit 1."""
     job = scene.running([0])
     source = Allocation.objects.get(job=job)
     target = scene.allocate(job, [1])
@@ -325,44 +335,46 @@ def test_a_job_on_its_way_breaks_nothing(scene: Scene) -> None:
 @pytest.mark.parametrize("state", ["done", "failed", "cancelled"])
 def test_finds_what_is_reserved_for_a_migration_that_is_over(scene: Scene, state: str) -> None:
     moving(scene, state=state)
-    assert list(broken()) == ["nothing is reserved that nobody moves to"]
+    assert list(broken()) == ["every reservation belongs to a migration"]
 
 
 def test_finds_a_migration_that_has_lost_a_side(scene: Scene) -> None:
-    found = moving(scene)
-    scene.release(Allocation.objects.get(pk=found.source_allocation_id))
-    ResourceUnit.objects.filter(allocation_id=found.source_allocation_id).update(
+    migration = moving(scene)
+    scene.release(Allocation.objects.get(pk=migration.source_allocation_id))
+    ResourceUnit.objects.filter(allocation_id=migration.source_allocation_id).update(
         allocation_id=None
     )
     Server.objects.update(used_cores=1)
     assert broken() == {
         "every migration under way holds both sides": (
-            f"migration {found.pk} is running, but its job does not hold both sides",
+            f"migration {migration.pk} is running, but its job does not hold both sides",
         )
     }
 
 
 def test_finds_a_migration_that_outlives_its_launch(scene: Scene) -> None:
-    found = moving(scene)
-    Launch.objects.create(job=found.job, attempt=2, backend="emulated", state="ended", order={})
+    migration = moving(scene)
+    Launch.objects.create(
+        job=migration.job, attempt=2, backend="emulated", state="ended", order={}
+    )
     Migration.objects.update(launch=Launch.objects.get(attempt=2))
     (examples,) = broken().values()
-    assert examples == (f"migration {found.pk} is running, but its launch is ended",)
+    assert examples == (f"migration {migration.pk} is running, but its launch is ended",)
 
 
 def test_finds_a_job_that_holds_both_sides_after_it_moved(scene: Scene) -> None:
-    found = moving(scene, state="done")
-    Allocation.objects.filter(pk=found.target_allocation_id).update(moved_s=5.0)
-    assert list(broken()) == ["what was moved is as it was elsewhere"]
+    migration = moving(scene, state="done")
+    Allocation.objects.filter(pk=migration.target_allocation_id).update(moved_s=5.0)
+    assert list(broken()) == ["migrated allocations match their source"]
 
 
 def test_finds_a_move_to_more_units_than_were_held(scene: Scene) -> None:
-    found = moving(scene)
+    migration = moving(scene)
     units = [scene.units[1].pk, scene.units[2].pk]
-    Allocation.objects.filter(pk=found.target_allocation_id).update(unit_ids=units)
-    ResourceUnit.objects.filter(pk=units[1]).update(allocation_id=found.target_allocation_id)
+    Allocation.objects.filter(pk=migration.target_allocation_id).update(unit_ids=units)
+    ResourceUnit.objects.filter(pk=units[1]).update(allocation_id=migration.target_allocation_id)
     Server.objects.update(used_cores=3)
-    assert list(broken()) == ["what was moved is as it was elsewhere"]
+    assert list(broken()) == ["migrated allocations match their source"]
 
 
 @pytest.mark.parametrize("parts", [[[0, 1]], [[0, 2]], []])
@@ -406,8 +418,8 @@ SOUND = ReplayCounts({"succeeded": 5}, {"succeeded": 4}, events=5, ended_events=
         (replace(STATE, accepted=5), SOUND, None),
         (replace(STATE, accepted=6), SOUND, "accepted 6 jobs, the database has 5"),
         (replace(STATE, accepted=4), SOUND, "accepted 4 jobs, the database has 5"),
-        (replace(STATE, accepted=5), replace(SOUND, events=4), "4 events of submission"),
-        (replace(STATE, accepted=5), replace(SOUND, ended_events=4), "4 events say so"),
+        (replace(STATE, accepted=5), replace(SOUND, events=4), "4 submission events"),
+        (replace(STATE, accepted=5), replace(SOUND, ended_events=4), "4 have an event"),
         (replace(STATE, accepted=5, rejected=1), SOUND, "refused 1 jobs"),
         (
             replace(STATE, accepted=5),
@@ -417,16 +429,16 @@ SOUND = ReplayCounts({"succeeded": 5}, {"succeeded": 4}, events=5, ended_events=
         (
             replace(STATE, accepted=5),
             replace(SOUND, trace_by_state={"succeeded": 3}),
-            "the file has 4 jobs, the database 3",
+            "the file has 4 jobs, the database has 3",
         ),
     ],
 )
 def test_says_which_counts_do_not_add_up(
     state: ReplayState, counts: ReplayCounts, words: str | None
 ) -> None:
-    found = count_violations((state, state), counts, 4, is_complete=True)
-    assert len(found) == (words is not None)
-    assert (words or "") in " ".join(found)
+    violations = count_violations((state, state), counts, 4, is_complete=True)
+    assert len(violations) == (words is not None)
+    assert (words or "") in " ".join(violations)
 
 
 def test_a_request_in_flight_may_be_counted_or_not() -> None:
@@ -442,10 +454,10 @@ def test_a_replay_going_on_while_it_is_checked_adds_up() -> None:
 def test_the_command_reports_and_passes(scene: Scene, tmp_path: Path) -> None:
     scene.job("succeeded")
     save_state(tmp_path / "replay.json", replace(STATE, accepted=1, next=1))
-    said = StringIO()
-    call_command("verify_replay", state=tmp_path / "replay.json", complete=True, stdout=said)
-    assert "All checks hold." in said.getvalue()
-    assert "trace jobs by state: 1 succeeded" in said.getvalue()
+    output = StringIO()
+    call_command("verify_replay", state=tmp_path / "replay.json", complete=True, stdout=output)
+    assert "All checks passed." in output.getvalue()
+    assert "trace jobs by state: 1 succeeded" in output.getvalue()
 
 
 def test_the_command_fails_with_a_list(scene: Scene, tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from apps.workloads.core.conditions import Facts, conditions
+from apps.workloads.core.conditions import JobStatus, conditions
 from apps.workloads.core.waves import TaskCounts, count_tasks
 
-SUBMITTED = Facts(
+SUBMITTED = JobStatus(
     state="submitted", held=False, reason="WaitingForAgent", message="", attainment=None,
     submitted_s=1.0, queued_s=None, placed_s=None, started_s=None, finished_s=None,
 )  # fmt: skip
@@ -16,7 +16,7 @@ RUNNING = replace(
 )
 
 
-def statuses(facts: Facts) -> dict[str, str]:
+def statuses(facts: JobStatus) -> dict[str, str]:
     return {condition.type: condition.status for condition in conditions(facts)}
 
 
@@ -35,7 +35,7 @@ def test_a_job_that_lost_its_units_is_not_placed_any_more() -> None:
     assert statuses(replace(RUNNING, state="queued"))["Placed"] == "False"
 
 
-def test_what_is_missing_carries_the_jobs_reason() -> None:
+def test_conditions_not_reached_carry_the_reason_of_the_job() -> None:
     reasons = {c.type: c.reason for c in conditions(SUBMITTED)}
     assert reasons["Placed"] == "WaitingForAgent"
 

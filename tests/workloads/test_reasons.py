@@ -1,4 +1,4 @@
-"""Every reason says what is the case and what to do; one outranks the others."""
+"""Every reason has a sentence and an action; the reason of highest rank is shown."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from apps.scheduling.core.types import RefusalReason
 from apps.workloads.core.reasons import MEANINGS, Reason, resolve
 
 
-def test_no_reason_lacks_a_meaning() -> None:
+def test_every_reason_has_a_meaning() -> None:
     assert set(MEANINGS) == set(Reason)
 
 
@@ -19,15 +19,15 @@ def test_every_reason_has_a_sentence_and_a_next_action(reason: Reason) -> None:
 
 
 @pytest.mark.parametrize("reason", list(RefusalReason))
-def test_whatever_a_policy_refuses_with_has_a_meaning(reason: RefusalReason) -> None:
+def test_every_refusal_reason_has_a_meaning(reason: RefusalReason) -> None:
     assert Reason(reason.value) in MEANINGS
 
 
-def test_sentences_tell_reasons_apart() -> None:
+def test_sentences_are_unique() -> None:
     assert len({meaning.sentence for meaning in MEANINGS.values()}) == len(Reason)
 
 
-def test_the_tiers_stand_in_the_promised_order() -> None:
+def test_tiers_have_the_documented_order() -> None:
     promised = [
         Reason.INVALID,
         Reason.HELD,
@@ -43,8 +43,8 @@ def test_the_tiers_stand_in_the_promised_order() -> None:
 
 
 def test_the_lowest_tier_wins_and_the_others_are_listed() -> None:
-    found = resolve([Reason.QUALITY_SHORT, Reason.HELD, Reason.COMMIT_CONFLICT])
-    assert found == (Reason.HELD, (Reason.QUALITY_SHORT, Reason.COMMIT_CONFLICT))
+    resolved = resolve([Reason.QUALITY_SHORT, Reason.HELD, Reason.COMMIT_CONFLICT])
+    assert resolved == (Reason.HELD, (Reason.QUALITY_SHORT, Reason.COMMIT_CONFLICT))
 
 
 def test_the_winner_does_not_depend_on_the_order_given() -> None:

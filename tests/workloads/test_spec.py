@@ -1,4 +1,4 @@
-"""Reading a job from JSON: both forms, every problem at once, each with its pointer."""
+"""Parsing of jobs: both forms, and all problems with their pointers."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def test_only_application_and_target_are_needed() -> None:
     assert (spec.tasks, spec.priority, spec.gang, spec.units) == (1, 0, True, None)
 
 
-def test_the_document_form_and_the_short_form_mean_the_same() -> None:
+def test_the_document_form_and_the_flat_form_are_equivalent() -> None:
     document = {
         "metadata": {"name": "n", "labels": {"team": "ml"}},
         "spec": {**SHORT, "input_bytes": 5, "duration_seconds": 60},
@@ -73,7 +73,7 @@ def test_a_stored_target_is_read_back(target: Target) -> None:
 
 
 def test_all_problems_are_reported_together() -> None:
-    found = problems_of(
+    problems = problems_of(
         {
             "aplication": "x",
             "target": {"kind": "ips", "rate": 1},
@@ -85,7 +85,7 @@ def test_all_problems_are_reported_together() -> None:
             "input_bytes": 1.5,
         }
     )
-    assert found == {
+    assert problems == {
         "/aplication": "unknown_field",
         "/application": "required",
         "/target/rate": "unknown_field",
@@ -99,16 +99,16 @@ def test_all_problems_are_reported_together() -> None:
     }
 
 
-def test_pointers_lead_into_the_document_form() -> None:
-    found = problems_of({"metadata": {"nam": 1}, "spec": {"target": {"kind": "soon"}}})
-    assert found == {
+def test_pointers_refer_to_the_document_form() -> None:
+    problems = problems_of({"metadata": {"nam": 1}, "spec": {"target": {"kind": "soon"}}})
+    assert problems == {
         "/metadata/nam": "unknown_field",
         "/spec/application": "required",
         "/spec/target/kind": "unknown_value",
     }
 
 
-def test_an_unknown_field_is_answered_with_the_nearest_known_one() -> None:
+def test_an_unknown_field_suggests_the_nearest_known_one() -> None:
     with pytest.raises(InvalidInputError, match="did you mean application"):
         parse_job({**SHORT, "aplication": "x"})
 
@@ -135,7 +135,7 @@ def test_a_backslash_before_u0000_is_ordinary_text() -> None:
     assert parse_job({**SHORT, "annotations": {"a": "\\u0000"}}).annotations == {"a": "\\u0000"}
 
 
-def test_constraints_are_read_whole() -> None:
+def test_all_constraints_are_parsed() -> None:
     constraints = {"platforms": ["A", "C", "A"], "labels": {"zone": "1"}, "spread": "rack"}
     expected = Constraints(platforms=("A", "C"), labels={"zone": "1"}, spread="rack")
     assert parse_job({**SHORT, "constraints": constraints}).constraints == expected
@@ -143,8 +143,8 @@ def test_constraints_are_read_whole() -> None:
 
 def test_units_cannot_be_together_on_one_server_and_apart() -> None:
     constraints = {"locality": "server", "spread": "server"}
-    found = problems_of({**SHORT, "constraints": constraints})
-    assert found["/constraints/spread"] == "contradiction"
+    problems = problems_of({**SHORT, "constraints": constraints})
+    assert problems["/constraints/spread"] == "contradiction"
 
 
 @pytest.mark.parametrize("data", [None, [], "job", 3])
@@ -152,11 +152,11 @@ def test_a_job_must_be_an_object(data: object) -> None:
     assert problems_of(data) == {"": "wrong_type"}
 
 
-def test_changes_hold_only_what_was_given() -> None:
+def test_changes_contain_only_the_given_fields() -> None:
     assert parse_changes({"spec": {"priority": 5}}) == {"priority": 5}
 
 
-def test_items_of_a_batch_say_where_they_stand() -> None:
+def test_problems_of_batch_items_name_their_position() -> None:
     with pytest.raises(InvalidInputError) as caught:
         parse_job({**SHORT, "tasks": 0}, at="/items/7")
     assert [problem.pointer for problem in caught.value.problems] == ["/items/7/tasks"]
@@ -178,7 +178,7 @@ JSON = st.recursive(
         JSON,
     )
 )  # fmt: skip
-def test_no_json_makes_the_reader_fail_otherwise(data: dict[str, Any]) -> None:
+def test_no_json_raises_another_error(data: dict[str, Any]) -> None:
     data.pop("spec", None)
     with pytest.raises(InvalidInputError):
         parse_job({**data, "application": "a b"})

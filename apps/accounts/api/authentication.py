@@ -1,4 +1,4 @@
-"""Who is calling: a bearer token, or a browser session with its CSRF token."""
+"""Authentication: a bearer token, or a browser session with its CSRF token."""
 
 from typing import Any
 
@@ -8,12 +8,17 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from apps.accounts.core.principal import Principal
+from apps.accounts.core.sign_in import BEFORE_PASSWORD_CHANGE
+from apps.accounts.infrastructure.actor import identify_actor
+from apps.accounts.models import User
 from apps.accounts.selectors import principal_by_token, principal_by_user
-from apps.accounts.services import note_token_use
+from apps.accounts.services import record_token_use
+from apps.common.api.problems import ProblemError
+from apps.common.core.problem_codes import ProblemCode
 
 
 class Caller:
-    """What rest_framework calls the user; the rights are in ``request.auth``, a `Principal`."""
+    """The ``request.user``; the caller's rights are in ``request.auth``, a `Principal`."""
 
     is_authenticated = True
     is_active = True
@@ -28,19 +33,20 @@ class Caller:
 
 
 class TokenAuthentication(BaseAuthentication):
-    """``Authorization: Bearer berth_...``; one query."""
+    """Authenticates ``Authorization: Bearer berth_...`` with one query."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
-        """Return the caller, or None where no bearer token was sent."""
+        """Return the caller, or None without a bearer token."""
         scheme, _, secret = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
-        found = principal_by_token(secret.strip())
-        if found is None:
+        match = principal_by_token(secret.strip())
+        if match is None:
             raise AuthenticationFailed("The token is unknown, expired or revoked.")
-        principal, is_worth_noting = found
-        if is_worth_noting and principal.token_id:
-            note_token_use(principal.token_id)
+        principal, is_use_recorded_long_ago = match
+        if is_use_recorded_long_ago and principal.token_id:
+            record_token_use(principal.token_id)
+        identify_actor(principal.user_id, principal.username, principal.token_id)
         return Caller(principal), principal
 
     def authenticate_header(self, request: Request) -> str:
@@ -49,15 +55,26 @@ class TokenAuthentication(BaseAuthentication):
 
 
 class BrowserAuthentication(SessionAuthentication):
-    """The session cookie; writes must also carry the session's CSRF token."""
+    """Authenticates the session cookie; writes need the CSRF token of the session."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
         """Return the signed-in caller, or None."""
         user = get_user(request._request)
-        if not user.is_authenticated:
+        if not isinstance(user, User):
             return None
         self.enforce_csrf(request)
+        if user.must_change_password and not _is_allowed_before_change(request):
+            raise ProblemError(
+                ProblemCode.PASSWORD_CHANGE_REQUIRED,
+                "This session began with a one-time password: choose a password of your own.",
+            )
         principal = principal_by_user(user.pk)
         if principal is None:
-            raise AuthenticationFailed("The account is not active any more.")
+            raise AuthenticationFailed("The account has been deactivated.")
+        identify_actor(principal.user_id, principal.username)
         return Caller(principal), principal
+
+
+def _is_allowed_before_change(request: Request) -> bool:
+    match = request._request.resolver_match
+    return match is not None and match.url_name in BEFORE_PASSWORD_CHANGE

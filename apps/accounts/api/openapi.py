@@ -1,4 +1,4 @@
-"""How the schema names the two ways to authenticate."""
+"""OpenAPI descriptions of the two authentication schemes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a caller's role allows, per method of a view."""
+"""Permissions of a caller by role and method."""
 
 from typing import Any, cast
 
@@ -6,7 +6,7 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from apps.accounts.core.principal import Principal
+from apps.accounts.core.principal import Credential, Principal
 from apps.accounts.core.roles import Role, includes
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -17,22 +17,35 @@ def principal_of(request: Request) -> Principal:
     return cast("Principal", request.auth)
 
 
-class HasRole(BasePermission):
-    """Reading needs viewer, writing what the view's ``write_role`` says (submitter by default).
+def credential_of(request: Request) -> Credential:
+    """Return what the caller of an authenticated request identified with."""
+    principal = principal_of(request)
+    if principal.token_id is not None:
+        return Credential(token_id=principal.token_id)
+    return Credential(session_key=request._request.session.session_key or "")
 
-    A submitter's role in any project suffices here; the view then checks the project of the
-    object itself. What needs more concerns every project (servers, applications, weights, plans),
-    and so must be held in the whole cluster.
+
+class HasRole(BasePermission):
+    """Reads need the role viewer, writes the view's ``write_role`` (submitter by default).
+
+    The role submitter in any project suffices here; the view checks the project of the object.
+    Higher roles concern all projects (servers, applications, weights, plans), so the caller must
+    hold them in the whole cluster. A view with ``manages_credentials`` refuses limited tokens:
+    what it creates would have neither the role limit nor the expiry of the token.
     """
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        """Return True, or say which role is missing."""
+        """Return True, or raise PermissionDenied with the missing role."""
         if request.auth is None:
-            return False  # rest_framework answers 401
+            return False  # rest_framework responds 401
         name = "read_role" if request.method in SAFE else "write_role"
         default = Role.VIEWER if request.method in SAFE else Role.SUBMITTER
         needed = getattr(view, name, default)
         principal = principal_of(request)
+        if getattr(view, "manages_credentials", False) and principal.is_limited():
+            raise PermissionDenied(
+                "This needs a session, or a token without a role limit and without an expiry."
+            )
         if includes(needed, Role.OPERATOR):
             if not includes(principal.role, needed):
                 raise PermissionDenied(f"This needs the role {needed} in the whole cluster.")
@@ -46,7 +59,7 @@ def require_role(request: Request, needed: Role, project_id: Any) -> None:
 
     Raises
     ------
-    PermissionDenied : naming the role that is missing.
+    PermissionDenied : names the missing role.
     """
     if not principal_of(request).may(needed, project_id):
         raise PermissionDenied(f"This needs the role {needed} in the project.")

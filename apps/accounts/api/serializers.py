@@ -6,8 +6,8 @@ from rest_framework import serializers
 
 from apps.accounts.core.principal import Principal
 from apps.accounts.core.roles import Role
-from apps.accounts.models import Token
-from apps.common.representations import time
+from apps.accounts.models import BrowserSession, Token
+from apps.common.api.representations import time
 
 ROLES = [(role.value, role.value) for role in Role]
 
@@ -50,11 +50,33 @@ class NewTokenSerializer(TokenSerializer):
 
 
 class TokenRequestSerializer(serializers.Serializer[Any]):
-    """What a new token is to be."""
+    """The request for a new token."""
 
     name = serializers.CharField(max_length=100)
     role = serializers.ChoiceField(choices=ROLES, allow_null=True, required=False)
     expires_at = serializers.DateTimeField(allow_null=True, required=False)
+
+
+class PasswordRequestSerializer(serializers.Serializer[Any]):
+    """The request for another password."""
+
+    current_password = serializers.CharField(
+        max_length=200,
+        trim_whitespace=False,
+        required=False,
+        help_text="Not needed in a session that began with a one-time password.",
+    )
+    new_password = serializers.CharField(max_length=200, trim_whitespace=False)
+
+
+class SessionSerializer(serializers.Serializer[Any]):
+    """A session of a signed-in browser."""
+
+    id = serializers.UUIDField()
+    created_at = serializers.DateTimeField()
+    address = serializers.CharField()
+    user_agent = serializers.CharField()
+    is_current = serializers.BooleanField(help_text="This session makes the request.")
 
 
 def represent_me(principal: Principal) -> dict[str, Any]:
@@ -69,6 +91,17 @@ def represent_me(principal: Principal) -> dict[str, Any]:
             for key, (name, role) in principal.projects.items()
         ],
         "authenticated_by": "token" if principal.token_id else "session",
+    }
+
+
+def represent_session(row: BrowserSession, *, is_current: bool) -> dict[str, Any]:
+    """JSON of a session."""
+    return {
+        "id": str(row.pk),
+        "created_at": time(row.created_at),
+        "address": row.address,
+        "user_agent": row.user_agent,
+        "is_current": is_current,
     }
 
 

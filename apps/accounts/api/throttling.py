@@ -10,13 +10,15 @@ from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
+from apps.accounts.api.middleware import ADDRESS
+
 _logger = logging.getLogger(__name__)
 _WINDOW_S: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Where a caller stands in the present window."""
+    """Use of a rate limit in the current window."""
 
     policy: str
     limit: int
@@ -33,16 +35,16 @@ class Rate:
 
 
 class ClassThrottle(BaseThrottle):
-    """Counts a request in its class.
+    """Limits the requests of a caller by rate class.
 
-    That is the view's ``rate_class``, else submit for writes and read otherwise. A Redis that is
-    away lets requests pass: refusing all work would be worse than serving too much.
+    The class is the view's ``rate_class``; the default is submit for writes and read for reads.
+    While Redis is unreachable there is no limit: refusing all requests would be worse.
     """
 
     _wait_s: float | None = None
 
     def allow_request(self, request: Request, view: Any) -> bool:
-        """Count the request; False where the window is full."""
+        """Count a request; False if the limit of the window is exceeded."""
         policy = getattr(view, "rate_class", None) or (
             "read" if request.method in {"GET", "HEAD", "OPTIONS"} else "submit"
         )
@@ -59,13 +61,13 @@ class ClassThrottle(BaseThrottle):
         return used <= limit
 
     def wait(self) -> float | None:
-        """Seconds until the next window."""
+        """Return the seconds until the next window."""
         return self._wait_s
 
 
 def _caller(request: Request) -> str:
     token_id = getattr(request.auth, "token_id", None)
-    return str(token_id or getattr(request.user, "pk", None) or request.META.get("REMOTE_ADDR"))
+    return str(token_id or getattr(request.user, "pk", None) or request.META.get(ADDRESS))
 
 
 _clients: dict[str, redis.Redis] = {}
@@ -82,6 +84,6 @@ def _count(key: str) -> int | None:
         if used == 1:
             client.expire(f"berth:{key}", 2 * _WINDOW_S)
     except redis.RedisError as error:
-        _logger.warning("rates are not counted: %s", error)
+        _logger.warning("requests are not counted: %s", error)
         return None
     return used

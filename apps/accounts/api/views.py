@@ -1,5 +1,7 @@
 """The caller and the caller's tokens."""
 
+from collections.abc import Callable
+from secrets import token_urlsafe
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -20,32 +22,44 @@ from apps.accounts.api.serializers import (
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Token, User
 from apps.accounts.selectors import tokens_of
-from apps.accounts.services import create_token, revoke_token
+from apps.accounts.services import create_token, revoke_token, secret_of
+from apps.common.api.inputs import idempotency_key, validated
+from apps.common.api.paging import Order
+from apps.common.api.queries import ListQuery
+from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import NotFoundError
-from apps.common.inputs import validated
-from apps.common.paging import Order
-from apps.common.queries import ListQuery
-from apps.common.views import ApiView, ListView, answer
+from apps.common.core.keyed_requests import KeyedResponse
 
 
 class MeView(ApiView):
-    """The caller, with roles."""
+    """The caller and its roles."""
 
     @extend_schema(responses=MeSerializer)
     def get(self, request: Request) -> Response:
-        """Return who is calling."""
+        """Return the caller."""
         return answer(request, represent_me(principal_of(request)))
+
+
+# Runs a request once per Idempotency-Key: (request, what identifies it, what it does).
+Once = Callable[[Request, Any, Callable[[], KeyedResponse]], Response]
+
+
+def not_wired(request: Request, asked: Any, make: Callable[[], KeyedResponse]) -> Response:
+    """Stand in for `Once` until the routes pass it in."""
+    raise NotImplementedError("the routes pass in the app that stores responses")
 
 
 class TokenList(ListView):
     """The caller's own tokens."""
 
-    write_role = Role.VIEWER  # everybody may make tokens for oneself
+    write_role = Role.VIEWER  # all users may create their own tokens
+    takes_key = True
+    once: Once = staticmethod(not_wired)
     row_serializer = TokenSerializer
     orders: ClassVar = {"-created_at": Order(("created_at", "id"), descending=True)}
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Token]:
-        """Return the tokens that still work."""
+        """Return the tokens that are not revoked."""
         return tokens_of(principal_of(request))
 
     def represent(self, row: Token) -> dict[str, Any]:
@@ -54,19 +68,47 @@ class TokenList(ListView):
 
     @extend_schema(request=TokenRequestSerializer, responses={201: NewTokenSerializer})
     def post(self, request: Request) -> Response:
-        """Make a token; the answer is the only place its secret is shown."""
-        data = validated(TokenRequestSerializer, request.data)
+        """Create a token; only this response and its repeats contain its secret."""
+        user = User.objects.get(pk=principal_of(request).user_id)
+        return new_token_response(request, user, "/api/v1/tokens/", once=self.once)
+
+
+def new_token_response(request: Request, user: User, url: str, *, once: Once) -> Response:
+    """Create the requested token for a user, and return it with its secret."""
+    data = validated(TokenRequestSerializer, request.data)
+    principal = principal_of(request)
+    key = idempotency_key(request._request) or token_urlsafe(32)
+
+    def make() -> KeyedResponse:
         role = data.get("role")
-        made = create_token(
-            user=User.objects.get(pk=principal_of(request).user_id),
+        token = create_token(
+            user=user,
             name=data["name"],
             role=Role(role) if role else None,
-            limit=principal_of(request).limit,
             expires_at=data.get("expires_at"),
-        )
-        body = represent_token(made.token) | {"token": made.secret}
-        location = f"/api/v1/tokens/{made.token.pk}/"
-        return Response(body, status=201, headers={"Location": location})
+            by=principal,
+            key=key,
+        ).token
+        return KeyedResponse(201, f"{url}{token.pk}/", represent_token(token))
+
+    # The credential is a part of the request: a repeat with another one gets no secret.
+    asked = {"body": request.data, "by": str(principal.token_id)}
+    response = once(request, asked, make)
+    response.data["token"] = secret_of(UUID(response.data["id"]), key)
+    return response
+
+
+def visible_token(request: Request, token_id: UUID) -> Token:
+    """Return a token.
+
+    Raises
+    ------
+    NotFoundError : there is none the caller may see.
+    """
+    token = tokens_of(principal_of(request)).filter(pk=token_id).first()
+    if token is None:
+        raise NotFoundError("You have no such token.")
+    return token
 
 
 class TokenDetail(ApiView):
@@ -77,13 +119,11 @@ class TokenDetail(ApiView):
     @extend_schema(responses=TokenSerializer)
     def get(self, request: Request, token_id: UUID) -> Response:
         """Return a token without its secret."""
-        token = tokens_of(principal_of(request)).filter(pk=token_id).first()
-        if token is None:
-            raise NotFoundError("You have no such token.")
-        return answer(request, represent_token(token))
+        return answer(request, represent_token(visible_token(request, token_id)))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, token_id: UUID) -> Response:
-        """Revoke a token, at once and for good."""
-        revoke_token(user_id=principal_of(request).user_id, token_id=token_id)
+        """Revoke a token and those derived from it, immediately and permanently."""
+        token = visible_token(request, token_id)
+        revoke_token(user_id=token.user_id, token_id=token_id)
         return Response(status=204)

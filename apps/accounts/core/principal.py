@@ -1,10 +1,28 @@
-"""Who makes a request, with what rights; the same for sessions and tokens."""
+"""The caller of a request and its rights, for sessions and tokens alike."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from apps.accounts.core.roles import RANK, Role, includes
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a caller identified with: a token, or a browser session. Its rights end with it."""
+
+    token_id: UUID | None = None
+    session_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLimits:
+    """What a token allows at most; None for no limit."""
+
+    token_id: UUID
+    role: Role | None = None
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +31,12 @@ class Principal:
 
     Attributes
     ----------
-    role : the caller's role everywhere, not above the token's
-    projects : project id to (name, role there), the stronger of membership and ``role``, not above
+    role : the caller's role in the whole cluster, at most the token's
+    projects : project id to (name, role there): the stronger of membership and ``role``, at most
         the token's
     token_id : None for a browser session
-    limit : the token's own limit; None = all the user may do
+    limit : the role limit of the token; None if there is none
+    expires_at : end of the token; None if there is none
     """
 
     user_id: UUID
@@ -27,24 +46,29 @@ class Principal:
     is_service: bool = False
     token_id: UUID | None = None
     limit: Role | None = None
+    expires_at: datetime | None = None
+
+    def is_limited(self) -> bool:
+        """Return True if the token limits what its user may do, by role or in time."""
+        return self.limit is not None or self.expires_at is not None
 
     def sees_everything(self) -> bool:
-        """Return True for operators and admins, who look after all projects."""
+        """Return True for operators and admins, who manage all projects."""
         return includes(self.role, Role.OPERATOR)
 
     def sees(self, project_id: UUID | None) -> bool:
-        """Return True where the caller may know of a project's objects; None = nobody's."""
+        """Return True if the caller may see the objects of a project; None: of no project."""
         return project_id is None or self.sees_everything() or project_id in self.projects
 
     def may(self, needed: Role, project_id: UUID) -> bool:
-        """Return True where the caller has ``needed`` inside a project."""
+        """Return True if the caller has the role ``needed`` in a project."""
         if self.sees_everything() and includes(self.role, needed):
             return True
         held = self.projects.get(project_id)
         return held is not None and includes(held[1], needed)
 
     def best_role(self) -> Role:
-        """Return the strongest role the caller has anywhere."""
+        """Return the strongest role of the caller, in the cluster or in a project."""
         return max(
             [self.role, *(role for _, role in self.projects.values())], key=RANK.__getitem__
         )
@@ -57,10 +81,10 @@ def make_principal(
     role: str,
     is_service: bool,
     memberships: Mapping[UUID, tuple[str, str]],
-    token: tuple[UUID, str | None] | None = None,
+    token: TokenLimits | None = None,
 ) -> Principal:
-    """Combine a user's role, the memberships and the limit of a token (id, role)."""
-    limit = Role(token[1]) if token and token[1] else Role.ADMIN
+    """Combine the role of a user, the memberships and the limits of the token."""
+    limit = (token.role if token else None) or Role.ADMIN
 
     def effective(*roles: str) -> Role:
         strongest = max((Role(r) for r in roles), key=RANK.__getitem__)
@@ -75,6 +99,7 @@ def make_principal(
             for project, (name, inside) in memberships.items()
         },
         is_service=is_service,
-        token_id=token[0] if token else None,
-        limit=Role(token[1]) if token and token[1] else None,
+        token_id=token.token_id if token else None,
+        limit=token.role if token else None,
+        expires_at=token.expires_at if token else None,
     )

@@ -1,23 +1,23 @@
-"""Who may do what: four roles, each including the ones before it."""
+"""The four roles; each includes the ones before it."""
 
 from enum import StrEnum
 from typing import Final
 
 
 class Role(StrEnum):
-    """What a person or a service account may do."""
+    """The role of a person or service account."""
 
-    VIEWER = "viewer"  # sees
-    SUBMITTER = "submitter"  # and submits and changes jobs of the own projects
-    OPERATOR = "operator"  # and changes servers and every job
-    ADMIN = "admin"  # and users, projects and tokens of others
+    VIEWER = "viewer"  # reads
+    SUBMITTER = "submitter"  # also submits and changes jobs of its projects
+    OPERATOR = "operator"  # also changes servers and all jobs
+    ADMIN = "admin"  # also changes users, projects and all tokens
 
 
 RANK: Final = {role: rank for rank, role in enumerate(Role)}
 
 
 def includes(held: str, needed: str) -> bool:
-    """Return True where a holder of ``held`` may do what ``needed`` may."""
+    """Return True if the role ``held`` includes the role ``needed``."""
     return RANK[Role(held)] >= RANK[Role(needed)]
 
 

@@ -1,4 +1,4 @@
-"""Utility matrices and their cells as the API shows them."""
+"""JSON of utility matrices and their cells."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,19 +18,27 @@ SCALES = [(scale.value, scale.value) for scale in Scale]
 
 
 class EvaluationSerializer(serializers.Serializer[Any]):
-    """Errors of cells that were hidden and inferred; with rows = 0 nothing else is told."""
+    """Errors of hidden cells that were inferred; only ``rows`` is present if it is 0."""
 
-    rows = serializers.IntegerField(help_text="Hidden in turn; 0 = too few to hide any.")
-    entries = serializers.IntegerField(required=False, help_text="Cells left of each.")
-    cells = serializers.IntegerField(required=False, help_text="Hidden.")
-    average = serializers.FloatField(required=False, help_text="Share; of scores, of 100 points.")
+    rows = serializers.IntegerField(
+        help_text="Rows held out in turn; 0: too few rows to evaluate."
+    )
+    entries = serializers.IntegerField(required=False, help_text="Cells left known in each row.")
+    cells = serializers.IntegerField(required=False, help_text="Number of hidden cells.")
+    average = serializers.FloatField(
+        required=False, help_text="Relative error; for scores, a share of 100 points."
+    )
     p50 = serializers.FloatField(required=False)
     p90 = serializers.FloatField(required=False)
     largest = serializers.FloatField(required=False)
-    covered = serializers.FloatField(required=False, help_text="Share inside 90 % intervals.")
+    covered = serializers.FloatField(
+        required=False, help_text="Share of hidden cells inside their 90 % interval."
+    )
     levels = serializers.ListField(child=serializers.FloatField(), required=False)
     calibration = serializers.ListField(
-        child=serializers.FloatField(), required=False, help_text="Share inside, by level."
+        child=serializers.FloatField(),
+        required=False,
+        help_text="Share of hidden cells inside the interval of each level.",
     )
 
 
@@ -56,7 +64,7 @@ class MatrixSerializer(serializers.Serializer[Any]):
 class MatrixListSerializer(serializers.Serializer[Any]):
     """The matrices of one revision."""
 
-    revision = serializers.IntegerField(allow_null=True, help_text="Null: there is none yet.")
+    revision = serializers.IntegerField(allow_null=True, help_text="Null: no revision exists yet.")
     results = MatrixSerializer(many=True)
 
 
@@ -64,8 +72,10 @@ class MatrixRowSerializer(serializers.Serializer[Any]):
     """One application of a matrix."""
 
     name = serializers.CharField()
-    library = serializers.BooleanField(help_text="Of the offline library, or else live.")
-    known = serializers.IntegerField(help_text="Cells that are known.")
+    library = serializers.BooleanField(
+        help_text="True for rows of the offline library, false for live applications."
+    )
+    known = serializers.IntegerField(help_text="Number of known cells.")
 
 
 class MatrixDetailSerializer(MatrixSerializer):
@@ -75,22 +85,26 @@ class MatrixDetailSerializer(MatrixSerializer):
 
 
 class CellSerializer(serializers.Serializer[Any]):
-    """One cell with its provenance; the interval holds 90 %."""
+    """One cell with its source and 90 % interval."""
 
     row = serializers.CharField()
     column = serializers.CharField()
     source = serializers.ChoiceField(choices=SOURCES)  # type: ignore[assignment]  # shadows Field.source
-    value = serializers.FloatField(allow_null=True, help_text="Null: not even inferred.")
+    value = serializers.FloatField(
+        allow_null=True, help_text="Null: neither measured nor inferred."
+    )
     low = serializers.FloatField(allow_null=True)
     high = serializers.FloatField(allow_null=True)
     unit = serializers.CharField()
-    standard_error = serializers.FloatField(allow_null=True, help_text="Null where inferred.")
-    samples = serializers.IntegerField(help_text="Measurements behind it.")
-    at_seconds = serializers.FloatField(allow_null=True, help_text="Cluster time of the newest.")
+    standard_error = serializers.FloatField(allow_null=True, help_text="Null for inferred cells.")
+    samples = serializers.IntegerField(help_text="Number of measurements averaged.")
+    at_seconds = serializers.FloatField(
+        allow_null=True, help_text="Cluster time of the newest measurement."
+    )
 
 
 def represent_matrix(row: MatrixRevision, cells: Cells) -> dict[str, Any]:
-    """JSON of a matrix whose revision is loaded, with its (rows, columns) cells."""
+    """JSON of a matrix; its revision must be loaded, ``cells`` has shape (rows, columns)."""
     name = MatrixName(row.matrix)
     return {
         "name": name.value,
@@ -122,17 +136,17 @@ def represent_cells(
 
     Parameters
     ----------
-    places : row · columns + column of each
-    kinds : of the applications, by name; of those that are known
+    places : flat index of each cell, row · columns + column
+    kinds : of known applications, by name
     """
     name = MatrixName(row.matrix)
-    found = []
+    results = []
     for place in places:
         i, j = divmod(place, len(row.columns))
         cell = cells[i, j]
         is_known = bool(cell["samples"])
         application, column = row.rows[i], row.columns[j]
-        found.append(
+        results.append(
             {
                 "row": application,
                 "column": column,
@@ -146,7 +160,7 @@ def represent_cells(
                 "at_seconds": _finite(cell["measured_s"]),
             }
         )
-    return found
+    return results
 
 
 def _finite(value: np.float64) -> float | None:

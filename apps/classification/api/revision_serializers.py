@@ -1,4 +1,4 @@
-"""Revisions as the API shows them."""
+"""JSON of revisions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,17 +7,17 @@ from rest_framework import serializers
 
 from apps.classification.api.matrix_serializers import MATRICES, EvaluationSerializer
 from apps.classification.models import MatrixRevision, Revision, RevisionReason
-from apps.common.representations import time
+from apps.common.api.representations import time
 
 REASONS = [(reason.value, reason.value) for reason in RevisionReason]
 
 
 class EmptySerializer(serializers.Serializer[Any]):
-    """Nothing is asked."""
+    """A request without fields."""
 
 
 class RevisedMatrixSerializer(serializers.Serializer[Any]):
-    """One matrix of a revision, in short."""
+    """Summary of one matrix of a revision."""
 
     name = serializers.ChoiceField(choices=MATRICES)
     row_count = serializers.IntegerField()
@@ -27,17 +27,17 @@ class RevisedMatrixSerializer(serializers.Serializer[Any]):
 
 
 class RevisionSerializer(serializers.Serializer[Any]):
-    """One immutable state of all matrices."""
+    """One immutable version of all matrices."""
 
     number = serializers.IntegerField()
     reason = serializers.ChoiceField(choices=REASONS)
-    explanation = serializers.CharField(help_text="The reason in words.")
+    explanation = serializers.CharField(help_text="The reason as text.")
     estimator = serializers.CharField()
-    is_current = serializers.BooleanField(help_text="Whether it is in force.")
+    is_current = serializers.BooleanField(help_text="Whether this is the current revision.")
     created_at = serializers.DateTimeField()
-    cluster_seconds = serializers.FloatField(help_text="When, in cluster time.")
-    seconds = serializers.FloatField(help_text="Wall time it took to make.")
-    operation = serializers.UUIDField(allow_null=True, help_text="Null: made by a command.")
+    cluster_seconds = serializers.FloatField(help_text="Cluster time of its creation.")
+    seconds = serializers.FloatField(help_text="Wall time of the computation.")
+    operation = serializers.UUIDField(allow_null=True, help_text="Null: created by a command.")
     matrices = RevisedMatrixSerializer(many=True)
 
 

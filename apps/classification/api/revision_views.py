@@ -1,4 +1,4 @@
-"""Revisions of the utility matrices: their history, and new ones on demand."""
+"""Revisions of the utility matrices: history, and retraining on request."""
 
 from collections import defaultdict
 from typing import Any, ClassVar
@@ -18,29 +18,30 @@ from apps.classification.api.revision_serializers import (
 )
 from apps.classification.models import MatrixRevision, Revision, RevisionReason
 from apps.classification.services import begin_reclassification
+from apps.common.api.inputs import validated
+from apps.common.api.paging import Order
+from apps.common.api.queries import ListQuery, choice, flag, moment
+from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import NotFoundError
-from apps.common.inputs import validated
-from apps.common.paging import Order
-from apps.common.queries import ListQuery, choice, flag, moment
-from apps.common.views import ApiView, ListView, answer
+from apps.common.core.keyed_requests import KeyedResponse
 from apps.operations.api.idempotency import once
 from apps.operations.api.serializers import OperationSerializer, represent_operation
-from apps.operations.core.keys import KeyedAnswer
 
 
 class RevisionList(ListView):
     """Revisions of the matrices, newest first."""
 
     row_serializer = RevisionSerializer
+    brief_fields = ("number",)
     orders: ClassVar = {
         "-number": Order(("number",), descending=True),
         "number": Order(("number",)),
     }
     filters: ClassVar = {
-        "reason": choice("reason", RevisionReason.values, "Made for this reason."),
-        "is_current": flag("is_current", "In force, or not."),
-        "created_at__gte": moment("created_at__gte", "Made at or after."),
-        "created_at__lt": moment("created_at__lt", "Made before."),
+        "reason": choice("reason", RevisionReason.values, "Reason of the revision."),
+        "is_current": flag("is_current", "Whether it is the current revision."),
+        "created_at__gte": moment("created_at__gte", "Created at or after."),
+        "created_at__lt": moment("created_at__lt", "Created before."),
     }
     write_role = Role.OPERATOR
     takes_key = True
@@ -51,7 +52,7 @@ class RevisionList(ListView):
         return selectors.revisions()
 
     def prepare(self, rows: list[Revision]) -> None:
-        """Fetch the matrices of the page's revisions at once."""
+        """Load the matrices of the page's revisions with one query."""
         self._matrices = defaultdict(list)
         for matrix in selectors.matrices_of(row.number for row in rows):
             self._matrices[matrix.revision_id].append(matrix)
@@ -66,15 +67,15 @@ class RevisionList(ListView):
 
     @extend_schema(request=EmptySerializer, responses={202: OperationSerializer})
     def post(self, request: Request) -> Response:
-        """Learn the matrices anew from everything measured; answers with the operation."""
+        """Retrain the matrices from all measurements; returns the operation."""
         validated(EmptySerializer, request.data or {})
 
-        def begin() -> KeyedAnswer:
+        def begin() -> KeyedResponse:
             operation = begin_reclassification(
                 reason=RevisionReason.REQUEST, by=principal_of(request).user_id
             )
             location = f"/api/v1/operations/{operation.pk}/"
-            return KeyedAnswer(202, location, represent_operation(operation))
+            return KeyedResponse(202, location, represent_operation(operation))
 
         return once(request, request.data, begin)
 
@@ -84,8 +85,8 @@ class RevisionDetail(ApiView):
 
     @extend_schema(responses=RevisionSerializer)
     def get(self, request: Request, number: int) -> Response:
-        """Return a revision and how well its matrices infer."""
-        found = selectors.revisions().filter(number=number).first()
-        if found is None:
-            raise NotFoundError(f"There is no revision {number}.")
-        return answer(request, represent_revision(found, list(selectors.matrices_of([number]))))
+        """Return a revision with the accuracy of its matrices."""
+        revision = selectors.revisions().filter(number=number).first()
+        if revision is None:
+            raise NotFoundError(f"Revision {number} does not exist.")
+        return answer(request, represent_revision(revision, list(selectors.matrices_of([number]))))

@@ -1,4 +1,4 @@
-"""What is believed about applications, and what it rests on, as the API shows it."""
+"""JSON of profiles, size estimates, measurements and prediction errors."""
 
 from collections import Counter
 from typing import Any
@@ -8,11 +8,11 @@ from rest_framework import serializers
 from apps.accounts.core.principal import Principal
 from apps.classification.api.matrix_serializers import MATRICES, SOURCES
 from apps.classification.core.cells import Source
-from apps.classification.core.estimates import SizeEstimate
 from apps.classification.core.matrix import MatrixName
+from apps.classification.core.size_estimates import SizeEstimate
 from apps.classification.core.units import BYTES, WORK_OF_KIND, WORK_OF_TARGET, unit_of
 from apps.classification.models import Drift, PredictionError, Profile
-from apps.common.representations import time
+from apps.common.api.representations import time
 from apps.profiling.models import Measurement
 from apps.workloads.core.targets import TargetKind
 
@@ -22,17 +22,17 @@ ORIGIN_CHOICES = [(origin, origin) for origin in ORIGINS]
 
 
 class DriftSerializer(serializers.Serializer[Any]):
-    """How far the predictions of an application have gone wrong."""
+    """Drift of an application's predictions."""
 
     observations = serializers.IntegerField()
     mean_error = serializers.FloatField(help_text="Moving mean of ln(measured / predicted).")
     flagged_seconds = serializers.FloatField(
-        allow_null=True, help_text="Since when, in cluster time; null: predictions hold."
+        allow_null=True, help_text="Cluster time at which drift was detected; null: no drift."
     )
 
 
 class ProfileCellsSerializer(serializers.Serializer[Any]):
-    """Cells of one matrix: lists as long as ``columns``; intervals hold 90 %."""
+    """Cells of one matrix: lists as long as ``columns``, with 90 % intervals."""
 
     columns = serializers.ListField(child=serializers.CharField())
     unit = serializers.ListField(child=serializers.CharField())
@@ -40,7 +40,8 @@ class ProfileCellsSerializer(serializers.Serializer[Any]):
     low = serializers.ListField(child=serializers.FloatField())
     high = serializers.ListField(child=serializers.FloatField())
     measured = serializers.ListField(
-        child=serializers.BooleanField(), help_text="Known, not inferred."
+        child=serializers.BooleanField(),
+        help_text="True for known cells, false for inferred ones.",
     )
     source = serializers.ListField(  # type: ignore[assignment]  # shadows Field.source
         child=serializers.ChoiceField(choices=SOURCES)
@@ -51,7 +52,9 @@ class ProfileCellsSerializer(serializers.Serializer[Any]):
         child=serializers.FloatField(allow_null=True), help_text="Cluster seconds."
     )
     log_error = serializers.ListField(
-        child=serializers.FloatField(), required=False, help_text="base_rate: of the logarithm."
+        child=serializers.FloatField(),
+        required=False,
+        help_text="base_rate only: standard error of the logarithm.",
     )
 
 
@@ -59,13 +62,13 @@ class CellsByMatrixSerializer(serializers.Serializer[Any]):
     """The cells of an application in every matrix that applies to it."""
 
     def get_fields(self) -> dict[str, Any]:
-        """One field for each matrix; only analytics have settings to be set."""
+        """One field for each matrix; only analytics applications have framework settings."""
         optional = MatrixName.FRAMEWORK.value
         return {name: ProfileCellsSerializer(required=name != optional) for name, _ in MATRICES}
 
 
 class SourceCountSerializer(serializers.Serializer[Any]):
-    """Number of cells by where they come from."""
+    """Number of cells by source."""
 
     measured = serializers.IntegerField()
     inferred = serializers.IntegerField()
@@ -73,37 +76,38 @@ class SourceCountSerializer(serializers.Serializer[Any]):
 
 
 class ClassificationSerializer(serializers.Serializer[Any]):
-    """What is believed about an application: measured cells and inferred ones with intervals."""
+    """Profile of an application: measured and inferred cells with 90 % intervals."""
 
     id = serializers.UUIDField()
     application = serializers.CharField()
-    number = serializers.IntegerField(help_text="Counts the application's profiles.")
-    revision = serializers.IntegerField(help_text="Of the matrices used.")
+    number = serializers.IntegerField(help_text="Number of the profile, counted per application.")
+    revision = serializers.IntegerField(help_text="Revision of the matrices used.")
     revision_in_force = serializers.IntegerField(allow_null=True)
-    is_stale = serializers.BooleanField(help_text="Another revision is in force by now.")
-    is_pending = serializers.BooleanField(help_text="A new profile is being drawn.")
+    is_stale = serializers.BooleanField(help_text="True if a newer revision is current.")
+    is_pending = serializers.BooleanField(help_text="True if a new profile is being computed.")
     estimator = serializers.CharField()
     created_at = serializers.DateTimeField()
     flags = serializers.ListField(
-        child=serializers.CharField(), help_text="Why estimates are degraded."
+        child=serializers.CharField(),
+        help_text="Reasons why estimates may be worse than their intervals.",
     )
-    drift = DriftSerializer(allow_null=True, help_text="Null: no job has been compared yet.")
+    drift = DriftSerializer(
+        allow_null=True, help_text="Null: no job has been compared with its prediction yet."
+    )
     sources = SourceCountSerializer()
     cells = CellsByMatrixSerializer()
 
 
 class SizeEstimateSerializer(serializers.Serializer[Any]):
-    """Work per second of one size on one platform, undisturbed, with its 90 % interval."""
+    """Work per second of one size on one platform without interference, with 90 % interval."""
 
     platform = serializers.CharField()
     units = serializers.IntegerField()
-    servers = serializers.IntegerField(help_text="The units are spread over evenly.")
+    servers = serializers.IntegerField(help_text="Number of servers; units are spread evenly.")
     value = serializers.FloatField()
     low = serializers.FloatField()
     high = serializers.FloatField()
-    fits = serializers.BooleanField(
-        help_text="Whether a server of the platform has so many units."
-    )
+    fits = serializers.BooleanField(help_text="Whether a server of the platform has enough units.")
 
 
 class EstimatesSerializer(serializers.Serializer[Any]):
@@ -111,7 +115,7 @@ class EstimatesSerializer(serializers.Serializer[Any]):
 
     application = serializers.CharField()
     profile = serializers.IntegerField(help_text="Number of the profile used.")
-    revision = serializers.IntegerField(help_text="Of the matrices used.")
+    revision = serializers.IntegerField(help_text="Revision of the matrices used.")
     metric = serializers.ChoiceField(choices=[(m, m) for m in METRICS])
     unit = serializers.CharField()
     results = SizeEstimateSerializer(many=True)
@@ -130,42 +134,46 @@ class MeasurementSerializer(serializers.Serializer[Any]):
     source = serializers.ChoiceField(  # type: ignore[assignment]  # shadows Field.source
         choices=ORIGIN_CHOICES
     )
-    run = serializers.UUIDField(allow_null=True, help_text="Null: seen in running jobs.")
+    run = serializers.UUIDField(allow_null=True, help_text="Null: measured on running jobs.")
     at_seconds = serializers.FloatField(help_text="Cluster time.")
 
 
 class PredictionErrorSerializer(serializers.Serializer[Any]):
-    """What one job was predicted to do and what it did."""
+    """Predicted and measured rate of one job."""
 
     id = serializers.IntegerField()
-    job = serializers.UUIDField(allow_null=True, help_text="Null: of a project you are not in.")
+    job = serializers.UUIDField(
+        allow_null=True, help_text="Null: the job belongs to a project you cannot see."
+    )
     job_name = serializers.CharField(allow_null=True)
-    number = serializers.IntegerField(help_text="Counts the observations of the job.")
-    profile = serializers.IntegerField(help_text="Number of the profile that predicted.")
+    number = serializers.IntegerField(help_text="Number of the observation, counted per job.")
+    profile = serializers.IntegerField(help_text="Number of the profile used for the prediction.")
     at_seconds = serializers.FloatField(help_text="Cluster time.")
     unit = serializers.CharField()
     predicted = serializers.FloatField()
     measured = serializers.FloatField()
-    ratio = serializers.FloatField(help_text="Measured over predicted.")
-    deviation = serializers.FloatField(help_text="Expected of ln(measured / predicted).")
+    ratio = serializers.FloatField(help_text="Measured rate divided by predicted rate.")
+    deviation = serializers.FloatField(
+        help_text="Standard deviation expected of ln(measured / predicted)."
+    )
     beyond_tolerance = serializers.FloatField(
-        help_text="Points of pressure beyond what its units tolerate, when they were chosen."
+        help_text="Pressure above the tolerance of its units when they were chosen, in points."
     )
 
 
 def represent_profile(
     profile: Profile, in_force: int | None, *, is_pending: bool
 ) -> dict[str, Any]:
-    """JSON of a profile whose application and drift are loaded.
+    """JSON of a profile; its application and drift must be loaded.
 
     Parameters
     ----------
-    in_force : number of the revision in force
+    in_force : number of the current revision
     """
-    about = profile.application
+    application = profile.application
     return {
         "id": str(profile.pk),
-        "application": about.name,
+        "application": application.name,
         "number": profile.number,
         "revision": profile.revision,
         "revision_in_force": in_force,
@@ -174,10 +182,10 @@ def represent_profile(
         "estimator": profile.estimator,
         "created_at": time(profile.created_at),
         "flags": profile.flags,
-        "drift": _drift(getattr(about, "drift", None)),
+        "drift": _drift(getattr(application, "drift", None)),
         "sources": _source_counts(profile.cells),
         "cells": {
-            name: {**part, "unit": _units(name, part["columns"], about.kind)}
+            name: {**part, "unit": _units(name, part["columns"], application.kind)}
             for name, part in _in_order(profile.cells)
         },
     }
@@ -207,9 +215,9 @@ def _drift(drift: Drift | None) -> dict[str, Any] | None:
 
 
 def represent_estimates(
-    profile: Profile, found: list[SizeEstimate], *, in_bytes: bool
+    profile: Profile, estimates: list[SizeEstimate], *, in_bytes: bool
 ) -> dict[str, Any]:
-    """JSON of estimates from a profile whose application is loaded."""
+    """JSON of estimates; the profile's application must be loaded."""
     return {
         "application": profile.application.name,
         "profile": profile.number,
@@ -218,19 +226,19 @@ def represent_estimates(
         "unit": BYTES if in_bytes else WORK_OF_KIND[profile.application.kind],
         "results": [
             {
-                "platform": one.platform,
-                "units": one.units,
-                "servers": one.servers,
-                **one.estimate._asdict(),
-                "fits": one.fits,
+                "platform": size.platform,
+                "units": size.units,
+                "servers": size.servers,
+                **size.estimate._asdict(),
+                "fits": size.fits,
             }
-            for one in found
+            for size in estimates
         ],
     }
 
 
 def represent_measurement(row: Measurement, kind: str) -> dict[str, Any]:
-    """JSON of a measurement of an application of that kind."""
+    """JSON of a measurement; ``kind`` is the application's kind."""
     return {
         "id": row.pk,
         "matrix": row.matrix,
@@ -246,12 +254,12 @@ def represent_measurement(row: Measurement, kind: str) -> dict[str, Any]:
 
 
 def represent_error(row: PredictionError, caller: Principal) -> dict[str, Any]:
-    """JSON of a prediction error whose job and profile are loaded."""
-    is_seen = caller.sees(row.job.project_id)
+    """JSON of a prediction error; its job and profile must be loaded."""
+    is_visible = caller.sees(row.job.project_id)
     return {
         "id": row.pk,
-        "job": str(row.job_id) if is_seen else None,
-        "job_name": row.job.name if is_seen else None,
+        "job": str(row.job_id) if is_visible else None,
+        "job_name": row.job.name if is_visible else None,
         "number": row.number,
         "profile": row.profile.number,
         "at_seconds": row.cluster_s,

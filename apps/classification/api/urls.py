@@ -1,7 +1,7 @@
-"""Addresses of classification."""
+"""URL routes of classification."""
 
 from apps.classification.api import matrix_views, override_views, revision_views, views
-from apps.common.routes import route
+from apps.common.api.routes import route
 
 urlpatterns = [
     *route("matrices/", matrix_views.MatrixList.as_view(), "api-matrices"),

@@ -1,4 +1,4 @@
-"""What is believed about applications, what it predicts, and what it rests on."""
+"""Profiles of applications, size estimates, measurements and prediction errors."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -22,32 +22,32 @@ from apps.classification.api.serializers import (
     represent_measurement,
     represent_profile,
 )
-from apps.classification.core.estimates import MOST_UNITS, SIZES, SizeEstimate, size_estimates
 from apps.classification.core.matrix import MatrixName
+from apps.classification.core.size_estimates import MAX_UNITS, SIZES, SizeEstimate, size_estimates
 from apps.classification.models import PredictionError, Profile
+from apps.common.api.paging import Order
+from apps.common.api.problems import ProblemError
+from apps.common.api.queries import ListQuery, choice, exact, number, read, read_int, uid, whole
+from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import NotFoundError
 from apps.common.core.problem_codes import ProblemCode
-from apps.common.paging import Order
-from apps.common.problems import ProblemError
-from apps.common.queries import ListQuery, choice, exact, number, read, read_int, uid, whole
-from apps.common.views import ApiView, ListView, answer
 from apps.profiling.models import Measurement
 from apps.workloads.api.application_views import named_application
 from apps.workloads.models import Application
 
 
 def current_profile(key: str) -> Profile:
-    """Return the current profile of the application of that id or name.
+    """Return the current profile of an application, given by id or name.
 
     Raises
     ------
-    NotFoundError : there is no such application, or it has not been profiled yet.
+    NotFoundError : the application does not exist or has no profile yet.
     """
     application = named_application(key)
-    found = selectors.current_profile(application.pk)
-    if found is None:
-        raise NotFoundError(f"{application.name} has not been classified yet.")
-    return found
+    profile = selectors.current_profile(application.pk)
+    if profile is None:
+        raise NotFoundError(f"{application.name} has no profile yet.")
+    return profile
 
 
 class ClassificationView(ApiView):
@@ -55,7 +55,7 @@ class ClassificationView(ApiView):
 
     @extend_schema(responses=ClassificationSerializer)
     def get(self, request: Request, key: str) -> Response:
-        """Return what is believed of an application, and whether measured or inferred."""
+        """Return the current profile with the source of every cell."""
         profile = current_profile(key)
         body = represent_profile(
             profile,
@@ -74,48 +74,48 @@ class EstimatesView(ApiView):
         responses=EstimatesSerializer,
         parameters=[
             OpenApiParameter(
-                "units", int, many=True, description="Sizes; 1, 2, 4 ... 32 when left out."
+                "units", int, many=True, description="Numbers of units. Default: 1, 2, 4 ... 64."
             ),
             OpenApiParameter(
                 "servers",
                 int,
                 many=True,
-                description="Servers to spread over; as few as hold the units when left out.",
+                description="Numbers of servers. Default: as few as can hold the units.",
             ),
             OpenApiParameter(
-                "platform", str, many=True, description="Platforms; all when left out."
+                "platform", str, many=True, description="Platform names. Default: all platforms."
             ),
             OpenApiParameter(
                 "metric",
                 str,
                 enum=METRICS,
-                description="The kind's own work, or bytes of input; work when left out.",
+                description="Work in the kind's own unit (default), or bytes of input.",
             ),
         ],
     )
     def get(self, request: Request, key: str) -> Response:
-        """Return the work per second expected of sizes on platforms, with 90 % intervals."""
+        """Return predicted work per second for sizes and platforms, with 90 % intervals."""
         units, servers = _numbers(request, "units"), _numbers(request, "servers")
         in_bytes = _metric(request) == "bytes"
         row = current_profile(key)
         sizes = units or _sizes_from(max(servers, default=1))
-        found = _estimates(request, row, sizes, servers, in_bytes=in_bytes)
-        return answer(request, represent_estimates(row, found, in_bytes=in_bytes))
+        estimates = _estimates(request, row, sizes, servers, in_bytes=in_bytes)
+        return answer(request, represent_estimates(row, estimates, in_bytes=in_bytes))
 
 
 def _numbers(request: Request, name: str) -> list[int]:
     given = request.query_params.getlist(name)
-    return [read(name, value, lambda v: read_int(v, low=1, high=MOST_UNITS)) for value in given]
+    return [read(name, value, lambda v: read_int(v, low=1, high=MAX_UNITS)) for value in given]
 
 
-def _sizes_from(least: int) -> Sequence[int]:
-    return [size for size in SIZES if size >= least] or [least]
+def _sizes_from(minimum: int) -> Sequence[int]:
+    return [size for size in SIZES if size >= minimum] or [minimum]
 
 
 def _metric(request: Request) -> str:
     given = request.query_params.getlist("metric")
     if len(given) > 1:
-        raise ProblemError(ProblemCode.INVALID_PARAMETER, "metric was given more than once.")
+        raise ProblemError(ProblemCode.INVALID_PARAMETER, "metric may be given only once.")
     metric = given[0] if given else METRICS[0]
     if metric not in METRICS:
         raise ProblemError(
@@ -145,7 +145,7 @@ def _estimates(
     if servers and max(servers) > min(units):
         raise ProblemError(
             ProblemCode.INVALID_PARAMETER,
-            f"servers must not exceed units, but {max(servers)} > {min(units)}.",
+            f"servers must not exceed units, got {max(servers)} servers and {min(units)} units.",
         )
     try:
         return size_estimates(
@@ -157,20 +157,20 @@ def _estimates(
             in_bytes=in_bytes,
         )
     except ValueError as error:
-        raise ProblemError(ProblemCode.INVALID_PARAMETER, f"Ask for {error}.") from error
+        raise ProblemError(ProblemCode.INVALID_PARAMETER, str(error)) from error
 
 
-class ApplicationList(ListView):
+class ApplicationSubList(ListView):
     """Base of lists about one application."""
 
     def about(self, **kwargs: Any) -> Application:
-        """Return the application of the address, kept for the representation of its rows."""
+        """Load the application of the URL; its kind is needed to represent rows."""
         self.application = named_application(kwargs["key"])
         return self.application
 
 
-class MeasurementList(ApplicationList):
-    """Every single measurement of an application, newest first."""
+class MeasurementList(ApplicationSubList):
+    """Measurements of an application, newest first."""
 
     row_serializer = MeasurementSerializer
     orders: ClassVar = {
@@ -178,11 +178,11 @@ class MeasurementList(ApplicationList):
         "id": Order(("id",)),
     }
     filters: ClassVar = {
-        "matrix": choice("matrix", [name.value for name in MatrixName], "Of this matrix."),
-        "column": exact("column", "Of this column."),
-        "source": choice("source", ORIGINS, "From profiling runs or from running jobs."),
-        "run": uid("run_id", "Of this profiling run."),
-        "at_seconds__gte": number("cluster_s__gte", "Not before, in cluster time."),
+        "matrix": choice("matrix", [name.value for name in MatrixName], "Matrix name."),
+        "column": exact("column", "Column name."),
+        "source": choice("source", ORIGINS, "Profiling runs or running jobs."),
+        "run": uid("run_id", "Profiling run."),
+        "at_seconds__gte": number("cluster_s__gte", "At or after this cluster time."),
     }
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Measurement]:
@@ -194,8 +194,8 @@ class MeasurementList(ApplicationList):
         return represent_measurement(row, self.application.kind)
 
 
-class PredictionErrorList(ApplicationList):
-    """What the application's jobs were predicted to do and what they did, newest first."""
+class PredictionErrorList(ApplicationSubList):
+    """Prediction errors of the application's jobs, newest first."""
 
     row_serializer = PredictionErrorSerializer
     orders: ClassVar = {
@@ -203,17 +203,17 @@ class PredictionErrorList(ApplicationList):
         "at_seconds": Order(("cluster_s", "id")),
     }
     filters: ClassVar = {
-        "job": uid("job_id", "Of this job."),
-        "profile": whole("profile__number", "Predicted by the profile of this number."),
-        "at_seconds__gte": number("cluster_s__gte", "Not before, in cluster time."),
-        "at_seconds__lt": number("cluster_s__lt", "Before, in cluster time."),
+        "job": uid("job_id", "Job."),
+        "profile": whole("profile__number", "Number of the profile used for the prediction."),
+        "at_seconds__gte": number("cluster_s__gte", "At or after this cluster time."),
+        "at_seconds__lt": number("cluster_s__lt", "Before this cluster time."),
     }
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[PredictionError]:
-        """Return the application's observations."""
+        """Return the application's prediction errors."""
         self.caller = principal_of(request)
         return selectors.prediction_errors_of(self.about(**kwargs).pk)
 
     def represent(self, row: PredictionError) -> dict[str, Any]:
-        """JSON of a prediction error; its job is named to who may see it."""
+        """JSON of a prediction error; the job is omitted if the caller may not see it."""
         return represent_error(row, self.caller)

@@ -1,4 +1,4 @@
-"""Cells with their provenance: what is known of each, by whom, and what is inferred.
+"""Cells with their provenance: measured, overridden or inferred.
 
 Source: Paragon §3.2 (P1), Quasar §3.2 (Q2); provenance is ours.
 """
@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.classification.core.estimates import HALF_WIDTH_90
 from apps.classification.core.matrix import Cell, Matrix, MatrixName, Scale
-from apps.classification.core.profile import HALF_WIDTH_90
 
 
 class Source(StrEnum):
@@ -24,7 +24,7 @@ class Source(StrEnum):
 
 
 class SourceCode(IntEnum):
-    """`Source` as it is stored."""
+    """Stored code of a `Source`."""
 
     INFERRED = 0
     MEASURED = 1
@@ -32,15 +32,15 @@ class SourceCode(IntEnum):
 
     @property
     def source(self) -> Source:
-        """The word for it."""
+        """The source with this code."""
         return Source[self.name]
 
 
 CODE_OF: Final = {code.source: code for code in SourceCode}
 
-# One cell as it is stored. ``value``, ``standard_error`` and ``measured_s`` (cluster seconds) are
-# NaN and ``samples`` is 0 where nothing is known; ``estimate``, ``low`` and ``high`` are NaN where
-# nothing could be inferred. Known cells have them too: the value with the interval of its error.
+# A stored cell. In unknown cells ``value``, ``standard_error`` and ``measured_s`` (cluster
+# seconds) are NaN and ``samples`` is 0; ``estimate``, ``low`` and ``high`` are NaN if inference
+# failed. Known cells have them, too: the value with the interval of its error.
 CELL: Final = np.dtype(
     [
         ("value", "<f8"),
@@ -57,44 +57,38 @@ Cells = NDArray[Any]  # of dtype CELL
 
 
 @dataclass(frozen=True, slots=True)
-class KnownCell:
-    """One cell that was measured or set by hand, the sum of all that is known of it.
+class KnownCell(Cell):
+    """A cell that was measured or set by hand, with its provenance.
 
     Attributes
     ----------
-    standard_error : in the unit of ``value``, >= 0
-    samples : measurements that were averaged, >= 1
-    at_s : cluster seconds of the newest of them
+    samples : number of measurements averaged, >= 1
+    at_s : cluster seconds of the newest measurement
+    is_posterior : measured by telemetry, whose value includes all earlier measurements of the cell
     """
 
-    matrix: MatrixName
-    column: str
-    value: float
-    standard_error: float
     source: Source
     samples: int
     at_s: float
-
-    @property
-    def cell(self) -> Cell:
-        """What estimators must know of it."""
-        return Cell(self.matrix, self.column, self.value, self.standard_error)
+    is_posterior: bool = False
 
 
-def blank(rows: int, columns: int) -> Cells:
-    """(rows, columns) cells of which nothing is known."""
+def unknown_cells(rows: int, columns: int) -> Cells:
+    """Return (rows, columns) unknown cells."""
     cells = np.zeros((rows, columns), dtype=CELL)
     for name in ("value", "standard_error", "measured_s", "estimate", "low", "high"):
         cells[name] = np.nan
     return cells
 
 
-def table(name: MatrixName, columns: Sequence[str], rows: Iterable[Sequence[KnownCell]]) -> Cells:
-    """(rows, columns) cells of one matrix; cells of other matrices and columns are left out."""
-    every = list(rows)
-    cells = blank(len(every), len(columns))
+def cell_table(
+    name: MatrixName, columns: Sequence[str], rows: Iterable[Sequence[KnownCell]]
+) -> Cells:
+    """Return the (rows, columns) cells of one matrix; ignore other matrices and columns."""
+    all_rows = list(rows)
+    cells = unknown_cells(len(all_rows), len(columns))
     place = {column: j for j, column in enumerate(columns)}
-    for i, row in enumerate(every):
+    for i, row in enumerate(all_rows):
         for known in row:
             if known.matrix is name and known.column in place:
                 cells[i, place[known.column]] = (
@@ -110,8 +104,8 @@ def table(name: MatrixName, columns: Sequence[str], rows: Iterable[Sequence[Know
     return cells
 
 
-def show_known(cells: Cells, scale: Scale) -> None:
-    """Write the value of every known cell as its estimate, with the interval of its error."""
+def estimate_known_cells(cells: Cells, scale: Scale) -> None:
+    """Set the estimate of every known cell to its value, with the interval of its error."""
     value, error = cells["value"], cells["standard_error"]
     cells["estimate"] = value
     if scale is Scale.LOG:
@@ -122,23 +116,22 @@ def show_known(cells: Cells, scale: Scale) -> None:
         cells["high"] = np.clip(value + HALF_WIDTH_90 * error, 0.0, 100.0)
 
 
-def read(stored: bytes, rows: int, columns: int) -> Cells:
-    """Read stored cells, (rows, columns), not writable.
+def decode_cells(stored: bytes, rows: int, columns: int) -> Cells:
+    """Decode stored cells into a read-only (rows, columns) array.
 
     Raises
     ------
-    ValueError : the bytes are not that many cells.
+    ValueError : the number of bytes does not match.
     """
     return np.frombuffer(stored, dtype=CELL).reshape(rows, columns)
 
 
-def training(
+def training_matrix(
     name: MatrixName, rows: Sequence[str], columns: Sequence[str], cells: Cells
 ) -> Matrix:
-    """Rows to learn from: those of which at least half is known, NaN where a cell is not.
+    """Return the training rows: rows with at least half of their cells known; NaN elsewhere.
 
-    So the offline library counts from the start, and a live application as soon as its runs have
-    told enough of it.
+    These are the rows of the offline library, and live applications with enough measurements.
     """
     values = np.asarray(cells["value"], dtype=np.float64)
     enough = 2 * (~np.isnan(values)).sum(axis=1) >= max(len(columns), 1)

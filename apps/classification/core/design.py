@@ -1,7 +1,7 @@
-"""Choosing which columns of a new row to measure.
+"""Choose the columns of a new row to measure.
 
 Source: Paragon §2.2 and Quasar §3.2 (P1, Q2) measure two random columns; experimental design
-(Pukelsheim, 1993) measures those that leave the least to guess.
+(Pukelsheim, 1993) measures the columns that leave the lowest residual error.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,13 +11,13 @@ from typing import Final
 
 import numpy as np
 
+from apps.classification.core.cross_validation import CrossValidation, cross_validation
 from apps.classification.core.estimators.protocol import EmptyLibraryError, check_values
 from apps.classification.core.matrix import Scale
-from apps.classification.core.rehearsal import Rehearsal, rehearsal
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
-# Sets whose held-out errors differ by less than this many standard errors of their difference are
-# told apart by the Gaussian's deviations, which vary less from library to library.
+# Sets whose held-out errors differ by fewer standard errors of the difference are compared by the
+# Gaussian's residual deviations, which vary less between libraries.
 ALIKE: Final = 0.5
 EXCHANGES: Final = 1
 ROUNDING: Final = 1e-9
@@ -28,17 +28,17 @@ INFORMATIVE: Final = "informative"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
-    """What a design is asked; every index is a column.
+class DesignProblem:
+    """Input of a design; indices are columns.
 
     Attributes
     ----------
     library : (b, n, m) matrices whose columns are measured together
-    scale, groups : as `choose` takes them
-    k : columns wanted
-    candidates : (c,) that may be measured, c >= k, in the order of `spread_order` or of the user
-    already : (a,) that are measured
-    cost : (m,) of measuring each, > 0
+    scale, groups : see `choose`
+    k : number of columns to choose
+    candidates : (c,) columns that may be measured, c >= k, in order of preference
+    already : (a,) measured columns
+    cost : (m,) of measuring each column, > 0
     """
 
     library: Floats
@@ -50,10 +50,10 @@ class Question:
     cost: Floats
 
 
-Design = Callable[[Question, np.random.Generator], Sequence[int]]
+Design = Callable[[DesignProblem, np.random.Generator], Sequence[int]]
 
 
-def choose(  # noqa: PLR0913 - each is a fact of its own, and most have a default
+def choose(  # noqa: PLR0913 - independent options, most with a default
     library: Floats,
     k: int,
     *,
@@ -66,62 +66,63 @@ def choose(  # noqa: PLR0913 - each is a fact of its own, and most have a defaul
     cost: Floats | None = None,
     order: Sequence[int] | None = None,
 ) -> Ints:
-    """Choose k columns to measure of a row that the library does not have, in order of choice.
+    """Choose k columns to measure of a row that is not in the library, in order of choice.
 
     Parameters
     ----------
     library : (n, m) rows of other applications, NaN where not measured; or (b, n, m), such as
         interference tolerated and caused, where one probe measures a column of all b matrices
-    k : >= 1 columns, beside those ``already`` measured
+    k : number of columns to choose, >= 1, not counting ``already`` measured columns
     method : one of `DESIGNS`
     rng : only ``random`` draws from it
-    allowed : (m,) True where a column can be measured; None is everywhere
-    already : (m,) True where the row is measured; None is nowhere
-    groups : (n,) the application of each row, None when every row is one
-    cost : (m,) of measuring each column, in any unit, > 0; None when all cost the same.
-        ``informative`` and ``a_optimal`` take the column that lowers the expected error most for
-        its cost; the others do not look at it
-    order : of the columns for ``fixed``, and among columns that are as good; None is
-        `spread_order`
+    allowed : (m,) True if the column can be measured; None = all
+    already : (m,) True if the cell is measured; None = no cell
+    groups : (n,) the application of each row, None if each row is its own application
+    cost : (m,) of measuring each column, in any unit, > 0; None = equal costs.
+        ``informative`` and ``a_optimal`` choose the column with the largest reduction of the
+        expected error per cost; the other methods ignore costs
+    order : of the columns for ``fixed``, and for ties of other methods; None = `spread_order`
 
     Returns
     -------
-    (k,) column numbers. The order of the rows never matters.
+    (k,) column indices, independent of the order of the rows.
 
     Raises
     ------
-    EmptyLibraryError : a design that learns from the library got no row with a known cell.
-    ValueError : unknown method, fewer than k columns to choose from, shapes that disagree, or a
-        cell or cost that cannot be one.
+    EmptyLibraryError : the method needs a row with a known cell, and there is none.
+    ValueError : unknown method, fewer than k columns to choose from, shapes that disagree, or an
+        invalid cell or cost.
 
     ``informative`` takes 0.3 s for two of 100 columns from 1,000 rows (O(k·m) calls of
-    `Rehearsal.errors`), and next to nothing when the same library is asked again.
+    `CrossValidation.errors`); results are cached for the same library.
     """
     if method not in DESIGNS:
         raise ValueError(f"method must be one of {', '.join(DESIGNS)}, got {method!r}")
     matrices = _matrices(library, scale)
     _, n, m = matrices.shape
-    seen = _mask(already, m, "already", default=False)
-    free = _mask(allowed, m, "allowed", default=True) & ~seen
-    if not 1 <= k <= int(free.sum()):
-        raise ValueError(f"k must lie between 1 and the {free.sum()} columns allowed, got {k}")
+    measured = _mask(already, m, "already", default=False)
+    available = _mask(allowed, m, "allowed", default=True) & ~measured
+    if not 1 <= k <= int(available.sum()):
+        raise ValueError(
+            f"k must lie between 1 and the {available.sum()} columns allowed, got {k}"
+        )
     ordered = _order(order, m)
-    question = Question(
+    problem = DesignProblem(
         library=matrices,
         scale=scale,
         groups=_groups(groups, n),
         k=k,
-        candidates=ordered[free[ordered]],
-        already=np.flatnonzero(seen),
+        candidates=ordered[available[ordered]],
+        already=np.flatnonzero(measured),
         cost=_cost(cost, m),
     )
-    return np.array(DESIGNS[method](question, rng), dtype=np.int64)
+    return np.array(DESIGNS[method](problem, rng), dtype=np.int64)
 
 
 def spread_order(m: int) -> Ints:
-    """(m,) columns: the first, the last, then always the middle of the widest gap, leftmost first.
+    """(m,) columns: first, last, then repeatedly the middle of the widest gap, leftmost first.
 
-    It depends on m only. Columns of scaling curves are sorted, so that their ends come first.
+    Columns of scaling curves are sorted, so the ends of the curve come first.
     """
     order = list(range(m))[:1] + list(range(m))[1:][-1:]
     gaps = [(0, m - 1)] if m > 2 else []
@@ -134,48 +135,47 @@ def spread_order(m: int) -> Ints:
     return np.array(order, dtype=np.int64)
 
 
-def _random(question: Question, rng: np.random.Generator) -> Sequence[int]:
-    """As the papers: every column is as likely."""
-    return rng.choice(np.sort(question.candidates), question.k, replace=False).tolist()
+def _random(problem: DesignProblem, rng: np.random.Generator) -> Sequence[int]:
+    """Choose uniformly, as in the papers."""
+    return rng.choice(np.sort(problem.candidates), problem.k, replace=False).tolist()
 
 
-def _fixed(question: Question, rng: np.random.Generator) -> Sequence[int]:
-    return question.candidates[: question.k].tolist()
+def _fixed(problem: DesignProblem, rng: np.random.Generator) -> Sequence[int]:
+    return problem.candidates[: problem.k].tolist()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
-    """Greedy choice with exchanges: a column is added, and later replaced, by the best one.
+    """Greedy choice with exchanges: add the best column, later replace it if another is better.
 
-    Column c of matrix i is column c + i · (their number) of the rehearsal.
+    Column c of matrix i is column c + i·m of the cross-validation.
     """
 
-    rehearsal: Rehearsal
+    cross_validation: CrossValidation
     matrices: int
     already: tuple[int, ...]
     cost: Floats
     by_errors: bool
 
     def best(self, chosen: Sequence[int], candidates: Sequence[int]) -> int:
-        """Return the candidate that leaves the least error, or lowers it most for its cost."""
+        """Return the candidate with the lowest error, or the largest reduction per cost."""
         sets = np.array([[*self.already, *chosen, column] for column in candidates])
         if not self.by_errors:
-            return candidates[_least(self._worth(self._deviations, sets).sum(axis=1))]
+            return candidates[_argmin(self._worth(self._deviations, sets).sum(axis=1))]
         worth = self._worth(self._errors, sets)
         value = worth.sum(axis=1)
-        best = _least(value)
+        best = _argmin(value)
         alike = value - value[best] <= ALIKE * _standard_error(worth - worth[best])
         tied = np.flatnonzero(alike)
         if tied.size == 1:
             return candidates[best]
         left = self._worth(self._deviations, sets[tied]).sum(axis=1)
-        return candidates[int(tied[_least(left)])]
+        return candidates[int(tied[_argmin(left)])]
 
     def _worth(self, criterion: Callable[[Ints], Floats], sets: Ints) -> Floats:
-        """(P, G) parts of what a set is judged by, lower is better.
+        """(P, G) contributions to the objective of each set; lower is better.
 
-        The criterion itself; where costs differ, minus what the last column takes off it for each
-        unit of its cost.
+        The criterion itself, or, if costs differ, its change by the last column per cost.
         """
         cost = self.cost[sets[:, -1]]
         if np.all(cost == cost[0]):
@@ -183,40 +183,44 @@ class _Search:
         return (criterion(sets) - criterion(sets[:1, :-1])) / cost[:, None]
 
     def _errors(self, sets: Ints) -> Floats:
-        return self.rehearsal.errors(self._in_all(sets))
+        return self.cross_validation.errors(self._in_all(sets))
 
     def _deviations(self, sets: Ints) -> Floats:
-        return self.rehearsal.deviations(self._in_all(sets))[:, None]
+        return self.cross_validation.deviations(self._in_all(sets))[:, None]
 
     def _in_all(self, sets: Ints) -> Ints:
         count = self.cost.size
         return np.concatenate([sets + i * count for i in range(self.matrices)], axis=1)
 
 
-def _learnt(question: Question, rng: np.random.Generator, *, by_errors: bool) -> Sequence[int]:
-    known = ~np.isnan(question.library)
+def _from_library(
+    problem: DesignProblem, rng: np.random.Generator, *, by_errors: bool
+) -> Sequence[int]:
+    known = ~np.isnan(problem.library)
     rows = np.flatnonzero(known.any(axis=(0, 2)))
     if not rows.size:
-        raise EmptyLibraryError("the library has no row to compare with")
+        raise EmptyLibraryError("the library has no row with a known cell")
     columns = np.flatnonzero(known.any(axis=1).all(axis=0))
     if not columns.size:
-        return question.candidates[: question.k].tolist()
+        return problem.candidates[: problem.k].tolist()
     number = np.full(known.shape[2], -1)
     number[columns] = np.arange(columns.size)
-    cells = question.library[:, rows][:, :, columns]
-    told = ~np.isnan(cells).all(axis=(0, 2))
+    cells = problem.library[:, rows][:, :, columns]
+    has_cells = ~np.isnan(cells).all(axis=(0, 2))
     search = _Search(
-        rehearsal(np.hstack(list(cells[:, told])), question.scale, question.groups[rows][told]),
+        cross_validation(
+            np.hstack(list(cells[:, has_cells])), problem.scale, problem.groups[rows][has_cells]
+        ),
         len(cells),
-        tuple(c for c in number[question.already].tolist() if c >= 0),
-        question.cost[columns],
+        tuple(c for c in number[problem.already].tolist() if c >= 0),
+        problem.cost[columns],
         by_errors,
     )
-    # nothing is known of what a column without a cell would tell: those come last
-    at = [c for c in number[question.candidates].tolist() if c >= 0]
-    chosen = columns[_searched(search, at, min(question.k, len(at)))].tolist()
-    rest = [c for c in question.candidates.tolist() if c not in chosen]
-    return [*chosen, *rest][: question.k]
+    # columns without a known cell cannot be evaluated: they come last
+    at = [c for c in number[problem.candidates].tolist() if c >= 0]
+    chosen = columns[_searched(search, at, min(problem.k, len(at)))].tolist()
+    rest = [c for c in problem.candidates.tolist() if c not in chosen]
+    return [*chosen, *rest][: problem.k]
 
 
 def _searched(search: _Search, candidates: Sequence[int], k: int) -> list[int]:
@@ -225,9 +229,9 @@ def _searched(search: _Search, candidates: Sequence[int], k: int) -> list[int]:
         chosen.append(search.best(chosen, [c for c in candidates if c not in chosen]))
     for _ in range(EXCHANGES if k > 1 else 0):
         for i in range(k):
-            # itself first: a column that is only as good does not take its place
-            free = [chosen[i], *(c for c in candidates if c not in chosen)]
-            cheap = [c for c in free if search.cost[c] <= search.cost[chosen[i]]]
+            # the column itself first: it wins ties
+            available = [chosen[i], *(c for c in candidates if c not in chosen)]
+            cheap = [c for c in available if search.cost[c] <= search.cost[chosen[i]]]
             chosen[i] = search.best(chosen[:i] + chosen[i + 1 :], cheap)
     return chosen
 
@@ -235,15 +239,15 @@ def _searched(search: _Search, candidates: Sequence[int], k: int) -> list[int]:
 DESIGNS: Final[dict[str, Design]] = {
     RANDOM: _random,
     FIXED: _fixed,
-    A_OPTIMAL: partial(_learnt, by_errors=False),
-    INFORMATIVE: partial(_learnt, by_errors=True),
+    A_OPTIMAL: partial(_from_library, by_errors=False),
+    INFORMATIVE: partial(_from_library, by_errors=True),
 }
 
 
-def _least(values: Floats) -> int:
-    """Return where the least of some values is; the first of those that differ by rounding."""
-    least = float(values.min())
-    return int(np.argmax(values <= least + ROUNDING * abs(least)))
+def _argmin(values: Floats) -> int:
+    """Return the index of the minimum; the first one among values equal up to rounding."""
+    minimum = float(values.min())
+    return int(np.argmax(values <= minimum + ROUNDING * abs(minimum)))
 
 
 def _standard_error(differences: Floats) -> Floats:

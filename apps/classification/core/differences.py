@@ -1,14 +1,14 @@
-"""What one profile says otherwise than another, cell by cell."""
+"""Differences between two profiles, cell by cell."""
 
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-_SAME: Final = 1e-9  # relative: what goes through JSON or another order of sums
+_SAME: Final = 1e-9  # relative: rounding by JSON or by the order of sums
 
 
-class Believed(NamedTuple):
-    """One cell of a profile: its value, its 90 % interval and where it comes from."""
+class CellEstimate(NamedTuple):
+    """One cell of a profile: value, 90 % interval and source."""
 
     value: float
     low: float
@@ -17,21 +17,21 @@ class Believed(NamedTuple):
 
 
 class CellChange(NamedTuple):
-    """One cell of which two profiles say something else; ``before`` is None where it is new."""
+    """A cell that differs between two profiles; ``before`` is None for a new cell."""
 
     matrix: str
     column: str
-    before: Believed | None
-    after: Believed
+    before: CellEstimate | None
+    after: CellEstimate
 
 
 def cell_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[CellChange]:
-    """Compare the stored cells of two profiles, in the order of ``after``.
+    """Return the differences between stored cells, in the order of ``after``.
 
     Parameters
     ----------
-    before, after : by matrix, lists as long as its columns (`selectors.cells_of`); empty = nothing
-        was believed
+    before, after : by matrix, lists as long as its columns (`selectors.cells_of`); ``before`` is
+        empty if there was no profile
     """
     known = {(matrix, column): cell for matrix, column, cell in _cells(before)}
     changes = [
@@ -41,14 +41,14 @@ def cell_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Ce
     return [change for change in changes if not _is_same(change.before, change.after)]
 
 
-def _cells(cells: Mapping[str, Any]) -> Iterator[tuple[str, str, Believed]]:
+def _cells(cells: Mapping[str, Any]) -> Iterator[tuple[str, str, CellEstimate]]:
     for matrix, part in cells.items():
         values = zip(part["value"], part["low"], part["high"], part["source"], strict=True)
         for column, cell in zip(part["columns"], values, strict=True):
-            yield matrix, column, Believed(*cell)
+            yield matrix, column, CellEstimate(*cell)
 
 
-def _is_same(before: Believed | None, after: Believed) -> bool:
+def _is_same(before: CellEstimate | None, after: CellEstimate) -> bool:
     if before is None or before.source != after.source:
         return False
     pairs = zip(before[:3], after[:3], strict=True)

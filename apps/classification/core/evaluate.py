@@ -1,4 +1,4 @@
-"""How good a matrix' estimates are, told from its own rows: hide cells, infer, compare.
+"""Accuracy of the estimates of a matrix: hide known cells, infer them, and compare.
 
 Source: Paragon §3.2 and Quasar §3.2 validate by hiding; the calibration curve is ours.
 """
@@ -10,25 +10,25 @@ from typing import Any, Final
 
 import numpy as np
 
-from apps.classification.core.assemble import Library, places_in, pooled
-from apps.classification.core.estimators import Estimator, Fold
+from apps.classification.core.estimates import HALF_WIDTH_90, Estimates
+from apps.classification.core.estimators import Estimator
+from apps.classification.core.inference import Library, column_slices, pool_rows
 from apps.classification.core.matrix import Matrix, MatrixName, Scale
-from apps.classification.core.profile import HALF_WIDTH_90
 from apps.inventory.core.snapshot import Bools, Floats
 
 FOLDS: Final = 5
-ENTRIES: Final = 2  # cells left of a hidden row, as in the papers
+ENTRIES: Final = 2  # known cells left in a held-out row, as in the papers
 LEVELS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-FEWEST_ROWS: Final = 4
+MIN_ROWS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class HeldOutErrors:
     """Errors of hidden cells.
 
     Attributes
     ----------
-    rows, cells : rows that were hidden in turn, and their hidden cells
+    rows, cells : number of held-out rows and of hidden cells
     average, p50, p90, largest : over rows, of the mean error of a row's hidden cells: relative on
         the log scale, points / 100 for scores
     covered : share of the hidden cells inside their 90 % intervals
@@ -70,23 +70,23 @@ def evaluate(
     platforms: tuple[str, ...],
     seed: int = 0,
     entries: int = ENTRIES,
-) -> dict[MatrixName, Evaluation]:
-    """Hide all but some cells of each fifth of the rows in turn, infer them from the rest.
+) -> dict[MatrixName, HeldOutErrors]:
+    """Cross-validate in five folds: hide all but ``entries`` cells of each row and infer them.
 
-    Rows are applications, so no application is told by its own cells. Matrices that are completed
-    together are hidden together, each but for so many cells. A matrix with too few rows or columns
-    to hide any is left out.
+    Rows are applications, so no application is predicted from its own cells. The matrices of a
+    pool are hidden together, each except ``entries`` cells. Matrices with too few rows or columns
+    are omitted.
 
     Parameters
     ----------
-    pool : of `assemble.POOLS`; each of them with something known
+    pool : of `inference.POOLS`; each matrix with a known cell
 
-    Cost: five fits, and a fold of every row.
+    Cost: five fits, and one fold-in of every row.
     """
-    rows = pooled(library, pool, platforms)
-    parts = places_in(library, pool, platforms)
+    rows = pool_rows(library, pool, platforms)
+    parts = column_slices(library, pool, platforms)
     scored = {name: _Scores() for name, part in parts.items() if _width(part) > entries}
-    if len(rows) < FEWEST_ROWS or not scored:
+    if len(rows) < MIN_ROWS or not scored:
         return {}
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(rows))
@@ -97,13 +97,13 @@ def evaluate(
             continue
         known = ~np.isnan(truth)
         shown = np.hstack([_shown(known[:, part], entries, rng) for part in parts.values()])
-        found = estimator.fit(rest, scale=pool[0].scale, seed=seed).fold(
+        estimates = estimator.fit(rest, scale=pool[0].scale, seed=seed).fold(
             np.where(shown, truth, 1.0), shown
         )
         for name, scores in scored.items():
             part = parts[name]
             hidden = known[:, part] & ~shown[:, part]
-            scores.add(Fold(*(x[:, part] for x in found)), truth[:, part], hidden, name.scale)
+            scores.add(estimates.part(part), truth[:, part], hidden, name.scale)
     return {name: scores.summed() for name, scores in scored.items() if scores.errors}
 
 
@@ -113,30 +113,30 @@ def _width(part: slice) -> int:
 
 @dataclass(slots=True)
 class _Scores:
-    """Errors and distances of one matrix, fold by fold."""
+    """Errors and distances of one matrix, collected over the folds."""
 
     errors: list[float] = field(default_factory=list)
     distances: list[Floats] = field(default_factory=list)
 
-    def add(self, found: Fold, truth: Floats, hidden: Bools, scale: Scale) -> None:
-        """Count the hidden cells of some rows in."""
-        self.errors += _errors(found.value, truth, hidden, scale)
-        self.distances.append(_distances(found.low, found.high, truth, scale)[hidden])
+    def add(self, estimates: Estimates, truth: Floats, hidden: Bools, scale: Scale) -> None:
+        """Add the hidden cells of some rows."""
+        self.errors += _errors(estimates.value, truth, hidden, scale)
+        self.distances.append(_distances(estimates.low, estimates.high, truth, scale)[hidden])
 
-    def summed(self) -> Evaluation:
-        """Sum up."""
+    def summed(self) -> HeldOutErrors:
+        """Summarise all folds."""
         return _summed(np.array(self.errors), np.concatenate(self.distances))
 
 
 def _shown(known: Bools, entries: int, rng: np.random.Generator) -> Bools:
-    """(q, m) True for the few random cells of each row that are not hidden."""
+    """(q, m) True for the random cells of each row that stay known."""
     turn = np.where(known, rng.random(known.shape), 2.0)
     rank = np.argsort(np.argsort(turn, axis=1), axis=1)
     return known & (rank < entries)
 
 
 def _errors(value: Floats, truth: Floats, hidden: Bools, scale: Scale) -> list[float]:
-    """Mean error of the hidden cells of each row that has some."""
+    """Mean error of the hidden cells, for each row with hidden cells."""
     unit = np.abs(truth) if scale is Scale.LOG else np.full(truth.shape, 100.0)
     with np.errstate(invalid="ignore"):
         error = np.where(hidden, np.abs(value - truth) / unit, 0.0)
@@ -145,19 +145,19 @@ def _errors(value: Floats, truth: Floats, hidden: Bools, scale: Scale) -> list[f
 
 
 def _distances(low: Floats, high: Floats, truth: Floats, scale: Scale) -> Floats:
-    """How many standard deviations the truth lies from the middle of its 90 % interval."""
+    """Distance of the truth from the middle of its 90 % interval, in standard deviations."""
     ends = (low, high, truth)
     if scale is Scale.LOG:
         with np.errstate(invalid="ignore"):
             ends = (np.log(low), np.log(high), np.log(truth))
     below, above, at = ends
     half = np.maximum((above - below) / 2.0, 1e-12)
-    away: Floats = np.abs(at - (above + below) / 2.0) / half * HALF_WIDTH_90
-    return away
+    offset: Floats = np.abs(at - (above + below) / 2.0) / half * HALF_WIDTH_90
+    return offset
 
 
-def _summed(errors: Floats, distances: Floats) -> Evaluation:
-    return Evaluation(
+def _summed(errors: Floats, distances: Floats) -> HeldOutErrors:
+    return HeldOutErrors(
         rows=errors.size,
         cells=distances.size,
         average=float(errors.mean()),
@@ -176,12 +176,12 @@ _QUANTILES: Final = tuple(NormalDist().inv_cdf(0.5 + level / 2.0) for level in L
 def singular_values(matrix: Matrix) -> tuple[float, ...]:
     """Singular values of the fully known rows around their column means, in comparison space.
 
-    Each is the strength of one similarity concept (Paragon §3.2, P2); empty with fewer than two
-    such rows.
+    Each is the strength of one similarity concept (Paragon §3.2, P2); empty with fewer than
+    two such rows.
     """
     rows = matrix.values[matrix.known.all(axis=1)]
     if len(rows) < 2:
         return ()
     z = np.log(rows) if matrix.name.scale is Scale.LOG else rows
-    found = np.linalg.svd(z - z.mean(axis=0), compute_uv=False)
-    return tuple(float(value) for value in found)
+    strengths = np.linalg.svd(z - z.mean(axis=0), compute_uv=False)
+    return tuple(float(value) for value in strengths)

@@ -1,9 +1,9 @@
-"""One matrix over all combinations of resources and placement, beside the four parallel ones.
+"""One matrix over all combinations of resources and placement, to compare with four parallel ones.
 
 Source: Quasar §3.2, "Multiple parallel versus single exhaustive classification" (Q3). A column is
-an allocation-assignment vector: units of one server, number of servers, platform, and which
-source of interference presses. A cell is the rate of work there. The four parallel
-classifications answer the same cells as a product; J combinations, q rows.
+an allocation-assignment vector: units per server, number of servers, platform, and source of
+interference. A cell is the rate of work. The four parallel classifications predict the same cells
+as a product; J combinations, q rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,19 +13,20 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from apps.classification.core.estimators import Estimator, Fold, Model
+from apps.classification.core.estimates import Estimates
+from apps.classification.core.estimators import Estimator, Model
 from apps.classification.core.matrix import Scale
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
 NO_SOURCE: Final = ""
 
-# (q, N) share of its performance a row keeps beside each source's microbenchmark, by its (q, N)
-# tolerated scores
+# Maps (q, N) tolerated scores to the (q, N) share of performance left under each source's
+# microbenchmark
 Kept = Callable[[Floats], Floats]
 
 
 class Combination(NamedTuple):
-    """``units`` of each of ``servers`` of a platform, beside one source's microbenchmark."""
+    """``units`` on each of ``servers`` of a platform, with the microbenchmark of one source."""
 
     platform: str
     units: int
@@ -35,8 +36,8 @@ class Combination(NamedTuple):
     @property
     def label(self) -> str:
         """Name of the column."""
-        beside = f" beside {self.source}" if self.source else ""
-        return f"{self.platform} {self.servers}x{self.units}{beside}"
+        interference = f" beside {self.source}" if self.source else ""
+        return f"{self.platform} {self.servers}x{self.units}{interference}"
 
 
 def combinations(
@@ -46,13 +47,13 @@ def combinations(
     servers: Sequence[int],
     sources: Sequence[str] = (),
 ) -> tuple[Combination, ...]:
-    """All combinations, the first one of the highest-end platform undisturbed.
+    """Return all combinations; the first is the highest-end platform without interference.
 
     Parameters
     ----------
     platforms : highest-end first
-    units, servers : each starting with 1, where rates are compared to
-    sources : each is one more disturbance; none leaves interference out
+    units, servers : each starting with 1, the reference
+    sources : sources of interference; empty = none
 
     Raises
     ------
@@ -60,19 +61,19 @@ def combinations(
     """
     for name, given in (("platforms", platforms), ("units", units), ("servers", servers)):
         if not given or len(set(given)) < len(given):
-            raise ValueError(f"{name} must be some different entries, got {list(given)}")
+            raise ValueError(f"{name} must be a list of distinct entries, got {list(given)}")
     if units[0] != 1 or servers[0] != 1:
         raise ValueError(f"units and servers must start with 1, got {units[0]} and {servers[0]}")
-    beside = (NO_SOURCE, *sources)
+    source_names = (NO_SOURCE, *sources)
     return tuple(
         Combination(platform, u, s, source)
-        for source, platform, u, s in product(beside, platforms, units, servers)
+        for source, platform, u, s in product(source_names, platforms, units, servers)
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parallel:
-    """Answers of the four parallel classifications for q rows.
+    """Predictions of the four parallel classifications for q rows.
 
     Attributes
     ----------
@@ -95,24 +96,24 @@ class Parallel:
     def rates(self, columns: Sequence[Combination], kept: Kept) -> Floats:
         """(q, J) rate of every combination over that of one unit of the highest-end platform.
 
-        speed · up · servers · out · kept: the four are taken as independent, as Quasar's are.
+        speed · up · servers · out · kept: the four are assumed to be independent, as in Quasar.
         """
         platform = [self.platforms.index(c.platform) for c in columns]
         unit = [self.units.index(c.units) for c in columns]
         server = [self.servers.index(c.servers) for c in columns]
-        # undisturbed is one more column, where everything is kept
+        # the last column is "no interference": the full share
         share = np.concatenate([kept(self.tolerated), np.ones((len(self.tolerated), 1))], axis=1)
         names = (*self.sources, NO_SOURCE)
-        beside = [names.index(c.source) for c in columns]
+        source_index = [names.index(c.source) for c in columns]
         count = np.array([c.servers for c in columns], dtype=np.float64)
         alone = self.speed[:, platform] * self.up[:, unit] * self.out[:, server]
-        return alone * count * share[:, beside]
+        return alone * count * share[:, source_index]
 
 
 def fit_joint(
     rates: Floats, estimator: Estimator, *, groups: Ints | None = None, seed: int = 0
 ) -> Model:
-    """Learn from (n, J) rates of the library's applications, each over the rate of its column 0.
+    """Fit to (n, J) rates of the library's applications, relative to column 0.
 
     Raises
     ------
@@ -121,12 +122,14 @@ def fit_joint(
     return estimator.fit(_relative(rates), scale=Scale.LOG, groups=groups, seed=seed)
 
 
-def fold_joint(model: Model, rates: Floats, known: Bools) -> Fold:
+def fold_joint(model: Model, rates: Floats, known: Bools) -> Estimates:
     """Complete (q, J) rates, each row relative to its column 0, which must be ``known``."""
     if not known[:, 0].all():
-        raise ValueError("column 0 must be known in every row: the others are compared to it")
-    seen = np.where(known, rates, np.nan)
-    return model.fold(np.where(known, _relative(seen), 1.0), known)
+        raise ValueError(
+            "column 0 must be known in every row: the other columns are relative to it"
+        )
+    measured = np.where(known, rates, np.nan)
+    return model.fold(np.where(known, _relative(measured), 1.0), known)
 
 
 def _relative(rates: Floats) -> Floats:

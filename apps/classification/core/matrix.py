@@ -13,16 +13,16 @@ from apps.workloads.core.framework import LABELS
 
 
 class Scale(StrEnum):
-    """In which space cells are compared and combined."""
+    """The space in which cells are compared and averaged."""
 
     LOG = "log"  # rates and speed-ups: errors are relative
     SCORE = "score"  # 0-100: errors are points
 
 
 class MatrixName(StrEnum):
-    """The matrices; ``base_rate`` has the two columns ``metric`` and ``bytes``.
+    """Names of the matrices. ``base_rate`` has the two columns ``metric`` and ``bytes``.
 
-    ``framework`` has rows for analytics only: speed under a setting relative to the default one.
+    ``framework`` has rows of analytics only: speed under a setting relative to the default.
     """
 
     BASE_RATE = "base_rate"
@@ -35,7 +35,7 @@ class MatrixName(StrEnum):
 
     @property
     def scale(self) -> Scale:
-        """The space its cells are compared in."""
+        """The space in which its cells are compared."""
         scores = (MatrixName.TOLERATED, MatrixName.CAUSED)
         return Scale.SCORE if self in scores else Scale.LOG
 
@@ -78,10 +78,10 @@ class Matrix:
 
     Attributes
     ----------
-    name : which matrix, and by it the scale
+    name : determines the scale
     rows : n application names
     columns : m labels
-    values : (n, m) NaN where not known
+    values : (n, m) NaN if unknown
     """
 
     name: MatrixName
@@ -97,21 +97,11 @@ class Matrix:
 
     @property
     def known(self) -> Bools:
-        """(n, m) True where a value is known."""
+        """(n, m) True for known cells."""
         return ~np.isnan(self.values)
 
-    def rows_at(self, columns: tuple[str, ...]) -> Floats:
-        """(k, len(columns)) rows with something known at these columns, in their order.
-
-        Raises
-        ------
-        ValueError : the matrix lacks one of the columns.
-        """
-        picked = self.at(columns)
-        return picked[~np.isnan(picked).all(axis=1)]
-
     def at(self, columns: tuple[str, ...]) -> Floats:
-        """(n, len(columns)) all rows at these columns, in their order.
+        """All rows at these columns: (n, len(columns)), in the given column order.
 
         Raises
         ------
@@ -126,7 +116,7 @@ class Matrix:
 def from_cells(
     name: MatrixName, columns: tuple[str, ...], cells: Mapping[str, Iterable[Cell]]
 ) -> Matrix:
-    """Build a matrix from the measured cells of each application; repeated ones are combined."""
+    """Build a matrix from measured cells of each application; average repeated cells."""
     rows = tuple(cells)
     values = np.full((len(rows), len(columns)), np.nan)
     for i, row in enumerate(rows):
@@ -137,10 +127,10 @@ def from_cells(
 def observed(
     name: MatrixName, columns: tuple[str, ...], cells: Iterable[Cell]
 ) -> tuple[Floats, Floats]:
-    """(m,) values, NaN where not measured, and their (m,) standard errors, of one row.
+    """Return (m,) values and (m,) standard errors of one row; NaN if not measured.
 
-    A cell measured more than once is the mean weighted by 1 / error². Cells of other matrices and
-    of columns that the cluster no longer has are left out.
+    Repeated measurements of a cell are averaged with weights 1 / error². Cells of other matrices
+    and of removed columns are ignored.
     """
     weight, total = np.zeros(len(columns)), np.zeros(len(columns))
     # a mean lies between its values: 100 must not become 100.00000000000001 by rounding

@@ -1,16 +1,16 @@
-"""In which order the columns of the profiled matrices are worth measuring."""
+"""Rank the columns of the profiled matrices by the value of measuring them."""
 
 from typing import Final
 
 import numpy as np
 
-from apps.classification.core.assemble import Library
 from apps.classification.core.design import INFORMATIVE, choose
+from apps.classification.core.inference import Library
 from apps.classification.core.matrix import Matrix, MatrixName, columns_of
 from apps.inventory.core.snapshot import Floats, Ints
 
-# The first run of a plan is one unit of the highest-end platform, nothing set: the first column of
-# these.
+# The first run of a plan measures the first column of these: one unit of the highest-end platform
+# with default settings.
 REFERENCED: Final = (
     MatrixName.HETEROGENEITY,
     MatrixName.SCALE_UP,
@@ -18,10 +18,10 @@ REFERENCED: Final = (
     MatrixName.FRAMEWORK,
 )
 INTERFERENCE: Final = (MatrixName.TOLERATED, MatrixName.CAUSED)
-# Rows of live applications know the columns that the last ranking chose. Judged by those rows,
-# every other column would tell more than them, because only what is known counts as an error.
-LEAST_KNOWN: Final = 0.9  # of the columns that any row knows
-FEWEST_ROWS: Final = 5
+# Live applications are measured at the columns of the last ranking. Judged by such rows, all other
+# columns would look better, because errors are only counted at known cells.
+MIN_KNOWN: Final = 0.9  # of the columns that any row knows
+MIN_ROWS: Final = 5
 
 
 def ranking(
@@ -29,31 +29,30 @@ def ranking(
 ) -> dict[str, tuple[str, ...]]:
     """Columns of `REFERENCED` and of "tolerated", the best first.
 
-    The reference column of the former is measured anyway and left out. A source is measured for
-    both interference matrices, so both decide on it. Rows measured at nearly all columns decide,
-    if there are five. A matrix of which the library knows no row, or that has nothing to choose,
-    is left out too.
+    The reference column of the former is always measured, so it is not ranked. A source is
+    measured for both interference matrices, so both determine its rank. If at least five rows are
+    nearly complete, only those are used. Matrices without rows or without a choice are omitted.
 
     Parameters
     ----------
     platforms : of the cluster, the highest-end one first
     method : of `DESIGNS`
-    seed : for a method that draws
+    seed : of random methods
     """
-    found = {}
+    ranked = {}
     for name in (name for name in REFERENCED if name in library.matrices):
         columns = columns_of(name, platforms)
         order = _order(_cells(library, (name,), columns), name, 1, method, seed)
-        found[name.value] = tuple(columns[i] for i in order)
+        ranked[name.value] = tuple(columns[i] for i in order)
     sources = columns_of(MatrixName.TOLERATED, platforms)
     cells = _cells(library, INTERFERENCE, sources)
     order = _order(cells, MatrixName.TOLERATED, 0, method, seed)
-    found[MatrixName.TOLERATED.value] = tuple(sources[i] for i in order)
-    return {name: columns for name, columns in found.items() if columns}
+    ranked[MatrixName.TOLERATED.value] = tuple(sources[i] for i in order)
+    return {name: columns for name, columns in ranked.items() if columns}
 
 
 def _order(cells: Floats, name: MatrixName, measured: int, method: str, seed: int) -> list[int]:
-    """All columns but the first ``measured``, the best first; none without a row."""
+    """Rank all columns after the first ``measured``, best first; empty without rows."""
     columns: Ints = np.arange(cells.shape[2])
     left = columns.size - measured
     if left < 1 or np.isnan(cells).all():
@@ -64,18 +63,18 @@ def _order(cells: Floats, name: MatrixName, measured: int, method: str, seed: in
 
 
 def _cells(library: Library, names: tuple[MatrixName, ...], columns: tuple[str, ...]) -> Floats:
-    """(b, n, m) cells of these matrices, one row for every application that any of them has."""
+    """(b, n, m) cells of these matrices; one row for each application in any of them."""
     matrices = [library.matrices[name] for name in names]
     rows = list(dict.fromkeys(row for matrix in matrices for row in matrix.rows))
     cells = np.stack([_aligned(matrix, rows, columns) for matrix in matrices])
     known = ~np.isnan(cells)
     reachable = known.any(axis=1).sum()
-    full = known.sum(axis=(0, 2)) >= LEAST_KNOWN * reachable
-    return cells[:, full] if full.sum() >= FEWEST_ROWS and reachable else cells
+    full = known.sum(axis=(0, 2)) >= MIN_KNOWN * reachable
+    return cells[:, full] if full.sum() >= MIN_ROWS and reachable else cells
 
 
 def _aligned(matrix: Matrix, rows: list[str], columns: tuple[str, ...]) -> Floats:
-    """(n, m) cells at these rows and columns, NaN where the matrix has none."""
+    """(n, m) cells at these rows and columns; NaN if the matrix lacks them."""
     values = np.full((len(rows), len(columns)), np.nan)
     at = {row: i for i, row in enumerate(rows)}
     shown = [column for column in columns if column in matrix.columns]

@@ -1,4 +1,4 @@
-"""Which known applications one resembles, and in what.
+"""Similarity of applications, and the columns that explain it.
 
 a, b rows of deviations from the library's average, each column in its own standard deviations and
 each matrix of the same total weight; v_k the right singular vectors of all rows: the similarity
@@ -6,7 +6,7 @@ concepts, the strongest first. With S(a, b) = 2 a·b / (|a|² + |b|²), which is
 for unrelated and -1 for opposite ones, a concept contributes 2 (a·v_k)(b·v_k) / (|a|² + |b|²);
 the contributions of all concepts add up to S.
 
-Source: the concepts are Paragon's (§3.2, P2); how they are shared out over a pair is ours.
+Source: the concepts are Paragon's (§3.2, P2); their contributions to a pair are ours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ import numpy as np
 from apps.classification.core.matrix import MatrixName, Scale
 from apps.inventory.core.snapshot import Floats
 
-# how fast an application is overall says nothing of how it reacts, and few have settings
+# the base rate does not describe behaviour, and few applications have settings
 LEFT_OUT: Final = (MatrixName.BASE_RATE, MatrixName.FRAMEWORK)
 COMPARED: Final = tuple(name for name in MatrixName if name not in LEFT_OUT)
-MOST_DRIVERS: Final = 3
-_NOTHING: Final = 1e-12
+MAX_DRIVERS: Final = 3
+_NEGLIGIBLE: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,15 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A known application and what it shares with the one asked about.
+    """A similar application, with the explanation of the similarity.
 
     Attributes
     ----------
     similarity : S, in [-1, 1]
     concept : number of the concept that contributes most, 1 = the strongest of the library
-    concept_share : what it contributes, as a share of the similarity; above 1 where other
-        concepts tell the two apart
-    drivers : columns with the most weight in that concept; empty where it is shared in none
+    concept_share : its contribution as a share of the similarity; above 1 if other concepts
+        reduce it
+    drivers : columns with the most weight in that concept; may be empty
     """
 
     name: str
@@ -61,15 +61,15 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Space:
-    """Where applications are compared: n of them, m columns of several matrices.
+    """The space in which n applications are compared; m columns of several matrices.
 
     Attributes
     ----------
     names : n applications
     places : m (matrix, column)
-    mean, weight : (m,) of the columns, in comparison space; weight 0 where all rows are equal
+    mean, weight : (m,) of the columns, in comparison space; weight 0 if all rows are equal
     rows : (n, m) weighted deviations
-    concepts : (k, m) orthonormal, the strongest first; all of the rows' span
+    concepts : (k, m) orthonormal basis of the rows, the strongest first
     """
 
     names: tuple[str, ...]
@@ -83,7 +83,7 @@ class Space:
 def space_of(
     names: Sequence[str], values: Mapping[MatrixName, tuple[Sequence[str], Floats]]
 ) -> Space:
-    """Make the space of known applications.
+    """Compute the space of known applications.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def space_of(
     weight = np.where(varies, np.sqrt(share) / np.where(varies, spread, 1.0), 0.0)
     rows = np.where(known, (compared - mean) * weight, 0.0)
     _, strength, concepts = np.linalg.svd(rows, full_matrices=False)
-    spanned = strength > _NOTHING * max(float(strength[0]), 1.0)
+    spanned = strength > _NEGLIGIBLE * max(float(strength[0]), 1.0)
     return Space(tuple(names), places, mean, weight, rows, concepts[spanned])
 
 
@@ -116,28 +116,28 @@ def nearest(
     space: Space,
     row: Mapping[MatrixName, tuple[Sequence[str], Floats]],
     *,
-    most: int = 5,
+    limit: int = 5,
     leave_out: str = "",
 ) -> list[Neighbour]:
-    """Known applications that resemble a row most, the most similar first; none below 0.
+    """Return the applications most similar to a row, best first; only positive similarities.
 
     Parameters
     ----------
-    row : values of the application asked about, by matrix: columns and (columns,) values
-    leave_out : name that is not its own neighbour
+    row : values of the application by matrix: columns and (columns,) values
+    leave_out : name to exclude, the application itself
 
     Cost: O(n·m) and O(k·m) for each neighbour.
     """
     a = _placed(space, row)
     own = float(a @ a)
     norms = own + np.einsum("nm,nm->n", space.rows, space.rows)
-    similarity = 2.0 * (space.rows @ a) / np.maximum(norms, _NOTHING)
+    similarity = 2.0 * (space.rows @ a) / np.maximum(norms, _NEGLIGIBLE)
     order = [
         int(i)
         for i in np.argsort(-similarity, kind="stable")
         if similarity[i] > 0.0 and space.names[i] != leave_out
     ]
-    return [_neighbour(space, a, i, float(similarity[i])) for i in order[:most]]
+    return [_neighbour(space, a, i, float(similarity[i])) for i in order[:limit]]
 
 
 def _neighbour(space: Space, a: Floats, i: int, similarity: float) -> Neighbour:
@@ -155,12 +155,12 @@ def _neighbour(space: Space, a: Floats, i: int, similarity: float) -> Neighbour:
         similarity=similarity,
         concept=k + 1,
         concept_share=float(added[k]) / similarity,
-        drivers=tuple(drivers[:MOST_DRIVERS]),
+        drivers=tuple(drivers[:MAX_DRIVERS]),
     )
 
 
 def _placed(space: Space, row: Mapping[MatrixName, tuple[Sequence[str], Floats]]) -> Floats:
-    """(m,) weighted deviations of a row; average where it has no such column."""
+    """(m,) weighted deviations of a row; 0 for missing columns."""
     values: dict[tuple[MatrixName, str], float] = {
         (name, column): value
         for name, (columns, array) in row.items()
@@ -172,7 +172,7 @@ def _placed(space: Space, row: Mapping[MatrixName, tuple[Sequence[str], Floats]]
 
 
 def _compared(name: MatrixName, values: Floats) -> Floats:
-    """Values in the space their matrix is compared in."""
+    """Values in the comparison space of their matrix."""
     array = np.asarray(values, dtype=np.float64)
     if name.scale is not Scale.LOG:
         return array

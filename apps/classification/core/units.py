@@ -1,4 +1,4 @@
-"""In which unit the cells of each matrix are, and the work of applications and jobs."""
+"""Units of matrix cells, and of the work of applications and jobs."""
 
 from typing import Final
 
@@ -29,12 +29,12 @@ _UNITS: Final = {
 
 
 def unit_of(matrix: MatrixName, column: str = "", kind: str | None = None) -> str:
-    """Name the unit of a cell.
+    """Return the unit of a cell.
 
     Parameters
     ----------
-    column : label; matters for ``base_rate`` only
-    kind : of the application, whose work ``base_rate[metric]`` counts; None = not known, or many
+    column : label; only used for ``base_rate``
+    kind : the application's kind, which defines ``base_rate[metric]``; None = unknown or mixed
     """
     if matrix is not MatrixName.BASE_RATE:
         return _UNITS[matrix]

@@ -1,4 +1,4 @@
-"""Reads of classification: revisions, what is known of each cell, profiles."""
+"""Queries of classification: revisions, known cells, profiles."""
 
 from apps.classification.selectors.history import (
     current_profile,
@@ -6,7 +6,7 @@ from apps.classification.selectors.history import (
     overrides_of,
     prediction_errors_of,
 )
-from apps.classification.selectors.known import known_cells_of, live_rows
+from apps.classification.selectors.known_cells import known_cells_of, live_rows
 from apps.classification.selectors.profiles import (
     cells_of,
     current_profile_ids,

@@ -1,4 +1,4 @@
-"""What was learnt of an application piece by piece: for lists, newest first."""
+"""History of an application: measurements, prediction errors, overrides."""
 
 from uuid import UUID
 
@@ -10,9 +10,9 @@ from apps.profiling.models import Measurement
 
 
 def current_profile(application_id: UUID) -> ProfileRow | None:
-    """Find the current profile with its application and drift; None before it was ever profiled.
+    """Return the current profile with its application and drift; None before the first profile.
 
-    ``is_pending`` tells whether another is being drawn.
+    The annotation ``is_pending`` is true while an update is due.
     """
     rows = ProfileRow.objects.filter(application_id=application_id, is_current=True)
     pending = PendingFold.objects.filter(application_id=OuterRef("application_id"))
@@ -24,12 +24,12 @@ def current_profile(application_id: UUID) -> ProfileRow | None:
 
 
 def measurements_of(application_id: UUID) -> QuerySet[Measurement]:
-    """Return every single measurement of an application."""
+    """Return all measurements of an application."""
     return Measurement.objects.filter(application_id=application_id)
 
 
 def prediction_errors_of(application_id: UUID) -> QuerySet[PredictionError]:
-    """Return what its jobs were predicted to do and did, each with its job and profile."""
+    """Return the prediction errors of an application with their jobs and profiles."""
     rows = PredictionError.objects.filter(application_id=application_id)
     return rows.select_related("job", "profile").only(
         "number",
@@ -46,6 +46,6 @@ def prediction_errors_of(application_id: UUID) -> QuerySet[PredictionError]:
 
 
 def overrides_of(application_id: UUID, *, withdrawn: bool = False) -> QuerySet[Override]:
-    """Return corrections in force with who made them; the withdrawn ones too where asked."""
+    """Return overrides in force with their authors; with ``withdrawn``, withdrawn ones too."""
     rows = Override.objects.filter(application_id=application_id).select_related("created_by")
     return rows if withdrawn else rows.filter(withdrawn_at=None)

@@ -1,44 +1,44 @@
-"""Profiles: stored beliefs about applications, to values and back."""
+"""Stored profiles, converted to values and back."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
 
 from apps.classification.core.cells import KnownCell, Source
+from apps.classification.core.estimates import HALF_WIDTH_90, Estimates
 from apps.classification.core.matrix import MatrixName
-from apps.classification.core.profile import HALF_WIDTH_90, Profile
+from apps.classification.core.profile import Profile
 from apps.classification.models import Profile as ProfileRow
 
 
 def current_profile_ids(application_ids: Iterable[UUID]) -> dict[UUID, UUID]:
-    """Id of the current profile of each application that has one."""
+    """Return the id of the current profile of each application that has one."""
     rows = ProfileRow.objects.filter(application_id__in=list(application_ids), is_current=True)
     return dict(rows.values_list("application_id", "id"))
 
 
 def profiles(profile_ids: Iterable[UUID]) -> dict[UUID, Profile]:
-    """Profiles by id, as values."""
+    """Return profiles as values, by id."""
     rows = ProfileRow.objects.filter(id__in=list(profile_ids)).select_related("application")
     return {row.id: from_row(row) for row in rows}
 
 
 def profile_named(application: str) -> Profile | None:
-    """Find the current profile of an application by name; None before it was ever profiled."""
+    """Return the current profile of an application; None before its first profile."""
     rows = ProfileRow.objects.select_related("application")
     row = rows.filter(application__name=application, is_current=True).first()
     return None if row is None else from_row(row)
 
 
-_PARTS = {
-    # matrix: (attribute of the value, of its ends, of the marks)
-    MatrixName.HETEROGENEITY: ("platform_speed", "platform", "platform_measured"),
-    MatrixName.SCALE_UP: ("scale_up", "scale_up", "scale_up_measured"),
-    MatrixName.SCALE_OUT: ("scale_out", "scale_out", "scale_out_measured"),
-    MatrixName.FRAMEWORK: ("framework", "framework", "framework_measured"),
-    MatrixName.TOLERATED: ("tolerated", "tolerated", "tolerated_measured"),
-    MatrixName.CAUSED: ("caused", "caused", "caused_measured"),
+_FIELDS: Final = {
+    MatrixName.HETEROGENEITY: "platform_speed",
+    MatrixName.SCALE_UP: "scale_up",
+    MatrixName.SCALE_OUT: "scale_out",
+    MatrixName.FRAMEWORK: "framework",
+    MatrixName.TOLERATED: "tolerated",
+    MatrixName.CAUSED: "caused",
 }
 
 
@@ -47,34 +47,28 @@ def cells_of(
     known: Iterable[KnownCell],
     columns: Mapping[MatrixName, tuple[str, ...]],
 ) -> dict[str, Any]:
-    """JSON of a profile, per matrix one list for each of these, all as long as ``columns``.
+    """Return the JSON of a profile: for each matrix one list per field, as long as ``columns``.
 
-    ``value``, ``low``, ``high`` (90 % interval), ``measured`` (a value is known, not inferred),
-    ``source``, and of known cells, else null: ``standard_error``, ``samples``, ``at_s``.
+    Fields: ``value``, ``low``, ``high`` (90 % interval), ``measured`` (known, not inferred),
+    ``source``; and for known cells, else null: ``standard_error``, ``samples``, ``at_s``.
     """
     rates = np.array([profile.base_rate, profile.bytes_rate])
     errors = np.array([profile.base_rate_se, profile.bytes_rate_se])
     wide = np.exp(HALF_WIDTH_90 * errors)
     parts = {MatrixName.BASE_RATE: (rates, rates / wide, rates * wide)} | {
-        name: (
-            getattr(profile, value),
-            getattr(profile, f"{ends}_low"),
-            getattr(profile, f"{ends}_high"),
-        )
-        for name, (value, ends, _) in _PARTS.items()
-        if getattr(profile, value).size
+        name: row.ends for name, row in profile.estimates.items()
     }
-    found = {(cell.matrix, cell.column): cell for cell in known}
+    by_key = {(cell.matrix, cell.column): cell for cell in known}
     cells: dict[str, Any] = {}
     for name, arrays in parts.items():
-        of_row = [found.get((name, column)) for column in columns[name]]
+        of_row = [by_key.get((name, column)) for column in columns[name]]
         cells[name.value] = {
             "columns": list(columns[name]),
             **dict(zip(("value", "low", "high"), (a.tolist() for a in arrays), strict=True)),
             "measured": [cell is not None for cell in of_row],
             **_provenance(of_row),
         }
-    # the rates' errors are read back exactly, not from the rounded ends
+    # stored separately, because the ends of the interval are rounded
     cells[MatrixName.BASE_RATE.value]["log_error"] = errors.tolist()
     return cells
 
@@ -92,14 +86,9 @@ def from_row(row: ProfileRow) -> Profile:
     """Read a stored profile."""
     cells = row.cells
     rate = cells[MatrixName.BASE_RATE.value]
-    parts: dict[str, Any] = {}
-    for name, (value, ends, marks) in _PARTS.items():
-        if (part := cells.get(name.value)) is None:
-            continue  # nothing can be set of it
-        parts[value] = np.array(part["value"], dtype=np.float64)
-        parts[f"{ends}_low"] = np.array(part["low"], dtype=np.float64)
-        parts[f"{ends}_high"] = np.array(part["high"], dtype=np.float64)
-        parts[marks] = np.array(part["measured"], dtype=np.bool_)
+    parts: dict[str, Any] = {
+        field: _read(cells[name.value]) for name, field in _FIELDS.items() if name.value in cells
+    }
     return Profile(
         application=row.application.name,
         kind=row.application.kind,
@@ -113,3 +102,8 @@ def from_row(row: ProfileRow) -> Profile:
         settings=tuple(cells.get(MatrixName.FRAMEWORK.value, {}).get("columns", ())),
         **parts,
     )
+
+
+def _read(part: Mapping[str, Any]) -> Estimates:
+    value, low, high = (np.array(part[key], dtype=np.float64) for key in ("value", "low", "high"))
+    return Estimates(value, low, high, np.array(part["measured"], dtype=np.bool_))

@@ -1,4 +1,4 @@
-"""Revisions of the utility matrices: what every fold starts from."""
+"""Revisions of the utility matrices."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,9 +7,15 @@ from functools import lru_cache
 
 from django.db.models import Max, Q, QuerySet
 
-from apps.classification.core.assemble import POOLS, Library, model_of, pooled
-from apps.classification.core.cells import Cells, KnownCell, SourceCode, read, training
+from apps.classification.core.cells import (
+    Cells,
+    KnownCell,
+    SourceCode,
+    decode_cells,
+    training_matrix,
+)
 from apps.classification.core.estimators import DEFAULT
+from apps.classification.core.inference import POOLS, Library, fitted_model, pool_rows
 from apps.classification.core.matrix import MatrixName
 from apps.classification.models import MatrixRevision, Revision
 from apps.common.core.errors import ConflictError
@@ -17,16 +23,16 @@ from apps.inventory.models import Platform, Server
 
 
 class NoLibraryError(ConflictError, ValueError):
-    """No matrix revision to classify by."""
+    """There is no matrix revision yet."""
 
 
 def current_number() -> int | None:
-    """Find the number of the revision in force; None before the first."""
+    """Return the number of the current revision; None before the first."""
     return Revision.objects.filter(is_current=True).values_list("number", flat=True).first()
 
 
 def current_library() -> Library:
-    """Rows to learn from of the revision in force; read once per revision and process.
+    """Return the training rows of the current revision; cached per process.
 
     Raises
     ------
@@ -36,17 +42,17 @@ def current_library() -> Library:
 
 
 def warm_up() -> None:
-    """Read the revision in force and fit its estimators, so that the next fold need not."""
+    """Load the current revision and fit its estimators before the first fold-in needs them."""
     if current_number() is not None:
         library = current_library()
         platforms = library.matrices[MatrixName.HETEROGENEITY].columns
         for pool in POOLS:
             if all(name in library.matrices and library.matrices[name].rows for name in pool):
-                model_of(DEFAULT, pool[0].scale, pooled(library, pool, platforms))
+                fitted_model(DEFAULT, pool[0].scale, pool_rows(library, pool, platforms))
 
 
 def current_columns() -> dict[MatrixName, tuple[str, ...]]:
-    """Column labels of each matrix of the revision in force.
+    """Return the column labels of each matrix of the current revision.
 
     Raises
     ------
@@ -56,7 +62,7 @@ def current_columns() -> dict[MatrixName, tuple[str, ...]]:
 
 
 def unprofiled_platforms() -> list[str]:
-    """Platforms of the cluster of which the current library knows nothing; best first."""
+    """Return the platforms of the cluster that the current library does not cover, by rank."""
     is_known = current_number() is not None
     columns = current_columns()[MatrixName.HETEROGENEITY] if is_known else ()
     platforms = Platform.objects.order_by("rank").values_list("name", flat=True)
@@ -64,14 +70,14 @@ def unprofiled_platforms() -> list[str]:
 
 
 def server_units() -> dict[str, int]:
-    """Units of the largest server of each platform that has servers."""
-    largest = Server.objects.order_by().values("platform__name").annotate(most=Max("cores"))
-    return dict(largest.values_list("platform__name", "most"))
+    """Return the units of the largest server of each platform that has servers."""
+    largest = Server.objects.order_by().values("platform__name").annotate(max_units=Max("cores"))
+    return dict(largest.values_list("platform__name", "max_units"))
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryRows:
-    """The offline library as it is stored in the revision in force.
+    """The offline library as stored in the current revision.
 
     Attributes
     ----------
@@ -90,7 +96,7 @@ class LibraryRows:
 
 
 def library_rows() -> LibraryRows:
-    """Read the offline library back from the revision in force.
+    """Return the offline library of the current revision.
 
     Raises
     ------
@@ -114,16 +120,16 @@ def revisions() -> QuerySet[Revision]:
 
 
 def matrices_of(numbers: Iterable[int]) -> QuerySet[MatrixRevision]:
-    """Return the matrices of some revisions with what they are made of, but without the cells."""
+    """Return the matrices of some revisions without their cells."""
     return MatrixRevision.objects.filter(revision_id__in=list(numbers)).defer("cells")
 
 
 def matrices_at(number: int | None) -> list[MatrixRevision]:
-    """Read the six matrices of a revision, cells included; none where there is no such revision.
+    """Return the matrices of a revision with their cells; empty if it does not exist.
 
     Parameters
     ----------
-    number : None = the revision in force
+    number : None = the current revision
     """
     at = Q(revision__is_current=True) if number is None else Q(revision_id=number)
     rows = MatrixRevision.objects.filter(at).select_related("revision")
@@ -132,35 +138,35 @@ def matrices_at(number: int | None) -> list[MatrixRevision]:
 
 
 def matrix_at(name: MatrixName, number: int | None) -> MatrixRevision | None:
-    """Read one matrix of a revision, None = that in force; None where there is none."""
+    """Return one matrix of a revision (None: the current one); None if it does not exist."""
     at = Q(revision__is_current=True) if number is None else Q(revision_id=number)
-    found = MatrixRevision.objects.filter(at, matrix=name.value)
-    return found.select_related("revision").first()
+    rows = MatrixRevision.objects.filter(at, matrix=name.value)
+    return rows.select_related("revision").first()
 
 
 def cells_in(stored: MatrixRevision) -> Cells:
-    """(rows, columns) cells of a stored matrix."""
-    return read(bytes(stored.cells), len(stored.rows), len(stored.columns))
+    """Return the (rows, columns) cells of a stored matrix."""
+    return decode_cells(bytes(stored.cells), len(stored.rows), len(stored.columns))
 
 
 def _current() -> tuple[int, datetime]:
-    found = Revision.objects.filter(is_current=True).values_list("number", "created_at").first()
-    if found is None:
+    current = Revision.objects.filter(is_current=True).values_list("number", "created_at").first()
+    if current is None:
         raise NoLibraryError(
             "there is no library of profiled applications: "
-            "make one with `manage.py profile_library`"
+            "create one with `manage.py profile_library`"
         )
-    return found
+    return current
 
 
 @lru_cache(maxsize=2)
 def _library(number: int, created_at: datetime) -> Library:
-    """Read a revision; its time tells it from one of the same number before a reset."""
+    """Load a revision; the time distinguishes equal numbers before and after a reset."""
     stored = {row.matrix: row for row in MatrixRevision.objects.filter(revision_id=number)}
     matrices = {}
     for name in MatrixName:
-        if (row := stored.get(name.value)) is not None:  # revisions of old lack the latest
-            matrices[name] = training(name, row.rows, row.columns, cells_in(row))
+        if (row := stored.get(name.value)) is not None:  # old revisions lack new matrices
+            matrices[name] = training_matrix(name, row.rows, row.columns, cells_in(row))
     return Library(number, matrices)
 
 

@@ -1,8 +1,8 @@
-"""What running jobs teach: predictions held against what they achieve, cells moved, drift told.
+"""Feedback from running jobs: compare predictions with measured rates, update cells, detect drift.
 
-The observations of an application are kept (`PredictionError`), and everything is computed anew
-from them: the belief that profiling alone gives, all that was seen since, the sums. So nothing
-depends on the order of work or on what a process that died had in mind.
+The observations of an application are stored (`PredictionError`), and belief and drift are always
+computed from all of them. So the result does not depend on the order of work, and a crashed
+process loses nothing.
 
 Source: Quasar §3.2 (Q5), §4.1; Paragon P7.
 """
@@ -16,32 +16,33 @@ from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from apps.classification import selectors
-from apps.classification.core.assemble import assemble, without
 from apps.classification.core.cells import KnownCell, Source
-from apps.classification.core.drift import REASON, Sums, summed
+from apps.classification.core.drift import REASON, Cusum, cusum
 from apps.classification.core.feedback import (
     Belief,
-    Followed,
+    BeliefUpdate,
+    CellKey,
     Observation,
-    Place,
-    believed,
-    follow,
+    cells_to_record,
     predict,
-    taught,
+    prior_belief,
+    update_belief,
 )
-from apps.classification.core.known import TELEMETRY
+from apps.classification.core.inference import infer_profile, without_application
+from apps.classification.core.known_cells import TELEMETRY
 from apps.classification.core.matrix import RATE_COLUMNS, Cell, MatrixName
 from apps.classification.models import Drift
-from apps.classification.selectors.known import (
-    counted_since,
+from apps.classification.selectors.known_cells import (
     profiled_cells_of,
-    told_cells_of,
+    telemetry_cells_of,
+    valid_since,
 )
-from apps.classification.services.folding import request_folds
+from apps.classification.services.profiles import request_folds
 from apps.common.core.errors import ConflictError
+from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import NewEvent, record_events
 from apps.profiling.models import OPEN_STATES, Measurement, ProfilingRun, RunState
@@ -50,23 +51,23 @@ from apps.workloads.models import Application
 
 logger = logging.getLogger(__name__)
 
-REMEMBERED: Final = 64  # newest observations of an application that count
-# Cluster seconds after which a profiling run that failed is asked again, and one that did not
-# help: an application whose own phases differ, or that its neighbours hurt, drifts again whatever
-# is measured of it. So the second run waits this long, then twice, four times ..., a day at most.
+MAX_OBSERVATIONS: Final = 64  # newest observations of an application that are used
+# Cluster seconds before a drifted application is profiled again, after a run that failed or did
+# not help. Applications with phases, or sensitive to their neighbours, drift again after every
+# profiling run; so the delay doubles with each run, up to a day.
 RETRY_S: Final = 3600.0
-LONGEST_S: Final = 86_400.0
+MAX_RETRY_S: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Achieved:
-    """What one job did for a while; ``number`` counts the observations of the job."""
+class JobObservation:
+    """One observation of a job; ``number`` counts the observations of the job."""
 
     application_id: UUID
     job_id: UUID
     number: int
     at_s: float
-    seen: Observation
+    observation: Observation
 
 
 _INSERT: Final = """
@@ -80,108 +81,111 @@ ON CONFLICT DO NOTHING RETURNING application_id
 """
 
 
-def record_achieved(achieved: Sequence[Achieved]) -> set[UUID]:
-    """Write down what jobs achieved beside what their profiles predict, each observation once.
+def record_observations(rows: Sequence[JobObservation]) -> set[UUID]:
+    """Store observations with the predictions of the current profiles, each observation once.
 
-    Returns the applications of which there is something new; those without a profile are left
-    out.
+    Return the applications with new observations; applications without a profile are skipped.
     """
-    current = selectors.current_profile_ids({row.application_id for row in achieved})
+    current = selectors.current_profile_ids({row.application_id for row in rows})
     columns: list[tuple[object, ...]] = []
-    for row in achieved:
-        profile_id = current.get(row.application_id)
-        expected = None if profile_id is None else predict(_in_force(profile_id), row.seen)
+    for row in rows:
+        profile_id, observation = current.get(row.application_id), row.observation
+        expected = None if profile_id is None else predict(_in_force(profile_id), observation)
         if expected is not None:
             columns.append(
                 (
                     *(row.application_id, row.job_id, profile_id, row.number, row.at_s),
-                    *(expected.rate, row.seen.rate, expected.deviation, row.seen.beyond),
+                    *(expected.rate, observation.rate, expected.deviation),
+                    observation.beyond,
                 )
             )
     if not columns:
         return set()
-    with connection.cursor() as cursor:
-        cursor.execute(_INSERT, [list(column) for column in zip(*columns, strict=True)])
-        return {row[0] for row in cursor.fetchall()}
+    stored = fetch_rows(_INSERT, [list(column) for column in zip(*columns, strict=True)])
+    return {key for (key,) in stored}
 
 
 @lru_cache(maxsize=1024)
 def _in_force(profile_id: UUID) -> Belief:
-    return believed(selectors.profiles([profile_id])[profile_id])
+    return prior_belief(selectors.profiles([profile_id])[profile_id])
 
 
-def learn(application_id: UUID, seen: Sequence[Observation]) -> bool:
-    """Draw the conclusions from all observations of an application that count.
+def learn(application_id: UUID, observations: Sequence[Observation]) -> bool:
+    """Update drift and cells of an application from its observations.
 
-    Its drift is told, and its cells are written as measurements of telemetry where they taught
-    something worth a new profile, which is then asked for; not while it is measured anew, because
-    it has drifted. Returns whether a new profile was asked for.
+    Cells that changed enough are stored as telemetry measurements, and a new profile is requested.
+    No cells are stored while a drifted application is profiled again. Return whether a new profile
+    was requested.
 
     Parameters
     ----------
-    seen : oldest first, since `counted_since`
+    observations : oldest first, since `valid_since`
     """
-    before = _profiled(application_id)
-    followed = follow(before, seen)
-    sums = summed(followed.innovations, followed.errors)
+    before = _belief_from_profiling(application_id)
+    update = update_belief(before, observations)
+    sums = cusum(update.innovations, update.errors)
     with transaction.atomic():
         (application,) = lock_applications([application_id])
-        drift, has_drifted = _keep_sums(application, sums)
-        anew = (
-            _Anew.NO if drift.flagged_s is None else _measured_anew(application, drift.flagged_s)
+        drift, has_drifted = _store_cusum(application, sums)
+        remeasure = (
+            _Remeasure.NO
+            if drift.flagged_s is None
+            else _remeasurement(application, drift.flagged_s)
         )
-        told = [] if anew is not _Anew.NO else _tell(application, before, followed)
+        cells = (
+            [] if remeasure is not _Remeasure.NO else _record_cells(application, before, update)
+        )
         if has_drifted:
-            record_events([_drifted(application, sums)])
-    if anew is _Anew.ASK:
-        _measure_anew(application)
-    return bool(told)
+            record_events([_drift_event(application, sums)])
+    if remeasure is _Remeasure.ASK:
+        _request_remeasurement(application)
+    return bool(cells)
 
 
-class _Anew(Enum):
-    """Whether an application is measured anew; where it is not, it is learnt of."""
+class _Remeasure(Enum):
+    """Whether a drifted application is to be profiled again; if not, its cells are updated."""
 
     NO = 0
     ASK = 1
     OPEN = 2
 
 
-def _profiled(application_id: UUID) -> Belief:
-    """Read what profiling and corrections by hand alone make believe."""
+def _belief_from_profiling(application_id: UUID) -> Belief:
+    """Return the belief from profiling and overrides, without telemetry."""
     known = profiled_cells_of(application_id)
     library = selectors.current_library()
-    return _believed(application_id, library.revision, tuple(known))
+    return _profiled_belief(application_id, library.revision, tuple(known))
 
 
 @lru_cache(maxsize=512)
-def _believed(application_id: UUID, revision: int, known: tuple[KnownCell, ...]) -> Belief:
-    """Kept, as an application is learnt of far more often than it is measured."""
+def _profiled_belief(application_id: UUID, revision: int, known: tuple[KnownCell, ...]) -> Belief:
+    """Cache beliefs: jobs are observed far more often than applications are profiled."""
     application = Application.objects.get(id=application_id)
-    library = without(selectors.current_library(), application.name)
-    profile = assemble(
+    library = without_application(selectors.current_library(), application.name)
+    profile = infer_profile(
         application.name,
         application.kind,
-        [cell.cell for cell in known],
+        known,
         library,
         platforms=library.matrices[MatrixName.HETEROGENEITY].columns,
     )
-    places = {Place(cell.matrix, cell.column): cell.source for cell in known}
-    rates = [places.get(Place(MatrixName.BASE_RATE, column)) for column in RATE_COLUMNS]
-    return believed(
+    sources = {CellKey(cell.matrix, cell.column): cell.source for cell in known}
+    rates = [sources.get(CellKey(MatrixName.BASE_RATE, column)) for column in RATE_COLUMNS]
+    return prior_belief(
         profile,
-        fixed={place for place, source in places.items() if source is Source.OVERRIDE},
+        fixed={place for place, source in sources.items() if source is Source.OVERRIDE},
         tied=all(source is Source.MEASURED for source in rates),
     )
 
 
-def _keep_sums(application: Application, sums: Sums) -> tuple[Drift, bool]:
-    """Store where the sums stand; whether the application has drifted just now."""
+def _store_cusum(application: Application, sums: Cusum) -> tuple[Drift, bool]:
+    """Store the sums; return whether drift was detected now."""
     drift, _ = Drift.objects.get_or_create(application=application)
     drift.observations, drift.mean_error = sums.observations, sums.mean_error
     drift.faster, drift.slower = sums.faster, sums.slower
-    since_s = counted_since([application.id]).get(application.id, -math.inf)
+    since_s = valid_since([application.id]).get(application.id, -math.inf)
     if drift.flagged_s is not None and since_s >= drift.flagged_s:
-        drift.flagged_s = None  # it was measured anew since
+        drift.flagged_s = None  # it was profiled again since
     has_drifted = sums.is_flagged and drift.flagged_s is None
     if has_drifted:
         drift.flagged_s = cluster_now()
@@ -189,10 +193,10 @@ def _keep_sums(application: Application, sums: Sums) -> tuple[Drift, bool]:
     return drift, has_drifted
 
 
-def _tell(application: Application, before: Belief, followed: Followed) -> list[Cell]:
-    told = taught(before, followed.belief, told_cells_of(application.id))
-    if told:
-        now_s, samples = cluster_now(), int(followed.innovations.size)
+def _record_cells(application: Application, before: Belief, update: BeliefUpdate) -> list[Cell]:
+    cells = cells_to_record(before, update.belief, telemetry_cells_of(application.id))
+    if cells:
+        now_s, samples = cluster_now(), int(update.innovations.size)
         Measurement.objects.bulk_create(
             Measurement(
                 application=application,
@@ -204,13 +208,13 @@ def _tell(application: Application, before: Belief, followed: Followed) -> list[
                 cluster_s=now_s,
                 source=TELEMETRY,
             )
-            for cell in told
+            for cell in cells
         )
         request_folds([application.id])
-    return told
+    return cells
 
 
-def _drifted(application: Application, sums: Sums) -> NewEvent:
+def _drift_event(application: Application, sums: Cusum) -> NewEvent:
     return NewEvent(
         topic="applications",
         kind="application.drifted",
@@ -219,27 +223,27 @@ def _drifted(application: Application, sums: Sums) -> NewEvent:
     )
 
 
-def _measured_anew(application: Application, flagged_s: float | None) -> _Anew:
-    """Whether an application that has drifted is profiled again, or is to be now."""
+def _remeasurement(application: Application, flagged_s: float | None) -> _Remeasure:
+    """Return whether a drifted application is being profiled again, or must be now."""
     if flagged_s is None:
-        return _Anew.NO
+        return _Remeasure.NO
     runs = ProfilingRun.objects.filter(application=application, reason=REASON)
-    asked = list(runs.order_by("requested_s").values_list("requested_s", "state"))
-    if not asked:
-        return _Anew.ASK
-    last_s, state = asked[-1]
+    runs_so_far = list(runs.order_by("requested_s").values_list("requested_s", "state"))
+    if not runs_so_far:
+        return _Remeasure.ASK
+    last_s, state = runs_so_far[-1]
     if state in OPEN_STATES:
-        return _Anew.OPEN
+        return _Remeasure.OPEN
     failed = state in {RunState.FAILED, RunState.CANCELLED}
-    wait_s = RETRY_S if failed else min(RETRY_S * 2.0 ** (len(asked) - 1), LONGEST_S)
+    wait_s = RETRY_S if failed else min(RETRY_S * 2.0 ** (len(runs_so_far) - 1), MAX_RETRY_S)
     is_due = (failed or last_s < flagged_s) and cluster_now() - last_s >= wait_s
-    return _Anew.ASK if is_due else _Anew.NO
+    return _Remeasure.ASK if is_due else _Remeasure.NO
 
 
-def _measure_anew(application: Application) -> None:
-    """See that it is profiled again, every source of it; the old profile stays meanwhile."""
+def _request_remeasurement(application: Application) -> None:
+    """Request a thorough profiling run; the old profile stays in use until it ends."""
     try:
         request_run(application.id, reason=REASON, thorough=True)
     except ConflictError as error:
-        # being measured already, or no server is there: the next look asks again
-        logger.info("%s drifted and waits: %s", application.name, error)
+        # already being profiled, or no free server: the next poll retries
+        logger.info("cannot profile %s again after drift yet: %s", application.name, error)

@@ -1,6 +1,6 @@
-"""Corrections by hand: cells that somebody knows better than any measurement."""
+"""Overrides: cells set by hand, which replace measurements."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -9,10 +9,11 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from apps.accounts.services import Act, record_act
 from apps.classification import selectors
 from apps.classification.core.matrix import MatrixName, Scale
 from apps.classification.models import Override
-from apps.classification.services.folding import request_folds
+from apps.classification.services.profiles import request_folds
 from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import NewEvent, record_events
@@ -20,7 +21,7 @@ from apps.profiling.services import lock_applications
 from apps.workloads.core.framework import HAS_SETTINGS
 from apps.workloads.models import Application
 
-# beyond these nothing was ever measured, and products of cells must stay finite
+# far outside all measurements; products of cells must stay finite
 _RATES: Final = (1e-6, 1e18)
 _RATIOS: Final = (1e-6, 1e6)
 _SCORES: Final = (0.0, 100.0)
@@ -28,7 +29,7 @@ _SCORES: Final = (0.0, 100.0)
 
 @dataclass(frozen=True, slots=True)
 class NewOverride:
-    """A cell to set; ``value`` in the unit of its matrix."""
+    """A cell to override; ``value`` is in the unit of its matrix."""
 
     matrix: MatrixName
     column: str
@@ -38,25 +39,29 @@ class NewOverride:
 def set_overrides(
     application_id: UUID, cells: Sequence[NewOverride], *, reason: str, by: UUID
 ) -> list[Override]:
-    """Put cells above whatever is measured; an earlier override of the same cell is withdrawn.
+    """Override cells; an earlier override of the same cell is withdrawn.
 
-    The profile follows in a moment; an application that was never profiled gets them with its
-    first one.
+    Requests a new profile; an application without one uses the overrides in its first profile.
 
     Raises
     ------
-    InvalidInputError : names each cell that cannot be.
-    NoLibraryError : there are no matrices yet.
+    InvalidInputError : lists each invalid cell.
+    NoLibraryError : there is no revision yet.
     """
     with transaction.atomic():
         (application,) = lock_applications([application_id])
         check_overrides(cells, kind=application.kind)
         now_s = cluster_now()
+        replaced = _values(
+            row
+            for cell in cells
+            for row in _in_force(application).filter(matrix=cell.matrix, column=cell.column)
+        )
         for cell in cells:
             _in_force(application).filter(matrix=cell.matrix.value, column=cell.column).update(
                 withdrawn_at=timezone.now()
             )
-        made = Override.objects.bulk_create(
+        created = Override.objects.bulk_create(
             Override(
                 application=application,
                 matrix=cell.matrix.value,
@@ -68,31 +73,35 @@ def set_overrides(
             )
             for cell in cells
         )
-        _changed(application, "application.overridden", made, by=by, reason=reason)
-    return made
+        target = str(application.pk), application.name
+        record_act(Act("override.set", *target, replaced, _values(created), reason), by=by)
+        _changed(application, "application.overridden", created, by=by, reason=reason)
+    return created
 
 
 def withdraw_overrides(
     application_id: UUID, override_ids: Sequence[UUID], *, by: UUID | None = None
 ) -> int:
-    """Let measurements speak again; returns how many overrides were in force."""
+    """Withdraw overrides; return the number that were in force."""
     with transaction.atomic():
         (application,) = lock_applications([application_id])
         withdrawn = list(_in_force(application).filter(id__in=list(override_ids)).order_by("id"))
         if withdrawn:
             ids = [row.pk for row in withdrawn]
             Override.objects.filter(id__in=ids).update(withdrawn_at=timezone.now())
+            target = str(application.pk), application.name
+            record_act(Act("override.withdrawn", *target, before=_values(withdrawn)), by=by)
             _changed(application, "application.override_withdrawn", withdrawn, by=by)
     return len(withdrawn)
 
 
 def check_overrides(cells: Sequence[NewOverride], *, kind: str) -> None:
-    """Refuse cells that no application of that kind has, and values that cannot be.
+    """Reject columns that the kind does not have, and values out of range.
 
     Raises
     ------
     InvalidInputError : one problem for each such cell.
-    NoLibraryError : there are no matrices yet.
+    NoLibraryError : there is no revision yet.
     """
     columns = {
         name: labels
@@ -106,7 +115,7 @@ def check_overrides(cells: Sequence[NewOverride], *, kind: str) -> None:
     ]
     places = [(cell.matrix, cell.column) for cell in cells]
     problems += [
-        FieldProblem(f"/cells/{i}", "duplicate", f"{matrix}[{column}] is given twice")
+        FieldProblem(f"/cells/{i}", "duplicate", f"{matrix}[{column}] appears twice")
         for i, (matrix, column) in enumerate(places)
         if (matrix, column) in places[:i]
     ]
@@ -117,26 +126,28 @@ def check_overrides(cells: Sequence[NewOverride], *, kind: str) -> None:
 def _problems(
     cell: NewOverride, columns: Mapping[MatrixName, tuple[str, ...]]
 ) -> list[tuple[str, str, str]]:
-    found = []
+    problems = []
     if cell.matrix not in columns:
-        return [("matrix", "unknown", "only analytics have framework settings")]
+        return [("matrix", "unknown", "only analytics applications have framework settings")]
     if cell.column not in columns[cell.matrix]:
         known = ", ".join(columns[cell.matrix])
-        found.append(
-            ("column", "unknown", f"{cell.matrix} has no column {cell.column!r}; it has {known}")
-        )
+        problems.append(("column", "unknown", f"must be one of {known}, got {cell.column!r}"))
     low, high = _bounds(cell.matrix)
     if not low <= cell.value <= high:
-        found.append(
-            ("value", "out_of_range", f"must lie in {low:g}-{high:g}, got {cell.value:g}")
+        problems.append(
+            ("value", "out_of_range", f"must be between {low:g} and {high:g}, got {cell.value:g}")
         )
-    return found
+    return problems
 
 
 def _bounds(matrix: MatrixName) -> tuple[float, float]:
     if matrix is MatrixName.BASE_RATE:
         return _RATES
     return _SCORES if matrix.scale is Scale.SCORE else _RATIOS
+
+
+def _values(rows: Iterable[Override]) -> dict[str, float]:
+    return {f"{row.matrix}[{row.column}]": row.value for row in rows}
 
 
 def _in_force(application: Application) -> QuerySet[Override]:

@@ -1,4 +1,4 @@
-"""When the matrices are learnt anew, and the long operation that does it."""
+"""Retraining of the matrices: when it is due, and the operation that runs it."""
 
 import logging
 from datetime import timedelta
@@ -9,11 +9,12 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from apps.accounts.services import Act, record_act
 from apps.classification import selectors
-from apps.classification.core.known import TELEMETRY
+from apps.classification.core.known_cells import TELEMETRY
 from apps.classification.core.matrix import MatrixName
 from apps.classification.models import MatrixRevision, Revision, RevisionReason
-from apps.classification.services.folding import classify_again
+from apps.classification.services.profiles import request_all_folds
 from apps.classification.services.revisions import (
     STEPS,
     StaleRevisionError,
@@ -21,11 +22,11 @@ from apps.classification.services.revisions import (
     retrain,
 )
 from apps.common.core.errors import ConflictError
-from apps.common.poke import poke
+from apps.common.infrastructure.notifications import notify
 from apps.operations.core.states import TERMINAL, OperationStatus
 from apps.operations.models import Operation
 from apps.operations.services import (
-    LostError,
+    OperationLostError,
     advance_operation,
     begin_operation,
     claim_operation,
@@ -36,48 +37,49 @@ from apps.profiling.models import Measurement
 KIND: Final = "classification.reclassify"
 TASK: Final = "classification.reclassify"
 QUEUE: Final = "default"
-_TRIES: Final = 3  # a library may be loaded while we learn
+_TRIES: Final = 3  # a library may be loaded during training
 
 
 _logger = logging.getLogger(__name__)
 
 
 class _StoppedError(Exception):
-    """Somebody cancelled the operation."""
+    """The operation was cancelled."""
 
 
 def begin_reclassification(*, reason: RevisionReason, by: UUID | None) -> Operation:
-    """Ask for a new revision; a worker starts on it at once.
+    """Request a new revision; a worker starts immediately.
 
     Raises
     ------
-    ConflictError : names the operation that is open already.
-    NoLibraryError : there is nothing to start from.
+    ConflictError : another retraining is open; the message names it.
+    NoLibraryError : there is no revision yet.
     """
     selectors.current_library()
     with transaction.atomic():
-        # one at a time: the revision's row stands for the right to replace it
+        # one at a time: lock the current revision
         list(Revision.objects.select_for_update().filter(is_current=True))
         if (other := open_reclassification()) is not None:
-            raise ConflictError(f"Operation {other.pk} is classifying anew already.")
+            raise ConflictError(f"Operation {other.pk} is already retraining the matrices.")
         operation = begin_operation(
             kind=KIND, created_by=by, total=STEPS, arguments={"reason": str(reason)}
         )
-        poke(TASK, queue=QUEUE)
+        if by is not None:
+            record_act(Act("revision.requested", str(operation.pk)), by=by)
+        notify(TASK, queue=QUEUE)
     return operation
 
 
 def open_reclassification() -> Operation | None:
-    """Find the operation that is making, or about to make, the next revision."""
+    """Return the open retraining operation, if any."""
     rows = Operation.objects.filter(kind=KIND).exclude(status__in=TERMINAL)
     return rows.order_by("created_at").first()
 
 
 def reclassify_if_due() -> int | None:
-    """Do what is wanted: an operation that waits, or one that it is time for.
+    """Run the open retraining operation, or begin one if due; return the new revision's number.
 
-    Also completes a revision that came into force as it was measured. Returns the number of a new
-    one.
+    Otherwise evaluates a library that was stored without evaluation.
     """
     operation = open_reclassification()
     if operation is None and (reason := _due()) is not None:
@@ -94,7 +96,7 @@ def _due() -> RevisionReason | None:
         return None
     new = Measurement.objects.filter(id__gt=revision.last_measurement)
     applications = new.values("application_id").distinct().count()
-    # telemetry tells more of rows that are there; new ones come from profiling
+    # telemetry refines existing rows; only profiling adds rows
     profiled = new.exclude(source=TELEMETRY).values("application_id").distinct().count()
     if profiled >= settings.BERTH_RECLASSIFY_ROWS:
         return RevisionReason.ROWS
@@ -110,7 +112,7 @@ def _work(operation_id: UUID) -> int | None:
         return None
     try:
         return _work_on(operation)
-    except LostError as error:
+    except OperationLostError as error:
         _logger.warning("%s", error)
         return None
 
@@ -122,10 +124,10 @@ def _work_on(operation: Operation) -> int | None:
         finish_owned(operation, status=OperationStatus.CANCELLED)
         return None
     except (selectors.NoLibraryError, StaleRevisionError) as error:
-        problem = {"title": "Not classified anew", "detail": str(error)}
+        problem = {"title": "Retraining failed", "detail": str(error)}
         finish_owned(operation, status=OperationStatus.FAILED, problem=problem)
         return None
-    result = {"revision": number, "profiles": classify_again()}
+    result = {"revision": number, "profiles": request_all_folds()}
     finish_owned(operation, status=OperationStatus.SUCCEEDED, result=result)
     return number
 
@@ -135,14 +137,14 @@ def _retrained(operation: Operation) -> int:
     for attempt in range(_TRIES):
         done = 0
 
-        def step(message: str) -> None:
+        def report(message: str) -> None:
             nonlocal done
             if not advance_operation(operation, progress=done, message=message):
                 raise _StoppedError
             done += 1
 
         try:
-            return retrain(reason=reason, step=step, operation=operation)
+            return retrain(reason=reason, report=report, operation=operation)
         except StaleRevisionError:
             if attempt == _TRIES - 1:
                 raise
@@ -150,7 +152,7 @@ def _retrained(operation: Operation) -> int:
 
 
 def _complete() -> None:
-    """Complete a revision that came into force as it was measured: a library just stored."""
+    """Infer and evaluate the current revision if it is a library that was just stored."""
     rows = MatrixRevision.objects.filter(revision__is_current=True, evaluation={})
     for number, matrix in rows.order_by("id").values_list("revision_id", "matrix"):
         complete_revision(number, MatrixName(matrix))

@@ -1,8 +1,8 @@
 """Cluster time and wall time.
 
-Cluster time is what jobs, durations and utilisation live in; wall time is what leases,
-heartbeats and HTTP live in. On an emulated cluster 60 s of cluster time may pass per wall second;
-on a real one the two are one (``speed`` 1).
+Jobs, durations and utilisation are in cluster time; leases, heartbeats and HTTP are in wall time.
+On an emulated cluster 60 s of cluster time may pass per wall second; on a real cluster the two
+clocks are the same (``speed`` 1).
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class ClusterClock:
         return self.cluster_anchor_s + max(0.0, wall_s - self.wall_anchor_s) * self.speed
 
     def wall(self, cluster_s: float) -> float:
-        """Wall time at which the clock will show ``cluster_s``; infinity when stopped."""
+        """Wall time at which the clock shows ``cluster_s``; infinity if it is stopped."""
         if self.speed == 0.0:
             return float("inf")
         return self.wall_anchor_s + (cluster_s - self.cluster_anchor_s) / self.speed

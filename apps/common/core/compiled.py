@@ -1,8 +1,9 @@
-"""The decorator of kernels, and where their machine code is kept.
+"""The decorator of kernels and the cache of their machine code.
 
-numba keeps it on disk until the file of the kernel changes, and does not see that a function or a
-constant has changed which the kernel took from another module. So every module's kernels are kept
-under a digest of its own source and of all of ours that it imports, directly or not.
+numba invalidates its cache only if the file of the kernel changes, not if an imported function or
+constant changes. So the cache directory of a module carries a digest of its source and of all
+project modules that it imports, directly or not. A module must therefore import the classes of the
+records that its kernels take, if only under `TYPE_CHECKING`: their fields are compiled in.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ import numba
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 _IMPORTED: Final = re.compile(
-    rb"^\s*(?:from|import) (apps(?:\.\w+)*)(?: import \(?([\w, \n]+))?", re.MULTILINE
+    rb"^[ \t]*(?:from|import) (apps(?:\.\w+)*)(?: import (\([^)]*\)|[\w, ]+))?", re.MULTILINE
 )
 _CONFIG: Final[Any] = numba.config
 _NJIT: Final[Any] = numba.njit  # whose option `_nrt` is not in its types
@@ -27,32 +28,32 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def jit(*, makes_arrays: bool = True, **options: Any) -> Callable[[_F], _F]:
-    """Compile a function when it is first called, without the interpreter's lock, and keep it.
+    """Compile a function on its first call, without the interpreter lock, and cache the result.
 
     Parameters
     ----------
-    makes_arrays : False where a function makes none, nor copies one into another at once: numba
-        then counts no references, which costs two atomic operations for each array that is taken
-        out of a record or handed on (half the time of a generation of NSGA-II). It refuses to
-        compile a function of which that is not true.
-    options : of `numba.njit`
+    makes_arrays : False if the function neither creates an array nor copies one as a whole. numba
+        then counts no references, which saves two atomic operations for each array that is read
+        from a record or passed on (half the time of a generation of NSGA-II). Compilation fails
+        if the function creates an array after all.
+    options : passed to `numba.njit`
     """
 
     def compiled(function: _F) -> _F:
         usual = _CONFIG.CACHE_DIR
         _CONFIG.CACHE_DIR = _place(function.__module__, usual)
         try:
-            made: _F = _NJIT(cache=True, nogil=True, _nrt=makes_arrays, **options)(function)
+            dispatcher: _F = _NJIT(cache=True, nogil=True, _nrt=makes_arrays, **options)(function)
         finally:
             _CONFIG.CACHE_DIR = usual
-        return made
+        return dispatcher
 
     return compiled
 
 
 @lru_cache(maxsize=256)
 def _place(module: str, usual: str) -> str:
-    """Directory of a module's kernels; numba's own choice where nothing can be written."""
+    """Return the cache directory of a module; numba's own choice if it is not writable."""
     source = sys.modules[module].__file__
     if source is None:
         return usual
@@ -71,21 +72,29 @@ def _place(module: str, usual: str) -> str:
 
 
 def digest(module: str, root: Path) -> str:
-    """16 hexadecimal digits of the sources of a module and of all it imports below ``root``."""
-    found, open_ = {}, [module]
-    while open_:
-        path = _source(open_.pop(), root)
-        if path is None or path in found:
-            continue
-        found[path] = path.read_bytes()
-        for package, names in _IMPORTED.findall(found[path]):
-            open_.append(package.decode())
-            # what follows the import's line is no module of ours, and found nowhere
-            open_ += [f"{package.decode()}.{name}" for name in re.findall(r"\w+", names.decode())]
+    """Digest the sources of a module and of all its imports below ``root``: 16 hex digits."""
     total = hashlib.blake2b(digest_size=8)
-    for path in sorted(found):
-        total.update(found[path])
+    for _, source in sorted(sources(module, root).items()):
+        total.update(source)
     return total.hexdigest()
+
+
+def sources(module: str, root: Path) -> dict[Path, bytes]:
+    """Read a module and all modules below ``root`` that it imports, directly or not."""
+    contents: dict[Path, bytes] = {}
+    pending = [module]
+    while pending:
+        path = _source(pending.pop(), root)
+        if path is None or path in contents:
+            continue
+        contents[path] = path.read_bytes()
+        for package, names in _IMPORTED.findall(contents[path]):
+            pending.append(package.decode())
+            # names that are not modules resolve to no file
+            pending += [
+                f"{package.decode()}.{name}" for name in re.findall(r"\w+", names.decode())
+            ]
+    return contents
 
 
 def _source(module: str, root: Path) -> Path | None:

@@ -1,27 +1,27 @@
-"""The one tree of errors. Expected outcomes are values; these are for broken promises."""
+"""The tree of errors. Expected outcomes are values; exceptions are for broken contracts."""
 
 from dataclasses import dataclass
 
 
 class ControlPlaneError(Exception):
-    """Base of every error Berth raises on purpose."""
+    """Base of all errors that Berth raises deliberately."""
 
 
 class TransientError(ControlPlaneError):
-    """Worth trying again: a service was away, a lock was lost."""
+    """A retry may succeed: a service was unavailable or a lock was lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """One thing wrong with one field of an input."""
+    """One problem of one input field."""
 
     pointer: str  # JSON Pointer of the field, e.g. "/spec/target/value"
     code: str  # machine-readable, e.g. "too_low"
-    detail: str  # names the value seen and what would be right
+    detail: str  # names the value and what is accepted
 
 
 class InvalidInputError(ControlPlaneError, ValueError):
-    """Input that breaks the rules; carries every problem found, not only the first."""
+    """Invalid input; lists every problem, not only the first."""
 
     def __init__(self, problems: list[FieldProblem]) -> None:
         super().__init__("; ".join(f"{p.pointer or '/'}: {p.detail}" for p in problems))
@@ -29,8 +29,8 @@ class InvalidInputError(ControlPlaneError, ValueError):
 
 
 class NotFoundError(ControlPlaneError):
-    """The object does not exist, or the caller may not know that it does."""
+    """The object does not exist, or the caller may not see it."""
 
 
 class ConflictError(ControlPlaneError):
-    """The object's state does not allow the change."""
+    """The state of the object does not allow the change."""

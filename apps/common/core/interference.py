@@ -1,4 +1,4 @@
-"""The ten shared resources in which jobs interfere, in the one order used everywhere.
+"""The ten shared resources in which jobs interfere, in the order of every array.
 
 Source: Paragon §2.2 and Tarcil §3.2 (iBench's sources of interference, SoI).
 """

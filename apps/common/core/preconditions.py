@@ -1,10 +1,10 @@
-"""Edits that insist on the version they were made from."""
+"""Preconditions of edits (optimistic locking)."""
 
 from apps.common.core.errors import ConflictError
 
 
 class ChangedMeanwhileError(ConflictError):
-    """Somebody edited the object since the caller read it."""
+    """Another edit happened after the caller read the object."""
 
     def __init__(self, *, expected: int, generation: int) -> None:
         super().__init__(f"The object is at generation {generation}, not {expected}.")
@@ -13,7 +13,7 @@ class ChangedMeanwhileError(ConflictError):
 
 
 def require_generation(expected: int | None, generation: int) -> None:
-    """Check an edit's version against the present one; None insists on nothing.
+    """Check the expected generation of an edit; None skips the check.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The catalogue of errors the API answers with (RFC 9457); codes are stable, words are not."""
+"""The catalogue of problem responses (RFC 9457). Codes are stable, texts are not."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,6 +17,7 @@ class ProblemCode(StrEnum):
     NOT_AUTHENTICATED = "not_authenticated"
     CSRF_FAILED = "csrf_failed"
     PERMISSION_DENIED = "permission_denied"
+    PASSWORD_CHANGE_REQUIRED = "password_change_required"  # noqa: S105 - a code
     NOT_FOUND = "not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     NOT_ACCEPTABLE = "not_acceptable"
@@ -39,14 +40,14 @@ class ProblemCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProblemKind:
-    """What is the same for all problems of one code.
+    """The constant part of all problems of one code.
 
     Attributes
     ----------
     status : HTTP status
     title : one short sentence
     advice : what the caller can do
-    retryable : True where the very same request may succeed later
+    retryable : True if the same request may succeed later
     """
 
     status: int
@@ -65,20 +66,20 @@ CATALOGUE: Final[dict[ProblemCode, ProblemKind]] = {
     ProblemCode.UNKNOWN_PARAMETER: ProblemKind(
         400,
         "There is no such query parameter",
-        "Use one of the parameters the detail names; none is ever ignored silently.",
+        "Use one of the parameters that the detail lists.",
     ),
     ProblemCode.INVALID_PARAMETER: ProblemKind(
-        400, "A query parameter has an impossible value", "Correct the value the detail names."
+        400, "A query parameter has an invalid value", "Correct the value that the detail names."
     ),
     ProblemCode.INVALID_CURSOR: ProblemKind(
         400,
-        "The cursor was not made by this list",
+        "The cursor does not belong to this list",
         "Follow the next and previous links unchanged, or start without a cursor.",
     ),
     ProblemCode.KEY_REQUIRED: ProblemKind(
         400,
-        "The project asks for an Idempotency-Key",
-        "Send an Idempotency-Key header, a fresh one for each new job.",
+        "The project requires an Idempotency-Key",
+        "Send an Idempotency-Key header, a new key for each new job.",
     ),
     ProblemCode.NOT_AUTHENTICATED: ProblemKind(
         401,
@@ -87,30 +88,39 @@ CATALOGUE: Final[dict[ProblemCode, ProblemKind]] = {
     ),
     ProblemCode.CSRF_FAILED: ProblemKind(
         403,
-        "The request did not prove that it comes from this site",
+        "The CSRF token is missing or wrong",
         "Send the CSRF token of the session in X-CSRFToken, or use a bearer token.",
     ),
     ProblemCode.PERMISSION_DENIED: ProblemKind(
-        403, "Your role does not allow this", "Ask an admin for the role the detail names."
+        403,
+        "Your role does not allow this",
+        "Ask an administrator for the role that the detail names.",
+    ),
+    ProblemCode.PASSWORD_CHANGE_REQUIRED: ProblemKind(
+        403,
+        "You have to choose a password first",
+        "Send the new password to /api/v1/account/password/, or use a token.",
     ),
     ProblemCode.NOT_FOUND: ProblemKind(
         404,
         "There is no such object",
-        "Check the address; objects of projects you are not in are not shown either.",
+        "Check the URL. Objects of projects that you are not a member of are hidden.",
     ),
     ProblemCode.METHOD_NOT_ALLOWED: ProblemKind(
-        405, "The address does not take this method", "Use one of the methods in the Allow header."
+        405, "The method is not allowed here", "Use one of the methods in the Allow header."
     ),
     ProblemCode.NOT_ACCEPTABLE: ProblemKind(
-        406, "The asked format is not offered", "Ask for application/json."
+        406, "The requested format is not available", "Request application/json."
     ),
     ProblemCode.STATE_CONFLICT: ProblemKind(
-        409, "The object's state does not allow this", "Read the object again and decide anew."
+        409,
+        "The object's state does not allow this",
+        "Read the object again, then repeat the request if it still applies.",
     ),
     ProblemCode.COUNT_DIFFERS: ProblemKind(
         409,
-        "The filter matches another number of objects than expected",
-        "List the matches again and repeat with their present number.",
+        "The number of matching objects differs from the expected one",
+        "List the matches again and repeat the request with their current number.",
     ),
     ProblemCode.KEY_IN_FLIGHT: ProblemKind(
         409,
@@ -121,16 +131,16 @@ CATALOGUE: Final[dict[ProblemCode, ProblemKind]] = {
     ProblemCode.PLAN_SUPERSEDED: ProblemKind(
         409,
         "The plan no longer fits the cluster",
-        "Ask for a new plan; the detail says what has changed.",
+        "Request a new plan; the detail says what has changed.",
     ),
     ProblemCode.STREAM_POSITION_GONE: ProblemKind(
         410,
-        "The stream no longer holds that position",
-        "List the objects again and follow from the sequence number in the body.",
+        "Events at this position have been deleted",
+        "List the objects again and continue from the position in the body.",
     ),
     ProblemCode.PRECONDITION_FAILED: ProblemKind(
         412,
-        "Somebody changed the object in between",
+        "The object has changed since you read it",
         "Read it again, merge the changes, and send the new ETag in If-Match.",
     ),
     ProblemCode.BODY_TOO_LARGE: ProblemKind(
@@ -138,25 +148,25 @@ CATALOGUE: Final[dict[ProblemCode, ProblemKind]] = {
     ),
     ProblemCode.UNSUPPORTED_MEDIA_TYPE: ProblemKind(
         415,
-        "The body's media type is not understood",
+        "The media type of the body is not supported",
         "Send application/json (batches also take application/x-ndjson).",
     ),
     ProblemCode.INVALID_INPUT: ProblemKind(
-        422, "The input breaks a rule", "Correct every field listed in errors."
+        422, "The input is not valid", "Correct every field listed in errors."
     ),
     ProblemCode.KEY_REUSED: ProblemKind(
         422,
-        "The Idempotency-Key was used before with another body",
-        "Use a fresh key for each new request.",
+        "The Idempotency-Key belongs to a request with another body",
+        "Use a new key for each new request.",
     ),
     ProblemCode.INFEASIBLE_TARGET: ProblemKind(
         422,
         "The target cannot be met on any platform",
-        "Relax the target to what the detail calls feasible, or allow more platforms.",
+        "Relax the target to the feasible value in the detail, or allow more platforms.",
     ),
     ProblemCode.PRECONDITION_REQUIRED: ProblemKind(
         428,
-        "The change must name the version it was made from",
+        "If-Match is required",
         "Read the object and send its ETag in If-Match.",
     ),
     ProblemCode.TOO_MANY_REQUESTS: ProblemKind(
@@ -167,12 +177,12 @@ CATALOGUE: Final[dict[ProblemCode, ProblemKind]] = {
     ),
     ProblemCode.INTERNAL_ERROR: ProblemKind(
         500,
-        "Something broke on our side",
-        "Report the request id; the log holds the rest.",
+        "Internal error",
+        "Report the request id; the server log has the details.",
     ),
     ProblemCode.SERVICE_UNAVAILABLE: ProblemKind(
         503,
-        "A part we need is away",
+        "A required service is unavailable",
         "Repeat the request after the time in Retry-After.",
         retryable=True,
     ),

@@ -1,4 +1,4 @@
-"""What the Applications page is asked to list, as its address says it."""
+"""Filters and order of the Applications page, read from its address."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ DEFAULT_SORT: Final = "name"
 
 @dataclass(frozen=True, slots=True)
 class ApplicationQuery:
-    """Which applications, in which order; empty = all."""
+    """Filters and order of applications; empty filters match all."""
 
     text: str = ""
     kind: str = ""
@@ -41,24 +41,24 @@ class ApplicationQuery:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether some are left out."""
+        """Whether any filter is set."""
         return bool(self.text or self.kind or self.standing)
 
     @property
     def order_words(self) -> str:
-        """The order as one reads it."""
+        """Display name of the order."""
         return ORDERS[self.sort]
 
     @property
     def words(self) -> str:
-        """The filter as one reads it."""
+        """Summary of the filters."""
         parts = [KINDS.get(self.kind, ""), STANDINGS.get(self.standing, "")]
-        named = f"“{self.text}” in the name" if self.text else ""
+        named = f"name contains “{self.text}”" if self.text else ""
         return ", ".join(part for part in (*parts, named) if part)
 
 
 def read(parameters: Mapping[str, str]) -> ApplicationQuery:
-    """Read an address; values that are not known are left out."""
+    """Read an address; unknown values are ignored."""
     kind, standing = parameters.get("kind", ""), parameters.get("standing", "")
     sort = parameters.get("sort", "")
     return ApplicationQuery(

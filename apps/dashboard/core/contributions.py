@@ -1,4 +1,4 @@
-"""What each resource added to the match of the unit that was chosen, against the runner-up.
+"""Contribution of each resource to the match of the chosen unit over the runner-up.
 
 N = 10 sources. U and T are Tarcil's codes of two digits per source, the source the job causes most
 first (``scheduling.core.encoding``), so source i weighs 100^-(i+1). A decision stores U and T to
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from apps.common.core.interference import SOURCES
-from apps.dashboard.core import words
-from apps.dashboard.core.why import CandidateFacts
+from apps.dashboard.core import formats, labels
+from apps.dashboard.core.explanation import CandidateFacts
 
 DECIDING: Final = 3
 
@@ -23,11 +23,10 @@ class Contribution:
 
     Attributes
     ----------
-    name : of the source in words
+    name : display name of the source
     weight : of one point in the score
-    gain : added to the match of the chosen unit over the runner-up's; None = less than the six
-        digits that are kept
-    headroom, other : points, tolerated minus pressure, on the chosen unit and on the runner-up
+    gain : contribution to the match over the runner-up; None = below the six stored digits
+    headroom, other : tolerated minus actual pressure, points, on the chosen unit and the runner-up
     """
 
     name: str
@@ -43,18 +42,18 @@ class Contribution:
 
     @property
     def gain_text(self) -> str:
-        """What it added, to the digits its weight has."""
+        """The contribution, with the digits of its weight."""
         digits = {1e-2: 2, 1e-4: 4}.get(round(self.weight, 6), 6)
-        return words.signed(self.gain or 0.0, digits)
+        return formats.signed(self.gain or 0.0, digits)
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """The chosen unit beside the runner-up.
+class MatchComparison:
+    """The chosen unit compared with the runner-up.
 
     Attributes
     ----------
-    title : which source decided
+    title : names the deciding source
     chosen, runner_up : names of the servers
     rows : all N sources in the job's order
     """
@@ -65,15 +64,17 @@ class Comparison:
     rows: tuple[Contribution, ...]
 
 
-def compare(candidates: Sequence[CandidateFacts], caused: Sequence[float]) -> Comparison | None:
-    """Set the first chosen unit beside the best one that was not taken and scored differently.
+def compare(
+    candidates: Sequence[CandidateFacts], caused: Sequence[float]
+) -> MatchComparison | None:
+    """Compare the first chosen unit with the best other unit that has a different score.
 
-    None where the policy computes no quality, where nothing else scored differently, and where
-    only one of the two is enough: then the rule decided and no single source.
+    None if the policy computes no quality, if all units have the same score, or if only one of
+    the two is good enough: then the rule decided, not a source.
 
     Parameters
     ----------
-    caused : (N,) interference the job causes, 0-100, as its profile had it
+    caused : (N,) interference the job causes, 0-100, from its profile
     """
     chosen = next((c for c in candidates if c.verdict == "chosen"), None)
     if chosen is None or not chosen.headroom or not pairs(chosen.quality):
@@ -86,11 +87,11 @@ def compare(candidates: Sequence[CandidateFacts], caused: Sequence[float]) -> Co
     if not others or chosen.is_enough != others[0].is_enough:
         return None
     other = others[0]
-    order = sorted(range(len(SOURCES)), key=lambda i: -caused[i])  # stable, as the encoding's
+    order = sorted(range(len(SOURCES)), key=lambda i: -caused[i])  # stable, like the encoding
     gains = _gains(chosen, other)
     rows = tuple(
         Contribution(
-            name=words.SOURCE_NAMES[SOURCES[i]],
+            name=labels.SOURCE_NAMES[SOURCES[i]],
             weight=100.0 ** -(place + 1),
             gain=gains[place] if place < DECIDING else None,
             headroom=chosen.headroom[i],
@@ -98,7 +99,7 @@ def compare(candidates: Sequence[CandidateFacts], caused: Sequence[float]) -> Co
         )
         for place, i in enumerate(order)
     )
-    return Comparison(_title(rows, other), chosen.server, other.server, rows)
+    return MatchComparison(_title(rows, other), chosen.server, other.server, rows)
 
 
 def pairs(code: float) -> tuple[int, ...]:
@@ -110,7 +111,7 @@ def pairs(code: float) -> tuple[int, ...]:
 
 
 def _gains(chosen: CandidateFacts, other: CandidateFacts) -> tuple[float, ...]:
-    """Return the difference of two matches, 1 - (U - T) each or U each, one part per pair."""
+    """Return the difference of two matches, 1 - (U - T) or U, by digit pair."""
     mine, theirs = pairs(chosen.quality), pairs(other.quality)
     sign = 1 if chosen.is_enough else -1
     return tuple(
@@ -122,4 +123,6 @@ def _gains(chosen: CandidateFacts, other: CandidateFacts) -> tuple[float, ...]:
 def _title(rows: Sequence[Contribution], other: CandidateFacts) -> str:
     first = next((row for row in rows if row.gain), rows[0])
     total = sum(row.gain or 0.0 for row in rows)
-    return f"{first.name} decided it: {words.signed(total, 4)} over {other.server}"
+    return (
+        f"{first.name} made the difference: match {formats.signed(total, 4)} over {other.server}"
+    )

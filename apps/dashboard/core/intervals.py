@@ -1,10 +1,10 @@
-"""Intervals that stand beside a number on a page."""
+"""Confidence intervals shown next to a number."""
 
 import math
 
 
 def wilson(successes: int, trials: int, *, z: float = 1.96) -> tuple[float, float]:
-    """Interval of a share, both ends in [0, 1]; (0, 1) without trials.
+    """Return the confidence interval of a share, within [0, 1]; (0, 1) without trials.
 
     Source: Wilson 1927; z = 1.96 gives 95 %.
     """

@@ -21,13 +21,13 @@ FLAGS: Final = ("held", "below", "met")
 
 @dataclass(frozen=True, slots=True)
 class JobQuery:
-    """What to list.
+    """Filters of the Jobs list.
 
     Attributes
     ----------
     states : any of these; empty = all
-    words : each must occur in the job's name
-    problems : parts of the text that mean nothing, as sentences
+    words : beginnings of words of the job's name; all must match
+    problems : sentences about invalid parts of the text
     """
 
     states: tuple[str, ...] = ()
@@ -43,38 +43,38 @@ class JobQuery:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it lists everything."""
+        """Whether it matches all jobs."""
         return self == JobQuery(problems=self.problems)
 
 
 def parse(text: str) -> JobQuery:
-    """Read a query; what cannot be read is named, never silently dropped."""
+    """Parse a query; invalid parts are reported in ``problems``, never dropped silently."""
     try:
         parts = shlex.split(text)
     except ValueError:
         parts = text.replace('"', " ").replace("'", " ").split()
-    found: dict[str, list[str]] = {key: [] for key in KEYS}
+    values: dict[str, list[str]] = {key: [] for key in KEYS}
     names: list[str] = []
     problems: list[str] = []
     for part in parts:
         key, colon, value = part.partition(":")
         if not colon:
             names.append(part)
-        elif key in found and value:
-            found[key].append(value)
-        elif key in found:
+        elif key in values and value:
+            values[key].append(value)
+        elif key in values:
             problems.append(f"{key}: needs a value")
         else:
-            problems.append(f"{key}: is not known; known are {', '.join(KEYS)}")
+            problems.append(f"{key}: is not a filter; use one of {', '.join(KEYS)}")
     return JobQuery(
-        states=_states(found["state"], problems),
-        app=_last(found["app"]),
-        target=_last(found["target"]),
-        reason=_last(found["reason"]),
-        project=_last(found["project"]),
-        labels=_labels(found["label"], problems),
-        priority=_priority(_last(found["priority"]), problems),
-        flags=_flags(found["is"], problems),
+        states=_states(values["state"], problems),
+        app=_last(values["app"]),
+        target=_last(values["target"]),
+        reason=_last(values["reason"]),
+        project=_last(values["project"]),
+        labels=_labels(values["label"], problems),
+        priority=_priority(_last(values["priority"]), problems),
+        flags=_flags(values["is"], problems),
         words=tuple(names),
         problems=tuple(problems),
     )
@@ -82,8 +82,8 @@ def parse(text: str) -> JobQuery:
 
 def with_part(text: str, key: str, value: str) -> str:
     """Return the query text with one key replaced; an empty value removes it."""
-    kept = [part for part in text.split() if not part.startswith(f"{key}:")]
-    return " ".join([*kept, f"{key}:{value}"] if value else kept)
+    others = [part for part in text.split() if not part.startswith(f"{key}:")]
+    return " ".join([*others, f"{key}:{value}"] if value else others)
 
 
 def _last(values: list[str]) -> str:
@@ -99,7 +99,7 @@ def _states(values: list[str], problems: list[str]) -> tuple[str, ...]:
             states.append(value)
         elif value:
             problems.append(
-                f"state:{value} is not known; known are {', '.join((*STATES, *GROUPS))}"
+                f"state:{value} is not a state; use one of {', '.join((*STATES, *GROUPS))}"
             )
     return tuple(dict.fromkeys(states))
 
@@ -111,7 +111,7 @@ def _labels(values: list[str], problems: list[str]) -> tuple[tuple[str, str], ..
         if equals and name:
             pairs.append((name, text))
         else:
-            problems.append(f"label:{value} must read label:name=value")
+            problems.append(f"label:{value} must have the form label:name=value")
     return tuple(pairs)
 
 
@@ -127,7 +127,7 @@ def _priority(value: str, problems: list[str]) -> int | None:
 
 def _flags(values: list[str], problems: list[str]) -> tuple[str, ...]:
     problems.extend(
-        f"is:{value} is not known; known are {', '.join(FLAGS)}"
+        f"is:{value} is not a flag; use one of {', '.join(FLAGS)}"
         for value in values
         if value not in FLAGS
     )

@@ -1,4 +1,4 @@
-"""A stored profile as cells with their provenance."""
+"""The cells of a stored profile with their sources."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,14 @@ from apps.classification.core.matrix import MatrixName
 
 @dataclass(frozen=True, slots=True)
 class ProfileCell:
-    """What is believed of one column of one matrix, and on what grounds.
+    """Estimate of one column of one matrix, and its source.
 
     Attributes
     ----------
     low, high : ends of the 90 % interval
-    samples : measurements that were averaged; 0 = inferred
+    samples : number of measurements averaged; 0 = inferred
     standard_error : in the unit of ``value``; NaN = inferred
-    at_s : cluster seconds of the newest measurement; NaN = inferred
+    at_s : cluster seconds of the latest measurement; NaN = inferred
     """
 
     matrix: MatrixName
@@ -36,8 +36,8 @@ Cells = Mapping[MatrixName, Sequence[ProfileCell]]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """How much of a profile is known and not inferred."""
+class KnownCells:
+    """Number of measured and overridden cells of a profile."""
 
     measured: int
     by_hand: int
@@ -45,31 +45,33 @@ class Known:
 
     @property
     def share(self) -> float:
-        """Share of the cells that are known, in [0, 1]."""
+        """Share of cells that are not inferred, in [0, 1]."""
         return (self.measured + self.by_hand) / self.cells if self.cells else 0.0
 
 
 def read_cells(stored: Mapping[str, Any]) -> Cells:
-    """Cells of a profile's JSON, by matrix in the order of the columns.
+    """Read the cells of a profile's JSON, by matrix, in the order of the columns.
 
-    Only analytics have a row of framework settings.
+    Only analytics applications have framework settings.
     """
     return {
-        name: tuple(_row(name, stored[name.value])) for name in MatrixName if name.value in stored
+        name: tuple(_cells(name, stored[name.value]))
+        for name in MatrixName
+        if name.value in stored
     }
 
 
-def known_in(cells: Cells) -> Known:
-    """Count what is known."""
+def count_known(cells: Cells) -> KnownCells:
+    """Count measured and overridden cells."""
     sources = [cell.source for row in cells.values() for cell in row]
-    return Known(
+    return KnownCells(
         measured=sources.count(Source.MEASURED),
         by_hand=sources.count(Source.OVERRIDE),
         cells=len(sources),
     )
 
 
-def _row(name: MatrixName, part: Mapping[str, Sequence[Any]]) -> list[ProfileCell]:
+def _cells(name: MatrixName, part: Mapping[str, Sequence[Any]]) -> list[ProfileCell]:
     columns = ("columns", "value", "low", "high", "source", "samples", "standard_error", "at_s")
     return [
         ProfileCell(

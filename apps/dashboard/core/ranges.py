@@ -1,4 +1,4 @@
-"""The time range a page shows, in cluster time."""
+"""Time ranges of pages, in cluster time."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -18,14 +18,11 @@ class TimeRange:
 
     @property
     def label(self) -> str:
-        """The range in words."""
+        """Display name of the range."""
         return LABELS[self.name]
 
 
 def time_range(name: str | None, *, now_s: float) -> TimeRange:
-    """Return the named range up to now.
-
-    The default where the name is unknown. Never before the cluster's start.
-    """
+    """Return the named range ending now, or the default range; it starts at 0 or later."""
     known = name if name in RANGES_S else DEFAULT
     return TimeRange(known, max(0.0, now_s - RANGES_S[known]), now_s)

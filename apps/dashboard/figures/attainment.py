@@ -1,4 +1,4 @@
-"""Performance over target, one line per kind of target, as an empirical distribution."""
+"""Performance over target as an empirical distribution, one line per kind of target."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
 
@@ -50,10 +50,10 @@ class KindAttainment:
 
 @dataclass(frozen=True, slots=True)
 class Attainment:
-    """How well the running jobs do against what they were promised."""
+    """Performance over target of a set of jobs."""
 
     kinds: tuple[KindAttainment, ...]
-    scope: str  # which jobs, to follow their number
+    scope: str  # suffix of the number of jobs
 
     @property
     def jobs(self) -> int:
@@ -67,21 +67,21 @@ class Attainment:
 
 
 def title(data: Attainment) -> str:
-    """Return the share that meets its target and where the misses are."""
+    """Return the share of jobs that meet their target and where the misses are."""
     if not data.jobs:
-        return "No job with a target has been measured yet"
-    met = words.percent(1 - data.missed / data.jobs)
+        return "No job with a target measured yet"
+    met = formats.percent(1 - data.missed / data.jobs)
     if not data.missed:
-        return f"All {words.thousands(data.jobs)} meet their target"
+        return f"All {formats.thousands(data.jobs)} jobs meet their target"
     worst = max(data.kinds, key=lambda kind: kind.missed)
     if worst.missed * 2 > data.missed and len(data.kinds) > 1:
-        return f"{met} meet their target; the misses are mostly {NAMES[worst.kind]}"
-    return f"{met} meet their target, {words.thousands(data.missed)} do not"
+        return f"{met} of jobs meet their target; the misses are mostly {NAMES[worst.kind]}"
+    return f"{met} of jobs meet their target, {formats.thousands(data.missed)} do not"
 
 
 def sub(data: Attainment) -> str:
-    """Return what is measured, over what, how many."""
-    return f"Performance ÷ target, n = {words.thousands(data.jobs)} {data.scope}"
+    """Return the measure, its scope and n."""
+    return f"Performance ÷ target, n = {formats.thousands(data.jobs)} {data.scope}"
 
 
 def table(data: Attainment) -> Table:
@@ -91,9 +91,9 @@ def table(data: Attainment) -> Table:
         tuple(
             (
                 NAMES[kind.kind],
-                words.thousands(kind.ratios.size),
-                words.thousands(kind.missed),
-                words.significant(float(np.median(kind.ratios))) if kind.ratios.size else "–",
+                formats.thousands(kind.ratios.size),
+                formats.thousands(kind.missed),
+                formats.significant(float(np.median(kind.ratios))) if kind.ratios.size else "–",
             )
             for kind in data.kinds
         ),
@@ -101,7 +101,7 @@ def table(data: Attainment) -> Table:
 
 
 def figure(data: Attainment) -> go.Figure:
-    """Return steps on a logarithmic axis; what lies left of 1 has missed."""
+    """Draw steps on a logarithmic axis; jobs left of 1 miss their target."""
     if not data.jobs:
         return theme.empty(HEIGHT, "No measurement yet", x=X_AXIS, y=theme.percent_axis())
     x_axis, y_axis = X_AXIS, theme.percent_axis()
@@ -124,7 +124,7 @@ def figure(data: Attainment) -> go.Figure:
 
 
 def _add_halves(chart: go.Figure) -> None:
-    """Shade what has missed, and say which side is which."""
+    """Shade the side below the target and label both sides."""
     chart.add_shape(
         type="rect",
         x0=LOW,

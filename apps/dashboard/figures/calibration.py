@@ -1,4 +1,4 @@
-"""Whether intervals hold what they promise: nominal level against observed share."""
+"""Calibration of the intervals: nominal level against observed share."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.core.intervals import wilson
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
@@ -22,10 +22,10 @@ class Calibration:
 
     Attributes
     ----------
-    levels : (k,) promised, in (0, 1)
+    levels : (k,) nominal, in (0, 1)
     observed : (k,) share of the hidden cells inside the interval of that level
     covered : share inside the 90 % intervals; NaN = not evaluated
-    cells, rows : that were hidden
+    cells, rows : number of hidden cells and rows
     is_too_small : too few rows or columns to hide any
     """
 
@@ -39,42 +39,42 @@ class Calibration:
 
 
 def title(data: Calibration) -> str:
-    """Return what the 90 % intervals hold."""
+    """Return the coverage of the 90 % intervals."""
     if data.is_too_small:
         return "Too few cells to check intervals"
     if math.isnan(data.covered):
         return "Intervals not checked yet"
     return (
-        f"90 % intervals hold {words.percent(data.covered, 0)} of "
-        f"{words.plural(data.cells, 'hidden cell')}"
+        f"90 % intervals cover {formats.percent(data.covered, 0)} of "
+        f"{formats.plural(data.cells, 'hidden cell')}"
     )
 
 
 def sub(data: Calibration) -> str:
-    """Return what is measured."""
+    """Return the measure, its scope and n."""
     if data.is_too_small:
-        return "Two cells of a row stay, so a matrix needs three columns and four rows to hide any"
+        return "Needs at least three columns and four rows, as two cells of each row are kept"
     if math.isnan(data.covered):
-        return f"Revision {data.revision} is tried out in the background"
+        return f"Revision {data.revision} is being evaluated in the background"
     return (
         f"Share of hidden cells inside intervals of each level, "
-        f"{words.plural(data.rows, 'application')} hidden in turn"
+        f"{formats.plural(data.rows, 'application')} hidden in turn"
     )
 
 
 def table(data: Calibration) -> Table:
-    """Every level."""
+    """Return every level."""
     return Table(
-        ("Promised", "Observed", "95 % interval of the share"),
+        ("Nominal level", "Observed share", "95 % interval of the share"),
         tuple(
-            (words.percent(float(level), 0), words.percent(float(share)), _ends(data, share))
+            (formats.percent(float(level), 0), formats.percent(float(share)), _ends(data, share))
             for level, share in zip(data.levels, data.observed, strict=True)
         ),
     )
 
 
 def figure(data: Calibration) -> go.Figure:
-    """Points against the diagonal."""
+    """Draw points against the diagonal."""
     axis = {
         "range": [0, 1.02],
         "tickvals": [0, 0.25, 0.5, 0.75, 1],
@@ -82,9 +82,9 @@ def figure(data: Calibration) -> go.Figure:
         "showgrid": True,
         "fixedrange": True,
     }
-    x_axis = {**axis, "title": {"text": "promised level"}}
+    x_axis = {**axis, "title": {"text": "nominal level"}}
     if math.isnan(data.covered):
-        sentence = "Nothing can be hidden" if data.is_too_small else "Not checked yet"
+        sentence = "Too few cells to hide any" if data.is_too_small else "Not checked yet"
         return theme.empty(HEIGHT, sentence, x=x_axis, y=axis)
     chart = go.Figure(
         layout=theme.layout(
@@ -95,7 +95,7 @@ def figure(data: Calibration) -> go.Figure:
             hovermode="closest",
         )
     )
-    chart.add_annotation(theme.axis_name("hidden cells inside"))
+    chart.add_annotation(theme.axis_name("hidden cells covered"))
     chart.add_shape(
         type="line",
         x0=0,
@@ -106,7 +106,7 @@ def figure(data: Calibration) -> go.Figure:
     )
     chart.add_annotation(
         theme.note(
-            "as promised",
+            "well calibrated",
             x=0.3,
             y=0.3,
             xanchor="left",
@@ -143,4 +143,4 @@ def _whiskers(data: Calibration) -> dict[str, object]:
 
 def _ends(data: Calibration, share: float) -> str:
     low, high = wilson(round(float(share) * data.cells), data.cells)
-    return f"{words.percent(low)}–{words.percent(high)}"
+    return f"{formats.percent(low)}–{formats.percent(high)}"

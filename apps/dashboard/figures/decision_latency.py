@@ -1,4 +1,4 @@
-"""How long decisions take over time, and how often agents collide."""
+"""Decision time and commit conflicts over time."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
 
@@ -23,7 +23,7 @@ class DecisionLatency:
     Attributes
     ----------
     times_s : (T,) cluster seconds, the start of each interval
-    p50_s, p95_s, p99_s : (T,) wall seconds from request to value in the agent; NaN = no decision
+    p50_s, p95_s, p99_s : (T,) wall seconds in the agent; NaN = no decision
     conflicts : (T,) commits lost to another agent
     counts : (T,) decisions
     now_p50_s, now_p95_s, now_p99_s : over the whole range; NaN = none
@@ -48,44 +48,44 @@ class DecisionLatency:
 
 
 def title(data: DecisionLatency) -> str:
-    """p99 and what the conflicts cost."""
+    """Return p99 and the number of conflicts."""
     if not data.decisions:
-        return "No decision in this range"
+        return "No decisions in this range"
     lost = int(data.conflicts.sum())
-    conflicts = "no commit conflict" if not lost else words.plural(lost, "commit conflict")
-    return f"99 % decided within {words.duration(data.now_p99_s)}; {conflicts}"
+    conflicts = "no commit conflict" if not lost else formats.plural(lost, "commit conflict")
+    return f"99 % of decisions within {formats.duration(data.now_p99_s)}; {conflicts}"
 
 
 def sub(data: DecisionLatency) -> str:
-    """Return what is measured, over what, how many."""
+    """Return the measure, its scope and n."""
     return (
-        f"Decision time in the agent, {words.plural(data.agents, 'agent')}, "
-        f"n = {words.thousands(data.decisions)}"
+        f"Decision time in the agent, {formats.plural(data.agents, 'agent')}, "
+        f"n = {formats.thousands(data.decisions)}"
     )
 
 
 def table(data: DecisionLatency) -> Table:
-    """Percentiles over the range and their highest interval."""
+    """Return percentiles over the range and in the worst interval."""
     rows = (
         ("p50", data.now_p50_s, data.p50_s),
         ("p95", data.now_p95_s, data.p95_s),
         ("p99", data.now_p99_s, data.p99_s),
     )
     return Table(
-        ("Percentile", "Whole range", "Highest interval"),
+        ("Percentile", "Whole range", "Worst interval"),
         tuple(
-            (name, words.duration(whole), words.duration(_highest(series)))
+            (name, formats.duration(whole), formats.duration(_highest(series)))
             for name, whole, series in rows
         ),
     )
 
 
 def figure(data: DecisionLatency) -> go.Figure:
-    """Three lines on a logarithmic axis, conflicts as bars beneath."""
+    """Draw three lines on a logarithmic axis, and conflicts as bars below."""
     if not data.decisions:
         return theme.empty(
             HEIGHT,
-            "No decision yet",
+            "No decisions yet",
             x={"range": [0, 1], "showticklabels": False},
             y={"range": [0, 3], "type": "linear", "showticklabels": False},
         )
@@ -103,8 +103,8 @@ def figure(data: DecisionLatency) -> go.Figure:
         marker={"color": theme.MUTED},
         hovertemplate="%{y} conflicts<extra></extra>",
     )
-    chart.add_annotation(theme.beside("conflicts", y=0.13, colour=theme.MUTED))
-    chart.add_annotation(theme.beside(words.thousands(data.conflicts.sum()), y=0.03))
+    chart.add_annotation(theme.side_label("conflicts", y=0.13, colour=theme.MUTED))
+    chart.add_annotation(theme.side_label(formats.thousands(data.conflicts.sum()), y=0.03))
     return chart
 
 
@@ -157,7 +157,7 @@ def _add_percentiles(
             hovertemplate=f"%{{y:.3g}} ms, {name}<extra></extra>",
         )
         final = series[~np.isnan(series)][-1]
-        text = f"{name} {words.significant(final * 1000)}"
+        text = f"{name} {formats.significant(final * 1000)}"
         labels.append(
             (text, float(np.log10(final * 1000)), theme.TEXT if strong else theme.TEXT_2, strong)
         )

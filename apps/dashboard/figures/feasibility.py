@@ -1,4 +1,4 @@
-"""What any size would achieve: predicted performance over the number of units, by platform."""
+"""Predicted performance by number of units and platform."""
 
 from typing import Any, Final
 
@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
 from apps.scheduling.core.feasibility import Feasibility
@@ -24,39 +24,41 @@ Floats = NDArray[np.float64]
 
 
 def title(data: Feasibility) -> str:
-    """Say which size is enough, or what the best would be."""
+    """Return the size that is enough, or the best performance of any size."""
     at = _taken(data)
     if data.units is None or at is None:
-        return "No platform can hold this job"
-    units = words.plural(data.units, "unit")
-    reached = words.performance_text(data.kind, at)
-    if data.wanted is None:
-        return f"{units} would do {reached}"
-    wanted = words.performance_text(data.kind, data.wanted)
-    is_met = at >= data.wanted if data.is_rate else at <= data.wanted
+        return "The job fits on no platform"
+    units = formats.plural(data.units, "unit")
+    reached = formats.performance_text(data.kind, at)
+    if data.target is None:
+        return f"{units} would reach {reached}"
+    target = formats.performance_text(data.kind, data.target)
+    is_met = at >= data.target if data.is_rate else at <= data.target
     if is_met:
         verb = "is" if data.units == 1 else "are"
-        return f"{units} {verb} enough: {reached} against {wanted}"
+        return f"{units} {verb} enough: {reached}, target {target}"
     if not np.isfinite(at):
-        return "No size answers that many queries"
-    return f"No size is enough: {reached} at best, {wanted} wanted"
+        return "No number of units serves that many queries"
+    return f"No number of units is enough: {reached} at best, target {target}"
 
 
 def sub(data: Feasibility) -> str:
-    """Return what is predicted, over what, from how much."""
+    """Return the measure, the platform and the number of platforms."""
     basis = f", 90 % interval on {data.basis}" if data.basis else ""
     return (
         f"Predicted {NAMES[data.kind]} by number of units{basis}; "
-        f"{words.plural(len(data.platforms), 'platform')}, neighbours allowed for"
+        f"{formats.plural(len(data.platforms), 'platform')}, with a margin for neighbours"
     )
 
 
 def table(data: Feasibility) -> Table:
-    """List a few sizes on the platform judged on, and the best of any platform."""
+    """Return a few sizes on the selected platform and on the best one."""
     sizes = sorted({*TICKS, *([] if data.units is None else [data.units])})
     rows = [_row(data, size) for size in sizes if size <= data.sizes.size]
     basis = data.basis or "–"
-    return Table(("Units", f"On {basis}", "Low", "High", "Best platform", "There"), tuple(rows))
+    return Table(
+        ("Units", f"On {basis}", "Low", "High", "Best platform", "On that platform"), tuple(rows)
+    )
 
 
 def _row(data: Feasibility, size: int) -> tuple[str, ...]:
@@ -64,15 +66,15 @@ def _row(data: Feasibility, size: int) -> tuple[str, ...]:
     best = _best(data, values)
     at = data.platforms.index(data.basis) if data.basis else None
     shown = [
-        "–" if at is None else words.performance_text(data.kind, float(array[size - 1, at]))
+        "–" if at is None else formats.performance_text(data.kind, float(array[size - 1, at]))
         for array in (data.value, data.low, data.high)
     ]
-    there = "–" if best is None else words.performance_text(data.kind, float(values[best]))
+    there = "–" if best is None else formats.performance_text(data.kind, float(values[best]))
     return (str(size), *shown, "–" if best is None else data.platforms[best], there)
 
 
 def _best(data: Feasibility, values: Floats) -> int | None:
-    """Return the index of the platform that does best at one size."""
+    """Return the index of the best platform at one size."""
     known = np.flatnonzero(np.isfinite(values))
     if not known.size:
         return None
@@ -88,12 +90,12 @@ def _taken(data: Feasibility) -> float | None:
 
 
 def figure(data: Feasibility) -> go.Figure:
-    """One grey line per platform, the one judged on in colour with its interval, the target."""
+    """Draw a grey line per platform, the selected one in colour with its interval."""
     x_axis = {"type": "log", "range": [-0.03, np.log10(data.sizes[-1] * 1.04)]}
     if not np.isfinite(data.value).any():
         return theme.empty(
             HEIGHT,
-            "No size on any platform can do this",
+            "No number of units is enough",
             x={**x_axis, "tickvals": list(TICKS)},
             y={"range": [0, 1], "showticklabels": False},
         )
@@ -136,8 +138,8 @@ def _reach(data: Feasibility) -> tuple[float, float]:
         ends = np.concatenate([data.low[:, column], data.high[:, column]])
         ends = ends[np.isfinite(ends) & (ends > 0)]
         parts += [float(np.quantile(ends, 0.03)), float(np.quantile(ends, 0.97))]
-    if data.wanted is not None:
-        parts.append(data.wanted)
+    if data.target is not None:
+        parts.append(data.target)
     return min(parts) / 1.25, max(parts) * 1.25
 
 
@@ -150,7 +152,7 @@ def _ticks(kind: str, low: float, high: float) -> dict[str, Any]:
     inside = [step for step in steps if low <= step <= high]
     while len(inside) > 5:
         inside = inside[::2]
-    return {"tickvals": inside, "ticktext": [words.performance_text(kind, v) for v in inside]}
+    return {"tickvals": inside, "ticktext": [formats.performance_text(kind, v) for v in inside]}
 
 
 def _finite(values: Floats) -> list[float | None]:
@@ -159,7 +161,7 @@ def _finite(values: Floats) -> list[float | None]:
 
 def _hover(data: Feasibility, values: Floats, name: str) -> dict[str, Any]:
     return {
-        "customdata": [words.performance_text(data.kind, float(v)) for v in values],
+        "customdata": [formats.performance_text(data.kind, float(v)) for v in values],
         "hovertemplate": f"<b>%{{customdata}}</b><br>%{{x}} units on {name}<extra></extra>",
     }
 
@@ -211,7 +213,7 @@ def _add_basis(chart: go.Figure, data: Feasibility) -> None:
     right = (data.units or 0) > 40
     chart.add_annotation(
         theme.note(
-            words.plural(data.units or 0, "unit"),
+            formats.plural(data.units or 0, "unit"),
             x=float(np.log10(data.units or 1)),
             y=float(np.log10(at)),
             xanchor="right" if right else "left",
@@ -225,10 +227,10 @@ def _add_basis(chart: go.Figure, data: Feasibility) -> None:
 def _add_target(chart: go.Figure, data: Feasibility, *, pixels: float) -> None:
     """Draw the target and name the lines at their right ends."""
     labels: list[tuple[str, float, str, bool]] = []
-    if data.wanted is not None:
-        chart.add_shape(theme.level(data.wanted))
-        text = words.performance_text(data.kind, data.wanted)
-        labels.append((f"target {text}", float(np.log10(data.wanted)), theme.TEXT_2, False))
+    if data.target is not None:
+        chart.add_shape(theme.level(data.target))
+        text = formats.performance_text(data.kind, data.target)
+        labels.append((f"target {text}", float(np.log10(data.target)), theme.TEXT_2, False))
     last = data.value[-1]
     if data.basis and np.isfinite(last[data.platforms.index(data.basis)]):
         y = float(np.log10(last[data.platforms.index(data.basis)]))

@@ -1,4 +1,4 @@
-"""What heatmaps share: cells side by side as one piece, hatches over them, and the colour key."""
+"""Parts shared by heatmaps: runs of cells, hatching and the colour key."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
@@ -10,24 +10,24 @@ from numpy.typing import NDArray
 from apps.dashboard.figures import theme
 
 STEP_WIDTH: Final = 8  # pixels of one colour of the key, and its height
-BELOW: Final = 9  # pixels from the top of the key to the top of what its ends stand for
+BELOW: Final = 9  # pixels from the top of the key to the top of its labels
 
 Box = tuple[float, float, float, float]  # from x, to x, from y, to y
 
 
 def runs_of(mask: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
-    """Find runs of True along the rows: (row, first column, column after the last)."""
-    found = []
+    """Return the runs of True along the rows: (row, first column, column after the last)."""
+    runs = []
     for i, row in enumerate(mask):
         edges = np.flatnonzero(np.diff(np.concatenate(([False], row, [False]))))
-        found += [(i, int(start), int(end)) for start, end in edges.reshape(-1, 2)]
-    return found
+        runs += [(i, int(start), int(end)) for start, end in edges.reshape(-1, 2)]
+    return runs
 
 
 def add_hatch(
     chart: go.Figure, boxes: Iterable[Box], pattern: dict[str, Any], **trace: Any
 ) -> None:
-    """Draw boxes filled with strokes as one trace; none where there are no boxes."""
+    """Draw hatched boxes as one trace; nothing if there are no boxes."""
     xs: list[float | None] = []
     ys: list[float | None] = []
     for x0, x1, y0, y1 in boxes:
@@ -41,12 +41,12 @@ def add_hatch(
 def add_key(
     chart: go.Figure, ends: Sequence[str], *, side: Literal[0, 1], left: int, top: int
 ) -> None:
-    """Draw nine steps of the colour scale, with what its two ends stand for below.
+    """Draw nine steps of the colour scale, with labels at both ends.
 
     Parameters
     ----------
-    side : 0 = places count from the upper left corner of the plot, 1 = from the upper right
-    left, top : place in pixels, upwards
+    side : 0 = position relative to the upper left corner of the plot, 1 = upper right
+    left, top : position in pixels, upwards
     """
     where = {"xref": "paper", "yref": "paper", "xsizemode": "pixel", "ysizemode": "pixel"}
     for i, (_, colour) in enumerate(theme.SEQUENTIAL):
@@ -70,7 +70,7 @@ def add_key(
 def add_label(
     chart: go.Figure, text: str, *, side: Literal[0, 1], x: int, y: int, **where: Any
 ) -> None:
-    """Write something beside the key, placed as it is."""
+    """Add a label next to the key."""
     corner = {"xref": "paper", "yref": "paper", "x": side, "y": 1, "yanchor": "top"}
     quiet = {"color": theme.MUTED}
     chart.add_annotation(theme.note(text, xshift=x, yshift=y, font=quiet, **corner, **where))

@@ -1,4 +1,4 @@
-"""What pressure an application tolerates and causes, in the ten shared resources."""
+"""Pressure an application tolerates and causes on the ten shared resources."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,10 +7,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from apps.common.core.interference import SOURCES
-from apps.dashboard.core import words
-from apps.dashboard.core.profile_words import PRESSURES
+from apps.dashboard.core import formats, labels
+from apps.dashboard.core.profile_text import PRESSURES
 from apps.dashboard.figures import marks, theme
-from apps.dashboard.figures.marks import Row
+from apps.dashboard.figures.marks import MatrixRow
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 280
@@ -20,47 +20,48 @@ HEIGHT = 280
 class Interference:
     """The two rows of one application, ten sources each; empty = not profiled yet."""
 
-    tolerated: Row
-    caused: Row
+    tolerated: MatrixRow
+    caused: MatrixRow
 
 
 def title(data: Interference) -> str:
-    """Return the pressure it minds most, and the one it causes most."""
+    """Return the resource it is most sensitive to, and the one it presses most."""
     if not data.tolerated.cells:
         return "Interference not known yet"
-    minds = min(data.tolerated.cells, key=lambda cell: cell.value)
-    presses = max(data.caused.cells, key=lambda cell: cell.value)
+    tightest = min(data.tolerated.cells, key=lambda cell: cell.value)
+    loudest = max(data.caused.cells, key=lambda cell: cell.value)
     return (
-        f"Minds {PRESSURES[minds.column]} pressure most, from {words.thousands(minds.value)} %; "
-        f"causes {PRESSURES[presses.column]} pressure most, {words.thousands(presses.value)} %"
+        f"Most sensitive to {PRESSURES[tightest.column]} pressure, from "
+        f"{formats.thousands(tightest.value)} %; causes mostly "
+        f"{PRESSURES[loudest.column]} pressure, {formats.thousands(loudest.value)} %"
     )
 
 
 def sub(data: Interference) -> str:
-    """Return what is measured."""
+    """Return the measure, its scope and n."""
     if not data.tolerated.cells:
         return marks.NOT_PROFILED
     return (
-        "Pressure at which it loses 5 % (left) and pressure of one unit (right), 0–100 %; "
+        "Pressure at which it loses 5 % (left) and pressure caused by one unit (right), 0–100 %; "
         f"{marks.counted((*data.tolerated.cells, *data.caused.cells))}"
     )
 
 
 def table(data: Interference) -> Table:
-    """Both values of every source."""
+    """Return both values of every resource."""
     left, right = marks.table(data.tolerated, ""), marks.table(data.caused, "")
     head = ("Tolerated", "90 % interval", "Source", "Caused", "90 % interval", "Source")
     return Table(
         ("Resource", *head),
         tuple(
-            (one[0], *one[1:4], *other[1:4])
-            for one, other in zip(left.rows, right.rows, strict=True)
+            (tolerated[0], *tolerated[1:4], *caused[1:4])
+            for tolerated, caused in zip(left.rows, right.rows, strict=True)
         ),
     )
 
 
 def figure(data: Interference) -> go.Figure:
-    """Two panels of ten bars with a common list of resources."""
+    """Draw two panels of ten bars with a common list of resources."""
     places = np.arange(len(SOURCES))
     chart = go.Figure(layout=_layout(places))
     for name, x in (("tolerated", 0.0), ("caused by one unit", 0.53)):
@@ -112,7 +113,7 @@ def _layout(places: Any) -> dict[str, Any]:
         yaxis={
             "range": [len(places) - 0.5, -0.5],
             "tickvals": places.tolist(),
-            "ticktext": [words.SOURCE_NAMES[source] for source in SOURCES],
+            "ticktext": [labels.SOURCE_NAMES[source] for source in SOURCES],
             "showgrid": False,
             "fixedrange": True,
             "automargin": False,

@@ -1,6 +1,6 @@
-"""Cells of a profile as marks: filled = measured, hollow = inferred, a diamond = set by hand.
+"""Profile cells as marks with 90 % intervals.
 
-A whisker is the 90 % interval.
+Filled marks are measured, hollow marks inferred, diamonds set by hand.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from apps.classification.core.cells import Source
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.core.profile_cells import ProfileCell
-from apps.dashboard.core.profile_words import (
+from apps.dashboard.core.profile_text import (
     SOURCE_WORDS,
     certainty,
     column_name,
@@ -28,12 +28,12 @@ SYMBOLS: Final = {
     Source.INFERRED: "circle-open",
     Source.OVERRIDE: "diamond",
 }
-NOT_PROFILED: Final = "Not profiled yet: a few short runs come first"
+NOT_PROFILED: Final = "Not profiled yet; profiling takes a few short runs"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One row of a matrix as one application has it.
+class MatrixRow:
+    """The row of one application in a matrix.
 
     Attributes
     ----------
@@ -47,12 +47,12 @@ class Row:
 
     @property
     def values(self) -> list[float]:
-        """Its values."""
+        """Values of the cells."""
         return [cell.value for cell in self.cells]
 
 
 def counted(cells: Sequence[ProfileCell]) -> str:
-    """How many cells are known in which way, e.g. "3 measured, 11 inferred"."""
+    """Return the number of cells by source, e.g. "3 measured, 11 inferred"."""
     sources = [cell.source for cell in cells]
     return ", ".join(
         f"{sources.count(source)} {name}"
@@ -62,26 +62,26 @@ def counted(cells: Sequence[ProfileCell]) -> str:
 
 
 def add(
-    chart: go.Figure, row: Row, at: Sequence[float], *, along: Literal["x", "y"], **axes: str
+    chart: go.Figure, row: MatrixRow, at: Sequence[float], *, along: Literal["x", "y"], **axes: str
 ) -> None:
-    """Draw the cells with their intervals, one trace for each source.
+    """Draw the cells with their intervals, one trace per source.
 
     Parameters
     ----------
-    at : where each cell stands on the other axis
-    along : axis that values are read from
+    at : position of each cell on the other axis
+    along : axis of the values
     axes : ``xaxis``, ``yaxis`` of a subplot
     """
     other = "y" if along == "x" else "x"
     for source, symbol in SYMBOLS.items():
-        mine = [i for i, cell in enumerate(row.cells) if cell.source is source]
-        if not mine:
+        indices = [i for i, cell in enumerate(row.cells) if cell.source is source]
+        if not indices:
             continue
-        cells = [row.cells[i] for i in mine]
+        cells = [row.cells[i] for i in indices]
         values = np.array([cell.value for cell in cells])
         chart.add_scatter(
             **{
-                other: [float(at[i]) for i in mine],
+                other: [float(at[i]) for i in indices],
                 along: [float(f"{value:.5g}") for value in values],
                 f"error_{along}": _whiskers(cells, values),
             },
@@ -94,17 +94,17 @@ def add(
 
 
 def hover(cell: ProfileCell, kind: str) -> str:
-    """Value, what it is, and how sure."""
+    """Return value, column, interval and source."""
     value = value_text(cell.matrix, cell.column, cell.value, kind)
-    when = "" if np.isnan(cell.at_s) else f", {words.cluster_day(cell.at_s)}"
+    when = "" if np.isnan(cell.at_s) else f", {formats.cluster_day(cell.at_s)}"
     return (
         f"<b>{value}</b> {column_name(cell.matrix, cell.column)}"
-        f"<br>90 % interval {interval_text(cell, kind)}<br>{_grounds(cell, kind)}{when}"
+        f"<br>90 % interval {interval_text(cell, kind)}<br>{_source_text(cell, kind)}{when}"
     )
 
 
-def table(row: Row, name: str) -> Table:
-    """Every cell with its interval and how it is known."""
+def table(row: MatrixRow, name: str) -> Table:
+    """Return every cell with its interval and source."""
     return Table(
         (name, "Value", "90 % interval", "Source", "Samples"),
         tuple(
@@ -120,7 +120,7 @@ def table(row: Row, name: str) -> Table:
     )
 
 
-def _grounds(cell: ProfileCell, kind: str) -> str:
+def _source_text(cell: ProfileCell, kind: str) -> str:
     return "inferred" if cell.source is Source.INFERRED else certainty(cell, kind)
 
 
@@ -137,7 +137,7 @@ def _whiskers(cells: Sequence[ProfileCell], values: Any) -> dict[str, Any]:
 
 
 def _marker(symbol: str) -> dict[str, Any]:
-    if symbol == "circle-open":  # its middle hides the whisker, so that it reads as a ring
+    if symbol == "circle-open":  # the filled centre hides the whisker
         return {
             "symbol": "circle",
             "size": 8,

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from apps.classification.core.cells import CODE_OF, Source, SourceCode
 from apps.classification.core.matrix import MatrixName, Scale
-from apps.dashboard.core import words
-from apps.dashboard.core.profile_words import MATRIX_MEANS, SOURCE_WORDS, value_text
+from apps.dashboard.core import formats
+from apps.dashboard.core.profile_text import MATRIX_MEANS, SOURCE_WORDS, value_text
 from apps.dashboard.figures import heat, theme
 from apps.dashboard.figures.theme import Table
 
@@ -26,20 +26,21 @@ INFERRED, BY_HAND = CODE_OF[Source.INFERRED], CODE_OF[Source.OVERRIDE]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MatrixHeat:
-    """Some rows of a matrix at one revision.
+    """A page of rows of a matrix at one revision.
 
     Attributes
     ----------
-    rows : n names; links : their addresses, "" where there is no page
-    kinds : n kinds, "" where not known
+    rows : n names
+    links : n addresses, "" = no page
+    kinds : n kinds, "" = unknown
     library : (n,) True for rows of the offline library
-    columns : m names as read
-    value, low, high : (n, m), NaN where nothing could be inferred
+    columns : m display names
+    value, low, high : (n, m), NaN = not inferred
     source : (n, m) codes
     samples : (n, m)
-    measured_s : (n, m) cluster seconds, NaN where inferred
-    column_keys : m labels as stored
-    first, matching : place of the first row among those that match, and how many match
+    measured_s : (n, m) cluster seconds, NaN = inferred
+    column_keys : m stored names
+    first, matching : index of the first row among the matching rows, and their number
     known, cells : of the whole matrix
     now_s : cluster seconds, for ages
     """
@@ -66,33 +67,33 @@ class MatrixHeat:
 
 
 def height(rows: int) -> int:
-    """Return one of a few heights, so that the page keeps room for it."""
+    """Return one of a few heights, so that the page can reserve the space."""
     return next((pixels for most, pixels in HEIGHTS if rows <= most), HEIGHTS[-1][1])
 
 
 def title(data: MatrixHeat) -> str:
-    """Return how much is known."""
+    """Return the number of known cells."""
     if not data.cells:
-        return "There is no matrix yet"
-    share = words.percent(data.known / data.cells, 0)
+        return "No matrix yet"
+    share = formats.percent(data.known / data.cells, 0)
     rest = data.cells - data.known
     if not rest:
-        return f"All {words.thousands(data.cells)} cells are known"
+        return f"All {formats.thousands(data.cells)} cells are known"
     return (
-        f"{share} of {words.thousands(data.cells)} cells are known, "
-        f"{words.thousands(rest)} are inferred"
+        f"{share} of {formats.thousands(data.cells)} cells are known, "
+        f"{formats.thousands(rest)} are inferred"
     )
 
 
 def sub(data: MatrixHeat) -> str:
-    """Return what is shown, and which part."""
+    """Return the meaning of the values and the part shown."""
     if not data.cells:
-        return "A library of profiled applications is the first revision"
+        return "The first revision is trained from a library of profiled applications"
     last = data.first + len(data.rows)
     part = (
-        f"rows {data.first + 1}–{last} of {words.thousands(data.matching)}"
+        f"rows {data.first + 1}–{last} of {formats.thousands(data.matching)}"
         if data.matching > len(data.rows)
-        else words.plural(data.matching, "row")
+        else formats.plural(data.matching, "row")
     )
     log = ", log colours" if data.matrix.scale is Scale.LOG else ""
     means = MATRIX_MEANS[data.matrix]
@@ -100,7 +101,7 @@ def sub(data: MatrixHeat) -> str:
 
 
 def table(data: MatrixHeat) -> Table:
-    """Every cell; ≈ before what is inferred, ◆ before what was set by hand."""
+    """Return every cell; ≈ marks inferred values, ◆ values set by hand."""
     marks = {int(INFERRED): "≈ ", int(BY_HAND): "◆ "}
     return Table(
         ("Application", *data.columns),
@@ -118,11 +119,11 @@ def table(data: MatrixHeat) -> Table:
 
 
 def figure(data: MatrixHeat) -> go.Figure:
-    """Colours by value; hatch over what is inferred."""
+    """Draw colours by value, with hatching over inferred cells."""
     n, m = data.value.shape
     pixels = height(n)
     if not n or not m:
-        sentence = "No application matches" if data.cells else "There is no revision yet"
+        sentence = "No application matches" if data.cells else "No revision yet"
         hidden = {"showticklabels": False, "range": [0, 1]}
         return theme.empty(pixels, sentence, x=hidden, y=hidden)
     chart = go.Figure(layout=_layout(data, pixels))
@@ -140,7 +141,7 @@ def figure(data: MatrixHeat) -> go.Figure:
         customdata=[[_hover(data, i, j) for j in range(m)] for i in range(n)],
         hovertemplate="%{customdata}<extra></extra>",
         hoverongaps=True,
-        # plotly.js draws its colour bar with inline styles, which our pages forbid
+        # plotly.js draws its colour bar with inline styles, which our CSP forbids
         showscale=False,
     )
     _add_hatch(chart, data.source == INFERRED, theme.faded(theme.GROUND, 0.62))
@@ -153,7 +154,7 @@ def figure(data: MatrixHeat) -> go.Figure:
 
 
 def _coloured(data: MatrixHeat) -> Floats:
-    """(n, m) what colours stand for: logarithms of rates, base rates by their kind's median."""
+    """(n, m) colour values: logarithms of rates; base rates relative to their kind's median."""
     if data.matrix.scale is not Scale.LOG:
         return data.value
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -162,8 +163,8 @@ def _coloured(data: MatrixHeat) -> Floats:
         return logs
     kinds = np.array(data.kinds)
     for kind in np.unique(kinds):
-        mine = kinds == kind
-        logs[mine] -= np.array([_median(column) for column in logs[mine].T])
+        rows = kinds == kind
+        logs[rows] -= np.array([_median(column) for column in logs[rows].T])
     return logs
 
 
@@ -193,14 +194,14 @@ def _hover(data: MatrixHeat, i: int, j: int) -> str:
         value_text(data.matrix, data.column_keys[j], float(end[i, j]), data.kinds[i])
         for end in (data.low, data.high)
     ]
-    grounds = SOURCE_WORDS[SourceCode(int(data.source[i, j])).source]
+    origin = SOURCE_WORDS[SourceCode(int(data.source[i, j])).source]
     if data.samples[i, j]:
         age = data.now_s - float(data.measured_s[i, j])
-        grounds += f", {words.plural(int(data.samples[i, j]), 'sample')}"
-        grounds += f", {words.duration(max(0.0, age))} old"
+        origin += f", {formats.plural(int(data.samples[i, j]), 'sample')}"
+        origin += f", {formats.duration(max(0.0, age))} old"
     return (
         f"<b>{_text(data, i, j)}</b> [{ends[0]}, {ends[1]}]"
-        f"<br>{data.rows[i]}, {data.columns[j]}<br>{grounds}"
+        f"<br>{data.rows[i]}, {data.columns[j]}<br>{origin}"
     )
 
 
@@ -235,7 +236,7 @@ def _layout(data: MatrixHeat, pixels: int) -> dict[str, Any]:
 
 
 def _shortened(name: str) -> str:
-    name = name.removeprefix("library-")  # said once, at the right
+    name = name.removeprefix("library-")  # shown once, at the right
     return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1]}…"
 
 
@@ -263,7 +264,7 @@ def _add_by_hand(chart: go.Figure, data: MatrixHeat) -> None:
 
 
 def _add_parts(chart: go.Figure, data: MatrixHeat) -> None:
-    """Say which rows are the library's and which are live, and draw a line between them."""
+    """Label library and live rows and draw a line between them."""
     n = len(data.rows)
     split = int(data.library.sum())
     if 0 < split < n:
@@ -297,5 +298,5 @@ def _key_ends(data: MatrixHeat, lowest: float, highest: float) -> tuple[str, str
         return "0", "100 %"
     low, high = 10**lowest, 10**highest
     if data.matrix is MatrixName.SCALE_OUT:
-        return words.percent(low, 0), words.percent(high, 0)
-    return words.trimmed(low, 2), f"{words.trimmed(high, 2)} ×"
+        return formats.percent(low, 0), formats.percent(high, 0)
+    return formats.trimmed(low, 2), f"{formats.trimmed(high, 2)} ×"

@@ -1,4 +1,4 @@
-"""Performance of one job over time against its target, with what was predicted."""
+"""Measured and predicted performance of one job relative to its target, over time."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
 
@@ -17,15 +17,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that happened to the job."""
+    """An event in the life of the job."""
 
     cluster_s: float
     word: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Performance:
-    """Reports of one job.
+class PerformanceHistory:
+    """Measurements of one job.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class Performance:
     cpu : (T,) share of its cores in use
     performance : (T,) in the target's unit
     target_kind : kind of target
-    predicted, predicted_low, predicted_high : performance over target as predicted when placed;
-        NaN = none
-    moments : launches, moves, the end
+    predicted, predicted_low, predicted_high : predicted performance over target; NaN = none
+    moments : starts of launches
+    is_averaged : whether some values are means of the reports of a minute or an hour
     """
 
     times_s: Floats
@@ -50,58 +50,59 @@ class Performance:
     predicted_low: float
     predicted_high: float
     moments: tuple[Moment, ...]
+    is_averaged: bool = False
 
     @property
     def has_target(self) -> bool:
-        """Whether there is a target to be measured against."""
+        """Whether the job has a target and was measured."""
         return bool(self.attainment.size) and not bool(np.isnan(self.attainment).all())
 
 
-def title(data: Performance) -> str:
-    """How much of the time the target was met, or how far the work is."""
+def title(data: PerformanceHistory) -> str:
+    """Return how often the target was met, or the progress."""
     if not data.times_s.size:
-        return "No report yet"
+        return "No reports yet"
     if data.has_target:
         known = data.attainment[~np.isnan(data.attainment)]
         met = int((known >= 1).sum())
         return (
-            f"{words.significant(float(known[-1]), 2)} × its target at the last report; "
-            f"met in {met} of {words.plural(known.size, 'report')}"
+            f"{formats.significant(float(known[-1]), 2)} × its target at the last report; "
+            f"met in {met} of {formats.plural(known.size, 'report')}"
         )
-    return f"{words.percent(float(data.progress[-1]), 0)} of the work is done"
+    return f"{formats.percent(float(data.progress[-1]), 0)} of the work done"
 
 
-def sub(data: Performance) -> str:
-    """Return what is measured."""
-    if data.has_target:
-        return "Performance ÷ target over cluster time; share of its cores in use below"
-    return "Share of the work done over cluster time; share of its cores in use below"
+def sub(data: PerformanceHistory) -> str:
+    """Return the measure, its scope and n."""
+    what = "Performance ÷ target" if data.has_target else "Share of the work done"
+    text = f"{what} over cluster time; below: share of the job's cores in use"
+    return f"{text}; old reports as means of a minute or an hour" if data.is_averaged else text
 
 
-def table(data: Performance) -> Table:
-    """Every report, newest first, at most two hundred."""
+def table(data: PerformanceHistory) -> Table:
+    """Return the last two hundred reports, newest first."""
     order = range(len(data.times_s) - 1, max(-1, len(data.times_s) - 201), -1)
     return Table(
         ("Cluster time", "Performance", "÷ target", "Progress", "CPU"),
         tuple(
             (
-                words.cluster_time(float(data.times_s[i]), seconds=True),
-                words.performance_text(data.target_kind, float(data.performance[i])),
-                words.significant(float(data.attainment[i])),
-                words.percent(float(data.progress[i]), 0),
-                words.percent(float(data.cpu[i]), 0),
+                formats.cluster_time(float(data.times_s[i]), seconds=True),
+                formats.performance_text(data.target_kind, float(data.performance[i])),
+                formats.significant(float(data.attainment[i])),
+                formats.percent(float(data.progress[i]), 0),
+                formats.percent(float(data.cpu[i]), 0),
             )
             for i in order
         ),
     )
 
 
-def figure(data: Performance) -> go.Figure:
-    """Attainment (or progress) above, processors below, moments as dotted verticals."""
+def figure(data: PerformanceHistory) -> go.Figure:
+    """Draw attainment or progress above, CPU use below, and events as dotted lines."""
     if not data.times_s.size:
         return theme.empty(
             HEIGHT,
-            "No report yet. Reports come every few seconds once the job runs.",
+            "No reports yet; they arrive every few seconds while the job runs",
             x={"range": [0, 1], "showticklabels": False},
             y={"range": [0, 2]},
         )
@@ -138,19 +139,19 @@ def figure(data: Performance) -> go.Figure:
     return chart
 
 
-def _add_processors(chart: go.Figure, data: Performance, last: float) -> None:
-    """Draw the share of its cores in use beneath."""
+def _add_processors(chart: go.Figure, data: PerformanceHistory, last: float) -> None:
+    """Draw the share of the job's cores in use below."""
     chart.add_scatter(
         x=data.times_s,
         y=np.round(data.cpu, 4),
         yaxis="y2",
         mode="lines",
         line={"color": theme.MUTED, "width": 1.5},
-        hovertemplate="%{y:.0%} of its cores in use<extra></extra>",
+        hovertemplate="%{y:.0%} of the job's cores in use<extra></extra>",
     )
     chart.add_annotation(
         theme.note(
-            f"CPU {words.percent(float(data.cpu[-1]), 0)}",
+            f"CPU {formats.percent(float(data.cpu[-1]), 0)}",
             x=last,
             y=float(data.cpu[-1]),
             yref="y2",
@@ -161,7 +162,7 @@ def _add_processors(chart: go.Figure, data: Performance, last: float) -> None:
 
 
 def _add_main(
-    chart: go.Figure, data: Performance, main: Floats
+    chart: go.Figure, data: PerformanceHistory, main: Floats
 ) -> list[tuple[str, float, str, bool]]:
     labels: list[tuple[str, float, str, bool]] = []
     if data.has_target:
@@ -171,7 +172,7 @@ def _add_main(
             _add_prediction(chart, data)
             labels.append(
                 (
-                    f"predicted {words.significant(data.predicted)}",
+                    f"predicted {formats.significant(data.predicted)}",
                     data.predicted,
                     theme.MUTED,
                     False,
@@ -186,12 +187,12 @@ def _add_main(
     )
     known = main[~np.isnan(main)]
     final = float(known[-1])
-    text = f"now {words.significant(final)}" if data.has_target else words.percent(final, 0)
+    text = f"now {formats.significant(final)}" if data.has_target else formats.percent(final, 0)
     labels.append((text, final, theme.TEXT, True))
     return labels
 
 
-def _add_prediction(chart: go.Figure, data: Performance) -> None:
+def _add_prediction(chart: go.Figure, data: PerformanceHistory) -> None:
     if not np.isnan(data.predicted_low) and not np.isnan(data.predicted_high):
         chart.add_shape(
             type="rect",

@@ -1,4 +1,4 @@
-"""The moves of a plan over time, one row each."""
+"""The migrations of a plan over time, one row each."""
 
 import math
 from dataclasses import dataclass
@@ -6,35 +6,35 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from apps.dashboard.core import words
-from apps.dashboard.core.move_tally import Tally
+from apps.dashboard.core import formats
+from apps.dashboard.core.migration_counts import MigrationCounts
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
 
 HEIGHT: Final = 344
-NAMED: Final = 24  # rows up to which each has its name
+NAMED: Final = 24  # maximum number of rows with a name each
 COLOURS: Final = {
     "done": theme.ACCENT,
     "moving": theme.faded(theme.ACCENT, 0.45),
     "failed": theme.MISSED,
     "cancelled": theme.RULE,
-    "passed over": theme.RULE,
+    "skipped": theme.RULE,
 }
 WORDS: Final = {
-    "done": "done", "moving": "under way", "failed": "failed", "cancelled": "cancelled",
-    "passed over": "passed over", "waiting": "waiting",
+    "done": "done", "moving": "running", "failed": "failed", "cancelled": "cancelled",
+    "skipped": "skipped", "waiting": "waiting",
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """One move; times in cluster seconds, None where it has not begun or ended.
+class MigrationSpan:
+    """One migration; times in cluster seconds, None before it began or ended.
 
-    ``expected_s`` from when to when it should go on, of one that waits.
+    ``expected_s`` is the expected start and end of a waiting migration.
     """
 
     label: str
-    way: str
+    route: str
     state: str
     began_s: float | None
     ended_s: float | None
@@ -43,56 +43,58 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class PlanProgress:
-    """The moves of a plan in their order; ``now_s`` now, or when it was over.
+    """The migrations of a plan in order; ``now_s`` is now, or the end of the plan.
 
-    ``spans`` of the moves that were to be made: those left out before it began have none.
+    ``spans`` does not contain excluded migrations.
     """
 
     plan: str
     now_s: float
     is_over: bool
-    spans: tuple[Span, ...]
-    tally: Tally
+    spans: tuple[MigrationSpan, ...]
+    counts: MigrationCounts
 
 
 def title(data: PlanProgress) -> str:
-    """Return how many of the moves to be made are done, and what became of the others."""
-    done = f"{data.tally.done:,} of {words.plural(data.tally.asked, 'move')} done"
-    return ", ".join(said for said in (done, data.tally.others) if said)
+    """Return the number of migrations done, and the states of the others."""
+    done = f"{data.counts.done:,} of {formats.plural(data.counts.planned, 'migration')} done"
+    return ", ".join(part for part in (done, data.counts.others) if part)
 
 
 def sub(data: PlanProgress) -> str:
-    """Return what is drawn."""
+    """Return the measure, the plan and n."""
     began = sum(span.began_s is not None for span in data.spans)
-    return f"Cluster time from request to end of each move of {data.plan}, n = {began:,} begun"
+    return (
+        f"Cluster time from request to end of each migration of {data.plan}, n = {began:,} started"
+    )
 
 
 def table(data: PlanProgress) -> Table:
-    """Every move in order."""
+    """Return every migration in order."""
     return Table(
-        ("Move", "Job", "Way", "State", "Began", "Took"),
+        ("No.", "Job", "Route", "State", "Started", "Duration"),
         tuple(
             (
                 str(place + 1),
                 span.label,
-                span.way,
+                span.route,
                 WORDS.get(span.state, span.state),
-                "–" if span.began_s is None else words.cluster_day(span.began_s),
-                words.duration(_took(span)) if span.ended_s is not None else "–",
+                "–" if span.began_s is None else formats.cluster_day(span.began_s),
+                formats.duration(_took(span)) if span.ended_s is not None else "–",
             )
             for place, span in enumerate(data.spans)
         ),
     )
 
 
-def _took(span: Span) -> float:
+def _took(span: MigrationSpan) -> float:
     if span.began_s is None or span.ended_s is None:
         return math.nan
     return span.ended_s - span.began_s
 
 
 def figure(data: PlanProgress) -> go.Figure:
-    """Return a bar from begin to end of each move, outlines of what waits, a line at now."""
+    """Draw a bar per migration, outlines of waiting ones, and a line at the current time."""
     begun = [(i, s) for i, s in enumerate(data.spans) if s.began_s is not None]
     rows = len(data.spans)
     names = [span.label for span in data.spans] if rows <= NAMED else []
@@ -107,7 +109,9 @@ def figure(data: PlanProgress) -> go.Figure:
     }
     if not begun:
         blank = {"range": [0, 1], "showticklabels": False}
-        return theme.empty(HEIGHT, "No move has begun", x=blank, y={**y_axis, "tickvals": []})
+        return theme.empty(
+            HEIGHT, "No migration has started yet", x=blank, y={**y_axis, "tickvals": []}
+        )
     first = min(s.began_s for _, s in begun if s.began_s is not None)
     waits = [(i, *s.expected_s, s) for i, s in enumerate(data.spans) if s.expected_s is not None]
     last = max([data.now_s, first + 1.0, *(end for _, _, end, _ in waits)])
@@ -123,9 +127,9 @@ def figure(data: PlanProgress) -> go.Figure:
         )
     )
     for state, colour in COLOURS.items():
-        mine = [(i, s) for i, s in begun if s.state == state]
-        if mine:
-            chart.add_bar(**_bars(mine, state, colour, data.now_s))
+        bars = [(i, s) for i, s in begun if s.state == state]
+        if bars:
+            chart.add_bar(**_bar_trace(bars, state, colour, data.now_s))
     if waits and not data.is_over:
         chart.add_bar(**_outlines(waits))
     if not data.is_over:
@@ -133,21 +137,21 @@ def figure(data: PlanProgress) -> go.Figure:
     return chart
 
 
-def _bars(
-    mine: list[tuple[int, Span]], state: str, colour: str, now_s: float
+def _bar_trace(
+    bars: list[tuple[int, MigrationSpan]], state: str, colour: str, now_s: float
 ) -> dict[str, object]:
-    ends = [now_s if s.ended_s is None else s.ended_s for _, s in mine]
-    begins = [0.0 if s.began_s is None else s.began_s for _, s in mine]
+    ends = [now_s if s.ended_s is None else s.ended_s for _, s in bars]
+    begins = [0.0 if s.began_s is None else s.began_s for _, s in bars]
     lengths = [max(end - begin, 0.2) for begin, end in zip(begins, ends, strict=True)]
     return {
         "orientation": "h",
-        "y": [i for i, _ in mine],
+        "y": [i for i, _ in bars],
         "base": begins,
         "x": lengths,
         "marker": {"color": colour, "line": {"width": 0}},
         "customdata": [
-            [s.label, s.way, words.duration(end - begin)]
-            for (_, s), begin, end in zip(mine, begins, ends, strict=True)
+            [s.label, s.route, formats.duration(end - begin)]
+            for (_, s), begin, end in zip(bars, begins, ends, strict=True)
         ],
         "hovertemplate": (
             f"<b>%{{customdata[2]}}</b> {WORDS[state]}<br>%{{customdata[0]}}<br>"
@@ -157,14 +161,14 @@ def _bars(
     }
 
 
-def _outlines(waits: list[tuple[int, float, float, Span]]) -> dict[str, object]:
+def _outlines(waits: list[tuple[int, float, float, MigrationSpan]]) -> dict[str, object]:
     return {
         "orientation": "h",
         "y": [i for i, _, _, _ in waits],
         "base": [begin for _, begin, _, _ in waits],
         "x": [end - begin for _, begin, end, _ in waits],
         "marker": {"color": theme.CLEAR, "line": {"width": 1, "color": theme.MUTED}},
-        "customdata": [[s.label, s.way, words.duration(end - a)] for _, a, end, s in waits],
+        "customdata": [[s.label, s.route, formats.duration(end - a)] for _, a, end, s in waits],
         "hovertemplate": (
             "<b>%{customdata[2]}</b> expected<br>%{customdata[0]}<br>"
             "%{customdata[1]}<extra></extra>"

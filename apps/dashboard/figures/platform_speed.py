@@ -1,59 +1,59 @@
-"""How fast an application is on each platform (as Quasar fig. 2, heterogeneity)."""
+"""Speed of an application on each platform (like Quasar fig. 2, heterogeneity)."""
 
 import numpy as np
 import plotly.graph_objects as go
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.figures import marks, theme
-from apps.dashboard.figures.marks import Row
+from apps.dashboard.figures.marks import MatrixRow
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 264
-MOST = 16  # rows that keep their names legible
+MAX_ROWS = 16  # more would make the names illegible
 
 
-def title(data: Row) -> str:
-    """Return the span from the fastest to the slowest platform."""
+def title(data: MatrixRow) -> str:
+    """Return the ratio of the fastest to the slowest platform."""
     if not data.cells:
-        return "Speed on the platforms not known yet"
+        return "Platform speeds not known yet"
     ordered = sorted(data.cells, key=lambda cell: -cell.value)
     fastest, slowest = ordered[0], ordered[-1]
     if fastest is slowest:
         return f"{fastest.column} is the only platform"
     ratio = fastest.value / slowest.value
-    return f"{fastest.column} is {words.trimmed(ratio, 2)} × as fast as {slowest.column}"
+    return f"{fastest.column} is {formats.trimmed(ratio, 2)} × as fast as {slowest.column}"
 
 
-def sub(data: Row) -> str:
-    """Return what is measured."""
+def sub(data: MatrixRow) -> str:
+    """Return the measure, its scope and n."""
     if not data.cells:
         return marks.NOT_PROFILED
-    hidden = len(data.cells) - MOST
+    hidden = len(data.cells) - MAX_ROWS
     rest = f"; the {hidden} slowest are in the table only" if hidden > 0 else ""
     best = data.cells[0].column
     return f"Speed of one unit relative to {best}; {marks.counted(data.cells)}{rest}"
 
 
-def table(data: Row) -> Table:
-    """Every platform, the fastest first."""
+def table(data: MatrixRow) -> Table:
+    """Return every platform, fastest first."""
     return marks.table(ordered(data, len(data.cells)), "Platform")
 
 
-def figure(data: Row) -> go.Figure:
-    """One bar for each platform, the fastest at the top."""
+def figure(data: MatrixRow) -> go.Figure:
+    """Draw one bar per platform, fastest at the top."""
     return bars(data, "Not profiled yet")
 
 
-def bars(data: Row, nothing: str) -> go.Figure:
-    """One bar for each cell, the largest at the top; a sentence where there is none."""
+def bars(data: MatrixRow, empty_text: str) -> go.Figure:
+    """Draw one bar per cell, largest at the top, or a sentence if there are none."""
     if not data.cells:
         return theme.empty(
             HEIGHT,
-            nothing,
+            empty_text,
             x={"range": [0, 1], "tickvals": [0, 0.5, 1]},
             y={"range": [0, 1], "showticklabels": False},
         )
-    shown = ordered(data, MOST)
+    shown = ordered(data, MAX_ROWS)
     places = np.arange(len(shown.cells))
     top = max(1.05, *(cell.high for cell in shown.cells)) * 1.02
     chart = go.Figure(
@@ -91,14 +91,14 @@ def bars(data: Row, nothing: str) -> go.Figure:
 
 
 def _ticks(top: float) -> dict[str, list[float] | list[str]]:
-    """Return quarters, or halves where there are many, with the unit on the last."""
+    """Return ticks at quarters, halves or units; the last one has the unit."""
     step = 0.25 if top < 1.3 else 0.5 if top < 3 else 1.0
     values = [step * i for i in range(int(top / step) + 1)]
-    texts = [words.trimmed(value) for value in values]
+    texts = [formats.trimmed(value) for value in values]
     return {"tickvals": values, "ticktext": [*texts[:-1], f"{texts[-1]} ×"]}
 
 
-def ordered(data: Row, most: int) -> Row:
-    """Return the largest cells, the largest first."""
-    cells = sorted(data.cells, key=lambda cell: -cell.value)[:most]
-    return Row(data.application, data.kind, tuple(cells))
+def ordered(data: MatrixRow, limit: int) -> MatrixRow:
+    """Return the largest cells, largest first."""
+    cells = sorted(data.cells, key=lambda cell: -cell.value)[:limit]
+    return MatrixRow(data.application, data.kind, tuple(cells))

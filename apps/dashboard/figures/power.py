@@ -1,4 +1,4 @@
-"""Power of the cluster over time, between all servers idle and all servers busy."""
+"""Power of the cluster over time, between its idle and its peak power."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
 
@@ -37,49 +37,50 @@ class Power:
 
 
 def title(data: Power) -> str:
-    """Return what the cluster draws now and how that moved."""
+    """Return the current power and its change over the range."""
     if not data.watts.size:
         return "No power reading yet"
     now, start = float(data.watts[-1]), float(data.watts[0])
     change = (now - start) / start if start > 0 else 0.0
-    moved = (
-        "as at the start of the range"
+    trend = (
+        "unchanged over the range"
         if abs(change) < 0.005
-        else f"{words.signed(100 * change)} % over the range"
+        else f"{formats.signed(100 * change)} % over the range"
     )
-    return f"The cluster draws {words.quantity(now, 'W')}, {moved}"
+    return f"The cluster draws {formats.quantity(now, 'W')}, {trend}"
 
 
 def sub(data: Power) -> str:
-    """Return what is measured, over what, how many."""
+    """Return the measure, its scope and n."""
     return (
-        f"{words.thousands(data.servers)} servers, {words.quantity(data.idle_watts, 'W')} idle, "
-        f"{words.quantity(data.peak_watts, 'W')} busy"
+        f"{formats.thousands(data.servers)} servers, "
+        f"{formats.quantity(data.idle_watts, 'W')} idle, "
+        f"{formats.quantity(data.peak_watts, 'W')} at peak"
     )
 
 
 def table(data: Power) -> Table:
-    """Now, lowest, highest, against the bounds."""
+    """Return current, minimum, mean and maximum power, and the bounds."""
     if not data.watts.size:
         return Table(("Measure", "Power"), ())
     rows = (
         ("Now", float(data.watts[-1])),
-        ("Lowest", float(data.watts.min())),
+        ("Minimum", float(data.watts.min())),
         ("Mean", float(data.watts.mean())),
-        ("Highest", float(data.watts.max())),
+        ("Maximum", float(data.watts.max())),
         ("All servers idle", data.idle_watts),
-        ("All servers busy", data.peak_watts),
+        ("All servers at peak", data.peak_watts),
     )
-    return Table(("Measure", "Power"), tuple((name, words.quantity(w, "W")) for name, w in rows))
+    return Table(("Measure", "Power"), tuple((name, formats.quantity(w, "W")) for name, w in rows))
 
 
 def figure(data: Power) -> go.Figure:
-    """One line between two dotted bounds."""
+    """Draw one line between two dotted bounds."""
     top_kw = max(data.peak_watts, 1.0) / 1000 * 1.08
     y_axis = {"range": [0, top_kw], "fixedrange": True, "nticks": 5}
     if not data.watts.size:
         return theme.empty(
-            HEIGHT, "No reading yet", x={"range": [0, 1], "showticklabels": False}, y=y_axis
+            HEIGHT, "No power reading yet", x={"range": [0, 1], "showticklabels": False}, y=y_axis
         )
     first, last = float(data.times_s[0]), float(data.times_s[-1])
     chart = go.Figure(
@@ -106,8 +107,8 @@ def figure(data: Power) -> go.Figure:
     for label in theme.end_labels(
         [
             ("all idle", data.idle_watts / 1000, theme.MUTED, False),
-            (f"now {words.significant(now)}", now, theme.TEXT, True),
-            ("all busy", data.peak_watts / 1000, theme.MUTED, False),
+            (f"now {formats.significant(now)}", now, theme.TEXT, True),
+            ("all at peak", data.peak_watts / 1000, theme.MUTED, False),
         ],
         x=last,
         pixels_per_unit=pixels,

@@ -1,4 +1,4 @@
-"""How far the predictions of one application were off, job by job."""
+"""Prediction errors of one application, by job."""
 
 import math
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from apps.classification.core.profile import HALF_WIDTH_90
-from apps.dashboard.core import words
+from apps.classification.core.estimates import HALF_WIDTH_90
+from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 280
-MEAN_OF = 10  # observations in the moving median
-LEAST_SPAN = math.log(1.25)
+MEDIAN_OF = 10  # observations in the moving median
+MIN_SPAN = math.log(1.25)
 NO_BIAS = 0.02
 Floats = NDArray[np.float64]
 
@@ -27,9 +27,9 @@ class PredictionErrors:
     ----------
     times_s : (T,) cluster seconds
     ratio : (T,) measured over predicted work per second, > 0
-    deviation : (T,) expected of its logarithm
+    deviation : (T,) expected standard deviation of its logarithm
     jobs : T names
-    flagged_s : since when predictions are wrong; NaN = they are not
+    flagged_s : when drift was detected; NaN = no drift
     """
 
     application: str
@@ -41,53 +41,55 @@ class PredictionErrors:
 
     @property
     def expected(self) -> float:
-        """Half width of the 90 % band of the logarithm, as the profiles say it, at the median."""
+        """Median half width of the 90 % band of the logarithm, according to the profiles."""
         return HALF_WIDTH_90 * float(np.median(self.deviation)) if self.deviation.size else 0.0
 
 
 def title(data: PredictionErrors) -> str:
-    """Return how far off the typical prediction was; once it drifted, since then."""
+    """Return the typical prediction error, or the bias since drift was detected."""
     if not data.ratio.size:
-        return "No prediction has been checked yet"
+        return "No prediction has been compared yet"
     if not math.isnan(data.flagged_s):
         since = data.ratio[data.times_s >= data.flagged_s]
         if since.size:
-            return f"Since {words.cluster_day(data.flagged_s)}, jobs run {_bias(since)} predicted"
+            return (
+                f"Since {formats.cluster_day(data.flagged_s)}, jobs run {_bias(since)} predicted"
+            )
     off = float(np.median(np.abs(data.ratio - 1.0)))
-    half = f"Half of {words.plural(data.ratio.size, 'prediction')} were within"
-    text = f"{half} {words.percent(off, 0 if off >= 0.1 else 1)}"
+    half = f"Half of {formats.plural(data.ratio.size, 'prediction')} were off by at most"
+    text = f"{half} {formats.percent(off, 0 if off >= 0.1 else 1)}"
     if abs(float(np.median(np.log(data.ratio)))) < NO_BIAS:
         return f"{text}, without bias"
     return f"{text}; jobs run {_bias(data.ratio)} predicted"
 
 
 def _bias(ratio: Floats) -> str:
-    """Return how a typical job differs, e.g. "24 % slower than"."""
+    """Return the median deviation, e.g. "24 % slower than"."""
     bias = float(np.exp(np.median(np.log(ratio)))) - 1.0
     if abs(bias) < NO_BIAS:
         return "as"
-    return f"{words.percent(abs(bias), 0)} {'faster' if bias > 0 else 'slower'} than"
+    return f"{formats.percent(abs(bias), 0)} {'faster' if bias > 0 else 'slower'} than"
 
 
 def sub(data: PredictionErrors) -> str:
-    """Return what is measured."""
+    """Return the measure, its scope and n."""
     if not data.ratio.size:
         return "Work per second of running jobs ÷ predicted"
-    drift = "no drift found" if math.isnan(data.flagged_s) else "drift found"
-    count = words.plural(data.ratio.size, "observation")
+    drift = "no drift" if math.isnan(data.flagged_s) else "drift detected"
+    count = formats.plural(data.ratio.size, "observation")
     return f"Work per second of running jobs ÷ predicted (log), {count}; {drift}"
 
 
 def table(data: PredictionErrors) -> Table:
-    """Every observation, newest first, at most two hundred."""
+    """Return the last two hundred observations, newest first."""
     order = range(len(data.times_s) - 1, max(-1, len(data.times_s) - 201), -1)
     return Table(
         ("Job", "Cluster time", "Measured ÷ predicted", "90 % expected"),
         tuple(
             (
                 data.jobs[i],
-                words.cluster_day(float(data.times_s[i])),
-                words.significant(float(data.ratio[i])),
+                formats.cluster_day(float(data.times_s[i])),
+                formats.significant(float(data.ratio[i])),
                 _band_text(HALF_WIDTH_90 * float(data.deviation[i])),
             )
             for i in order
@@ -96,17 +98,17 @@ def table(data: PredictionErrors) -> Table:
 
 
 def figure(data: PredictionErrors) -> go.Figure:
-    """One point for each observation, the moving median, and the band the profiles promise."""
+    """Draw one point per observation, the moving median, and the expected band."""
     y_name = "measured ÷ predicted"
     if not data.ratio.size:
         return theme.empty(
             HEIGHT,
-            "Running jobs are compared to their prediction",
+            "Predictions are compared once jobs run",
             x={"range": [0, 1], "showticklabels": False},
             y={"range": [0.5, 1.5], "tickvals": [0.5, 1, 1.5]},
         )
     logs = np.log(data.ratio)
-    reach = max(LEAST_SPAN, float(np.abs(logs).max()) * 1.1, data.expected * 1.1)
+    reach = max(MIN_SPAN, float(np.abs(logs).max()) * 1.1, data.expected * 1.1)
     first, last = float(data.times_s[0]), float(data.times_s[-1])
     chart = go.Figure(
         layout=theme.layout(
@@ -117,7 +119,7 @@ def figure(data: PredictionErrors) -> go.Figure:
                 "type": "log",
                 "range": [-reach / math.log(10), reach / math.log(10)],
                 "tickvals": _ticks(reach),
-                "ticktext": [words.trimmed(tick) for tick in _ticks(reach)],
+                "ticktext": [formats.trimmed(tick) for tick in _ticks(reach)],
                 "fixedrange": True,
             },
             hovermode="closest",
@@ -137,7 +139,7 @@ def _ticks(reach: float) -> list[float]:
 
 
 def _band_text(half: float) -> str:
-    return f"{words.significant(math.exp(-half))}–{words.significant(math.exp(half))}"
+    return f"{formats.significant(math.exp(-half))}–{formats.significant(math.exp(half))}"
 
 
 def _add_band(chart: go.Figure, expected: float) -> None:
@@ -174,19 +176,20 @@ def _add_points(chart: go.Figure, data: PredictionErrors) -> None:
         mode="markers",
         marker={"color": theme.faded(theme.MUTED, 0.55), "size": 5},
         customdata=[
-            f"<b>{words.significant(float(r))} × predicted</b><br>{job}, {words.cluster_day(t)}"
+            f"<b>{formats.significant(float(r))} × predicted</b>"
+            f"<br>{job}, {formats.cluster_day(t)}"
             for r, job, t in zip(data.ratio, data.jobs, data.times_s.tolist(), strict=True)
         ],
         hovertemplate="%{customdata}<extra></extra>",
     )
-    if data.ratio.size >= MEAN_OF:
-        windows = np.lib.stride_tricks.sliding_window_view(np.log(data.ratio), MEAN_OF)
+    if data.ratio.size >= MEDIAN_OF:
+        windows = np.lib.stride_tricks.sliding_window_view(np.log(data.ratio), MEDIAN_OF)
         chart.add_scatter(
-            x=data.times_s[MEAN_OF - 1 :],
+            x=data.times_s[MEDIAN_OF - 1 :],
             y=np.round(np.exp(np.median(windows, axis=1)), 4),
             mode="lines",
             line={"color": theme.ACCENT, "width": 2},
-            hovertemplate=f"<b>%{{y:.3g}}</b><br>median of the last {MEAN_OF}<extra></extra>",
+            hovertemplate=f"<b>%{{y:.3g}}</b><br>median of the last {MEDIAN_OF}<extra></extra>",
         )
 
 

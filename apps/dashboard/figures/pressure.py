@@ -1,4 +1,4 @@
-"""What the tenants of one server cause and tolerate in the ten shared resources."""
+"""Pressure caused and tolerated by the tenants of one server, by resource."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,75 +8,74 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from apps.common.core.interference import SOURCES
-from apps.dashboard.core import words
+from apps.dashboard.core import formats, labels
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 268
-TOO_MUCH = {"color": "var(--bad)"}
+EXCEEDED = {"color": "var(--bad)"}
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pressure:
-    """Contention on one server.
+    """Pressure on one server.
 
     Attributes
     ----------
     caused : (10,) mean score its units cause, 0-100 (the sum over busy units divided by all
         units, as Tarcil Eq. 3)
-    tolerated : (10,) least score one of its tenants tolerates, 0-100; NaN = no tenant with a
-        profile
-    picky : names of the tenants that set the tolerated score; "" = none
+    tolerated : (10,) lowest tolerance of its tenants, 0-100; NaN = no tenant with a profile
+    strictest : name of the tenant with the lowest tolerance, by resource; "" = none
     server : name
     tenants : jobs on the server
     """
 
     caused: Floats
     tolerated: Floats
-    picky: tuple[str, ...]
+    strictest: tuple[str, ...]
     server: str
     tenants: int
 
 
 def title(data: Pressure) -> str:
-    """Return the tightest source."""
+    """Return the tightest resource."""
     if not data.tenants:
-        return f"{data.server} is empty: nothing causes pressure"
+        return f"No job on {data.server}, no pressure"
     if not data.caused.any():
-        return f"The jobs on {data.server} put no pressure on each other"
-    room = data.tolerated - data.caused
-    if np.isnan(room).all():
+        return f"The jobs on {data.server} cause no pressure"
+    headroom = data.tolerated - data.caused
+    if np.isnan(headroom).all():
         worst = int(np.argmax(data.caused))
-        return f"{_name(worst)} is the most contended, {data.caused[worst]:.0f} points caused"
-    worst = int(np.nanargmin(room))
-    if room[worst] < 0:
+        return f"{_name(worst)} has the highest pressure, {data.caused[worst]:.0f} points"
+    worst = int(np.nanargmin(headroom))
+    if headroom[worst] < 0:
         return (
-            f"{_name(worst)} is over what {data.picky[worst] or 'a tenant'} tolerates "
-            f"by {abs(room[worst]):.0f} points"
+            f"{_name(worst)} pressure exceeds the tolerance of "
+            f"{data.strictest[worst] or 'a tenant'} by {abs(headroom[worst]):.0f} points"
         )
-    return f"{_name(worst)} is tightest: {room[worst]:.0f} points of room"
+    return f"{_name(worst)} is tightest, with {headroom[worst]:.0f} points of headroom"
 
 
 def sub(data: Pressure) -> str:
-    """Return what is measured."""
+    """Return the measure, its scope and n."""
     return (
-        f"Mean score caused (bar) and least score tolerated (mark), 0–100, "
-        f"{words.plural(data.tenants, 'tenant')}"
+        f"Mean pressure caused (bar) and lowest tolerance of a tenant (mark), 0–100, "
+        f"{formats.plural(data.tenants, 'tenant')}"
     )
 
 
 def table(data: Pressure) -> Table:
-    """All ten sources."""
+    """Return all ten resources."""
     return Table(
-        ("Source", "Caused", "Tolerated", "Room", "Set by"),
+        ("Resource", "Caused", "Tolerated", "Headroom", "Strictest tenant"),
         tuple(
             (
                 _name(i),
-                words.thousands(float(data.caused[i])),
-                words.thousands(float(data.tolerated[i])),
-                words.signed(float(data.tolerated[i] - data.caused[i])),
-                data.picky[i] or "–",
+                formats.thousands(float(data.caused[i])),
+                formats.thousands(float(data.tolerated[i])),
+                formats.signed(float(data.tolerated[i] - data.caused[i])),
+                data.strictest[i] or "–",
             )
             for i in range(len(SOURCES))
         ),
@@ -84,7 +83,7 @@ def table(data: Pressure) -> Table:
 
 
 def figure(data: Pressure) -> go.Figure:
-    """One bar per source, a mark where the pickiest tenant's limit lies."""
+    """Draw one bar per resource, with a mark at the limit of the strictest tenant."""
     names = [_name(i) for i in range(len(SOURCES))]
     over = data.caused > data.tolerated
     chart = go.Figure(layout=_layout(names))
@@ -101,20 +100,20 @@ def figure(data: Pressure) -> go.Figure:
         y=np.arange(len(names)),
         mode="markers",
         marker={"symbol": "line-ns", "size": 14, "line": {"width": 2, "color": theme.TEXT}},
-        customdata=[name or "no tenant" for name in data.picky],
+        customdata=[name or "no tenant" for name in data.strictest],
         hovertemplate="%{x:.0f} points tolerated<br>%{customdata}<extra></extra>",
     )
     for i in np.flatnonzero(over):
         chart.add_annotation(
             theme.note(
-                "too much", xref="paper", x=1, xanchor="left", xshift=4, y=int(i), font=TOO_MUCH
+                "exceeded", xref="paper", x=1, xanchor="left", xshift=4, y=int(i), font=EXCEEDED
             )
         )
     return chart
 
 
 def _name(index: int) -> str:
-    return words.SOURCE_NAMES[SOURCES[index]]
+    return labels.SOURCE_NAMES[SOURCES[index]]
 
 
 def _layout(names: list[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Rank of the unit a sample found, measured against the promise x^R.
+"""Measured ranks of sampled units against the promise x^R.
 
 Source: Tarcil fig. 4 and Paragon's sampling argument: with R independent uniform candidates the
 best one's rank D
@@ -11,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
 
@@ -31,9 +31,9 @@ class QualityCdf:
     shares : (k,) share of the decisions at or below each rank, non-decreasing, last 1
     samples : decisions measured
     distance : largest distance between the measured CDF and x^R
-    limit : distance that a right sampler exceeds in 5 % of such samples; 1 without ranks
-    threshold : x at which the promise is spelled out
-    source : where the ranks come from, "offline check" or "live decisions"
+    limit : distance a uniform sampler exceeds in 5 % of such samples; 1 without ranks
+    threshold : x at which the promise is shown as text
+    source : origin of the ranks, "offline check" or "live decisions"
     """
 
     sample_size: int
@@ -47,20 +47,20 @@ class QualityCdf:
 
     @property
     def promised(self) -> float:
-        """Chance that the best of the sample lies below the threshold."""
+        """Probability that the best unit of the sample ranks below the threshold."""
         return float(self.threshold**self.sample_size)
 
 
 def kolmogorov_limit(samples: int) -> float:
-    """Distance exceeded with probability 5 % when the promise holds; 1.358 / sqrt(n), at most 1.
+    """Return the distance exceeded with probability 5 %: 1.358 / sqrt(n), at most 1.
 
-    Source: Kolmogorov 1933, the asymptotic value; close enough from n = 35.
+    Source: Kolmogorov 1933, the asymptotic value; accurate from n = 35.
     """
     return min(1.0, 1.358 / np.sqrt(samples)) if samples else 1.0
 
 
 def largest_distance(ranks: Floats, sample_size: int) -> float:
-    """Largest distance between the empirical CDF of ascending ranks and x^R; NaN without ranks."""
+    """Return the largest distance of the CDF of ascending ranks from x^R; NaN without ranks."""
     if not ranks.size:
         return float("nan")
     promise = ranks**sample_size
@@ -71,42 +71,44 @@ def largest_distance(ranks: Floats, sample_size: int) -> float:
 
 
 def superscript(number: int) -> str:
-    """Return a whole number in superior digits; plotly.js would set <sup> with an inline style."""
+    """Return a number in superscript digits; plotly.js sets <sup> with an inline style."""
     return str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def title(data: QualityCdf) -> str:
-    """How far the measurement lies from the promise."""
+    """Return the distance of the measured ranks from the promise."""
     if not data.ranks.size:
         return f"R = {data.sample_size}: not measured yet"
-    holds = "follows" if data.distance <= data.limit else "leaves"
+    verb = "follows" if data.distance <= data.limit else "deviates from"
     return (
-        f"R = {data.sample_size}: the measured rank {holds} x{superscript(data.sample_size)}, "
+        f"R = {data.sample_size}: the measured rank {verb} x{superscript(data.sample_size)}, "
         f"largest distance {data.distance:.3f}"
     )
 
 
 def sub(data: QualityCdf) -> str:
-    """Return what is measured, over what, how many."""
+    """Return the measure, its scope and n."""
     if not data.samples:
-        return f"{data.source}: no decision at this sample size has been ranked"
+        return f"{data.source}: no rank has been measured at this sample size"
     return (
-        f"{data.source}, n = {words.thousands(data.samples)}; "
+        f"{data.source}, n = {formats.thousands(data.samples)}; "
         f"a uniform sampler stays within {data.limit:.3f} in 95 % of such samples"
     )
 
 
 def table(data: QualityCdf) -> Table:
-    """Promise and measurement at a few ranks."""
+    """Return promised and measured shares at a few ranks."""
     rows = []
     for x in (0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95):
         measured = _share_at(data, x) if data.ranks.size else float("nan")
-        rows.append((f"{x:g}", words.percent(x**data.sample_size, 2), words.percent(measured, 2)))
+        rows.append(
+            (f"{x:g}", formats.percent(x**data.sample_size, 2), formats.percent(measured, 2))
+        )
     return Table(("Rank at most", "Promised", "Measured"), tuple(rows))
 
 
 def figure(data: QualityCdf) -> go.Figure:
-    """Return the promise with its band, the measurement, and the promise at the threshold."""
+    """Draw the promise with its band, the measured shares and the threshold."""
     ticks = [0, 0.2, 0.4, 0.6, 0.8, 1]
     chart = go.Figure(
         layout=theme.layout(
@@ -116,7 +118,7 @@ def figure(data: QualityCdf) -> go.Figure:
                 "range": [0, 1],
                 "tickvals": ticks,
                 "ticktext": [f"{t:g}" for t in ticks],
-                "title": {"text": "rank of the unit found, 1 = best of all"},
+                "title": {"text": "rank of the chosen unit, 1 = best"},
                 "fixedrange": True,
             },
             yaxis=theme.percent_axis(),
@@ -164,7 +166,7 @@ def _add_promise(chart: go.Figure, data: QualityCdf) -> None:
 
 
 def _add_threshold(chart: go.Figure, data: QualityCdf) -> None:
-    """Mark the promise at one rank and say it in words."""
+    """Mark the promise at the threshold, with a text."""
     at, chance = data.threshold, data.promised
     for x0, x1, y0, y1 in ((at, at, 0, chance), (0, at, chance, chance)):
         chart.add_shape(
@@ -182,7 +184,7 @@ def _add_threshold(chart: go.Figure, data: QualityCdf) -> None:
         marker={"color": theme.TEXT, "size": 7},
         hoverinfo="skip",
     )
-    outside = f"{words.percent(chance)} outside the top {words.percent(1 - at, 0)}"
+    outside = f"{formats.percent(chance)} outside the top {formats.percent(1 - at, 0)}"
     chart.add_annotation(
         theme.note(
             outside,
@@ -198,7 +200,7 @@ def _add_threshold(chart: go.Figure, data: QualityCdf) -> None:
 
 
 def _add_band(chart: go.Figure, x: Floats, y: Floats, *, limit: float) -> None:
-    """Where a right sampler stays in 95 % of such samples."""
+    """Draw the band that contains 95 % of the samples of a uniform sampler."""
     chart.add_scatter(
         x=x, y=np.maximum(0, y - limit), mode="lines", line={"width": 0}, hoverinfo="skip"
     )

@@ -1,7 +1,4 @@
-"""Waiting jobs by reason.
-
-A small line per reason, how many wait now, how long they have waited.
-"""
+"""Waiting jobs by reason: their number over time, now, and the time waited."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
 
@@ -25,10 +22,10 @@ class ReasonQueue:
     Attributes
     ----------
     code : reason code
-    name : reason in words, short
+    name : short display text
     waiting : (T,) jobs waiting at each time, NaN = not recorded
     now : jobs waiting now
-    wait_p50_s, wait_p95_s : how long they have waited so far, cluster seconds; NaN = none waits
+    wait_p50_s, wait_p95_s : time waited so far, cluster seconds; NaN = no waiting jobs
     """
 
     code: str
@@ -54,39 +51,37 @@ class QueueByReason:
 
     @property
     def now(self) -> int:
-        """All waiting jobs."""
+        """Number of waiting jobs."""
         return sum(reason.now for reason in self.reasons)
 
 
 def title(data: QueueByReason) -> str:
-    """How many wait, and for what mostly."""
+    """Return the number of waiting jobs and their main reason."""
     if not data.now:
         peak = max((_peak(reason) for reason in data.reasons), default=0.0)
         if not peak:
-            return "Nothing waits"
-        return f"Nothing waits; at most {words.thousands(peak)} did at once"
-    most = max(data.reasons, key=lambda reason: reason.now)
-    verb = "waits" if data.now == 1 else "wait"
-    return (
-        f"{words.plural(data.now, 'job')} {verb}, {words.thousands(most.now)} of them: {most.name}"
-    )
+            return "No jobs waiting"
+        return f"No jobs waiting; up to {formats.thousands(peak)} in this range"
+    main = max(data.reasons, key=lambda reason: reason.now)
+    waiting = formats.plural(data.now, "job")
+    return f"{waiting} waiting, {formats.thousands(main.now)} of them: {main.name}"
 
 
 def sub(data: QueueByReason) -> str:
-    """Return what is measured."""
-    return "Waiting jobs by reason; how long so far, p50–p95"
+    """Return the measure, its scope and n."""
+    return "By reason, with p50–p95 of the time waited"
 
 
 def table(data: QueueByReason) -> Table:
-    """Return counts and waits by reason."""
+    """Return counts and waiting times by reason."""
     return Table(
-        ("Reason", "Waiting", "Waited p50", "Waited p95"),
+        ("Reason", "Jobs waiting", "Wait p50", "Wait p95"),
         tuple(
             (
                 r.name,
-                words.thousands(r.now),
-                words.duration(r.wait_p50_s),
-                words.duration(r.wait_p95_s),
+                formats.thousands(r.now),
+                formats.duration(r.wait_p50_s),
+                formats.duration(r.wait_p95_s),
             )
             for r in data.reasons
         ),
@@ -94,11 +89,11 @@ def table(data: QueueByReason) -> Table:
 
 
 def figure(data: QueueByReason) -> go.Figure:
-    """Small multiples in one plot: lines at the left, counts, spans of waiting at the right."""
+    """Draw a line, the count and the range of waiting times for each reason."""
     if not data.reasons or not data.times_s.size:
         return theme.empty(
             HEIGHT,
-            "No job waits",
+            "No jobs waiting",
             x={"range": [0, 1], "showticklabels": False},
             y={"range": [0, 4], "showticklabels": False},
         )
@@ -107,15 +102,15 @@ def figure(data: QueueByReason) -> go.Figure:
     rows = max(len(data.reasons), 3)
     chart = go.Figure(layout=_layout(first, last, longest, rows))
     scale = max(1.0, *(_peak(reason) for reason in data.reasons))
-    most = max(range(len(data.reasons)), key=lambda i: data.reasons[i].now)
+    main = max(range(len(data.reasons)), key=lambda i: data.reasons[i].now)
     for i, reason in enumerate(data.reasons):
-        _add_row(chart, data.times_s, reason, at=i, scale=scale, strong=i == most)
+        _add_row(chart, data.times_s, reason, at=i, scale=scale, strong=i == main)
     _add_heads(chart, longest)
     return chart
 
 
 def _layout(first: float, last: float, longest: float, rows: int) -> dict[str, Any]:
-    """Return lines at the left over cluster time, spans at the right over time waited."""
+    """Return a layout with lines at the left and waiting times at the right."""
     return theme.layout(
         HEIGHT,
         margin={"l": 4, "r": 8, "t": 20, "b": 22},
@@ -139,13 +134,13 @@ def _layout(first: float, last: float, longest: float, rows: int) -> dict[str, A
 
 
 def _add_heads(chart: go.Figure, longest: float) -> None:
-    """Name the columns and the end of the scale of waiting, where any waits."""
+    """Label the columns and the end of the waiting time scale."""
     heads = [("now", 0.72, "right")]
     if longest:
         heads.append(("waited", 1.0, "right"))
         chart.add_annotation(
             theme.note(
-                words.duration(longest),
+                formats.duration(longest),
                 xref="paper",
                 x=1,
                 xanchor="right",
@@ -212,7 +207,7 @@ def _add_row(
             mode="lines",
             line={"color": colour if strong else theme.RULE, "width": 5},
             hovertemplate=(
-                f"{words.duration(reason.wait_p50_s)} to {words.duration(reason.wait_p95_s)} "
+                f"{formats.duration(reason.wait_p50_s)} to {formats.duration(reason.wait_p95_s)} "
                 f"waited, p50 to p95<br>{reason.name}<extra></extra>"
             ),
         )
@@ -233,7 +228,7 @@ def _add_row_words(chart: go.Figure, reason: ReasonQueue, *, at: int, strong: bo
     )
     chart.add_annotation(
         theme.note(
-            words.thousands(reason.now),
+            formats.thousands(reason.now),
             xref="paper",
             x=0.72,
             xanchor="right",

@@ -1,4 +1,4 @@
-"""How well each revision inferred cells that were hidden from it."""
+"""Error of inferred cells by revision, from cross-validation."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
 
@@ -27,9 +27,9 @@ class RevisionErrors:
     numbers : (k,) revisions
     average, p50, p90 : (k,) over applications, of the mean error of the hidden cells of each
     covered : (k,) share inside the 90 % intervals
-    rows : (k,) applications hidden in turn
+    rows : (k,) number of applications evaluated
     is_points : errors are points of 100, not shares of the value
-    entries : cells left of a hidden row
+    entries : number of cells kept per row
     """
 
     numbers: NDArray[np.int64]
@@ -47,33 +47,35 @@ class RevisionErrors:
 
 
 def title(data: RevisionErrors) -> str:
-    """Return where the newest evaluation stands, and where the first did."""
+    """Return the p90 error of the newest and of the oldest evaluation."""
     if not data.numbers.size:
-        return "This matrix has not been tried out"
-    now = f"Nine in ten applications are inferred within {_text(data, data.p90[-1])}"
+        return "Not evaluated yet"
+    now = f"90 % of applications have a mean error below {_text(data, data.p90[-1])}"
     change = float(data.p90[-1] - data.p90[0])
     if data.numbers.size < 2 or abs(change) < 0.005:
         return now
-    return f"{now}; revision {int(data.numbers[0])} had {_text(data, data.p90[0])}"
+    return f"{now}; revision {int(data.numbers[0])}: {_text(data, data.p90[0])}"
 
 
 def sub(data: RevisionErrors) -> str:
-    """Return what is measured."""
+    """Return the measure, its scope and n."""
     if not data.numbers.size:
-        return "A matrix of three columns and four rows or more is tried out with each revision"
+        return (
+            "Matrices with at least three columns and four rows are evaluated with each revision"
+        )
     unit = "points of 100" if data.is_points else "relative error"
     return f"Mean error of hidden cells, {unit}; all but {data.entries} cells of a row hidden"
 
 
 def table(data: RevisionErrors) -> Table:
-    """Every revision, newest first."""
+    """Return every revision, newest first."""
     return Table(
-        ("Revision", "Average", "p50", "p90", "In 90 % intervals", "Applications"),
+        ("Revision", "Average", "p50", "p90", "90 % coverage", "Applications"),
         tuple(
             (
                 str(int(data.numbers[i])),
                 *(_text(data, data.line(name)[i]) for name in ("average", "p50", "p90")),
-                words.percent(float(data.covered[i])),
+                formats.percent(float(data.covered[i])),
                 str(int(data.rows[i])),
             )
             for i in reversed(range(data.numbers.size))
@@ -82,11 +84,11 @@ def table(data: RevisionErrors) -> Table:
 
 
 def figure(data: RevisionErrors) -> go.Figure:
-    """One line each for average, p50 and p90."""
+    """Draw one line each for average, p50 and p90."""
     if not data.numbers.size:
         return theme.empty(
             HEIGHT,
-            "Not tried out",
+            "Not evaluated yet",
             x={"range": [0, 1], "showticklabels": False},
             y={"range": [0, 0.3], "tickvals": [0, 0.1, 0.2, 0.3], "ticktext": EMPTY_TICKS},
         )
@@ -149,15 +151,15 @@ def _layout(data: RevisionErrors, top: float) -> dict[str, Any]:
 def _ticks(top: float) -> list[float]:
     """Return at most five round errors from 0."""
     widths = [m * 10.0**e for e in (-3, -2, -1, 0, 1) for m in (1, 2, 5)]
-    width = next((one for one in widths if top / one <= 4), top)
+    width = next((width for width in widths if top / width <= 4), top)
     return [float(f"{i * width:.6g}") for i in range(int(top / width) + 1)]
 
 
 def _tick(data: RevisionErrors, value: float) -> str:
-    return words.trimmed(100 * value) + ("" if data.is_points else " %")
+    return formats.trimmed(100 * value) + ("" if data.is_points else " %")
 
 
 def _text(data: RevisionErrors, value: float) -> str:
     if data.is_points:
-        return f"{words.significant(100 * float(value), 2)} points"
-    return words.percent(float(value))
+        return f"{formats.significant(100 * float(value), 2)} points"
+    return formats.percent(float(value))

@@ -1,4 +1,4 @@
-"""How an application scales: more units of one server, or more servers (as Quasar fig. 2)."""
+"""Scaling of an application to more units or more servers (like Quasar fig. 2)."""
 
 from typing import Any
 
@@ -6,48 +6,49 @@ import numpy as np
 import plotly.graph_objects as go
 
 from apps.classification.core.matrix import MatrixName
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.figures import marks, theme
-from apps.dashboard.figures.marks import Row
+from apps.dashboard.figures.marks import MatrixRow
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 216
 TICKS = (1, 2, 4, 8, 16, 32)
 
 
-def title(data: Row) -> str:
-    """Return what the last point gives."""
+def title(data: MatrixRow) -> str:
+    """Return the scaling at the last point."""
     if not data.cells:
         return "Scaling not known yet"
     last = data.cells[-1]
     if last.matrix is MatrixName.SCALE_UP:
         share = last.value / int(last.column)
         return (
-            f"{last.column} units of a server do the work of {words.trimmed(last.value)}, "
-            f"{words.percent(share, 0)} of linear"
+            f"{last.column} units of a server do the work of {formats.trimmed(last.value)}, "
+            f"{formats.percent(share, 0)} of linear"
         )
-    return f"On {last.column} servers each keeps {words.percent(last.value, 0)} of its speed"
+    percent = formats.percent(last.value, 0)
+    return f"On {last.column} servers, each reaches {percent} of its speed alone"
 
 
-def sub(data: Row) -> str:
-    """Return what is measured."""
+def sub(data: MatrixRow) -> str:
+    """Return the measure and the number of cells by source."""
     if not data.cells:
         return marks.NOT_PROFILED
-    what = (
+    measure = (
         "Performance relative to one unit"
         if data.cells[0].matrix is MatrixName.SCALE_UP
         else "Efficiency relative to linear"
     )
-    return f"{what}; {marks.counted(data.cells)}"
+    return f"{measure}; {marks.counted(data.cells)}"
 
 
-def table(data: Row) -> Table:
-    """Every point."""
+def table(data: MatrixRow) -> Table:
+    """Return every point."""
     return marks.table(data, "Size")
 
 
-def figure(data: Row) -> go.Figure:
-    """Return the curve, its marks, and what linear scaling would be."""
+def figure(data: MatrixRow) -> go.Figure:
+    """Draw the curve with its marks, and linear scaling for comparison."""
     if not data.cells:
         return theme.empty(
             HEIGHT,
@@ -94,7 +95,7 @@ def _linear_name(sizes: list[int], *, is_up: bool) -> dict[str, Any]:
     )
 
 
-def _layout(data: Row, sizes: list[int], *, is_up: bool) -> dict[str, Any]:
+def _layout(data: MatrixRow, sizes: list[int], *, is_up: bool) -> dict[str, Any]:
     ends = [end for cell in data.cells for end in (cell.low, cell.high)]
     if is_up:
         low, high = min(ends) / 1.12, max(*ends, float(sizes[-1])) * 1.2

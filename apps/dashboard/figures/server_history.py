@@ -1,4 +1,4 @@
-"""One server over time: cores in use and cores allocated."""
+"""Cores of one server in use and allocated, over time."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
 
@@ -33,31 +33,31 @@ class ServerHistory:
 
 
 def title(data: ServerHistory) -> str:
-    """Return what it does now against what it gave away."""
+    """Return current and mean use."""
     if not data.times_s.size or np.isnan(data.used).all():
         return f"{data.server} has not reported yet"
     used = data.used[~np.isnan(data.used)]
     return (
-        f"{words.percent(float(used[-1]), 0)} of its cores are in use, "
-        f"{words.percent(float(used.mean()), 0)} on average over the range"
+        f"{formats.percent(float(used[-1]), 0)} of its cores are in use, "
+        f"{formats.percent(float(used.mean()), 0)} on average over the range"
     )
 
 
 def sub(data: ServerHistory) -> str:
-    """Return what is measured."""
-    return f"Share of cores used and allocated, n = {words.thousands(data.times_s.size)} frames"
+    """Return the measure, its scope and n."""
+    return f"Share of cores used and allocated, n = {formats.thousands(data.times_s.size)} samples"
 
 
 def table(data: ServerHistory) -> Table:
-    """Every frame, newest first, at most two hundred."""
+    """Return the last two hundred frames, newest first."""
     order = range(len(data.times_s) - 1, max(-1, len(data.times_s) - 201), -1)
     return Table(
         ("Cluster time", "Used", "Allocated"),
         tuple(
             (
-                words.cluster_day(float(data.times_s[i])),
-                words.percent(float(data.used[i]), 0),
-                words.percent(float(data.allocated[i]), 0),
+                formats.cluster_day(float(data.times_s[i])),
+                formats.percent(float(data.used[i]), 0),
+                formats.percent(float(data.allocated[i]), 0),
             )
             for i in order
         ),
@@ -65,11 +65,11 @@ def table(data: ServerHistory) -> Table:
 
 
 def figure(data: ServerHistory) -> go.Figure:
-    """Two lines with their names at the right end."""
+    """Draw two lines with their names at the right end."""
     y_axis = theme.percent_axis(1.02)
     if not data.times_s.size or np.isnan(data.used).all():
         blank = {"range": [0, 1], "showticklabels": False}
-        return theme.empty(HEIGHT, "No frame yet", x=blank, y=y_axis)
+        return theme.empty(HEIGHT, "No data yet", x=blank, y=y_axis)
     last = float(data.times_s[-1])
     chart = go.Figure(
         layout=theme.layout(
@@ -97,7 +97,7 @@ def figure(data: ServerHistory) -> go.Figure:
         )
         known = series[~np.isnan(series)]
         if known.size:
-            text = f"{name} {words.percent(float(known[-1]), 0)}"
+            text = f"{name} {formats.percent(float(known[-1]), 0)}"
             tone = theme.TEXT if strong else theme.TEXT_2
             labels.append((text, float(known[-1]), tone, strong))
     for label in theme.end_labels(labels, x=last, pixels_per_unit=166):

@@ -1,4 +1,4 @@
-"""Singular values of a matrix: how many similarity concepts tell applications apart (P2)."""
+"""Singular values of a matrix: the number of relevant similarity concepts (P2)."""
 
 from dataclasses import dataclass
 
@@ -6,19 +6,19 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 200
-MOST = 16
+MAX_BARS = 16
 ENOUGH = 0.9
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SingularValues:
-    """Singular values, descending; none where fewer than two rows are fully known."""
+    """Singular values, descending; empty if fewer than two rows are fully known."""
 
     values: Floats
     matrix: str
@@ -33,40 +33,40 @@ class SingularValues:
 
     @property
     def enough(self) -> int:
-        """How many carry 90 % of the variance."""
+        """Number of concepts that carry 90 % of the variance."""
         if not self.values.size or not self.shares.any():
             return 0
         return int(np.searchsorted(np.cumsum(self.shares), ENOUGH - 1e-12)) + 1
 
 
 def title(data: SingularValues) -> str:
-    """Return how many concepts matter."""
+    """Return the number of concepts that carry 90 % of the variance."""
     if not data.enough:
-        return "No concept is known yet"
-    share = words.percent(float(data.shares[: data.enough].sum()), 0)
-    count = words.plural(data.enough, "concept")
+        return "No concepts yet"
+    share = formats.percent(float(data.shares[: data.enough].sum()), 0)
+    count = formats.plural(data.enough, "concept")
     carries = "carries" if data.enough == 1 else "carry"
-    return f"{count} {carries} {share} of what tells applications apart"
+    return f"{count} {carries} {share} of the variance between applications"
 
 
 def sub(data: SingularValues) -> str:
-    """Return what is measured."""
+    """Return the measure, its scope and n."""
     if not data.enough:
-        return "At least two applications known on every column are needed"
+        return "Needs at least two applications measured on every column"
     return f"Singular values of {data.matrix}, revision {data.revision}, {data.values.size} in all"
 
 
 def table(data: SingularValues) -> Table:
-    """Every value with its share."""
+    """Return every value with its share."""
     sums = np.cumsum(data.shares)
     return Table(
-        ("Concept", "Singular value", "Share", "Together"),
+        ("Concept", "Singular value", "Share", "Cumulative share"),
         tuple(
             (
                 str(i + 1),
-                words.significant(float(value)),
-                words.percent(float(data.shares[i])),
-                words.percent(float(sums[i])),
+                formats.significant(float(value)),
+                formats.percent(float(data.shares[i])),
+                formats.percent(float(sums[i])),
             )
             for i, value in enumerate(data.values)
         ),
@@ -74,7 +74,7 @@ def table(data: SingularValues) -> Table:
 
 
 def figure(data: SingularValues) -> go.Figure:
-    """One bar each; those that carry 90 % in colour."""
+    """Draw one bar per value; those that carry 90 % are coloured."""
     if not data.enough:
         return theme.empty(
             HEIGHT,
@@ -82,7 +82,7 @@ def figure(data: SingularValues) -> go.Figure:
             x={"range": [0.5, 5.5], "showticklabels": False},
             y={"range": [0, 1], "showticklabels": False},
         )
-    shown = data.values[:MOST]
+    shown = data.values[:MAX_BARS]
     places = np.arange(1, shown.size + 1)
     chart = go.Figure(
         layout=theme.layout(
@@ -105,7 +105,7 @@ def figure(data: SingularValues) -> go.Figure:
         marker={
             "color": [theme.ACCENT if i < data.enough else theme.MUTED for i in range(shown.size)]
         },
-        customdata=[words.percent(float(share)) for share in data.shares[:MOST]],
+        customdata=[formats.percent(float(share)) for share in data.shares[:MAX_BARS]],
         hovertemplate="<b>%{y:.3g}</b><br>%{customdata} of the variance<extra></extra>",
     )
     return chart

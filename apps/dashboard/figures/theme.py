@@ -1,11 +1,8 @@
-"""Colours, axes and labels of every figure.
+"""Colours, axes and labels shared by all figures.
 
-A figure names colours by token, ``var(--cat-1)`` or, with an opacity, ``var(--cat-1/0.14)``; the
-page puts the
-values of the theme in force in their place, so one figure serves light and dark. Everything
-general (fonts, margins,
-grid, hover labels) is in ``static/berth/theme.json``, which the page adds as the figure's
-template.
+Colours are tokens, ``var(--cat-1)`` or with an opacity ``var(--cat-1/0.14)``. The page replaces
+them by the values of its theme, so one figure serves light and dark. Fonts, margins, grid and
+hover labels are in ``static/berth/theme.json``, which the page uses as the figure's template.
 """
 
 from collections.abc import Sequence
@@ -26,14 +23,14 @@ RULE: Final = "var(--rule-strong)"
 MET: Final = "var(--div-7)"
 MISSED: Final = "var(--div-1)"
 CLEAR: Final = "rgba(0,0,0,0)"
-# names of rows a little away from what stands beside them
+# tick labels with a gap to the axis
 APART: Final = {"ticks": "outside", "ticklen": 6, "tickcolor": CLEAR}
-BAND_OPACITY: Final = "band"  # the page's: 0.14 in light, 0.20 in dark
+BAND_OPACITY: Final = "band"  # set by the page: 0.14 in light, 0.20 in dark
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The twin of a figure: the same numbers as rows, first column a name."""
+    """The data of a figure as a table; the first column is a name."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -45,7 +42,7 @@ def faded(token: str, opacity: float | str = BAND_OPACITY) -> str:
 
 
 def layout(height: int, **changes: Any) -> dict[str, Any]:
-    """Layout of a figure that many pixels high; the rest comes from the page's template."""
+    """Return the layout of a figure of a height in pixels; the template sets the rest."""
     return {
         "height": height,
         "uirevision": "keep",
@@ -56,7 +53,7 @@ def layout(height: int, **changes: Any) -> dict[str, Any]:
 
 
 def percent_axis(top: float = 1.0) -> dict[str, Any]:
-    """Return an axis of shares with a line at each quarter and the unit on the last."""
+    """Return an axis of shares with ticks at quarters; the last one has the unit."""
     return {
         "range": [0, top],
         "tickvals": [0, 0.25, 0.5, 0.75, 1],
@@ -65,8 +62,8 @@ def percent_axis(top: float = 1.0) -> dict[str, Any]:
     }
 
 
-def beside(text: str, *, y: float, colour: str = TEXT_2) -> dict[str, Any]:
-    """Return a word at the right of the plot, ``y`` in shares of its height."""
+def side_label(text: str, *, y: float, colour: str = TEXT_2) -> dict[str, Any]:
+    """Return a label right of the plot; ``y`` is a share of its height."""
     return note(
         text,
         xref="paper",
@@ -94,7 +91,7 @@ def level(y: float, *, colour: str = TEXT_2, dash: str = "dot") -> dict[str, Any
 
 
 def note(text: str, **where: Any) -> dict[str, Any]:
-    """Return a word inside the plot, without an arrow."""
+    """Return a text annotation without an arrow."""
     return {"text": text, "showarrow": False, **where}
 
 
@@ -122,20 +119,20 @@ def end_labels(
     pixels_per_unit: float,
     gap: int = 13,
 ) -> list[dict[str, Any]]:
-    """Words at the right end of lines, moved apart where they would touch.
+    """Return labels at the right end of lines, moved apart if they would overlap.
 
     Parameters
     ----------
     labels : (text, y of the last point, colour, is strong), in any order
-    x : where the lines end
-    pixels_per_unit : pixels of one unit of y, to know when two labels touch
-    gap : least distance of two labels in pixels
+    x : right end of the lines
+    pixels_per_unit : pixels per unit of y, to detect overlaps
+    gap : minimum distance of two labels in pixels
     """
     placed: list[dict[str, Any]] = []
     lowest = float("-inf")
     for text, y, colour, strong in sorted(labels, key=lambda label: label[1]):
-        wanted = y * pixels_per_unit
-        shown = max(wanted, lowest + gap)
+        position = y * pixels_per_unit
+        shown = max(position, lowest + gap)
         lowest = shown
         placed.append(
             note(
@@ -145,7 +142,7 @@ def end_labels(
                 xanchor="left",
                 yanchor="middle",
                 xshift=5,
-                yshift=round(shown - wanted),
+                yshift=round(shown - position),
                 font={"color": colour, "weight": 600 if strong else 400},
             )
         )
@@ -153,7 +150,7 @@ def end_labels(
 
 
 def empty(height: int, sentence: str, *, x: dict[str, Any], y: dict[str, Any]) -> go.Figure:
-    """Axes and one sentence, for when there is nothing to draw."""
+    """Return empty axes with a sentence, for figures without data."""
     figure = go.Figure(layout=layout(height, xaxis=x, yaxis=y))
     figure.add_annotation(
         note(
@@ -170,7 +167,7 @@ def empty(height: int, sentence: str, *, x: dict[str, Any], y: dict[str, Any]) -
 
 
 def time_axis(first_s: float, last_s: float, *, ticks: int = 5) -> dict[str, Any]:
-    """Return a cluster-time axis with round ticks: seconds inside, the time of day shown."""
+    """Return an axis in cluster seconds with round ticks, labelled with the time of day."""
     step = _step((last_s - first_s) / max(1, ticks))
     start = -(-first_s // step) * step
     values = []
@@ -185,7 +182,7 @@ def time_axis(first_s: float, last_s: float, *, ticks: int = 5) -> dict[str, Any
     }
 
 
-def _step(wanted_s: float) -> float:
+def _step(min_s: float) -> float:
     for step in (
         1,
         5,
@@ -204,9 +201,9 @@ def _step(wanted_s: float) -> float:
         21600,
         43200,
     ):
-        if step >= wanted_s:
+        if step >= min_s:
             return float(step)
-    return 86400.0 * max(1, round(wanted_s / 86400))
+    return 86400.0 * max(1, round(min_s / 86400))
 
 
 def _clock(cluster_s: float, step: float) -> str:

@@ -1,4 +1,4 @@
-"""Server by time: how much of each server's processors was in use, grouped by platform."""
+"""CPU use by server and time, grouped by platform."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.figures import heat, theme
 from apps.dashboard.figures.theme import Table
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class PlatformRows:
-    """The consecutive rows of one platform and what they say together."""
+    """The consecutive rows of one platform and their summary."""
 
     name: str
     servers: int
@@ -55,44 +55,42 @@ class Utilisation:
 
 
 def title(data: Utilisation) -> str:
-    """Return the finding: how much is used of what was given away, and the busiest platform."""
+    """Return used and allocated shares and the busiest platform."""
     if not data.times_s.size:
         return "No server has reported yet"
     busy = max(data.platforms, key=lambda p: -1.0 if np.isnan(p.now) else p.now)
-    used, given = data.cluster_used[-1], data.cluster_allocated[-1]
+    used, allocated = data.cluster_used[-1], data.cluster_allocated[-1]
     if busy.now > 0.85:
         return (
-            f"Platform {busy.name} runs at {words.percent(busy.now, 0)}; "
-            f"the cluster uses {words.percent(used, 0)} of its processors"
+            f"Platform {busy.name} runs at {formats.percent(busy.now, 0)}; "
+            f"the cluster uses {formats.percent(used, 0)} of its cores"
         )
     return (
-        f"{words.percent(used, 0)} of the processors are in use, {words.percent(given, 0)} "
-        f"allocated; platform {busy.name} is busiest at {words.percent(busy.now, 0)}"
+        f"{formats.percent(used, 0)} of the cores are in use, {formats.percent(allocated, 0)} "
+        f"allocated; platform {busy.name} is busiest at {formats.percent(busy.now, 0)}"
     )
 
 
 def sub(data: Utilisation) -> str:
-    """Return what is measured, over what, how many."""
-    rows = (
-        "one row each" if data.servers_per_row == 1 else f"up to {data.servers_per_row} to a row"
-    )
+    """Return the measure, its scope and n."""
+    rows = "one per row" if data.servers_per_row == 1 else f"up to {data.servers_per_row} per row"
     return (
-        f"CPU used, {words.thousands(data.servers)} servers, {rows}, "
-        f"{words.duration(data.column_s)} of cluster time per column"
+        f"CPU used, {formats.thousands(data.servers)} servers, {rows}, "
+        f"{formats.duration(data.column_s)} of cluster time per column"
     )
 
 
 def table(data: Utilisation) -> Table:
-    """Use by platform."""
+    """Return use by platform."""
     return Table(
-        ("Platform", "Servers", "Now", "Mean", "Highest"),
+        ("Platform", "Servers", "Now", "Mean", "Maximum"),
         tuple(
             (
                 p.name,
-                words.thousands(p.servers),
-                words.percent(p.now, 0),
-                words.percent(p.mean, 0),
-                words.percent(p.peak, 0),
+                formats.thousands(p.servers),
+                formats.percent(p.now, 0),
+                formats.percent(p.mean, 0),
+                formats.percent(p.peak, 0),
             )
             for p in data.platforms
         ),
@@ -100,11 +98,11 @@ def table(data: Utilisation) -> Table:
 
 
 def figure(data: Utilisation) -> go.Figure:
-    """Two lines above, the heatmap below, on one time axis."""
+    """Draw two lines above and the heatmap below, on one time axis."""
     if not data.times_s.size:
         return theme.empty(
             HEIGHT,
-            "No server has reported yet. Rows appear with the first frame.",
+            "No server has reported yet",
             x={"range": [0, 1], "showticklabels": False},
             y={"range": [0, 1], "showticklabels": False},
         )
@@ -137,9 +135,9 @@ def figure(data: Utilisation) -> go.Figure:
 
 def _row_axis(data: Utilisation) -> dict[str, object]:
     middles, names, at = [], [], 0
-    least = max(1.0, 0.034 * data.used.shape[0])  # rows that one line of text covers
+    min_rows = max(1.0, 0.034 * data.used.shape[0])  # height of a line of text
     for platform in data.platforms:
-        if platform.rows >= least:
+        if platform.rows >= min_rows:
             middles.append(at + platform.rows / 2)
             names.append(platform.name)
         at += platform.rows
@@ -162,7 +160,7 @@ def _add_lines(chart: go.Figure, data: Utilisation) -> None:
         fill="tozeroy",
         fillcolor=theme.faded(theme.ACCENT),
         name="used",
-        hovertemplate="%{y:.1%} of the processors used<extra></extra>",
+        hovertemplate="%{y:.1%} of the cores used<extra></extra>",
     )
     chart.add_scatter(
         x=data.times_s,
@@ -174,7 +172,7 @@ def _add_lines(chart: go.Figure, data: Utilisation) -> None:
 
 
 def missing_boxes(data: Utilisation) -> list[tuple[float, float, int, int]]:
-    """Rectangles over what was not reported: from s, to s, first row, row after the last."""
+    """Return boxes of missing data: from s, to s, first row, row after the last."""
     boxes: list[tuple[float, float, int, int]] = []
     half = data.column_s / 2
     for row, start, end in heat.runs_of(np.isnan(data.used)):
@@ -214,13 +212,13 @@ def _add_heat(chart: go.Figure, data: Utilisation) -> None:
         hovertemplate="%{z:.0%} CPU used<br>%{customdata}<extra></extra>",
         hoverongaps=False,
         yaxis="y2",
-        # plotly.js draws its colour bar with inline styles, which our pages forbid
+        # plotly.js draws its colour bar with inline styles, which our CSP forbids
         showscale=False,
     )
 
 
 def _add_key(chart: go.Figure) -> None:
-    """Put the colour scale at the upper right, from 0 to 100 %."""
+    """Draw the colour scale at the upper right, from 0 to 100 %."""
     left, top = 10, -78
     heat.add_key(chart, ("0", "100 %"), side=1, left=left, top=top)
     heat.add_label(chart, "CPU used", side=1, x=left, y=top + 17, xanchor="left")
@@ -242,11 +240,11 @@ def _add_borders(chart: go.Figure, data: Utilisation, first: float, last: float)
 
 
 def _add_notes(chart: go.Figure, data: Utilisation, last: float) -> None:
-    used, given = float(data.cluster_used[-1]), float(data.cluster_allocated[-1])
+    used, allocated = float(data.cluster_used[-1]), float(data.cluster_allocated[-1])
     for label in theme.end_labels(
         [
-            (f"allocated {words.percent(given, 0)}", given, theme.TEXT_2, False),
-            (f"used {words.percent(used, 0)}", used, theme.TEXT, True),
+            (f"allocated {formats.percent(allocated, 0)}", allocated, theme.TEXT_2, False),
+            (f"used {formats.percent(used, 0)}", used, theme.TEXT, True),
         ],
         x=last,
         pixels_per_unit=48,

@@ -1,4 +1,4 @@
-"""What one application's page shows."""
+"""Data of an application's page."""
 
 import math
 from collections.abc import Sequence
@@ -15,8 +15,9 @@ from apps.classification.core.matrix import MatrixName
 from apps.classification.core.similarity import COMPARED, Neighbour, Space, nearest, space_of
 from apps.classification.models import Drift, MatrixRevision, Override, PredictionError, Profile
 from apps.classification.selectors import cells_in, current_number
+from apps.dashboard.core import labels
 from apps.dashboard.core.profile_cells import Cells, ProfileCell, read_cells
-from apps.dashboard.core.profile_words import (
+from apps.dashboard.core.profile_text import (
     MATRIX_NAMES,
     SOURCE_WORDS,
     column_name,
@@ -28,7 +29,7 @@ from apps.dashboard.core.profile_words import (
     value_text,
 )
 from apps.dashboard.figures.interference import Interference
-from apps.dashboard.figures.marks import Row
+from apps.dashboard.figures.marks import MatrixRow
 from apps.dashboard.figures.prediction_error import PredictionErrors
 from apps.inventory.core.snapshot import Floats
 from apps.workloads.core.lifecycle import WAITING_STATES, JobState
@@ -36,98 +37,103 @@ from apps.workloads.models import Application, Job
 
 ERRORS_SHOWN = 500
 OVERRIDES_SHOWN = 20
-MOST_NEIGHBOURS = 4
-# named, not excluded: the index by state leads to the few that have not ended
+MAX_NEIGHBOURS = 4
+# listed explicitly, so that the index on state finds the few open jobs
 OPEN_STATES = (*WAITING_STATES, JobState.STARTING, JobState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """An application and the profile in force; None = not profiled yet."""
+class ProfiledApplication:
+    """An application with its current profile; None = not profiled yet."""
 
     application: Application
     profile: Profile | None
 
     @property
     def cells(self) -> Cells:
-        """The profile's cells by matrix; empty without one."""
+        """Cells of the profile by matrix; empty without a profile."""
         return {} if self.profile is None else read_cells(self.profile.cells)
 
-    def row(self, matrix: MatrixName) -> Row:
+    def row(self, matrix: MatrixName) -> MatrixRow:
         """One row of a matrix, for a figure."""
         cells = tuple(self.cells.get(matrix, ()))
-        return Row(self.application.name, self.application.kind, cells)
+        return MatrixRow(self.application.name, self.application.kind, cells)
 
 
-def shown(name: str) -> Shown:
+def profiled_application(name: str) -> ProfiledApplication:
     """Return an application with its profile; two statements.
 
     Raises
     ------
     Http404 : there is no such application.
     """
-    found = Application.objects.select_related("drift").filter(name=name).first()
-    if found is None:
+    application = Application.objects.select_related("drift").filter(name=name).first()
+    if application is None:
         raise Http404(f"there is no application called {name!r}")
-    profile = Profile.objects.filter(application=found, is_current=True).first()
-    return Shown(found, profile)
+    profile = Profile.objects.filter(application=application, is_current=True).first()
+    return ProfiledApplication(application, profile)
 
 
-def matrix_row(name: str, matrix: MatrixName) -> Row:
-    """Return one row of a matrix as one application has it."""
-    return shown(name).row(matrix)
+def matrix_row(name: str, matrix: MatrixName) -> MatrixRow:
+    """Return the row of one application in a matrix."""
+    return profiled_application(name).row(matrix)
 
 
 def interference(name: str) -> Interference:
-    """Return what an application tolerates and causes."""
-    found = shown(name)
-    return Interference(found.row(MatrixName.TOLERATED), found.row(MatrixName.CAUSED))
+    """Return the pressure an application tolerates and causes."""
+    profiled = profiled_application(name)
+    return Interference(profiled.row(MatrixName.TOLERATED), profiled.row(MatrixName.CAUSED))
 
 
-def prediction_errors(name: str) -> PredictionErrors:
-    """Return the latest observations of an application's jobs, oldest first."""
-    found = shown(name).application
-    rows = PredictionError.objects.filter(application=found, predicted__gt=0, measured__gt=0)
+def prediction_errors(name: str, visible: QuerySet[Job]) -> PredictionErrors:
+    """Return the latest observations of an application's jobs, oldest first.
+
+    A job that the user may not see has no name: its errors judge the profile that all share.
+    """
+    application = profiled_application(name).application
+    rows = PredictionError.objects.filter(application=application, predicted__gt=0, measured__gt=0)
     latest = list(
         rows.order_by("-cluster_s", "-id").values_list(
-            "cluster_s", "measured", "predicted", "deviation", "job__name"
+            "cluster_s", "measured", "predicted", "deviation", "job_id"
         )[:ERRORS_SHOWN]
     )[::-1]
     numbers = np.array([row[:4] for row in latest], dtype=np.float64).reshape(-1, 4)
-    flagged_s = Drift.objects.filter(application=found).values_list("flagged_s", flat=True).first()
+    names = dict(visible.filter(id__in={row[4] for row in latest}).values_list("id", "name"))
+    drift = Drift.objects.filter(application=application)
+    flagged_s = drift.values_list("flagged_s", flat=True).first()
     return PredictionErrors(
         application=name,
         times_s=numbers[:, 0],
         ratio=numbers[:, 1] / numbers[:, 2],
         deviation=numbers[:, 3],
-        jobs=tuple(row[4] for row in latest),
+        jobs=tuple(names.get(row[4], labels.HIDDEN_JOB) for row in latest),
         flagged_s=math.nan if flagged_s is None else flagged_s,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class JobCounts:
-    """Jobs of an application among those the caller may see."""
+class ApplicationJobCounts:
+    """Number of visible open jobs of an application."""
 
     running: int
     waiting: int
 
 
-def job_counts(seen: QuerySet[Job], application: Application) -> JobCounts:
-    """Return how many of its jobs have not ended."""
-    open_ones = seen.filter(application=application, state__in=OPEN_STATES).order_by()
-    counts = open_ones.aggregate(
+def job_counts(seen: QuerySet[Job], application: Application) -> ApplicationJobCounts:
+    """Count the visible open jobs of an application."""
+    open_jobs = seen.filter(application=application, state__in=OPEN_STATES).order_by()
+    counts = open_jobs.aggregate(
         all=Count("id"), waiting=Count("id", filter=Q(state__in=WAITING_STATES))
     )
-    return JobCounts(counts["all"] - counts["waiting"], counts["waiting"])
+    return ApplicationJobCounts(counts["all"] - counts["waiting"], counts["waiting"])
 
 
 def overrides(application: Application) -> Sequence[Override]:
-    """Return corrections by hand: those in force first, then the latest withdrawn."""
+    """Return overrides: those in force first, then the latest withdrawn ones."""
     rows = Override.objects.filter(application=application).select_related("created_by")
     in_force = list(rows.filter(withdrawn_at__isnull=True).order_by("-created_at"))
-    gone = rows.filter(withdrawn_at__isnull=False).order_by("-withdrawn_at")
-    return [*in_force, *gone[: max(0, OVERRIDES_SHOWN - len(in_force))]]
+    withdrawn = rows.filter(withdrawn_at__isnull=False).order_by("-withdrawn_at")
+    return [*in_force, *withdrawn[: max(0, OVERRIDES_SHOWN - len(in_force))]]
 
 
 # ---- the row, cell by cell ----
@@ -135,7 +141,7 @@ def overrides(application: Application) -> Sequence[Override]:
 
 @dataclass(frozen=True, slots=True)
 class CellRow:
-    """One cell of the profile in words, with who set it."""
+    """One formatted cell of the profile, with its override."""
 
     cell: ProfileCell
     name: str
@@ -148,14 +154,16 @@ class CellRow:
 
 
 def cell_rows(
-    found: Shown, cells: Cells, matrix: MatrixName, made: Sequence[Override]
+    profiled: ProfiledApplication, cells: Cells, matrix: MatrixName, overrides: Sequence[Override]
 ) -> list[CellRow]:
     """Return the cells of one matrix, each with the override in force."""
-    kind = found.application.kind
+    kind = profiled.application.kind
     platforms = cells[MatrixName.HETEROGENEITY]
     best = platforms[0].column if platforms else ""
     by_hand = {
-        row.column: row for row in made if row.withdrawn_at is None and row.matrix == matrix.value
+        row.column: row
+        for row in overrides
+        if row.withdrawn_at is None and row.matrix == matrix.value
     }
     return [
         CellRow(
@@ -174,7 +182,7 @@ def cell_rows(
 
 @dataclass(frozen=True, slots=True)
 class MatrixTab:
-    """One of the six matrices to choose from: how many of its cells are known."""
+    """One matrix, with the number of its known cells."""
 
     key: str
     name: str
@@ -184,7 +192,7 @@ class MatrixTab:
 
 
 def matrix_tabs(cells: Cells, current: MatrixName) -> list[MatrixTab]:
-    """Return the six matrices with what is known in each."""
+    """Return all matrices of a profile with their numbers of known cells."""
     return [
         MatrixTab(
             name.value,
@@ -202,16 +210,16 @@ def matrix_tabs(cells: Cells, current: MatrixName) -> list[MatrixTab]:
 
 @dataclass(frozen=True, slots=True)
 class OverrideRow:
-    """A correction by hand, in force or withdrawn."""
+    """An override, in force or withdrawn."""
 
     override: Override
     title: str
 
 
-def override_rows(made: Sequence[Override], kind: str) -> list[OverrideRow]:
-    """Return corrections in words."""
+def override_rows(overrides: Sequence[Override], kind: str) -> list[OverrideRow]:
+    """Return formatted overrides."""
     rows = []
-    for row in made:
+    for row in overrides:
         matrix = MatrixName(row.matrix)
         value = value_text(matrix, row.column, row.value, kind)
         name = column_name(matrix, row.column)
@@ -221,7 +229,7 @@ def override_rows(made: Sequence[Override], kind: str) -> list[OverrideRow]:
 
 @dataclass(frozen=True, slots=True)
 class CellChoice:
-    """One cell that may be set by hand; ``value`` as it is typed."""
+    """One cell that can be overridden; ``value`` in the unit of the input field."""
 
     column: str
     name: str
@@ -231,7 +239,7 @@ class CellChoice:
 
 @dataclass(frozen=True, slots=True)
 class CellGroup:
-    """The cells of one matrix; a typed number times ``factor`` is in the matrix' unit."""
+    """The cells of one matrix; input value × ``factor`` is in the unit of the matrix."""
 
     key: str
     name: str
@@ -241,7 +249,7 @@ class CellGroup:
 
 
 def override_choices(cells: Cells, kind: str) -> list[CellGroup]:
-    """Return every cell that may be set, by matrix."""
+    """Return the cells that can be overridden, by matrix."""
     groups = []
     for name, row in cells.items():
         unit, factor = typed_unit(name, kind)
@@ -262,7 +270,7 @@ def override_choices(cells: Cells, kind: str) -> list[CellGroup]:
 
 
 @dataclass(frozen=True, slots=True)
-class Relative:
+class SimilarApplication:
     """A known application that is similar."""
 
     neighbour: Neighbour
@@ -270,33 +278,33 @@ class Relative:
 
     @property
     def is_named_library(self) -> bool:
-        """Whether its name says already that it is the library's."""
+        """Whether its name already shows that it belongs to the library."""
         return self.neighbour.name.startswith("library")
 
     @property
     def words(self) -> str:
-        """What the two share."""
+        """What the two applications have in common."""
         return shared(self.neighbour)
 
 
-def relatives(found: Shown) -> list[Relative]:
-    """Return the known applications that resemble one, the most similar first."""
+def similar_applications(profiled: ProfiledApplication) -> list[SimilarApplication]:
+    """Return the most similar known applications, most similar first."""
     number = current_number()
-    if found.profile is None or number is None:
+    if profiled.profile is None or number is None:
         return []
-    near = nearest(
+    neighbours = nearest(
         _space(number, _stamp(number)),
-        _values(found.cells),
-        most=MOST_NEIGHBOURS,
-        leave_out=found.application.name,
+        _values(profiled.cells),
+        limit=MAX_NEIGHBOURS,
+        leave_out=profiled.application.name,
     )
-    names = [one.name for one in near]
+    names = [neighbour.name for neighbour in neighbours]
     live = set(Application.objects.filter(name__in=names).values_list("name", flat=True))
-    return [Relative(one, one.name in live) for one in near]
+    return [SimilarApplication(neighbour, neighbour.name in live) for neighbour in neighbours]
 
 
 def _values(cells: Cells) -> dict[MatrixName, tuple[Sequence[str], Floats]]:
-    """Columns and values of each matrix in which applications are compared."""
+    """Return columns and values of the matrices in which applications are compared."""
     return {
         name: ([cell.column for cell in cells[name]], np.array([c.value for c in cells[name]]))
         for name in COMPARED
@@ -304,14 +312,14 @@ def _values(cells: Cells) -> dict[MatrixName, tuple[Sequence[str], Floats]]:
 
 
 def _stamp(number: int) -> Any:
-    """Tell a revision from one of the same number before a reset."""
+    """Return a cache key that differs for revisions of the same number after a reset."""
     rows = MatrixRevision.objects.filter(revision_id=number)
     return rows.values_list("revision__created_at", flat=True).first()
 
 
 @lru_cache(maxsize=2)
 def _space(number: int, stamp: Any) -> Space:
-    """Applications of which at least half is known, in the space where they are compared."""
+    """Return the comparison space of applications with at least half of their cells known."""
     stored = {row.matrix: row for row in MatrixRevision.objects.filter(revision_id=number)}
     parts = {name: stored[name.value] for name in COMPARED if name.value in stored}
     if not parts:

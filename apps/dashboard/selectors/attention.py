@@ -1,4 +1,4 @@
-"""What needs a person: one sentence, one fact, one action each, the most urgent first."""
+"""Items that need attention, most urgent first: a sentence, a fact and an action each."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -6,20 +6,22 @@ from datetime import datetime, timedelta
 from django.db.models import Count, QuerySet
 from django.urls import reverse
 
+from apps.accounts.core.principal import Principal
 from apps.classification.models import Drift
-from apps.dashboard.core import words
-from apps.dashboard.core.profile_words import drift_text
+from apps.dashboard.core import formats, labels
+from apps.dashboard.core.profile_text import drift_text
 from apps.inventory.models import Server, ServerState
-from apps.operations.models import Operation
+from apps.operations.selectors import operations
 from apps.profiling.models import ProfilingRun, RunState
 from apps.workloads.core.lifecycle import WAITING_STATES, JobState
 from apps.workloads.models import Job
+from apps.workloads.selectors import visible_jobs
 
 SHOWN = 6
 SILENT_AFTER_S = 60.0
 PER_KIND = 3
 SILENT_NAMED = 2
-HOPELESS = (
+UNPLACEABLE = (
     "Invalid",
     "Unclassifiable",
     "ProfilingFailed",
@@ -29,8 +31,8 @@ HOPELESS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One thing to look at."""
+class AttentionItem:
+    """One item that needs attention."""
 
     icon: str
     tone: str
@@ -41,59 +43,60 @@ class Item:
 
     @property
     def cls(self) -> str:
-        """Classes of the icon."""
+        """CSS classes of the icon."""
         return f"ic {self.tone}"
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """The list and how many more there are."""
+    """The first items and the total number."""
 
-    items: tuple[Item, ...]
+    items: tuple[AttentionItem, ...]
     total: int
 
     @property
     def more(self) -> int:
-        """How many are not shown."""
+        """Number of items that are not shown."""
         return self.total - len(self.items)
 
 
-def needs_attention(seen: QuerySet[Job], *, now: datetime) -> Attention:
-    """Return the first items of every kind, in order of urgency."""
-    found = [
-        _below_target(seen),
-        _hopeless(seen),
+def needs_attention(principal: Principal, *, now: datetime) -> Attention:
+    """Return the first items of every kind that concern the caller, in order of urgency."""
+    visible = visible_jobs(principal)
+    kinds = [
+        _below_target(visible),
+        _unplaceable(visible),
         _silent(now),
-        _failed_jobs(seen, now),
+        _failed_jobs(visible, now),
         _drifted(),
         _failed_profiling(),
-        _failed_operations(now),
+        _failed_operations(principal, now),
         _draining(),
     ]
     return Attention(
-        items=tuple(_fair([items for items, _ in found])), total=sum(count for _, count in found)
+        items=tuple(_fair([items for items, _ in kinds])), total=sum(count for _, count in kinds)
     )
 
 
-def _fair(kinds: list[list[Item]]) -> list[Item]:
-    """Return a few of every kind, then more of the most urgent while there is room."""
-    taken = [items[:PER_KIND] for items in kinds]
+def _fair(kinds: list[list[AttentionItem]]) -> list[AttentionItem]:
+    """Return a few items of every kind, then fill up with the most urgent kinds."""
+    chosen = [items[:PER_KIND] for items in kinds]
     for i, items in enumerate(kinds):
-        room = SHOWN - sum(len(some) for some in taken)
-        taken[i] = items[: len(taken[i]) + max(0, room)]
-    return [item for items in taken for item in items][:SHOWN]
+        room = SHOWN - sum(len(items) for items in chosen)
+        chosen[i] = items[: len(chosen[i]) + max(0, room)]
+    return [item for items in chosen for item in items][:SHOWN]
 
 
-def _below_target(seen: QuerySet[Job]) -> tuple[list[Item], int]:
-    jobs = seen.filter(state=JobState.RUNNING, attainment__lt=1.0)
+def _below_target(visible: QuerySet[Job]) -> tuple[list[AttentionItem], int]:
+    jobs = visible.filter(state=JobState.RUNNING, attainment__lt=1.0)
     rows = jobs.order_by("attainment").select_related("application")[:SHOWN]
     items = [
-        Item(
+        AttentionItem(
             "trib",
             "bad",
             f"{job.name} is below its target",
-            f"{words.significant(job.attainment or 0.0, 2)} × target, "
-            f"{words.target_text(job.target)}",
+            f"{formats.significant(job.attainment or 0.0, 2)} × target, "
+            f"{formats.target_text(job.target)}",
             "Explain",
             reverse("job", args=[job.id]),
         )
@@ -102,14 +105,14 @@ def _below_target(seen: QuerySet[Job]) -> tuple[list[Item], int]:
     return items, jobs.count()
 
 
-def _hopeless(seen: QuerySet[Job]) -> tuple[list[Item], int]:
-    jobs = seen.filter(state__in=WAITING_STATES, reason_code__in=HOPELESS)
+def _unplaceable(visible: QuerySet[Job]) -> tuple[list[AttentionItem], int]:
+    jobs = visible.filter(state__in=WAITING_STATES, reason_code__in=UNPLACEABLE)
     items = [
-        Item(
+        AttentionItem(
             "tri",
             "warn",
             f"{job.name} cannot be placed",
-            words.reason_text(job.reason_code),
+            labels.reason_text(job.reason_code),
             "Explain",
             reverse("job", args=[job.id]),
         )
@@ -118,28 +121,32 @@ def _hopeless(seen: QuerySet[Job]) -> tuple[list[Item], int]:
     return items, jobs.count()
 
 
-def _silent(now: datetime) -> tuple[list[Item], int]:
+def _silent(now: datetime) -> tuple[list[AttentionItem], int]:
     silent = Server.objects.filter(
         reading__at__lt=now - timedelta(seconds=SILENT_AFTER_S)
     ) | Server.objects.filter(state=ServerState.DOWN)
     count = silent.count()
     if count > SILENT_NAMED:
-        title = f"{words.thousands(count)} servers are silent or down"
-        fact = f"no heartbeat for {words.duration(SILENT_AFTER_S)} or more"
-        return [Item("sq", "warn", title, fact, "Open", reverse("map") + "?colour=age")], 1
+        title = f"{formats.thousands(count)} servers are silent or down"
+        fact = f"no heartbeat for {formats.duration(SILENT_AFTER_S)} or more"
+        return [
+            AttentionItem("sq", "warn", title, fact, "Open", reverse("map") + "?colour=age")
+        ], 1
     rows = silent.select_related("reading", "platform").order_by("reading__at", "id")
     items = []
     for server in rows:
         reading = getattr(server, "reading", None)
-        age = "" if reading is None else words.duration(round((now - reading.at).total_seconds()))
+        age = (
+            "" if reading is None else formats.duration(round((now - reading.at).total_seconds()))
+        )
         items.append(
-            Item(
+            AttentionItem(
                 "sq",
                 "warn",
                 f"{server.name} is {'down' if server.state == ServerState.DOWN else 'silent'}"
                 + (f" for {age}" if age else ""),
                 f"platform {server.platform.name}, "
-                f"{words.plural(server.used_cores, 'unit')} allocated",
+                f"{formats.plural(server.used_cores, 'unit')} allocated",
                 "Open",
                 reverse("server", args=[server.name]),
             )
@@ -147,14 +154,14 @@ def _silent(now: datetime) -> tuple[list[Item], int]:
     return items, count
 
 
-def _failed_jobs(seen: QuerySet[Job], now: datetime) -> tuple[list[Item], int]:
-    recent = seen.filter(state=JobState.FAILED, finished_at__gte=now - timedelta(hours=1))
+def _failed_jobs(visible: QuerySet[Job], now: datetime) -> tuple[list[AttentionItem], int]:
+    recent = visible.filter(state=JobState.FAILED, finished_at__gte=now - timedelta(hours=1))
     items = [
-        Item(
+        AttentionItem(
             "trib",
             "bad",
             f"{job.name} failed",
-            job.reason_message or words.reason_text(job.reason_code),
+            job.reason_message or labels.reason_text(job.reason_code),
             "Explain",
             reverse("job", args=[job.id]),
         )
@@ -163,15 +170,15 @@ def _failed_jobs(seen: QuerySet[Job], now: datetime) -> tuple[list[Item], int]:
     return items, recent.count()
 
 
-def _drifted() -> tuple[list[Item], int]:
+def _drifted() -> tuple[list[AttentionItem], int]:
     drifted = Drift.objects.filter(flagged_s__isnull=False)
     items = [
-        Item(
+        AttentionItem(
             "tri",
             "warn",
-            f"{row.application.name} is not what its profile says",
-            f"runs {drift_text(row.mean_error)} than predicted since "
-            f"{words.cluster_day(row.flagged_s or 0.0)}",
+            f"Predictions for {row.application.name} have drifted",
+            f"{drift_text(row.mean_error)} than predicted since "
+            f"{formats.cluster_day(row.flagged_s or 0.0)}",
             "Re-profile",
             reverse("application", args=[row.application.name]),
         )
@@ -180,15 +187,15 @@ def _drifted() -> tuple[list[Item], int]:
     return items, drifted.count()
 
 
-def _failed_profiling() -> tuple[list[Item], int]:
+def _failed_profiling() -> tuple[list[AttentionItem], int]:
     failed = ProfilingRun.objects.filter(state=RunState.FAILED)
     by_application = failed.values("application__name").annotate(runs=Count("id"))
     items = [
-        Item(
+        AttentionItem(
             "circ",
             "t3",
             f"{row['application__name']} could not be profiled",
-            words.plural(row["runs"], "run") + " failed",
+            formats.plural(row["runs"], "run") + " failed",
             "Open",
             reverse("application", args=[row["application__name"]]),
         )
@@ -197,10 +204,11 @@ def _failed_profiling() -> tuple[list[Item], int]:
     return items, by_application.count()
 
 
-def _failed_operations(now: datetime) -> tuple[list[Item], int]:
-    failed = Operation.objects.filter(status="failed", created_at__gte=now - timedelta(hours=1))
+def _failed_operations(principal: Principal, now: datetime) -> tuple[list[AttentionItem], int]:
+    since = now - timedelta(hours=1)
+    failed = operations(principal).filter(status="failed", created_at__gte=since)
     items = [
-        Item(
+        AttentionItem(
             "circ",
             "t3",
             f"Operation {operation.kind} failed",
@@ -213,14 +221,14 @@ def _failed_operations(now: datetime) -> tuple[list[Item], int]:
     return items, failed.count()
 
 
-def _draining() -> tuple[list[Item], int]:
+def _draining() -> tuple[list[AttentionItem], int]:
     draining = Server.objects.filter(state=ServerState.DRAINING, used_cores__gt=0)
     items = [
-        Item(
+        AttentionItem(
             "circ",
             "t3",
             f"{server.name} is draining",
-            f"{words.plural(server.used_cores, 'unit')} still allocated",
+            f"{formats.plural(server.used_cores, 'unit')} still allocated",
             "Open",
             reverse("server", args=[server.name]),
         )

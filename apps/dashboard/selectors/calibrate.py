@@ -1,22 +1,24 @@
-"""What the Calibrate page is built with; placements and weights come through the REST API."""
+"""Data of the Calibrate page; placements and weights come through the REST API."""
 
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Max, Min
+from django.conf import settings
+from django.db.models import Count, Max, Min, Q
 
 from apps.common.core.errors import NotFoundError
 from apps.inventory.models import ClusterFrame, Rack
+from apps.operations.services.retention import cutoff
 from apps.placement.models import Front
-from apps.placement.selectors.fronts import front_named
+from apps.placement.selectors.fronts import front_by_key
 
-MOST_LISTED = 50
+MAX_LISTED = 50
 
 
 @dataclass(frozen=True, slots=True)
 class ListedFront:
-    """A front one can open."""
+    """A front that can be opened."""
 
     id: UUID
     name: str
@@ -26,7 +28,7 @@ class ListedFront:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """From when to when the cluster was recorded, cluster seconds."""
+    """Recorded time span of the cluster, in cluster seconds."""
 
     first_s: float
     last_s: float
@@ -34,13 +36,13 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Fronts:
-    """Fronts to choose from, and the one to open.
+    """Fronts to choose from, and the front to open.
 
     Attributes
     ----------
-    listed : newest first, those of which nothing was found yet too; the one opened is among them
-    opened : the one asked for; else the newest that holds something; None where there is none
-    missing : what was asked for, where there is no such front
+    listed : newest first, including fronts without a version and the opened one
+    opened : the requested front, or else the newest with a version; None if there are no fronts
+    missing : requested name, if there is no such front
     """
 
     listed: tuple[ListedFront, ...]
@@ -48,36 +50,41 @@ class Fronts:
     missing: str = ""
 
 
-def fronts(wanted: str = "") -> Fronts:
-    """Return the newest fronts, and however old the one of the id or name that is wanted."""
-    rows = Front.objects.annotate(found=Count("versions")).order_by("-created_at", "-id")
+def fronts(name: str = "") -> Fronts:
+    """Return the newest fronts, and the front with the given id or name, however old."""
+    rows = Front.objects.annotate(version_count=Count("versions")).order_by("-created_at", "-id")
     listed = tuple(
-        ListedFront(row.id, str(row), row.containers, row.found)
-        for row in rows.only("id", "number", "containers")[:MOST_LISTED]
+        ListedFront(row.id, str(row), row.containers, row.version_count)
+        for row in rows.only("id", "number", "containers")[:MAX_LISTED]
     )
     newest = next((front for front in listed if front.versions), next(iter(listed), None))
-    if not wanted:
+    if not name:
         return Fronts(listed, newest)
     try:
-        front = front_named(wanted)
+        front = front_by_key(name)
     except NotFoundError:
-        return Fronts(listed, newest, missing=wanted)
-    for one in listed:
-        if one.id == front.id:
-            return Fronts(listed, one)
+        return Fronts(listed, newest, missing=name)
+    for row in listed:
+        if row.id == front.id:
+            return Fronts(listed, row)
     old = ListedFront(front.id, str(front), front.containers, front.versions.count())
     return Fronts((*listed, old), old)
 
 
 def recorded() -> Recorded | None:
-    """Return what span of the cluster's past a front can be of, or None."""
-    span: dict[str, Any] = ClusterFrame.objects.aggregate(
+    """Return the recorded time span of the cluster, or None if nothing was recorded.
+
+    It begins where no job that ran then has been deleted for its age.
+    """
+    before = cutoff(settings.BERTH_JOB_DAYS)
+    whole = Q() if before is None else Q(at__gte=before)
+    span: dict[str, Any] = ClusterFrame.objects.filter(whole).aggregate(
         first=Min("cluster_s"), last=Max("cluster_s")
     )
     return None if span["first"] is None else Recorded(span["first"], span["last"])
 
 
 def racks() -> list[str]:
-    """Return the names of racks that hold servers."""
-    held = Rack.objects.filter(servers__isnull=False).distinct().order_by("name")
-    return list(held.values_list("name", flat=True))
+    """Return the names of racks with servers."""
+    racks_in_use = Rack.objects.filter(servers__isnull=False).distinct().order_by("name")
+    return list(racks_in_use.values_list("name", flat=True))

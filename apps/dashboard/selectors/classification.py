@@ -1,4 +1,4 @@
-"""What the Classification page shows: matrices, their revisions, how good they are."""
+"""Data of the Classification page: matrices, their revisions and their accuracy."""
 
 import math
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ from apps.classification.core.cells import Cells
 from apps.classification.core.matrix import MatrixName, Scale
 from apps.classification.models import Drift, MatrixRevision, Revision, RevisionReason
 from apps.classification.selectors import cells_in
-from apps.dashboard.core import words
-from apps.dashboard.core.profile_words import MATRIX_MEANS, MATRIX_NAMES, column_name, drift_text
+from apps.dashboard.core import formats
+from apps.dashboard.core.profile_text import MATRIX_MEANS, MATRIX_NAMES, column_name, drift_text
 from apps.dashboard.figures.calibration import Calibration
 from apps.dashboard.figures.matrix_heatmap import PAGE_ROWS, MatrixHeat
 from apps.dashboard.figures.revision_error import RevisionErrors
@@ -30,7 +30,7 @@ REVISIONS_SHOWN = 15
 REVISIONS_DRAWN = 40
 DRIFTED_SHOWN = 8
 REASONS = {
-    RevisionReason.LIBRARY.value: "library stored",
+    RevisionReason.LIBRARY.value: "new library",
     RevisionReason.ROWS.value: "new rows",
     RevisionReason.SCHEDULE.value: "schedule",
     RevisionReason.REQUEST.value: "request",
@@ -39,14 +39,14 @@ RECLASSIFY = "classification.reclassify"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Which part of which matrix an address asks for.
+class MatrixQuery:
+    """The part of a matrix that an address requests.
 
     Attributes
     ----------
-    revision : None = the one in force
+    revision : None = the current one
     page : from 1
-    text : part of the names of the rows
+    text : substring of the row names
     """
 
     matrix: MatrixName
@@ -56,24 +56,24 @@ class Asked:
 
     @property
     def query(self) -> str:
-        """The address of a figure of the same part."""
+        """Query string of figures for the same part."""
         parts = {"matrix": self.matrix.value, "revision": self.revision or "", "q": self.text}
         page = {"page": self.page} if self.page > 1 else {}
         return "?" + urlencode({key: value for key, value in (parts | page).items() if value})
 
 
-def asked(parameters: Any) -> Asked:
-    """Read an address; what is not known is left out."""
+def read_query(parameters: Any) -> MatrixQuery:
+    """Read an address; unknown values are ignored."""
     name = parameters.get("matrix", "")
-    return Asked(
+    return MatrixQuery(
         matrix=MatrixName(name) if name in set(MatrixName) else DEFAULT_MATRIX,
-        revision=_whole(parameters.get("revision", "")),
-        page=_whole(parameters.get("page", "")) or 1,
+        revision=_positive_int(parameters.get("revision", "")),
+        page=_positive_int(parameters.get("page", "")) or 1,
         text=parameters.get("q", "").strip(),
     )
 
 
-def _whole(text: str) -> int | None:
+def _positive_int(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 2**31 else None
 
 
@@ -81,12 +81,13 @@ def _whole(text: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Which rows of a matrix are on a page.
+class RowPage:
+    """The rows of a matrix on one page.
 
     Attributes
     ----------
-    places : of the rows shown; matching : how many rows match in all
+    places : indices of the rows shown
+    matching : number of matching rows
     """
 
     places: tuple[int, ...]
@@ -96,77 +97,77 @@ class Rows:
 
     @property
     def previous(self) -> int:
-        """The page before."""
+        """Number of the previous page."""
         return self.page - 1
 
     @property
     def next(self) -> int:
-        """The page after."""
+        """Number of the next page."""
         return self.page + 1
 
 
-def rows_shown(names: Mapping[int, str], wanted: Asked) -> Rows:
-    """Return the rows of the page asked for, the nearest where there is no such page.
+def rows_shown(names: Mapping[int, str], query: MatrixQuery) -> RowPage:
+    """Return the rows of the requested page, or of the last one if it does not exist.
 
     Parameters
     ----------
-    names : by place in the matrix, of the rows that it tells something of
+    names : by index in the matrix, of the rows with a known or inferred cell
     """
-    text = wanted.text.lower()
+    text = query.text.lower()
     matching = [i for i, name in names.items() if text in name.lower()]
     pages = max(1, -(-len(matching) // PAGE_ROWS))
-    page = min(wanted.page, pages)
+    page = min(query.page, pages)
     first = (page - 1) * PAGE_ROWS
-    return Rows(tuple(matching[first : first + PAGE_ROWS]), len(matching), page, pages)
+    return RowPage(tuple(matching[first : first + PAGE_ROWS]), len(matching), page, pages)
 
 
-def row_names(wanted: Asked) -> dict[int, str]:
-    """Read the names of the rows of a matrix at a revision; none where there is no revision."""
-    if wanted.matrix is MatrixName.FRAMEWORK:  # only analytics have rows in it
-        stored = stored_matrix(wanted)
-        return {} if stored is None else _told(stored, cells_in(stored))
-    names = _at(wanted).values_list("rows", flat=True).first()
+def row_names(query: MatrixQuery) -> dict[int, str]:
+    """Return the row names of a matrix at a revision; empty if there is no such revision."""
+    if query.matrix is MatrixName.FRAMEWORK:  # only analytics have rows in it
+        stored = stored_matrix(query)
+        return {} if stored is None else _filled_rows(stored, cells_in(stored))
+    names = _revision_rows(query).values_list("rows", flat=True).first()
     return dict(enumerate(names or []))
 
 
-def _told(stored: MatrixRevision, cells: Cells) -> dict[int, str]:
-    """Names by place of the rows of which something is known or inferred."""
-    told = ((cells["samples"] > 0) | ~np.isnan(cells["estimate"])).any(axis=1)
-    return {i: name for i, name in enumerate(stored.rows) if told[i]}
+def _filled_rows(stored: MatrixRevision, cells: Cells) -> dict[int, str]:
+    """Return names by index of the rows with a known or inferred cell."""
+    has_value = ((cells["samples"] > 0) | ~np.isnan(cells["estimate"])).any(axis=1)
+    return {i: name for i, name in enumerate(stored.rows) if has_value[i]}
 
 
-def stored_matrix(wanted: Asked) -> MatrixRevision | None:
-    """Find a matrix at a revision; None where there is none."""
-    return _at(wanted).first()
+def stored_matrix(query: MatrixQuery) -> MatrixRevision | None:
+    """Return a matrix at a revision, or None if there is no such revision."""
+    return _revision_rows(query).first()
 
 
-def _at(wanted: Asked) -> QuerySet[MatrixRevision]:
-    number = wanted.revision
+def _revision_rows(query: MatrixQuery) -> QuerySet[MatrixRevision]:
+    number = query.revision
     at = Q(revision__is_current=True) if number is None else Q(revision_id=number)
-    return MatrixRevision.objects.filter(at, matrix=wanted.matrix.value)
+    return MatrixRevision.objects.filter(at, matrix=query.matrix.value)
 
 
-def heat(wanted: Asked) -> MatrixHeat:
+def heat(query: MatrixQuery) -> MatrixHeat:
     """Return one page of a matrix; three statements."""
-    stored = stored_matrix(wanted)
+    stored = stored_matrix(query)
     if stored is None:
-        return _nothing(wanted.matrix)
+        return _empty_heat(query.matrix)
     cells = cells_in(stored)
-    names_told = _told(stored, cells)
-    shown = rows_shown(names_told, wanted)
+    filled = _filled_rows(stored, cells)
+    shown = rows_shown(filled, query)
     places = list(shown.places)
     names = tuple(stored.rows[i] for i in places)
     kinds = dict(Application.objects.filter(name__in=names).values_list("name", "kind"))
     part = cells[places]
     is_known = part["samples"] > 0
     return MatrixHeat(
-        matrix=wanted.matrix,
+        matrix=query.matrix,
         revision=stored.revision_id,
         rows=names,
         links=tuple(reverse("application", args=[n]) if n in kinds else "" for n in names),
         kinds=tuple(kinds.get(name) or kind_of_library_row(name) for name in names),
         library=np.array([i < stored.library_rows for i in places], dtype=np.bool_),
-        columns=tuple(column_name(wanted.matrix, column) for column in stored.columns),
+        columns=tuple(column_name(query.matrix, column) for column in stored.columns),
         column_keys=tuple(stored.columns),
         value=np.where(is_known, part["value"], part["estimate"]),
         low=part["low"],
@@ -177,24 +178,21 @@ def heat(wanted: Asked) -> MatrixHeat:
         first=(shown.page - 1) * PAGE_ROWS,
         matching=shown.matching,
         known=int((cells["samples"] > 0).sum()),
-        cells=len(names_told) * len(stored.columns),
+        cells=len(filled) * len(stored.columns),
         now_s=cluster_now(),
     )
 
 
 def kind_of_library_row(name: str) -> str:
-    """Return the kind that the name of an application of the library tells; "" where it does not.
-
-    The library's own names say it: library-latency-critical-03.
-    """
+    """Return the kind in the name of a library application, e.g. library-batch-03; "" if none."""
     for kind in ("latency_critical", "single_node", "analytics", "batch"):
         if name.startswith(f"library-{kind.replace('_', '-')}-"):
             return kind
     return ""
 
 
-def _nothing(matrix: MatrixName) -> MatrixHeat:
-    none = np.zeros((0, 0))
+def _empty_heat(matrix: MatrixName) -> MatrixHeat:
+    nothing = np.zeros((0, 0))
     return MatrixHeat(
         matrix=matrix,
         revision=0,
@@ -204,12 +202,12 @@ def _nothing(matrix: MatrixName) -> MatrixHeat:
         library=np.zeros(0, dtype=np.bool_),
         columns=(),
         column_keys=(),
-        value=none,
-        low=none,
-        high=none,
-        source=none.astype(np.uint8),
-        samples=none.astype(np.int32),
-        measured_s=none,
+        value=nothing,
+        low=nothing,
+        high=nothing,
+        source=nothing.astype(np.uint8),
+        samples=nothing.astype(np.int32),
+        measured_s=nothing,
         first=0,
         matching=0,
         known=0,
@@ -221,19 +219,19 @@ def _nothing(matrix: MatrixName) -> MatrixHeat:
 # ---- how good it is ----
 
 
-def singular_values(wanted: Asked) -> SingularValues:
+def singular_values(query: MatrixQuery) -> SingularValues:
     """Return the singular values of a matrix at a revision."""
-    found = _without_cells(wanted)
-    values = np.array(found.singular_values if found else [], dtype=np.float64)
-    number = found.revision_id if found else 0
-    return SingularValues(values, MATRIX_NAMES[wanted.matrix].lower(), number)
+    stored = _without_cells(query)
+    values = np.array(stored.singular_values if stored else [], dtype=np.float64)
+    number = stored.revision_id if stored else 0
+    return SingularValues(values, MATRIX_NAMES[query.matrix].lower(), number)
 
 
-def calibration(wanted: Asked) -> Calibration:
-    """Return what the intervals of a matrix hold at a revision."""
-    found = _without_cells(wanted)
-    report = found.evaluation if found else {}
-    number = found.revision_id if found else 0
+def calibration(query: MatrixQuery) -> Calibration:
+    """Return the calibration of the intervals of a matrix at a revision."""
+    stored = _without_cells(query)
+    report = stored.evaluation if stored else {}
+    number = stored.revision_id if stored else 0
     if not report.get("rows"):
         nothing, too_small = np.zeros(0), report.get("rows") == 0
         return Calibration(nothing, nothing, math.nan, 0, 0, number, is_too_small=too_small)
@@ -247,9 +245,9 @@ def calibration(wanted: Asked) -> Calibration:
     )
 
 
-def revision_errors(wanted: Asked) -> RevisionErrors:
+def revision_errors(query: MatrixQuery) -> RevisionErrors:
     """Return the evaluations of one matrix at the latest revisions, oldest first."""
-    rows = MatrixRevision.objects.filter(matrix=wanted.matrix.value, evaluation__rows__gt=0)
+    rows = MatrixRevision.objects.filter(matrix=query.matrix.value, evaluation__rows__gt=0)
     latest = list(
         rows.order_by("-revision_id").values_list("revision_id", "evaluation")[:REVISIONS_DRAWN]
     )[::-1]
@@ -261,13 +259,13 @@ def revision_errors(wanted: Asked) -> RevisionErrors:
         p90=np.array([report["p90"] for report in reports]),
         covered=np.array([report["covered"] for report in reports]),
         rows=np.array([report["rows"] for report in reports], dtype=np.int64),
-        is_points=wanted.matrix.scale is Scale.SCORE,
+        is_points=query.matrix.scale is Scale.SCORE,
         entries=reports[-1]["entries"] if reports else 0,
     )
 
 
-def _without_cells(wanted: Asked) -> MatrixRevision | None:
-    return _at(wanted).only("revision_id", "singular_values", "evaluation").first()
+def _without_cells(query: MatrixQuery) -> MatrixRevision | None:
+    return _revision_rows(query).only("revision_id", "singular_values", "evaluation").first()
 
 
 # ---- revisions ----
@@ -275,11 +273,11 @@ def _without_cells(wanted: Asked) -> MatrixRevision | None:
 
 @dataclass(frozen=True, slots=True)
 class RevisionRow:
-    """One revision as it is listed, with how well it infers the chosen matrix.
+    """One revision, with its accuracy on the selected matrix.
 
     Attributes
     ----------
-    p90, covered : None = not tried out yet, or too few rows
+    p90, covered : None = not evaluated yet, or too few rows
     """
 
     revision: Revision
@@ -294,26 +292,26 @@ class RevisionRow:
 
     @property
     def covered_text(self) -> str:
-        """Return the share of hidden cells inside 90 % intervals, or why there is none."""
+        """Share of hidden cells inside 90 % intervals, or the reason why there is none."""
         if self.covered is not None:
-            return words.percent(self.covered)
-        return "too few cells to tell" if self.is_too_small else "not tried out yet"
+            return formats.percent(self.covered)
+        return "too few cells" if self.is_too_small else "not evaluated yet"
 
     @property
     def p90_text(self) -> str:
-        """Its error in its unit."""
+        """The p90 error with its unit."""
         if self.p90 is None:
             return "–"
         return (
-            f"{words.significant(100 * self.p90, 2)} points"
+            f"{formats.significant(100 * self.p90, 2)} points"
             if self.is_points
-            else words.percent(self.p90)
+            else formats.percent(self.p90)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """The latest revisions and how many there are."""
+    """The latest revisions and their total number."""
 
     rows: tuple[RevisionRow, ...]
     all: int
@@ -321,52 +319,52 @@ class Revisions:
 
     @property
     def shown(self) -> RevisionRow | None:
-        """The one the page is about."""
+        """The revision shown on the page."""
         return next((row for row in self.rows if row.shown), None)
 
 
-def revisions(wanted: Asked) -> Revisions:
-    """Return the latest revisions, newest first, and always the one asked for; four statements."""
+def revisions(query: MatrixQuery) -> Revisions:
+    """Return the latest revisions, newest first, and the requested one; four statements."""
     latest = list(Revision.objects.order_by("-number")[:REVISIONS_SHOWN])
     current = next((row for row in latest if row.is_current), None)
     if current is None:
         current = Revision.objects.filter(is_current=True).first()
-    number = wanted.revision or (current.number if current else None)
+    number = query.revision or (current.number if current else None)
     if number is not None and all(row.number != number for row in latest):
         latest += list(Revision.objects.filter(number=number))
     counts = {
         row["revision_id"]: row
         for row in MatrixRevision.objects.filter(
-            revision__in=[row.number for row in latest], matrix=wanted.matrix.value
+            revision__in=[row.number for row in latest], matrix=query.matrix.value
         )
         .annotate(all_rows=Func(F("rows"), function="cardinality", output_field=IntegerField()))
         .values("revision_id", "all_rows", "library_rows", "evaluation")
     }
-    rows = tuple(_revision(row, counts.get(row.number), wanted, number) for row in latest)
+    rows = tuple(_revision(row, counts.get(row.number), query, number) for row in latest)
     return Revisions(rows, Revision.objects.count(), current)
 
 
 def _revision(
-    row: Revision, counts: Mapping[str, Any] | None, wanted: Asked, number: int | None
+    row: Revision, counts: Mapping[str, Any] | None, query: MatrixQuery, number: int | None
 ) -> RevisionRow:
-    found = counts or {"all_rows": 0, "library_rows": 0, "evaluation": {}}
-    report = found["evaluation"] if found["evaluation"].get("rows") else {}
+    stored = counts or {"all_rows": 0, "library_rows": 0, "evaluation": {}}
+    report = stored["evaluation"] if stored["evaluation"].get("rows") else {}
     return RevisionRow(
         revision=row,
         reason=REASONS.get(row.reason, row.reason),
-        library_rows=found["library_rows"],
-        live_rows=found["all_rows"] - found["library_rows"],
+        library_rows=stored["library_rows"],
+        live_rows=stored["all_rows"] - stored["library_rows"],
         p90=report.get("p90"),
         covered=report.get("covered"),
-        is_points=wanted.matrix.scale is Scale.SCORE,
-        is_too_small=found["evaluation"].get("rows") == 0,
+        is_points=query.matrix.scale is Scale.SCORE,
+        is_too_small=stored["evaluation"].get("rows") == 0,
         shown=row.number == number,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixChoice:
-    """One of the six matrices to choose from."""
+    """One matrix to choose from."""
 
     key: str
     name: str
@@ -374,20 +372,20 @@ class MatrixChoice:
     current: bool
 
 
-def matrices(wanted: Asked) -> list[MatrixChoice]:
-    """Return the six matrices."""
+def matrices(query: MatrixQuery) -> list[MatrixChoice]:
+    """Return all matrices."""
     return [
-        MatrixChoice(name.value, MATRIX_NAMES[name], MATRIX_MEANS[name], name is wanted.matrix)
+        MatrixChoice(name.value, MATRIX_NAMES[name], MATRIX_MEANS[name], name is query.matrix)
         for name in MatrixName
     ]
 
 
-# ---- what goes on ----
+# ---- drift and retraining ----
 
 
 @dataclass(frozen=True, slots=True)
 class DriftRow:
-    """An application whose predictions went wrong."""
+    """An application whose predictions have drifted."""
 
     application: Application
     text: str
@@ -396,7 +394,7 @@ class DriftRow:
 
 
 def drifted() -> tuple[list[DriftRow], int]:
-    """Return the applications that drifted last, and how many there are in all."""
+    """Return the applications that drifted last, and the number of all drifted ones."""
     rows = Drift.objects.filter(flagged_s__isnull=False).select_related("application")
     shown = [
         DriftRow(
@@ -408,6 +406,6 @@ def drifted() -> tuple[list[DriftRow], int]:
 
 
 def open_reclassification() -> Operation | None:
-    """Find the operation that makes the next revision."""
+    """Return the running operation that trains the next revision, if any."""
     rows = Operation.objects.filter(kind=RECLASSIFY).exclude(status__in=TERMINAL)
     return rows.order_by("created_at").first()

@@ -1,4 +1,4 @@
-"""The log of decisions."""
+"""Data of the decision log."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.http import Http404
 
-from apps.common.paging import Order, Page, keyset_page
+from apps.common.api.paging import Order, Page, keyset_page
 from apps.scheduling.models import Decision
 from apps.workloads.models import Job
 
@@ -17,41 +17,41 @@ PAGE_ROWS = 50
 
 
 def decisions_page(
-    seen: QuerySet[Job], *, cursor: str | None, outcome: str = "", limit: int = PAGE_ROWS
+    visible: QuerySet[Job], *, cursor: str | None, outcome: str = "", limit: int = PAGE_ROWS
 ) -> Page[Decision]:
-    """One page of the log, newest first, without the candidates."""
+    """Return one page of the log, newest first, without candidates."""
     rows = Decision.objects.select_related("job").defer("candidates", "dropped")
-    if seen.query.where:  # operators see all; no need to look each job up
-        rows = rows.filter(job__in=seen.values("id"))
+    if visible.query.where:  # operators see all jobs: skip the join
+        rows = rows.filter(job__in=visible.values("id"))
     if outcome:
         rows = rows.filter(outcome=outcome)
     return keyset_page(rows, ORDER, limit=limit, cursor=cursor or None)
 
 
-def decision(seen: QuerySet[Job], decision_id: str | UUID) -> Decision:
-    """One decision with its job.
+def decision_by_id(visible: QuerySet[Job], decision_id: str | UUID) -> Decision:
+    """Return one decision with its job.
 
     Raises
     ------
     Http404 : there is no such decision.
     """
-    found = None
+    decision = None
     with suppress(ValueError):
         rows = Decision.objects.select_related("job", "job__application")
-        found = rows.filter(id=UUID(str(decision_id)), job__in=seen.values("id")).first()
-    if found is None:
+        decision = rows.filter(id=UUID(str(decision_id)), job__in=visible.values("id")).first()
+    if decision is None:
         raise Http404(f"there is no decision {decision_id}")
-    return found
+    return decision
 
 
-def decisions_of(job: Job, *, most: int = 50) -> Sequence[Decision]:
+def decisions_of(job: Job, *, limit: int = 50) -> Sequence[Decision]:
     """Return a job's decisions, newest first."""
-    return list(job.decisions.order_by("-at", "-id")[:most])
+    return list(job.decisions.order_by("-at", "-id")[:limit])
 
 
 @dataclass(frozen=True, slots=True)
 class LogSummary:
-    """The latest decisions in one sentence."""
+    """Counts over the latest decisions."""
 
     latest: int
     placed: int
@@ -59,7 +59,7 @@ class LogSummary:
 
 
 def log_summary() -> LogSummary:
-    """Outcomes of the last thousand decisions."""
+    """Return the outcomes of the last thousand decisions."""
     outcomes = list(
         Decision.objects.order_by("-at", "-id").values_list("outcome", "commit_retries")[:1000]
     )

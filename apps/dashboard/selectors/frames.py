@@ -1,4 +1,4 @@
-"""The cluster's history as arrays: one column per interval."""
+"""The recorded history of the cluster as arrays."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ class History:
     used, allocated : (T,) shares of all units
     watts : (T,)
     servers_on : (T,)
-    facts : T dicts as execution wrote them
+    facts : T dicts as recorded by execution
     """
 
     times_s: Floats
@@ -35,12 +35,9 @@ class History:
     facts: tuple[dict[str, Any], ...]
 
 
-def history(span: TimeRange, *, most: int = 240) -> History:
-    """At most ``most`` frames of the range, evenly chosen, always with the newest.
-
-    No server arrays are read.
-    """
-    chosen = chosen_frames(span, most=most)
+def history(span: TimeRange, *, limit: int = 240) -> History:
+    """Return at most ``limit`` evenly spaced frames of the range, without server arrays."""
+    chosen = chosen_frames(span, limit=limit)
     rows = list(
         ClusterFrame.objects.filter(id__in=chosen)
         .order_by("cluster_s")
@@ -59,29 +56,26 @@ def history(span: TimeRange, *, most: int = 240) -> History:
     )
 
 
-def chosen_frames(span: TimeRange, *, most: int) -> list[int]:
-    """Ids of at most ``most`` frames of the range, evenly spread over the frames.
-
-    Always with the newest.
-    """
+def chosen_frames(span: TimeRange, *, limit: int) -> list[int]:
+    """Return ids of at most ``limit`` evenly spaced frames of the range, with the newest."""
     ids = list(
         ClusterFrame.objects.filter(cluster_s__gte=span.first_s, cluster_s__lte=span.last_s)
         .order_by("cluster_s")
         .values_list("id", flat=True)
     )
-    if len(ids) <= most:
+    if len(ids) <= limit:
         return ids
-    picked = np.unique(np.linspace(0, len(ids) - 1, most).round().astype(int))
+    picked = np.unique(np.linspace(0, len(ids) - 1, limit).round().astype(int))
     return [ids[i] for i in picked]
 
 
-def server_shares(span: TimeRange, column: str, *, most: int) -> tuple[Floats, Floats]:
-    """Cluster seconds (T,) and the share of each server (T, S); NaN where it did not report.
+def server_shares(span: TimeRange, column: str, *, limit: int) -> tuple[Floats, Floats]:
+    """Return cluster seconds (T,) and the share of each server (T, S); NaN = no report.
 
     ``column`` is ``server_cpu`` or ``server_allocated``. Servers that joined later are NaN before.
     """
     rows = list(
-        ClusterFrame.objects.filter(id__in=chosen_frames(span, most=most))
+        ClusterFrame.objects.filter(id__in=chosen_frames(span, limit=limit))
         .order_by("cluster_s")
         .values_list("cluster_s", column)
     )
@@ -93,13 +87,13 @@ def server_shares(span: TimeRange, column: str, *, most: int) -> tuple[Floats, F
 
 
 def shares_of(packed: bytes) -> Floats:
-    """Shares (S,) from half percents; NaN where not known."""
+    """Return shares (S,) from half percents; NaN = unknown."""
     raw = np.frombuffer(packed, np.uint8).astype(float)
     return np.where(raw == UNKNOWN, np.nan, np.minimum(raw, FULL) / FULL)
 
 
 def fact_series(facts: tuple[dict[str, Any], ...], *path: str) -> Floats:
-    """One number of the frames' facts over time; NaN where a frame does not have it."""
+    """Return one number of the frames' facts over time; NaN if a frame does not have it."""
     values = np.full(len(facts), np.nan)
     for i, fact in enumerate(facts):
         value: Any = fact

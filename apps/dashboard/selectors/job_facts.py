@@ -1,4 +1,4 @@
-"""A job's facts as its pages word them."""
+"""Facts about jobs, formatted for the pages."""
 
 import json
 import math
@@ -10,22 +10,23 @@ from urllib.parse import urlencode
 
 from django.db.models import Count, QuerySet
 
-from apps.dashboard.core import words
+from apps.common.infrastructure.database import fetch_rows
+from apps.dashboard.core import formats, labels
 from apps.dashboard.core.job_query import JobQuery
 from apps.dashboard.selectors.jobs import allocations, matching
-from apps.execution.models import JobSample
 from apps.inventory.models import Server
 from apps.scheduling.models import Allocation
-from apps.scheduling.selectors import AT_WORK, stands
+from apps.scheduling.selectors import IN_USE, working_allocations
 from apps.workloads.core.framework import setting_named
 from apps.workloads.core.lifecycle import ACTIVE_STATES, TERMINAL_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import MEANINGS, Meaning, Reason
 from apps.workloads.models import Job
+from apps.workloads.selectors import OPEN_STATES, JobCounts
 
-CANCEL_MOST = 500
-TREND_S = 7200.0  # cluster seconds that a small line shows
+CANCEL_LIMIT = 500
+TREND_POINTS = 40
+TREND_S = 7200.0  # cluster seconds shown by a sparkline
 Trend = tuple[tuple[float, float], ...]  # (seconds before now, performance over target)
-OPEN_STATES = tuple(str(state) for state in JobState if state not in TERMINAL_STATES)
 FLAG_FILTERS = {
     "held": ("held", "true"),
     "below": ("attainment__lt", "1"),
@@ -35,7 +36,7 @@ FLAG_FILTERS = {
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One line of the list."""
+    """One row of the Jobs list."""
 
     job: Job
     target: str
@@ -48,20 +49,36 @@ class JobRow:
 
 
 def trends(jobs: Sequence[Job], *, now_s: float) -> dict[Any, Trend]:
-    """Return performance over target in the last hours of each job, one statement."""
-    rows = JobSample.objects.filter(job__in=jobs, cluster_s__gte=now_s - TREND_S).order_by(
-        "cluster_s"
-    )
-    found: dict[Any, list[tuple[float, float]]] = {}
-    for job_id, at_s, value in rows.values_list("job_id", "cluster_s", "attainment"):
-        if value is not None:
-            found.setdefault(job_id, []).append((at_s - now_s, value))
-    return {job_id: tuple(points) for job_id, points in found.items()}
+    """Return the recent performance over target of each job; one statement.
+
+    At most `TREND_POINTS` values of each job, however often it reports: the last one of each
+    interval.
+    """
+    if not jobs:
+        return {}
+    width_s = TREND_S / TREND_POINTS
+    rows = fetch_rows(_TRENDS, [[job.id for job in jobs], now_s - TREND_S, width_s, TREND_POINTS])
+    by_job: dict[Any, list[tuple[float, float]]] = {}
+    for job_id, at_s, value in rows:
+        by_job.setdefault(job_id, []).append((at_s - now_s, value))
+    return {job_id: tuple(points) for job_id, points in by_job.items()}
+
+
+_TRENDS = """
+SELECT j.id, s.cluster_s, s.attainment
+FROM unnest(%s::uuid[]) AS j(id),
+     (SELECT %s::float8, %s::float8) AS range(first_s, width_s), generate_series(1, %s) AS n,
+     LATERAL (SELECT cluster_s, attainment FROM execution_jobsample
+              WHERE job_id = j.id AND cluster_s > first_s + (n - 1) * width_s
+                AND cluster_s <= first_s + n * width_s AND attainment IS NOT NULL
+              ORDER BY cluster_s DESC LIMIT 1) AS s
+ORDER BY s.cluster_s
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """Jobs by what they are doing."""
+class JobTotals:
+    """Number of jobs by group of states."""
 
     all: int
     running: int
@@ -70,8 +87,8 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class JobFacts:
-    """What stands under a job's title."""
+class JobHeader:
+    """Facts shown under a job's title."""
 
     target: str
     performance: str
@@ -87,16 +104,16 @@ class JobFacts:
     gauge: float  # share of the track from 0 to twice the target
     gauge_predicted: float | None
     has_target: bool
-    waited: float  # cluster seconds since submission, or until the end
+    waited: float  # cluster seconds from submission until now or the end
     to_start: float | None
     trend: Trend
-    parts: tuple[tuple[str, float], ...]  # what the time before the start was spent on
+    parts: tuple[tuple[str, float], ...]  # seconds before the start, by stage
 
     @property
     def trend_text(self) -> str:
-        """How long a time the small line shows, to five minutes."""
+        """Time span of the sparkline, rounded to five minutes."""
         shown = -self.trend[0][0] if self.trend else 0.0
-        return words.duration(max(1.0, round(shown / 300)) * 300)
+        return formats.duration(max(1.0, round(shown / 300)) * 300)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +127,13 @@ class AllocationRow:
 
 
 def job_rows(jobs: Sequence[Job], *, now_s: float) -> tuple[JobRow, ...]:
-    """Lines of the list; one statement each for the servers and the reports of all of them."""
+    """Return rows of the list; one statement for all servers and one for all samples."""
     active = [job for job in jobs if job.state in ACTIVE_STATES]
     places, recent = _places(active), trends(active, now_s=now_s)
     return tuple(
         JobRow(
             job=job,
-            target=words.target_text(job.target),
+            target=formats.target_text(job.target),
             attainment=job.attainment,
             tone=_tone(job),
             why=_why(job),
@@ -136,22 +153,22 @@ def _tone(job: Job) -> str:
 
 def _why(job: Job) -> str:
     if job.held:
-        return words.reason_text("Held")
-    return words.reason_text(job.reason_code) if job.reason_code else ""
+        return labels.reason_text("Held")
+    return labels.reason_text(job.reason_code) if job.reason_code else ""
 
 
 def _time(job: Job, now_s: float) -> str:
     if job.state in TERMINAL_STATES and job.finished_s is not None:
-        return f"took {words.duration(max(0.0, job.finished_s - job.submitted_s))}"
+        return f"took {formats.duration(max(0.0, job.finished_s - job.submitted_s))}"
     if job.state == JobState.RUNNING and job.started_s is not None:
-        return f"runs {words.duration(max(0.0, now_s - job.started_s))}"
-    return f"waits {words.duration(max(0.0, now_s - job.submitted_s))}"
+        return f"running {formats.duration(max(0.0, now_s - job.started_s))}"
+    return f"waiting {formats.duration(max(0.0, now_s - job.submitted_s))}"
 
 
 def _places(jobs: Sequence[Job]) -> dict[Any, str]:
-    """Where each job runs: "srv-0212" or "srv-0212 + 3"."""
+    """Return where each job runs, e.g. "srv-0212" or "srv-0212 + 3"."""
     live = list(
-        Allocation.objects.filter(AT_WORK, job__in=jobs, released_seq__isnull=True)
+        Allocation.objects.filter(IN_USE, job__in=jobs, released_seq__isnull=True)
         .order_by("id")
         .values_list("job_id", "server_id")
     )
@@ -167,38 +184,37 @@ def _places(jobs: Sequence[Job]) -> dict[Any, str]:
     }
 
 
-def totals(seen: QuerySet[Job]) -> Totals:
-    """Return counts by group of states, one statement."""
-    by_state = dict(seen.order_by().values_list("state").annotate(n=Count("id")))
-    return Totals(
-        all=sum(by_state.values()),
-        running=sum(by_state.get(state, 0) for state in ACTIVE_STATES),
-        waiting=sum(by_state.get(state, 0) for state in WAITING_STATES),
-        ended=sum(by_state.get(state, 0) for state in TERMINAL_STATES),
+def totals(counts: JobCounts) -> JobTotals:
+    """Return the number of jobs by group of states."""
+    return JobTotals(
+        all=counts.all,
+        running=counts.of(ACTIVE_STATES),
+        waiting=counts.of(WAITING_STATES),
+        ended=counts.of(TERMINAL_STATES),
     )
 
 
-def cancel_preview(seen: QuerySet[Job], query: JobQuery) -> dict[str, Any]:
-    """Return counts by state of what a cancel would touch, and the ids of the newest of them."""
-    open_jobs = matching(seen, query).exclude(state__in=TERMINAL_STATES)
+def cancel_preview(visible: QuerySet[Job], query: JobQuery) -> dict[str, Any]:
+    """Return the jobs a bulk cancel would cancel: counts by state, and the newest ids."""
+    open_jobs = matching(visible, query).filter(state__in=OPEN_STATES)
     by_state = dict(open_jobs.order_by().values_list("state").annotate(n=Count("id")))
-    ids = open_jobs.order_by("-created_at", "-id").values_list("id", flat=True)[:CANCEL_MOST]
+    ids = open_jobs.order_by("-created_at", "-id").values_list("id", flat=True)[:CANCEL_LIMIT]
     return {
         "count": sum(by_state.values()),
         "by_state": by_state,
         "ids": [str(pk) for pk in ids],
-        "most": CANCEL_MOST,
+        "most": CANCEL_LIMIT,
         "filter": api_filter(query),
     }
 
 
 def api_filter(query: JobQuery) -> str:
-    """Return the query string that lists the same open jobs over REST; "" where there is none."""
-    wanted = [state for state in OPEN_STATES if not query.states or state in query.states]
-    if len(query.words) > 1 or query.priority is not None or not wanted:
+    """Return the REST query string that lists the same open jobs; "" if REST cannot."""
+    states = [state for state in OPEN_STATES if not query.states or state in query.states]
+    if len(query.words) > 1 or query.priority is not None or not states:
         return ""
     pairs = [
-        ("state__in", ",".join(wanted)),
+        ("state__in", ",".join(states)),
         ("application", query.app),
         ("target_kind", query.target),
         ("reason", query.reason),
@@ -210,7 +226,7 @@ def api_filter(query: JobQuery) -> str:
     return urlencode([(name, value) for name, value in pairs if value])
 
 
-def job_facts(job: Job, *, now_s: float) -> JobFacts:
+def job_header(job: Job, *, now_s: float) -> JobHeader:
     """Return the facts under a job's title."""
     rows = _latest_places(job)
     servers = dict(
@@ -222,21 +238,23 @@ def job_facts(job: Job, *, now_s: float) -> JobFacts:
     value, low, high = (_number(job.predicted, name) for name in ("value", "low", "high"))
     ratio = job.attainment
     predicted_ratio = _predicted_ratio(job, value)
-    return JobFacts(
-        target=words.target_text(job.target),
+    return JobHeader(
+        target=formats.target_text(job.target),
         performance=""
         if job.performance is None
-        else words.performance_text(kind, job.performance),
-        predicted="" if math.isnan(value) else words.performance_text(kind, value),
+        else formats.performance_text(kind, job.performance),
+        predicted="" if math.isnan(value) else formats.performance_text(kind, value),
         predicted_interval=""
         if math.isnan(low) or math.isnan(high)
-        else f"{words.performance_text(kind, low)}, {words.performance_text(kind, high)}",
+        else f"{formats.performance_text(kind, low)}, {formats.performance_text(kind, high)}",
         attainment=ratio,
         meets=None if ratio is None else ratio >= 1,
         servers=tuple(servers),
         platforms=tuple(dict.fromkeys(servers.values())),
         units=sum(cores for _, cores in rows),
-        setting=setting_named(label).words if (label := job.predicted.get("setting")) else "",
+        setting=setting_named(label).description
+        if (label := job.predicted.get("setting"))
+        else "",
         title=_gauge_title(job),
         gauge=min(1.0, (ratio or 0.0) / 2),
         gauge_predicted=None if predicted_ratio is None else min(1.0, predicted_ratio / 2),
@@ -249,21 +267,21 @@ def job_facts(job: Job, *, now_s: float) -> JobFacts:
 
 
 def _latest_places(job: Job) -> list[tuple[int, int]]:
-    """Return (server id, cores) of what the job holds, or last held."""
+    """Return (server id, cores) of the job's current or last allocations."""
     rows = list(
-        Allocation.objects.filter(AT_WORK, job=job, released_seq__isnull=True).values_list(
+        Allocation.objects.filter(IN_USE, job=job, released_seq__isnull=True).values_list(
             "server_id", "cores"
         )
     )
     if not rows and job.state in TERMINAL_STATES:
         last = job.allocations.order_by("-acquired_seq").select_related("decision").first()
         if last is not None:
-            rows = list(stands(last.decision).values_list("server_id", "cores"))
+            rows = list(working_allocations(last.decision).values_list("server_id", "cores"))
     return rows
 
 
 def _parts(job: Job) -> tuple[tuple[str, float], ...]:
-    """Return what the time from submission to start was spent on; empty before the start."""
+    """Return the time from submission to start by stage; empty before the start."""
     if job.started_s is None:
         return ()
     marks = [
@@ -285,36 +303,36 @@ def _predicted_ratio(job: Job, value: float) -> float | None:
         "throughput_latency": "latency_seconds",
         "ips": "ips",
     }.get(job.target_kind)
-    wanted = _number(job.target, field) if field else float("nan")
-    if not (value > 0 and wanted > 0):
+    target = _number(job.target, field) if field else float("nan")
+    if not (value > 0 and target > 0):
         return None
     if field == "latency_seconds":
-        return min(1.0, wanted / value)  # a service cannot answer more than it is asked
-    return value / wanted if field == "ips" else wanted / value
+        return min(1.0, target / value)  # a service cannot exceed its load
+    return value / target if field == "ips" else target / value
 
 
 def _gauge_title(job: Job) -> str:
-    target = words.target_text(job.target)
+    target = formats.target_text(job.target)
     if job.target_kind == "best_effort":
-        return f"Best effort: {words.percent(job.progress, 0)} of the work is done"
+        return f"Best effort: {formats.percent(job.progress, 0)} of the work done"
     if job.attainment is None or job.performance is None:
         never = "Never measured" if job.state in TERMINAL_STATES else "Not measured yet"
-        return f"{never} against its target: {target}"
-    reached = words.performance_text(job.target_kind, job.performance)
+        return f"{never}; target: {target}"
+    reached = formats.performance_text(job.target_kind, job.performance)
     if job.target_kind == "completion_time":
         verb = "Took" if job.state in TERMINAL_STATES else "Expected to take"
         return f"{verb} {reached}; target: {target}"
-    return f"{reached} against a target of {target}"
+    return f"{reached}; target: {target}"
 
 
 def waiting_reason(job: Job) -> Meaning | None:
-    """Return what a waiting job waits for, in full."""
+    """Return the reason why a job is waiting, with its meaning."""
     code = "Held" if job.held else job.reason_code
     return MEANINGS[Reason(code)] if code in set(Reason) else None
 
 
 def allocation_rows(job: Job) -> tuple[AllocationRow, ...]:
-    """Every allocation of a job with names instead of ids."""
+    """Return all allocations of a job with server names."""
     rows = allocations(job)
     servers = {
         pk: (name, platform)
@@ -326,14 +344,14 @@ def allocation_rows(job: Job) -> tuple[AllocationRow, ...]:
         AllocationRow(
             row,
             *servers.get(row.server_id, (f"server {row.server_id}", "–")),
-            words.plural(row.cores, "core"),
+            formats.plural(row.cores, "core"),
         )
         for row in rows
     )
 
 
 def spec_of(job: Job) -> dict[str, Any]:
-    """Return the specification as it would be posted again."""
+    """Return the specification that would submit the same job again."""
     spec: dict[str, Any] = {"application": job.application.name, "target": job.target}
     optional = {
         "input_bytes": job.input_bytes,
@@ -354,16 +372,16 @@ def spec_of(job: Job) -> dict[str, Any]:
 
 
 def api_calls(job: Job, spec: dict[str, Any], *, host: str) -> tuple[tuple[str, str], ...]:
-    """Return the REST, CLI and Python calls that give what the page shows."""
+    """Return REST, CLI and Python calls for the data on the page."""
     body, token = json.dumps(spec), '-H "Authorization: Bearer $BERTH_TOKEN"'
     return (
         ("This job", f'curl -H "Authorization: Bearer $BERTH_TOKEN" {host}/api/v1/jobs/{job.id}/'),
         (
-            "Why it is where it is",
+            "Why it was placed there",
             f"curl {token} {host}/api/v1/jobs/{job.id}/explanation/",
         ),
         (
-            "The same job once more",
+            "Submit the same job again",
             f'curl -X POST {token} -H "Content-Type: application/json" \\\n'
             f'  -H "Idempotency-Key: $(uuidgen)" {host}/api/v1/jobs/ \\\n  -d {shlex.quote(body)}',
         ),

@@ -1,68 +1,77 @@
-"""What the Jobs list and a job's page show."""
+"""Data of the Jobs list and of a job's page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import numpy as np
-from django.core.cache import cache
+from django.conf import settings
 from django.db.models import Count, Q, QuerySet
 from django.http import Http404
 
-from apps.common.paging import Order, Page, keyset_page
+from apps.common.api.paging import Order, Page, keyset_page
 from apps.dashboard.core.job_query import STATES, JobQuery, with_part
-from apps.dashboard.core.words import TARGET_KINDS, reason_text
-from apps.dashboard.figures.performance import Moment, Performance
+from apps.dashboard.core.labels import TARGET_KINDS, reason_text
+from apps.dashboard.figures.performance import Moment, PerformanceHistory
 from apps.execution.models import JobSample, Launch
 from apps.operations.models import Event
+from apps.operations.services.retention import cutoff
 from apps.scheduling.models import Allocation
 from apps.workloads.core.lifecycle import WAITING_STATES, JobState
 from apps.workloads.models import Job
+from apps.workloads.selectors import (
+    JobCounts,
+    in_project,
+    job_counts,
+    job_counts_by_application,
+    missing_job,
+    name_search,
+    of_application,
+)
 
 ORDER = Order(columns=("created_at", "id"), descending=True)
 PAGE_ROWS = 50
-FACETS_KEPT_S = 3
 EVENTS_SHOWN = 200
 SAMPLES_SHOWN = 2_000
 
 
 def jobs_page(
-    seen: QuerySet[Job], query: JobQuery, *, cursor: str | None, limit: int = PAGE_ROWS
+    visible: QuerySet[Job], query: JobQuery, *, cursor: str | None, limit: int = PAGE_ROWS
 ) -> Page[Job]:
-    """Return one page of the jobs that match among those the caller may see, newest first."""
-    rows = matching(seen, query).select_related("application", "project", "created_by")
+    """Return one page of the visible jobs that match, newest first."""
+    rows = matching(visible, query).select_related("application", "project", "created_by")
     return keyset_page(rows, ORDER, limit=limit, cursor=cursor or None)
 
 
-def matching(seen: QuerySet[Job], query: JobQuery) -> QuerySet[Job]:
-    """Return the jobs that match a query among those the caller may see."""
+def matching(visible: QuerySet[Job], query: JobQuery) -> QuerySet[Job]:
+    """Return the visible jobs that match a query."""
     exact = {
         "state__in": query.states,
-        "application__name": query.app,
         "target_kind": query.target,
         "reason_code": query.reason,
-        "project__name": query.project,
     }
-    jobs = seen.filter(**{column: value for column, value in exact.items() if value})
+    jobs = visible.filter(**{column: value for column, value in exact.items() if value})
+    if query.app:
+        jobs = jobs.filter(of_application(query.app))
+    if query.project:
+        jobs = jobs.filter(in_project(query.project))
     if query.priority is not None:
         jobs = jobs.filter(priority=query.priority)
     for flag in query.flags:
         jobs = jobs.filter(FLAGS[flag])
     for name, value in query.labels:
         jobs = jobs.filter(labels__contains={name: value})
-    for word in query.words:
-        jobs = jobs.filter(name__icontains=word)
-    return jobs
+    return jobs.filter(name_search(" ".join(query.words))) if query.words else jobs
 
 
 FLAGS = {"held": Q(held=True), "below": Q(attainment__lt=1.0), "met": Q(attainment__gte=1.0)}
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One value of a facet: how many jobs have it and the query that lists them."""
+class FacetChoice:
+    """One value of a facet: the number of jobs that have it and the query that lists them."""
 
     name: str
     count: int
@@ -75,93 +84,98 @@ class Facet:
     """One column to filter by."""
 
     name: str
-    choices: tuple[Choice, ...]
+    choices: tuple[FacetChoice, ...]
 
 
-def facets(seen: QuerySet[Job], text: str, query: JobQuery, *, viewer: str) -> tuple[Facet, ...]:
-    """Return counts over all jobs.
+@dataclass(frozen=True, slots=True)
+class FacetCounts:
+    """Numbers of visible jobs by state, target, reason of waiting jobs, and application."""
 
-    Each choice is a link that sets or clears it in the query text.
-    """
-    counts = _facet_counts(seen, viewer)
+    all: JobCounts
+    reasons: Mapping[str, int]
+    applications: Mapping[str, int]
+
+
+def facet_counts(visible: QuerySet[Job], projects: Sequence[UUID] | None) -> FacetCounts:
+    """Return the counts of the facets; ``projects`` are those of the visible jobs, None = all."""
+    waiting = visible.filter(state__in=WAITING_STATES).exclude(reason_code="")
+    return FacetCounts(
+        all=job_counts(projects),
+        reasons=_counted(waiting, "reason_code", limit=5),
+        applications=job_counts_by_application(projects, limit=6),
+    )
+
+
+def facets(counts: FacetCounts, text: str, query: JobQuery) -> tuple[Facet, ...]:
+    """Return counts over all visible jobs; each choice links to the query that toggles it."""
+    by_state = counts.all.by_state
+    by_target = sorted(counts.all.by_target.items(), key=lambda pair: (-pair[1], pair[0]))
     return (
         Facet(
             "State",
             tuple(
-                _choice(text, "state", state, state, counts["state"][state], state in query.states)
+                _facet_choice(text, "state", state, state, by_state[state], state in query.states)
                 for state in STATES
-                if counts["state"].get(state)
+                if by_state.get(state)
             ),
         ),
         Facet(
             "Target",
             tuple(
-                _choice(
+                _facet_choice(
                     text, "target", kind, TARGET_KINDS.get(kind, kind), n, kind == query.target
                 )
-                for kind, n in counts["target"].items()
+                for kind, n in by_target
             ),
         ),
         Facet(
             "Waits for",
             tuple(
-                _choice(text, "reason", code, reason_text(code), n, code == query.reason)
-                for code, n in counts["reason"].items()
+                _facet_choice(text, "reason", code, reason_text(code), n, code == query.reason)
+                for code, n in counts.reasons.items()
             ),
         ),
         Facet(
             "Application",
             tuple(
-                _choice(text, "app", name, name, n, name == query.app)
-                for name, n in counts["app"].items()
+                _facet_choice(text, "app", name, name, n, name == query.app)
+                for name, n in counts.applications.items()
             ),
         ),
     )
 
 
-def _choice(text: str, key: str, value: str, name: str, count: int, current: bool) -> Choice:
-    return Choice(name, count, with_part(text, key, "" if current else value), current)
+def _facet_choice(
+    text: str, key: str, value: str, name: str, count: int, current: bool
+) -> FacetChoice:
+    return FacetChoice(name, count, with_part(text, key, "" if current else value), current)
 
 
-def _facet_counts(seen: QuerySet[Job], viewer: str) -> dict[str, dict[str, int]]:
-    key = f"dashboard.facets.{viewer}"
-    counts: dict[str, dict[str, int]] | None = cache.get(key)
-    if counts is None:
-        waiting = seen.filter(state__in=WAITING_STATES).exclude(reason_code="")
-        counts = {
-            "state": _counted(seen, "state"),
-            "target": _counted(seen, "target_kind"),
-            "reason": _counted(waiting, "reason_code", most=5),
-            "app": _counted(seen, "application__name", most=6),
-        }
-        cache.set(key, counts, FACETS_KEPT_S)
-    return counts
-
-
-def _counted(jobs: QuerySet[Job], column: str, *, most: int = 10) -> dict[str, int]:
+def _counted(jobs: QuerySet[Job], column: str, *, limit: int) -> dict[str, int]:
     rows = jobs.order_by().values_list(column).annotate(n=Count("id")).order_by("-n", column)
-    return dict(rows[:most])
+    return dict(rows[:limit])
 
 
-def job(seen: QuerySet[Job], job_id: str | UUID) -> Job:
-    """Return one job among those the caller may see, with what its page names beside it.
+def job_by_id(visible: QuerySet[Job], job_id: str | UUID) -> Job:
+    """Return one visible job with its application, project and creator.
 
     Raises
     ------
     Http404 : there is no such job.
     """
-    found = None
-    with suppress(ValueError):
-        rows = seen.select_related("application", "project", "created_by")
-        found = rows.filter(id=UUID(str(job_id))).first()
-    if found is None:
-        raise Http404(f"there is no job {job_id}")
-    return found
+    try:
+        key = UUID(str(job_id))
+    except ValueError as error:
+        raise Http404(f"There is no job {job_id}") from error
+    job = visible.select_related("application", "project", "created_by").filter(id=key).first()
+    if job is None:
+        raise Http404(missing_job(key).removesuffix("."))
+    return job
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of a job's way."""
+    """One stage in the life of a job."""
 
     name: str
     icon: str
@@ -173,25 +187,25 @@ class Stage:
 ENDED_ICONS = {"succeeded": "st-done", "failed": "st-failed", "cancelled": "st-cancelled"}
 
 
-def way(found: Job, *, now_s: float) -> tuple[Stage, ...]:
-    """Return the stages of a job's way with the time each took, up to running or how it ended."""
-    end_s = found.finished_s
-    queued_s = found.submitted_s if found.profiled_s is None else found.profiled_s
-    is_profiling = found.state == JobState.PROFILING
-    stages = [Stage("Submitted", "st-done", "", None, found.submitted_s)]
-    if found.profiled_s is not None or is_profiling:
-        span = (found.submitted_s, found.profiled_s)
+def stages(job: Job, *, now_s: float) -> tuple[Stage, ...]:
+    """Return the stages of a job with the time spent in each."""
+    end_s = job.finished_s
+    queued_s = job.submitted_s if job.profiled_s is None else job.profiled_s
+    is_profiling = job.state == JobState.PROFILING
+    stages = [Stage("Submitted", "st-done", "", None, job.submitted_s)]
+    if job.profiled_s is not None or is_profiling:
+        span = (job.submitted_s, job.profiled_s)
         stages.append(_stage("Profiled", span, end_s=end_s, now_s=now_s, icon="st-profiling"))
-    reached = None if is_profiling or found.state == JobState.SUBMITTED else queued_s
+    reached = None if is_profiling or job.state == JobState.SUBMITTED else queued_s
     for name, start, end, icon in (
-        ("Queued", reached, found.placed_s, "st-queued"),
-        ("Started", found.placed_s, found.started_s, "st-starting"),
-        ("Running", found.started_s, end_s, "st-running"),
+        ("Queued", reached, job.placed_s, "st-queued"),
+        ("Started", job.placed_s, job.started_s, "st-starting"),
+        ("Running", job.started_s, end_s, "st-running"),
     ):
         stages.append(_stage(name, (start, end), end_s=end_s, now_s=now_s, icon=icon))
     if end_s is not None:
         stages = [stage for stage in stages if stage.mark != "todo"]
-        last = str(found.state)
+        last = str(job.state)
         stages.append(Stage(last.capitalize(), ENDED_ICONS[last], "", None, end_s))
     return tuple(stages)
 
@@ -204,7 +218,7 @@ def _stage(
     now_s: float,
     icon: str,
 ) -> Stage:
-    """Return one stage from when it began and when the next did; a job's end cuts it short."""
+    """Return one stage; ``span`` is when it and the next stage began, if they did."""
     start, end = span
     if start is None:
         return Stage(name, "st-submitted", "todo", None, None)
@@ -214,42 +228,50 @@ def _stage(
     return Stage(name, "st-done", "", max(0.0, until - start), start)
 
 
-def allocations(found: Job) -> Sequence[Allocation]:
-    """Every allocation of a job, the live ones first, newest first."""
-    rows = found.allocations.order_by("-acquired_seq").select_related("decision")[:100]
+def allocations(job: Job) -> Sequence[Allocation]:
+    """Return all allocations of a job, live ones first, then newest first."""
+    rows = job.allocations.order_by("-acquired_seq").select_related("decision")[:100]
     return sorted(rows, key=lambda row: row.released_seq is not None)
 
 
-def events(found: Job) -> Sequence[Event]:
+def events(job: Job) -> Sequence[Event]:
     """Return the job's events, newest first."""
-    return list(Event.objects.filter(subject=str(found.id)).order_by("-seq")[:EVENTS_SHOWN])
+    return list(Event.objects.filter(subject=str(job.id)).order_by("-seq")[:EVENTS_SHOWN])
 
 
-def launches(found: Job) -> Sequence[Launch]:
-    """Every launch of a job, newest first."""
-    return list(found.launches.order_by("-attempt"))
+def events_kept(job: Job) -> float:
+    """Return the days for which events are kept, if the job may have had older ones; else 0."""
+    before = cutoff(settings.BERTH_EVENT_DAYS)
+    is_older = before is not None and job.created_at < before
+    return settings.BERTH_EVENT_DAYS if is_older else 0
 
 
-def performance(found: Job) -> Performance:
-    """Return the reports of one job against its target."""
+def launches(job: Job) -> Sequence[Launch]:
+    """Return all launches of a job, newest first."""
+    return list(job.launches.order_by("-attempt"))
+
+
+def performance(job: Job) -> PerformanceHistory:
+    """Return the measurements of one job relative to its target."""
     rows = list(
-        JobSample.objects.filter(job=found)
+        JobSample.objects.filter(job=job)
         .order_by("-cluster_s")
-        .values_list("cluster_s", "attainment", "progress", "cpu_share", "performance")[
-            :SAMPLES_SHOWN
-        ]
+        .values_list(
+            "cluster_s", "attainment", "progress", "cpu_share", "performance", "readings"
+        )[:SAMPLES_SHOWN]
     )[::-1]
     table = np.array(
         [[np.nan if value is None else value for value in row] for row in rows], dtype=float
-    ).reshape(-1, 5)
-    predicted, low, high = predicted_attainment(found)
-    return Performance(
+    ).reshape(-1, 6)
+    predicted, low, high = predicted_attainment(job)
+    return PerformanceHistory(
         times_s=table[:, 0],
         attainment=table[:, 1],
         progress=table[:, 2],
         cpu=table[:, 3],
         performance=table[:, 4],
-        target_kind=found.target_kind,
+        is_averaged=bool((table[:, 5] > 1).any()),
+        target_kind=job.target_kind,
         predicted=predicted,
         predicted_low=low,
         predicted_high=high,
@@ -257,37 +279,34 @@ def performance(found: Job) -> Performance:
             Moment(
                 launch.started_s, "started" if launch.attempt <= 1 else f"start {launch.attempt}"
             )
-            for launch in reversed(launches(found))
+            for launch in reversed(launches(job))
             if launch.started_s is not None
         ),
     )
 
 
-def predicted_attainment(found: Job) -> tuple[float, float, float]:
-    """Return the prediction as performance over target: value, low, high.
-
-    NaN where there is none.
-    """
-    values = [_number(found.predicted, name) for name in ("value", "low", "high")]
-    if found.target_kind in {"completion_time", "throughput_latency"}:
-        field = "seconds" if found.target_kind == "completion_time" else "latency_seconds"
-        wanted = _number(found.target, field)
-        most = 1.0 if found.target_kind == "throughput_latency" else np.inf  # as attainment is
-        value, high, low = (min(most, wanted / v) if v > 0 else float("nan") for v in values)
+def predicted_attainment(job: Job) -> tuple[float, float, float]:
+    """Return the prediction as performance over target: value, low, high; NaN if none."""
+    values = [_number(job.predicted, name) for name in ("value", "low", "high")]
+    if job.target_kind in {"completion_time", "throughput_latency"}:
+        field = "seconds" if job.target_kind == "completion_time" else "latency_seconds"
+        wanted = _number(job.target, field)
+        limit = 1.0 if job.target_kind == "throughput_latency" else np.inf  # as attainment is
+        value, high, low = (min(limit, wanted / v) if v > 0 else float("nan") for v in values)
         return value, low, high
-    if found.target_kind == "ips":
-        wanted = _number(found.target, "ips")
+    if job.target_kind == "ips":
+        wanted = _number(job.target, "ips")
         value, low, high = (v / wanted if wanted > 0 else float("nan") for v in values)
         return value, low, high
     return float("nan"), float("nan"), float("nan")
 
 
-def search(seen: QuerySet[Job], text: str, *, most: int = 6) -> Sequence[Job]:
-    """Return jobs whose id is or whose name holds the text, newest first."""
-    wanted = Q(name__icontains=text)
+def search(visible: QuerySet[Job], text: str, *, limit: int = 6) -> Sequence[Job]:
+    """Return jobs whose id equals the text or whose name has its words, newest first."""
+    wanted = name_search(text)
     with suppress(ValueError):
         wanted |= Q(id=UUID(text))
-    return list(seen.filter(wanted).order_by("-created_at", "-id")[:most])
+    return list(visible.filter(wanted).order_by("-created_at", "-id")[:limit])
 
 
 def _number(values: dict[str, Any], name: str) -> float:

@@ -1,4 +1,4 @@
-"""What the Overview shows."""
+"""Data of the Overview."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,8 @@ from django.db import connection
 from django.db.models import Count, Q, Sum
 from numpy.typing import NDArray
 
-from apps.dashboard.core import words
+from apps.common.infrastructure.database import fetch_rows
+from apps.dashboard.core import formats, labels
 from apps.dashboard.core.intervals import wilson
 from apps.dashboard.core.ranges import TimeRange
 from apps.dashboard.figures.attainment import NAMES, Attainment, KindAttainment
@@ -17,24 +18,20 @@ from apps.dashboard.figures.queue import QueueByReason, ReasonQueue
 from apps.dashboard.selectors.frames import History, fact_series, history
 from apps.inventory.models import Server, ServerState
 from apps.inventory.selectors import cluster_now
-from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState
+from apps.workloads.core.lifecycle import WAITING_STATES, JobState
 from apps.workloads.models import Job
+from apps.workloads.selectors import job_counts
 
 Floats = NDArray[np.float64]
-LATEST_ENDED = (
-    5_000  # ended jobs looked at; keeps the page's cost independent of the history's length
-)
+LATEST_ENDED = 5_000  # ended jobs read; bounds the cost of the page
 LATEST_DECISIONS = 50_000
 LATENCY_COLUMNS = 72
 REASONS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """One cell of the strip.
-
-    A number with its unit, what stands under it, and its recent course.
-    """
+class HeadlineFigure:
+    """One cell of the strip: a number with its unit, a note and its recent values."""
 
     key: str
     name: str
@@ -45,8 +42,8 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """The one sentence under the title."""
+class TargetCounts:
+    """Counts for the sentence under the title."""
 
     met: int
     jobs: int
@@ -56,28 +53,23 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The strip and the verdict."""
+    """Headline figures and the counts of targets met."""
 
-    verdict: Verdict
-    strip: tuple[Figure, ...]
+    verdict: TargetCounts
+    strip: tuple[HeadlineFigure, ...]
     servers: int
 
 
 def summary(span: TimeRange) -> Summary:
-    """Return the figures of the strip, over the range."""
-    past = history(span, most=60)
+    """Return the headline figures over the range."""
+    past = history(span, limit=60)
     measured = attainment(span)
-    states = dict(
-        Job.objects.exclude(state__in=TERMINAL_STATES)
-        .values_list("state")
-        .annotate(count=Count("id"))
-    )
-    waiting = sum(states.get(state, 0) for state in WAITING_STATES)
-    running = states.get(JobState.RUNNING, 0)
+    counts = job_counts(None)
+    waiting, running = counts.of(WAITING_STATES), counts.of([JobState.RUNNING])
     met = measured.jobs - measured.missed
     servers = Server.objects.count()
     return Summary(
-        verdict=Verdict(met=met, jobs=measured.jobs, waiting=waiting, running=running),
+        verdict=TargetCounts(met=met, jobs=measured.jobs, waiting=waiting, running=running),
         strip=(
             _targets(measured, past),
             _processors(past),
@@ -90,91 +82,95 @@ def summary(span: TimeRange) -> Summary:
     )
 
 
-def _targets(measured: Attainment, past: History) -> Figure:
+def _targets(measured: Attainment, past: History) -> HeadlineFigure:
     met = measured.jobs - measured.missed
     low, high = wilson(met, measured.jobs)
     share = 100 * met / measured.jobs if measured.jobs else float("nan")
     note = (
-        f"{100 * low:.1f}–{100 * high:.1f} (95 %), n = {words.thousands(measured.jobs)}"
+        f"{100 * low:.1f}–{100 * high:.1f} (95 %), n = {formats.thousands(measured.jobs)}"
         if measured.jobs
         else "no job with a target measured yet"
     )
     series = fact_series(past.facts, "targets", "met") / np.maximum(
         fact_series(past.facts, "targets", "measured"), 1
     )
-    return Figure("targets", "Targets met", words.thousands(share, 1), "%", note, _spark(series))
+    return HeadlineFigure(
+        "targets", "Targets met", formats.thousands(share, 1), "%", note, _spark(series)
+    )
 
 
-def _processors(past: History) -> Figure:
+def _processors(past: History) -> HeadlineFigure:
     units = Server.objects.aggregate(total=Sum("cores"), used=Sum("used_cores"))
     total, taken = units["total"] or 0, units["used"] or 0
     used = float(past.used[-1]) if past.used.size else float("nan")
-    given = words.percent(taken / total) if total else "–"
-    return Figure(
+    allocated = formats.percent(taken / total) if total else "–"
+    return HeadlineFigure(
         "cpu",
         "CPU used",
-        words.thousands(100 * used, 1),
+        formats.thousands(100 * used, 1),
         "%",
-        f"of {words.thousands(total)} units; {given} allocated",
+        f"of {formats.thousands(total)} units; {allocated} allocated",
         _spark(past.used),
     )
 
 
-def _running(running: int, past: History) -> Figure:
+def _running(running: int, past: History) -> HeadlineFigure:
     best_effort = Job.objects.filter(state=JobState.RUNNING, target_kind="best_effort").count()
-    return Figure(
+    return HeadlineFigure(
         "running",
         "Jobs running",
-        words.thousands(running),
+        formats.thousands(running),
         "",
-        f"{words.thousands(best_effort)} best effort, without a target",
+        f"{formats.thousands(best_effort)} of them best effort",
         _spark(fact_series(past.facts, "jobs", "running")),
     )
 
 
-def _waiting(waiting: int, past: History) -> Figure:
-    half, most = _waits()
+def _waiting(waiting: int, past: History) -> HeadlineFigure:
+    median, p95 = _waits()
     note = (
-        f"median {words.duration(half)}, p95 {words.duration(most)}"
+        f"median {formats.duration(median)}, p95 {formats.duration(p95)}"
         if waiting
-        else "every job has been placed"
+        else "all jobs have been placed"
     )
     series = sum(
         (fact_series(past.facts, "jobs", str(state)) for state in WAITING_STATES),
         np.zeros(len(past.facts)),
     )
-    return Figure("waiting", "Waiting", words.thousands(waiting), "jobs", note, _spark(series))
+    return HeadlineFigure(
+        "waiting", "Waiting", formats.thousands(waiting), "jobs", note, _spark(series)
+    )
 
 
-def _decisions(latency: DecisionLatency, past: History) -> Figure:
+def _decisions(latency: DecisionLatency, past: History) -> HeadlineFigure:
     value = latency.now_p99_s
     small = not np.isnan(value) and value < 0.001
-    shown = words.significant(value * (1e6 if small else 1e3))
-    return Figure(
+    shown = formats.significant(value * (1e6 if small else 1e3))
+    return HeadlineFigure(
         "decision",
         "Decision time, p99",
         shown,
         "µs" if small else "ms",
-        f"in the agent, n = {words.thousands(latency.decisions)}",
+        f"in the agent, n = {formats.thousands(latency.decisions)}",
         _spark(latency.p99_s),
     )
 
 
-def _power(servers: int, past: History) -> Figure:
+def _power(servers: int, past: History) -> HeadlineFigure:
     now = float(past.watts[-1]) if past.watts.size else float("nan")
     on = int(past.servers_on[-1]) if past.servers_on.size else 0
-    return Figure(
+    return HeadlineFigure(
         "power",
         "Power",
-        words.significant(now / 1000),
+        formats.significant(now / 1000),
         "kW",
-        f"{words.thousands(on)} of {words.thousands(servers)} servers on",
+        f"{formats.thousands(on)} of {formats.thousands(servers)} servers on",
         _spark(past.watts),
     )
 
 
 def _spark(series: Floats) -> tuple[float, ...]:
-    """At most thirty values, evenly chosen."""
+    """Return at most thirty values, evenly spaced."""
     if series.size <= 30:
         return tuple(float(v) for v in series)
     picked = np.linspace(0, series.size - 1, 30).round().astype(int)
@@ -182,13 +178,13 @@ def _spark(series: Floats) -> tuple[float, ...]:
 
 
 def _waits() -> tuple[float, float]:
-    """How long the waiting jobs have waited: p50 and p95 in cluster seconds."""
+    """Return p50 and p95 of the time waited by waiting jobs, in cluster seconds."""
     now_s = cluster_now()
     with connection.cursor() as cursor:
         cursor.execute(_WAITS, [now_s, list(WAITING_STATES)])
         row = cursor.fetchone()
-    half, most = row[0] or (float("nan"), float("nan"))
-    return half, most
+    median, p95 = row[0] or (float("nan"), float("nan"))
+    return median, p95
 
 
 _WAITS = """
@@ -198,7 +194,7 @@ FROM workloads_job WHERE state = ANY(%s)
 
 
 def attainment(span: TimeRange) -> Attainment:
-    """Return performance over target of the running jobs and of those that ended in the range."""
+    """Return performance over target of running jobs and of jobs that ended in the range."""
     running = list(
         Job.objects.filter(state=JobState.RUNNING, attainment__isnull=False).values_list(
             "target_kind", "attainment"
@@ -225,20 +221,21 @@ def attainment(span: TimeRange) -> Attainment:
 
 
 def queue_by_reason(span: TimeRange) -> QueueByReason:
-    """Return waiting jobs by reason now, and over the range as far as the frames recorded it."""
-    with connection.cursor() as cursor:
-        cursor.execute(_BY_REASON, [span.last_s, list(WAITING_STATES)])
-        now = {code: (count, waits) for code, count, waits in cursor.fetchall()}
-    past = history(span, most=96)
+    """Return waiting jobs by reason, now and as recorded over the range."""
+    queue = fetch_rows(_BY_REASON, [span.last_s, list(WAITING_STATES)])
+    now = {code: (count, waits) for code, count, waits in queue}
+    past = history(span, limit=96)
     recorded = {code for fact in past.facts for code in (fact.get("waiting") or {})}
     codes = sorted(now.keys() | recorded, key=lambda code: -now.get(code, (0, None))[0])
     rows = []
     for code in codes[:REASONS_SHOWN]:
         count, waits = now.get(code, (0, None))
-        half, most = waits or (float("nan"), float("nan"))
+        median, p95 = waits or (float("nan"), float("nan"))
         series = np.nan_to_num(fact_series(past.facts, "waiting", code))
         rows.append(
-            ReasonQueue(code, words.reason_text(code), np.append(series, count), count, half, most)
+            ReasonQueue(
+                code, labels.reason_text(code), np.append(series, count), count, median, p95
+            )
         )
     return QueueByReason(times_s=np.append(past.times_s, span.last_s), reasons=tuple(rows))
 
@@ -253,11 +250,9 @@ FROM workloads_job WHERE state = ANY(%s) GROUP BY 1 ORDER BY 2 DESC
 
 
 def decision_latency(span: TimeRange) -> DecisionLatency:
-    """Percentiles of the decision time by interval, over the latest decisions of the range."""
+    """Return percentiles of the decision time by interval, for the latest decisions."""
     width = max(1e-9, (span.last_s - span.first_s) / LATENCY_COLUMNS)
-    with connection.cursor() as cursor:
-        cursor.execute(_LATENCY, [span.first_s, width, LATEST_DECISIONS, span.first_s])
-        rows = cursor.fetchall()
+    rows = fetch_rows(_LATENCY, [span.first_s, width, LATEST_DECISIONS, span.first_s])
     whole = next((row for row in rows if row[0] is None), None)
     columns = [row for row in rows if row[0] is not None]
     table = np.full((LATENCY_COLUMNS, 5), np.nan)
@@ -295,7 +290,7 @@ GROUP BY GROUPING SETS ((at), ())
 
 
 def power(span: TimeRange) -> Power:
-    """Watts over the range between the bounds of the servers."""
+    """Return power over the range, and the idle and peak power of all servers."""
     past = history(span)
     bounds = Server.objects.aggregate(
         idle=Sum("idle_watts"),

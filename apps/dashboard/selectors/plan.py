@@ -1,65 +1,70 @@
-"""One plan as its page shows it: its effect, its moves by bundle, how they stand."""
+"""Data of a plan's page: its effect, its migrations by bundle, and their progress."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apps.dashboard.core import words
-from apps.dashboard.core.move_tally import Tally
-from apps.dashboard.figures.plan_progress import PlanProgress, Span
+from apps.dashboard.core import formats
+from apps.dashboard.core.migration_counts import MigrationCounts
+from apps.dashboard.figures.plan_progress import MigrationSpan, PlanProgress
 from apps.inventory.selectors import cluster_clock, cluster_now, server_names
-from apps.placement.core.carrying import schedule
-from apps.placement.core.plan_states import BEGUN, possible
-from apps.placement.core.verdicts import saved
-from apps.placement.models import Move, MoveState, Plan, PlanState, Purpose
-from apps.placement.selectors import plans as read
+from apps.placement.core.rebalancing.executor import migration_spans
+from apps.placement.core.rebalancing.lifecycle import STARTED, PlanState, possible_actions
+from apps.placement.core.rebalancing.verdicts import reduction
+from apps.placement.models import (
+    MigrationPurpose,
+    Plan,
+    PlannedMigration,
+    PlannedMigrationState,
+)
+from apps.placement.selectors import plans as placement_plans
 
-TURN_S: Final = 2.0  # wall time, measured: worker and backend look by turns, each every second
-CONFIRM_ABOVE: Final = 50  # moves: approving more wants their number typed
+TURN_S: Final = 2.0  # wall time, measured: worker and backend each poll every second
+CONFIRM_ABOVE: Final = 50  # migrations; larger plans must be confirmed by typing their number
 PURPOSES: Final = {
-    Purpose.EMPTY: "Empty",
-    Purpose.PROTECT: "Protect",
-    Purpose.GATHER: "Gather",
-    Purpose.IMPROVE: "Improve",
-    Purpose.REVERSE: "Take back",
+    MigrationPurpose.EMPTY: "Empty",
+    MigrationPurpose.PROTECT: "Protect",
+    MigrationPurpose.GATHER: "Consolidate",
+    MigrationPurpose.IMPROVE: "Improve",
+    MigrationPurpose.REVERSE: "Roll back",
 }
 
 
 # ---- counts ----
 
 
-def tally_of(count: Mapping[MoveState, int], *, left_out: int) -> Tally:
-    """Return a tally from how many moves stand where, and how many were left out."""
-    return Tally(
-        waiting=count[MoveState.WAITING],
-        moving=count[MoveState.MOVING],
-        done=count[MoveState.DONE],
-        failed=count[MoveState.FAILED],
-        cancelled=count[MoveState.CANCELLED],
-        passed_over=count[MoveState.SKIPPED] - left_out,
-        left_out=left_out,
+def counts_of(count: Mapping[PlannedMigrationState, int], *, excluded: int) -> MigrationCounts:
+    """Return migration counts from counts by state and the number of excluded migrations."""
+    return MigrationCounts(
+        waiting=count[PlannedMigrationState.WAITING],
+        moving=count[PlannedMigrationState.MOVING],
+        done=count[PlannedMigrationState.DONE],
+        failed=count[PlannedMigrationState.FAILED],
+        cancelled=count[PlannedMigrationState.CANCELLED],
+        skipped=count[PlannedMigrationState.SKIPPED] - excluded,
+        excluded=excluded,
     )
 
 
-def tally(moves: Sequence[Move]) -> Tally:
-    """Count the moves of a plan by what became of them."""
-    count = {state: sum(move.state == state for move in moves) for state in MoveState}
-    return tally_of(count, left_out=sum(read.is_left_out(move) for move in moves))
+def migration_counts(moves: Sequence[PlannedMigration]) -> MigrationCounts:
+    """Count the migrations of a plan by state."""
+    count = {state: sum(move.state == state for move in moves) for state in PlannedMigrationState}
+    return counts_of(count, excluded=sum(placement_plans.is_left_out(move) for move in moves))
 
 
 def sides(change: Mapping[str, Any]) -> tuple[Mapping[str, float], Mapping[str, float]]:
-    """Return the measures before and after a change; empty where there are none."""
+    """Return the measures before and after a change; empty if not known."""
     return change.get("before") or {}, change.get("after") or {}
 
 
-# ---- what it does ----
+# ---- effect ----
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One measure: now, as predicted, and as realised; texts with units, "" where unknown.
+    """One measure: current, predicted and realised, as texts with units; "" if unknown.
 
-    ``tone`` of the change: ok where it is wanted. ``more``: why it does not change further, or "".
+    ``tone`` is "ok" for an improvement; ``more`` explains why it does not improve further.
     """
 
     name: str
@@ -78,15 +83,15 @@ class Effect:
 _MEASURES: Final = (
     ("watts", "Power", " W", 0, False),
     ("diversity", "Diversity", "", 2, True),
-    ("crossing", "Crossing traffic, containers away from their job", "", 0, False),
+    ("crossing", "Crossing traffic, containers outside their job's server or rack", "", 0, False),
     ("servers_on", "Servers in use", "", 0, False),
     ("targets_met", "Targets met", "", 0, True),
-    ("F", "F, what is minimised", "", 4, False),
+    ("F", "F, the solver's objective", "", 4, False),
 )
 
 
 def effects(plan: Plan) -> list[Effect]:
-    """Return what a plan is predicted to change, and what it did."""
+    """Return the predicted and realised effects of a plan."""
     before, after = sides(plan.predicted)
     without, now = sides(plan.realised or {})
     rows = []
@@ -100,25 +105,25 @@ def effects(plan: Plan) -> list[Effect]:
                 label=label,
                 before=_number(before[name], unit, digits),
                 after=_number(after[name], unit, digits),
-                change=words.signed(change, digits) + unit,
+                change=formats.signed(change, digits) + unit,
                 tone=_tone(change, digits, is_higher_better=is_higher_better),
                 without=_without(without, name, unit, digits),
                 now=_number(now[name], unit, digits) if name in now else "",
                 realised=_realised(without, now, name, unit, digits),
-                more=_apart(plan) if name == "crossing" else "",
+                more=_remaining_crossing(plan) if name == "crossing" else "",
             )
         )
     return rows
 
 
-def _apart(plan: Plan) -> str:
-    """Return why crossing traffic does not fall to nothing; plans of earlier versions say none."""
-    said: str = plan.predicted.get("apart", {}).get("meaning", "")
-    return said
+def _remaining_crossing(plan: Plan) -> str:
+    """Explain the remaining crossing traffic; "" for plans of earlier versions."""
+    explanation: str = plan.predicted.get("apart", {}).get("meaning", "")
+    return explanation
 
 
 def _without(without: Mapping[str, float], name: str, unit: str, digits: int) -> str:
-    """Return a measure with the containers put back; of targets there is none but the measured."""
+    """Return a measure without the migrations; targets met are only known as measured."""
     if name not in without or name == "targets_met":
         return ""
     return _number(without[name], unit, digits)
@@ -129,11 +134,11 @@ def _realised(
 ) -> str:
     if name not in without or name not in now or name == "targets_met":
         return ""
-    return words.signed(now[name] - without[name], digits) + unit
+    return formats.signed(now[name] - without[name], digits) + unit
 
 
 def _number(value: float, unit: str, digits: int) -> str:
-    return words.thousands(value, digits) + unit
+    return formats.thousands(value, digits) + unit
 
 
 def _tone(change: float, digits: int, *, is_higher_better: bool) -> str:
@@ -143,143 +148,145 @@ def _tone(change: float, digits: int, *, is_higher_better: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Stakes:
-    """What whoever approves should know last; ``harm`` what it would do to targets, or ""."""
+class ApprovalSummary:
+    """Effects to confirm before approval; ``harm`` is the effect on targets, or ""."""
 
     effects: Sequence[Effect]
     harm: str
 
 
-def stakes(plan: Plan) -> Stakes:
-    """Return what a plan is predicted to do to power and targets."""
+def approval_summary(plan: Plan) -> ApprovalSummary:
+    """Return the predicted effect of a plan on power and targets."""
     before, after = sides(plan.predicted)
     fall = int(before.get("targets_met", 0) - after.get("targets_met", 0))
-    fewer = f"{fall:,} fewer job{'s' if fall > 1 else ''} would meet their target"
-    return Stakes(
-        effects=[one for one in effects(plan) if one.name in {"watts", "targets_met"}],
+    fewer = f"{formats.plural(fall, 'fewer job')} would meet their target"
+    return ApprovalSummary(
+        effects=[effect for effect in effects(plan) if effect.name in {"watts", "targets_met"}],
         harm=fewer if fall > 0 else "",
     )
 
 
 @dataclass(frozen=True, slots=True)
-class StepRow:
-    """One move, its servers by name; ``state`` as it is shown."""
+class MigrationRow:
+    """One migration with server names; ``state`` is the displayed state."""
 
-    move: Move
+    move: PlannedMigration
     source: str
     target: str
     state: str
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
-    """Moves that make sense only together."""
+class BundleRow:
+    """Migrations that are only useful together."""
 
     number: int
     purpose: str
     about: str
     gain: float
-    steps: Sequence[StepRow]
+    migrations: Sequence[MigrationRow]
     is_taken: bool
     why: str
 
     @property
     def first(self) -> int:
-        """Ordinal that stands for all of it."""
-        return self.steps[0].move.ordinal
+        """Ordinal of its first migration, which identifies the bundle."""
+        return self.migrations[0].move.ordinal
 
 
-def bundles(moves: Sequence[Move]) -> list[Bundle]:
-    """Return the moves of a plan by what they are for, in order."""
+def bundles(moves: Sequence[PlannedMigration]) -> list[BundleRow]:
+    """Return the migrations of a plan by bundle, in order."""
     names = server_names(s for m in moves for s in (m.from_server_id, m.to_server_id))
-    grouped: dict[int, list[StepRow]] = {}
+    grouped: dict[int, list[MigrationRow]] = {}
     for move in moves:
         source = names.get(move.from_server_id, f"#{move.from_server_id}")
         target = names.get(move.to_server_id, f"#{move.to_server_id}")
-        grouped.setdefault(move.bundle, []).append(StepRow(move, source, target, shown(move)))
-    return [_bundle(number, steps) for number, steps in grouped.items()]
+        grouped.setdefault(move.bundle, []).append(MigrationRow(move, source, target, shown(move)))
+    return [_bundle(number, migrations) for number, migrations in grouped.items()]
 
 
-def shown(move: Move) -> str:
-    """Return the state of a move in words: why it was skipped is told apart."""
-    if move.state != MoveState.SKIPPED:
+def shown(move: PlannedMigration) -> str:
+    """Return the displayed state of a migration; excluded ones differ from skipped ones."""
+    if move.state != PlannedMigrationState.SKIPPED:
         return str(move.state)
-    return "left out" if read.is_left_out(move) else "passed over"
+    return "excluded" if placement_plans.is_left_out(move) else "skipped"
 
 
-def _bundle(number: int, steps: Sequence[StepRow]) -> Bundle:
-    first = steps[0].move
-    is_taken = any(step.move.state != MoveState.SKIPPED for step in steps)
-    return Bundle(
+def _bundle(number: int, migrations: Sequence[MigrationRow]) -> BundleRow:
+    first = migrations[0].move
+    is_taken = any(
+        migration.move.state != PlannedMigrationState.SKIPPED for migration in migrations
+    )
+    return BundleRow(
         number=number,
-        purpose=PURPOSES[Purpose(first.purpose)],
+        purpose=PURPOSES[MigrationPurpose(first.purpose)],
         about=first.about,
         gain=first.gain,
-        steps=steps,
+        migrations=migrations,
         is_taken=is_taken,
         why="" if is_taken else first.message,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Blast:
-    """What a plan touches; ``lasts`` in words."""
+class Impact:
+    """Jobs and servers affected by a plan; ``duration`` is a text."""
 
     moves: int
     jobs: int
     servers: int
     units: int
-    lasts: str
-    wants_number: bool
+    duration: str
+    needs_confirmation: bool
 
 
-def blast(moves: Sequence[Move]) -> Blast:
-    """Return what the moves that are not left out touch, and how long they should take."""
-    taken = [move for move in moves if not read.is_left_out(move)]
-    seconds = max((end for _, end in _spans(taken)), default=0.0)
-    return Blast(
-        moves=len(taken),
-        jobs=len({move.job_id for move in taken}),
-        servers=len({s for m in taken for s in (m.from_server_id, m.to_server_id)}),
-        units=sum(move.units for move in taken),
-        lasts=words.duration(seconds),
-        wants_number=len(taken) > CONFIRM_ABOVE,
+def impact(moves: Sequence[PlannedMigration]) -> Impact:
+    """Return the jobs and servers affected by migrations that are not excluded."""
+    included = [move for move in moves if not placement_plans.is_left_out(move)]
+    seconds = max((end for _, end in _spans(included)), default=0.0)
+    return Impact(
+        moves=len(included),
+        jobs=len({move.job_id for move in included}),
+        servers=len({s for m in included for s in (m.from_server_id, m.to_server_id)}),
+        units=sum(move.units for move in included),
+        duration=formats.duration(seconds),
+        needs_confirmation=len(included) > CONFIRM_ABOVE,
     )
 
 
-def _spans(moves: Sequence[Move]) -> list[tuple[float, float]]:
-    """Return from when to when moves should go on, in cluster seconds from now."""
-    return schedule(
+def _spans(moves: Sequence[PlannedMigration]) -> list[tuple[float, float]]:
+    """Return the expected start and end of each migration, in cluster seconds from now."""
+    return migration_spans(
         [(move.job_id, move.predicted_s) for move in moves],
-        per_minute=read.loop().moves_per_minute,
+        per_minute=placement_plans.loop_settings().moves_per_minute,
         turn_s=TURN_S * cluster_clock().speed,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Where a plan stands and what may be done with it; ``badge`` its state as it is shown."""
+class PlanStatus:
+    """Status and possible actions of a plan; ``badge`` is the displayed state."""
 
     badge: str
-    tally: Tally
+    counts: MigrationCounts
     sentence: str
     actions: frozenset[str]
-    is_settling: bool
+    is_finishing: bool
 
 
-def standing(plan: Plan, moves: Sequence[Move]) -> Standing:
-    """Say where a plan stands."""
-    counted = tally(moves)
-    actions = {str(action) for action in possible(plan.state)}
-    if plan.ended_s is not None and counted.done:
+def plan_status(plan: Plan, moves: Sequence[PlannedMigration]) -> PlanStatus:
+    """Return the status of a plan."""
+    counts = migration_counts(moves)
+    actions = {str(action) for action in possible_actions(plan.state)}
+    if plan.ended_s is not None and counts.done:
         actions.add("rollback")
-    is_settling = plan.began_s is not None and plan.ended_s is None and plan.state not in BEGUN
-    return Standing(
-        badge=counted.badge(plan.state),
-        tally=counted,
-        sentence=_sentence(plan, counted.done, counted.asked),
+    is_finishing = plan.began_s is not None and plan.ended_s is None and plan.state not in STARTED
+    return PlanStatus(
+        badge=counts.badge(plan.state),
+        counts=counts,
+        sentence=_sentence(plan, counts.done, counts.planned),
         actions=frozenset(actions),
-        is_settling=is_settling,
+        is_finishing=is_finishing,
     )
 
 
@@ -287,41 +294,43 @@ def _sentence(plan: Plan, done: int, total: int) -> str:
     if plan.verdict:
         return plan.verdict
     if plan.state in {PlanState.RUNNING, PlanState.PAUSED}:
-        return f"{done:,} of {total:,} moves are done."
-    gain = saved(plan.predicted, "watts")
+        return f"{done:,} of {formats.plural(total, 'migration')} done."
+    gain = reduction(plan.predicted, "watts")
     if plan.state == PlanState.PROPOSED and gain >= 0.5:
-        return f"Would save {gain:,.0f} W with {words.plural(total, 'move')}."
+        return f"Would save {gain:,.0f} W with {formats.plural(total, 'migration')}."
     if plan.state == PlanState.PROPOSED and gain <= -0.5:
-        return f"Would cost {-gain:,.0f} W with {words.plural(total, 'move')}."
+        return f"Would use {-gain:,.0f} W more, with {formats.plural(total, 'migration')}."
     if plan.state == PlanState.PROPOSED:
-        return f"Would make {words.plural(total, 'move')}."
+        return f"{formats.plural(total, 'migration')}, with no change in power."
     return plan.message[:1].upper() + plan.message[1:]
 
 
 def progress(key: str) -> PlanProgress:
-    """Return when each move of a plan began and ended.
+    """Return when each migration of a plan began and ended.
 
     Raises
     ------
     NotFoundError : there is no such plan.
     """
-    plan = read.plan_by(key)
-    every = list(read.moves_of(plan.pk))
-    moves = [move for move in every if not read.is_left_out(move)]
+    plan = placement_plans.plan_by_key(key)
+    all_moves = list(placement_plans.migrations_of(plan.pk))
+    moves = [move for move in all_moves if not placement_plans.is_left_out(move)]
     names = server_names(s for m in moves for s in (m.from_server_id, m.to_server_id))
     now_s = cluster_now() if plan.ended_s is None else plan.ended_s
-    waiting = [m for m in moves if m.state == MoveState.WAITING]
+    waiting = [m for m in moves if m.state == PlannedMigrationState.WAITING]
     spans = zip(waiting, _spans(waiting), strict=True)
     expected = {move.pk: (now_s + begin, now_s + end) for move, (begin, end) in spans}
     return PlanProgress(
         plan=str(plan),
         now_s=now_s,
         is_over=plan.ended_s is not None,
-        tally=tally(every),
+        counts=migration_counts(all_moves),
         spans=tuple(
-            Span(
+            MigrationSpan(
                 label=move.job.name,
-                way=f"{names.get(move.from_server_id, '?')} → {names.get(move.to_server_id, '?')}",
+                route=" → ".join(
+                    names.get(server, "?") for server in (move.from_server_id, move.to_server_id)
+                ),
                 state=shown(move),
                 began_s=move.began_s,
                 ended_s=move.ended_s,

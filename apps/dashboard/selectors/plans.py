@@ -1,4 +1,4 @@
-"""Plans in a list, how the loop is set, what moves to and fro."""
+"""Data of the Plans page: the list of plans, the loop and thrashing jobs."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,123 +7,137 @@ from typing import Any, Final
 
 from django.db.models import Count, QuerySet
 
-from apps.common.paging import Order, Page, keyset_page
-from apps.dashboard.core import words
-from apps.dashboard.core.move_tally import Tally
-from apps.dashboard.selectors.plan import sides, tally_of
+from apps.common.api.paging import Order, Page, keyset_page
+from apps.dashboard.core import formats
+from apps.dashboard.core.migration_counts import MigrationCounts
+from apps.dashboard.selectors.plan import counts_of, sides
 from apps.inventory.selectors import cluster_now
-from apps.placement.core.verdicts import Ended, realised_share, saved
-from apps.placement.models import Loop, Mode, MoveState, Plan, PlanState
-from apps.placement.selectors import plans as read
+from apps.placement.core.rebalancing.lifecycle import PlanState
+from apps.placement.core.rebalancing.verdicts import FinishedPlan, realised_share, reduction
+from apps.placement.models import LoopMode, Plan, PlannedMigrationState, RebalancingLoop
+from apps.placement.selectors import plans as placement_plans
 from apps.placement.selectors.preferences import weights_in_force
 
 ORDER: Final = Order(columns=("created_at", "id"), descending=True)
 PAGE_ROWS: Final = 25
-LABELS: Final = {"P": "power", "D": "diversity", "C": "crossing traffic"}
+OBJECTIVES: Final = {"P": "power", "D": "diversity", "C": "crossing traffic"}
 PLAN_NAME: Final = re.compile(r"(\bp-\d{4,})")
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """One plan in short; ``share`` realised of the gain predicted, None before it ended."""
+    """One row of the list; ``share`` is realised over predicted gain, None before the end."""
 
     plan: Plan
-    tally: Tally
+    counts: MigrationCounts
     badge: str
     watts_before: float
     watts_after: float
     gain: float
     share: float | None
-    says: str
+    result: str
 
 
 def plans_page(*, cursor: str | None, state: str = "") -> tuple[Page[Plan], list[PlanRow]]:
-    """One page of plans, newest first."""
-    rows: QuerySet[Any] = read.plans()
+    """Return one page of plans, newest first."""
+    rows: QuerySet[Any] = placement_plans.plans()
     if state:
         rows = rows.filter(state=state)
     page = keyset_page(rows, ORDER, limit=PAGE_ROWS, cursor=cursor or None)
-    return page, [_row(plan) for plan in page.rows]
+    return page, [_plan_row(plan) for plan in page.rows]
 
 
-def _row(plan: Plan) -> PlanRow:
+def _plan_row(plan: Plan) -> PlanRow:
     before, after = sides(plan.predicted)
-    count = {state: getattr(plan, f"moves_{state.value}") for state in MoveState}
-    tally = tally_of(count, left_out=getattr(plan, "moves_left_out"))  # noqa: B009 - annotated
+    count = {state: getattr(plan, f"migrations_{state.value}") for state in PlannedMigrationState}
+    counts = counts_of(count, excluded=getattr(plan, "migrations_left_out"))  # noqa: B009 - annotated
     return PlanRow(
         plan=plan,
-        tally=tally,
-        badge=tally.badge(plan.state),
+        counts=counts,
+        badge=counts.badge(plan.state),
         watts_before=before.get("watts", 0.0),
         watts_after=after.get("watts", 0.0),
-        gain=saved(plan.predicted, "F"),
+        gain=reduction(plan.predicted, "F"),
         share=_share(plan),
-        says=plan.verdict or plan.message,
+        result=plan.verdict or plan.message,
     )
 
 
 def _share(plan: Plan) -> float | None:
     if not plan.realised or not plan.realised.get("after"):
         return None
-    return realised_share(Ended(plan.predicted, plan.realised))
+    return realised_share(FinishedPlan(plan.predicted, plan.realised))
 
 
 def counts() -> list[tuple[str, int]]:
-    """How many plans are in each state that any is in, in the order of their life."""
-    found = dict(Plan.objects.order_by().values_list("state").annotate(plans=Count("pk")))
-    return [(state, found[state]) for state in PlanState.values if found.get(state)]
+    """Return the number of plans by state, in lifecycle order, without empty states."""
+    counts_by_state = dict(
+        Plan.objects.order_by().values_list("state").annotate(plans=Count("pk"))
+    )
+    return [
+        (state, counts_by_state[state]) for state in list(PlanState) if counts_by_state.get(state)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class LoopState:
-    """The loop's settings and what it found last.
+    """The settings of the loop and the finding of its last check.
 
     Attributes
     ----------
-    is_on : whether it looks for plans
-    finding : of the last look, in parts: text, and whether it is the name of a plan
-    looked : when, in words; "" = never
-    blocker : the plan that waits or is under way: the loop makes no other meanwhile
+    is_on : whether it creates plans
+    finding : of the last check, in parts: text, and whether it is the name of a plan
+    checked : time of the last check; "" = never
+    blocker : the waiting or running plan that keeps the loop from creating another
     """
 
-    settings: Loop
+    settings: RebalancingLoop
     modes: Sequence[tuple[str, str]]
     is_on: bool
     finding: Sequence[tuple[str, bool]]
-    looked: str
+    checked: str
     blocker: Plan | None
     weights: str
     preference_set: str
 
 
 def loop_state() -> LoopState:
-    """Return how the loop is set, and what it said last."""
-    settings, active, look = read.loop(), weights_in_force(), read.last_look()
+    """Return the settings of the loop and its last finding."""
+    settings, active, tick = (
+        placement_plans.loop_settings(),
+        weights_in_force(),
+        placement_plans.last_tick_event(),
+    )
     return LoopState(
         settings=settings,
-        modes=Mode.choices,
-        is_on=settings.mode != Mode.OFF,
-        finding=_linked(look.data["finding"] if look else ""),
-        looked=words.cluster_day(settings.looked_s) if settings.looked_s else "",
-        blocker=read.open_plan(),
+        modes=LoopMode.choices,
+        is_on=settings.mode != LoopMode.OFF,
+        finding=_linked(tick.data["finding"] if tick else ""),
+        checked=formats.cluster_day(settings.looked_s) if settings.looked_s else "",
+        blocker=placement_plans.open_plan(),
         weights="" if active is None else weights_text(active.weights),
         preference_set="" if active is None else active.preference_set.name,
     )
 
 
 def _linked(text: str) -> list[tuple[str, bool]]:
-    """Split a text at the names of plans, which are every other part."""
+    """Split a text at plan names; every second part is a plan name."""
     return [(part, place % 2 == 1) for place, part in enumerate(PLAN_NAME.split(text))]
 
 
 def weights_text(weights: Mapping[str, float]) -> str:
-    """Return weights in words, e.g. "power 0.22, diversity 1, crossing traffic 0.36"."""
-    order = [*(name for name in LABELS if name in weights), *(weights.keys() - LABELS.keys())]
+    """Return weights as text, e.g. "power 0.22, diversity 1, crossing traffic 0.36"."""
+    order = [
+        *(name for name in OBJECTIVES if name in weights),
+        *(weights.keys() - OBJECTIVES.keys()),
+    ]
     return ", ".join(
-        f"{LABELS.get(name, name)} {words.trimmed(weights[name], 2)}" for name in order
+        f"{OBJECTIVES.get(name, name)} {formats.trimmed(weights[name], 2)}" for name in order
     )
 
 
-def thrash() -> read.Thrash:
-    """Return what was moved too often within the last hour of cluster time."""
-    return read.thrash(cluster_now(), allowed=read.loop().moves_per_job)
+def thrash() -> placement_plans.ThrashingReport:
+    """Return the jobs migrated too often within the last hour of cluster time."""
+    return placement_plans.thrashing_report(
+        cluster_now(), allowed=placement_plans.loop_settings().moves_per_job
+    )

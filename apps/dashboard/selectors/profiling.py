@@ -1,4 +1,4 @@
-"""Profiling runs of one application, and what another one would cost."""
+"""Profiling runs of one application, and the cost of another profiling."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from django.db.models import Count
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.operations.core.states import OperationStatus
 from apps.profiling.core.plan import RUN_S, plan
 from apps.profiling.models import ProfilingRun, RunState
@@ -18,14 +18,14 @@ RUNS_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """What a set of short runs takes.
+class ProfilingCost:
+    """Cost of a set of short runs.
 
     Attributes
     ----------
-    units : held at the same time, at most
-    expected_s, budget_s : cluster seconds until all is measured: on average, and at most
-    unit_seconds : of capacity taken from the cluster
+    units : maximum in use at the same time
+    expected_s, budget_s : expected and maximum duration, cluster seconds
+    unit_seconds : capacity used
     """
 
     runs: int
@@ -39,11 +39,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One profiling run as it is listed.
+    """One profiling run in the list.
 
     Attributes
     ----------
-    share : of its steps that are over, in [0, 1]; None = not running
+    share : of its steps that are complete, in [0, 1]; None = not running
     """
 
     run: ProfilingRun
@@ -54,7 +54,7 @@ class RunRow:
 
     @property
     def message(self) -> str:
-        """What it is doing, how it ended, or else why it was asked for."""
+        """Its current step or result, or else the reason of the request."""
         operation = self.run.operation
         if self.is_cancelling:
             return "being cancelled"
@@ -63,12 +63,12 @@ class RunRow:
 
     @property
     def is_cancelling(self) -> bool:
-        """Whether somebody cancelled it and no backend has ended it yet."""
+        """Whether it was cancelled but has not ended yet."""
         operation = self.run.operation
-        unwanted = operation is not None and (
+        is_cancelled = operation is not None and (
             operation.cancel_requested or operation.status == OperationStatus.CANCELLED
         )
-        return self.is_open and unwanted
+        return self.is_open and is_cancelled
 
     @property
     def is_open(self) -> bool:
@@ -77,34 +77,34 @@ class RunRow:
 
     @property
     def icon(self) -> str:
-        """The name of its state among the jobs' states."""
+        """Name of the icon of its state."""
         names = {RunState.DONE.value: "succeeded"}
         return names.get(self.run.state, self.run.state)
 
 
-def profiling_cost(application: Application) -> Cost | None:
-    """Return what profiling an application anew would take; None without servers to do it on."""
+def profiling_cost(application: Application) -> ProfilingCost | None:
+    """Return the cost of profiling an application; None if the cluster has no servers."""
     shapes = platform_shapes()
     if not shapes:
         return None
     return cost_of(plan(application.kind, shapes, np.random.default_rng(0)))
 
 
-def cost_of(made: Mapping[str, Any]) -> Cost:
-    """Return what a plan takes: copies work at the same time, runs of one copy after another."""
-    runs = made["runs"]
-    expected_s = float(made.get("expected_s", 0.0))
-    held: dict[int, int] = {}
+def cost_of(plan_json: Mapping[str, Any]) -> ProfilingCost:
+    """Return the cost of a plan: copies run in parallel, the runs of one copy in sequence."""
+    runs = plan_json["runs"]
+    expected_s = float(plan_json.get("expected_s", 0.0))
+    units_by_copy: dict[int, int] = {}
     for run in runs:
         size = run["units"] * run["servers"]
-        held[run["copy"]] = max(held.get(run["copy"], 0), size)
-    return Cost(
+        units_by_copy[run["copy"]] = max(units_by_copy.get(run["copy"], 0), size)
+    return ProfilingCost(
         runs=len(runs),
-        units=sum(held.values()),
+        units=sum(units_by_copy.values()),
         platforms=len({run["platform"] for run in runs}),
         sources=sum(len(run["sources"]) for run in runs),
         expected_s=expected_s,
-        budget_s=float(made.get("budget_s", expected_s)),
+        budget_s=float(plan_json.get("budget_s", expected_s)),
         unit_seconds=sum(
             run["units"] * run["servers"] * (expected_s if run["sources"] else RUN_S)
             for run in runs
@@ -116,10 +116,10 @@ def run_rows(application: Application, *, now_s: float) -> Sequence[RunRow]:
     """Return the latest profiling runs, newest first; one statement."""
     rows = ProfilingRun.objects.filter(application=application).select_related("operation")
     counted = rows.annotate(cells=Count("measurements")).order_by("-created_at", "-id")
-    return [_row(run, run.cells, now_s) for run in counted[:RUNS_SHOWN]]
+    return [_run_row(run, run.cells, now_s) for run in counted[:RUNS_SHOWN]]
 
 
-def _row(run: ProfilingRun, cells: int, now_s: float) -> RunRow:
+def _run_row(run: ProfilingRun, cells: int, now_s: float) -> RunRow:
     share = None
     if run.state == RunState.RUNNING and run.operation is not None and run.operation.total:
         share = min(1.0, run.operation.progress / run.operation.total)
@@ -127,7 +127,7 @@ def _row(run: ProfilingRun, cells: int, now_s: float) -> RunRow:
 
 
 def _took_s(run: ProfilingRun, now_s: float) -> float | None:
-    """Return the cluster time of a run: what its backend says, else what passed here."""
+    """Return the duration of a run in cluster time, as reported or else as observed here."""
     if run.result is not None:
         return float(run.result["seconds"])
     if run.started_s is None:
@@ -135,11 +135,11 @@ def _took_s(run: ProfilingRun, now_s: float) -> float | None:
     return max(0.0, (now_s if run.finished_s is None else run.finished_s) - run.started_s)
 
 
-def plan_text(made: Mapping[str, Any]) -> str:
-    """Return what a plan runs, e.g. "5 runs on 3 platforms, 6 resources probed"."""
-    if not made.get("runs"):
-        return "no run planned"
-    cost = cost_of(made)
-    on = words.plural(cost.platforms, "platform")
-    probed = f", {words.plural(cost.sources, 'resource')} probed" if cost.sources else ""
-    return f"{words.plural(cost.runs, 'run')} on {on}{probed}"
+def plan_text(plan_json: Mapping[str, Any]) -> str:
+    """Return a summary of a plan, e.g. "5 runs on 3 platforms, 6 resources probed"."""
+    if not plan_json.get("runs"):
+        return "no runs planned"
+    cost = cost_of(plan_json)
+    on = formats.plural(cost.platforms, "platform")
+    probed = f", {formats.plural(cost.sources, 'resource')} probed" if cost.sources else ""
+    return f"{formats.plural(cost.runs, 'run')} on {on}{probed}"

@@ -1,38 +1,35 @@
-"""How good samples are: ranks of the units found, against the promise x^R."""
+"""Sample quality: ranks of the chosen units, against the promise x^R."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats
 from apps.dashboard.figures.quality_cdf import QualityCdf, kolmogorov_limit, largest_distance
 from apps.scheduling.models import Decision
 from apps.testbed.models import SamplingCheck
 
 LAST_RANKED = 1_000
-ENOUGH_RANKS = 35  # from here the asymptotic limit is close enough
+ENOUGH_RANKS = 35  # from here on, the asymptotic limit is accurate enough
 SAMPLE_SIZES = (8, 16, 32)
 THRESHOLD = 0.8
 
 
-def guarantee(found: Decision) -> QualityCdf:
-    """Return the promise of one decision beside the ranks that decisions reached."""
-    r = found.sample_size
+def guarantee(decision: Decision) -> QualityCdf:
+    """Return the promise of one decision and the measured ranks."""
+    r = decision.sample_size
     own = _live_ranks(r).size >= ENOUGH_RANKS
     return _cdf(
         comparable_ranks(r),
         r,
-        threshold=found.rank_threshold,
-        source="Live decisions" if own else f"Live decisions of any R, brought to R = {r}",
+        threshold=decision.rank_threshold,
+        source="Live decisions" if own else f"Live decisions of any R, converted to R = {r}",
     )
 
 
 def quality(sample_size: str, source: str) -> QualityCdf:
-    """Measured ranks at one sample size.
-
-    ``source`` "check" for the testbed's run, else live decisions.
-    """
+    """Return measured ranks at one sample size, of the offline check or of live decisions."""
     r = (
         int(sample_size)
         if sample_size in {str(size) for size in SAMPLE_SIZES}
@@ -57,7 +54,7 @@ def _cdf(ranks: NDArray[np.float64], r: int, *, threshold: float, source: str) -
 
 
 def _checked(r: int) -> QualityCdf:
-    """Return the newest run of the testbed's check at one sample size."""
+    """Return the latest offline check at one sample size."""
     row = SamplingCheck.objects.filter(size=r).order_by("-created_at").first()
     if row is None:
         nothing = np.zeros(0)
@@ -70,12 +67,12 @@ def _checked(r: int) -> QualityCdf:
         distance=row.ks_distance,
         limit=kolmogorov_limit(row.decisions),
         threshold=THRESHOLD,
-        source=f"Offline check at {words.percent(row.load, 0)} load",
+        source=f"Offline check at {formats.percent(row.load, 0)} load",
     )
 
 
 def comparable_ranks(sample_size: int) -> NDArray[np.float64]:
-    """Ranks at a sample size; where there are few, those of all sizes brought to it.
+    """Return ranks at a sample size; if there are few, those of all sizes converted to it.
 
     A rank D at R' that follows its promise has D^R' uniform, so D^(R'/R) follows the promise of R.
     """
@@ -89,10 +86,7 @@ def comparable_ranks(sample_size: int) -> NDArray[np.float64]:
 
 
 def _live_ranks(sample_size: int) -> NDArray[np.float64]:
-    """Ranks of the last ranked decisions at a sample size, ascending.
-
-    One-unit jobs only, as x^R promises.
-    """
+    """Return the latest ranks at a sample size, ascending; one-unit jobs only, as for x^R."""
     rows = Decision.objects.filter(sample_size=sample_size, rank__isnull=False, units=1).order_by(
         "-at"
     )
@@ -101,7 +95,7 @@ def _live_ranks(sample_size: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class SamplingRow:
-    """One sample size: offline and live distance from the promise."""
+    """Offline and live ranks at one sample size."""
 
     sample_size: int
     promised: float
@@ -121,12 +115,12 @@ class SamplingRow:
     @property
     def check_name(self) -> str:
         """Name of the offline figure."""
-        return f"Rank found at R = {self.sample_size}, offline check"
+        return f"Rank at R = {self.sample_size}, offline check"
 
     @property
     def live_name(self) -> str:
         """Name of the live figure."""
-        return f"Rank found at R = {self.sample_size}, live decisions"
+        return f"Rank at R = {self.sample_size}, live decisions"
 
 
 def sampling_summary() -> tuple[SamplingRow, ...]:

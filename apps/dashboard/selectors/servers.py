@@ -1,21 +1,24 @@
-"""What the cluster map and a server's page show."""
+"""Data of the cluster map and of a server's page."""
 
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from django.db import connection
+from django.db.models import F, QuerySet
 from django.http import Http404
 from numpy.typing import NDArray
 
 from apps.classification.models import Profile
 from apps.common.core.interference import N_SOURCES, SOURCES
-from apps.dashboard.core import words
+from apps.common.infrastructure.database import fetch_rows
+from apps.dashboard.core import labels
+from apps.dashboard.core.explanation import VERDICTS
 from apps.dashboard.core.ranges import TimeRange
-from apps.dashboard.core.why import VERDICTS
 from apps.dashboard.figures.pressure import Pressure
 from apps.dashboard.figures.server_history import ServerHistory
 from apps.dashboard.selectors.frames import server_shares
@@ -30,10 +33,7 @@ Floats = NDArray[np.float64]
 
 
 def map_layout() -> dict[str, Any]:
-    """Return what rarely changes of the map: names, platforms, racks, cores.
-
-    One entry per server in order of id.
-    """
+    """Return the static part of the map: names, platforms, racks and cores, by server id."""
     platforms = list(Platform.objects.order_by("rank").values_list("id", "name"))
     racks = list(Rack.objects.order_by("id").values_list("id", "name"))
     platform_at = {pk: i for i, (pk, _) in enumerate(platforms)}
@@ -49,7 +49,7 @@ def map_layout() -> dict[str, Any]:
         "cores": [row[4] for row in rows],
         "platforms": [name for _, name in platforms],
         "racks": [name for _, name in racks],
-        "sources": [{"key": key, "name": words.SOURCE_NAMES[key]} for key in SOURCES],
+        "sources": [{"key": key, "name": labels.SOURCE_NAMES[key]} for key in SOURCES],
         "states": [str(state.value) for state in STATES],
     }
 
@@ -62,18 +62,16 @@ FROM inventory_server s LEFT JOIN inventory_serverreading r ON r.server_id = s.i
 
 
 def map_state(*, now: datetime) -> dict[str, Any]:
-    """Return what moves: one byte per server and layer, in base64.
+    """Return the changing part of the map: one byte per server and layer, in base64.
 
-    0-200 are half percents or half points, 255 is not known. ``age`` counts seconds since the
+    0-200 are half percents or half points, 255 is unknown. ``age`` is the seconds since the
     heartbeat, at most 250; ``state`` is an index; ``pressure``
     has ten layers.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_MAP, [now])
-        rows = cursor.fetchall()
-    cpu = _bytes([None if r[0] is None else 200 * r[0] for r in rows], most=200)
-    allocated = _bytes([200 * r[1] for r in rows], most=200)
-    age = _bytes([None if r[2] is None else float(r[2]) for r in rows], most=250)
+    rows = fetch_rows(_MAP, [now])
+    cpu = _bytes([None if r[0] is None else 200 * r[0] for r in rows], limit=200)
+    allocated = _bytes([200 * r[1] for r in rows], limit=200)
+    age = _bytes([None if r[2] is None else float(r[2]) for r in rows], limit=250)
     order = {str(state.value): i for i, state in enumerate(STATES)}
     state = bytes(order[r[3]] for r in rows)
     units = np.array([r[4] for r in rows], dtype=float)[:, None]
@@ -92,7 +90,7 @@ def map_state(*, now: datetime) -> dict[str, Any]:
 
 
 def _caused_by_server(ids: Sequence[int]) -> Floats:
-    """(S, 10) sum over the busy units of each server of the score their job causes."""
+    """(S, 10) sum of the pressure caused by the busy units of each server."""
     rows = list(
         Allocation.objects.filter(released_seq__isnull=True).values_list(
             "server_id", "cores", "caused"
@@ -108,9 +106,9 @@ def _caused_by_server(ids: Sequence[int]) -> Floats:
     return total
 
 
-def _bytes(values: Sequence[float | None], *, most: int) -> bytes:
+def _bytes(values: Sequence[float | None], *, limit: int) -> bytes:
     numbers = np.array([np.nan if v is None else v for v in values], dtype=float)
-    known = np.clip(np.nan_to_num(numbers), 0, most).round()
+    known = np.clip(np.nan_to_num(numbers), 0, limit).round()
     return bytes(np.where(np.isnan(numbers), UNKNOWN, known).astype(np.uint8).tobytes())
 
 
@@ -118,24 +116,25 @@ def _text(raw: bytes) -> str:
     return base64.b64encode(raw).decode("ascii")
 
 
-def server(name: str) -> Server:
-    """One server with its platform, rack and last reading.
+def server_by_name(name: str) -> Server:
+    """Return one server with its platform, rack and last reading.
 
     Raises
     ------
     Http404 : there is no such server.
     """
-    found = Server.objects.select_related("platform", "rack", "reading").filter(name=name).first()
-    if found is None:
+    server = Server.objects.select_related("platform", "rack", "reading").filter(name=name).first()
+    if server is None:
         raise Http404(f"there is no server called {name!r}")
-    return found
+    return server
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """One job on a server."""
+    """One job on a server; ``job`` is None if the user may not see it."""
 
-    job: Job
+    job: Job | None
+    application_id: UUID
     cores: tuple[int, ...]
     colour: int  # of the chart palette; 0 = grey
     since_s: float
@@ -152,7 +151,7 @@ class Core:
 
 @dataclass(frozen=True, slots=True)
 class Tenancy:
-    """Who holds which core of a server."""
+    """Allocation of the cores of a server."""
 
     cores: tuple[Core, ...]
     tenants: tuple[Tenant, ...]
@@ -161,19 +160,25 @@ class Tenancy:
 PALETTE = (1, 3, 4, 5)
 
 
-def tenancy(found: Server) -> Tenancy:
-    """Cores with their tenants; three statements whatever the server's size."""
+def tenancy(server: Server, visible: QuerySet[Job]) -> Tenancy:
+    """Return cores with their tenants; three statements for any size of server."""
     units = list(
-        ResourceUnit.objects.filter(server=found)
+        ResourceUnit.objects.filter(server=server)
         .order_by("core")
         .values_list("core", "allocation_id")
     )
     held = {allocation for _, allocation in units if allocation is not None}
-    rows = Allocation.objects.filter(id__in=held).select_related("job", "job__application")
+    rows = list(
+        Allocation.objects.filter(id__in=held)
+        .annotate(application_id=F("job__application_id"))
+        .order_by("acquired_seq")
+    )
+    jobs = visible.in_bulk([row.job_id for row in rows])
     tenants: dict[int, Tenant] = {}
-    for i, row in enumerate(rows.order_by("acquired_seq")):
+    for i, row in enumerate(rows):
         tenants[row.id] = Tenant(
-            job=row.job,
+            job=jobs.get(row.job_id),
+            application_id=row.application_id,
             cores=tuple(core for core, allocation in units if allocation == row.id),
             colour=PALETTE[i] if i < len(PALETTE) else 0,
             since_s=row.acquired_s,
@@ -185,41 +190,41 @@ def tenancy(found: Server) -> Tenancy:
     )
 
 
-def pressure(name: str) -> Pressure:
-    """Caused and tolerated scores of the ten sources on one server."""
-    found = server(name)
-    here = tenancy(found)
+def pressure(name: str, visible: QuerySet[Job]) -> Pressure:
+    """Return caused and tolerated pressure of the ten resources on one server."""
+    server = server_by_name(name)
+    here = tenancy(server, visible)
     total = sum(
         (len(tenant.cores) * np.array(tenant.caused, dtype=float) for tenant in here.tenants),
         np.zeros(N_SOURCES),
     )
-    mean = total / (found.cores - 1) if found.cores > 1 else 0 * total  # Tarcil Eq. 3
-    tolerated, picky = _tolerated(here)
+    mean = total / (server.cores - 1) if server.cores > 1 else 0 * total  # Tarcil Eq. 3
+    tolerated, strictest = _tolerated(here)
     return Pressure(
         caused=np.clip(mean, 0, 100),
         tolerated=tolerated,
-        picky=picky,
-        server=found.name,
+        strictest=strictest,
+        server=server.name,
         tenants=len(here.tenants),
     )
 
 
 def _tolerated(here: Tenancy) -> tuple[Floats, tuple[str, ...]]:
-    """Least tolerated score per source over the tenants, and whose it is."""
-    wanted = {tenant.job.application_id for tenant in here.tenants}
+    """Return the lowest tolerance per resource and the name of its tenant."""
+    wanted = {tenant.application_id for tenant in here.tenants}
     cells = dict(
         Profile.objects.filter(application_id__in=wanted, is_current=True).values_list(
             "application_id", "cells"
         )
     )
-    least = np.full(N_SOURCES, np.nan)
-    whose = [""] * N_SOURCES
+    lowest = np.full(N_SOURCES, np.nan)
+    strictest = [""] * N_SOURCES
     for tenant in here.tenants:
-        scores = _scores(cells.get(tenant.job.application_id))
-        for i, score in enumerate(scores):
-            if np.isnan(least[i]) or score < least[i]:
-                least[i], whose[i] = score, tenant.job.name
-    return least, tuple(whose)
+        name = labels.HIDDEN_JOB if tenant.job is None else tenant.job.name
+        for i, score in enumerate(_scores(cells.get(tenant.application_id))):
+            if np.isnan(lowest[i]) or score < lowest[i]:
+                lowest[i], strictest[i] = score, name
+    return lowest, tuple(strictest)
 
 
 def _scores(cells: dict[str, Any] | None) -> list[float]:
@@ -229,14 +234,14 @@ def _scores(cells: dict[str, Any] | None) -> list[float]:
 
 
 def history(name: str, span: TimeRange) -> ServerHistory:
-    """Use of one server over a range of cluster time."""
-    found = server(name)
-    at = Server.objects.filter(id__lt=found.id).count()
-    times_s, used = server_shares(span, "server_cpu", most=240)
-    _, given = server_shares(span, "server_allocated", most=240)
+    """Return the use of one server over a range of cluster time."""
+    server = server_by_name(name)
+    at = Server.objects.filter(id__lt=server.id).count()
+    times_s, used = server_shares(span, "server_cpu", limit=240)
+    _, given = server_shares(span, "server_allocated", limit=240)
     nothing = np.full(times_s.size, np.nan)
     return ServerHistory(
-        server=found.name,
+        server=server.name,
         times_s=times_s,
         used=used[:, at] if at < used.shape[1] else nothing,
         allocated=given[:, at] if at < given.shape[1] else nothing,
@@ -245,9 +250,9 @@ def history(name: str, span: TimeRange) -> ServerHistory:
 
 @dataclass(frozen=True, slots=True)
 class Considered:
-    """How the latest decisions looked at a server."""
+    """How often the latest decisions examined a server and chose it."""
 
-    looked: int
+    decisions: int
     examined: int
     chosen: int
     main_rejection: str
@@ -262,33 +267,29 @@ WHERE c->>'server' = %s OR c->>'server_id' = %s
 """
 
 
-def considered(found: Server) -> Considered:
-    """Among the latest decisions.
-
-    How often a unit of the server was examined, chosen, and why not.
-    """
+def considered(server: Server) -> Considered:
+    """Count how often the latest decisions examined and chose units of the server."""
     with connection.cursor() as cursor:
-        cursor.execute(_CONSIDERED, [CONSIDERED, found.name, str(found.id)])
+        cursor.execute(_CONSIDERED, [CONSIDERED, server.name, str(server.id)])
         examined, chosen, verdict = cursor.fetchone()
     return Considered(CONSIDERED, examined, chosen, VERDICTS.get(verdict or "", verdict or ""))
 
 
-def search(text: str, *, most: int = 4) -> Sequence[Server]:
-    """Servers whose name holds the text."""
+def search(text: str, *, limit: int = 4) -> Sequence[Server]:
+    """Return servers whose name contains the text."""
     return list(
         Server.objects.filter(name__icontains=text)
         .select_related("platform")
-        .order_by("name")[:most]
+        .order_by("name")[:limit]
     )
 
 
-def decisions_about(found: Server, *, most: int = 12) -> Sequence[Allocation]:
-    """Return the latest allocations made on a server, each with its decision and job.
-
-    Newest first.
-    """
+def decisions_about(
+    server: Server, visible: QuerySet[Job], *, limit: int = 12
+) -> Sequence[Allocation]:
+    """Return the latest visible allocations on a server with decision and job, newest first."""
     return list(
-        Allocation.objects.filter(server_id=found.id)
+        Allocation.objects.filter(server_id=server.id, job__in=visible)
         .select_related("job", "decision")
-        .order_by("-acquired_seq")[:most]
+        .order_by("-acquired_seq")[:limit]
     )

@@ -1,7 +1,4 @@
-"""What stands around every page.
-
-The rail with its counts, the cluster's name, where live data comes from.
-"""
+"""The frame of every page: navigation with counts, cluster name and event stream."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,16 +11,15 @@ from apps.accounts.core.roles import Role
 from apps.accounts.selectors import holds
 from apps.inventory.models import Cluster
 from apps.placement.selectors.plans import proposed_count
-from apps.workloads.core.lifecycle import JobState
-from apps.workloads.models import Job
+from apps.workloads.core.lifecycle import WAITING_STATES
+from apps.workloads.selectors import job_counts
 
-WAITING = (JobState.SUBMITTED, JobState.PROFILING, JobState.QUEUED)
-COUNT_KEPT_S = 2
+COUNT_CACHE_S = 2
 
 
 @dataclass(frozen=True, slots=True)
 class RailItem:
-    """One entry of the rail; ``pages`` are the names of the pages that belong to it."""
+    """One navigation entry; ``pages`` are the names of its subpages."""
 
     url: str
     label: str
@@ -32,11 +28,12 @@ class RailItem:
     phone: bool = False
     current: bool = False
     count: int = 0
+    role: Role = Role.VIEWER
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """The frame of a page; ``plans_wait`` for approval, None for those who may not see plans."""
+    """The frame of a page; ``plans_wait`` is None for users who may not see plans."""
 
     cluster_name: str
     stream_url: str
@@ -59,12 +56,17 @@ RAIL = (
         RailItem("sampling", "Sampling", "sampling"),
         RailItem("classification", "Classification", "matrix"),
     ),
-    (RailItem("system", "System", "admin"),),
+    (
+        RailItem("system", "System", "admin"),
+        RailItem("projects", "Projects", "queues", pages=("project",)),
+        RailItem("users", "Users", "user", pages=("user",), role=Role.ADMIN),
+        RailItem("audit", "Audit log", "audit", role=Role.ADMIN),
+    ),
 )
 
 
 def shell_of(request: HttpRequest) -> Shell:
-    """Return the frame around one page, for the person who asked for it."""
+    """Return the frame of one page for the user of a request."""
     match = request.resolver_match
     page = match.url_name if match is not None else ""
     signed_in = request.user.is_authenticated
@@ -73,7 +75,14 @@ def shell_of(request: HttpRequest) -> Shell:
     return Shell(
         cluster_name=name,
         stream_url=str(getattr(settings, "BERTH_STREAM_URL", "")) if signed_in else "",
-        rail=tuple(tuple(_shown(item, page or "", counts) for item in group) for group in RAIL),
+        rail=tuple(
+            tuple(
+                _shown(item, page or "", counts)
+                for item in group
+                if item.role is Role.VIEWER or holds(request.user, item.role)
+            )
+            for group in RAIL
+        ),
         plans_wait=counts.get("plans", 0) if sees_plans else None,
     )
 
@@ -91,17 +100,17 @@ def _shown(item: RailItem, page: str, counts: Mapping[str, int]) -> RailItem:
 
 
 def _facts() -> tuple[str, dict[str, int]]:
-    """Return the cluster's name, and how many jobs wait and plans ask for approval, by page.
+    """Return the cluster name, and the numbers of waiting jobs and proposed plans by page.
 
-    Asked of the database once in two seconds.
+    Cached for two seconds.
     """
     facts: tuple[str, dict[str, int]] | None = cache.get("dashboard.shell")
     if facts is None:
         name = Cluster.objects.filter(id=1).values_list("name", flat=True).first()
         counts = {
-            "jobs": Job.objects.filter(state__in=WAITING).count(),
+            "jobs": job_counts(None).of(WAITING_STATES),
             "plans": proposed_count(),
         }
         facts = (name or "no cluster", counts)
-        cache.set("dashboard.shell", facts, COUNT_KEPT_S)
+        cache.set("dashboard.shell", facts, COUNT_CACHE_S)
     return facts

@@ -1,4 +1,4 @@
-"""What keeps the cluster going: the clock, agents, backends, logs, long-running operations."""
+"""Data of the System page: clock, agents, backends, logs and operations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,22 +7,27 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import connection
 from django.db.models import Count, Max, Min, Q
+from django.db.models.functions import Now
 
+from apps.accounts.core.principal import Principal
+from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.warm_up import Kernels, warming
 from apps.execution.models import Launch
 from apps.inventory.models import Change, Cluster, ServerReading
 from apps.inventory.selectors import cluster, cluster_now
 from apps.operations.models import Event, Operation
+from apps.operations.selectors import operations
 from apps.profiling.models import ProfilingRun, RunState
 
 LATEST = 2_000
 OPERATIONS_SHOWN = 20
-QUIET_S = 60.0
+IDLE_S = 60.0
 SILENT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
-    """One scheduling agent as its latest decisions show it."""
+class AgentActivity:
+    """Activity of one scheduling agent, from its latest decisions."""
 
     name: str
     decisions: int
@@ -31,29 +36,29 @@ class Agent:
     p50_s: float
     p99_s: float
     last: datetime
-    is_quiet: bool
+    is_idle: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
-    """One backend that runs jobs."""
+class BackendActivity:
+    """Load of one backend."""
 
     name: str
     requested: int
     running: int
     oldest_request: datetime | None
-    overdue: int  # live launches whose lease has run out
+    overdue: int  # live launches with an expired lease
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """The state of the parts."""
+    """State of the parts of the system."""
 
     cluster: Cluster
     cluster_s: float
     policy: str
-    agents: tuple[Agent, ...]
-    backends: tuple[Backend, ...]
+    agents: tuple[AgentActivity, ...]
+    backends: tuple[BackendActivity, ...]
     profiling_open: int
     profiling_failed: int
     reporting: int
@@ -63,15 +68,16 @@ class System:
     event_seq: int
     database_bytes: int
     operations: Sequence[Operation]
+    warming: tuple[Kernels, ...]
 
     @property
-    def quiet_agents(self) -> int:
-        """Agents that have decided nothing for a minute."""
-        return sum(agent.is_quiet for agent in self.agents)
+    def idle_agents(self) -> int:
+        """Number of agents without a decision for a minute."""
+        return sum(agent.is_idle for agent in self.agents)
 
 
-def system(*, now: datetime) -> System:
-    """Return the state of the parts; a dozen short statements."""
+def system(principal: Principal, *, now: datetime) -> System:
+    """Return the state of all parts, and the caller's operations; a dozen short statements."""
     readings = ServerReading.objects.aggregate(
         all=Count("server_id"),
         silent=Count("server_id", filter=Q(at__lt=now - timedelta(seconds=SILENT_S))),
@@ -84,7 +90,7 @@ def system(*, now: datetime) -> System:
         cluster_s=cluster_now(),
         policy=settings.DEFAULT_POLICY,
         agents=_agents(now, clock.wall_anchor_s),
-        backends=_backends(now),
+        backends=_backends(),
         profiling_open=runs.get(RunState.QUEUED, 0) + runs.get(RunState.RUNNING, 0),
         profiling_failed=runs.get(RunState.FAILED, 0),
         reporting=readings["all"],
@@ -93,7 +99,8 @@ def system(*, now: datetime) -> System:
         change_seq=Change.objects.aggregate(last=Max("seq"))["last"] or 0,
         event_seq=Event.objects.aggregate(last=Max("seq"))["last"] or 0,
         database_bytes=_database_bytes(),
-        operations=list(Operation.objects.order_by("-created_at", "-id")[:OPERATIONS_SHOWN]),
+        operations=list(operations(principal).order_by("-created_at", "-id")[:OPERATIONS_SHOWN]),
+        warming=warming(),
     )
 
 
@@ -107,26 +114,26 @@ GROUP BY agent ORDER BY agent
 """
 
 
-def _agents(now: datetime, since_s: float) -> tuple[Agent, ...]:
-    """Agents by their latest decisions since the clock was started: earlier ones are gone."""
-    with connection.cursor() as cursor:
-        cursor.execute(_AGENTS, [since_s, LATEST])
-        rows = cursor.fetchall()
+def _agents(now: datetime, since_s: float) -> tuple[AgentActivity, ...]:
+    """Return agents by their latest decisions since the clock started."""
+    rows = fetch_rows(_AGENTS, [since_s, LATEST])
     return tuple(
-        Agent(name, count, placed, lost, p50, p99, last, (now - last).total_seconds() > QUIET_S)
+        AgentActivity(
+            name, count, placed, lost, p50, p99, last, (now - last).total_seconds() > IDLE_S
+        )
         for name, count, placed, lost, p50, p99, last in rows
     )
 
 
-def _backends(now: datetime) -> tuple[Backend, ...]:
+def _backends() -> tuple[BackendActivity, ...]:
     live = Launch.objects.filter(state__in=["requested", "running"])
     rows = live.values_list("backend").annotate(
         requested=Count("id", filter=Q(state="requested")),
         running=Count("id", filter=Q(state="running")),
         oldest=Min("created_at", filter=Q(state="requested")),
-        overdue=Count("id", filter=Q(claimed_until__lt=now)),
+        overdue=Count("id", filter=Q(claimed_until__lt=Now())),
     )
-    return tuple(Backend(*row) for row in rows.order_by("backend"))
+    return tuple(BackendActivity(*row) for row in rows.order_by("backend"))
 
 
 def _database_bytes() -> int:

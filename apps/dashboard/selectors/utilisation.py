@@ -1,4 +1,4 @@
-"""Server by time, grouped by platform, at the size of the picture."""
+"""CPU use by server and time, grouped by platform, at the resolution of the figure."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,9 @@ Floats = NDArray[np.float64]
 
 
 def utilisation(span: TimeRange) -> Utilisation:
-    """Means of neighbouring servers of one platform in at most about ``ROWS`` rows.
-
-    One frame per column.
-    """
-    times_s, shares = server_shares(span, "server_cpu", most=COLUMNS)
-    past = history(span, most=COLUMNS)
+    """Return means of neighbouring servers in about ``ROWS`` rows, one frame per column."""
+    times_s, shares = server_shares(span, "server_cpu", limit=COLUMNS)
+    past = history(span, limit=COLUMNS)
     servers = list(
         Server.objects.order_by("id").values_list("name", "platform__name", "platform__rank")
     )[: shares.shape[1]]
@@ -63,7 +60,7 @@ def _group(name: str, servers: int, rows: int, block: Floats) -> PlatformRows:
 
 
 def _mean(block: Floats) -> Floats:
-    """Mean over the second axis of what is known; NaN where nothing is."""
+    """Return the mean of the known values over the second axis; NaN if none is known."""
     known = ~np.isnan(block)
     count = known.sum(axis=1)
     total = np.where(known, block, 0.0).sum(axis=1)

@@ -1,7 +1,4 @@
-"""What the templates need beyond Django's own.
-
-Numbers as people read them, icons, states, small pictures.
-"""
+"""Template filters and tags: formatted numbers, icons, states and small charts."""
 
 import math
 from collections.abc import Sequence
@@ -12,25 +9,25 @@ from django.utils import timezone
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from apps.dashboard.core import words
+from apps.dashboard.core import formats, labels
 from apps.dashboard.selectors.shell import Shell, shell_of
 
 register = template.Library()
 
-register.filter("thousands", lambda value, digits=0: words.thousands(_float(value), digits))
-register.filter("significant", lambda value, digits=3: words.significant(_float(value), digits))
-register.filter("trimmed", lambda value: words.trimmed(_float(value)))
-register.filter("signed", lambda value, digits=0: words.signed(_float(value), digits))
-register.filter("percent", lambda value, digits=1: words.percent(_float(value), digits))
-register.filter("duration", lambda value: words.duration(_float(value)))
-register.filter("cluster_time", lambda value: words.cluster_time(_float(value), seconds=True))
-register.filter("cluster_day", lambda value: words.cluster_day(_float(value)))
-register.filter("byte_size", lambda value: words.byte_size(_float(value)))
-register.filter("reason_text", words.reason_text)
-register.filter("target_text", words.target_text)
+register.filter("thousands", lambda value, digits=0: formats.thousands(_float(value), digits))
+register.filter("significant", lambda value, digits=3: formats.significant(_float(value), digits))
+register.filter("trimmed", lambda value: formats.trimmed(_float(value)))
+register.filter("signed", lambda value, digits=0: formats.signed(_float(value), digits))
+register.filter("percent", lambda value, digits=1: formats.percent(_float(value), digits))
+register.filter("duration", lambda value: formats.duration(_float(value)))
+register.filter("cluster_time", lambda value: formats.cluster_time(_float(value), seconds=True))
+register.filter("cluster_day", lambda value: formats.cluster_day(_float(value)))
+register.filter("byte_size", lambda value: formats.byte_size(_float(value)))
+register.filter("reason_text", labels.reason_text)
+register.filter("target_text", formats.target_text)
 register.filter("short_id", lambda value: str(value)[:13])
 
-register.filter("ago", lambda at: words.ago(at, now=timezone.now()))
+register.filter("ago", lambda at: formats.ago(at, now=timezone.now()))
 
 STATE_ICONS = {
     "submitted": "st-submitted",
@@ -60,19 +57,19 @@ STATE_ICONS = {
 
 @register.simple_tag(takes_context=True)
 def shell(context: template.Context) -> Shell:
-    """Return what every page shows around its own content."""
+    """Return the frame of every page."""
     return shell_of(context["request"])
 
 
 @register.simple_tag
 def icon(name: str, cls: str = "ic") -> SafeString:
-    """One picture of the sprite, hidden from screen readers: a word always stands beside it."""
+    """Return an icon, hidden from screen readers as a text always accompanies it."""
     return format_html('<svg class="{}" aria-hidden="true"><use href="#i-{}"/></svg>', cls, name)
 
 
 @register.simple_tag
 def state(value: str, held: bool = False) -> SafeString:
-    """Return a state as shape and word."""
+    """Return a state as icon and text."""
     shown = "held" if held and value in {"submitted", "profiling", "queued"} else value
     return format_html(
         '<span class="state" data-s="{}">{}{}</span>',
@@ -84,10 +81,7 @@ def state(value: str, held: bool = False) -> SafeString:
 
 @register.simple_tag
 def spark(values: Sequence[float]) -> SafeString:
-    """Return a line of 72 by 32 px without axes, its last point marked.
-
-    Nothing where fewer than two values are known.
-    """
+    """Return a sparkline of 72 by 32 px with its last point marked; "" below two values."""
     known = [(i, v) for i, v in enumerate(values) if not math.isnan(v)]
     if len(known) < 2:
         return mark_safe("")
@@ -110,12 +104,12 @@ def spark(values: Sequence[float]) -> SafeString:
 
 @register.simple_tag
 def trend(points: Sequence[tuple[float, float]], width: int = 64, height: int = 20) -> SafeString:
-    """Return performance over target in the last hours, the target as a dotted line.
+    """Return a sparkline of performance over target, with the target as a dotted line.
 
     Parameters
     ----------
-    points : (seconds before now, <= 0; performance over target), ascending; nothing is drawn for
-        fewer than two
+    points : (seconds before now, <= 0; performance over target), ascending; nothing is
+        drawn for fewer than two
     """
     if len(points) < 2:
         return mark_safe("")
@@ -145,10 +139,7 @@ def trend(points: Sequence[tuple[float, float]], width: int = 64, height: int = 
 
 @register.simple_tag
 def headroom_bar(points: float) -> SafeString:
-    """Tolerated minus caused on a track of -50 to +50 points.
-
-    Blue to the right is room, brown to the left is none.
-    """
+    """Return a bar of headroom from -50 to +50 points: blue right, brown left of zero."""
     known = 0.0 if math.isnan(points) else max(-50.0, min(50.0, points))
     width = abs(known) / 50 * 22
     return format_html(
@@ -163,7 +154,7 @@ def headroom_bar(points: float) -> SafeString:
 
 @register.simple_tag
 def share_bar(share: float, cls: str = "fa") -> SafeString:
-    """Return a share in [0, 1] on a track of 44 px."""
+    """Return a share in [0, 1] as a bar of 44 px."""
     known = 0.0 if math.isnan(share) else max(0.0, min(1.0, share))
     return format_html(
         '<svg class="cellbar" viewBox="0 0 44 8" aria-hidden="true">'
@@ -176,7 +167,7 @@ def share_bar(share: float, cls: str = "fa") -> SafeString:
 
 @register.simple_tag
 def source_mark(source: str) -> SafeString:
-    """How a cell is known: filled, hollow, or a diamond; a word stands beside it."""
+    """Return the mark of a cell's source; a text always accompanies it."""
     shapes = {
         "measured": '<circle cx="6" cy="6" r="4" class="fa"/>',
         "inferred": '<circle cx="6" cy="6" r="3.5" class="sa hollow"/>',
@@ -190,10 +181,7 @@ def source_mark(source: str) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def query(context: template.Context, **changes: Any) -> str:
-    """Return the page's own query string with some values changed.
-
-    An empty value removes its key.
-    """
+    """Return the query string of the page with changes; an empty value removes its key."""
     values = context["request"].GET.copy()
     for name, value in changes.items():
         if value in ("", None):
@@ -205,8 +193,8 @@ def query(context: template.Context, **changes: Any) -> str:
 
 @register.filter
 def bolded(sentences: Sequence[str]) -> SafeString:
-    """Sentences as one paragraph, what stands between ``**`` in bold."""
-    parts = words.unbroken(" ".join(sentences)).split("**")
+    """Join sentences to a paragraph; text between ``**`` is bold."""
+    parts = formats.unbroken(" ".join(sentences)).split("**")
     return mark_safe(  # noqa: S308 - every part is escaped
         "".join(f"<b>{escape(p)}</b>" if i % 2 else escape(p) for i, p in enumerate(parts))
     )
@@ -218,7 +206,7 @@ def _float(value: Any) -> float:
 
 @register.simple_tag
 def stage_bar(parts: Sequence[tuple[str, float]]) -> SafeString:
-    """Return the time before a start to scale, each part with its name."""
+    """Return a bar of the time before the start, divided into named stages."""
     total = sum(seconds for _, seconds in parts) or 1.0
     shades = {"profiling": "fn", "queue": "fa", "start": "ft"}
     at, bars, names = 0.0, [], []
@@ -232,7 +220,7 @@ def stage_bar(parts: Sequence[tuple[str, float]]) -> SafeString:
                 shades[name],
             )
         )
-        names.append(format_html("<span>{} {}</span>", name, words.duration(seconds)))
+        names.append(format_html("<span>{} {}</span>", name, formats.duration(seconds)))
         at += 100 * seconds / total
     return format_html(
         '<svg class="stagebar plot" viewBox="0 0 100 8" preserveAspectRatio="none" '
@@ -245,19 +233,19 @@ def stage_bar(parts: Sequence[tuple[str, float]]) -> SafeString:
 
 @register.simple_tag
 def progress(share: float) -> SafeString:
-    """Return the share of the work done on a track."""
+    """Return a progress bar."""
     return format_html(
         '<svg class="stagebar plot" viewBox="0 0 100 8" preserveAspectRatio="none" '
         'role="img" aria-label="{}"><rect width="100" height="8" class="fq"/>'
         '<rect width="{}" height="8" class="fa"/></svg>',
-        words.percent(share, 0),
+        formats.percent(share, 0),
         f"{100 * max(0.0, min(1.0, share)):.2f}",
     )
 
 
 @register.simple_tag
 def gauge(share: float, predicted: float | None, ratio: float | None) -> SafeString:
-    """Return performance over target on a track from 0 to 2 with the target in the middle."""
+    """Return a gauge of performance over target from 0 to 2, with the target in the middle."""
     x = 8 + share * 384
     bar = (
         format_html('<rect x="8" y="34" width="{}" height="8" class="fa"/>', f"{x - 8:.1f}")
@@ -277,9 +265,9 @@ def gauge(share: float, predicted: float | None, ratio: float | None) -> SafeStr
     ends = [
         format_html('<text x="{}" y="72"{}>{}</text>', x_end, mark_safe(cls), text)  # noqa: S308
         for x_end, cls, text, near in ((8, "", "0", 0.0), (392, ' class="end"', "2 ×", 1.0))
-        if predicted is None or abs(predicted - near) > 0.2  # not on top of "predicted"
+        if predicted is None or abs(predicted - near) > 0.2  # would overlap "predicted"
     ]
-    words_now = "" if ratio is None else f"{words.significant(ratio)} × target"
+    current = "" if ratio is None else f"{formats.significant(ratio)} × target"
     return format_html(
         '<svg class="gaugebar plot" viewBox="0 0 400 78" role="img" aria-label="{}">'
         '<rect x="8" y="30" width="192" height="16" class="fbad" opacity=".16"/>'
@@ -287,7 +275,7 @@ def gauge(share: float, predicted: float | None, ratio: float | None) -> SafeStr
         '<rect x="199" y="24" width="2" height="28" class="ft"/>'
         '<text x="200" y="16" class="mid strong">target</text>{}'
         "{}</svg>",
-        words_now or "not measured yet",
+        current or "not measured yet",
         bar,
         mark,
         mark_safe("".join(ends)),  # noqa: S308 - every part is escaped

@@ -1,27 +1,30 @@
-"""Who may see a page, and what a page may do in somebody's name."""
+"""Access to pages, and the data a user may see."""
 
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from apps.accounts.core.principal import Principal
 from apps.accounts.core.roles import Role
 from apps.accounts.selectors import holds, principal_by_user
 from apps.dashboard.core.ranges import TimeRange, time_range
 from apps.inventory.selectors import cluster_now
 from apps.workloads.models import Job
-from apps.workloads.selectors import visible_jobs
+from apps.workloads.selectors import visible_jobs, visible_projects
 
 View = Callable[..., HttpResponse]
 
 
 def page(view: View) -> View:
-    """Return a page: read only, for people who have signed in, never kept by a shared cache."""
+    """Return a read-only view for signed-in users that is never cached."""
 
     @require_safe
     @never_cache
@@ -34,17 +37,36 @@ def page(view: View) -> View:
 
 
 def has_role(request: HttpRequest, role: Role) -> bool:
-    """Whether the person may do what the role may."""
+    """Whether the user holds the role."""
     return holds(request.user, role)
 
 
-def asked_range(request: HttpRequest) -> TimeRange:
-    """Return the time range the address asks for, ending now."""
-    return time_range(request.GET.get("range"), now_s=cluster_now())
+def requested_range(parameters: QueryDict) -> TimeRange:
+    """Return the time range in the address, ending now."""
+    return time_range(parameters.get("range"), now_s=cluster_now())
 
 
-def jobs_seen_by(request: HttpRequest) -> QuerySet[Job]:
-    """Return the jobs the person may see: those of the own projects, all for operators."""
+def caller(request: HttpRequest) -> Principal:
+    """Return the rights of the signed-in user.
+
+    Raises
+    ------
+    PermissionDenied : nobody is signed in, or the account has been deactivated meanwhile.
+    """
     user_id = request.user.pk
     principal = None if user_id is None else principal_by_user(user_id)
-    return Job.objects.none() if principal is None else visible_jobs(principal)
+    if principal is None:
+        raise PermissionDenied
+    return principal
+
+
+def projects_of(request: HttpRequest) -> list[UUID] | None:
+    """Return the projects whose jobs the user may see; None: all."""
+    user_id = request.user.pk
+    principal = None if user_id is None else principal_by_user(user_id)
+    return [] if principal is None else visible_projects(principal)
+
+
+def visible_to(request: HttpRequest) -> QuerySet[Job]:
+    """Return the jobs the user may see: of their own projects, or all for operators."""
+    return visible_jobs(caller(request))

@@ -10,15 +10,15 @@ from django.shortcuts import render
 from apps.accounts.core.roles import Role
 from apps.classification.core.matrix import MatrixName
 from apps.classification.models import Override
-from apps.dashboard.core import profile_words
+from apps.dashboard.core import profile_text
 from apps.dashboard.core.application_query import KINDS
 from apps.dashboard.core.application_query import read as read_query
-from apps.dashboard.core.profile_cells import known_in
-from apps.dashboard.selectors import application as one
-from apps.dashboard.selectors import applications as read
+from apps.dashboard.core.profile_cells import count_known
+from apps.dashboard.selectors import application as details
+from apps.dashboard.selectors import applications as listing
 from apps.dashboard.selectors.profiling import profiling_cost, run_rows
-from apps.dashboard.views.access import has_role, jobs_seen_by, page
-from apps.dashboard.views.lists import asked_page
+from apps.dashboard.views.access import has_role, page, projects_of, visible_to
+from apps.dashboard.views.lists import requested_page
 from apps.inventory.selectors import cluster_now
 
 DEFAULT_MATRIX = MatrixName.TOLERATED
@@ -26,18 +26,20 @@ DEFAULT_MATRIX = MatrixName.TOLERATED
 
 @page
 def applications(request: HttpRequest) -> HttpResponse:
-    """One page of the list."""
+    """Show one page of the Applications list."""
     query = read_query(request.GET.dict())
-    seen = jobs_seen_by(request)
-    rows, is_stale = asked_page(request, lambda at: read.applications_page(seen, query, cursor=at))
+    projects = projects_of(request)
+    rows, is_stale = requested_page(
+        request, lambda at: listing.applications_page(projects, query, cursor=at)
+    )
     return render(
         request,
         "dashboard/applications.html",
         {
             "query": query,
             "page": rows,
-            "rows": read.application_rows(rows.rows),
-            "totals": read.totals(query),
+            "rows": listing.application_rows(rows.rows),
+            "totals": listing.totals(query),
             "kinds": KINDS,
             "stale_cursor": is_stale,
         },
@@ -46,48 +48,50 @@ def applications(request: HttpRequest) -> HttpResponse:
 
 @page
 def application(request: HttpRequest, name: str) -> HttpResponse:
-    """One application; the matrix in the address says which cells are listed."""
-    found = one.shown(name)
-    about = found.application
-    overrides = one.overrides(about)
-    runs = run_rows(about, now_s=cluster_now())
-    drift = getattr(about, "drift", None)
+    """Show one application; the address names the matrix whose cells are listed."""
+    profiled = details.profiled_application(name)
+    row = profiled.application
+    overrides = details.overrides(row)
+    runs = run_rows(row, now_s=cluster_now())
+    drift = getattr(row, "drift", None)
     context: dict[str, Any] = {
-        "application": about,
-        "profile": found.profile,
-        "kind": KINDS.get(about.kind, about.kind),
-        "jobs": one.job_counts(jobs_seen_by(request), about),
+        "application": row,
+        "profile": profiled.profile,
+        "kind": KINDS.get(row.kind, row.kind),
+        "jobs": details.job_counts(visible_to(request), row),
         "drift": drift,
-        "drift_text": "" if drift is None else profile_words.drift_text(drift.mean_error),
-        "overrides": one.override_rows(overrides, about.kind),
-        "in_force": sum(row.withdrawn_at is None for row in overrides),
+        "drift_text": "" if drift is None else profile_text.drift_text(drift.mean_error),
+        "overrides": details.override_rows(overrides, row.kind),
+        "in_force": sum(override.withdrawn_at is None for override in overrides),
         "runs": runs,
-        "profiling": next((row for row in runs if row.is_open), None),
-        "cost": profiling_cost(about),
+        "profiling": next((run for run in runs if run.is_open), None),
+        "cost": profiling_cost(row),
         "may_change": has_role(request, Role.OPERATOR),
         "may_profile": has_role(request, Role.SUBMITTER),
-        "figure_query": f"?{urlencode({'application': about.name})}",
-        **_profile(request, found, overrides),
+        "figure_query": f"?{urlencode({'application': row.name})}",
+        **_profile_context(request, profiled, overrides),
     }
     return render(request, "dashboard/application.html", context)
 
 
-def _profile(request: HttpRequest, found: one.Shown, made: Sequence[Override]) -> dict[str, Any]:
-    """Return what there is to say of a profile; nothing without one."""
-    if found.profile is None:
+def _profile_context(
+    request: HttpRequest, profiled: details.ProfiledApplication, overrides: Sequence[Override]
+) -> dict[str, Any]:
+    """Return the data of a profile; empty without one."""
+    if profiled.profile is None:
         return {}
-    asked = request.GET.get("matrix", "")
-    cells, kind = found.cells, found.application.kind
-    matrix = MatrixName(asked) if asked in cells else DEFAULT_MATRIX
+    requested = request.GET.get("matrix", "")
+    cells, kind = profiled.cells, profiled.application.kind
+    matrix = MatrixName(requested) if requested in cells else DEFAULT_MATRIX
     return {
-        "known": known_in(cells),
+        "known": count_known(cells),
         "has_settings": MatrixName.FRAMEWORK in cells,
-        "flags": [profile_words.flag(code) for code in found.profile.flags],
-        "facts": profile_words.facts(cells, kind),
-        "relatives": one.relatives(found),
-        "matrix_means": profile_words.MATRIX_MEANS[matrix],
-        "tabs": one.matrix_tabs(cells, matrix),
-        "cells": one.cell_rows(found, cells, matrix, made),
-        "cells_api": f"/api/v1/applications/{quote(found.application.name)}/classification/",
-        "choices": one.override_choices(cells, kind),
+        "flags": [profile_text.flag(code) for code in profiled.profile.flags],
+        "facts": profile_text.facts(cells, kind),
+        "similar": details.similar_applications(profiled),
+        "matrix_means": profile_text.MATRIX_MEANS[matrix],
+        "tabs": details.matrix_tabs(cells, matrix),
+        "cells": details.cell_rows(profiled, cells, matrix, overrides),
+        "cells_api": f"/api/v1/applications/{quote(profiled.application.name)}/classification/",
+        "choices": details.override_choices(cells, kind),
     }

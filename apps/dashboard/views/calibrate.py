@@ -1,11 +1,11 @@
-"""The Calibrate page: placements one would accept become weights, and weights come into force."""
+"""The Calibrate page: derive weights from accepted placements and activate them."""
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from apps.accounts.core.roles import Role
-from apps.dashboard.selectors import calibrate as read
+from apps.dashboard.selectors import calibrate as selectors
 from apps.dashboard.views.access import has_role, page
 from apps.inventory.models import Server
 from apps.inventory.selectors import cluster_now
@@ -13,11 +13,11 @@ from apps.inventory.selectors import cluster_now
 
 @page
 def calibrate(request: HttpRequest) -> HttpResponse:
-    """Return one front to pick from; its placements are asked for by the page.
+    """Show one front; the page fetches its placements.
 
-    Where the address asks for a front there is not, 404, with the newest instead.
+    If the requested front does not exist, the answer is 404 and shows the newest front.
     """
-    fronts = read.fronts(request.GET.get("front", ""))
+    fronts = selectors.fronts(request.GET.get("front", ""))
     return render(
         request,
         "dashboard/calibrate.html",
@@ -26,8 +26,8 @@ def calibrate(request: HttpRequest) -> HttpResponse:
             "front": fronts.opened,
             "missing": fronts.missing,
             "front_days": settings.BERTH_FRONT_DAYS,
-            "recorded": read.recorded(),
-            "racks": read.racks(),
+            "recorded": selectors.recorded(),
+            "racks": selectors.racks(),
             "servers": Server.objects.count(),
             "now_s": cluster_now(),
             "may_change": has_role(request, Role.OPERATOR),

@@ -1,36 +1,36 @@
-"""The Classification page: the utility matrices and how good they are."""
+"""The Classification page: the utility matrices and their accuracy."""
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from apps.accounts.core.roles import Role
 from apps.dashboard.figures.matrix_heatmap import height
-from apps.dashboard.selectors import classification as read
+from apps.dashboard.selectors import classification as selectors
 from apps.dashboard.views.access import has_role, page
 
 
 @page
 def classification(request: HttpRequest) -> HttpResponse:
-    """One matrix at one revision; its charts are asked for one by one.
+    """Show one matrix at one revision; the page fetches its charts.
 
     Raises
     ------
     Http404 : the address asks for a revision that does not exist.
     """
-    wanted = read.asked(request.GET)
-    revisions = read.revisions(wanted)
-    if wanted.revision is not None and revisions.shown is None:
-        raise Http404(f"there is no revision {wanted.revision}")
-    stored = read.row_names(wanted)
-    rows = read.rows_shown(stored, wanted)
-    drifted, drifted_all = read.drifted()
-    operation = read.open_reclassification()
+    query = selectors.read_query(request.GET)
+    revisions = selectors.revisions(query)
+    if query.revision is not None and revisions.shown is None:
+        raise Http404(f"There is no revision {query.revision}")
+    stored = selectors.row_names(query)
+    rows = selectors.rows_shown(stored, query)
+    drifted, drifted_all = selectors.drifted()
+    operation = selectors.open_reclassification()
     return render(
         request,
         "dashboard/classification.html",
         {
-            "asked": wanted,
-            "matrices": read.matrices(wanted),
+            "asked": query,
+            "matrices": selectors.matrices(query),
             "revisions": revisions,
             "shown": revisions.shown,
             "rows": rows,

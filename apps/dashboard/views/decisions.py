@@ -1,15 +1,15 @@
-"""The decision log, one decision, and how good the samples are."""
+"""The decision log, one decision, and sample quality."""
 
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from apps.dashboard.selectors import decisions as read
+from apps.dashboard.selectors import decisions as selectors
 from apps.dashboard.selectors import sampling as ranks
 from apps.dashboard.selectors.explanation import explanation
-from apps.dashboard.views.access import jobs_seen_by, page
-from apps.dashboard.views.lists import asked_page
+from apps.dashboard.views.access import page, visible_to
+from apps.dashboard.views.lists import requested_page
 from apps.scheduling.models import Outcome
 
 OUTCOMES = [(str(value), str(value)) for value in Outcome.values]
@@ -17,12 +17,12 @@ OUTCOMES = [(str(value), str(value)) for value in Outcome.values]
 
 @page
 def decisions(request: HttpRequest) -> HttpResponse:
-    """One page of the log."""
-    seen = jobs_seen_by(request)
+    """Show one page of the log."""
+    visible = visible_to(request)
     outcome = request.GET.get("outcome", "")
     outcome = outcome if outcome in Outcome.values else ""
-    rows, is_stale = asked_page(
-        request, lambda at: read.decisions_page(seen, cursor=at, outcome=outcome)
+    rows, is_stale = requested_page(
+        request, lambda at: selectors.decisions_page(visible, cursor=at, outcome=outcome)
     )
     return render(
         request,
@@ -31,7 +31,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
             "page": rows,
             "outcome": outcome,
             "outcomes": OUTCOMES,
-            "summary": read.log_summary(),
+            "summary": selectors.log_summary(),
             "stale_cursor": is_stale,
         },
     )
@@ -39,20 +39,23 @@ def decisions(request: HttpRequest) -> HttpResponse:
 
 @page
 def decision(request: HttpRequest, decision_id: UUID) -> HttpResponse:
-    """One decision with all it knew."""
-    found = read.decision(jobs_seen_by(request), decision_id)
+    """Show one decision with its explanation."""
+    shown = selectors.decision_by_id(visible_to(request), decision_id)
     return render(
         request,
         "dashboard/decision.html",
-        {"decision": found, "job": found.job, "why": explanation(found)},
+        {"decision": shown, "job": shown.job, "why": explanation(shown)},
     )
 
 
 @page
 def sampling(request: HttpRequest) -> HttpResponse:
-    """Measured rank against the promise, for three sample sizes, offline and live."""
+    """Compare measured ranks to the promise for three sample sizes, offline and live."""
     return render(
         request,
         "dashboard/sampling.html",
-        {"sizes": ranks.SAMPLE_SIZES, "summary": ranks.sampling_summary()},
+        {
+            "sizes": ranks.SAMPLE_SIZES,
+            "summary": ranks.sampling_summary(),
+        },
     )

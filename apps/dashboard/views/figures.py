@@ -1,4 +1,4 @@
-"""Figures as JSON: the picture, its title, its table twin."""
+"""Figures as JSON: the chart, its title and the same data as a table."""
 
 import json
 import re
@@ -9,14 +9,18 @@ from typing import Any
 from urllib.parse import quote
 
 from django.core.cache import cache
-from django.http import Http404, HttpRequest, HttpResponse
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 
 from apps.accounts.core.roles import Role
 from apps.classification.core.matrix import MatrixName
-from apps.dashboard.core import words
-from apps.dashboard.core.how import how_computed
+from apps.common.core.errors import NotFoundError
+from apps.dashboard.core import formats
+from apps.dashboard.core.figure_methods import method_text
+from apps.dashboard.core.ranges import TimeRange
 from apps.dashboard.figures import (
     attainment,
+    bars,
     calibration,
     decision_latency,
     feasibility,
@@ -37,7 +41,9 @@ from apps.dashboard.figures import (
     singular_values,
 )
 from apps.dashboard.figures import utilisation as utilisation_figure
+from apps.dashboard.figures.marks import MatrixRow
 from apps.dashboard.selectors import (
+    administration,
     application,
     classification,
     decisions,
@@ -48,220 +54,256 @@ from apps.dashboard.selectors import (
     servers,
     utilisation,
 )
-from apps.dashboard.views.access import asked_range, has_role, jobs_seen_by, page
+from apps.dashboard.views.access import has_role, page, requested_range, visible_to
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.feasibility import Feasibility
 from apps.scheduling.services import check_job
 from apps.workloads.core.spec import parse_job
+from apps.workloads.models import Job
 
-KEPT_S = 2.0
+CACHE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where a figure's numbers come from and which module draws them."""
+class FigureRequest:
+    """The parameters in the address of a figure; says nothing of the user."""
 
-    read: Callable[[HttpRequest], Any]  # each figure has its own type of data
+    parameters: QueryDict
+
+    def value(self, name: str) -> str:
+        """Return a parameter; empty without one."""
+        return self.parameters.get(name, "")
+
+    @property
+    def span(self) -> TimeRange:
+        """The requested time range, ending now."""
+        return requested_range(self.parameters)
+
+    @property
+    def application(self) -> str:
+        """Name of the requested application."""
+        return self.value("application")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureSource:
+    """The module that draws a figure, and the REST call with the same data."""
+
     draw: ModuleType
-    api: str  # the REST call that gives the same facts
-    kept_s: float = KEPT_S
-    is_private: bool = False  # about one job: not the same for everybody
+    api: str
+    cache_s: float = CACHE_S
     needs: Role = Role.VIEWER
 
 
-SOURCES: dict[str, Source] = {
-    "utilisation": Source(
-        lambda request: utilisation.utilisation(asked_range(request)),
-        utilisation_figure,
-        "/api/v1/servers/",
-        kept_s=5.0,
-    ),
-    "attainment": Source(
-        lambda request: overview.attainment(asked_range(request)),
-        attainment,
-        "/api/v1/jobs/?state=running",
-    ),
-    "queue": Source(
-        lambda request: overview.queue_by_reason(asked_range(request)),
-        queue,
-        "/api/v1/jobs/?state__in=submitted,profiling,queued",
-    ),
-    "decision-latency": Source(
-        lambda request: overview.decision_latency(asked_range(request)),
-        decision_latency,
-        "/api/v1/decisions/",
-    ),
-    "power": Source(
-        lambda request: overview.power(asked_range(request)), power, "/api/v1/servers/"
-    ),
-    "performance": Source(
-        lambda request: jobs.performance(
-            jobs.job(jobs_seen_by(request), request.GET.get("job", ""))
-        ),
-        performance,
-        "/api/v1/jobs/",
-        is_private=True,
-    ),
-    "feasibility": Source(
-        lambda request: _feasibility(request.GET.get("spec", "")),
-        feasibility,
-        "/api/v1/checks/",
-        kept_s=5.0,
-        is_private=True,
-    ),
-    "guarantee": Source(
-        lambda request: sampling.guarantee(
-            decisions.decision(jobs_seen_by(request), request.GET.get("decision", ""))
-        ),
-        quality_cdf,
-        "/api/v1/decisions/",
-        is_private=True,
-    ),
-    "quality": Source(
-        lambda request: sampling.quality(request.GET.get("r", ""), request.GET.get("source", "")),
-        quality_cdf,
-        "/api/v1/decisions/",
-        kept_s=5.0,
-    ),
-    "pressure": Source(
-        lambda request: servers.pressure(request.GET.get("server", "")),
-        pressure,
-        "/api/v1/servers/",
-    ),
-    "server-history": Source(
-        lambda request: servers.history(request.GET.get("server", ""), asked_range(request)),
-        server_history,
-        "/api/v1/servers/",
-    ),
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedFigure(FigureSource):
+    """A figure that is the same for all users: its data names no job and is cached once."""
+
+    read: Callable[[FigureRequest], Any]  # every figure has its own data type
 
 
-def _named(request: HttpRequest) -> str:
-    """Return the application that a figure is about."""
-    return request.GET.get("application", "")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateFigure(FigureSource):
+    """A figure of the jobs that the user may see; cached for each user."""
 
-
-SOURCES["plan-progress"] = Source(
-    lambda request: plan.progress(request.GET.get("plan", "")),
-    plan_progress,
-    "/api/v1/plans/{plan}/steps/",
-    kept_s=1.0,
-    needs=Role.OPERATOR,
-)
+    read: Callable[[FigureRequest, QuerySet[Job]], Any]
 
 
 CLASSIFICATION = "/api/v1/applications/{application}/classification/"
-SOURCES |= {
-    "scale-up": Source(
-        lambda request: application.matrix_row(_named(request), MatrixName.SCALE_UP),
-        scale_curve,
-        CLASSIFICATION,
+
+
+def _matrix_row(matrix: MatrixName) -> Callable[[FigureRequest], MatrixRow]:
+    return lambda asked: application.matrix_row(asked.application, matrix)
+
+
+FIGURES: dict[str, SharedFigure | PrivateFigure] = {
+    "utilisation": SharedFigure(
+        read=lambda asked: utilisation.utilisation(asked.span),
+        draw=utilisation_figure,
+        api="/api/v1/servers/",
+        cache_s=5.0,
     ),
-    "scale-out": Source(
-        lambda request: application.matrix_row(_named(request), MatrixName.SCALE_OUT),
-        scale_curve,
-        CLASSIFICATION,
+    "attainment": SharedFigure(
+        read=lambda asked: overview.attainment(asked.span),
+        draw=attainment,
+        api="/api/v1/jobs/?state=running",
     ),
-    "platform-speed": Source(
-        lambda request: application.matrix_row(_named(request), MatrixName.HETEROGENEITY),
-        platform_speed,
-        CLASSIFICATION,
+    "queue": SharedFigure(
+        read=lambda asked: overview.queue_by_reason(asked.span),
+        draw=queue,
+        api="/api/v1/jobs/?state__in=submitted,profiling,queued",
     ),
-    "setting-speed": Source(
-        lambda request: application.matrix_row(_named(request), MatrixName.FRAMEWORK),
-        setting_speed,
-        CLASSIFICATION,
+    "decision-latency": SharedFigure(
+        read=lambda asked: overview.decision_latency(asked.span),
+        draw=decision_latency,
+        api="/api/v1/decisions/",
     ),
-    "interference": Source(
-        lambda request: application.interference(_named(request)),
-        interference,
-        CLASSIFICATION,
+    "power": SharedFigure(
+        read=lambda asked: overview.power(asked.span), draw=power, api="/api/v1/servers/"
     ),
-    "prediction-error": Source(
-        lambda request: application.prediction_errors(_named(request)),
-        prediction_error,
-        "/api/v1/applications/{application}/prediction-errors/",
+    "performance": PrivateFigure(
+        read=lambda asked, visible: jobs.performance(jobs.job_by_id(visible, asked.value("job"))),
+        draw=performance,
+        api="/api/v1/jobs/",
     ),
-    "matrix": Source(
-        lambda request: classification.heat(classification.asked(request.GET)),
-        matrix_heatmap,
-        "/api/v1/matrices/{matrix}/cells/",
+    "feasibility": SharedFigure(
+        read=lambda asked: _feasibility(asked.value("spec")),
+        draw=feasibility,
+        api="/api/v1/checks/",
+        cache_s=5.0,
     ),
-    "singular-values": Source(
-        lambda request: classification.singular_values(classification.asked(request.GET)),
-        singular_values,
-        "/api/v1/matrices/{matrix}/",
+    "guarantee": PrivateFigure(
+        read=lambda asked, visible: sampling.guarantee(
+            decisions.decision_by_id(visible, asked.value("decision"))
+        ),
+        draw=quality_cdf,
+        api="/api/v1/decisions/",
     ),
-    "calibration": Source(
-        lambda request: classification.calibration(classification.asked(request.GET)),
-        calibration,
-        "/api/v1/matrices/{matrix}/",
+    "quality": SharedFigure(
+        read=lambda asked: sampling.quality(asked.value("r"), asked.value("source")),
+        draw=quality_cdf,
+        api="/api/v1/decisions/",
+        cache_s=5.0,
     ),
-    "revision-error": Source(
-        lambda request: classification.revision_errors(classification.asked(request.GET)),
-        revision_error,
-        "/api/v1/revisions/",
+    "pressure": PrivateFigure(
+        read=lambda asked, visible: servers.pressure(asked.value("server"), visible),
+        draw=pressure,
+        api="/api/v1/servers/",
+    ),
+    "server-history": SharedFigure(
+        read=lambda asked: servers.history(asked.value("server"), asked.span),
+        draw=server_history,
+        api="/api/v1/servers/",
+    ),
+    "plan-progress": SharedFigure(
+        read=lambda asked: plan.progress(asked.value("plan")),
+        draw=plan_progress,
+        api="/api/v1/plans/{plan}/steps/",
+        cache_s=1.0,
+        needs=Role.OPERATOR,
+    ),
+    "scale-up": SharedFigure(
+        read=_matrix_row(MatrixName.SCALE_UP), draw=scale_curve, api=CLASSIFICATION
+    ),
+    "scale-out": SharedFigure(
+        read=_matrix_row(MatrixName.SCALE_OUT), draw=scale_curve, api=CLASSIFICATION
+    ),
+    "platform-speed": SharedFigure(
+        read=_matrix_row(MatrixName.HETEROGENEITY), draw=platform_speed, api=CLASSIFICATION
+    ),
+    "setting-speed": SharedFigure(
+        read=_matrix_row(MatrixName.FRAMEWORK), draw=setting_speed, api=CLASSIFICATION
+    ),
+    "interference": SharedFigure(
+        read=lambda asked: application.interference(asked.application),
+        draw=interference,
+        api=CLASSIFICATION,
+    ),
+    "prediction-error": PrivateFigure(
+        read=lambda asked, visible: application.prediction_errors(asked.application, visible),
+        draw=prediction_error,
+        api="/api/v1/applications/{application}/prediction-errors/",
+    ),
+    "matrix": SharedFigure(
+        read=lambda asked: classification.heat(classification.read_query(asked.parameters)),
+        draw=matrix_heatmap,
+        api="/api/v1/matrices/{matrix}/cells/",
+    ),
+    "singular-values": SharedFigure(
+        read=lambda asked: classification.singular_values(
+            classification.read_query(asked.parameters)
+        ),
+        draw=singular_values,
+        api="/api/v1/matrices/{matrix}/",
+    ),
+    "calibration": SharedFigure(
+        read=lambda asked: classification.calibration(classification.read_query(asked.parameters)),
+        draw=calibration,
+        api="/api/v1/matrices/{matrix}/",
+    ),
+    "jobs-by-project": PrivateFigure(
+        read=lambda _, visible: administration.jobs_by_project(visible),
+        draw=bars,
+        api="/api/v1/jobs/?state__in=submitted,profiling,queued,starting,running",
+    ),
+    "revision-error": SharedFigure(
+        read=lambda asked: classification.revision_errors(
+            classification.read_query(asked.parameters)
+        ),
+        draw=revision_error,
+        api="/api/v1/revisions/",
     ),
 }
 
 
 def _feasibility(text: str) -> Feasibility:
-    """Return what any size of the job in the address would achieve.
+    """Return the predicted performance of the job in the address at every size.
 
     Raises
     ------
-    Http404 : the text is no job, or its application has no profile yet.
+    Http404 : the text is not a valid job, or its application has no profile yet.
     """
     try:
         spec = parse_job(json.loads(text))
     except ValueError as error:  # InvalidInputError is one
-        raise Http404(f"no job to predict: {error}") from error
-    found = check_job(spec).feasibility
-    if found is None:
+        raise Http404(f"Not a valid job: {error}") from error
+    feasibility_of_job = check_job(spec).feasibility
+    if feasibility_of_job is None:
         raise Http404(f"{spec.application} has no profile yet")
-    return found
+    return feasibility_of_job
 
 
 @page
 def figure(request: HttpRequest, name: str) -> HttpResponse:
-    """One figure; the same answer for everybody who asks within a moment."""
-    source = SOURCES.get(name)
+    """Return one figure as JSON, cached for a moment."""
+    source = FIGURES.get(name)
     if source is None:
-        raise Http404(f"there is no figure {name!r}")
+        raise Http404(f"There is no figure {name!r}")
     if not has_role(request, source.needs):
-        raise Http404(f"{name} is for people with the role {source.needs}")
-    whose = request.user.pk if source.is_private else "all"
-    key = f"dashboard.figure.{whose}.{name}?{request.GET.urlencode()}"
+        raise Http404(f"{name} needs the role {source.needs}")
+    owner = request.user.pk if isinstance(source, PrivateFigure) else "all"
+    key = f"dashboard.figure.{owner}.{name}?{request.GET.urlencode()}"
     body = cache.get(key)
     if body is None:
-        body = figure_json(
-            source, source.read(request), how=how_computed(name), asked=request.GET.dict()
-        )
-        cache.set(key, body, source.kept_s)
+        try:
+            data = _data(source, request)
+        except NotFoundError as error:
+            raise Http404(str(error)) from error
+        body = figure_json(source, data, how=method_text(name), parameters=request.GET.dict())
+        cache.set(key, body, source.cache_s)
     return HttpResponse(body, content_type="application/json")
 
 
-def figure_json(
-    source: Source, data: object, *, how: str = "", asked: Mapping[str, str] | None = None
-) -> str:
-    """Title, subtitle, table and figure.
+def _data(source: SharedFigure | PrivateFigure, request: HttpRequest) -> Any:
+    """Return the data of a figure; a private one gets the jobs that the user may see."""
+    asked = FigureRequest(request.GET)
+    if isinstance(source, PrivateFigure):
+        return source.read(asked, visible_to(request))
+    return source.read(asked)
 
-    The figure in Plotly's own JSON, whose arrays are typed blocks.
-    """
+
+def figure_json(
+    source: FigureSource,
+    data: object,
+    *,
+    how: str = "",
+    parameters: Mapping[str, str] | None = None,
+) -> str:
+    """Return a figure with its title and table as JSON; arrays travel as typed blocks."""
     table = source.draw.table(data)
     about = {
         "title": source.draw.title(data),
         "sub": source.draw.sub(data),
-        "as_of": words.cluster_day(cluster_now()),
+        "as_of": formats.cluster_day(cluster_now()),
         "how": how,
-        "api": _address(source.api, asked or {}),
+        "api": _address(source.api, parameters or {}),
         "table": {"head": table.head, "rows": table.rows},
     }
     return f'{json.dumps(about)[:-1]}, "figure": {source.draw.figure(data).to_json()}}}'
 
 
-def _address(api: str, asked: Mapping[str, str]) -> str:
-    """Return the address of a call with what the figure was asked for in its places."""
+def _address(api: str, parameters: Mapping[str, str]) -> str:
+    """Return the address of a REST call with the parameters of the figure filled in."""
     for name in re.findall(r"{(\w+)}", api):
-        api = api.replace(f"{{{name}}}", quote(asked.get(name, ""), safe="/"))
+        api = api.replace(f"{{{name}}}", quote(parameters.get(name, ""), safe="/"))
     return api

@@ -10,10 +10,11 @@ from django.shortcuts import render
 from apps.accounts.core.roles import Role
 from apps.dashboard.core.job_query import parse
 from apps.dashboard.selectors import decisions, explanation, job_facts
-from apps.dashboard.selectors import jobs as read
-from apps.dashboard.views.access import has_role, jobs_seen_by, page
-from apps.dashboard.views.lists import asked_page
+from apps.dashboard.selectors import jobs as selectors
+from apps.dashboard.views.access import has_role, page, projects_of, visible_to
+from apps.dashboard.views.lists import requested_page
 from apps.inventory.selectors import cluster_now
+from apps.scheduling.selectors import current_decision
 from apps.workloads.core.lifecycle import TERMINAL_STATES
 
 TABS = {
@@ -28,11 +29,14 @@ TABS = {
 
 @page
 def jobs(request: HttpRequest) -> HttpResponse:
-    """One page of the list."""
+    """Show one page of the Jobs list."""
     text = request.GET.get("q", "").strip()
     query = parse(text)
-    seen = jobs_seen_by(request)
-    rows, is_stale = asked_page(request, lambda at: read.jobs_page(seen, query, cursor=at))
+    visible = visible_to(request)
+    counts = selectors.facet_counts(visible, projects_of(request))
+    rows, is_stale = requested_page(
+        request, lambda at: selectors.jobs_page(visible, query, cursor=at)
+    )
     return render(
         request,
         "dashboard/jobs.html",
@@ -41,8 +45,8 @@ def jobs(request: HttpRequest) -> HttpResponse:
             "query": query,
             "page": rows,
             "rows": job_facts.job_rows(rows.rows, now_s=cluster_now()),
-            "facets": read.facets(seen, text, query, viewer=str(request.user.pk)),
-            "totals": job_facts.totals(seen),
+            "facets": selectors.facets(counts, text, query),
+            "totals": job_facts.totals(counts.all),
             "stale_cursor": is_stale,
             "may_cancel": has_role(request, Role.SUBMITTER),
         },
@@ -51,58 +55,62 @@ def jobs(request: HttpRequest) -> HttpResponse:
 
 @page
 def preview(request: HttpRequest) -> HttpResponse:
-    """Return what a bulk cancel of everything that matches would touch.
-
-    Counts by state and the ids, at most 500.
-    """
+    """Return the jobs that a bulk cancel would cancel: counts by state, at most 500 ids."""
     query = parse(request.GET.get("q", ""))
     if query.problems:
         return JsonResponse({"problems": query.problems}, status=400)
-    return JsonResponse(job_facts.cancel_preview(jobs_seen_by(request), query))
+    return JsonResponse(job_facts.cancel_preview(visible_to(request), query))
 
 
 @page
 def job(request: HttpRequest, job_id: UUID) -> HttpResponse:
-    """One job; the tab in the address says which part."""
-    found = read.job(jobs_seen_by(request), job_id)
+    """Show one job, on the tab named in the address."""
+    shown_job = selectors.job_by_id(visible_to(request), job_id)
     tab = request.GET.get("tab", "why")
     tab = tab if tab in TABS else "why"
     now_s = cluster_now()
     context: dict[str, Any] = {
-        "job": found,
+        "job": shown_job,
         "tab": tab,
         "tabs": TABS.items(),
         "tab_template": f"dashboard/tabs/{tab}.html",
-        "job_key": str(found.id),
-        "stages": read.way(found, now_s=now_s),
-        "facts": job_facts.job_facts(found, now_s=now_s),
-        "ended": found.state in TERMINAL_STATES,
+        "job_key": str(shown_job.id),
+        "stages": selectors.stages(shown_job, now_s=now_s),
+        "facts": job_facts.job_header(shown_job, now_s=now_s),
+        "ended": shown_job.state in TERMINAL_STATES,
         "may_change": has_role(request, Role.SUBMITTER),
-        **_tab(request, tab, found),
+        **_tab(request, tab, shown_job),
     }
     return render(request, "dashboard/job.html", context)
 
 
-def _tab(request: HttpRequest, tab: str, found: Any) -> dict[str, Any]:
-    """Return what one tab needs and nothing more."""
+def _tab(request: HttpRequest, tab: str, shown_job: Any) -> dict[str, Any]:
+    """Return the data of one tab."""
     if tab == "why":
-        known = decisions.decisions_of(found)
-        asked = request.GET.get("decision", "")
-        shown = next((d for d in known if str(d.id) == asked), known[0] if known else None)
+        known = decisions.decisions_of(shown_job)
+        requested = request.GET.get("decision", "")
+        chosen = next((d for d in known if str(d.id) == requested), None)
+        shown = chosen or current_decision(shown_job)
         return {
             "decisions": known,
             "why": explanation.explanation(shown) if shown is not None else None,
-            "waiting": job_facts.waiting_reason(found),
+            "waiting": job_facts.waiting_reason(shown_job),
         }
     if tab == "allocation":
-        return {"allocations": job_facts.allocation_rows(found), "launches": read.launches(found)}
+        return {
+            "allocations": job_facts.allocation_rows(shown_job),
+            "launches": selectors.launches(shown_job),
+        }
     if tab == "events":
-        return {"events": read.events(found)}
+        return {
+            "events": selectors.events(shown_job),
+            "kept_days": selectors.events_kept(shown_job),
+        }
     if tab in {"spec", "api"}:
-        spec = job_facts.spec_of(found)
+        spec = job_facts.spec_of(shown_job)
         host = request.build_absolute_uri("/").rstrip("/")
         return {
             "spec": json.dumps(spec, indent=2),
-            "calls": job_facts.api_calls(found, spec, host=host),
+            "calls": job_facts.api_calls(shown_job, spec, host=host),
         }
     return {}

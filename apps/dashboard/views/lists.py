@@ -1,20 +1,17 @@
-"""Pages of long lists, cut by key."""
+"""Pages of long lists."""
 
 from collections.abc import Callable
 from typing import TypeVar
 
 from django.http import HttpRequest
 
-from apps.common.problems import ProblemError
+from apps.common.api.problems import ProblemError
 
 Page = TypeVar("Page")
 
 
-def asked_page(request: HttpRequest, read: Callable[[str | None], Page]) -> tuple[Page, bool]:
-    """Read the page that the address asks for, or the first one where that exists no more.
-
-    Returns it and whether it is another than asked for, which the page then says.
-    """
+def requested_page(request: HttpRequest, read: Callable[[str | None], Page]) -> tuple[Page, bool]:
+    """Return the requested page, or the first one if its cursor is stale, and whether it is."""
     try:
         return read(request.GET.get("cursor")), False
     except ProblemError:

@@ -1,4 +1,4 @@
-"""The Overview: what is the cluster doing right now."""
+"""The Overview: the current state of the cluster."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -7,19 +7,19 @@ from django.utils import timezone
 from apps.dashboard.core.ranges import LABELS
 from apps.dashboard.selectors.attention import needs_attention
 from apps.dashboard.selectors.overview import summary
-from apps.dashboard.views.access import asked_range, jobs_seen_by, page
+from apps.dashboard.views.access import caller, page, requested_range
 
 
 @page
 def overview(request: HttpRequest) -> HttpResponse:
-    """Return the page; its charts are asked for one by one."""
-    span = asked_range(request)
+    """Show the Overview; the page fetches its charts."""
+    span = requested_range(request.GET)
     return render(
         request,
         "dashboard/overview.html",
         {
             "summary": summary(span),
-            "attention": needs_attention(jobs_seen_by(request), now=timezone.now()),
+            "attention": needs_attention(caller(request), now=timezone.now()),
             "range": span,
             "ranges": LABELS.items(),
         },

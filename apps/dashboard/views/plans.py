@@ -1,27 +1,27 @@
-"""Plans: what would move, what moves, what came of it."""
+"""Migration plans: proposed, running and ended."""
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from apps.accounts.core.roles import Role
 from apps.common.core.errors import NotFoundError
-from apps.dashboard.selectors import plan as one
-from apps.dashboard.selectors import plans as read
+from apps.dashboard.selectors import plan as details
+from apps.dashboard.selectors import plans as listing
 from apps.dashboard.views.access import has_role, page
-from apps.dashboard.views.lists import asked_page
-from apps.placement.models import PlanState
-from apps.placement.selectors import plans as rows
+from apps.dashboard.views.lists import requested_page
+from apps.placement.core.rebalancing.lifecycle import PlanState
+from apps.placement.selectors import plans as placement_plans
 
 
 @page
 def plans(request: HttpRequest) -> HttpResponse:
-    """One page of plans, how the loop is set, and what moves to and fro."""
+    """Show one page of plans, the settings of the loop, and thrashing jobs."""
     if not has_role(request, Role.OPERATOR):
         return _for_operators(request)
     state = request.GET.get("state", "")
-    state = state if state in PlanState.values else ""
-    (found, listed), is_stale = asked_page(
-        request, lambda at: read.plans_page(cursor=at, state=state)
+    state = state if state in list(PlanState) else ""
+    (found, listed), is_stale = requested_page(
+        request, lambda at: listing.plans_page(cursor=at, state=state)
     )
     return render(
         request,
@@ -30,9 +30,9 @@ def plans(request: HttpRequest) -> HttpResponse:
             "page": found,
             "plans": listed,
             "state": state,
-            "counts": read.counts(),
-            "loop": read.loop_state(),
-            "thrash": read.thrash(),
+            "counts": listing.counts(),
+            "loop": listing.loop_state(),
+            "thrash": listing.thrash(),
             "stale_cursor": is_stale,
         },
     )
@@ -40,7 +40,7 @@ def plans(request: HttpRequest) -> HttpResponse:
 
 @page
 def plan(request: HttpRequest, key: str) -> HttpResponse:
-    """One plan.
+    """Show one plan.
 
     Raises
     ------
@@ -49,29 +49,29 @@ def plan(request: HttpRequest, key: str) -> HttpResponse:
     if not has_role(request, Role.OPERATOR):
         return _for_operators(request)
     try:
-        found = rows.plan_by(key)
+        found = placement_plans.plan_by_key(key)
     except NotFoundError as error:
         raise Http404(str(error)) from error
-    moves = list(rows.moves_of(found.pk))
+    moves = list(placement_plans.migrations_of(found.pk))
     return render(
         request,
         "dashboard/plan.html",
         {
             "plan": found,
             "plan_query": f"?plan={found}",
-            "standing": one.standing(found, moves),
-            "effects": one.effects(found),
-            "stakes": one.stakes(found),
-            "bundles": one.bundles(moves),
-            "blast": one.blast(moves),
-            "weights": read.weights_text(found.weights),
+            "status": details.plan_status(found, moves),
+            "effects": details.effects(found),
+            "approval": details.approval_summary(found),
+            "bundles": details.bundles(moves),
+            "impact": details.impact(moves),
+            "weights": listing.weights_text(found.weights),
             "jobs": found.predicted.get("jobs", []),
             "reversed_by": found.reversed_by.order_by("number").last(),
-            "settings": rows.loop(),
+            "settings": placement_plans.loop_settings(),
         },
     )
 
 
 def _for_operators(request: HttpRequest) -> HttpResponse:
-    """Say who may see plans: they name the jobs of every project."""
+    """Explain that only operators may see plans: they name jobs of all projects."""
     return render(request, "dashboard/plans_closed.html", status=403)

@@ -9,31 +9,31 @@ from django.utils.http import urlencode
 
 from apps.dashboard.core.application_query import KINDS
 from apps.dashboard.selectors import applications, jobs, servers
-from apps.dashboard.views.access import jobs_seen_by, page
+from apps.dashboard.views.access import page, visible_to
 from apps.scheduling.models import Decision
 from apps.workloads.models import Job
 
 
 @page
 def search(request: HttpRequest) -> HttpResponse:
-    """Servers, applications and jobs whose name holds the text, a few of each."""
-    return JsonResponse({"results": _found(request, request.GET.get("q", "").strip())})
+    """Return a few servers, applications and jobs whose name contains the text."""
+    return JsonResponse({"results": _results(request, request.GET.get("q", "").strip())})
 
 
 @page
 def go(request: HttpRequest) -> HttpResponse:
-    """Open the one thing with exactly this name or id; otherwise list the jobs that match."""
+    """Open the object with exactly this name or id, or else list matching jobs."""
     text = request.GET.get("q", "").strip()
-    for result in _found(request, text):
+    for result in _results(request, text):
         if text in {result["name"], result["id"]}:
             return HttpResponseRedirect(result["url"])
     return HttpResponseRedirect(f"{reverse('jobs')}?{urlencode({'q': text})}")
 
 
-def _found(request: HttpRequest, text: str) -> list[dict[str, str]]:
+def _results(request: HttpRequest, text: str) -> list[dict[str, str]]:
     if len(text) < 2:
         return []
-    seen = jobs_seen_by(request)
+    visible = visible_to(request)
     results = [
         {
             "name": server.name,
@@ -45,12 +45,12 @@ def _found(request: HttpRequest, text: str) -> list[dict[str, str]]:
     ]
     results += [
         {
-            "name": found.name,
-            "id": str(found.id),
-            "what": f"application, {KINDS.get(found.kind, found.kind)}",
-            "url": reverse("application", args=[found.name]),
+            "name": application.name,
+            "id": str(application.id),
+            "what": f"application, {KINDS.get(application.kind, application.kind)}",
+            "url": reverse("application", args=[application.name]),
         }
-        for found in applications.search(text)
+        for application in applications.search(text)
     ]
     results += [
         {
@@ -59,24 +59,26 @@ def _found(request: HttpRequest, text: str) -> list[dict[str, str]]:
             "what": f"job, {job.state}",
             "url": reverse("job", args=[job.id]),
         }
-        for job in jobs.search(seen, text)
+        for job in jobs.search(visible, text)
     ]
-    return results + _decisions(seen, text)
+    return results + _decisions(visible, text)
 
 
-def _decisions(seen: QuerySet[Job], text: str) -> list[dict[str, str]]:
+def _decisions(visible: QuerySet[Job], text: str) -> list[dict[str, str]]:
     try:
-        wanted = UUID(text)
+        decision_id = UUID(text)
     except ValueError:
         return []
-    found = Decision.objects.filter(id=wanted, job__in=seen).select_related("job").first()
-    if found is None:
+    decision = (
+        Decision.objects.filter(id=decision_id, job__in=visible).select_related("job").first()
+    )
+    if decision is None:
         return []
     return [
         {
-            "name": str(found.id),
-            "id": str(found.id),
-            "what": f"decision about {found.job.name}",
-            "url": reverse("decision", args=[found.id]),
+            "name": str(decision.id),
+            "id": str(decision.id),
+            "what": f"decision about {decision.job.name}",
+            "url": reverse("decision", args=[decision.id]),
         }
     ]

@@ -6,16 +6,16 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from apps.accounts.core.roles import Role
-from apps.dashboard.selectors import servers as read
-from apps.dashboard.views.access import has_role, page
+from apps.dashboard.selectors import servers as selectors
+from apps.dashboard.views.access import has_role, page, visible_to
 from apps.inventory.models import Server
 
-KEPT_S = 1.0
+CACHE_S = 1.0
 
 
 @page
 def cluster_map(request: HttpRequest) -> HttpResponse:
-    """Return the map; its cells come as JSON."""
+    """Show the map; the page fetches its cells as JSON."""
     return render(
         request,
         "dashboard/map.html",
@@ -25,33 +25,34 @@ def cluster_map(request: HttpRequest) -> HttpResponse:
 
 @page
 def map_layout(request: HttpRequest) -> HttpResponse:
-    """Names and places of all servers."""
-    return JsonResponse(read.map_layout())
+    """Return names, platforms and racks of all servers."""
+    return JsonResponse(selectors.map_layout())
 
 
 @page
 def map_state(request: HttpRequest) -> HttpResponse:
-    """Return what every server does now; one answer a second for everybody."""
+    """Return the state of every server; cached for a second for all users."""
     state = cache.get("dashboard.map")
     if state is None:
-        state = read.map_state(now=timezone.now())
-        cache.set("dashboard.map", state, KEPT_S)
+        state = selectors.map_state(now=timezone.now())
+        cache.set("dashboard.map", state, CACHE_S)
     return JsonResponse(state)
 
 
 @page
 def server(request: HttpRequest, name: str) -> HttpResponse:
-    """One server."""
-    found = read.server(name)
+    """Show one server."""
+    shown = selectors.server_by_name(name)
+    visible = visible_to(request)
     return render(
         request,
         "dashboard/server.html",
         {
-            "server": found,
-            "reading": getattr(found, "reading", None),
-            "tenancy": read.tenancy(found),
-            "considered": read.considered(found),
-            "decisions": read.decisions_about(found),
+            "server": shown,
+            "reading": getattr(shown, "reading", None),
+            "tenancy": selectors.tenancy(shown, visible),
+            "considered": selectors.considered(shown),
+            "decisions": selectors.decisions_about(shown, visible),
             "now": timezone.now(),
             "may_change": has_role(request, Role.OPERATOR),
         },

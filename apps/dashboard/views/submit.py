@@ -5,10 +5,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from apps.accounts.core.roles import Role
-from apps.accounts.selectors import principal_by_user
 from apps.classification.models import Profile
 from apps.common.core.ids import uuid7
-from apps.dashboard.views.access import has_role, page
+from apps.dashboard.views.access import caller, has_role, page
 from apps.inventory.models import Platform
 from apps.workloads.models import Application
 
@@ -17,7 +16,7 @@ SUGGESTED = 200
 
 @page
 def submit(request: HttpRequest) -> HttpResponse:
-    """Return the form, with known applications to choose from and a fresh key."""
+    """Show the form with known applications and a new idempotency key."""
     profile = Profile.objects.filter(application=OuterRef("pk"), is_current=True)
     applications = (
         Application.objects.order_by("-updated_at")
@@ -39,14 +38,8 @@ def submit(request: HttpRequest) -> HttpResponse:
 
 
 def _projects(request: HttpRequest) -> list[str]:
-    """Return the names of the projects the person may submit to.
-
-    In the order the API tries them.
-    """
-    user_id = request.user.pk
-    principal = None if user_id is None else principal_by_user(user_id)
-    if principal is None:
-        return []
+    """Return the projects the user may submit to, in the order the API tries them."""
+    principal = caller(request)
     return [
         name
         for project_id, (name, _) in sorted(principal.projects.items())

@@ -1,15 +1,16 @@
-"""The System page: is everything that should run running."""
+"""The System page: health of the clock, agents, backends and operations."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from apps.dashboard.selectors.system import system as read
-from apps.dashboard.views.access import page
+from apps.dashboard.selectors.system import system as system_status
+from apps.dashboard.views.access import caller, page
 
 
 @page
 def system(request: HttpRequest) -> HttpResponse:
     """Show the clock, agents, backends, logs and operations."""
     now = timezone.now()
-    return render(request, "dashboard/system.html", {"system": read(now=now), "now": now})
+    status = system_status(caller(request), now=now)
+    return render(request, "dashboard/system.html", {"system": status, "now": now})

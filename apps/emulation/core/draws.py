@@ -1,8 +1,8 @@
-"""The documented distributions an application's truth is drawn from. See docs/emulation.md.
+"""Random generation of the hidden truth of applications (docs/emulation.md).
 
-They were fixed before any classifier was tuned. Few latent factors (four bottlenecks, six
-families) explain most of each row, so that rows resemble each other as they do in Paragon's and
-Quasar's data.
+The distributions were fixed before any classifier was tuned. A few latent factors (four
+bottlenecks, six families) explain most of each row, so rows resemble each other as in the data of
+Paragon and Quasar.
 """
 
 from types import MappingProxyType
@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from apps.common.core.arrays import as_readonly
 from apps.common.core.interference import N_SOURCES
 from apps.emulation.core.platforms import Catalogue
 from apps.emulation.core.seeds import generator
@@ -43,8 +44,7 @@ FAMILIES: Final = MappingProxyType(
         "code": (28, 25, 45, 42, 82, 50, 66, 60, 58, 10),
     }
 )
-# Dirichlet weights: how much of each family, and of each bottleneck (compute, memory, storage,
-# network).
+# Dirichlet weights of the families, and of the bottlenecks (compute, memory, storage, network).
 FAMILY_WEIGHTS: Final = MappingProxyType(
     {
         ANALYTICS: (0.25, 0.30, 0.15, 0.80, 0.80, 0.10),
@@ -114,26 +114,26 @@ def application_truth(seed: int, name: str, kind: str, platforms: Catalogue) -> 
 
 
 def _platform_speed(bottlenecks: Floats, platforms: Catalogue) -> Floats:
-    """(P,) roofline: time is the sum over bottlenecks of demand over capacity."""
+    """(P,) speeds by a roofline model: the time is the sum of demand / capacity of bottlenecks."""
     speed = 1.0 / (1.0 / platforms.capacity @ bottlenecks)
-    return _frozen(speed / speed[platforms.reference])
+    return as_readonly(speed / speed[platforms.reference])
 
 
 def _scores(kind: str, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """(N,) caused: a mixture of families times a strength; (N,) tolerated: 99 - c, and noise."""
+    """(N,) caused: a mixture of families times a strength; (N,) tolerated: 99 - c plus noise."""
     mixture = rng.dirichlet(FAMILY_WEIGHTS[kind])
     strength = 0.35 + 0.75 * rng.beta(3.0, 2.0)
     families = np.array(list(FAMILIES.values()), dtype=float)
     noise = rng.normal(0.0, SCORE_NOISE, N_SOURCES)
     caused = np.clip(strength * (mixture @ families) + noise, 0.0, 100.0)
     tolerated = 99.0 - caused + rng.normal(0.0, TOLERANCE_NOISE, N_SOURCES)
-    return _frozen(caused), _frozen(np.clip(tolerated, 1.0, 100.0))
+    return as_readonly(caused), as_readonly(np.clip(tolerated, 1.0, 100.0))
 
 
 def _scaling(
     kind: str, bottlenecks: Floats, rng: np.random.Generator
 ) -> tuple[UniversalScaling, UniversalScaling]:
-    """Contention grows with the share of the bottlenecks that units, or servers, share."""
+    """Draw scale-up and scale-out; contention grows with the weight of shared bottlenecks."""
     _, memory, storage, network = bottlenecks
     up = UniversalScaling(
         contention=0.003 + 0.02 * rng.beta(1.5, 4.0) + 0.03 * memory + 0.02 * storage,
@@ -150,27 +150,27 @@ def _scaling(
 def _framework(
     seed: int, name: str, kind: str, bottlenecks: Floats, demand: Demand
 ) -> Framework | None:
-    """Draw from a stream of its own: what else an application has stays as it ever was."""
+    """Draw from a separate stream, on which no other property of the application depends."""
     if kind not in HAS_SETTINGS:
         return None
     rng = generator(seed, "framework", kind, name)
     _, _, storage, network = bottlenecks
     return Framework(
         busy=demand.cpu_share,
-        crowding=0.02 + 0.20 * rng.beta(2.0, 3.0),
+        crowding_cost=0.02 + 0.20 * rng.beta(2.0, 3.0),
         working_set_bytes=rng.lognormal(np.log(0.8e9), 0.6),
-        spilling=rng.uniform(0.05, 0.35),
-        moved=(storage + network) * rng.uniform(0.3, 0.6),
-        packing=rng.uniform(0.02, 0.12),
+        spill_cost=rng.uniform(0.05, 0.35),
+        compression_saving=(storage + network) * rng.uniform(0.3, 0.6),
+        compression_cost=rng.uniform(0.02, 0.12),
     )
 
 
 def _demand(kind: str, bottlenecks: Floats, rng: np.random.Generator) -> Demand:
     compute, memory, storage, network = bottlenecks
-    waiting = rng.uniform(0.75, 1.0) if kind == LATENCY_CRITICAL else 1.0
+    activity = rng.uniform(0.75, 1.0) if kind == LATENCY_CRITICAL else 1.0
     cpu = 0.30 + 0.65 * (compute + memory) * rng.uniform(0.85, 1.0)
     return Demand(
-        cpu_share=float(np.clip(cpu * waiting, 0.05, 1.0)),
+        cpu_share=float(np.clip(cpu * activity, 0.05, 1.0)),
         memory_bytes=rng.lognormal(np.log(1.1e9), 0.5),
         network_bps=_log_uniform(rng, 1e6, 8e6) + 120e6 * network,
         storage_bytes=rng.lognormal(np.log(2e9), 0.6) * (0.5 + 2.0 * storage),
@@ -186,24 +186,19 @@ def _traffic(rng: np.random.Generator) -> Traffic:
 
 
 def _phases(kind: str, tolerated: Floats, caused: Floats, rng: np.random.Generator) -> Phases:
-    """One phase for most applications; two or three of other speed and scores for the rest."""
+    """Draw one phase for most applications, else two or three of different speed and scores."""
     count = int(rng.integers(2, 4)) if rng.random() < PHASED_SHARE[kind] else 1
     starts = np.concatenate(([0.0], np.sort(rng.uniform(0.2, 0.85, count - 1))))
     rate = np.concatenate(([1.0], rng.uniform(0.7, 1.3, count - 1)))
     shift = np.vstack([np.zeros(N_SOURCES), rng.normal(0.0, 15.0, (count - 1, N_SOURCES))])
     return Phases(
-        starts=_frozen(starts),
-        rate=_frozen(rate),
-        tolerated=_frozen(np.clip(tolerated - shift, 1.0, 100.0)),
-        caused=_frozen(np.clip(caused + shift, 0.0, 100.0)),
+        starts=as_readonly(starts),
+        rate=as_readonly(rate),
+        tolerated=as_readonly(np.clip(tolerated - shift, 1.0, 100.0)),
+        caused=as_readonly(np.clip(caused + shift, 0.0, 100.0)),
         period_s=_log_uniform(rng, 1_800.0, 14_400.0),
     )
 
 
 def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
     return float(np.exp(rng.uniform(np.log(low), np.log(high))))
-
-
-def _frozen(array: Floats) -> Floats:
-    array.setflags(write=False)
-    return array

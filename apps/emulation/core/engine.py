@@ -1,15 +1,15 @@
-"""The event engine: how jobs progress on emulated servers, in cluster time.
+"""The event engine: progress of jobs on emulated servers, in cluster time.
 
-A job's speed is the sum over its parts of platform speed x scale-up x interference (of a job in
-step: its units x the least of that per unit), times scale-out efficiency, times what racks leave
-of it, times the share of its units its tasks keep busy, times its phase. Speeds change only where
-something changed: on the servers where a job started, ended, moved or entered a phase.
+A job's speed is the sum over its parts of platform speed x scale-up x interference (for a job
+whose parts wait for each other: its units x the slowest of these per unit), times scale-out
+efficiency, rack factor, the share of its units that its tasks keep busy, and its phase's rate.
+Speeds are recomputed only on servers where a job started, ended, migrated or changed its phase.
 
-Units that move do no work and cause none of their pressure until they have arrived; they hold
-their place on both servers. What the job's own layout costs it changes when they arrive.
+Units that migrate do no work and cause no pressure until they arrive; meanwhile they are allocated
+on both servers. The job's layout factor changes when they arrive.
 
-Events lie on a heap as (time, priority, serial, slot); an entry whose serial is no longer the
-slot's is stale, one whose job was slowed since is pushed back.
+The heap holds events as (time, priority, serial, slot). An entry is stale if its serial is not the
+slot's current one; if its job has slowed down since, it is pushed again at the later time.
 """
 
 import heapq
@@ -21,16 +21,22 @@ from typing import Final
 import numpy as np
 
 from apps.emulation.core.events import (
-    Event,
+    EngineEvent,
+    EngineOrder,
     EventKind,
     JobReadings,
     Machines,
-    Order,
     ServerReadings,
 )
-from apps.emulation.core.kernels import settle
+from apps.emulation.core.kernels import recompute_jobs
 from apps.emulation.core.readings import JobFacts, job_readings, server_readings
-from apps.emulation.core.runs import Move, Run, check_move, check_order, layout_factor
+from apps.emulation.core.runs import (
+    EngineMigration,
+    RunningJob,
+    check_migration,
+    check_order,
+    layout_factor,
+)
 from apps.emulation.core.tables import (
     attach,
     detach,
@@ -45,16 +51,16 @@ from apps.inventory.core.snapshot import Ints
 
 _FIRST_SLOTS: Final = 1024
 _PRIORITY: Final = MappingProxyType(
-    {EventKind.FINISHED: 0, EventKind.MOVED: 1, EventKind.PHASE: 2}
+    {EventKind.FINISHED: 0, EventKind.MIGRATED: 1, EventKind.PHASE: 2}
 )
 
 
 class Engine:
-    """Emulated servers and the jobs on them; all times in cluster seconds, never going back.
+    """Emulated servers and their jobs; all times in cluster seconds, never decreasing.
 
     Raises
     ------
-    ValueError : from any method, for an order that does not fit or a time before the last one.
+    ValueError : in any method, for an order that does not fit or a time before the last one.
     """
 
     def __init__(self, machines: Machines, rng: np.random.Generator) -> None:
@@ -73,7 +79,7 @@ class Engine:
         self._free_parts = list(range(_FIRST_SLOTS - 1, -1, -1))
         self._free_units = machines.units.astype(np.int64)
         self._slots: dict[Hashable, int] = {}
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, RunningJob] = {}
         self._heap: list[tuple[float, int, int, int]] = []
         self._serial = 0
 
@@ -85,13 +91,13 @@ class Engine:
 
     @property
     def used_units(self) -> Ints:
-        """(S,) units held on each server; a copy."""
-        held: Ints = self.machines.units - self._free_units
-        return held
+        """(S,) allocated units of each server; a copy."""
+        used: Ints = self.machines.units - self._free_units
+        return used
 
     @property
     def next_event_s(self) -> float:
-        """When the next event is due if nothing changes; infinite when nothing is due."""
+        """Time of the next event if nothing changes; infinite if there is none."""
         while self._heap:
             at, _, serial, slot = self._heap[0]
             if self._entry_serial[slot] == serial and self._jobs.next_s[slot] <= at:
@@ -101,19 +107,19 @@ class Engine:
                 self._push(slot)
         return float("inf")
 
-    def start(self, orders: Iterable[Order], now: float) -> None:
+    def start(self, orders: Iterable[EngineOrder], now: float) -> None:
         """Start jobs at `now`. O(parts + neighbours of the touched servers)."""
         self._advance_clock(now)
         touched: set[int] = set()
         for order in orders:
             if order.key in self._slots:
-                raise ValueError(f"job {order.key} is running already")
+                raise ValueError(f"job {order.key} is already running")
             check_order(order, self._free_units)
             touched.update(self._place(order, now))
-        self._settle(touched, now)
+        self._recompute(touched, now)
 
     def cancel(self, key: Hashable, now: float) -> float:
-        """Stop a job and return the share of it that was done.
+        """Stop a job and return the share of its work that was done.
 
         Raises
         ------
@@ -122,37 +128,38 @@ class Engine:
         self._advance_clock(now)
         slot = self._slots[key]
         touched = self._remove(slot)
-        self._settle(touched, now)
+        self._recompute(touched, now)
         return self._facts.progress(self._jobs, np.array([slot]), now).item()
 
-    def move(
+    def migrate(
         self, key: Hashable, server: int, to: int, units: int, now: float, stall_s: float
     ) -> None:
-        """Let units of one part of a job go to another server, where they run after `stall_s`.
+        """Migrate units of one part of a job to another server, where they run after `stall_s`.
 
-        Units of `to` are held from `now` on, those of `server` until the units have arrived, which
-        `advance` tells as MOVED. Until then they do no work; if the job ends first, both are free.
+        Units of `to` are allocated from `now` on, those of `server` until the migration completes
+        (event MIGRATED). Until then they do no work. If the job ends first, both are freed.
 
         Raises
         ------
         KeyError : no such job runs.
-        ValueError : the job moves already, has not so many units on `server`, or `to` no room.
+        ValueError : the job is migrating already, has too few units on `server`, or `to` has too
+            few free units.
         """
         slot = self._slots[key]
         run = self._runs[slot]
-        move = Move(server, to, units, now + stall_s)
-        check_move(run, move, now, self._free_units)
+        migration = EngineMigration(server, to, units, now + stall_s)
+        check_migration(run, migration, now, self._free_units)
         self._advance_clock(now)
-        run.move = move
+        run.migration = migration
         self._free_units[to] -= units
-        left = {**run.parts, server: run.parts[server] - units}
-        self._lay_out(slot, [*left.items(), (to, 0)])
+        remaining = {**run.parts, server: run.parts[server] - units}
+        self._lay_out(slot, [*remaining.items(), (to, 0)])
         self._enter_phase(slot, run)
-        self._settle([*run.parts, to], now)
+        self._recompute([*run.parts, to], now)
 
-    def advance(self, to: float) -> list[Event]:
-        """Let time pass up to `to` and tell what happened, in order."""
-        events: list[Event] = []
+    def advance(self, to: float) -> list[EngineEvent]:
+        """Advance the clock to `to`; returns the events in order."""
+        events: list[EngineEvent] = []
         while self.next_event_s <= min(to, sys.float_info.max):
             at, _, _, slot = heapq.heappop(self._heap)
             self._entry_s[slot] = np.inf
@@ -161,38 +168,38 @@ class Engine:
         return events
 
     def servers(self) -> ServerReadings:
-        """Read the servers' monitors now, with noise. O(servers + parts)."""
+        """Read the monitors of the servers, with noise. O(servers + parts)."""
         return server_readings(
             self.machines, self._jobs, self._parts, self._facts, self._rng, self.now
         )
 
     def jobs(self, keys: Sequence[Hashable] | None = None) -> JobReadings:
-        """Read the monitors of these jobs (of all, if None) now, with noise. O(jobs)."""
+        """Read the monitors of these jobs (all if None), with noise. O(jobs)."""
         chosen = list(self._slots) if keys is None else list(keys)
         slots = np.array([self._slots[key] for key in chosen], dtype=np.int64)
         return job_readings(chosen, slots, self._jobs, self._facts, self._rng, self.now)
 
-    def fits(self, order: Order) -> bool:
-        """Whether all units of an order are free now."""
+    def fits(self, order: EngineOrder) -> bool:
+        """Whether all units of an order are free."""
         return all(self._free_units[server] >= units for server, units in order.parts)
 
     def speed(self, key: Hashable) -> float:
-        """Work per second of one job now: the truth, without noise."""
+        """Work per second of one job now, without noise."""
         return float(self._jobs.speed[self._slots[key]])
 
-    def _place(self, order: Order, now: float) -> list[int]:
-        """Fill the slots of one order; the servers it touches."""
-        slot = self._take_job_slot()
+    def _place(self, order: EngineOrder, now: float) -> list[int]:
+        """Fill the slots of one order; returns the affected servers."""
+        slot = self._free_job_slot()
         units = sum(count for _, count in order.parts)
         busy = 1.0 if order.tasks is None else wave_efficiency(order.tasks, units)
         left = 1.0 - order.done_share if np.isinf(order.work_s) else 1.0
         end_s = np.inf if order.duration_s is None else now + order.duration_s * left
-        run = Run(order, dict(order.parts), busy, started_s=now, end_s=end_s)
+        run = RunningJob(order, dict(order.parts), busy, started_s=now, end_s=end_s)
         self._slots[order.key] = slot
         self._runs[slot] = run
         jobs = self._jobs
         jobs.done[slot] = 0.0 if np.isinf(order.work_s) else order.done_share * order.work_s
-        jobs.seen_s[slot], jobs.speed[slot], jobs.next_s[slot] = now, 0.0, np.inf
+        jobs.updated_s[slot], jobs.speed[slot], jobs.next_s[slot] = now, 0.0, np.inf
         jobs.first_part[slot] = -1
         self._facts.fill(slot, order, units=units, busy=busy, now=now, end_s=end_s)
         jobs.in_step[slot] = units if order.truth.is_in_step else 0.0
@@ -206,7 +213,7 @@ class Engine:
         return list(run.parts)
 
     def _lay_out(self, slot: int, parts: Iterable[tuple[int, int]]) -> None:
-        """Put the units of a job that are at work, by server, in place of those it had."""
+        """Replace the working units of a job by these, per server."""
         self._withdraw(slot)
         for server, units in parts:
             self._place_part(slot, server, units)
@@ -234,7 +241,7 @@ class Engine:
         self._jobs.first_part[slot] = part
         attach(self._servers, parts, part)
 
-    def _take_job_slot(self) -> int:
+    def _free_job_slot(self) -> int:
         if not self._free_jobs:
             size = len(self._jobs.done)
             self._jobs = grown_jobs(self._jobs)
@@ -246,88 +253,92 @@ class Engine:
             self._free_jobs = list(range(2 * size - 1, size - 1, -1))
         return self._free_jobs.pop()
 
-    def _enter_phase(self, slot: int, run: Run) -> None:
-        """Set scores, factor and the next goal for the run's present phase."""
+    def _enter_phase(self, slot: int, run: RunningJob) -> None:
+        """Set scores, factor and next goal for the job's current phase."""
         jobs, phases = self._jobs, run.order.truth.phases
         jobs.tolerated[slot] = phases.tolerated[run.phase]
         jobs.caused[slot] = phases.caused[run.phase]
         jobs.factor[slot] = layout_factor(run, self.machines.rack) * phases.rate[run.phase]
-        ends_s = run.end_s if run.move is None else min(run.end_s, run.move.until_s)
+        ends_s = run.end_s if run.migration is None else min(run.end_s, run.migration.until_s)
         last = run.phase + 1 == len(phases.starts)
         if np.isfinite(run.order.work_s):
             share = 1.0 if last else phases.starts[run.phase + 1]
             jobs.goal[slot], jobs.due_s[slot] = share * run.order.work_s, ends_s
             return
         next_start = run.cycle + (1.0 if last else phases.starts[run.phase + 1])
-        turn = np.inf if len(phases.starts) == 1 else run.started_s + next_start * phases.period_s
-        jobs.goal[slot], jobs.due_s[slot] = np.inf, min(ends_s, turn)
+        phase_s = (
+            np.inf if len(phases.starts) == 1 else run.started_s + next_start * phases.period_s
+        )
+        jobs.goal[slot], jobs.due_s[slot] = np.inf, min(ends_s, phase_s)
 
-    def _fire(self, slot: int, at: float) -> Event:
-        """Make the event due for a slot happen: the job's end, the end of a move, a phase."""
+    def _fire(self, slot: int, at: float) -> EngineEvent:
+        """Apply the event that is due for a slot: end, completed migration or next phase."""
         run, kind = self._runs[slot], self._due(slot)
         if kind is EventKind.FINISHED:
             touched = self._remove(slot)
-        elif kind is EventKind.MOVED and run.move is not None:
-            touched = self._arrive(slot, run, run.move)
+        elif kind is EventKind.MIGRATED and run.migration is not None:
+            touched = self._complete_migration(slot, run, run.migration)
         else:
-            touched = self._turn(slot, run, at)
+            touched = self._start_phase(slot, run, at)
         self._advance_clock(at)
-        self._settle(touched, at)
-        return Event(at, kind, run.order.key, run.phase if kind is EventKind.PHASE else 0)
+        self._recompute(touched, at)
+        return EngineEvent(at, kind, run.order.key, run.phase if kind is EventKind.PHASE else 0)
 
-    def _turn(self, slot: int, run: Run, at: float) -> list[int]:
-        """Begin the next phase; the servers it touches."""
+    def _start_phase(self, slot: int, run: RunningJob, at: float) -> list[int]:
+        """Start the next phase; returns the affected servers."""
         jobs = self._jobs
         if np.isfinite(jobs.goal[slot]):
-            # exactly on the boundary, so that rounding cannot leave a sliver of the old phase
-            jobs.done[slot], jobs.seen_s[slot] = jobs.goal[slot], at
+            # set exactly to the boundary, or rounding could leave a rest of the old phase
+            jobs.done[slot], jobs.updated_s[slot] = jobs.goal[slot], at
         run.phase = (run.phase + 1) % len(run.order.truth.phases.starts)
         run.cycle += run.phase == 0
         self._enter_phase(slot, run)
         return list(run.parts)
 
-    def _arrive(self, slot: int, run: Run, move: Move) -> list[int]:
-        """Let the units of a move work where they went; the servers it touches."""
-        server, to, units, _ = move
+    def _complete_migration(
+        self, slot: int, run: RunningJob, migration: EngineMigration
+    ) -> list[int]:
+        """Start the migrated units on their new server; returns the affected servers."""
+        server, to, units, _ = migration
         touched = [*run.parts, to]
         run.parts[to] = run.parts.get(to, 0) + units
         run.parts[server] -= units
         if not run.parts[server]:
             del run.parts[server]
         self._free_units[server] += units
-        run.move = None
+        run.migration = None
         self._lay_out(slot, run.parts.items())
         self._enter_phase(slot, run)
         return touched
 
     def _due(self, slot: int) -> EventKind:
-        """Tell what happens next to a job."""
+        """Kind of the next event of a job."""
         run, next_s = self._runs[slot], self._jobs.next_s[slot]
         if next_s >= run.end_s:
             return EventKind.FINISHED
-        if run.move is not None and next_s >= run.move.until_s:
-            return EventKind.MOVED
+        if run.migration is not None and next_s >= run.migration.until_s:
+            return EventKind.MIGRATED
         work_ends = np.isfinite(run.order.work_s) and self._jobs.goal[slot] == run.order.work_s
         return EventKind.FINISHED if work_ends else EventKind.PHASE
 
     def _remove(self, slot: int) -> list[int]:
-        """Free the slots of a job; the servers it leaves."""
+        """Free the slots of a job; returns the affected servers."""
         run = self._runs.pop(slot)
         del self._slots[run.order.key]
         self._withdraw(slot)
         touched = list(run.parts)
         for server, units in run.parts.items():
             self._free_units[server] += units
-        if run.move is not None:
-            self._free_units[run.move.to] += run.move.units
-            touched.append(run.move.to)
+        if run.migration is not None:
+            self._free_units[run.migration.to] += run.migration.units
+            touched.append(run.migration.to)
         self._entry_serial[slot], self._entry_s[slot] = -1, np.inf
         self._free_jobs.append(slot)
         return touched
 
-    def _settle(self, touched: Iterable[int], now: float) -> None:
+    def _recompute(self, touched: Iterable[int], now: float) -> None:
         servers = np.fromiter(touched, dtype=np.int64)
-        count = settle(
+        count = recompute_jobs(
             self._servers, self._jobs, self._parts, servers, now, self._marked, self._changed
         )
         changed = self._changed[:count]
@@ -344,5 +355,5 @@ class Engine:
 
     def _advance_clock(self, to: float) -> None:
         if not self.now <= to < np.inf:
-            raise ValueError(f"time goes back, or nowhere, from {self.now} to {to}")
+            raise ValueError(f"the clock cannot go from {self.now} to {to}")
         self.now = to

@@ -1,4 +1,4 @@
-"""What the engine is asked and what it tells."""
+"""Inputs and outputs of the engine: servers, orders, events and readings."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ class Machines:
 
     Attributes
     ----------
-    platforms : what they are really worth
+    platforms : the platforms and their hidden capacities
     platform : (S,) index into `platforms`
     units : (S,) resource units (cores) of each
-    rack : (S,) index of the rack each stands in; -1 of all that stand in none
+    rack : (S,) index of the rack of each server; -1 = no rack
     memory_bytes, network_bps, storage_bytes : (S,) capacities, > 0
     idle_watts, peak_watts : (S,)
     """
@@ -35,19 +35,19 @@ class Machines:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """One job to run.
+class EngineOrder:
+    """A job to start.
 
     Attributes
     ----------
-    key : names the run in every answer
+    key : identifies the job in events and readings
     parts : (server, units) pairs, each server once
     work_s : unit-seconds of the highest-end platform; infinite for a service
-    tasks : equal tasks the work consists of, or None where it divides freely
-    duration_s : ends after this long whatever the work, cluster seconds; None = never
-    load : queries/s at the peak, for services
-    percentile : of the latency a service reports, 0-100
-    done_share : where it resumes, share of the work (of `duration_s` if the work is infinite), 0-1
+    tasks : number of equal tasks; None if the work divides freely
+    duration_s : cluster seconds after which it ends even with work left; None if unlimited
+    load : peak queries/s, for services
+    percentile : of the latency that a service reports, 0-100
+    done_share : share already done, of the work (of `duration_s` if the work is infinite), 0-1
     """
 
     key: Hashable
@@ -62,16 +62,16 @@ class Order:
 
 
 class EventKind(StrEnum):
-    """What happened to a run."""
+    """Kind of an engine event."""
 
     FINISHED = "finished"
     PHASE = "phase"
-    MOVED = "moved"  # the units of a move run where they were to go
+    MIGRATED = "migrated"  # the migrated units run on their new server
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened at `at_s` of cluster time; a PHASE event begins `phase`."""
+class EngineEvent:
+    """An event of one job at cluster time `at_s`; a PHASE event starts `phase`."""
 
     at_s: float
     kind: EventKind
@@ -81,7 +81,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServerReadings:
-    """Use of every server as its monitor would report it; shares in [0, 1], all (S,)."""
+    """Measured usage of every server; shares in [0, 1], all (S,)."""
 
     cpu_share: Floats
     memory_share: Floats
@@ -92,22 +92,22 @@ class ServerReadings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobReadings:
-    """What the monitors report of L runs.
+    """Monitor readings of L jobs.
 
     Attributes
     ----------
     keys : L keys
-    progress : (L,) share done, in the sense of `Order.done_share`; NaN for what never ends
-    progress_per_s : (L,) share of the work done per second at present; 0 for what never ends
-    metric : (L,) bytes/s or instructions/s; for services the queries/s of `Order.load` times the
-        share of the queries of the moment that are answered
-    latency_s : (L,) of services at `Order.percentile`, NaN for others
-    left_s : (L,) cluster seconds to the end at the present speed, infinite for what never ends
-    cpu_share : (L,) of the cores held
+    progress : (L,) completed share, as `EngineOrder.done_share`; NaN for jobs without an end
+    progress_per_s : (L,) current share of the work per second; 0 for jobs without an end
+    metric : (L,) bytes/s or instructions/s; for services the queries/s of `EngineOrder.load` times
+        the share of the current queries that are answered
+    latency_s : (L,) of services, at `EngineOrder.percentile`; NaN for other jobs
+    left_s : (L,) cluster seconds to the end at the current speed; infinite for jobs without one
+    cpu_share : (L,) of the allocated cores
     memory_rate : (L,) off-chip requests/s and unit
-    network_wait, disk_wait : (L,) share of time spent waiting for packets, or for the disk, were a
-        whole server of such units at work, 0-1
-    traffic_bps : (L,) bits/s and unit that the job's parts, or tasks, exchange
+    network_wait, disk_wait : (L,) share of time a server full of such units would wait for
+        packets, or for the disk, 0-1
+    traffic_bps : (L,) bits/s and unit exchanged between the job's parts or tasks
     """
 
     keys: list[Hashable]

@@ -1,8 +1,8 @@
 """The engine's inner loop, compiled by numba.
 
-Imported by the emulator and the testbed only, never by the web process. Tests hold `settle` equal
-to the plain numpy formulas of `truth`. S servers, W parts per server at most, J job slots, N
-sources, Q part slots.
+Imported by the emulator and the testbed only, never by the web process. Tests compare
+`recompute_jobs` with the plain numpy formulas of `truth`. S servers, at most W parts per server, J
+job slots, N sources, Q part slots.
 """
 
 import math
@@ -22,8 +22,8 @@ class ServerTable(NamedTuple):
     """Parts running on each server.
 
     units : (S,) M, resource units of the server
-    parts : (S, W) part slots, the first `filled` of a row are in use
-    filled : (S,)
+    parts : (S, W) part slots; the first `filled` of a row are in use
+    filled : (S,) number of part slots in use
     """
 
     units: Ints
@@ -34,15 +34,15 @@ class ServerTable(NamedTuple):
 class JobTable(NamedTuple):
     """Running jobs by slot; work in unit-seconds, times in cluster seconds.
 
-    tolerated, caused : (J, N) scores of the present phase
-    factor : (J,) what the whole job's speed is multiplied by (waves, scale-out, racks, phase)
-    in_step : (J,) units of a job whose parts wait for each other; 0 where they do not
-    speed : (J,) work per second now
-    done, seen_s : (J,) work done, and when that was true
+    tolerated, caused : (J, N) scores of the current phase
+    factor : (J,) multiplier of the whole job's speed (waves, scale-out, racks, phase)
+    in_step : (J,) units of a job whose parts wait for each other, else 0
+    speed : (J,) current work per second
+    done, updated_s : (J,) work done, and the time of that value
     goal : (J,) work at which the next event is due, infinite if none
-    due_s : (J,) time at which it is due at the latest, infinite if none
-    next_s : (J,) when the next event happens if nothing changes
-    first_part : (J,) part slot, -1 for none
+    due_s : (J,) latest time of the next event, infinite if none
+    next_s : (J,) time of the next event if nothing changes
+    first_part : (J,) part slot, -1 if none
     """
 
     tolerated: Floats
@@ -51,7 +51,7 @@ class JobTable(NamedTuple):
     in_step: Floats
     speed: Floats
     done: Floats
-    seen_s: Floats
+    updated_s: Floats
     goal: Floats
     due_s: Floats
     next_s: Floats
@@ -59,15 +59,15 @@ class JobTable(NamedTuple):
 
 
 class PartTable(NamedTuple):
-    """What a job holds on one server, by slot.
+    """The part of a job on one server, by slot.
 
-    job : (Q,) job slot, -1 where the part slot is free
-    server : (Q,)
-    units : (Q,) at work; 0 of a part that others are on their way to, or have all left
+    job : (Q,) job slot, -1 if the part slot is free
+    server : (Q,) index of the server
+    units : (Q,) working units; 0 while all of them are migrating
     position : (Q,) column of the part in its server's row of `ServerTable.parts`
     next_part : (Q,) next part of the same job, -1 at the end
-    speed : (Q,) work per second alone: platform speed times scale-up
-    effect : (Q,) interference factor now
+    speed : (Q,) work per second in isolation: platform speed times scale-up
+    effect : (Q,) current interference factor
     """
 
     job: Ints
@@ -79,7 +79,7 @@ class PartTable(NamedTuple):
     effect: Floats
 
 
-Settle = Callable[[ServerTable, JobTable, PartTable, Ints, float, Bools, Ints], int]
+RecomputeJobs = Callable[[ServerTable, JobTable, PartTable, Ints, float, Bools, Ints], int]
 
 
 def _effect(pressure: float, tolerated: float) -> float:
@@ -92,7 +92,7 @@ def _effect(pressure: float, tolerated: float) -> float:
 _effect_compiled = jit(inline="always")(_effect)
 
 
-def _press(
+def _update_effects(
     servers: ServerTable, jobs: JobTable, parts: PartTable, server: int, total: Floats
 ) -> None:
     """Recompute the interference factor of every part of one server. O(parts x N)."""
@@ -114,13 +114,13 @@ def _press(
         parts.effect[part] = max(product, FLOOR)
 
 
-_press_compiled = jit()(_press)
+_update_effects_compiled = jit()(_update_effects)
 
 
-def _rate(jobs: JobTable, parts: PartTable, job: int, now: float) -> None:
-    """Bring one job's work up to now, then set its speed and its next event. O(its parts)."""
-    jobs.done[job] += jobs.speed[job] * (now - jobs.seen_s[job])
-    jobs.seen_s[job] = now
+def _update_speed(jobs: JobTable, parts: PartTable, job: int, now: float) -> None:
+    """Advance the work of a job to now, then set its speed and next event. O(its parts)."""
+    jobs.done[job] += jobs.speed[job] * (now - jobs.updated_s[job])
+    jobs.updated_s[job] = now
     speed, slowest = 0.0, math.inf
     part = jobs.first_part[job]
     while part >= 0:
@@ -131,15 +131,15 @@ def _rate(jobs: JobTable, parts: PartTable, job: int, now: float) -> None:
     if jobs.in_step[job] > 0.0:
         speed = slowest * jobs.in_step[job]
     jobs.speed[job] = speed * jobs.factor[job]
-    left = max(0.0, jobs.goal[job] - jobs.done[job])
-    ends = now + left / jobs.speed[job] if jobs.speed[job] > 0.0 else math.inf
-    jobs.next_s[job] = min(jobs.due_s[job], ends)
+    remaining = max(0.0, jobs.goal[job] - jobs.done[job])
+    end_s = now + remaining / jobs.speed[job] if jobs.speed[job] > 0.0 else math.inf
+    jobs.next_s[job] = min(jobs.due_s[job], end_s)
 
 
-_rate_compiled = jit()(_rate)
+_update_speed_compiled = jit()(_update_speed)
 
 
-def _settle(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects that hold them
+def _recompute_jobs(  # noqa: PLR0913, PLR0917 - numba accepts arrays, not objects with arrays
     servers: ServerTable,
     jobs: JobTable,
     parts: PartTable,
@@ -152,18 +152,18 @@ def _settle(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects that ho
 
     Parameters
     ----------
-    touched : (n,) servers where something changed
+    touched : (n,) servers whose load changed
     marked : (J,) scratch, all False before and after
-    changed : (J,) filled from the front with the slots of the jobs recomputed
+    changed : (J,) output: slots of the recomputed jobs, from the front
 
     Returns
     -------
-    How many of `changed` are filled.
+    Number of slots written to `changed`.
     """
     total = np.zeros(jobs.caused.shape[1])
     count = 0
     for server in touched:
-        _press_compiled(servers, jobs, parts, server, total)
+        _update_effects_compiled(servers, jobs, parts, server, total)
         for x in range(servers.filled[server]):
             job = parts.job[servers.parts[server, x]]
             if not marked[job]:
@@ -172,8 +172,8 @@ def _settle(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects that ho
                 count += 1
     for x in range(count):
         marked[changed[x]] = False
-        _rate_compiled(jobs, parts, changed[x], now)
+        _update_speed_compiled(jobs, parts, changed[x], now)
     return count
 
 
-settle = cast("Settle", jit()(_settle))
+recompute_jobs = cast("RecomputeJobs", jit()(_recompute_jobs))

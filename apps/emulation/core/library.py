@@ -1,4 +1,4 @@
-"""The applications every classifier starts from: profiled on every column, offline.
+"""The offline library: applications profiled on every column, to train new classifiers.
 
 Source: Paragon §3.2 and Quasar §3.2: 20-30 applications are profiled exhaustively once.
 """
@@ -9,8 +9,9 @@ from typing import Final
 
 from apps.emulation.core.draws import KINDS, application_truth
 from apps.emulation.core.platforms import Catalogue
-from apps.emulation.core.probe import Measured, exhaustive
+from apps.emulation.core.probe import exhaustive
 from apps.emulation.core.seeds import generator
+from apps.profiling.core.measurements import MeasuredCell
 
 PER_KIND: Final = 7  # 28 in all
 
@@ -21,16 +22,16 @@ class LibraryEntry:
 
     application: str
     kind: str
-    cells: tuple[Measured, ...]
+    cells: tuple[MeasuredCell, ...]
 
 
 def library(seed: int, platforms: Catalogue, *, per_kind: int = PER_KIND) -> list[LibraryEntry]:
-    """Measure the library of a cluster; the same for the same seed and platforms."""
+    """Measure the library of a cluster; deterministic for a seed and platforms."""
     return list(entries(seed, platforms, per_kind=per_kind))
 
 
 def entries(seed: int, platforms: Catalogue, *, per_kind: int) -> Iterator[LibraryEntry]:
-    """Measure one application of the library after the other, for those who show progress."""
+    """Measure the library one application at a time, so that callers can show progress."""
     for kind in KINDS:
         for number in range(1, per_kind + 1):
             yield _entry(seed, platforms, f"library-{kind.replace('_', '-')}-{number:02d}", kind)

@@ -1,21 +1,26 @@
-"""Microbenchmarks beside an emulated application: the two scores of one source (P3).
+"""Microbenchmarks that run with an emulated application to measure its scores (P3).
 
-How far to ramp is decided by `profiling.core.ramp`, as on real servers; here is what it sees.
+`profiling.core.ramp` controls the ramps, as on real servers; this module supplies the samples.
 """
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
 import numpy as np
 
 from apps.common.core.interference import N_SOURCES, SOURCES
+from apps.emulation.core.probe_runs import ProbeRun
 from apps.emulation.core.truth import Truth, interference_factor
 from apps.inventory.core.snapshot import Floats
+from apps.profiling.core.measurements import MeasuredCell, MissingCell
+from apps.profiling.core.plan import fits_another_source
 from apps.profiling.core.ramp import (
-    Missing,
     ProbeFailedError,
+    RampFailure,
+    RampResult,
     Sampler,
-    Threshold,
     find_threshold,
 )
 
@@ -25,36 +30,117 @@ NOISE: Final = 0.005  # of one sample, relative to isolation
 
 def tolerated(
     truth: Truth, source: str, rng: np.random.Generator, failures: float
-) -> Threshold | Missing:
+) -> RampResult | RampFailure:
     """Find the intensity at which the application loses 5 %."""
     return find_threshold(_sampler(float(truth.tolerated[SOURCES.index(source)]), rng, failures))
 
 
 def caused(
     truth: Truth, source: str, rng: np.random.Generator, failures: float
-) -> Threshold | Missing:
+) -> RampResult | RampFailure:
     """Find 100 minus the intensity at which the microbenchmark itself loses 5 %."""
-    at = 100.0 - float(truth.caused[SOURCES.index(source)])
-    found = find_threshold(_sampler(at, rng, failures))
-    if isinstance(found, Missing):
-        return found
-    return Threshold(100.0 - found.value, found.standard_error, found.samples)
+    threshold = 100.0 - float(truth.caused[SOURCES.index(source)])
+    result = find_threshold(_sampler(threshold, rng, failures))
+    if isinstance(result, RampFailure):
+        return result
+    return RampResult(100.0 - result.value, result.standard_error, result.samples)
 
 
-def under_one_source(intensity: float, threshold: float) -> float:
-    """Return the performance when one source alone is pressed at this level, 0-1."""
+def single_source_performance(intensity: float, threshold: float) -> float:
+    """Relative performance under interference from a single source, 0-1."""
     pressure, scores = np.zeros(N_SOURCES), np.full(N_SOURCES, 100.0)
     pressure[0], scores[0] = intensity, threshold
     return float(interference_factor(pressure, scores))
 
 
 def _sampler(threshold: float, rng: np.random.Generator, failures: float) -> Sampler:
-    """Make the samples of something that loses 5 % at this intensity; of some, only the first."""
+    """Sampler of a victim that loses 5 % at ``threshold``; some die after the first sample."""
     dies, calls = rng.random() < failures, count()
 
     def sample(intensity: int, n: int) -> Floats:
         if next(calls) and dies:
             raise ProbeFailedError("the microbenchmark died")
-        return under_one_source(float(intensity), threshold) + rng.normal(0.0, NOISE, n)
+        return single_source_performance(float(intensity), threshold) + rng.normal(0.0, NOISE, n)
 
     return sample
+
+
+# ---- the sources of one run ----
+
+Ramp = Callable[[Truth, str, np.random.Generator, float], RampResult | RampFailure]
+SCORES: Final[tuple[tuple[str, Ramp], ...]] = (("tolerated", tolerated), ("caused", caused))
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSource:
+    """The measured scores of one source.
+
+    Attributes
+    ----------
+    at_s : cluster seconds since the start of the run
+    sources : expected number of sources that the run will measure
+    """
+
+    at_s: float
+    name: str
+    cells: tuple[MeasuredCell, ...]
+    missing: tuple[MissingCell, ...]
+    sources: int
+
+    def __str__(self) -> str:
+        scores = [f"{x.matrix} {x.value:.0f} ± {x.standard_error:.1f}" for x in self.cells]
+        missing = [f"{x.matrix} missing, {x.reason}" for x in self.missing]
+        return f"{self.name}: {', '.join([*scores, *missing])}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ramps:
+    """The microbenchmarks of one run, in sequence.
+
+    Attributes
+    ----------
+    budget_s : as in `probe.probe_steps`
+    """
+
+    truth: Truth
+    rng: np.random.Generator
+    failures: float
+    budget_s: float | None
+
+    def sources(self, run: ProbeRun, at_s: float) -> Iterator[MeasuredSource]:
+        """Measure the sources that fit the budget, starting at `at_s`."""
+        names = run.sources if self.budget_s is None else (*run.sources, *run.spare)
+        continues = self._has_time(run, 0, names, at_s)
+        done = 0
+        while continues:
+            name, done = names[done], done + 1
+            results = [
+                (matrix, ramp(self.truth, name, self.rng, self.failures))
+                for matrix, ramp in _scores(run, done)
+            ]
+            at_s += SAMPLE_S * sum(result.samples for _, result in results)
+            continues = self._has_time(run, done, names, at_s)
+            cells = tuple(
+                MeasuredCell(matrix, name, result.value, result.standard_error, result.samples)
+                for matrix, result in results
+                if isinstance(result, RampResult)
+            )
+            missing = tuple(
+                MissingCell(matrix, name, result.reason)
+                for matrix, result in results
+                if isinstance(result, RampFailure)
+            )
+            total = max(done + 1, min(len(run.sources), len(names))) if continues else done
+            yield MeasuredSource(at_s, name, cells, missing, total)
+
+    def _has_time(self, run: ProbeRun, done: int, names: Sequence[str], at_s: float) -> bool:
+        if done == len(names):
+            return False
+        return self.budget_s is None or fits_another_source(
+            done, at_s, self.budget_s, is_alternating=run.is_alternating
+        )
+
+
+def _scores(run: ProbeRun, number: int) -> tuple[tuple[str, Ramp], ...]:
+    """Scores to measure of the ``number``-th source, counted from 1."""
+    return SCORES if not run.is_alternating else (SCORES[(number - 1) % 2],)

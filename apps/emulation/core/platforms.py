@@ -1,4 +1,4 @@
-"""What emulated hardware is really worth: the hidden capacities behind the platforms' data sheets.
+"""Hidden capacities of emulated platforms.
 
 B = 4 bottlenecks: compute, memory, storage, network. A capacity is per resource unit and relative
 to cr1.8xlarge. The table was set by hand from the generation, clock, caches, disks and links of
@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from apps.common.core.arrays import as_readonly
 from apps.emulation.core.seeds import generator
 from apps.inventory.core.snapshot import Floats
 
@@ -56,11 +57,11 @@ class Catalogue:
 
 
 def catalogue(names: Sequence[str], *, seed: int, reference: int = 0) -> Catalogue:
-    """Hidden capacities of the named platforms.
+    """Look up or draw the hidden capacities of platforms.
 
-    A platform outside the table draws its own from its name: log-normal around 0.7 (sigma 0.30),
-    each bottleneck around that (sigma 0.20), so the same name is the same hardware in every
-    cluster of one seed.
+    Capacities of a platform outside the table are random, log-normal around 0.7 (sigma 0.30), and
+    its bottlenecks around that (sigma 0.20). They depend on its name and the seed only, so a name
+    is the same hardware in all clusters with one seed.
 
     Raises
     ------
@@ -68,12 +69,13 @@ def catalogue(names: Sequence[str], *, seed: int, reference: int = 0) -> Catalog
     """
     if not 0 <= reference < len(names):
         raise ValueError(f"reference must index one of {len(names)} platforms, got {reference}")
-    rows = np.array([CAPACITY.get(name) or _drawn(name, seed) for name in names], dtype=float)
-    rows.setflags(write=False)
-    return Catalogue(names=tuple(names), capacity=rows, reference=reference)
+    rows = np.array(
+        [CAPACITY.get(name) or _random_capacity(name, seed) for name in names], dtype=float
+    )
+    return Catalogue(names=tuple(names), capacity=as_readonly(rows), reference=reference)
 
 
-def _drawn(name: str, seed: int) -> tuple[float, ...]:
+def _random_capacity(name: str, seed: int) -> tuple[float, ...]:
     rng = generator(seed, "platform", name)
     overall = rng.lognormal(np.log(0.7), 0.30)
     return tuple(overall * rng.lognormal(0.0, 0.20, size=N_BOTTLENECKS))

@@ -10,43 +10,43 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Floats, Ints
 
-TIMEOUT_S: Final = 10.0  # clients give up after this long; also what an overloaded service shows
+TIMEOUT_S: Final = 10.0  # of clients; also the response time of an overloaded service
 _HALVINGS: Final = 50
 
 
 def waiting_share(units: Ints, offered: Floats) -> Floats:
     """(n,) probability that a query waits (Erlang C); 1 where `offered` >= `units`.
 
-    O(n x most units).
+    O(n x max units).
     """
     blocked = np.ones_like(offered)
     result = np.ones_like(offered)
     stable = offered < units
     for c in range(1, int(units.max(initial=0)) + 1):
         blocked = offered * blocked / (c + offered * blocked)
-        here = stable & (units == c)
-        result[here] = blocked[here] / (1.0 - offered[here] / c * (1.0 - blocked[here]))
+        rows = stable & (units == c)
+        result[rows] = blocked[rows] / (1.0 - offered[rows] / c * (1.0 - blocked[rows]))
     return result
 
 
 def latency_percentile(
     units: Ints, capacity: Floats, load: Floats, share: Floats | float
 ) -> Floats:
-    """Response time that `share` of the queries stay within, in seconds.
+    """Response time that a share of the queries does not exceed, in seconds.
 
     Parameters
     ----------
     units : (n,) c >= 1
-    capacity : (n,) queries/s the units can serve together, >= 0
-    load : (n,) queries/s offered
-    share : (n,) or one; 0.99 for the 99th percentile
+    capacity : (n,) queries/s of all units of a service, >= 0
+    load : (n,) offered queries/s
+    share : scalar or (n,); 0.99 for the 99th percentile
 
     Returns
     -------
     (n,) seconds, at most TIMEOUT_S; exact for M/M/c up to bisection (2^-50 of the timeout).
     """
     rate = capacity / units
-    # what is overloaded is never computed: its exponentials would overflow
+    # overloaded services are left out: their exponentials would overflow
     stable = load < capacity
     offered = np.divide(load, rate, out=np.zeros_like(rate), where=stable)
     waits = waiting_share(units, offered)

@@ -1,7 +1,7 @@
-"""What monitors read of the emulated servers and jobs: the state, with measurement noise.
+"""Monitor readings of the emulated servers and jobs: the true state with measurement noise.
 
 Noise is multiplicative and normal: 3 % on a server's CPU, 1 % on its other resources, 2 % on a
-job's metric and CPU, 5 % on what counters tell of its memory, network, disk and traffic.
+job's metric and CPU, 5 % on its counters of memory, network, disk and traffic.
 """
 
 from collections.abc import Hashable
@@ -12,7 +12,7 @@ import numpy as np
 
 from apps.common.core.interference import SOURCES
 from apps.emulation.core.draws import LATENCY_CRITICAL
-from apps.emulation.core.events import JobReadings, Machines, Order, ServerReadings
+from apps.emulation.core.events import EngineOrder, JobReadings, Machines, ServerReadings
 from apps.emulation.core.kernels import JobTable, PartTable
 from apps.emulation.core.queueing import latency_percentile
 from apps.inventory.core.snapshot import Bools, Floats, Ints
@@ -21,23 +21,23 @@ CPU_NOISE: Final = 0.03
 RESOURCE_NOISE: Final = 0.01
 METRIC_NOISE: Final = 0.02
 COUNTER_NOISE: Final = 0.05
-MEMORY_REQUESTS: Final = 3e7  # per second, of a unit at work that causes a score of 100
-IDLE_CPU: Final = 0.01  # what an idle server's own services use
+MEMORY_REQUESTS: Final = 3e7  # per second, of a busy unit with a caused score of 100
+IDLE_CPU: Final = 0.01  # share used by a server's own services
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobFacts:
-    """What does not change while a job runs, by job slot; all (J,).
+    """Constants of the running jobs, by job slot; all (J,).
 
     work_s : unit-seconds
-    start_s, end_s : when it began, and will end whatever its work (else infinite)
-    resumed : `Order.done_share`
-    units, busy : units held, and the share of them its tasks keep busy
-    cpu_share, memory_bytes, network_bps, storage_bytes : of one unit
-    metric : metric per unit of work speed
-    load, swing, peak_s, percentile : of services, whose load is > 0
-    is_service : whether the metric is bounded by a load
-    is_exchanging : whether it has parts, or tasks, that send each other data
+    start_s, end_s : start, and time at which it ends even with work left (infinite if none)
+    resumed : share done at the start (`EngineOrder.done_share`)
+    units, busy : allocated units, and the share of them that its tasks keep busy
+    cpu_share, memory_bytes, network_bps, storage_bytes : usage of one unit
+    metric : metric per unit of work
+    load, swing, peak_s, percentile : of services; the load of other jobs is 0
+    is_service : the load limits the metric
+    is_exchanging : it has parts or tasks that exchange data
     """
 
     work_s: Floats
@@ -60,7 +60,7 @@ class JobFacts:
 
     @classmethod
     def empty(cls, slots: int) -> "JobFacts":
-        """Facts of no jobs."""
+        """Create the facts of free slots."""
         columns: dict[str, Any] = {
             field.name: np.zeros(slots, dtype=np.bool_ if field.name.startswith("is_") else float)
             for field in fields(cls)
@@ -68,15 +68,15 @@ class JobFacts:
         return cls(**columns)
 
     def grown(self) -> "JobFacts":
-        """Copy the facts into twice the slots."""
+        """Copy of the facts with twice the slots."""
         new = JobFacts.empty(2 * len(self.units))
         for field in fields(self):
-            before = getattr(self, field.name)
-            getattr(new, field.name)[: len(before)] = before
+            column = getattr(self, field.name)
+            getattr(new, field.name)[: len(column)] = column
         return new
 
     def fill(
-        self, slot: int, order: Order, *, units: int, busy: float, now: float, end_s: float
+        self, slot: int, order: EngineOrder, *, units: int, busy: float, now: float, end_s: float
     ) -> None:
         """Write the facts of one order into a slot."""
         truth, demand = order.truth, order.truth.demand
@@ -91,25 +91,25 @@ class JobFacts:
         self.is_exchanging[slot] = len(order.parts) > 1 or order.tasks is not None
 
     def progress(self, jobs: JobTable, slots: Ints, now: float) -> Floats:
-        """(L,) share done: of the work, else of the time; NaN for what never ends."""
-        done = (jobs.done[slots] + jobs.speed[slots] * (now - jobs.seen_s[slots])) / self.work_s[
-            slots
-        ]
+        """(L,) completed share of the work, else of the duration; NaN for jobs without an end."""
+        done = (
+            jobs.done[slots] + jobs.speed[slots] * (now - jobs.updated_s[slots])
+        ) / self.work_s[slots]
         span = self.end_s[slots] - self.start_s[slots]
         with np.errstate(invalid="ignore", divide="ignore"):
-            passed = np.where(span > 0.0, (now - self.start_s[slots]) / span, 1.0)
+            elapsed = np.where(span > 0.0, (now - self.start_s[slots]) / span, 1.0)
         resumed = self.resumed[slots]
-        by_time = np.where(np.isfinite(span), resumed + (1.0 - resumed) * passed, np.nan)
+        by_time = np.where(np.isfinite(span), resumed + (1.0 - resumed) * elapsed, np.nan)
         return np.clip(np.where(np.isfinite(self.work_s[slots]), done, by_time), 0.0, 1.0)
 
     def load_now(self, slots: Ints, now: float) -> Floats:
-        """(L,) queries/s offered now; the daily swing of `truth.Traffic`."""
+        """(L,) current queries/s, with the daily swing of `truth.Traffic`."""
         swing = self.swing[slots]
         wave = np.cos(2.0 * np.pi * (now - self.peak_s[slots]) / 86_400.0)
         return self.load[slots] * (1.0 + swing * wave) / (1.0 + swing)
 
     def utilisation(self, jobs: JobTable, slots: Ints, now: float) -> Floats:
-        """(L,) share of a job's units at work: its waves, and for services load over capacity."""
+        """(L,) busy share of a job's units: from waves, and for services the load."""
         capacity = np.maximum(jobs.speed[slots] * self.metric[slots], 1e-9)
         served = np.minimum(self.load_now(slots, now) / capacity, 1.0)
         return self.busy[slots] * np.where(self.is_service[slots], served, 1.0)
@@ -123,24 +123,26 @@ def server_readings(
     rng: np.random.Generator,
     now: float,
 ) -> ServerReadings:
-    """Sum what the parts use on each server. O(servers + part slots)."""
+    """Sum the usage of the parts on each server. O(servers + part slots)."""
     active = np.flatnonzero(parts.job >= 0)
     job, server = parts.job[active], parts.server[active]
     units, size = parts.units[active].astype(float), len(machines.units)
-    at_work = units * facts.utilisation(jobs, job, now)
+    busy_units = units * facts.utilisation(jobs, job, now)
 
-    def summed(values: Floats) -> Floats:
+    def per_server(values: Floats) -> Floats:
         return np.bincount(server, weights=values, minlength=size).astype(np.float64)
 
-    cpu = IDLE_CPU + summed(at_work * facts.cpu_share[job]) / machines.units
-    network = summed(at_work * facts.network_bps[job] * parts.effect[active])
+    cpu = IDLE_CPU + per_server(busy_units * facts.cpu_share[job]) / machines.units
+    network = per_server(busy_units * facts.network_bps[job] * parts.effect[active])
     cpu_share = np.clip(cpu * rng.normal(1.0, CPU_NOISE, size), 0.0, 1.0)
     return ServerReadings(
         cpu_share=cpu_share,
-        memory_share=_share(summed(units * facts.memory_bytes[job]), machines.memory_bytes, rng),
+        memory_share=_share(
+            per_server(units * facts.memory_bytes[job]), machines.memory_bytes, rng
+        ),
         network_share=_share(network, machines.network_bps, rng),
         storage_share=_share(
-            summed(units * facts.storage_bytes[job]), machines.storage_bytes, rng
+            per_server(units * facts.storage_bytes[job]), machines.storage_bytes, rng
         ),
         watts=machines.idle_watts + (machines.peak_watts - machines.idle_watts) * cpu_share,
     )
@@ -167,16 +169,16 @@ def job_readings(
         load[service],
         facts.percentile[slots][service] / 100.0,
     )
-    done = jobs.done[slots] + jobs.speed[slots] * (now - jobs.seen_s[slots])
+    done = jobs.done[slots] + jobs.speed[slots] * (now - jobs.updated_s[slots])
     answered = facts.load[slots] * np.minimum(capacity / np.maximum(load, 1e-9), 1.0)
-    speed, endless = jobs.speed[slots], np.full(size, np.inf)
+    speed, infinite = jobs.speed[slots], np.full(size, np.inf)
     by_work = np.divide(
-        np.maximum(facts.work_s[slots] - done, 0.0), speed, out=endless, where=speed > 0.0
+        np.maximum(facts.work_s[slots] - done, 0.0), speed, out=infinite, where=speed > 0.0
     )
     utilisation = facts.utilisation(jobs, slots, now)
     cpu = facts.cpu_share[slots] * utilisation * rng.normal(1.0, METRIC_NOISE, size)
-    counted = utilisation * np.maximum(rng.normal(1.0, COUNTER_NOISE, (4, size)), 0.0)
-    pressure = jobs.caused[slots][:, _COUNTED].T / 100.0 * counted[:3]
+    activity = utilisation * np.maximum(rng.normal(1.0, COUNTER_NOISE, (4, size)), 0.0)
+    pressure = jobs.caused[slots][:, _COUNTER_SOURCES].T / 100.0 * activity[:3]
     traffic = np.where(facts.is_exchanging[slots], facts.network_bps[slots], 0.0)
     return JobReadings(
         keys=keys,
@@ -189,18 +191,18 @@ def job_readings(
         memory_rate=MEMORY_REQUESTS * pressure[0],
         network_wait=np.minimum(pressure[1], 1.0),
         disk_wait=np.minimum(pressure[2], 1.0),
-        traffic_bps=traffic * counted[3],
+        traffic_bps=traffic * activity[3],
     )
 
 
-_COUNTED: Final = [
+_COUNTER_SOURCES: Final = [
     SOURCES.index(source)
     for source in ("memory_bandwidth", "network_bandwidth", "storage_bandwidth")
 ]
 
 
 def _progress_per_s(facts: JobFacts, jobs: JobTable, slots: Ints) -> Floats:
-    """(L,) of the work, else of the time, which passes evenly; 0 for what never ends."""
+    """(L,) share of the work, else of the duration, per second; 0 for jobs without an end."""
     by_work = jobs.speed[slots] / facts.work_s[slots]
     span = facts.end_s[slots] - facts.start_s[slots]
     by_time = (1.0 - facts.resumed[slots]) / np.maximum(span, 1e-9)

@@ -1,17 +1,17 @@
-"""What the engine keeps of a running job beside its arrays, and what it may be asked to do."""
+"""State of a running job outside the engine's arrays, and checks of orders and migrations."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from apps.emulation.core.events import Order
+from apps.emulation.core.events import EngineOrder
 from apps.emulation.core.truth import split_share
 from apps.inventory.core.snapshot import Ints
 
 
-class Move(NamedTuple):
-    """Units under way from one server to another."""
+class EngineMigration(NamedTuple):
+    """Units that migrate from one server to another until `until_s`."""
 
     server: int
     to: int
@@ -20,33 +20,33 @@ class Move(NamedTuple):
 
 
 @dataclass(slots=True)
-class Run:
-    """One running job.
+class RunningJob:
+    """State of one running job.
 
     Attributes
     ----------
-    parts : units by server; those of a move are where they came from until it ends
-    busy : share of the units its tasks keep at work
-    end_s : when it ends whatever its work
-    move : the one under way
+    parts : units by server; units of a migration count on their old server until it completes
+    busy : share of the units that its tasks keep busy
+    end_s : time at which it ends even with work left
+    migration : its current migration
     """
 
-    order: Order
+    order: EngineOrder
     parts: dict[int, int]
     busy: float
     started_s: float
     end_s: float
-    move: Move | None = None
+    migration: EngineMigration | None = None
     phase: int = 0
     cycle: int = 0
 
 
-def layout_factor(run: Run, rack: Ints) -> float:
-    """Share of its speed that waves, the number of servers and the racks leave a job.
+def layout_factor(run: RunningJob, rack: Ints) -> float:
+    """Share of a job's speed that remains after waves, scale-out and rack distances.
 
     Parameters
     ----------
-    rack : (S,) of each server
+    rack : (S,) index of each server's rack
     """
     truth = run.order.truth
     factor = run.busy * truth.scale_out.efficiency(len(run.parts))
@@ -56,16 +56,16 @@ def layout_factor(run: Run, rack: Ints) -> float:
     return factor * (1.0 - truth.rack_loss * split_share(by_rack))
 
 
-def check_order(order: Order, free: Ints) -> None:
+def check_order(order: EngineOrder, free: Ints) -> None:
     """Check that an order can start.
 
     Parameters
     ----------
-    free : (S,) units no job holds
+    free : (S,) free units
 
     Raises
     ------
-    ValueError : names what is wrong.
+    ValueError : names the violated condition.
     """
     servers = [server for server, _ in order.parts]
     if not servers or len(set(servers)) != len(servers):
@@ -77,25 +77,28 @@ def check_order(order: Order, free: Ints) -> None:
         raise ValueError(f"work_s must be > 0 and done_share in [0, 1], got {order}")
 
 
-def check_move(run: Run, move: Move, now: float, free: Ints) -> None:
-    """Check that a move can begin now.
+def check_migration(run: RunningJob, migration: EngineMigration, now: float, free: Ints) -> None:
+    """Check that a migration can start now.
 
     Parameters
     ----------
-    free : (S,) units no job holds
+    free : (S,) free units
 
     Raises
     ------
-    ValueError : names what is wrong.
+    ValueError : names the violated condition.
     """
-    key, held = run.order.key, run.parts.get(move.server, 0)
-    if run.move is not None:
-        raise ValueError(f"job {key} moves already, to server {run.move.to}")
-    if not 1 <= move.units <= held:
-        raise ValueError(f"job {key} has {held} units on server {move.server}, not {move.units}")
-    if not 0 <= move.to < free.size or move.to == move.server:
-        raise ValueError(f"job {key} cannot move from server {move.server} to {move.to}")
-    if move.units > free[move.to]:
-        raise ValueError(f"server {move.to} has {free[move.to]} free units, not {move.units}")
-    if not now <= move.until_s < np.inf:
-        raise ValueError(f"stall_s must be finite and at least 0, got {move.until_s - now}")
+    key, to = run.order.key, migration.to
+    units = run.parts.get(migration.server, 0)
+    if run.migration is not None:
+        raise ValueError(f"job {key} is migrating already, to server {run.migration.to}")
+    if not 1 <= migration.units <= units:
+        raise ValueError(
+            f"job {key} has {units} units on server {migration.server}, not {migration.units}"
+        )
+    if not 0 <= to < free.size or to == migration.server:
+        raise ValueError(f"job {key} cannot migrate from server {migration.server} to {to}")
+    if migration.units > free[to]:
+        raise ValueError(f"server {to} has {free[to]} free units, not {migration.units}")
+    if not now <= migration.until_s < np.inf:
+        raise ValueError(f"stall_s must be finite and at least 0, got {migration.until_s - now}")

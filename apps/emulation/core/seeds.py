@@ -1,4 +1,4 @@
-"""Random streams named by what they are for, so that one draw never shifts another."""
+"""Random streams, one for each purpose, so that draws of one never shift those of another."""
 
 from hashlib import sha256
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def stable_words(text: str) -> tuple[int, ...]:
-    """Four 32-bit words that depend on the text alone (Python's own hash changes per process)."""
+    """Four 32-bit words that depend only on the text (Python's `hash` differs per process)."""
     digest = sha256(text.encode()).digest()
     return tuple(int.from_bytes(digest[i : i + 4], "big") for i in range(0, 16, 4))
 

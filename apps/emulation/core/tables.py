@@ -1,4 +1,4 @@
-"""Slots of the engine's arrays: jobs and parts come and go, the arrays double when full."""
+"""Tables of the engine: arrays with a slot per job or part, which double in size when full."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from apps.emulation.core.kernels import JobTable, PartTable, ServerTable
 
 
 def server_table(machines: Machines) -> ServerTable:
-    """Empty servers; a server never has more parts than units."""
+    """Table of empty servers; a server never has more parts than units."""
     servers, width = len(machines.units), int(machines.units.max(initial=1))
     return ServerTable(
         units=machines.units.astype(np.int64),
@@ -18,7 +18,7 @@ def server_table(machines: Machines) -> ServerTable:
 
 
 def job_table(slots: int) -> JobTable:
-    """Free job slots."""
+    """Table of free job slots."""
 
     def column() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         return np.zeros(slots)
@@ -30,7 +30,7 @@ def job_table(slots: int) -> JobTable:
         in_step=column(),
         speed=column(),
         done=column(),
-        seen_s=column(),
+        updated_s=column(),
         goal=np.full(slots, np.inf),
         due_s=np.full(slots, np.inf),
         next_s=np.full(slots, np.inf),
@@ -39,7 +39,7 @@ def job_table(slots: int) -> JobTable:
 
 
 def part_table(slots: int) -> PartTable:
-    """Free part slots."""
+    """Table of free part slots."""
 
     def free() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return np.full(slots, -1, dtype=np.int64)
@@ -56,23 +56,23 @@ def part_table(slots: int) -> PartTable:
 
 
 def grown_jobs(old: JobTable) -> JobTable:
-    """Copy the jobs into twice the slots."""
+    """Copy of a table with twice the job slots."""
     new = job_table(2 * len(old.done))
-    for before, after in zip(old, new, strict=True):
-        after[: len(before)] = before
+    for column, larger in zip(old, new, strict=True):
+        larger[: len(column)] = column
     return new
 
 
 def grown_parts(old: PartTable) -> PartTable:
-    """Copy the parts into twice the slots."""
+    """Copy of a table with twice the part slots."""
     new = part_table(2 * len(old.job))
-    for before, after in zip(old, new, strict=True):
-        after[: len(before)] = before
+    for column, larger in zip(old, new, strict=True):
+        larger[: len(column)] = column
     return new
 
 
 def attach(servers: ServerTable, parts: PartTable, part: int) -> None:
-    """Put a filled part slot on its server."""
+    """Add a filled part slot to its server."""
     server = int(parts.server[part])
     position = int(servers.filled[server])
     servers.parts[server, position] = part
@@ -81,12 +81,12 @@ def attach(servers: ServerTable, parts: PartTable, part: int) -> None:
 
 
 def detach(servers: ServerTable, parts: PartTable, part: int) -> None:
-    """Take a part off its server; the server's last part moves into the gap."""
+    """Remove a part from its server; the server's last part fills the gap."""
     server, position = int(parts.server[part]), int(parts.position[part])
     last = int(servers.filled[server]) - 1
-    moved = int(servers.parts[server, last])
-    servers.parts[server, position] = moved
-    parts.position[moved] = position
+    last_part = int(servers.parts[server, last])
+    servers.parts[server, position] = last_part
+    parts.position[last_part] = position
     servers.parts[server, last] = -1
     servers.filled[server] = last
     parts.job[part] = -1

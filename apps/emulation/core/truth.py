@@ -1,9 +1,9 @@
-"""How an emulated application really behaves.
+"""True behaviour of an emulated application.
 
-Hidden: only the emulator and the testbed's scorer read it.
+It is hidden: only the emulator and the testbed's scorer read it.
 
-Work is counted in unit-seconds: what one resource unit of the highest-end platform does alone in
-one second.
+The unit of work is the unit-second: the work of one resource unit of the highest-end platform in
+isolation in one second.
 N = 10 sources of interference, P platforms, K phases.
 """
 
@@ -18,9 +18,9 @@ from apps.inventory.core.snapshot import Floats
 from apps.workloads.core.framework import DEFAULT_SETTING, Setting
 
 QOS: Final = 0.95  # performance at exactly the tolerated pressure
-KNEE_POWER: Final = 4.0  # how late below the tolerated pressure the first 5 % are lost
-DECAY_SCORE: Final = 60.0  # beyond it performance falls by a factor e per this many points
-FLOOR: Final = 0.15  # no job ever runs slower than this share of isolation
+KNEE_POWER: Final = 4.0  # exponent of the loss below the tolerated pressure
+DECAY_SCORE: Final = 60.0  # points above the tolerated pressure that reduce performance by e
+FLOOR: Final = 0.15  # minimum speed of a job relative to isolation
 BLOCK_BYTES: Final = 128 * 2**20
 
 
@@ -46,7 +46,7 @@ class UniversalScaling:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Phases:
-    """Stretches of a run that differ in speed and interference.
+    """Phases of a run, which differ in speed and interference.
 
     Attributes
     ----------
@@ -65,50 +65,51 @@ class Phases:
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """What the settings of its framework do to an analytics application.
+    """Effect of framework settings on the speed of an analytics application.
 
     Attributes
     ----------
-    busy : share of a lone task's time that its core works, 0-1; the rest it waits for data
-    crowding : what each further task of a core costs the others
-    working_set_bytes, spilling : a heap smaller than this costs this share for each halving
-    moved, packing : share of the waiting that compression saves, and what it costs the core
+    busy : share of time in which a single task uses its core, 0-1; otherwise it waits for data
+    crowding_cost : relative slowdown of a core for each additional task
+    working_set_bytes, spill_cost : a smaller heap costs this share for each halving
+    compression_saving : share of the waiting time that compression saves
+    compression_cost : relative increase of the core's work by compression
     """
 
     busy: float
-    crowding: float
+    crowding_cost: float
     working_set_bytes: float
-    spilling: float
-    moved: float
-    packing: float
+    spill_cost: float
+    compression_saving: float
+    compression_cost: float
 
     def speed(self, setting: Setting) -> float:
-        """Speed under a setting relative to the default one.
+        """Speed with a setting relative to the default setting.
 
-        Tasks that share a core overlap the waiting of one with the work of another, until the core
-        is always busy.
+        While one task waits for data, another task of the core can work, until the core is always
+        busy.
         """
         return self._rate(setting) / self._rate(DEFAULT_SETTING)
 
     def _rate(self, setting: Setting) -> float:
-        work = self.busy * (1.0 + self.packing * setting.is_compressed)
-        wait = (1.0 - self.busy) * (1.0 - self.moved * setting.is_compressed)
+        work = self.busy * (1.0 + self.compression_cost * setting.is_compressed)
+        wait = (1.0 - self.busy) * (1.0 - self.compression_saving * setting.is_compressed)
         tasks = setting.tasks_per_core
         overlapped = min(tasks / (work + wait), 1.0 / work)
         halvings = max(0.0, float(np.log2(self.working_set_bytes / setting.heap_bytes)))
         return overlapped / (
-            (1.0 + self.crowding * (tasks - 1)) * (1.0 + self.spilling * halvings)
+            (1.0 + self.crowding_cost * (tasks - 1)) * (1.0 + self.spill_cost * halvings)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one busy unit uses of its server.
+    """Resource usage of one busy unit.
 
     Attributes
     ----------
-    cpu_share : of its core while it runs at full speed, 0-1
-    memory_bytes : resident
+    cpu_share : share of its core at full speed, 0-1
+    memory_bytes : resident memory
     network_bps : bits/s at full speed
     storage_bytes : scratch space
     """
@@ -121,7 +122,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """How the load of a service moves, and what one query costs.
+    """Daily load of a service, and the cost of a query.
 
     Attributes
     ----------
@@ -134,27 +135,22 @@ class Traffic:
     swing: float
     peak_s: float
 
-    def load_share(self, now: Floats | float) -> Floats:
-        """Load at cluster time `now` relative to the load the target names (the peak), 0-1."""
-        wave = np.cos(2.0 * np.pi * (np.asarray(now) - self.peak_s) / 86_400.0)
-        return np.asarray((1.0 + self.swing * wave) / (1.0 + self.swing))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Truth:
-    """One application.
+    """The hidden properties of one application.
 
     Attributes
     ----------
     platform_speed : (P,) speed of one unit relative to the highest-end platform
-    bytes_per_s : input bytes one unit of the highest-end platform works off in a second
+    bytes_per_s : input bytes that one unit of the highest-end platform processes per second
     metric_per_s : the target's metric of that unit: queries/s, instructions/s, else `bytes_per_s`
     scale_up, scale_out : units on one server; number of servers
     tolerated, caused : (N,) scores 0-100 of the first phase (Paragon §2.2, P3)
-    framework : of analytics; None = nothing can be set
-    rack_loss : share of its time a job loses when every two of its units are in different racks,
+    framework : effect of its settings; None if it has none
+    rack_loss : share of its speed that a job loses if all its units are in different racks,
         in [0, 1)
-    is_in_step : the parts wait for each other, so that all units go as fast as the slowest one
+    is_in_step : the parts wait for each other, so all units run at the speed of the slowest one
     """
 
     name: str
@@ -176,19 +172,18 @@ class Truth:
 
 
 def interference_factor(pressure: Floats, tolerated: Floats) -> Floats:
-    """Share of its performance in isolation that a job keeps under pressure.
+    """Return the performance of a job under interference, relative to isolation.
 
     Parameters
     ----------
-    pressure : (..., N) score 0-100 each source feels from the other units of the server (Tarcil
-        Eq. 3)
+    pressure : (..., N) score 0-100 that the other units of the server cause (Tarcil Eq. 3)
     tolerated : (..., N) score at which that source alone brings performance to exactly 0.95
 
     Returns
     -------
-    (...) product over the sources, at least 0.15. Below the tolerated score t a source costs 5 %
-    times (p/t)^4, above it performance falls by e every 60 points. Ours: the papers give the 95 %
-    point only.
+    (...) product over the sources, at least 0.15. A pressure p up to the tolerated score t costs
+    5 % times (p/t)^4; above it, performance falls by a factor e every 60 points. This curve is
+    ours: the papers give the 95 % point only.
     """
     t = np.maximum(tolerated, 1e-9)
     below = 1.0 - (1.0 - QOS) * np.minimum(pressure / t, 1.0) ** KNEE_POWER
@@ -197,15 +192,15 @@ def interference_factor(pressure: Floats, tolerated: Floats) -> Floats:
 
 
 def unit_pressure(server_caused: Floats, own: Floats, units: int) -> Floats:
-    """Mean caused score of the units of a server that are not the job's own (Tarcil Eq. 3).
+    """Mean caused score of the other jobs' units on a server (Tarcil Eq. 3).
 
     Parameters
     ----------
     server_caused : (N,) sum over the server's busy units
     own : (N,) the job's own share of that sum
-    units : M, units of the server; with one there are no neighbours and the pressure is 0
+    units : M, units of the server; a single unit has no neighbours, so its pressure is 0
 
-    A job's own units do not press on it: what they cost each other is in its scale-up curve.
+    The job's own units are excluded: its scale-up curve includes their effect on each other.
     """
     if units < 2:
         return np.zeros_like(server_caused)
@@ -213,9 +208,9 @@ def unit_pressure(server_caused: Floats, own: Floats, units: int) -> Floats:
 
 
 def wave_efficiency(tasks: int, units: int) -> float:
-    """Share of the units kept busy when `tasks` equal tasks run in waves on `units` equal units.
+    """Share of `units` equal units that are busy if `tasks` equal tasks run on them in waves.
 
-    `ceil(T/u)` waves of u slots hold T tasks: 1 when u divides T, T/u when all fit in one wave.
+    T tasks need `ceil(T/u)` waves of u slots: 1 if u divides T, T/u if all fit in one wave.
     """
     if tasks < 1 or units < 1:
         raise ValueError(f"tasks and units must be at least 1, got {tasks} and {units}")
@@ -223,11 +218,11 @@ def wave_efficiency(tasks: int, units: int) -> float:
 
 
 def split_share(units: Iterable[tuple[int, int]]) -> float:
-    """Share of the pairs of a job's units that lie in different racks, 0-1.
+    """Share of the pairs of a job's units that are in different racks, 0-1.
 
     Parameters
     ----------
-    units : (rack, units) of each part; a rack may come more than once
+    units : (rack, units) of each part; a rack may occur more than once
     """
     by_rack: dict[int, int] = {}
     for rack, count in units:

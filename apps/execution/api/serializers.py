@@ -1,11 +1,11 @@
-"""What running jobs report, and their migrations, as the API shows them."""
+"""Reports of running jobs, their migrations and tasks in the API."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from rest_framework import serializers
 
-from apps.common.representations import time
+from apps.common.api.representations import time
 from apps.execution.models import JobSample, Migration, MigrationState
 from apps.workloads.core.waves import TaskCounts
 
@@ -17,37 +17,50 @@ class JobSampleSerializer(serializers.Serializer[Any]):
     progress = serializers.FloatField(help_text="Share of the work done, 0-1.")
     performance = serializers.FloatField(help_text="In the target's unit.")
     attainment = serializers.FloatField(allow_null=True, help_text="Performance over target.")
-    cpu_share = serializers.FloatField(help_text="Of the cores it holds, 0-1.")
+    cpu_share = serializers.FloatField(help_text="Share of its cores, 0-1.")
     memory_rate = serializers.FloatField(
         allow_null=True, help_text="Off-chip memory requests/s and unit."
     )
     network_wait = serializers.FloatField(
         allow_null=True,
-        help_text="Share of time spent waiting for packets, were a whole server of such units at"
-        " work, 0-1.",
+        help_text="Share of time a server full of such units would wait for packets, 0-1.",
     )
-    disk_wait = serializers.FloatField(allow_null=True, help_text="Likewise, for the disk.")
+    disk_wait = serializers.FloatField(
+        allow_null=True,
+        help_text="Share of time a server full of such units would wait for the disk, 0-1.",
+    )
     traffic_bps = serializers.FloatField(
-        allow_null=True, help_text="Bits/s and unit that the job's containers exchange."
+        allow_null=True, help_text="Bits/s and unit exchanged between the job's containers."
     )
+    readings = serializers.IntegerField(
+        help_text="Reports that this is the mean of: 1, or those of a minute or an hour."
+    )
+    attainment_min = serializers.FloatField(
+        allow_null=True, help_text="Lowest attainment of these reports; null if it is one."
+    )
+    attainment_max = serializers.FloatField(allow_null=True)
 
 
 class MigrationSerializer(serializers.Serializer[Any]):
-    """Units of a job on their way from one server to another."""
+    """A migration of units of a job from one server to another."""
 
     id = serializers.IntegerField()
     state = serializers.ChoiceField(choices=MigrationState.values)
-    from_server = serializers.CharField(allow_null=True, help_text="Null once it was removed.")
+    from_server = serializers.CharField(
+        allow_null=True, help_text="Null if the server was removed."
+    )
     from_server_id = serializers.IntegerField()
     to_server = serializers.CharField(allow_null=True)
     to_server_id = serializers.IntegerField()
     units = serializers.IntegerField()
-    reason_code = serializers.CharField(help_text="Why it was asked for.")
-    message = serializers.CharField(allow_blank=True, help_text="Why it was not made.")
-    cancel_requested = serializers.BooleanField(
-        help_text="Recalled too late: it goes on, and is only not begun anew."
+    reason_code = serializers.CharField(help_text="Reason of the migration.")
+    message = serializers.CharField(
+        allow_blank=True, help_text="Why the migration failed or was cancelled."
     )
-    predicted_seconds = serializers.FloatField(help_text="Cluster seconds it should take.")
+    cancel_requested = serializers.BooleanField(
+        help_text="Cancelled after it had started: it continues, but is not restarted."
+    )
+    predicted_seconds = serializers.FloatField(help_text="Predicted duration in cluster seconds.")
     requested_seconds = serializers.FloatField()
     started_seconds = serializers.FloatField(allow_null=True)
     ended_seconds = serializers.FloatField(allow_null=True)
@@ -61,7 +74,9 @@ class TasksSerializer(serializers.Serializer[Any]):
     done = serializers.IntegerField()
     running = serializers.IntegerField()
     waiting = serializers.IntegerField()
-    waves_left = serializers.IntegerField(allow_null=True, help_text="Null before it has units.")
+    waves_left = serializers.IntegerField(
+        allow_null=True, help_text="Null if the job has no units."
+    )
 
 
 def represent_sample(sample: JobSample) -> dict[str, Any]:
@@ -76,6 +91,9 @@ def represent_sample(sample: JobSample) -> dict[str, Any]:
         "network_wait": sample.network_wait,
         "disk_wait": sample.disk_wait,
         "traffic_bps": sample.traffic_bps,
+        "readings": sample.readings,
+        "attainment_min": sample.attainment_min,
+        "attainment_max": sample.attainment_max,
     }
 
 

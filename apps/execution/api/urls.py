@@ -1,6 +1,6 @@
-"""Addresses of what running jobs report, and of their migrations."""
+"""URLs of the reports, migrations and tasks of jobs."""
 
-from apps.common.routes import route
+from apps.common.api.routes import route
 from apps.execution.api import views
 
 urlpatterns = [

@@ -1,4 +1,4 @@
-"""What running jobs report, and their migrations."""
+"""Reports, migrations and tasks of jobs."""
 
 from typing import Any, ClassVar
 from uuid import UUID
@@ -8,9 +8,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.common.paging import Order
-from apps.common.queries import ListQuery, choice, number
-from apps.common.views import ApiView, ListView, answer
+from apps.common.api.paging import Order
+from apps.common.api.queries import ListQuery, choice, number
+from apps.common.api.views import ApiView, ListView, answer
 from apps.execution.api.serializers import (
     JobSampleSerializer,
     MigrationSerializer,
@@ -31,10 +31,11 @@ class JobMetrics(ListView):
     """The reports of a job, oldest first."""
 
     row_serializer = JobSampleSerializer
+    brief_fields = ("cluster_seconds",)
     orders: ClassVar = {"cluster_seconds": Order(("cluster_s", "id"))}
     filters: ClassVar = {
-        "cluster_seconds__gte": number("cluster_s__gte", "Not before."),
-        "cluster_seconds__lt": number("cluster_s__lt", "Before."),
+        "cluster_seconds__gte": number("cluster_s__gte", "At or after this cluster second."),
+        "cluster_seconds__lt": number("cluster_s__lt", "Before this cluster second."),
     }
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[JobSample]:
@@ -59,7 +60,7 @@ class JobMigrations(ListView):
         return migrations_of(visible_job(request, kwargs["job_id"]).id)
 
     def prepare(self, rows: list[Migration]) -> None:
-        """Fetch the names of the page's servers at once."""
+        """Load the names of the page's servers in one query."""
         self._names = server_names(
             server for row in rows for server in (row.from_server_id, row.to_server_id)
         )

@@ -1,23 +1,24 @@
-"""How long units take to move from one server to another, and how a migration can go.
+"""Duration and outcome of migrations from one server to another.
 
-Live migration copies the memory of a container while it works, again and again what has changed
-meanwhile, and stops it for the rest (pre-copy). All of it once over the network is the least it
-can take; we let the container stand still for as long, which is the most it can lose.
+Live migration (pre-copy) copies the memory of a running container, then repeatedly the pages that
+have changed, and pauses the container for the last ones. One copy of all its memory over the
+network is the minimum duration; we pause the container for that long, the worst case.
 
 Source: Clark et al., Live Migration of Virtual Machines (NSDI 2005), §3.1; the share of the
 network is ours.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-LEAST_S: Final = 1.0
-NETWORK_SHARE: Final = 0.5  # the rest stays with what runs on the two servers
+MIN_S: Final = 1.0
+NETWORK_SHARE: Final = 0.5  # the rest is left to the jobs on the two servers
 
 
-class MoveOutcome(StrEnum):
-    """What a backend can report of a migration."""
+class MigrationOutcome(StrEnum):
+    """State of a migration that a backend can report."""
 
     STARTED = "started"
     DONE = "done"
@@ -25,38 +26,59 @@ class MoveOutcome(StrEnum):
     CANCELLED = "cancelled"
 
 
-def move_s(memory_bytes: float, from_bps: float, to_bps: float) -> float:
-    """Cluster seconds for which units stand still while they move.
+@dataclass(frozen=True, slots=True)
+class MigrationOrder:
+    """Units of a launch that a backend must migrate from one server to another."""
+
+    migration: int
+    launch: int
+    from_server: int
+    to_server: int
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationReport:
+    """The outcome of a migration and its cluster time; `message` is the reason of a failure."""
+
+    migration: int
+    at_s: float
+    outcome: MigrationOutcome
+    message: str = ""
+
+
+def migration_s(memory_bytes: float, from_bps: float, to_bps: float) -> float:
+    """Cluster seconds for which units pause during their migration.
 
     Parameters
     ----------
-    memory_bytes : of all the units that move
+    memory_bytes : of all migrated units
     from_bps, to_bps : network of the two servers, bits/s, > 0
 
     Raises
     ------
-    ValueError : a server has no network, or the memory is negative.
+    ValueError : negative memory, or a network of 0.
     """
     if not (memory_bytes >= 0.0 and from_bps > 0.0 and to_bps > 0.0):
         raise ValueError(
             f"memory must be >= 0 and both networks > 0, got {memory_bytes}, {from_bps}, {to_bps}"
         )
-    return max(LEAST_S, 8.0 * memory_bytes / (NETWORK_SHARE * min(from_bps, to_bps)))
+    return max(MIN_S, 8.0 * memory_bytes / (NETWORK_SHARE * min(from_bps, to_bps)))
 
 
-def moved_parts(
+def parts_after_migration(
     parts: Iterable[tuple[int, int]], *, units: int, from_server: int, to_server: int
 ) -> tuple[tuple[int, int], ...]:
-    """Return the (server, units) parts of a job after a move, each server once, by server.
+    """Return the (server, units) parts of a job after a migration, ordered by server.
 
     Raises
     ------
-    ValueError : the job has not so many units on that server.
+    ValueError : the job has fewer units on ``from_server``.
     """
-    held = dict(parts)
-    left = held.get(from_server, 0) - units
-    if units < 1 or left < 0:
-        raise ValueError(f"server {from_server} holds {held.get(from_server, 0)}, not {units}")
-    held[from_server] = left
-    held[to_server] = held.get(to_server, 0) + units
-    return tuple(sorted((server, count) for server, count in held.items() if count))
+    by_server = dict(parts)
+    present = by_server.get(from_server, 0)
+    if not 1 <= units <= present:
+        raise ValueError(f"server {from_server} holds {present} units of the job, not {units}")
+    by_server[from_server] = present - units
+    by_server[to_server] = by_server.get(to_server, 0) + units
+    return tuple(sorted((server, count) for server, count in by_server.items() if count))

@@ -1,12 +1,12 @@
-"""From what monitors report of a job to its work per second, which profiles predict (Q5, P4).
+"""Measured work per second of a job, in the units of its profile (Q5, P4).
 
     completion time, best effort   input bytes per second: share of the work done x input / time
     instructions per second        as measured
-    queries within a latency       what the units could serve: the latency at the percentile,
-                                   through the queueing formula that sizing uses, the other way
-                                   round. Not the queries answered: those are bounded by the load.
+    queries within a latency       capacity of the units: the inverse of the queueing formula that
+                                   sizing uses, at the measured latency percentile. The rate of
+                                   answered queries depends on the load.
 
-What a job without input does per second cannot be said in bytes, so it is not observed.
+A job without input has no rate in bytes per second, so it is not observed.
 """
 
 import math
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from apps.classification.core.feedback import BYTES, METRIC
-from apps.scheduling.core.waiting import capacity_at
+from apps.scheduling.core.response_time import capacity_at
 from apps.workloads.core.targets import (
     InstructionRate,
     Target,
@@ -25,20 +25,20 @@ from apps.workloads.core.targets import (
     ThroughputLatency,
 )
 
-# relative deviation of what monitors say: of a share of work, and of one reading of a metric
+# relative deviation of monitor readings: of the progress, and of one reading of a metric
 PROGRESS_DEVIATION: Final = 0.01
 METRIC_DEVIATION: Final = 0.02
-# of a capacity inferred from latencies: what the unknown load leaves open, typically
+# of a capacity inferred from latencies: typical, as the load is unknown
 CAPACITY_DEVIATION: Final = 0.1
-# how long a job is seen before its first observation, at its end, and between two of long runners
+# cluster seconds before the first observation of a job, min at its end, and between observations
 FIRST_S: Final = 120.0
-LEAST_S: Final = 30.0
+MIN_S: Final = 30.0
 EVERY_S: Final = 1800.0
-# the load of a service is not reported: its target names the peak, and at night it may be a third
-LEAST_LOAD: Final = 1.0 / 3.0
-# a capacity that depends on the unknown load by more than this (deviation) tells nothing
-VAGUE: Final = 0.15
-GIVEN_UP_S: Final = 9.5  # what is read of services that answer late or never
+# the load of a service is not reported: its target states the peak, the minimum may be a third
+MIN_LOAD: Final = 1.0 / 3.0
+# a capacity that depends on the unknown load by more than this (deviation) is not used
+MAX_UNCERTAINTY: Final = 0.15
+TIMEOUT_S: Final = 9.5  # latency readings above this are client timeouts
 
 
 class Sample(NamedTuple):
@@ -50,16 +50,17 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One run of a job, and since when it is to be observed.
+class ObservedRun:
+    """One run of a job and the period to observe.
 
     Attributes
     ----------
-    is_first_run : it began at ``started_s`` with nothing done
+    is_first_run : it started at ``started_s`` with no work done
     is_service : it answers queries
-    duration_s : it ends after this long even with work left; None = it does not
-    started_s, since_s : since when it runs, and until when it was observed before
-    finished_s : when it succeeded; None while it runs
+    duration_s : cluster seconds after which it ends even with work left; None = no limit
+    started_s : start of the run
+    since_s : end of the previous observation, or the start
+    finished_s : time of its success; None while it runs
     """
 
     target: Target
@@ -73,8 +74,8 @@ class Run:
     finished_s: float | None
 
 
-class Rate(NamedTuple):
-    """Work per second of a whole job until ``at_s``; ``column`` of the base rate it counts in."""
+class ObservedRate(NamedTuple):
+    """Work per second of a whole job until ``at_s``; ``column`` names its base rate."""
 
     at_s: float
     column: str
@@ -82,8 +83,8 @@ class Rate(NamedTuple):
     deviation: float
 
 
-def rate(run: Run, samples: Sequence[Sample]) -> Rate | None:
-    """Work per second since the run was observed last; None where the reports do not tell yet.
+def rate(run: ObservedRun, samples: Sequence[Sample]) -> ObservedRate | None:
+    """Work per second since the previous observation; None if there are too few reports.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ def rate(run: Run, samples: Sequence[Sample]) -> Rate | None:
 
 
 def column_of(kind: str) -> tuple[str, float]:
-    """Which base rate the observations of a kind of target are in, and how exact they are."""
+    """Base-rate column of observations for a kind of target, and their relative deviation."""
     match kind:
         case TargetKind.THROUGHPUT_LATENCY:
             return METRIC, CAPACITY_DEVIATION
@@ -110,7 +111,7 @@ def column_of(kind: str) -> tuple[str, float]:
 
 
 def busy_share(tasks: int, units: int) -> float:
-    """Share of the units that equal tasks in waves keep at work: T / (m · ceil(T / m)).
+    """Share of the units that equal tasks in waves keep busy: T / (m · ceil(T / m)).
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ def busy_share(tasks: int, units: int) -> float:
     return 1.0 if tasks <= 1 else tasks / (units * math.ceil(tasks / units))
 
 
-def _by_progress(run: Run, samples: Sequence[Sample]) -> Rate | None:
+def _by_progress(run: ObservedRun, samples: Sequence[Sample]) -> ObservedRate | None:
     points = [(sample.at_s, sample.progress) for sample in samples if sample.progress < 1.0]
     if run.is_first_run and run.since_s <= run.started_s:
         points.insert(0, (run.started_s, 0.0))
@@ -128,47 +129,51 @@ def _by_progress(run: Run, samples: Sequence[Sample]) -> Rate | None:
     if len(points) < 2:
         return None
     (begin_s, before), (end_s, after) = points[0], points[-1]
-    if end_s - begin_s < _least_s(run) or after <= before:
+    if end_s - begin_s < _min_s(run) or after <= before:
         return None
     per_s = run.input_bytes * (after - before) / (end_s - begin_s)
-    return Rate(end_s, BYTES, per_s, PROGRESS_DEVIATION)
+    return ObservedRate(end_s, BYTES, per_s, PROGRESS_DEVIATION)
 
 
-def _was_cut_short(run: Run, finished_s: float) -> bool:
-    """Whether the job ended because its time was over, work or no work."""
+def _was_cut_short(run: ObservedRun, finished_s: float) -> bool:
+    """Whether the job ended because of its duration limit."""
     return run.duration_s is not None and finished_s - run.started_s >= run.duration_s - 1.0
 
 
-def _metric(run: Run, samples: Sequence[Sample]) -> Rate | None:
+def _metric(run: ObservedRun, samples: Sequence[Sample]) -> ObservedRate | None:
     values = [sample.performance for sample in samples if sample.performance > 0.0]
     if not values or not _is_long_enough(run, samples):
         return None
-    return Rate(samples[-1].at_s, METRIC, _mean(values), METRIC_DEVIATION / len(values) ** 0.5)
+    return ObservedRate(
+        samples[-1].at_s, METRIC, _mean(values), METRIC_DEVIATION / len(values) ** 0.5
+    )
 
 
-def _capacity(run: Run, target: ThroughputLatency, samples: Sequence[Sample]) -> Rate | None:
-    values = [s.performance for s in samples if 0.0 < s.performance < GIVEN_UP_S]
+def _capacity(
+    run: ObservedRun, target: ThroughputLatency, samples: Sequence[Sample]
+) -> ObservedRate | None:
+    values = [s.performance for s in samples if 0.0 < s.performance < TIMEOUT_S]
     if not values or len(values) < len(samples) or not _is_long_enough(run, samples):
         return None
-    loads = np.array([LEAST_LOAD, 1.0]) * target.qps
-    least, most = np.log(
+    loads = np.array([MIN_LOAD, 1.0]) * target.qps
+    low, high = np.log(
         capacity_at(run.units, _mean(values), loads, target.percentile / 100.0)
     ).tolist()
-    vague = abs(most - least) / math.sqrt(12.0)  # the load lies anywhere between
-    if vague > VAGUE:
+    uncertainty = abs(high - low) / math.sqrt(12.0)  # uniform between the bounds
+    if uncertainty > MAX_UNCERTAINTY:
         return None
-    deviation = math.hypot(vague, METRIC_DEVIATION / len(values) ** 0.5)
-    return Rate(samples[-1].at_s, METRIC, math.exp((least + most) / 2.0), deviation)
+    deviation = math.hypot(uncertainty, METRIC_DEVIATION / len(values) ** 0.5)
+    return ObservedRate(samples[-1].at_s, METRIC, math.exp((low + high) / 2.0), deviation)
 
 
-def _is_long_enough(run: Run, samples: Sequence[Sample]) -> bool:
-    return samples[-1].at_s - run.since_s >= _least_s(run)
+def _is_long_enough(run: ObservedRun, samples: Sequence[Sample]) -> bool:
+    return samples[-1].at_s - run.since_s >= _min_s(run)
 
 
-def _least_s(run: Run) -> float:
-    return FIRST_S if run.finished_s is None else LEAST_S
+def _min_s(run: ObservedRun) -> float:
+    return FIRST_S if run.finished_s is None else MIN_S
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Geometric, as errors are relative."""
+    """Geometric mean, as errors are relative."""
     return math.exp(math.fsum(map(math.log, values)) / len(values))

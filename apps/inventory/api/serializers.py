@@ -1,25 +1,25 @@
-"""Platforms, servers and units as the API shows them."""
+"""Platforms, servers and units in the API."""
 
 from datetime import datetime
 from typing import Any
 
 from rest_framework import serializers
 
-from apps.common.representations import time
+from apps.common.api.representations import time
 from apps.inventory.models import Platform, ResourceUnit, Server, ServerReading, ServerState
 
 SERVER_STATES = [(state.value, state.value) for state in ServerState]
 
 
 class NamedSerializer(serializers.Serializer[Any]):
-    """What identifies it."""
+    """Identity of a platform."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
 
 
 class CapacitySerializer(serializers.Serializer[Any]):
-    """What one server of it has."""
+    """Capacity of one server of a platform."""
 
     cores = serializers.IntegerField()
     memory_bytes = serializers.IntegerField()
@@ -36,7 +36,7 @@ class PlatformSpecSerializer(CapacitySerializer):
 
 
 class PlatformStatusSerializer(serializers.Serializer[Any]):
-    """What there is of it."""
+    """Servers and units of a platform."""
 
     servers = serializers.IntegerField()
     units = serializers.IntegerField()
@@ -44,7 +44,7 @@ class PlatformStatusSerializer(serializers.Serializer[Any]):
 
 
 class PlatformSerializer(serializers.Serializer[Any]):
-    """Servers bought alike."""
+    """A server configuration with its servers."""
 
     metadata = NamedSerializer()
     spec = PlatformSpecSerializer()
@@ -59,13 +59,13 @@ class SourceSerializer(serializers.Serializer[Any]):
 
 
 class SourcesSerializer(serializers.Serializer[Any]):
-    """The ten of them."""
+    """The ten sources of interference."""
 
     results = SourceSerializer(many=True)
 
 
 class ServerMetadataSerializer(NamedSerializer):
-    """What identifies the server."""
+    """Identity of a server."""
 
     labels = serializers.DictField(child=serializers.CharField())
     generation = serializers.IntegerField()
@@ -74,7 +74,7 @@ class ServerMetadataSerializer(NamedSerializer):
 
 
 class ServerSpecSerializer(CapacitySerializer):
-    """What the server is."""
+    """Properties of a server."""
 
     platform = serializers.CharField()
     rack = serializers.CharField()
@@ -82,7 +82,7 @@ class ServerSpecSerializer(CapacitySerializer):
 
 
 class UsedSerializer(serializers.Serializer[Any]):
-    """What its allocations hold."""
+    """Allocated resources of a server."""
 
     cores = serializers.IntegerField()
     memory_bytes = serializers.IntegerField()
@@ -91,7 +91,7 @@ class UsedSerializer(serializers.Serializer[Any]):
 
 
 class ReadingSerializer(serializers.Serializer[Any]):
-    """The server's last report; shares 0-1."""
+    """The last report of a server; shares 0-1."""
 
     at = serializers.DateTimeField()
     cluster_seconds = serializers.FloatField()
@@ -104,7 +104,7 @@ class ReadingSerializer(serializers.Serializer[Any]):
 
 
 class ServerStatusSerializer(serializers.Serializer[Any]):
-    """How the server is."""
+    """State of a server."""
 
     state = serializers.ChoiceField(choices=SERVER_STATES)
     allocated = UsedSerializer()
@@ -125,7 +125,9 @@ class UnitSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     server = serializers.CharField()
     core = serializers.IntegerField()
-    allocation = serializers.IntegerField(allow_null=True, help_text="What holds it.")
+    allocation = serializers.IntegerField(
+        allow_null=True, help_text="The allocation that holds it."
+    )
     version = serializers.IntegerField()
 
 
@@ -156,7 +158,7 @@ class MapSerializer(serializers.Serializer[Any]):
     layer = serializers.CharField()
     description = serializers.CharField()
     encoding = serializers.CharField(help_text="base64 of one byte per server; 255 = not known.")
-    scale = serializers.FloatField(help_text="Times the byte = the value.")
+    scale = serializers.FloatField(help_text="Value = byte x scale.")
     servers = serializers.IntegerField()
     ids = serializers.ListField(child=serializers.IntegerField())
     values = serializers.CharField()

@@ -1,6 +1,6 @@
-"""Addresses of the inventory."""
+"""URLs of the inventory."""
 
-from apps.common.routes import route
+from apps.common.api.routes import route
 from apps.inventory.api import views
 
 urlpatterns = [
@@ -12,7 +12,7 @@ urlpatterns = [
     *route("interference-sources/", views.SourceList.as_view(), "api-sources"),
     *route("servers/", views.ServerList.as_view(), "api-servers"),
     *route("servers/<str:key>/", views.ServerDetail.as_view(), "api-server"),
-    *route("servers/<str:key>/units/", views.ServerUnits.as_view(), "api-server-units"),
+    *route("servers/<str:key>/units/", views.ServerUnitsView.as_view(), "api-server-units"),
     *route("servers/<str:key>/drain/", views.ServerDrain.as_view(), "api-server-drain"),
     *route("servers/<str:key>/undrain/", views.ServerUndrain.as_view(), "api-server-undrain"),
     *route("servers/<str:key>/cordon/", views.ServerCordon.as_view(), "api-server-cordon"),

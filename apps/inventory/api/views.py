@@ -12,15 +12,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.core.roles import Role
+from apps.common.api.etags import expected_generation
+from apps.common.api.paging import Order
+from apps.common.api.problems import ProblemError
+from apps.common.api.queries import ListQuery, any_of, choice, choices, exact, flag, label, whole
+from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import NotFoundError
 from apps.common.core.interference import SOURCES
 from apps.common.core.preconditions import require_generation
 from apps.common.core.problem_codes import ProblemCode
-from apps.common.etags import expected_generation
-from apps.common.paging import Order
-from apps.common.problems import ProblemError
-from apps.common.queries import ListQuery, any_of, choice, choices, exact, flag, label, whole
-from apps.common.views import ApiView, ListView, answer
 from apps.inventory import selectors
 from apps.inventory.api.serializers import (
     ClockSerializer,
@@ -49,7 +49,7 @@ class PlatformList(ListView):
 
     row_serializer = PlatformSerializer
     orders: ClassVar = {"rank": Order(("rank",)), "name": Order(("name",))}
-    filters: ClassVar = {"name": exact("name", "With exactly this name.")}
+    filters: ClassVar = {"name": exact("name", "Exactly this name.")}
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Platform]:
         """Return all platforms."""
@@ -91,16 +91,16 @@ class ServerList(ListView):
     row_serializer = ServerSerializer
     orders: ClassVar = {"id": Order(("id",)), "name": Order(("name",))}
     filters: ClassVar = {
-        "name": exact("name", "With exactly this name."),
-        "q": exact("name__icontains", "With this in its name."),
+        "name": exact("name", "Exactly this name."),
+        "q": exact("name__icontains", "Name contains this text."),
         "state": choice("state", ServerState.values, "In this state."),
         "state__in": choices("state", ServerState.values, "In any of these states."),
         "platform": exact("platform__name", "Of this platform."),
         "platform__in": any_of("platform__name", "Of any of these platforms."),
         "rack": exact("rack__name", "In this rack."),
         "label": label("labels", "With this label, name:value; repeatable."),
-        "used_cores__gte": whole("used_cores__gte", "At least so many cores allocated."),
-        "used_cores__lt": whole("used_cores__lt", "Fewer cores allocated."),
+        "used_cores__gte": whole("used_cores__gte", "At least this number of allocated cores."),
+        "used_cores__lt": whole("used_cores__lt", "Fewer allocated cores than this."),
     }
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Server]:
@@ -139,7 +139,7 @@ class ServerDetail(ApiView):
         return answer(request, represent_server(found), generation=found.generation)
 
 
-class ServerUnits(ListView):
+class ServerUnitsView(ListView):
     """The units of one server."""
 
     row_serializer = UnitSerializer
@@ -161,7 +161,7 @@ class UnitList(ListView):
     filters: ClassVar = {
         "server": exact("server__name", "Of the server with this name."),
         "platform": exact("server__platform__name", "Of this platform."),
-        "free": flag("allocation_id__isnull", "Held by no allocation."),
+        "free": flag("allocation_id__isnull", "Not allocated."),
         "allocation": whole("allocation_id", "Held by this allocation."),
     }
 
@@ -175,18 +175,18 @@ class UnitList(ListView):
 
 
 class ServerAction(ApiView):
-    """Changing whether a server takes work."""
+    """Change of a server's state."""
 
     write_role = Role.OPERATOR
     state: ServerState
 
     def change(self, request: Request, key: str) -> Response:
-        """Put the server into the view's state, provided that If-Match holds."""
+        """Set the server to the view's state if If-Match holds."""
         found = named_server(key)
         expected = expected_generation(request._request)
         with transaction.atomic():
             if expected is not None:
-                # lock first: between a check and a later write somebody else could come
+                # lock before the check, so that no other write comes in between
                 locked = Server.objects.select_for_update().get(pk=found.pk)
                 require_generation(expected, locked.generation)
             set_server_state(server_id=found.pk, state=self.state)
@@ -201,7 +201,7 @@ class ServerDrain(ServerAction):
 
     @extend_schema(request=None, responses=ServerSerializer)
     def post(self, request: Request, key: str) -> Response:
-        """Let the server's jobs end and give it no new ones."""
+        """Let the server's jobs end and place no new ones on it."""
         return self.change(request, key)
 
 
@@ -212,7 +212,7 @@ class ServerCordon(ServerAction):
 
     @extend_schema(request=None, responses=ServerSerializer)
     def post(self, request: Request, key: str) -> Response:
-        """Keep the server's jobs and give it no new ones."""
+        """Keep the server's jobs and place no new ones on it."""
         return self.change(request, key)
 
 
@@ -223,7 +223,7 @@ class ServerUndrain(ServerAction):
 
     @extend_schema(request=None, responses=ServerSerializer)
     def post(self, request: Request, key: str) -> Response:
-        """Let the server take work again."""
+        """Place jobs on the server again."""
         return self.change(request, key)
 
 
@@ -232,7 +232,7 @@ class ClockView(ApiView):
 
     @extend_schema(responses=ClockSerializer)
     def get(self, request: Request) -> Response:
-        """Return cluster time now and how fast it passes."""
+        """Return the cluster time and its speed."""
         return answer(request, _clock())
 
 
@@ -241,7 +241,7 @@ class ClusterView(ApiView):
 
     @extend_schema(responses=ClusterSerializer)
     def get(self, request: Request) -> Response:
-        """Return the cluster in a few numbers."""
+        """Return the totals of the cluster."""
         row, totals = selectors.cluster(), selectors.cluster_totals()
         body = {
             "name": row.name,

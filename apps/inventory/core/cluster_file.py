@@ -1,9 +1,9 @@
-"""A cluster described in a file: platforms, racks, servers.
+"""Parsing of cluster files: platforms, racks and servers.
 
 ::
 
     name: north-quay  # optional
-    platforms:  # best first
+    platforms:  # highest-end first
     - {name, cores, memory_bytes, network_bps, storage_bytes, idle_watts, peak_watts}
     servers:
     - {name, platform, rack, labels?}
@@ -20,14 +20,14 @@ from apps.inventory.core.file_checks import (
     labels_of,
     number_of,
     rows_of,
-    seen,
+    shown,
     text_of,
 )
 
-MOST_CORES: Final = 4096  # each is a row of its own
-MOST_BYTES: Final = 2**53  # the cluster's arrays are float64, which count exactly up to here
-MOST_WATTS: Final = 1e6
-MOST_SHOWN: Final = 8  # names in one sentence
+MAX_CORES: Final = 4096  # each is a database row
+MAX_BYTES: Final = 2**53  # the largest exact integer in the float64 arrays of the cluster
+MAX_WATTS: Final = 1e6
+MAX_SHOWN: Final = 8  # names in one message
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ServerSpec:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """A whole cluster; platforms from the highest-end down; an empty name changes none."""
+    """A whole cluster; platforms, highest-end first; an empty name keeps the current name."""
 
     name: str
     platforms: tuple[PlatformSpec, ...]
@@ -63,10 +63,10 @@ class ClusterSpec:
 
 
 _SIZES: Final = {
-    "cores": MOST_CORES,
-    "memory_bytes": MOST_BYTES,
-    "network_bps": MOST_BYTES,
-    "storage_bytes": MOST_BYTES,
+    "cores": MAX_CORES,
+    "memory_bytes": MAX_BYTES,
+    "network_bps": MAX_BYTES,
+    "storage_bytes": MAX_BYTES,
 }
 _WATTS: Final = ("idle_watts", "peak_watts")
 
@@ -76,22 +76,22 @@ def parse_cluster(data: Any) -> ClusterSpec:
 
     Raises
     ------
-    InvalidInputError : lists what is wrong (the first 1,024), the value seen and what would be
-        right. Nothing else is raised, whatever the document holds.
+    InvalidInputError : lists the problems (at most 1,024), each with the value and the
+        accepted values. No document raises any other error.
     """
     problems = Problems()
     if not isinstance(data, Mapping):
-        message = f"expected an object with platforms and servers, got {seen(data)}"
+        message = f"expected an object with platforms and servers, got {shown(data)}"
         raise InvalidInputError([FieldProblem("", "type", message)])
     check_fields("", data, ("name", "platforms", "servers"), problems)
     name = text_of("", data, "name", problems) if "name" in data else ""
     rows = rows_of(data, "platforms", problems)
     known = {row["name"]: None for _, row in rows if isinstance(row.get("name"), str)}
     platforms = [_platform(at, row, problems) for at, row in rows]
-    _find_twice(rows, problems)
+    _find_duplicates(rows, problems)
     rows = rows_of(data, "servers", problems)
     servers = [_server(at, row, known, problems) for at, row in rows]
-    _find_twice(rows, problems)
+    _find_duplicates(rows, problems)
     if problems.count:
         raise InvalidInputError(problems.listed())
     return ClusterSpec(name, tuple(platforms), tuple(servers))
@@ -101,11 +101,11 @@ def _platform(at: str, row: Mapping[Any, Any], problems: Problems) -> PlatformSp
     check_fields(at, row, ("name", *_SIZES, *_WATTS), problems)
     name = text_of(at, row, "name", problems)
     cores, memory, network, storage = (
-        int(number_of(at, row, key, (1, most), problems, is_whole=True))
-        for key, most in _SIZES.items()
+        int(number_of(at, row, key, (1, maximum), problems, is_whole=True))
+        for key, maximum in _SIZES.items()
     )
-    idle, peak = (float(number_of(at, row, key, (0, MOST_WATTS), problems)) for key in _WATTS)
-    if peak < idle:  # never where one of them is wrong: that is a NaN
+    idle, peak = (float(number_of(at, row, key, (0, MAX_WATTS), problems)) for key in _WATTS)
+    if peak < idle:  # false if one of them is invalid, as that is a NaN
         message = f"expected at least idle_watts ({idle:g}), got {peak:g}"
         problems.add(f"{at}/peak_watts", "too_low", message)
     return PlatformSpec(name, cores, memory, network, storage, idle, peak)
@@ -118,7 +118,7 @@ def _server(
     name, rack = text_of(at, row, "name", problems), text_of(at, row, "rack", problems)
     platform = row.get("platform")
     if not isinstance(platform, str) or platform not in platforms:
-        message = f"expected {_one_of(tuple(platforms))}, got {seen(platform)}"
+        message = f"expected {_one_of(tuple(platforms))}, got {shown(platform)}"
         problems.add(f"{at}/platform", "unknown", message)
     labels = labels_of(f"{at}/labels", row.get("labels", {}), problems)
     return ServerSpec(name, str(platform), rack, labels) if not problems.count else _NO_SERVER
@@ -128,18 +128,18 @@ _NO_SERVER: Final = ServerSpec("", "", "")
 
 
 def _one_of(names: Sequence[str]) -> str:
-    shown = ", ".join(seen(name) for name in names[:MOST_SHOWN])
-    more = f" or {len(names) - MOST_SHOWN} others" if len(names) > MOST_SHOWN else ""
-    return f"one of the platforms {shown}{more}" if names else "a platform of the file"
+    listed = ", ".join(shown(name) for name in names[:MAX_SHOWN])
+    more = f" or {len(names) - MAX_SHOWN} others" if len(names) > MAX_SHOWN else ""
+    return f"one of the platforms {listed}{more}" if names else "a platform of the file"
 
 
-def _find_twice(rows: Sequence[tuple[str, Mapping[Any, Any]]], problems: Problems) -> None:
+def _find_duplicates(rows: Sequence[tuple[str, Mapping[Any, Any]]], problems: Problems) -> None:
     first: dict[str, str] = {}
     for at, row in rows:
         name = row.get("name")
         if not isinstance(name, str):
             continue
         if name in first:
-            message = f"expected a name of its own, got {seen(name)} as at {first[name]}"
+            message = f"expected a unique name, got {shown(name)} as at {first[name]}"
             problems.add(f"{at}/name", "duplicate", message)
         first.setdefault(name, at)

@@ -1,10 +1,9 @@
 """The demo cluster: the fourteen server configurations of Paragon's EC2 experiment.
 
 Source: Paragon (TOCS 2013) Table VI for virtual cores, memory and counts of 1,000 servers (the
-rows add up to 7,355 cores; the caption says 7,339). Network and storage follow Amazon's instance
-pages of those years; where Amazon says only "low" or "moderate" the figure is ours. Watts are
-ours too: the share of a two-socket host that the cores stand for, older generations drawing more
-for less.
+rows add up to 7,355 cores; the caption states 7,339). Network and storage follow Amazon's instance
+pages of those years; if Amazon states only "low" or "moderate", the figure is ours. Watts are ours
+too: the cores' share of a two-socket host, with older generations less efficient.
 """
 
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ MBPS: Final = 10**6
 
 @dataclass(frozen=True, slots=True)
 class PlatformFacts:
-    """What the data sheet of one server configuration says.
+    """Data sheet of one server configuration.
 
     Attributes
     ----------
@@ -58,7 +57,7 @@ def _row(  # noqa: PLR0913, PLR0917 - one line of a table
     )
 
 
-# Highest-end first: profiling starts there, and its 32 cores hold the whole scale-up axis.
+# Highest-end first: profiling starts there. Its 32 cores cover all columns of the scale-up matrix.
 PLATFORMS: Final[tuple[PlatformFacts, ...]] = (
     _row("cr1.8xlarge", 32, 244, 10_000, 240, (118, 345), 62),
     _row("hi1.4xlarge", 16, 60.5, 10_000, 2_048, (98, 245), 72),
@@ -78,9 +77,7 @@ PLATFORMS: Final[tuple[PlatformFacts, ...]] = (
 
 
 def platform_counts(servers: int, platforms: Sequence[PlatformFacts] = PLATFORMS) -> list[int]:
-    """How many servers of each platform a cluster of `servers` has.
-
-    The table's shares, rounded by largest remainder.
+    """Divide `servers` among the platforms by the table, rounded by largest remainder.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Checks of the fields of a cluster file; each adds to a list of problems and goes on."""
+"""Checks of the fields of a cluster file; each adds its problems to a list and continues."""
 
 import math
 import re
@@ -8,41 +8,41 @@ from typing import Any, Final
 
 from apps.common.core.errors import FieldProblem
 
-MOST_PROBLEMS: Final = 1024
-MOST_NAME: Final = 63
-MOST_LABELS: Final = 64
-MOST_LABEL_VALUE: Final = 255
-# as jobs write them when they ask for servers by label
+MAX_PROBLEMS: Final = 1024
+MAX_NAME: Final = 63
+MAX_LABELS: Final = 64
+MAX_LABEL_VALUE: Final = 255
+# as in the label constraints of job specs
 _LABEL_KEY: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._:/+-]*[A-Za-z0-9])?")
 
 
 class Problems:
-    """What is wrong with a file: the first `MOST_PROBLEMS`, and how many there are."""
+    """Problems of a file: the first `MAX_PROBLEMS`, and their total number."""
 
     def __init__(self) -> None:
         self.count = 0
         self._first: list[FieldProblem] = []
 
     def add(self, pointer: str, code: str, detail: str) -> None:
-        """Note one more."""
+        """Add a problem."""
         self.count += 1
-        if self.count <= MOST_PROBLEMS:
+        if self.count <= MAX_PROBLEMS:
             self._first.append(FieldProblem(pointer, code, detail))
 
     def listed(self) -> list[FieldProblem]:
-        """Return the first of them, and a last line that counts the rest."""
+        """Return the first problems, and a last entry with the number of the others."""
         rest = self.count - len(self._first)
         more = FieldProblem("", "more", f"and {rest:,} more problems")
         return [*self._first, more] if rest else list(self._first)
 
 
 class _Short(reprlib.Repr):
-    """A value in a few words, however large, deep or circular it is."""
+    """Short representation of a value that may be large, deep or circular."""
 
     def repr_int(self, x: int, level: int) -> str:
-        """Python refuses to write very large numbers out."""
+        """Represent an integer; Python refuses to format very large ones."""
         return (
-            "a number of very many digits" if x.bit_length() > 200 else super().repr_int(x, level)
+            "a number with too many digits" if x.bit_length() > 200 else super().repr_int(x, level)
         )
 
 
@@ -51,7 +51,7 @@ _short.maxlevel, _short.maxlist, _short.maxdict = 2, 3, 3
 _short.maxstring = _short.maxother = _short.maxlong = 70
 
 
-def seen(value: Any) -> str:
+def shown(value: Any) -> str:
     """Show a value in at most 80 characters of plain text."""
     text = _short.repr(value).encode("ascii", "backslashreplace").decode("ascii")
     return text if len(text) <= 80 else f"{text[:77]}..."
@@ -59,7 +59,7 @@ def seen(value: Any) -> str:
 
 def pointer(at: str, key: Any) -> str:
     """JSON Pointer of a field (RFC 6901)."""
-    name = key if isinstance(key, str) and len(key) <= MOST_NAME else seen(key)
+    name = key if isinstance(key, str) and len(key) <= MAX_NAME else shown(key)
     name = name.encode("unicode_escape").decode("ascii")
     return f"{at}/{name.replace('~', '~0').replace('/', '~1')}"
 
@@ -70,45 +70,45 @@ def rows_of(
     """Return the objects of a list, each with its pointer."""
     rows = data.get(key)
     if not isinstance(rows, list) or not rows:
-        message = f"expected a list of at least one of the {key}, got {seen(rows)}"
+        message = f"expected a non-empty list of {key}, got {shown(rows)}"
         problems.add(f"/{key}", "required", message)
         return []
-    found = []
+    objects = []
     for i, row in enumerate(rows):
         if isinstance(row, Mapping):
-            found.append((f"/{key}/{i}", row))
+            objects.append((f"/{key}/{i}", row))
         else:
-            problems.add(f"/{key}/{i}", "type", f"expected an object, got {seen(row)}")
-    return found
+            problems.add(f"/{key}/{i}", "type", f"expected an object, got {shown(row)}")
+    return objects
 
 
 def check_fields(
     at: str, row: Mapping[Any, Any], fields: Sequence[str], problems: Problems
 ) -> None:
-    """Find fields nobody would read, such as a misspelt one."""
+    """Find unknown fields, such as misspelt ones."""
     for key in row:
         if key not in fields:
-            message = f"expected one of {', '.join(fields)}, got a field {seen(key)}"
+            message = f"expected one of {', '.join(fields)}, got a field {shown(key)}"
             problems.add(pointer(at, key), "unknown", message)
 
 
 def text_of(at: str, row: Mapping[Any, Any], key: str, problems: Problems) -> str:
-    """Return a name; empty where it is none."""
+    """Return a name; empty if it is invalid."""
     value = row.get(key)
-    if isinstance(value, str) and is_plain(value) and 0 < len(value) <= MOST_NAME:
+    if isinstance(value, str) and is_plain(value) and 0 < len(value) <= MAX_NAME:
         return value
     hint = ""
-    if isinstance(value, str) and len(value) > MOST_NAME:
+    if isinstance(value, str) and len(value) > MAX_NAME:
         hint = f" ({len(value)} characters)"
     elif isinstance(value, int | float) and not isinstance(value, bool):
         hint = " (a number; write it in quotes)"
-    message = f"expected a text of 1 to {MOST_NAME} printable characters, got {seen(value)}{hint}"
+    message = f"expected a text of 1 to {MAX_NAME} printable characters, got {shown(value)}{hint}"
     problems.add(f"{at}/{key}", "invalid", message)
     return ""
 
 
 def is_plain(text: str) -> bool:
-    """Tell whether a text can be shown and stored: no control characters, no spaces around."""
+    """Whether a text is printable: no control characters, no spaces at the ends."""
     return text.isprintable() and text == text.strip()
 
 
@@ -116,42 +116,44 @@ def number_of(
     at: str,
     row: Mapping[Any, Any],
     key: str,
-    ends: tuple[float, float],
+    limits: tuple[float, float],
     problems: Problems,
     *,
     is_whole: bool = False,
 ) -> float:
-    """Return a number within both ends; NaN, or the lower end of a whole one, where it is none."""
+    """Return a number within the limits; if invalid NaN, or the minimum of a whole number."""
     value: Any = row.get(key)
-    least, most = ends
+    minimum, maximum = limits
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    # a NaN lies within no ends, and what lies within them can be made whole
-    if is_number and least <= value <= most and (not is_whole or value == int(value)):
+    # a NaN is within no limits; a number within them can be converted to int
+    if is_number and minimum <= value <= maximum and (not is_whole or value == int(value)):
         return value
-    what = "whole number" if is_whole else "number"
-    message = f"expected a {what} from {least:,.0f} to {most:,.0f}, got {seen(value)}"
+    expected = "whole number" if is_whole else "number"
+    message = f"expected a {expected} from {minimum:,.0f} to {maximum:,.0f}, got {shown(value)}"
     problems.add(f"{at}/{key}", "invalid", message)
-    return least if is_whole else math.nan
+    return minimum if is_whole else math.nan
 
 
 def labels_of(at: str, value: Any, problems: Problems) -> dict[str, str]:
-    """Return texts by name."""
+    """Return the labels, values by name."""
     if not isinstance(value, Mapping):
-        problems.add(at, "type", f"expected texts by name, got {seen(value)}")
+        problems.add(
+            at, "type", f"expected an object of label names and values, got {shown(value)}"
+        )
         return {}
-    if len(value) > MOST_LABELS:
-        problems.add(at, "too_many", f"expected at most {MOST_LABELS} labels, got {len(value)}")
+    if len(value) > MAX_LABELS:
+        problems.add(at, "too_many", f"expected at most {MAX_LABELS} labels, got {len(value)}")
     for key, text in value.items():
-        if not isinstance(key, str) or len(key) > MOST_NAME or not _LABEL_KEY.fullmatch(key):
+        if not isinstance(key, str) or len(key) > MAX_NAME or not _LABEL_KEY.fullmatch(key):
             message = (
-                f"expected a name of at most {MOST_NAME} characters (letters, digits and "
-                f". _ : / + - inside), got {seen(key)}"
+                f"expected a name of at most {MAX_NAME} characters (letters, digits and "
+                f". _ : / + - inside), got {shown(key)}"
             )
             problems.add(pointer(at, key), "invalid", message)
-        if not isinstance(text, str) or not is_plain(text) or len(text) > MOST_LABEL_VALUE:
+        if not isinstance(text, str) or not is_plain(text) or len(text) > MAX_LABEL_VALUE:
             message = (
-                f"expected a text of at most {MOST_LABEL_VALUE} printable characters, "
-                f"got {seen(text)}"
+                f"expected a text of at most {MAX_LABEL_VALUE} printable characters, "
+                f"got {shown(text)}"
             )
             problems.add(pointer(at, key), "invalid", message)
     return dict(value)

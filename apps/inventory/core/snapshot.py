@@ -1,4 +1,4 @@
-"""The cluster as arrays: what a policy sees when it decides.
+"""The cluster as arrays, the input of a policy.
 
 U units, S servers, P platforms, N = 10 sources of interference. A snapshot is frozen and its
 arrays are read-only; agents build one from their local copy in O(1) (views) before each batch.
@@ -18,7 +18,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What changes rarely: servers, units, platforms, racks. Units of one server are contiguous.
+    """The servers, units (contiguous per server), platforms and racks, which rarely change.
 
     Attributes
     ----------
@@ -57,10 +57,10 @@ class Snapshot:
 
     Attributes
     ----------
-    sequence : change-log number of the last change seen
-    topology : what changes rarely
-    unit_free : (U,) True where no allocation holds the unit (whatever the server's state)
-    server_open : (S,) True where the server takes new work (active, not drained, heartbeat fresh)
+    sequence : change-log number of the last change included
+    topology : servers, units, platforms and racks
+    unit_free : (U,) True if no allocation holds the unit (in any state of the server)
+    server_open : (S,) True if the server accepts new work (active, not drained, heartbeat fresh)
     server_caused : (S, N) float32, sum over the server's busy units of the score their job causes,
         0-100 each
     server_free : (S, 3) float64 memory bytes, network bits/s, storage bytes not allocated

@@ -1,8 +1,8 @@
-"""Keyed requests: done once, answered the same every time.
+"""Idempotency keys: a request runs once, and repeats get the same response.
 
-The key is inserted in the transaction that makes the object, so neither exists without the other;
-the unique constraint decides between concurrent requests (Nomad checked before its transaction,
-and both ran: nomad#26690).
+The key is inserted in the transaction that creates the object, so neither exists without the
+other. The unique constraint decides between concurrent requests (Nomad checked before its
+transaction, and both ran: nomad#26690).
 """
 
 from collections.abc import Callable
@@ -13,22 +13,22 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.api.permissions import principal_of
+from apps.common.api.inputs import idempotency_key
+from apps.common.api.problems import ProblemError
 from apps.common.core.errors import ControlPlaneError
+from apps.common.core.keyed_requests import KeyedRequest, KeyedResponse, body_digest
 from apps.common.core.problem_codes import ProblemCode
-from apps.common.problems import ProblemError
-from apps.operations.core.keys import KeyedAnswer, KeyedRequest, body_digest
-from apps.operations.selectors import kept_answer
-from apps.operations.services import keep_answer
+from apps.operations.selectors import stored_response
+from apps.operations.services import store_response
 
-HEADER: Final = "HTTP_IDEMPOTENCY_KEY"
 WAIT_MS: Final = 2000  # for a concurrent request with the same key
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 
 
-def once(request: Request, body: Any, make: Callable[[], KeyedAnswer]) -> Response:
-    """Run ``make`` in a transaction, once per Idempotency-Key, and answer with what it returns.
+def once(request: Request, body: Any, make: Callable[[], KeyedResponse]) -> Response:
+    """Run ``make`` in a transaction, once per Idempotency-Key, and return its response.
 
-    Without the header it simply runs. Repeats get the first answer with ``Idempotency-Replayed:
+    Without the header it always runs. Repeats get the first response with ``Idempotency-Replayed:
     true``.
 
     Raises
@@ -45,18 +45,18 @@ def once(request: Request, body: Any, make: Callable[[], KeyedAnswer]) -> Respon
             answer = make()
             with connection.cursor() as cursor:
                 cursor.execute(f"SET LOCAL lock_timeout = {WAIT_MS}")
-            is_first = keep_answer(keyed, answer)
+            is_first = store_response(keyed, answer)
             if not is_first:
                 transaction.set_rollback(True)
     except ControlPlaneError:
-        if kept_answer(keyed) is None:
+        if stored_response(keyed) is None:
             raise
-        return _replay(keyed)  # what the first request made may stand in the way of making it
+        return _replay(keyed)  # the object of the first request may cause the conflict
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
             raise ProblemError(
                 ProblemCode.KEY_IN_FLIGHT,
-                f"The key {keyed.key!r} is being worked on.",
+                f"Another request with the key {keyed.key!r} is still running.",
                 headers={"Retry-After": "1"},
             ) from error
         raise
@@ -64,16 +64,10 @@ def once(request: Request, body: Any, make: Callable[[], KeyedAnswer]) -> Respon
 
 
 def read_key(request: Request, body: Any) -> KeyedRequest | None:
-    """Return the key of a request; None where it has none."""
-    key = request.META.get(HEADER)
+    """Return the key of a request; None if it has none."""
+    key = idempotency_key(request._request)
     if key is None:
         return None
-    key = key.strip().strip('"')
-    if not key or len(key) > 200 or not key.isprintable() or not key.isascii():
-        raise ProblemError(
-            ProblemCode.MALFORMED_REQUEST,
-            "Idempotency-Key must have 1 to 200 printable ASCII characters.",
-        )
     return KeyedRequest(
         principal_id=principal_of(request).user_id,
         route=f"{request.method} {request.path.rstrip('/')}/"[:100],
@@ -83,7 +77,7 @@ def read_key(request: Request, body: Any) -> KeyedRequest | None:
 
 
 def _replay(keyed: KeyedRequest) -> Response:
-    found = kept_answer(keyed)
+    found = stored_response(keyed)
     if found is None:  # pruned between the conflict and this read
         raise ProblemError(ProblemCode.KEY_IN_FLIGHT, "Try again.", headers={"Retry-After": "1"})
     answer, is_same_body = found
@@ -96,6 +90,6 @@ def _replay(keyed: KeyedRequest) -> Response:
     return response
 
 
-def _respond(answer: KeyedAnswer) -> Response:
+def _respond(answer: KeyedResponse) -> Response:
     headers = {"Location": answer.location} if answer.location else {}
     return Response(answer.response, status=answer.status, headers=headers)

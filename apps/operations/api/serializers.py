@@ -1,10 +1,10 @@
-"""Events and operations as the API shows them."""
+"""Serialisation of events and operations."""
 
 from typing import Any, Final
 
 from rest_framework import serializers
 
-from apps.common.representations import time
+from apps.common.api.representations import time
 from apps.operations.core.states import OperationStatus
 from apps.operations.models import Event, Operation
 
@@ -12,7 +12,7 @@ STATUSES: Final = [(status.value, status.value) for status in OperationStatus]
 
 
 class EventSerializer(serializers.Serializer[Any]):
-    """Something that happened; `id` is its place in the one order all readers see."""
+    """An event; `id` is its position in the event log."""
 
     id = serializers.IntegerField()
     at = serializers.DateTimeField()
@@ -25,14 +25,14 @@ class EventSerializer(serializers.Serializer[Any]):
 
 
 class ChangesSerializer(serializers.Serializer[Any]):
-    """Events after a position, and the position to ask from next."""
+    """Events after a position, and the position for the next request."""
 
     results = EventSerializer(many=True)
     position = serializers.IntegerField()
 
 
 class OperationSerializer(serializers.Serializer[Any]):
-    """Long work."""
+    """A long-running operation."""
 
     id = serializers.UUIDField()
     kind = serializers.CharField()
@@ -40,7 +40,7 @@ class OperationSerializer(serializers.Serializer[Any]):
     progress = serializers.IntegerField()
     total = serializers.IntegerField(allow_null=True)
     message = serializers.CharField(allow_blank=True)
-    arguments = serializers.DictField(help_text="What it is about.")
+    arguments = serializers.DictField(help_text="Parameters of the operation.")
     result = serializers.DictField(allow_null=True)
     problem = serializers.DictField(allow_null=True)
     cancel_requested = serializers.BooleanField()
@@ -51,7 +51,7 @@ class OperationSerializer(serializers.Serializer[Any]):
 
 
 class TicketSerializer(serializers.Serializer[Any]):
-    """A pass to the event stream: good once, for a minute."""
+    """A ticket for the event stream: valid once, for a minute."""
 
     ticket = serializers.CharField()
     url = serializers.CharField()

@@ -1,6 +1,6 @@
-"""Addresses of events and operations."""
+"""URLs of events and operations."""
 
-from apps.common.routes import route
+from apps.common.api.routes import route
 from apps.operations.api import views
 
 urlpatterns = [

@@ -11,17 +11,27 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.api.permissions import principal_of
+from apps.accounts.api.permissions import credential_of, principal_of, require_role
 from apps.accounts.core.principal import Principal
 from apps.accounts.core.roles import Role
+from apps.accounts.selectors import current_principals
+from apps.common.api.etags import expected_generation
+from apps.common.api.paging import Order
+from apps.common.api.problems import ProblemError
+from apps.common.api.queries import (
+    ListQuery,
+    choice,
+    choices,
+    exact,
+    moment,
+    read,
+    read_int,
+    whole,
+)
+from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import NotFoundError
 from apps.common.core.preconditions import require_generation
 from apps.common.core.problem_codes import ProblemCode
-from apps.common.etags import expected_generation
-from apps.common.paging import Order
-from apps.common.problems import ProblemError
-from apps.common.queries import ListQuery, choice, choices, exact, moment, read, read_int, whole
-from apps.common.views import ApiView, ListView, answer
 from apps.operations import selectors
 from apps.operations.api.serializers import (
     ChangesSerializer,
@@ -31,10 +41,10 @@ from apps.operations.api.serializers import (
     represent_event,
     represent_operation,
 )
+from apps.operations.api.tickets import LIFETIME_S, issue_ticket
 from apps.operations.core.states import OperationStatus, Topic
 from apps.operations.models import Event, Operation
 from apps.operations.services import cancel_operation
-from apps.operations.tickets import LIFETIME_S, issue_ticket
 
 MAX_CHANGES: Final = 1000
 MAX_WAIT_S: Final = 30
@@ -42,7 +52,7 @@ POLL_S: Final = 0.25
 
 
 class EventList(ListView):
-    """What happened, newest first; of one object with `subject`."""
+    """Events, newest first; `subject` selects one object."""
 
     row_serializer = EventSerializer
     orders: ClassVar = {
@@ -50,13 +60,13 @@ class EventList(ListView):
         "id": Order(("seq",)),
     }
     filters: ClassVar = {
-        "topic": choice("topic", Topic, "About this."),
-        "topic__in": choices("topic", Topic, "About any of these."),
-        "kind": exact("kind", "Of this kind, e.g. job.placed."),
-        "subject": exact("subject", "About the object with this id."),
-        "request_id": exact("request_id", "Caused by the request with this id."),
-        "at__gte": moment("at__gte", "Not before."),
-        "at__lt": moment("at__lt", "Before."),
+        "topic": choice("topic", Topic, "Topic."),
+        "topic__in": choices("topic", Topic, "Any of these topics."),
+        "kind": exact("kind", "Kind, e.g. job.placed."),
+        "subject": exact("subject", "Id of the object."),
+        "request_id": exact("request_id", "Id of the request that caused the event."),
+        "at__gte": moment("at__gte", "At or after this time."),
+        "at__lt": moment("at__lt", "Before this time."),
         "id__gt": whole("seq__gt", "After this position."),
     }
 
@@ -70,7 +80,7 @@ class EventList(ListView):
 
 
 class ChangesView(ApiView):
-    """The event stream for scripts: ask from a position, wait until something happens."""
+    """The event stream for scripts: a long poll from a position."""
 
     rate_class = "stream"
     query_parameters = frozenset({"since", "wait", "limit", "topics"})
@@ -78,17 +88,18 @@ class ChangesView(ApiView):
     @extend_schema(
         responses=ChangesSerializer,
         parameters=[
-            OpenApiParameter("since", int, description="Last position seen; none = from now on."),
+            OpenApiParameter(
+                "since", int, description="Last position received; default: the current one."
+            ),
             OpenApiParameter("wait", int, description="Seconds to wait for an event, up to 30."),
-            OpenApiParameter("limit", int, description="Most events to return, up to 1000."),
+            OpenApiParameter("limit", int, description="Maximum number of events, up to 1000."),
             OpenApiParameter("topics", str, description="Topics, comma separated."),
         ],
     )
     def get(self, request: Request) -> Response:
-        """Return events after a position, at once or as soon as there are some."""
-        principal = principal_of(request)
+        """Return the events after a position, or wait for the next one."""
         params = request.query_params
-        low, high = selectors.event_bounds()
+        low, high, _ = selectors.event_bounds()
         wait_s = read(
             "wait", params.get("wait", "0"), lambda v: read_int(v, low=0, high=MAX_WAIT_S)
         )
@@ -98,19 +109,19 @@ class ChangesView(ApiView):
         topics = read("topics", params.get("topics", ""), read_topics)
         since = params.get("since")
         position = high if since is None else read("since", since, lambda v: read_int(v, low=0))
-        if 0 < position < low - 1:  # 0 asks for whatever is kept
+        if 0 < position < low - 1:  # 0 requests all stored events
             raise ProblemError(
                 ProblemCode.STREAM_POSITION_GONE,
                 f"Events up to {low - 1} have been deleted.",
                 extra={"position": high},
             )
-        found, position = _wait_for(principal, position, topics, limit=limit, wait_s=wait_s)
+        found, position = _wait_for(request, position, topics, limit=limit, wait_s=wait_s)
         body = {"results": [represent_event(event) for event in found], "position": position}
         return answer(request, body)
 
 
 def read_topics(value: str) -> frozenset[str]:
-    """Read a list of topics; empty = all."""
+    """Parse a list of topics; empty means all."""
     topics = frozenset(value.split(",")) if value else frozenset[str]()
     unknown = sorted(topics - set(Topic))
     if unknown:
@@ -119,14 +130,17 @@ def read_topics(value: str) -> frozenset[str]:
 
 
 def _wait_for(
-    principal: Principal, position: int, topics: frozenset[str], *, limit: int, wait_s: int
+    request: Request, position: int, topics: frozenset[str], *, limit: int, wait_s: int
 ) -> tuple[list[Event], int]:
     """Return events after ``position`` that concern the caller, and the position reached."""
     until = time.monotonic() + wait_s
+    principal, has_waited = principal_of(request), False
     while True:
         events = selectors.events_after(position, limit=limit)
         if events:
             position = events[-1].seq
+            if has_waited:
+                principal = _current_principal(request)
         mine = [
             event
             for event in events
@@ -139,6 +153,23 @@ def _wait_for(
             if not connection.in_atomic_block:
                 connection.close()
             time.sleep(POLL_S)
+            has_waited = True
+
+
+def _current_principal(request: Request) -> Principal:
+    """Return the rights of the caller after a wait.
+
+    Raises
+    ------
+    ProblemError : the token or session of the request is no longer valid.
+    """
+    credential = credential_of(request)
+    principal = current_principals([credential]).get(credential)
+    if principal is None:
+        raise ProblemError(
+            ProblemCode.NOT_AUTHENTICATED, "The token or session ended during the wait."
+        )
+    return principal
 
 
 class TicketView(ApiView):
@@ -150,7 +181,7 @@ class TicketView(ApiView):
     @extend_schema(request=None, responses={201: TicketSerializer})
     def post(self, request: Request) -> Response:
         """Issue a pass to the event stream, good once within a minute."""
-        ticket = issue_ticket(principal_of(request).user_id)
+        ticket = issue_ticket(credential_of(request))
         body = {
             "ticket": ticket,
             "url": f"{settings.BERTH_STREAM_ORIGIN}/api/v1/stream/?ticket={ticket}",
@@ -163,7 +194,8 @@ class StreamRedirect(ApiView):
     """Server-sent events; served by a process of its own."""
 
     rate_class = "stream"
-    query_parameters = frozenset({"topics", "since", "ticket", "project"})
+    query_parameters = frozenset({"topics", "since", "ticket"})
+    has_tags = False
     authentication_classes = ()
     permission_classes = ()
 
@@ -235,8 +267,10 @@ class OperationCancel(ApiView):
 
     @extend_schema(request=None, responses=OperationSerializer)
     def post(self, request: Request, operation_id: UUID) -> Response:
-        """Ask an operation to stop; one that nobody has started ends at once."""
+        """Request the cancellation of an operation; a pending one ends at once."""
         found = visible_operation(request, operation_id)
+        if found.project_id is not None:
+            require_role(request, Role.SUBMITTER, found.project_id)
         require_generation(expected_generation(request._request), found.generation)
         cancelled = cancel_operation(operation_id)
         return answer(request, represent_operation(cancelled), generation=cancelled.generation)

@@ -1,7 +1,7 @@
-"""What one reader of the event stream still has to get; bounded, whatever the reader does.
+"""The pending events of one reader of the event stream, bounded.
 
-A reader that keeps up gets every event. One that falls behind gets the latest event per subject;
-one that falls further behind gets a gap, with the position from which to list again.
+A reader that keeps up gets every event. A slow reader gets only the latest event of each subject.
+An even slower one gets a gap with the position from which to list again.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ MAX_PENDING: Final = 1000
 
 
 class Item(NamedTuple):
-    """One event on its way to readers, its bytes made once for all of them."""
+    """One event with its bytes, which all readers share."""
 
     seq: int
     topic: str
@@ -27,9 +27,9 @@ class Feed:
 
     Attributes
     ----------
-    position : last number handed out; what comes again at or below it is dropped
-    topics : topics asked for; empty = all
-    projects : ids of the projects the reader may see; None = all
+    position : last number delivered; events at or below it are duplicates
+    topics : requested topics; empty means all
+    projects : ids of the projects that the reader may see; None means all
     """
 
     position: int
@@ -37,10 +37,10 @@ class Feed:
     projects: frozenset[str] | None = None
     pending: list[Item] = field(default_factory=list)
     has_gap: bool = False
-    _seen: int = 0
+    _highest: int = 0
 
     def wants(self, item: Item) -> bool:
-        """Return True where the event is the reader's business."""
+        """Return True if the reader requested the event and may see it."""
         if self.topics and item.topic not in self.topics:
             return False
         return item.project is None or self.projects is None or item.project in self.projects
@@ -48,15 +48,15 @@ class Feed:
     def offer(self, items: Iterable[Item]) -> None:
         """Add new events, in order."""
         for item in items:
-            self._seen = max(self._seen, item.seq)
+            self._highest = max(self._highest, item.seq)
             if self.wants(item):
                 self.pending.append(item)
         if len(self.pending) > MAX_PENDING:
             self._shrink()
 
     def take(self) -> list[Item]:
-        """Return what is pending and forget it; numbers only rise from call to call."""
-        # What was read to catch up may overlap with what came in meanwhile.
+        """Remove and return the pending events; numbers ascend from call to call."""
+        # The backlog may overlap with events that arrived during its read.
         by_seq = {item.seq: item for item in self.pending if item.seq > self.position}
         fresh = [by_seq[seq] for seq in sorted(by_seq)]
         self.pending = []
@@ -65,11 +65,11 @@ class Feed:
         return fresh
 
     def take_gap(self) -> int | None:
-        """Return the position to list again from if events were dropped, once; else None."""
+        """Return the position to list again from, once, if events were dropped; else None."""
         if not self.has_gap:
             return None
         self.has_gap = False
-        self.position = max(self.position, self._seen)
+        self.position = max(self.position, self._highest)
         return self.position
 
     def _shrink(self) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 
 class OperationStatus(StrEnum):
-    """Where a long-running operation stands."""
+    """State of a long-running operation."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -20,7 +20,7 @@ TERMINAL: Final = frozenset(
 
 
 class Topic(StrEnum):
-    """What an event is about; clients subscribe to topics."""
+    """Subject area of an event; clients subscribe to topics."""
 
     JOBS = "jobs"
     DECISIONS = "decisions"

@@ -1,4 +1,4 @@
-"""Fronts as the API reads and shows them."""
+"""Serializers of fronts."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -7,35 +7,38 @@ from typing import Any, Final
 import numpy as np
 from rest_framework import serializers
 
-from apps.common.representations import time
+from apps.common.api.representations import time
 from apps.inventory.core.snapshot import Ints
 from apps.operations.api.serializers import STATUSES
-from apps.placement.core.front import OBJECTIVES
-from apps.placement.core.instance import Instance
+from apps.placement.core.problem.instance import Instance
+from apps.placement.core.problem.objectives import OBJECTIVES
 from apps.placement.models import Front, FrontSource, FrontVersion
-from apps.placement.selectors.drift import DriftOfFront
+from apps.placement.selectors.drift import FrontDrift
 from apps.placement.selectors.fronts import Points
 
-LONGEST_BUDGET_S: Final = 3600.0
-SHORTEST_BUDGET_S: Final = 0.1
+MAX_BUDGET_S: Final = 3600.0
+MIN_BUDGET_S: Final = 0.1
+MAX_CLUSTER_S: Final = 1e12
 SOURCES: Final = [(source.value, source.value) for source in FrontSource]
 
 
 class FrontRequestSerializer(serializers.Serializer[Any]):
-    """A front that is wanted."""
+    """A request for a front."""
 
     source = serializers.ChoiceField(choices=SOURCES)  # type: ignore[assignment]  # shadows Field.source
     cluster_seconds = serializers.FloatField(
         required=False,
         allow_null=True,
         min_value=0.0,
-        help_text="Of the cluster as it was then; left out: as it is.",
+        max_value=MAX_CLUSTER_S,
+        help_text="Cluster time of the workload; omitted: now.",
     )
     instance = serializers.JSONField(
-        required=False, help_text="With the source `instance`: docs/placement.md has its schema."
+        required=False,
+        help_text="Required for the source `instance`; schema in docs/placement.md.",
     )
     budget_seconds = serializers.FloatField(
-        default=10.0, min_value=SHORTEST_BUDGET_S, max_value=LONGEST_BUDGET_S
+        default=10.0, min_value=MIN_BUDGET_S, max_value=MAX_BUDGET_S
     )
     seed = serializers.IntegerField(default=0, min_value=0, max_value=2**31 - 1)
 
@@ -45,11 +48,11 @@ class ObjectiveValuesSerializer(serializers.Serializer[Any]):
 
     P = serializers.FloatField(help_text="Power: watts, lower is better.")
     D = serializers.FloatField(help_text="Diversified intensity, higher is better.")
-    C = serializers.FloatField(help_text="Containers away from their job, lower is better.")
+    C = serializers.FloatField(help_text="Containers apart from their job, lower is better.")
 
 
 class ScalesSerializer(serializers.Serializer[Any]):
-    """What divides the raw values; null: nothing, the objective is 0."""
+    """Divisors of the raw values; null: the objective is always 0."""
 
     P = serializers.FloatField(allow_null=True)
     D = serializers.FloatField(allow_null=True)
@@ -57,20 +60,20 @@ class ScalesSerializer(serializers.Serializer[Any]):
 
 
 class FrontVersionSerializer(serializers.Serializer[Any]):
-    """What a search had found at one moment."""
+    """Result of a search at one time."""
 
     number = serializers.IntegerField()
-    points = serializers.IntegerField(help_text="Found.")
-    shown = serializers.IntegerField(help_text="Kept, spread over all.")
+    points = serializers.IntegerField(help_text="Points found.")
+    shown = serializers.IntegerField(help_text="Points stored, spread over the front.")
     generations = serializers.IntegerField()
     seconds = serializers.FloatField(help_text="Wall seconds of search.")
     hypervolume = serializers.FloatField()
-    is_exact = serializers.BooleanField(help_text="Proven to be the whole front.")
+    is_exact = serializers.BooleanField(help_text="Whether it is proven to be the complete front.")
     created_at = serializers.DateTimeField()
 
 
-class LookSerializer(serializers.Serializer[Any]):
-    """How far a search was."""
+class SearchProgressSerializer(serializers.Serializer[Any]):
+    """Progress of a search at one time."""
 
     seconds = serializers.FloatField()
     generation = serializers.IntegerField()
@@ -79,7 +82,7 @@ class LookSerializer(serializers.Serializer[Any]):
 
 
 class AnchorSerializer(serializers.Serializer[Any]):
-    """A named placement beside the front."""
+    """A reference placement."""
 
     name = serializers.CharField()
     raw = ObjectiveValuesSerializer()
@@ -87,22 +90,23 @@ class AnchorSerializer(serializers.Serializer[Any]):
 
 
 class MixDriftSerializer(serializers.Serializer[Any]):
-    """How far the cluster has moved away from the workload of a front."""
+    """Drift of the cluster away from the workload of a front."""
 
-    share = serializers.FloatField(help_text="Of the mix, 0-1.")
-    limit = serializers.FloatField(help_text="Beyond it the front is of another workload.")
+    share = serializers.FloatField(help_text="Share of the mix that changed, 0-1.")
+    limit = serializers.FloatField(help_text="Above it the front is outdated.")
     sentence = serializers.CharField()
 
 
 class FrontRowSerializer(serializers.Serializer[Any]):
-    """A front in short."""
+    """Summary of a front."""
 
     id = serializers.UUIDField()
-    name = serializers.CharField(help_text="Such as f-0031.")
+    name = serializers.CharField(help_text="For example f-0031.")
     state = serializers.ChoiceField(choices=STATUSES)
     source = serializers.ChoiceField(choices=SOURCES)  # type: ignore[assignment]  # shadows Field.source
     cluster_seconds = serializers.FloatField(
-        allow_null=True, help_text="Moment its workload is of; null: not read yet, or handed in."
+        allow_null=True,
+        help_text="Cluster time of the workload; null: not read yet, or a submitted instance.",
     )
     containers = serializers.IntegerField()
     nodes = serializers.IntegerField()
@@ -114,23 +118,23 @@ class FrontRowSerializer(serializers.Serializer[Any]):
     progress = serializers.IntegerField()
     total = serializers.IntegerField(allow_null=True)
     message = serializers.CharField(allow_blank=True)
-    problem = serializers.DictField(allow_null=True, help_text="Why it failed.")
+    problem = serializers.DictField(allow_null=True, help_text="Reason of a failure.")
     versions = FrontVersionSerializer(many=True, help_text="Oldest first.")
 
 
 class FrontSerializer(FrontRowSerializer):
-    """A front: how far its search is, and what it has found."""
+    """A front with the history of its search."""
 
-    history = LookSerializer(many=True)
+    history = SearchProgressSerializer(many=True)
     anchors = AnchorSerializer(many=True)
     scales = ScalesSerializer()
     drift = MixDriftSerializer(
-        allow_null=True, help_text="Null: the front is not of this cluster."
+        allow_null=True, help_text="Null: the workload is a submitted instance."
     )
 
 
 class ColumnsSerializer(serializers.Serializer[Any]):
-    """Values of each objective, one a point."""
+    """Values of each objective, one per point."""
 
     P = serializers.ListField(child=serializers.FloatField())
     D = serializers.ListField(child=serializers.FloatField())
@@ -138,30 +142,33 @@ class ColumnsSerializer(serializers.Serializer[Any]):
 
 
 class PointsSerializer(serializers.Serializer[Any]):
-    """Points of a version, column by column, ascending by power."""
+    """Points of a version as columns, ascending by power."""
 
     front = serializers.UUIDField()
     version = serializers.IntegerField()
-    points = serializers.IntegerField(help_text="Found in all.")
-    shown = serializers.IntegerField(help_text="In this answer.")
+    points = serializers.IntegerField(help_text="Points of the version.")
+    shown = serializers.IntegerField(help_text="Points in this answer.")
     index = serializers.ListField(
-        child=serializers.IntegerField(), help_text="Number of the point inside its version."
+        child=serializers.IntegerField(), help_text="Index of the point in its version."
     )
     raw = ColumnsSerializer()
     normalised = ColumnsSerializer()
     nodes_on = serializers.ListField(child=serializers.IntegerField())
     jobs_protected = serializers.ListField(
-        child=serializers.IntegerField(), help_text="Jobs with tazes, none beside another taz."
+        child=serializers.IntegerField(),
+        help_text="Jobs with tazes of which none shares a server with another taz.",
     )
     jobs_exposed = serializers.ListField(
-        child=serializers.IntegerField(), help_text="Jobs with a taz beside another taz."
+        child=serializers.IntegerField(),
+        help_text="Jobs with a taz that shares a server with another taz.",
     )
     jobs_split = serializers.ListField(
-        child=serializers.IntegerField(), help_text="Jobs that are not where they wish to be."
+        child=serializers.IntegerField(),
+        help_text="Jobs spread wider than their communication class requires.",
     )
     worst_job = serializers.ListField(
         child=serializers.CharField(allow_null=True),
-        help_text="The job that loses most containers to neighbours and splits; null: none does.",
+        help_text="Job with the most containers slowed by neighbours or splits; null: none.",
     )
 
 
@@ -184,7 +191,7 @@ class PointSerializer(serializers.Serializer[Any]):
 
 
 def represent_row(front: Front, versions: Sequence[FrontVersion]) -> dict[str, Any]:
-    """JSON of a front in short; its operation and maker are loaded."""
+    """Return a summary of a front, loaded with its operation and creator, as JSON."""
     operation = front.operation
     return {
         "id": str(front.pk),
@@ -208,9 +215,9 @@ def represent_row(front: Front, versions: Sequence[FrontVersion]) -> dict[str, A
 
 
 def represent_front(
-    front: Front, versions: Sequence[FrontVersion], drift: DriftOfFront | None
+    front: Front, versions: Sequence[FrontVersion], drift: FrontDrift | None
 ) -> dict[str, Any]:
-    """JSON of a front."""
+    """Return a front as JSON."""
     return {
         **represent_row(front, versions),
         "history": front.history,
@@ -233,17 +240,17 @@ def _version(version: FrontVersion) -> dict[str, Any]:
     }
 
 
-def represent_points(version: FrontVersion, points: Points, chosen: Ints) -> dict[str, Any]:
-    """JSON of some points of a version, column by column."""
-    index = chosen.tolist()
+def represent_points(version: FrontVersion, points: Points, indices: Ints) -> dict[str, Any]:
+    """Return points of a version as JSON columns."""
+    index = indices.tolist()
     return {
         "front": str(version.front_id),
         "version": version.number,
         "points": version.points,
         "shown": len(index),
         "index": index,
-        "raw": _columns(points.raw[chosen]),
-        "normalised": _columns(points.normalised[chosen]),
+        "raw": _columns(points.raw[indices]),
+        "normalised": _columns(points.normalised[indices]),
         "nodes_on": [points.nodes_on[i] for i in index],
         "jobs_protected": [points.jobs_protected[i] for i in index],
         "jobs_exposed": [points.jobs_exposed[i] for i in index],
@@ -255,7 +262,7 @@ def represent_points(version: FrontVersion, points: Points, chosen: Ints) -> dic
 def represent_point(
     version: FrontVersion, points: Points, index: int, instance: Instance, assignment: Ints
 ) -> dict[str, Any]:
-    """JSON of one placement, its containers by name."""
+    """Return one placement as JSON, with its containers by name."""
     nodes = [instance.node_ids[node] for node in assignment.tolist()]
     columns = represent_points(version, points, np.array([index]))
     for name in ("points", "shown"):

@@ -1,4 +1,4 @@
-"""Fronts: searched in the background, looked at while they get better."""
+"""Views of fronts, which improve while a worker searches."""
 
 from collections import defaultdict
 from typing import Any, ClassVar, Final
@@ -11,14 +11,14 @@ from rest_framework.response import Response
 
 from apps.accounts.api.permissions import principal_of
 from apps.accounts.core.roles import Role
+from apps.common.api.inputs import validated
+from apps.common.api.paging import Order
+from apps.common.api.queries import ListQuery, choice, choices, exact, moment, read, read_int
+from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import FieldProblem, InvalidInputError, NotFoundError
-from apps.common.inputs import validated
-from apps.common.paging import Order
-from apps.common.queries import ListQuery, choice, choices, exact, moment, read, read_int
-from apps.common.views import ApiView, ListView, answer
+from apps.common.core.keyed_requests import KeyedResponse
 from apps.operations.api.idempotency import once
 from apps.operations.api.serializers import OperationSerializer, represent_operation
-from apps.operations.core.keys import KeyedAnswer
 from apps.operations.core.states import OperationStatus
 from apps.placement.api.front_serializers import (
     FrontRequestSerializer,
@@ -31,27 +31,27 @@ from apps.placement.api.front_serializers import (
     represent_points,
     represent_row,
 )
-from apps.placement.core.front import MOST_SHOWN
-from apps.placement.core.instance import Instance
-from apps.placement.core.instance_file import parse
+from apps.placement.core.front.archive import MAX_SHOWN
+from apps.placement.core.problem.instance import Instance
+from apps.placement.core.problem.instance_file import parse
 from apps.placement.models import Front, FrontSource, FrontVersion
 from apps.placement.selectors import fronts as selectors
-from apps.placement.selectors.drift import drift_of
-from apps.placement.services.fronts import NewFront, begin_front, stop_front
+from apps.placement.selectors.drift import front_drift
+from apps.placement.services.front.fronts import FrontRequest, request_front, stop_front
 
-MOST_BYTES: Final = 32 << 20
+MAX_BYTES: Final = 32 << 20
 _VERSION: Final = OpenApiParameter(
-    "version", int, description="Of this version; the latest when left out."
+    "version", int, description="Version of the front; the latest if omitted."
 )
 
 
 class FrontList(ListView):
-    """Fronts, newest first; ask for another one."""
+    """Fronts, newest first; request a new one."""
 
     row_serializer = FrontRowSerializer
     write_role = Role.OPERATOR
     takes_key = True
-    max_body_bytes = MOST_BYTES
+    max_body_bytes = MAX_BYTES
     orders: ClassVar = {
         "-created_at": Order(("created_at", "id"), descending=True),
         "created_at": Order(("created_at", "id")),
@@ -59,10 +59,10 @@ class FrontList(ListView):
     filters: ClassVar = {
         "state": choice("operation__status", OperationStatus, "In this state."),
         "state__in": choices("operation__status", OperationStatus, "In any of these states."),
-        "source": choice("source", FrontSource.values, "Of this source."),
-        "created_by": exact("created_by__username", "Asked for by this user."),
-        "created_at__gte": moment("created_at__gte", "Asked for at or after."),
-        "created_at__lt": moment("created_at__lt", "Asked for before."),
+        "source": choice("source", FrontSource.values, "With this source."),
+        "created_by": exact("created_by__username", "Requested by this user."),
+        "created_at__gte": moment("created_at__gte", "Requested at or after this time."),
+        "created_at__lt": moment("created_at__lt", "Requested before this time."),
     }
     _versions: dict[UUID, list[FrontVersion]]
 
@@ -77,50 +77,49 @@ class FrontList(ListView):
             self._versions[version.front_id].append(version)
 
     def represent(self, row: Front) -> dict[str, Any]:
-        """JSON of a front in short."""
+        """Return a summary of a front as JSON."""
         return represent_row(row, self._versions[row.pk])
 
     @extend_schema(request=FrontRequestSerializer, responses={202: OperationSerializer})
     def post(self, request: Request) -> Response:
-        """Search a front in the background; answers with the operation, which names it.
+        """Request a front; answers with the operation, whose `arguments.front` is its id.
 
-        Its `arguments.front` is the id of the front. The best found so far can be looked at while
-        the search goes on.
+        The best points found so far can be read during the search.
         """
         given = validated(FrontRequestSerializer, request.data)
-        wanted = _wanted(given)
+        front_request = _front_request(given)
 
-        def begin() -> KeyedAnswer:
-            front = begin_front(wanted, by=principal_of(request).user_id)
+        def begin() -> KeyedResponse:
+            front = request_front(front_request, by=principal_of(request).user_id)
             location = f"/api/v1/operations/{front.operation_id}/"
             body = represent_operation(front.operation)
-            return KeyedAnswer(202, location, body)
+            return KeyedResponse(202, location, body)
 
         return once(request, request.data, begin)
 
 
-def _wanted(given: dict[str, Any]) -> NewFront:
-    """Check what was given of the workload.
+def _front_request(given: dict[str, Any]) -> FrontRequest:
+    """Return the requested front.
 
     Raises
     ------
-    InvalidInputError : an instance that is no good, or too much, or too little.
+    InvalidInputError : the instance is invalid, missing, or not allowed for the source.
     """
     is_given = given["source"] == FrontSource.INSTANCE
     moment_s = given.get("cluster_seconds")
     problems = []
     if is_given and "instance" not in given:
-        problems.append(FieldProblem("/instance", "required", "hand one in, or take the cluster"))
+        problems.append(FieldProblem("/instance", "required", "required for the source instance"))
     if not is_given and "instance" in given:
-        detail = "only with the source instance"
+        detail = "only allowed for the source instance"
         problems.append(FieldProblem("/instance", "not_allowed", detail))
     if is_given and moment_s is not None:
-        detail = "only with the source cluster"
+        detail = "only allowed for the source cluster"
         problems.append(FieldProblem("/cluster_seconds", "not_allowed", detail))
     if problems:
         raise InvalidInputError(problems)
     instance = _instance(given["instance"]) if is_given else None
-    return NewFront(given["budget_seconds"], given["seed"], instance, moment_s)
+    return FrontRequest(given["budget_seconds"], given["seed"], instance, moment_s)
 
 
 def _instance(data: Any) -> Instance:
@@ -131,7 +130,7 @@ def _instance(data: Any) -> Instance:
             [FieldProblem(f"/instance{p.pointer}", p.code, p.detail) for p in error.problems]
         ) from error
     if not instance.job.size:
-        detail = "must have a container: there is nothing to place"
+        detail = "must contain at least one container"
         raise InvalidInputError([FieldProblem("/instance/containers", "too_few", detail)])
     return instance
 
@@ -141,21 +140,21 @@ class FrontDetail(ApiView):
 
     @extend_schema(responses=FrontSerializer)
     def get(self, request: Request, key: str) -> Response:
-        """Return a front: how far its search is, its versions, and what stands beside it."""
-        front = selectors.front_named(key)
+        """Return a front with its progress, versions and reference placements."""
+        front = selectors.front_by_key(key)
         versions = selectors.versions_of([front.pk])
-        return answer(request, represent_front(front, versions, drift_of(front)))
+        return answer(request, represent_front(front, versions, front_drift(front)))
 
 
 class FrontStop(ApiView):
-    """Ending a search."""
+    """Stop of a search."""
 
     write_role = Role.OPERATOR
 
     @extend_schema(request=None, responses=OperationSerializer)
     def post(self, request: Request, key: str) -> Response:
-        """End a search before its time; what it has found stays."""
-        operation = stop_front(selectors.front_named(key))
+        """Stop a search before its budget is used; its versions are kept."""
+        operation = stop_front(selectors.front_by_key(key))
         return answer(request, represent_operation(operation), generation=operation.generation)
 
 
@@ -171,22 +170,22 @@ class FrontPoints(ApiView):
             OpenApiParameter(
                 "most",
                 int,
-                description=f"At most so many, spread over all; fewer are always among more. "
-                f"{MOST_SHOWN} when left out.",
+                description="Maximum number of points, spread over the front; a larger limit"
+                f" includes the points of a smaller one. {MAX_SHOWN} if omitted.",
             ),
         ],
     )
     def get(self, request: Request, key: str) -> Response:
-        """Return the points of a version, column by column."""
-        most = request.query_params.get("most", str(MOST_SHOWN))
-        limit = read("most", most, lambda v: read_int(v, low=1, high=MOST_SHOWN))
-        version = asked_version(request, selectors.front_named(key))
+        """Return the points of a version as columns."""
+        most = request.query_params.get("most", str(MAX_SHOWN))
+        limit = read("most", most, lambda v: read_int(v, low=1, high=MAX_SHOWN))
+        version = requested_version(request, selectors.front_by_key(key))
         points = selectors.points_of(version)
-        return answer(request, represent_points(version, points, points.among(limit)))
+        return answer(request, represent_points(version, points, points.representatives(limit)))
 
 
 class FrontPoint(ApiView):
-    """One point of a front: where it puts the containers of every project's jobs."""
+    """One point of a front, with the placement of the jobs of every project."""
 
     read_role = Role.OPERATOR
     query_parameters = frozenset({"version"})
@@ -195,18 +194,20 @@ class FrontPoint(ApiView):
         operation_id="fronts_points_get_one", responses=PointSerializer, parameters=[_VERSION]
     )
     def get(self, request: Request, key: str, index: int) -> Response:
-        """Return one placement: what it is worth, and the node of each container."""
-        front = selectors.front_named(key)
-        version = asked_version(request, front)
+        """Return one placement: its objectives and the node of each container."""
+        front = selectors.front_by_key(key)
+        version = requested_version(request, front)
         if index >= version.shown:
-            raise NotFoundError(f"{front} v{version.number} has points 0-{version.shown - 1}.")
+            raise NotFoundError(
+                f"{front} version {version.number} has the points 0-{version.shown - 1}."
+            )
         assignment = selectors.assignments_of(version.pk)[index]
         points, instance = selectors.points_of(version), selectors.instance_of(front.pk)
         return answer(request, represent_point(version, points, index, instance, assignment))
 
 
-def asked_version(request: Request, front: Front) -> FrontVersion:
-    """Return the version a request asks for, the latest unless it says."""
+def requested_version(request: Request, front: Front) -> FrontVersion:
+    """Return the version that a request names; the latest if it names none."""
     given = request.query_params.get("version")
     number = None
     if given is not None:

@@ -1,4 +1,4 @@
-"""What placements are judged by: objectives built in, and those that somebody added."""
+"""Views of the built-in and the custom objectives of placements."""
 
 from typing import Any
 
@@ -9,47 +9,71 @@ from rest_framework.response import Response
 
 from apps.accounts.api.permissions import principal_of
 from apps.accounts.core.roles import Role
+from apps.common.api.etags import expected_generation
+from apps.common.api.inputs import validated
+from apps.common.api.representations import time
+from apps.common.api.views import ApiView, answer
 from apps.common.core.errors import FieldProblem, InvalidInputError, NotFoundError
-from apps.common.etags import expected_generation
-from apps.common.inputs import validated
-from apps.common.representations import time
-from apps.common.views import ApiView, answer
+from apps.common.core.keyed_requests import KeyedResponse
 from apps.inventory.models import Rack
 from apps.operations.api.idempotency import once
-from apps.operations.core.keys import KeyedAnswer
-from apps.placement.core.curves import Curve, parse_curves
-from apps.placement.core.objectives import BUILT_IN
+from apps.placement.core.problem.curves import (
+    HIGHEST,
+    MAX_STEPS,
+    MAX_TEXT,
+    NAME,
+    Curve,
+    parse_curves,
+)
+from apps.placement.core.problem.objectives import BUILT_IN
 from apps.placement.models import CurveObjective
 from apps.placement.selectors.objectives import objectives
-from apps.placement.services.objectives import add_objective, remove_objective, weigh_objective
+from apps.placement.services.objectives import (
+    add_objective,
+    remove_objective,
+    set_objective_weight,
+)
 
-MOST_WEIGHT = 1e6
+MAX_WEIGHT = 1e6
 
 
 class WeightSerializer(serializers.Serializer[Any]):
-    """What an objective counts on the running cluster."""
+    """Weight of a custom objective on the running cluster."""
 
     weight = serializers.FloatField(
-        min_value=0.0, max_value=MOST_WEIGHT, help_text="In F, beside the weights in force."
+        min_value=0.0, max_value=MAX_WEIGHT, help_text="In F, added to the weights in force."
     )
 
 
 class ObjectiveRequestSerializer(serializers.Serializer[Any]):
-    """Money or carbon: what a kilowatt-hour costs, in steps, by rack."""
+    """Cost or carbon of a kilowatt-hour by rack, as a step function of time."""
 
-    name = serializers.CharField(help_text="Lower-case letters, digits and _.")
-    label = serializers.CharField(required=False)  # type: ignore[assignment]  # shadows
-    unit = serializers.CharField(required=False)
-    hours = serializers.ListField(child=serializers.FloatField(), help_text="Length of each step.")
-    curve = serializers.DictField(
-        child=serializers.ListField(child=serializers.FloatField()),
-        help_text='A kilowatt-hour in each step, by rack; "" is any other.',
+    name = serializers.RegexField(
+        rf"^{NAME.pattern}$", help_text="Lower-case letters, digits and _."
     )
-    weight = serializers.FloatField(min_value=0.0, max_value=MOST_WEIGHT, default=0.0)
+    label = serializers.CharField(  # type: ignore[assignment]  # shadows Field.label
+        max_length=MAX_TEXT, required=False
+    )
+    unit = serializers.CharField(max_length=MAX_TEXT, required=False)
+    hours = serializers.ListField(
+        child=serializers.FloatField(min_value=0.0, max_value=HIGHEST),
+        min_length=1,
+        max_length=MAX_STEPS,
+        help_text="Length of each interval.",
+    )
+    curve = serializers.DictField(
+        child=serializers.ListField(
+            child=serializers.FloatField(min_value=0.0, max_value=HIGHEST),
+            min_length=1,
+            max_length=MAX_STEPS,
+        ),
+        help_text='Per kilowatt-hour in each interval, by rack; "" is the default.',
+    )
+    weight = serializers.FloatField(min_value=0.0, max_value=MAX_WEIGHT, default=0.0)
 
 
 class ObjectiveSerializer(serializers.Serializer[Any]):
-    """One objective; what is null is of those that were added."""
+    """An objective; the nullable fields belong to custom objectives."""
 
     name = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]  # shadows Field.label
@@ -61,27 +85,27 @@ class ObjectiveSerializer(serializers.Serializer[Any]):
         child=serializers.ListField(child=serializers.FloatField()), allow_null=True
     )
     weight = serializers.FloatField(
-        allow_null=True, help_text="In F on the running cluster, beside the weights in force."
+        allow_null=True, help_text="In F on the running cluster, added to the weights in force."
     )
     created_by = serializers.CharField(allow_null=True)
     created_at = serializers.DateTimeField(allow_null=True)
 
 
 class ObjectivesSerializer(serializers.Serializer[Any]):
-    """The registry of objectives."""
+    """All objectives."""
 
     results = ObjectiveSerializer(many=True)
 
 
 class ObjectiveList(ApiView):
-    """What placements are judged by; add what else watts cost."""
+    """The objectives of placements; add custom ones."""
 
     write_role = Role.ADMIN
     takes_key = True
 
     @extend_schema(operation_id="objectives_list", responses=ObjectivesSerializer)
     def get(self, request: Request) -> Response:
-        """Return the registry: what is built in, then what was added."""
+        """Return the built-in objectives, then the custom ones."""
         built_in = [
             {
                 "name": name,
@@ -93,23 +117,23 @@ class ObjectiveList(ApiView):
             }
             for name, objective in BUILT_IN.items()
         ]
-        return answer(request, {"results": [*built_in, *map(_represented, objectives())]})
+        return answer(request, {"results": [*built_in, *map(_represent, objectives())]})
 
     @extend_schema(request=ObjectiveRequestSerializer, responses={201: ObjectiveSerializer})
     def post(self, request: Request) -> Response:
-        """Add an objective that charges watts by a curve of prices or carbon intensities."""
+        """Add an objective that prices power by a curve of costs or carbon intensities."""
         name, curve, weight = _read(request.data)
         by = principal_of(request).user_id
 
-        def add() -> KeyedAnswer:
+        def add() -> KeyedResponse:
             row = add_objective(name, curve, weight=weight, by=by)
-            return KeyedAnswer(201, f"/api/v1/objectives/{name}/", _represented(row))
+            return KeyedResponse(201, f"/api/v1/objectives/{name}/", _represent(row))
 
         return once(request, request.data, add)
 
 
 class ObjectiveDetail(ApiView):
-    """One objective that somebody added."""
+    """A custom objective."""
 
     write_role = Role.ADMIN
 
@@ -118,16 +142,16 @@ class ObjectiveDetail(ApiView):
         """Return an objective."""
         row = objectives().filter(name=name).first()
         if row is None:
-            raise NotFoundError(f"Nobody added an objective {name!r}.")
-        return answer(request, _represented(row), generation=row.generation)
+            raise NotFoundError(f"There is no custom objective {name!r}.")
+        return answer(request, _represent(row), generation=row.generation)
 
     @extend_schema(request=WeightSerializer, responses=ObjectiveSerializer)
     def patch(self, request: Request, name: str) -> Response:
-        """Change what it counts on the running cluster, from the next plan on."""
+        """Change its weight on the running cluster, from the next plan on."""
         weight = validated(WeightSerializer, request.data)["weight"]
         expected = expected_generation(request._request)
-        row = weigh_objective(name, weight, expected=expected)
-        return answer(request, _represented(row), generation=row.generation)
+        row = set_objective_weight(name, weight, expected=expected)
+        return answer(request, _represent(row), generation=row.generation)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, name: str) -> Response:
@@ -137,34 +161,34 @@ class ObjectiveDetail(ApiView):
 
 
 def _read(data: Any) -> tuple[str, Curve, float]:
-    """Read an objective to add.
+    """Parse a new objective.
 
     Raises
     ------
-    InvalidInputError : names every wrong field.
+    InvalidInputError : names every invalid field.
     """
     if not isinstance(data, dict) or not isinstance(data.get("name"), str):
-        wanted = "must be an object with name, hours and curve"
-        raise InvalidInputError([FieldProblem("", "wrong_type", wanted)])
+        detail = "must be an object with name, hours and curve"
+        raise InvalidInputError([FieldProblem("", "wrong_type", detail)])
     name = data["name"]
-    given = {key: value for key, value in data.items() if key not in {"name", "weight"}}
+    fields = {key: value for key, value in data.items() if key not in {"name", "weight"}}
     weight = validated(WeightSerializer, {"weight": data.get("weight", 0.0)})["weight"]
     racks = list(Rack.objects.order_by("id").values_list("name", flat=True))
     try:
-        curves = parse_curves({name: given}, racks)
+        curves = parse_curves({name: fields}, racks)
     except InvalidInputError as error:
-        raise InvalidInputError([_at_top(each, name) for each in error.problems]) from error
+        raise InvalidInputError([_at_top(problem, name) for problem in error.problems]) from error
     return name, curves[name], weight
 
 
-def _at_top(found: FieldProblem, name: str) -> FieldProblem:
-    """Point into the request, which is one objective and not a list of them by name."""
-    if found.code == "bad_name":
-        return FieldProblem("/name", found.code, found.detail)
-    return FieldProblem(found.pointer.removeprefix(f"/{name}"), found.code, found.detail)
+def _at_top(problem: FieldProblem, name: str) -> FieldProblem:
+    """Make the pointer relative to the request, which is a single objective."""
+    if problem.code == "bad_name":
+        return FieldProblem("/name", problem.code, problem.detail)
+    return FieldProblem(problem.pointer.removeprefix(f"/{name}"), problem.code, problem.detail)
 
 
-def _represented(row: CurveObjective) -> dict[str, Any]:
+def _represent(row: CurveObjective) -> dict[str, Any]:
     return {
         "name": row.name,
         "label": row.label,

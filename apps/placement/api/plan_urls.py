@@ -1,6 +1,6 @@
-"""Addresses of plans, previews and the loop."""
+"""URLs of plans, previews and the loop."""
 
-from apps.common.routes import route
+from apps.common.api.routes import route
 from apps.placement.api import plan_views as views
 
 urlpatterns = [

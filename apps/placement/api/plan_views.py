@@ -1,4 +1,4 @@
-"""Plans, their moves, previews and the loop over HTTP."""
+"""Views of plans, their migrations, previews and the loop."""
 
 from typing import Any, ClassVar
 from uuid import UUID
@@ -10,60 +10,68 @@ from rest_framework.response import Response
 
 from apps.accounts.api.permissions import principal_of
 from apps.accounts.core.roles import Role
+from apps.common.api.etags import expected_generation, required_generation
+from apps.common.api.inputs import validated
+from apps.common.api.paging import Order
+from apps.common.api.problems import ProblemError
+from apps.common.api.queries import ListQuery, choice, choices, whole
+from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import FieldProblem, InvalidInputError
+from apps.common.core.keyed_requests import KeyedResponse
 from apps.common.core.problem_codes import ProblemCode
-from apps.common.etags import expected_generation, required_generation
-from apps.common.inputs import validated
-from apps.common.paging import Order
-from apps.common.problems import ProblemError
-from apps.common.queries import ListQuery, choice, choices, whole
-from apps.common.views import ApiView, ListView, answer
 from apps.inventory.models import Rack
 from apps.operations.api.idempotency import once
 from apps.operations.api.serializers import OperationSerializer, represent_operation
-from apps.operations.core.keys import KeyedAnswer
 from apps.operations.models import Operation
-from apps.placement.api.plan_serializers import (
+from apps.placement.api.plan_request_serializers import (
     ApproveRequestSerializer,
-    ChoiceRequestSerializer,
-    ChosenSerializer,
     LoopChangeSerializer,
-    LoopSerializer,
     PlanRequestSerializer,
-    PlanSerializer,
     PreviewRequestSerializer,
-    PreviewSerializer,
     RollbackRequestSerializer,
-    StepSerializer,
-    VerificationSerializer,
+    TrimRequestSerializer,
     loop_changes,
+)
+from apps.placement.api.plan_serializers import (
+    LoopSerializer,
+    PlannedMigrationSerializer,
+    PlanSerializer,
+    PreviewSerializer,
+    TrimmedPlanSerializer,
+    VerificationSerializer,
     represent_loop,
+    represent_migrations,
     represent_plan,
     represent_preview,
-    represent_steps,
     represent_verification,
 )
-from apps.placement.models import Cause, Move, MoveState, Plan, PlanState
-from apps.placement.plan_tasks import preview_by_worker
+from apps.placement.core.rebalancing.lifecycle import PlanState
+from apps.placement.models import (
+    Plan,
+    PlanCause,
+    PlannedMigration,
+    PlannedMigrationState,
+)
 from apps.placement.selectors import plans as selectors
-from apps.placement.services import making
-from apps.placement.services import plans as services
-from apps.placement.services.loop import set_loop
-from apps.placement.services.previews import read_preview, stop_preview
-from apps.placement.services.trimming import trim_plan
+from apps.placement.services.rebalancing import plan_requests
+from apps.placement.services.rebalancing import plans as services
+from apps.placement.services.rebalancing.loop import update_loop_settings
+from apps.placement.services.rebalancing.previews import read_preview, stop_preview
+from apps.placement.services.rebalancing.trimming import trim_plan
+from apps.placement.tasks.plans import start_preview
 
 
 class ClusterWide:
-    """Views of what moves the jobs of every project: for those who look after all of them."""
+    """Operator-only views: plans migrate the jobs of every project."""
 
     read_role = Role.OPERATOR
     write_role = Role.OPERATOR
 
 
-def accepted(operation: Operation) -> KeyedAnswer:
-    """Answer that a worker will do it."""
+def accepted(operation: Operation) -> KeyedResponse:
+    """Answer 202 with the operation."""
     location = f"/api/v1/operations/{operation.pk}/"
-    return KeyedAnswer(202, location, represent_operation(operation))
+    return KeyedResponse(202, location, represent_operation(operation))
 
 
 # ---- plans ----
@@ -76,9 +84,11 @@ class PlanList(ClusterWide, ListView):
     takes_key = True
     orders: ClassVar = {"-created_at": Order(("created_at", "id"), descending=True)}
     filters: ClassVar = {
-        "state": choice("state", PlanState.values, "In this state."),
-        "state__in": choices("state", PlanState.values, "In any of these states."),
-        "cause": choice("cause", Cause.values, "Made for this cause."),
+        "state": choice("state", [state.value for state in PlanState], "In this state."),
+        "state__in": choices(
+            "state", [state.value for state in PlanState], "In any of these states."
+        ),
+        "cause": choice("cause", PlanCause.values, "Created for this cause."),
         "number": whole("number", "With this number: 12 for p-0012."),
     }
 
@@ -87,18 +97,18 @@ class PlanList(ClusterWide, ListView):
         return selectors.plans()
 
     def represent(self, row: Plan) -> dict[str, Any]:
-        """JSON of a plan, without its jobs and servers."""
+        """Return a plan as JSON, without its jobs."""
         return represent_plan(row, is_whole=False)
 
     @extend_schema(request=PlanRequestSerializer, responses={202: OperationSerializer})
     def post(self, request: Request) -> Response:
-        """Have a plan made by the weights in force; answers with the operation.
+        """Request a plan for the weights in force; answers with the operation.
 
-        Its result names the plan, or says why there is none.
+        The result of the operation names the plan, or the reason why there is none.
         """
         validated(PlanRequestSerializer, request.data or {})
         by = principal_of(request).user_id
-        return once(request, request.data, lambda: accepted(making.begin_plan(by=by)))
+        return once(request, request.data, lambda: accepted(plan_requests.request_plan(by=by)))
 
 
 class PlanDetail(ClusterWide, ApiView):
@@ -106,8 +116,8 @@ class PlanDetail(ClusterWide, ApiView):
 
     @extend_schema(responses=PlanSerializer)
     def get(self, request: Request, key: str) -> Response:
-        """Return a plan, what is predicted of it, and what came of it."""
-        return answer_plan(request, selectors.plan_by(key))
+        """Return a plan with its predicted and realised effect."""
+        return answer_plan(request, selectors.plan_by_key(key))
 
 
 def answer_plan(request: Request, plan: Plan) -> Response:
@@ -116,141 +126,144 @@ def answer_plan(request: Request, plan: Plan) -> Response:
 
 
 class PlanSteps(ClusterWide, ListView):
-    """The moves of a plan, in order."""
+    """The migrations of a plan, in order."""
 
-    row_serializer = StepSerializer
+    row_serializer = PlannedMigrationSerializer
+    brief_fields = ("ordinal", "state")
     orders: ClassVar = {"ordinal": Order(("ordinal",))}
     filters: ClassVar = {
-        "state": choice("state", MoveState.values, "In this state."),
-        "state__in": choices("state", MoveState.values, "In any of these states."),
+        "state": choice("state", PlannedMigrationState.values, "In this state."),
+        "state__in": choices("state", PlannedMigrationState.values, "In any of these states."),
         "bundle": whole("bundle", "Of this bundle."),
     }
-    _steps: dict[int, dict[str, Any]]
+    _represented: dict[int, dict[str, Any]]
 
-    def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Move]:
-        """Return the moves of the plan."""
-        return selectors.moves_of(selectors.plan_by(kwargs["key"]).pk)
+    def rows(
+        self, request: Request, query: ListQuery, **kwargs: Any
+    ) -> QuerySet[PlannedMigration]:
+        """Return the migrations of the plan."""
+        return selectors.migrations_of(selectors.plan_by_key(kwargs["key"]).pk)
 
-    def prepare(self, rows: list[Move]) -> None:
+    def prepare(self, rows: list[PlannedMigration]) -> None:
         """Fetch the names of the page's servers at once."""
-        self._steps = {step["ordinal"]: step for step in represent_steps(rows)}
+        self._represented = {body["ordinal"]: body for body in represent_migrations(rows)}
 
-    def represent(self, row: Move) -> dict[str, Any]:
-        """JSON of a move."""
-        return self._steps[row.ordinal]
+    def represent(self, row: PlannedMigration) -> dict[str, Any]:
+        """Return a migration as JSON."""
+        return self._represented[row.ordinal]
 
-    def represent_briefly(self, row: Move) -> dict[str, Any]:
-        """Return its place and state."""
+    def represent_briefly(self, row: PlannedMigration) -> dict[str, Any]:
+        """Return the ordinal and the state."""
         return {"ordinal": row.ordinal, "state": str(row.state)}
 
-    @extend_schema(request=ChoiceRequestSerializer, responses=ChosenSerializer)
+    @extend_schema(request=TrimRequestSerializer, responses=TrimmedPlanSerializer)
     def patch(self, request: Request, key: str) -> Response:
-        """Leave moves out, or take them in again, whole bundles each; predicted anew."""
-        wanted = validated(ChoiceRequestSerializer, request.data)
+        """Leave bundles out, or include them again; answers with the new prediction."""
+        body = validated(TrimRequestSerializer, request.data)
         caller = principal_of(request)
-        with superseded_as_problem():
-            done = trim_plan(
-                selectors.plan_by(key).pk,
-                skip=wanted["skip"],
-                take=wanted["take"],
+        with superseded_plan_as_problem():
+            result = trim_plan(
+                selectors.plan_by_key(key).pk,
+                skip=body["skip"],
+                take=body["take"],
                 by=caller.username,
                 expected=expected_generation(request._request),
             )
-        plan = selectors.plan_by(done.plan.pk)
-        body = {
+        plan = selectors.plan_by_key(result.plan.pk)
+        trimmed = {
             "plan": represent_plan(plan),
-            "skipped": sorted(done.skipped),
-            "notes": list(done.notes),
+            "skipped": sorted(result.skipped),
+            "notes": list(result.notes),
         }
-        return answer(request, body, generation=plan.generation)
+        return answer(request, trimmed, generation=plan.generation)
 
 
 class PlanVerification(ClusterWide, ApiView):
-    """What came of a plan."""
+    """Verification of a plan."""
 
     @extend_schema(responses=VerificationSerializer)
     def get(self, request: Request, key: str) -> Response:
-        """Return what was predicted against what was realised; null until it has ended."""
-        plan = selectors.plan_by(key)
+        """Return the predicted and realised effect; realised is null until the plan has ended."""
+        plan = selectors.plan_by_key(key)
         return answer(request, represent_verification(plan), generation=plan.generation)
 
 
 class PlanApprove(ClusterWide, ApiView):
-    """Approving a plan."""
+    """Approval of a plan."""
 
     @extend_schema(request=ApproveRequestSerializer, responses=PlanSerializer)
     def post(self, request: Request, key: str) -> Response:
-        """Let a plan be carried out; 409 `plan_superseded` where it no longer fits."""
+        """Approve a plan for execution; 409 `plan_superseded` if it no longer fits."""
         expected = required_generation(request._request)
-        seen = validated(ApproveRequestSerializer, request.data or {})
-        plan_id, by = selectors.plan_by(key).pk, principal_of(request).user_id
-        with superseded_as_problem():
-            services.approve_plan(plan_id, by=by, expected=expected, skipped=seen.get("skipped"))
-        return answer_plan(request, selectors.plan_by(plan_id))
+        body = validated(ApproveRequestSerializer, request.data or {})
+        plan_id, by = selectors.plan_by_key(key).pk, principal_of(request).user_id
+        with superseded_plan_as_problem():
+            services.approve_plan(plan_id, by=by, expected=expected, skipped=body.get("skipped"))
+        return answer_plan(request, selectors.plan_by_key(plan_id))
 
 
 class PlanPause(ClusterWide, ApiView):
-    """Pausing a plan."""
+    """Pause of a plan."""
 
     @extend_schema(request=None, responses=PlanSerializer)
     def post(self, request: Request, key: str) -> Response:
-        """Let no further move begin; those under way are finished."""
-        plan_id = selectors.plan_by(key).pk
+        """Start no further migrations; those under way finish."""
+        plan_id = selectors.plan_by_key(key).pk
         services.pause_plan(plan_id, expected=expected_generation(request._request))
-        return answer_plan(request, selectors.plan_by(plan_id))
+        return answer_plan(request, selectors.plan_by_key(plan_id))
 
 
 class PlanResume(ClusterWide, ApiView):
-    """Resuming a plan."""
+    """Resumption of a plan."""
 
     @extend_schema(request=None, responses=PlanSerializer)
     def post(self, request: Request, key: str) -> Response:
-        """Let the moves of a paused plan begin again."""
-        plan_id = selectors.plan_by(key).pk
+        """Continue a paused plan."""
+        plan_id = selectors.plan_by_key(key).pk
         services.resume_plan(plan_id, expected=expected_generation(request._request))
-        return answer_plan(request, selectors.plan_by(plan_id))
+        return answer_plan(request, selectors.plan_by_key(plan_id))
 
 
 class PlanCancel(ClusterWide, ApiView):
-    """Cancelling a plan."""
+    """Cancellation of a plan."""
 
     @extend_schema(request=None, responses=PlanSerializer)
     def post(self, request: Request, key: str) -> Response:
-        """Stop a plan: moves under way are finished, no other begins."""
-        plan_id, by = selectors.plan_by(key).pk, principal_of(request).username
+        """Cancel a plan; migrations under way finish, no other starts."""
+        plan_id, by = selectors.plan_by_key(key).pk, principal_of(request).username
         services.cancel_plan(plan_id, by=by, expected=expected_generation(request._request))
-        return answer_plan(request, selectors.plan_by(plan_id))
+        return answer_plan(request, selectors.plan_by_key(plan_id))
 
 
 class PlanRollback(ClusterWide, ApiView):
-    """Taking a plan back."""
+    """Rollback of a plan."""
 
     takes_key = True
 
     @extend_schema(request=RollbackRequestSerializer, responses={202: OperationSerializer})
     def post(self, request: Request, key: str) -> Response:
-        """Have the reverse plan made: everything it moved goes back, last first, where it can."""
-        wanted = validated(RollbackRequestSerializer, request.data or {})
-        plan, by = selectors.plan_by(key), principal_of(request).user_id
+        """Request a rollback: migrated containers go back if possible, last first."""
+        body = validated(RollbackRequestSerializer, request.data or {})
+        plan, by = selectors.plan_by_key(key), principal_of(request).user_id
         expected = expected_generation(request._request)
 
-        def begin() -> KeyedAnswer:
-            made = making.begin_rollback(
-                plan.pk, by=by, approve=wanted["approve"], expected=expected
+        def begin() -> KeyedResponse:
+            operation = plan_requests.request_rollback(
+                plan.pk, by=by, approve=body["approve"], expected=expected
             )
-            return accepted(made)
+            return accepted(operation)
 
         return once(request, request.data, begin)
 
 
-class superseded_as_problem:  # noqa: N801 - read as a statement
-    """Answer 409 with a code of its own where a plan no longer fits."""
+class superseded_plan_as_problem:  # noqa: N801 - reads as a statement
+    """Answer 409 `plan_superseded` if a plan no longer fits."""
 
     def __enter__(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Translate."""
+        """Translate the error."""
         if isinstance(error, services.PlanSupersededError):
             raise ProblemError(ProblemCode.PLAN_SUPERSEDED, str(error)) from error
 
@@ -259,36 +272,36 @@ class superseded_as_problem:  # noqa: N801 - read as a statement
 
 
 class PreviewList(ClusterWide, ApiView):
-    """Previews on the cluster that runs."""
+    """Previews of weights on the running cluster."""
 
     rate_class = "solver"
 
     @extend_schema(request=PreviewRequestSerializer, responses={202: PreviewSerializer})
     def post(self, request: Request) -> Response:
-        """Look what weights would do; nothing is written, and your last preview stops."""
-        wanted = validated(PreviewRequestSerializer, request.data)
+        """Preview the effect of weights; writes nothing and stops your previous preview."""
+        given = validated(PreviewRequestSerializer, request.data)
         known = set(Rack.objects.values_list("name", flat=True))
-        if unknown := sorted(set(wanted["racks"]) - known):
+        if unknown := sorted(set(given["racks"]) - known):
             detail = f"there is no rack {unknown[0]}"
             raise InvalidInputError([FieldProblem("/racks", "unknown", detail)])
         by = principal_of(request).user_id
-        made = preview_by_worker(by, wanted["weights"], wanted["racks"], wanted["limit_seconds"])
-        body = represent_preview(read_preview(made, by=by))
-        return Response(body, status=202, headers={"Location": f"/api/v1/previews/{made}/"})
+        preview_id = start_preview(by, given["weights"], given["racks"], given["limit_seconds"])
+        body = represent_preview(read_preview(preview_id, by=by))
+        return Response(body, status=202, headers={"Location": f"/api/v1/previews/{preview_id}/"})
 
 
 class PreviewDetail(ClusterWide, ApiView):
-    """One preview of the caller's."""
+    """A preview of the caller."""
 
     @extend_schema(responses=PreviewSerializer)
     def get(self, request: Request, preview_id: UUID) -> Response:
-        """Return the best answer so far; a search nobody looks at stops by itself."""
-        found = read_preview(preview_id, by=principal_of(request).user_id)
-        return answer(request, represent_preview(found))
+        """Return the best answer so far; a search that is not polled stops."""
+        preview = read_preview(preview_id, by=principal_of(request).user_id)
+        return answer(request, represent_preview(preview))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, preview_id: UUID) -> Response:
-        """Stop the search; what it found can still be read for some minutes."""
+        """Stop the search; its answer can be read for some minutes."""
         by = principal_of(request).user_id
         read_preview(preview_id, by=by)
         stop_preview(preview_id, by=by)
@@ -299,17 +312,17 @@ class PreviewDetail(ClusterWide, ApiView):
 
 
 class PlacementLoop(ClusterWide, ApiView):
-    """How the cluster is re-placed."""
+    """Settings of the rebalancing loop."""
 
     @extend_schema(responses=LoopSerializer)
     def get(self, request: Request) -> Response:
-        """Return the settings of the loop and what it found last."""
-        row = selectors.loop()
+        """Return the settings and the last finding of the loop."""
+        row = selectors.loop_settings()
         return answer(request, represent_loop(row), generation=row.generation)
 
     @extend_schema(request=LoopChangeSerializer, responses=LoopSerializer)
     def patch(self, request: Request) -> Response:
-        """Change settings; `automatic` lets plans be carried out without asking."""
+        """Change settings; in the mode `automatic` plans run without approval."""
         changes = loop_changes(validated(LoopChangeSerializer, request.data))
-        row = set_loop(changes, expected=expected_generation(request._request))
+        row = update_loop_settings(changes, expected=expected_generation(request._request))
         return answer(request, represent_loop(row), generation=row.generation)

@@ -1,68 +1,72 @@
-"""Picks, preference sets and weights in force as the API reads and shows them."""
+"""Serializers of picks, preference sets and activations."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from rest_framework import serializers
 
-from apps.common.representations import time
+from apps.common.api.representations import time
 from apps.placement.api.front_serializers import ObjectiveValuesSerializer
-from apps.placement.core.checking import Check, Position
-from apps.placement.core.derivation import Derivation
-from apps.placement.core.front import OBJECTIVES
-from apps.placement.models import Activation, PreferenceSet, Rule
-from apps.placement.services.checks import Star
+from apps.placement.core.preference.comparison import OptimumComparison, OptimumPosition
+from apps.placement.core.preference.derivation import WeightDerivation
+from apps.placement.core.problem.objectives import OBJECTIVES
+from apps.placement.models import Activation, PreferenceSet, WeightRule
+from apps.placement.services.preference.checks import SolverAnswer
 
-RULES: Final = [(rule.value, rule.value) for rule in Rule]
-POSITIONS: Final = [(position.value, position.value) for position in Position]
-LONGEST_NAME: Final = 63
-LONGEST_TEXT: Final = 500
-MOST_PICKS: Final = 2_000
-MOST_RACKS: Final = 1_000
+RULES: Final = [(rule.value, rule.value) for rule in WeightRule]
+POSITIONS: Final = [(position.value, position.value) for position in OptimumPosition]
+MAX_NAME: Final = 63
+MAX_TEXT: Final = 500
+MAX_PICKS: Final = 2_000
+MAX_RACKS: Final = 1_000
+
+
+def _index() -> serializers.IntegerField:
+    return serializers.IntegerField(min_value=0, max_value=2**31 - 1)
 
 
 def _points(**options: Any) -> serializers.ListField:
-    return serializers.ListField(
-        child=serializers.IntegerField(), max_length=MOST_PICKS, **options
-    )
+    return serializers.ListField(child=_index(), max_length=MAX_PICKS, **options)
 
 
 class PickingSerializer(serializers.Serializer[Any]):
-    """What is accepted of a front, and the rule that makes weights of it."""
+    """Accepted points of a front, and the rule that derives weights from them."""
 
     front = serializers.CharField(
-        required=False, max_length=36, help_text="Id or name; only `direct` weights need none."
+        required=False,
+        max_length=36,
+        help_text="Id or name; required unless the rule is `direct`.",
     )
     version = serializers.IntegerField(
-        required=False, min_value=1, max_value=2**31 - 1, help_text="The latest when left out."
+        required=False, min_value=1, max_value=2**31 - 1, help_text="The latest if omitted."
     )
-    rule = serializers.ChoiceField(choices=RULES, default=Rule.SPREAD.value)
+    rule = serializers.ChoiceField(choices=RULES, default=WeightRule.SPREAD.value)
     picks = serializers.DictField(
-        child=_points(), required=False, help_text="Points accepted, by screen: P-D, P-C, D-C."
+        child=_points(), required=False, help_text="Accepted points by screen: P-D, P-C, D-C."
     )
     rejected = _points(required=False)
     wanted = serializers.DictField(
         child=serializers.FloatField(),
         required=False,
-        help_text="By objective: normalised values (`reference`) or weights (`direct`).",
+        help_text="Normalised values (`reference`) or weights (`direct`), by objective.",
     )
 
 
 class PreferenceSetRequestSerializer(PickingSerializer):
-    """A preference set to keep."""
+    """A preference set to create."""
 
-    name = serializers.CharField(max_length=LONGEST_NAME)
-    note = serializers.CharField(max_length=LONGEST_TEXT, allow_blank=True, default="")
+    name = serializers.CharField(max_length=MAX_NAME)
+    note = serializers.CharField(max_length=MAX_TEXT, allow_blank=True, default="")
     parent = serializers.UUIDField(  # type: ignore[assignment]  # shadows Field.parent
         required=False, allow_null=True
     )
 
 
 class PreferenceSetEditSerializer(serializers.Serializer[Any]):
-    """Another name or note."""
+    """A new name or note."""
 
-    name = serializers.CharField(max_length=LONGEST_NAME, required=False)
-    note = serializers.CharField(max_length=LONGEST_TEXT, allow_blank=True, required=False)
+    name = serializers.CharField(max_length=MAX_NAME, required=False)
+    note = serializers.CharField(max_length=MAX_TEXT, allow_blank=True, required=False)
 
 
 class PairSerializer(serializers.Serializer[Any]):
@@ -70,41 +74,41 @@ class PairSerializer(serializers.Serializer[Any]):
 
     front = serializers.CharField(max_length=36)
     version = serializers.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
-    points = serializers.ListField(child=serializers.IntegerField(), min_length=2, max_length=2)
+    points = serializers.ListField(child=_index(), min_length=2, max_length=2)
 
 
 class GuardSerializer(serializers.Serializer[Any]):
-    """When weights are taken back by themselves."""
+    """Condition for reverting weights automatically."""
 
     drop = serializers.FloatField(
-        min_value=0.001, max_value=1.0, help_text="Of the share of targets met, 0-1."
+        min_value=0.001, max_value=1.0, help_text="Minimum drop in the share of targets met, 0-1."
     )
     seconds = serializers.FloatField(
-        min_value=1.0, max_value=1e7, default=600.0, help_text="On end, in cluster time."
+        min_value=1.0, max_value=1e7, default=600.0, help_text="Cluster time the drop must last."
     )
 
 
 class ActivationRequestSerializer(serializers.Serializer[Any]):
-    """Why weights come into force, and where."""
+    """Reason, racks and guard of an activation."""
 
-    message = serializers.CharField(max_length=LONGEST_TEXT)
+    message = serializers.CharField(max_length=MAX_TEXT)
     racks = serializers.ListField(
-        child=serializers.CharField(max_length=LONGEST_NAME),
-        max_length=MOST_RACKS,
+        child=serializers.CharField(max_length=MAX_NAME),
+        max_length=MAX_RACKS,
         default=list,
-        help_text="Names; only there at first. None: everywhere.",
+        help_text="Names of the racks the weights are limited to; empty: all.",
     )
     guard = GuardSerializer(required=False, allow_null=True)
 
 
 class RevertSerializer(serializers.Serializer[Any]):
-    """Why weights are taken back."""
+    """Reason of a revert."""
 
-    message = serializers.CharField(max_length=LONGEST_TEXT)
+    message = serializers.CharField(max_length=MAX_TEXT)
 
 
 class SensitivitySerializer(serializers.Serializer[Any]):
-    """Weights without one pick, and the most that any of them moves."""
+    """Weights without one pick, and the largest change of a weight."""
 
     point = serializers.IntegerField()
     weights = ObjectiveValuesSerializer()
@@ -112,23 +116,23 @@ class SensitivitySerializer(serializers.Serializer[Any]):
 
 
 class DerivationSerializer(serializers.Serializer[Any]):
-    """Weights, and what to know before one relies on them."""
+    """Derived weights with their sensitivity and warnings."""
 
     weights = ObjectiveValuesSerializer()
     spread = serializers.DictField(
         child=serializers.FloatField(),
-        help_text="By objective: standard deviation of the picks, or distance to the best.",
+        help_text="Standard deviation of the picks or distance to the best, by objective.",
     )
     floored = serializers.ListField(child=serializers.CharField())
     idle = serializers.ListField(child=serializers.CharField())
-    picks = serializers.IntegerField(help_text="Different placements accepted.")
+    picks = serializers.IntegerField(help_text="Number of distinct accepted placements.")
     sensitivity = SensitivitySerializer(many=True)
     sentence = serializers.CharField()
     warnings = serializers.ListField(child=serializers.CharField())
 
 
-class StarSerializer(serializers.Serializer[Any]):
-    """The solver's own answer under the weights."""
+class SolverAnswerSerializer(serializers.Serializer[Any]):
+    """Placement that the solver returns under the weights."""
 
     raw = ObjectiveValuesSerializer()
     normalised = ObjectiveValuesSerializer()
@@ -139,22 +143,24 @@ class StarSerializer(serializers.Serializer[Any]):
 
 
 class PickingCheckSerializer(serializers.Serializer[Any]):
-    """How the solver's answer lies to what was accepted."""
+    """Comparison of the solver's answer with the picks."""
 
-    star = StarSerializer()
+    star = SolverAnswerSerializer()
     position = serializers.ChoiceField(
-        choices=POSITIONS, allow_null=True, help_text="Null: nothing was accepted."
+        choices=POSITIONS, allow_null=True, help_text="Null: there are no picks."
     )
-    distance = serializers.FloatField(allow_null=True, help_text="To the centre of the picks.")
-    nearest = serializers.IntegerField(help_text="The point of the front nearest to it.")
+    distance = serializers.FloatField(
+        allow_null=True, help_text="Distance to the centre of the picks."
+    )
+    nearest = serializers.IntegerField(help_text="Index of the nearest point of the front.")
     unreachable = serializers.ListField(
         child=serializers.IntegerField(), help_text="Picks that no weights return."
     )
     sentence = serializers.CharField()
 
 
-class BetweenSerializer(serializers.Serializer[Any]):
-    """Points between two others, in order from the one to the other."""
+class IntermediatePointsSerializer(serializers.Serializer[Any]):
+    """Points between two points, ordered from the first to the second."""
 
     front = serializers.UUIDField()
     version = serializers.IntegerField()
@@ -162,7 +168,7 @@ class BetweenSerializer(serializers.Serializer[Any]):
 
 
 class PreferenceSetSerializer(serializers.Serializer[Any]):
-    """Picks, the rule and the weights they gave."""
+    """Picks, their rule and the derived weights."""
 
     id = serializers.UUIDField()
     name = serializers.CharField()
@@ -181,7 +187,7 @@ class PreferenceSetSerializer(serializers.Serializer[Any]):
     spread = serializers.DictField(child=serializers.FloatField())
     floored = serializers.ListField(child=serializers.CharField())
     idle = serializers.ListField(child=serializers.CharField())
-    activations = serializers.IntegerField(help_text="Times it came into force.")
+    activations = serializers.IntegerField(help_text="Number of activations.")
     is_in_force = serializers.BooleanField()
     created_by = serializers.CharField()
     created_at = serializers.DateTimeField()
@@ -189,18 +195,18 @@ class PreferenceSetSerializer(serializers.Serializer[Any]):
 
 
 class ActivationSerializer(serializers.Serializer[Any]):
-    """Weights that came into force."""
+    """An activation of weights."""
 
     id = serializers.IntegerField()
     preference_set = serializers.UUIDField()
-    name = serializers.CharField(help_text="Of the set.")
+    name = serializers.CharField(help_text="Name of the preference set.")
     weights = ObjectiveValuesSerializer()
     message = serializers.CharField()
-    racks = serializers.ListField(child=serializers.CharField(), help_text="None: everywhere.")
-    reverts = serializers.IntegerField(allow_null=True, help_text="The activation taken back.")
+    racks = serializers.ListField(child=serializers.CharField(), help_text="Empty: all.")
+    reverts = serializers.IntegerField(allow_null=True, help_text="The reverted activation.")
     guard = GuardSerializer(allow_null=True)
     targets_met_before = serializers.FloatField(
-        allow_null=True, help_text="Share when it began, 0-1; null: none was measured."
+        allow_null=True, help_text="Share at the activation, 0-1; null: no job was measured."
     )
     is_in_force = serializers.BooleanField()
     created_by = serializers.CharField()
@@ -209,49 +215,49 @@ class ActivationSerializer(serializers.Serializer[Any]):
 
 
 class WeightsInForceSerializer(serializers.Serializer[Any]):
-    """What is in force."""
+    """The activation in force."""
 
-    activation = ActivationSerializer(allow_null=True, help_text="Null: nothing is.")
+    activation = ActivationSerializer(allow_null=True, help_text="Null: no weights are in force.")
 
 
-def represent_derivation(found: Derivation) -> dict[str, Any]:
-    """JSON of what picks lead to."""
+def represent_derivation(derivation: WeightDerivation) -> dict[str, Any]:
+    """Return derived weights as JSON."""
     return {
-        "weights": dict(found.weights.weights),
-        "spread": dict(found.weights.spread),
-        "floored": list(found.weights.floored),
-        "idle": list(found.weights.idle),
-        "picks": found.picks,
+        "weights": dict(derivation.weights.weights),
+        "spread": dict(derivation.weights.spread),
+        "floored": list(derivation.weights.floored),
+        "idle": list(derivation.weights.idle),
+        "picks": derivation.picks,
         "sensitivity": [
-            {"point": one.point, "weights": dict(one.weights), "change": one.change}
-            for one in found.sensitivity
+            {"point": item.point, "weights": dict(item.weights), "change": item.change}
+            for item in derivation.sensitivity
         ],
-        "sentence": found.sentence,
-        "warnings": list(found.warnings),
+        "sentence": derivation.sentence,
+        "warnings": list(derivation.warnings),
     }
 
 
-def represent_check(star: Star, found: Check) -> dict[str, Any]:
-    """JSON of how the solver's answer lies to the picks."""
+def represent_check(solved: SolverAnswer, check: OptimumComparison) -> dict[str, Any]:
+    """Return the comparison of the solver's answer with the picks as JSON."""
     return {
         "star": {
-            "raw": star.raw,
-            "normalised": star.normalised,
-            "F": star.F,
-            "gap": star.gap,
-            "optimal": star.optimal,
-            "seconds": star.seconds,
+            "raw": solved.raw,
+            "normalised": solved.normalised,
+            "F": solved.F,
+            "gap": solved.gap,
+            "optimal": solved.optimal,
+            "seconds": solved.seconds,
         },
-        "position": found.position,
-        "distance": found.distance,
-        "nearest": found.nearest,
-        "unreachable": found.unreachable,
-        "sentence": found.sentence,
+        "position": check.position,
+        "distance": check.distance,
+        "nearest": check.nearest,
+        "unreachable": check.unreachable,
+        "sentence": check.sentence,
     }
 
 
 def represent_set(row: PreferenceSet, in_force: Activation | None) -> dict[str, Any]:
-    """JSON of a set as `selectors.preferences.preference_sets` reads it."""
+    """Return a set read by `selectors.preferences.preference_sets` as JSON."""
     version = row.version
     is_in_force = in_force is not None and in_force.preference_set_id == row.pk
     return {
@@ -281,7 +287,7 @@ def represent_set(row: PreferenceSet, in_force: Activation | None) -> dict[str, 
 def represent_activation(
     row: Activation, in_force: Activation | None, racks: Mapping[int, str]
 ) -> dict[str, Any]:
-    """JSON of an activation; racks that are gone are left out."""
+    """Return an activation as JSON, without racks that no longer exist."""
     guard = None
     if row.guard_drop is not None:
         guard = {"drop": row.guard_drop, "seconds": row.guard_s}

@@ -1,4 +1,4 @@
-"""Preference sets: what picks lead to, told at once, and kept."""
+"""Views of preference sets: derive and check weights, and store them."""
 
 from typing import Any, ClassVar
 from uuid import UUID
@@ -11,17 +11,17 @@ from rest_framework.response import Response
 
 from apps.accounts.api.permissions import principal_of
 from apps.accounts.core.roles import Role
+from apps.common.api.etags import expected_generation
+from apps.common.api.inputs import validated
+from apps.common.api.paging import Order
+from apps.common.api.queries import ListQuery, choice, exact, flag, uid
+from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import FieldProblem, InvalidInputError
-from apps.common.etags import expected_generation
-from apps.common.inputs import validated
-from apps.common.paging import Order
-from apps.common.queries import ListQuery, choice, exact, flag, uid
-from apps.common.views import ApiView, ListView, answer
+from apps.common.core.keyed_requests import KeyedResponse
 from apps.operations.api.idempotency import once
-from apps.operations.core.keys import KeyedAnswer
 from apps.placement.api.preference_serializers import (
-    BetweenSerializer,
     DerivationSerializer,
+    IntermediatePointsSerializer,
     PairSerializer,
     PickingCheckSerializer,
     PickingSerializer,
@@ -32,98 +32,103 @@ from apps.placement.api.preference_serializers import (
     represent_derivation,
     represent_set,
 )
-from apps.placement.core.checking import compare
-from apps.placement.core.derivation import Picking
-from apps.placement.core.front import OBJECTIVES
-from apps.placement.models import PreferenceSet, Rule
+from apps.placement.core.preference.comparison import compare_optimum
+from apps.placement.core.preference.derivation import PreferenceInput
+from apps.placement.core.problem.objectives import OBJECTIVES
+from apps.placement.models import PreferenceSet, WeightRule
 from apps.placement.selectors import preferences as selectors
-from apps.placement.selectors.preferences import Picked
-from apps.placement.services.preferences import NewSet, forget_set, keep_set, rename_set
-from apps.placement.tasks import star_by_worker
+from apps.placement.selectors.preferences import FrontPicking
+from apps.placement.services.preference.sets import (
+    NewPreferenceSet,
+    create_preference_set,
+    delete_preference_set,
+    update_preference_set,
+)
+from apps.placement.tasks.fronts import solve_on_worker
 
 
-def picked(given: dict[str, Any]) -> Picked:
-    """Find the front of what was accepted.
+def front_picking(given: dict[str, Any]) -> FrontPicking:
+    """Return the requested picking with its front version.
 
     Raises
     ------
-    InvalidInputError : there is no such front or version, or the rule needs one.
+    InvalidInputError : there is no such front or version, or the rule requires one.
     """
     rule = given["rule"]
-    picking = Picking(
+    picking = PreferenceInput(
         rule=rule,
         picks=given.get("picks", {}),
         rejected=given.get("rejected", []),
         wanted=given.get("wanted", {}),
     )
     if "front" in given:
-        version = selectors.version_asked(given["front"], given.get("version"))
-        return Picked(picking, version)
-    if rule != Rule.DIRECT:
-        problem = FieldProblem("/front", "required", f"the rule {rule} is about a front: name it")
+        version = selectors.requested_version(given["front"], given.get("version"))
+        return FrontPicking(picking, version)
+    if rule != WeightRule.DIRECT:
+        problem = FieldProblem("/front", "required", f"required for the rule {rule}")
         raise InvalidInputError([problem])
-    return Picked(picking, None)
+    return FrontPicking(picking, None)
 
 
 class DeriveView(ApiView):
-    """What picks lead to."""
+    """Derivation of weights from picks."""
 
-    write_role = Role.VIEWER  # nothing is written
+    write_role = Role.VIEWER  # writes nothing
     rate_class = "read"
 
     @extend_schema(request=PickingSerializer, responses=DerivationSerializer)
     def post(self, request: Request) -> Response:
-        """Return the weights that picks give, and what speaks against them; nothing is written."""
-        found = picked(validated(PickingSerializer, request.data)).derived()
-        return Response(represent_derivation(found))
+        """Return the weights that picks give, with warnings; writes nothing."""
+        picking = front_picking(validated(PickingSerializer, request.data))
+        return Response(represent_derivation(picking.derive_weights()))
 
 
-class CheckView(ApiView):
-    """What the solver returns under the weights that picks give."""
+class PreferenceCheckView(ApiView):
+    """Check of picks against the answer of the solver."""
 
-    write_role = Role.VIEWER  # nothing is written
+    write_role = Role.VIEWER  # writes nothing
     rate_class = "solver"
 
     @extend_schema(request=PickingSerializer, responses=PickingCheckSerializer)
     def post(self, request: Request) -> Response:
-        """Solve the workload of the front under the weights, and compare; nothing is written.
+        """Solve the workload of the front under the derived weights, and compare; writes nothing.
 
-        A worker solves; the answer takes a few seconds at most.
+        A worker solves it within a few seconds.
         """
-        asked = picked(validated(PickingSerializer, request.data))
-        if asked.version is None:
-            problem = FieldProblem("/front", "required", "say on which workload to check them")
+        picking = front_picking(validated(PickingSerializer, request.data))
+        if picking.version is None:
+            problem = FieldProblem("/front", "required", "required: the check needs a workload")
             raise InvalidInputError([problem])
-        weights = asked.derived().weights.weights
-        star = star_by_worker(asked.version.front_id, weights)
-        values = np.array([star.normalised[name] for name in OBJECTIVES])
-        found = compare(values, asked.values, asked.picking.distinct(), asked.wanted)
-        return Response(represent_check(star, found))
+        weights = picking.derive_weights().weights.weights
+        solved = solve_on_worker(picking.version.front_id, weights)
+        values = np.array([solved.normalised[name] for name in OBJECTIVES])
+        result = compare_optimum(values, picking.values, picking.input.distinct(), picking.wanted)
+        return Response(represent_check(solved, result))
 
 
-class BetweenView(ApiView):
-    """What lies between two placements."""
+class IntermediatePointsView(ApiView):
+    """Points between two placements."""
 
-    write_role = Role.VIEWER  # nothing is written
+    write_role = Role.VIEWER  # writes nothing
     rate_class = "read"
 
-    @extend_schema(request=PairSerializer, responses=BetweenSerializer)
+    @extend_schema(request=PairSerializer, responses=IntermediatePointsSerializer)
     def post(self, request: Request) -> Response:
         """Return the points of a front between two others, at most fifty."""
         given = validated(PairSerializer, request.data)
-        version = selectors.version_asked(given["front"], given.get("version"))
-        found = selectors.between_two(version, given["points"])
+        version = selectors.requested_version(given["front"], given.get("version"))
+        points = selectors.points_between(version, given["points"])
         return Response(
             {
                 "front": str(version.front_id),
                 "version": version.number,
-                "points": found.tolist(),
+                "points": points.tolist(),
             }
         )
 
 
 class PreferenceSetList(ListView):
-    """Preference sets, newest first; keep another one."""
+    """Preference sets, newest first; create a new one."""
 
     row_serializer = PreferenceSetSerializer
     write_role = Role.OPERATOR
@@ -133,11 +138,11 @@ class PreferenceSetList(ListView):
         "created_at": Order(("created_at", "id")),
     }
     filters: ClassVar = {
-        "name": exact("name", "Of this name."),
-        "rule": choice("rule", Rule.values, "Made by this rule."),
-        "front": uid("version__front", "Picked from this front."),
-        "parent": uid("parent", "Made from this set."),
-        "created_by": exact("created_by__username", "Kept by this user."),
+        "name": exact("name", "With this name."),
+        "rule": choice("rule", WeightRule.values, "Derived by this rule."),
+        "front": uid("version__front", "From this front."),
+        "parent": uid("parent", "Based on this set."),
+        "created_by": exact("created_by__username", "Created by this user."),
         "is_new": flag("latest_activation__isnull", "Never in force."),
     }
 
@@ -146,27 +151,29 @@ class PreferenceSetList(ListView):
         return selectors.preference_sets()
 
     def prepare(self, rows: list[PreferenceSet]) -> None:
-        """Find what is in force."""
+        """Read the activation in force."""
         self._in_force = selectors.weights_in_force()
 
     def represent(self, row: PreferenceSet) -> dict[str, Any]:
-        """JSON of a set."""
+        """Return a preference set as JSON."""
         return represent_set(row, self._in_force)
 
     @extend_schema(
         request=PreferenceSetRequestSerializer, responses={201: PreferenceSetSerializer}
     )
     def post(self, request: Request) -> Response:
-        """Keep picks and the weights they give under a name."""
+        """Store picks and the weights they give under a name."""
         given = validated(PreferenceSetRequestSerializer, request.data)
-        wanted = NewSet(given["name"], given["note"], picked(given), given.get("parent"))
+        new = NewPreferenceSet(
+            given["name"], given["note"], front_picking(given), given.get("parent")
+        )
 
-        def keep() -> KeyedAnswer:
-            made = keep_set(wanted, by=principal_of(request).user_id)
-            body = represent_set(selectors.preference_set(made.pk), selectors.weights_in_force())
-            return KeyedAnswer(201, f"/api/v1/preference-sets/{made.pk}/", body)
+        def create() -> KeyedResponse:
+            row = create_preference_set(new, by=principal_of(request).user_id)
+            body = represent_set(selectors.preference_set(row.pk), selectors.weights_in_force())
+            return KeyedResponse(201, f"/api/v1/preference-sets/{row.pk}/", body)
 
-        return once(request, request.data, keep)
+        return once(request, request.data, create)
 
 
 class PreferenceSetDetail(ApiView):
@@ -176,28 +183,30 @@ class PreferenceSetDetail(ApiView):
 
     @extend_schema(responses=PreferenceSetSerializer)
     def get(self, request: Request, set_id: UUID) -> Response:
-        """Return a set: its picks, the rule and the weights they gave."""
-        return shown(request, set_id)
+        """Return a set with its picks, rule and weights."""
+        return _answer_set(request, set_id)
 
     @extend_schema(request=PreferenceSetEditSerializer, responses=PreferenceSetSerializer)
     def patch(self, request: Request, set_id: UUID) -> Response:
-        """Give a set another name or note; what it says stays."""
+        """Change the name or the note of a set."""
         selectors.preference_set(set_id)
         given = validated(PreferenceSetEditSerializer, request.data)
         expected = expected_generation(request._request)
-        rename_set(set_id, name=given.get("name"), note=given.get("note"), expected=expected)
-        return shown(request, set_id)
+        update_preference_set(
+            set_id, name=given.get("name"), note=given.get("note"), expected=expected
+        )
+        return _answer_set(request, set_id)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, set_id: UUID) -> Response:
-        """Forget a set that was never in force and that no plan came from."""
+        """Delete a set that was never in force and has no plans."""
         selectors.preference_set(set_id)
-        forget_set(set_id, expected=expected_generation(request._request))
+        delete_preference_set(set_id, expected=expected_generation(request._request))
         return Response(status=204)
 
 
-def shown(request: Request, set_id: UUID) -> Response:
-    """Answer with one set."""
+def _answer_set(request: Request, set_id: UUID) -> Response:
+    """Answer with a preference set."""
     row = selectors.preference_set(set_id)
     body = represent_set(row, selectors.weights_in_force())
     return answer(request, body, generation=row.generation)

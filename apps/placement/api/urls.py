@@ -1,6 +1,6 @@
-"""Addresses of fronts, preference sets and weights."""
+"""URLs of objectives, fronts, preference sets and weights."""
 
-from apps.common.routes import route
+from apps.common.api.routes import route
 from apps.placement.api import front_views, objective_views, preference_views, weight_views
 
 urlpatterns = [
@@ -17,8 +17,16 @@ urlpatterns = [
         "preference-sets/", preference_views.PreferenceSetList.as_view(), "api-preference-sets"
     ),
     *route("preference-sets/derive/", preference_views.DeriveView.as_view(), "api-derive"),
-    *route("preference-sets/check/", preference_views.CheckView.as_view(), "api-preference-check"),
-    *route("preference-sets/between/", preference_views.BetweenView.as_view(), "api-between"),
+    *route(
+        "preference-sets/check/",
+        preference_views.PreferenceCheckView.as_view(),
+        "api-preference-check",
+    ),
+    *route(
+        "preference-sets/between/",
+        preference_views.IntermediatePointsView.as_view(),
+        "api-between",
+    ),
     *route(
         "preference-sets/<uuid:set_id>/",
         preference_views.PreferenceSetDetail.as_view(),

@@ -1,4 +1,4 @@
-"""Weights in force: what is, what was, bringing others in and taking them back."""
+"""Views of the weights in force and their activations."""
 
 from typing import Any, ClassVar
 from uuid import UUID
@@ -10,13 +10,13 @@ from rest_framework.response import Response
 
 from apps.accounts.api.permissions import principal_of
 from apps.accounts.core.roles import Role
-from apps.common.etags import required_generation
-from apps.common.inputs import validated
-from apps.common.paging import Order
-from apps.common.queries import ListQuery, exact, moment, uid
-from apps.common.views import ApiView, ListView, answer
+from apps.common.api.etags import required_generation
+from apps.common.api.inputs import validated
+from apps.common.api.paging import Order
+from apps.common.api.queries import ListQuery, exact, moment, uid
+from apps.common.api.views import ApiView, ListView, answer
+from apps.common.core.keyed_requests import KeyedResponse
 from apps.operations.api.idempotency import once
-from apps.operations.core.keys import KeyedAnswer
 from apps.placement.api.preference_serializers import (
     ActivationRequestSerializer,
     ActivationSerializer,
@@ -26,26 +26,26 @@ from apps.placement.api.preference_serializers import (
 )
 from apps.placement.models import Activation
 from apps.placement.selectors import preferences as selectors
-from apps.placement.services.activations import Guard, activate, revert
+from apps.placement.services.preference.activations import Guard, activate, revert
 
 
 class ActivateView(ApiView):
-    """Bringing the weights of a set into force."""
+    """Activation of a preference set."""
 
     write_role = Role.OPERATOR
     takes_key = True
 
     @extend_schema(request=ActivationRequestSerializer, responses={201: ActivationSerializer})
     def post(self, request: Request, set_id: UUID) -> Response:
-        """Bring the weights of a set into force; If-Match says which version was looked at."""
+        """Bring the weights of a set into force; If-Match names the version you have seen."""
         selectors.preference_set(set_id)
         expected = required_generation(request._request)
         given = validated(ActivationRequestSerializer, request.data)
-        racks = selectors.racks_named(given["racks"])
+        racks = selectors.racks_by_name(given["racks"])
         guard = given.get("guard")
 
-        def bring() -> KeyedAnswer:
-            made = activate(
+        def activate_set() -> KeyedResponse:
+            row = activate(
                 set_id,
                 message=given["message"],
                 racks=racks,
@@ -53,52 +53,54 @@ class ActivateView(ApiView):
                 expected=expected,
                 by=principal_of(request).user_id,
             )
-            return _made(made)
+            return _created(row)
 
-        return once(request, request.data, bring)
+        return once(request, request.data, activate_set)
 
 
 class RevertView(ApiView):
-    """Taking weights back."""
+    """Revert of an activation."""
 
     write_role = Role.OPERATOR
     takes_key = True
 
     @extend_schema(request=RevertSerializer, responses={201: ActivationSerializer})
     def post(self, request: Request, activation_id: int) -> Response:
-        """Bring back what was in force before this activation, which must be in force now.
+        """Activate the weights that were in force before this activation, which must be in force.
 
-        That is an activation, too: reverting it brings this one back.
+        The revert is an activation, too: reverting it brings this one back.
         """
         selectors.activation(activation_id)
         message = validated(RevertSerializer, request.data)["message"]
 
-        def take_back() -> KeyedAnswer:
-            return _made(revert(activation_id, message=message, by=principal_of(request).user_id))
+        def revert_activation() -> KeyedResponse:
+            return _created(
+                revert(activation_id, message=message, by=principal_of(request).user_id)
+            )
 
-        return once(request, request.data, take_back)
+        return once(request, request.data, revert_activation)
 
 
-def _made(made: Activation) -> KeyedAnswer:
-    body = represent_activation(made, made, selectors.rack_names(made.racks))
-    return KeyedAnswer(201, "/api/v1/weights/current/", body)
+def _created(row: Activation) -> KeyedResponse:
+    body = represent_activation(row, row, selectors.rack_names(row.racks))
+    return KeyedResponse(201, "/api/v1/weights/current/", body)
 
 
 class WeightsInForce(ApiView):
-    """What is in force."""
+    """The weights in force."""
 
     @extend_schema(responses=WeightsInForceSerializer)
     def get(self, request: Request) -> Response:
-        """Return the weights in force, and since when."""
-        found = selectors.weights_in_force()
-        if found is None:
+        """Return the activation in force."""
+        row = selectors.weights_in_force()
+        if row is None:
             return answer(request, {"activation": None})
-        racks = selectors.rack_names(found.racks)
-        return answer(request, {"activation": represent_activation(found, found, racks)})
+        racks = selectors.rack_names(row.racks)
+        return answer(request, {"activation": represent_activation(row, row, racks)})
 
 
 class ActivationList(ListView):
-    """All weights that ever came into force, newest first."""
+    """All activations, newest first."""
 
     row_serializer = ActivationSerializer
     orders: ClassVar = {
@@ -106,10 +108,10 @@ class ActivationList(ListView):
         "id": Order(("id",)),
     }
     filters: ClassVar = {
-        "preference_set": uid("preference_set", "Of this set."),
-        "created_by": exact("created_by__username", "Brought in by this user."),
-        "created_at__gte": moment("created_at__gte", "At or after."),
-        "created_at__lt": moment("created_at__lt", "Before."),
+        "preference_set": uid("preference_set", "Of this preference set."),
+        "created_by": exact("created_by__username", "Activated by this user."),
+        "created_at__gte": moment("created_at__gte", "Activated at or after this time."),
+        "created_at__lt": moment("created_at__lt", "Activated before this time."),
     }
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Activation]:
@@ -117,10 +119,10 @@ class ActivationList(ListView):
         return selectors.activations()
 
     def prepare(self, rows: list[Activation]) -> None:
-        """Find what is in force, and the names of racks."""
+        """Read the activation in force and the names of racks."""
         self._in_force = selectors.weights_in_force()
         self._racks = selectors.rack_names(rack for row in rows for rack in row.racks)
 
     def represent(self, row: Activation) -> dict[str, Any]:
-        """JSON of an activation."""
+        """Return an activation as JSON."""
         return represent_activation(row, self._in_force, self._racks)

@@ -1,12 +1,11 @@
-"""How far the cluster has moved away from the workload of a front. Two statements."""
+"""Drift of the cluster away from the workload of a front, in two statements."""
 
 from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from django.db import connection
-
-from apps.placement.core.mix import LIMIT, Mix, drift, mix
+from apps.common.infrastructure.database import fetch_rows
+from apps.placement.core.front.mix import DRIFT_LIMIT, Mix, drift, mix
 from apps.placement.models import Front, FrontSource
 
 _CONTAINERS: Final = """
@@ -23,35 +22,34 @@ SELECT idle_watts, peak_watts, count(*) FROM inventory_server GROUP BY 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class DriftOfFront:
-    """Share of the mix that changed since a front was made, and the share it may."""
+class FrontDrift:
+    """Share of the mix that changed since a front was computed, and its limit."""
 
     share: float
     limit: float
     sentence: str
 
 
-def drift_of(front: Front) -> DriftOfFront | None:
-    """Compare the cluster with the workload of a front; None where it is not of this cluster."""
+def front_drift(front: Front) -> FrontDrift | None:
+    """Compare the cluster with the workload of a front; None if it was a submitted instance."""
     if front.source != FrontSource.CLUSTER or not front.mix:
         return None
-    found = drift(front.mix, running_mix())
-    return DriftOfFront(
-        found.share,
-        LIMIT,
-        f"{100 * found.containers:.1f} % of the containers and {100 * found.nodes:.1f} % of the"
-        f" servers are of another kind than when it was made; the limit is {100 * LIMIT:.0f} %.",
+    change = drift(front.mix, running_mix())
+    return FrontDrift(
+        change.share,
+        DRIFT_LIMIT,
+        f"{100 * change.containers:.1f} % of the containers and {100 * change.nodes:.1f} % of the"
+        f" servers changed in kind since it was computed; the limit is {100 * DRIFT_LIMIT:.0f} %.",
     )
 
 
 def running_mix() -> Mix:
-    """Count the servers and the containers that run by kind."""
-    with connection.cursor() as cursor:
-        cursor.execute(_CONTAINERS)
-        held = cursor.fetchall()
-        cursor.execute(_NODES)
-        nodes = cursor.fetchall()
+    """Count the servers and the running containers by kind."""
+    containers, nodes = fetch_rows(_CONTAINERS), fetch_rows(_NODES)
     sizes: Counter[object] = Counter()
-    for job, _, _, count in held:
+    for job, _, _, count in containers:
         sizes[job] += count
-    return mix(((is_taz, wish, sizes[job], n) for job, is_taz, wish, n in held), nodes)
+    return mix(
+        ((is_taz, communication, sizes[job], n) for job, is_taz, communication, n in containers),
+        nodes,
+    )

@@ -1,6 +1,6 @@
-"""Fronts, their versions and points, and the instances they are of.
+"""Fronts, their versions and points, and their instances.
 
-k points, c containers. Versions never change, so what was unpacked of one is kept in the process.
+k points, c containers. Versions never change, so decoded ones are cached in the process.
 """
 
 import json
@@ -17,33 +17,33 @@ from django.db.models import Q, QuerySet
 
 from apps.common.core.errors import NotFoundError
 from apps.inventory.core.snapshot import Bools, Floats, Ints
-from apps.placement.core.front import OBJECTIVES
-from apps.placement.core.instance import Instance
-from apps.placement.core.instance_file import parse
+from apps.placement.core.problem.instance import Instance
+from apps.placement.core.problem.instance_file import parse
+from apps.placement.core.problem.objectives import OBJECTIVES
 from apps.placement.models import Front, FrontVersion
 
 _PREFIX: Final = "f-"
 
 
 def fronts() -> QuerySet[Front]:
-    """Return all fronts with how far they are, without their instances."""
+    """Return all fronts with their operations, without their instances."""
     return Front.objects.select_related("operation", "created_by").defer("instance")
 
 
-def front_named(key: str) -> Front:
-    """Return the front of that id or name, such as f-0031.
+def front_by_key(key: str) -> Front:
+    """Return a front by id or name (f-0031).
 
     Raises
     ------
-    NotFoundError : there is none.
+    NotFoundError : there is no such front.
     """
-    found = fronts().filter(_named(key)).first()
-    if found is None:
+    front = fronts().filter(_matches_key(key)).first()
+    if front is None:
         raise NotFoundError(f"There is no front {key}.")
-    return found
+    return front
 
 
-def _named(key: str) -> Q:
+def _matches_key(key: str) -> Q:
     digits = key.removeprefix(_PREFIX)
     if key.startswith(_PREFIX) and digits.isascii() and digits.isdigit() and len(digits) < 10:
         return Q(number=int(digits))
@@ -54,7 +54,7 @@ def _named(key: str) -> Q:
 
 
 def versions_of(front_ids: Iterable[UUID]) -> list[FrontVersion]:
-    """Read what is said of the versions of some fronts, oldest first, without their points."""
+    """Return the versions of fronts, oldest first, without their points."""
     rows = FrontVersion.objects.filter(front_id__in=list(front_ids))
     return list(
         rows.defer("raw", "normalised", "assignments", "facts").order_by("front_id", "number")
@@ -66,18 +66,19 @@ def version_of(front: Front, number: int | None) -> FrontVersion:
 
     Raises
     ------
-    NotFoundError : there is none, or none of that number.
+    NotFoundError : the front has no version yet, or none with this number.
     """
     rows = FrontVersion.objects.filter(front=front).defer(
         "raw", "normalised", "assignments", "facts"
     )
-    found = (
-        rows.order_by("-number").first() if number is None else rows.filter(number=number).first()
-    )
-    if found is None:
-        none_yet = f"Nothing has been found for {front} yet."
-        raise NotFoundError(none_yet if number is None else f"{front} has no version {number}.")
-    return found
+    if number is None:
+        version = rows.order_by("-number").first()
+    else:
+        version = rows.filter(number=number).first()
+    if version is None:
+        missing = "version yet" if number is None else f"version {number}"
+        raise NotFoundError(f"{front} has no {missing}.")
+    return version
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,9 +88,10 @@ class Points:
     Attributes
     ----------
     raw, normalised : (k, 3) P, D, C
-    nodes_on, jobs_protected, jobs_exposed, jobs_split : (k,) see `core.front_facts.Facts`
-    worst_job : (k,) name of the job that loses most; None where none loses anything
-    standing : (k,) those below m are the m that stand for all: see `core.front.standing`
+    nodes_on, jobs_protected, jobs_exposed, jobs_split : (k,) see `core.front.facts.Facts`
+    worst_job : (k,) name of the job that loses most; None if no job loses anything
+    standing : (k,) rank as a representative: points with a rank below m are the m representatives;
+        see `core.front.archive.standing`
     """
 
     raw: Floats
@@ -101,20 +103,20 @@ class Points:
     worst_job: list[str | None]
     standing: Ints
 
-    def among(self, most: int | None) -> Ints:
-        """(≤ most,) the points that stand for all, ascending; fewer are always among more."""
-        is_shown: Bools = self.standing < (self.standing.size if most is None else most)
+    def representatives(self, limit: int | None) -> Ints:
+        """(≤ limit,) ascending indices of representative points; nested for growing limits."""
+        is_shown: Bools = self.standing < (self.standing.size if limit is None else limit)
         return np.flatnonzero(is_shown)
 
 
 def points_of(version: FrontVersion) -> Points:
-    """Read the points of a version."""
+    """Return the points of a version."""
     return _points(version.pk, version.created_at)
 
 
 @lru_cache(maxsize=16)
 def _points(version_id: int, created_at: datetime) -> Points:
-    """Read them; their time tells a version from one of the same number before a reset."""
+    """Read points; ``created_at`` tells equal ids before and after a reset apart."""
     row = FrontVersion.objects.only("raw", "normalised", "facts").get(pk=version_id)
     columns: dict[str, Any] = json.loads(zlib.decompress(bytes(row.facts)))
     standing = np.array(columns.pop("standing"), dtype=np.int64)
@@ -129,24 +131,24 @@ def _table(packed: bytes) -> Floats:
 
 
 def assignments_of(version_id: int) -> Ints:
-    """(k, c) node of each container, of every point of a version."""
+    """(k, c) node of each container, for every point of a version."""
     row = FrontVersion.objects.only("assignments", "shown").get(pk=version_id)
     cells = np.frombuffer(zlib.decompress(bytes(row.assignments)), dtype=np.int32)
     return cells.reshape(row.shown, -1).astype(np.int64)
 
 
 def has_instance(front_id: UUID) -> bool:
-    """Whether the workload of a front is known by now."""
+    """Whether the workload of a front has been read."""
     return Front.objects.filter(pk=front_id, instance__isnull=False).exists()
 
 
 @lru_cache(maxsize=4)
 def instance_of(front_id: UUID) -> Instance:
-    """Read the workload of a front; once it is known it does not change.
+    """Return the workload of a front; it never changes once it is read.
 
     Raises
     ------
-    Front.DoesNotExist : no such front, or its workload has not been read yet.
+    Front.DoesNotExist : there is no such front, or its workload has not been read yet.
     """
     packed = (
         Front.objects.filter(pk=front_id, instance__isnull=False)

@@ -1,4 +1,4 @@
-"""Preference sets, what is in force, and what picks lead to. Nothing is written here."""
+"""Preference sets, activations, and the weights that picks give."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,88 +11,95 @@ from django.db.models import Count, OuterRef, QuerySet, Subquery
 from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError, NotFoundError
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.inventory.models import Rack
-from apps.placement.core.derivation import REFERENCE, Derivation, Picking, derive
-from apps.placement.core.front import OBJECTIVES
-from apps.placement.core.front_facts import between
+from apps.placement.core.front.facts import intermediate_points
+from apps.placement.core.preference.derivation import (
+    REFERENCE,
+    PreferenceInput,
+    WeightDerivation,
+    derive,
+)
+from apps.placement.core.problem.objectives import OBJECTIVES
 from apps.placement.models import Activation, FrontVersion, PreferenceSet
-from apps.placement.selectors.fronts import front_named, points_of, version_of
+from apps.placement.selectors.fronts import front_by_key, points_of, version_of
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Job
 
-MOST_BETWEEN: Final = 50
+MAX_BETWEEN: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
-    """What was accepted, of which version of a front; None where weights are given directly."""
+class FrontPicking:
+    """A picking and the front version it refers to; None if weights are given directly."""
 
-    picking: Picking
+    input: PreferenceInput
     version: FrontVersion | None
 
     @property
     def values(self) -> Floats:
-        """(k, 3) normalised P, D, C of the points there are."""
+        """(k, 3) normalised P, D, C of the points of the version."""
         if self.version is None:
             return np.empty((0, len(OBJECTIVES)))
         return points_of(self.version).normalised
 
     @property
     def wanted(self) -> Floats | None:
-        """(3,) values wanted; None where the rule takes none."""
-        if self.picking.rule != REFERENCE:
+        """(3,) wanted values; None unless the rule is `reference`."""
+        if self.input.rule != REFERENCE:
             return None
-        return np.array([self.picking.wanted[name] for name in OBJECTIVES])
+        return np.array([self.input.wanted[name] for name in OBJECTIVES])
 
-    def derived(self, *, is_final: bool = False) -> Derivation:
-        """Make weights of it.
+    def derive_weights(self, *, is_final: bool = False) -> WeightDerivation:
+        """Derive weights.
 
         Raises
         ------
-        InvalidInputError : names every screen, pick and value that cannot be.
+        InvalidInputError : names every invalid screen, pick and value.
         """
-        return derive(self.values, self.picking, is_final=is_final)
+        return derive(self.values, self.input, is_final=is_final)
 
 
-def version_asked(front: str, number: int | None) -> FrontVersion:
-    """Return a version that a body names.
+def requested_version(front: str, number: int | None) -> FrontVersion:
+    """Return the front version that a request names.
 
     Raises
     ------
-    InvalidInputError : there is none.
+    InvalidInputError : there is no such front or version.
     """
     try:
-        found = front_named(front)
+        row = front_by_key(front)
     except NotFoundError as error:
         raise _refused("/front", str(error)) from error
     try:
-        return version_of(found, number)
+        return version_of(row, number)
     except NotFoundError as error:
         raise _refused("/version", str(error)) from error
 
 
-def between_two(version: FrontVersion, pair: Sequence[int]) -> Ints:
-    """(≤ `MOST_BETWEEN`,) points between two others, in order from the one to the other.
+def points_between(version: FrontVersion, pair: Sequence[int]) -> Ints:
+    """(≤ `MAX_BETWEEN`,) points between two points, ordered from the first to the second.
 
     Raises
     ------
-    InvalidInputError : one is not on the front, or they are the same.
+    InvalidInputError : a point is not on the front, or the two are equal.
     """
     points = points_of(version)
     problems = [
-        FieldProblem(f"/points/{i}", "unknown", f"the front has the placements 0-{last}")
+        FieldProblem(f"/points/{i}", "unknown", f"must be a placement of the front, 0-{last}")
         for last in [len(points.raw) - 1]
         for i, point in enumerate(pair)
         if not 0 <= point <= last
     ]
     if pair[0] == pair[1]:
-        problems.append(FieldProblem("/points/1", "duplicate", "name two different placements"))
+        problems.append(
+            FieldProblem("/points/1", "duplicate", "must differ from the first placement")
+        )
     if problems:
         raise InvalidInputError(problems)
-    found = between(points.normalised, pair[0], pair[1])
-    if found.size > MOST_BETWEEN:
-        most = np.sort(points.standing[found])[MOST_BETWEEN - 1]
-        found = found[points.standing[found] <= most]
-    return found
+    indices = intermediate_points(points.normalised, pair[0], pair[1])
+    if indices.size > MAX_BETWEEN:
+        last_rank = np.sort(points.standing[indices])[MAX_BETWEEN - 1]
+        indices = indices[points.standing[indices] <= last_rank]
+    return indices
 
 
 def _refused(pointer: str, detail: str) -> InvalidInputError:
@@ -103,7 +110,7 @@ def _refused(pointer: str, detail: str) -> InvalidInputError:
 
 
 def preference_sets() -> QuerySet[PreferenceSet]:
-    """Return all sets with their makers and fronts, how often they came into force, and when."""
+    """Return all sets with their creators, fronts, and number and id of activations."""
     latest = Activation.objects.filter(preference_set=OuterRef("pk")).order_by("-id")
     return (
         PreferenceSet.objects.select_related("created_by", "version__front")
@@ -119,93 +126,93 @@ def preference_sets() -> QuerySet[PreferenceSet]:
 
 
 def preference_set(set_id: UUID) -> PreferenceSet:
-    """Return a set.
+    """Return a preference set.
 
     Raises
     ------
-    NotFoundError : there is none.
+    NotFoundError : there is no such set.
     """
-    found = preference_sets().filter(pk=set_id).first()
-    if found is None:
+    row = preference_sets().filter(pk=set_id).first()
+    if row is None:
         raise NotFoundError(f"There is no preference set {set_id}.")
-    return found
+    return row
 
 
-# ---- what is in force ----
+# ---- activations ----
 
 
 def activations() -> QuerySet[Activation]:
-    """Return all that ever came into force, with whose and what."""
+    """Return all activations with their sets and creators."""
     return Activation.objects.select_related("preference_set", "created_by")
 
 
 def weights_in_force() -> Activation | None:
-    """Return what is in force; None before the first activation."""
+    """Return the activation in force; None before the first."""
     return activations().order_by("-id").first()
 
 
 def activation(activation_id: int) -> Activation:
-    """Return something that once came into force.
+    """Return an activation.
 
     Raises
     ------
-    NotFoundError : it never did.
+    NotFoundError : there is no such activation.
     """
-    found = activations().filter(pk=activation_id).first()
-    if found is None:
+    row = activations().filter(pk=activation_id).first()
+    if row is None:
         raise NotFoundError(f"There is no activation {activation_id}.")
-    return found
+    return row
 
 
-def before(one: Activation) -> Activation | None:
-    """Return what was in force before; None where nothing was."""
-    return activations().filter(id__lt=one.pk).order_by("-id").first()
+def previous_activation(row: Activation) -> Activation | None:
+    """Return the activation before another one; None if there is none."""
+    return activations().filter(id__lt=row.pk).order_by("-id").first()
 
 
 def share_of_targets_met() -> float | None:
-    """Share of the running jobs that meet their target, of those that are measured; 0-1."""
+    """Return the share of measured running jobs that meet their target, 0-1; None without any."""
     measured = Job.objects.filter(state=JobState.RUNNING, attainment__isnull=False)
-    every = measured.count()
-    return measured.filter(attainment__gte=1.0).count() / every if every else None
+    total = measured.count()
+    return measured.filter(attainment__gte=1.0).count() / total if total else None
 
 
-def racks_named(names: Sequence[str]) -> list[Rack]:
-    """Return racks by name, in the order given.
+def racks_by_name(names: Sequence[str]) -> list[Rack]:
+    """Return racks by name, in the given order.
 
     Raises
     ------
-    InvalidInputError : names each that is not there, or twice.
+    InvalidInputError : names each unknown and each duplicate rack.
     """
-    found = {rack.name: rack for rack in Rack.objects.filter(name__in=names)}
+    racks = {rack.name: rack for rack in Rack.objects.filter(name__in=names)}
     problems = [
         FieldProblem(f"/racks/{i}", "unknown", f"there is no rack {name!r}")
         for i, name in enumerate(names)
-        if name not in found
+        if name not in racks
     ]
     problems += [
-        FieldProblem(f"/racks/{i}", "duplicate", f"{name!r} is named twice")
+        FieldProblem(f"/racks/{i}", "duplicate", f"{name!r} is listed twice")
         for i, name in enumerate(names)
         if name in names[:i]
     ]
     if problems:
         raise InvalidInputError(problems)
-    return [found[name] for name in names]
+    return [racks[name] for name in names]
 
 
-def racks_of(active: Activation) -> list[str]:
-    """Return names of the racks that weights in force are limited to; none = everywhere.
+def racks_in_scope(active: Activation) -> list[str]:
+    """Return the names of the racks that an activation is limited to; empty = all.
 
     Raises
     ------
-    ConflictError : they are limited to racks of which none is left.
+    ConflictError : none of these racks exists any more.
     """
     names = list(Rack.objects.filter(pk__in=active.racks).values_list("name", flat=True))
     if active.racks and not names:
-        raise ConflictError("The racks that the weights in force are limited to are gone.")
+        raise ConflictError("The weights in force are limited to racks that no longer exist.")
     return names
 
 
 def rack_names(ids: Iterable[int]) -> dict[int, str]:
-    """Return the names of racks."""
+    """Return the names of racks by id."""
     rows: Any = Rack.objects.filter(pk__in=set(ids)).values_list("pk", "name")
     return dict(rows)

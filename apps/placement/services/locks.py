@@ -1,19 +1,18 @@
-"""What only one transaction does at a time."""
+"""Advisory locks of the placement app, held until the transaction ends."""
 
 from enum import IntEnum
 
 from django.db import connection
 
 
-class Lock(IntEnum):
-    """Advisory locks; `common.db.Log` holds 7101, the event log 7102."""
+class AdvisoryLock(IntEnum):
+    """Keys of advisory locks."""
 
-    FRONTS = 7111  # numbering, and which one is searched
-    WEIGHTS = 7112  # which are in force
-    PLANS = 7113
+    FRONT_QUEUE = 7111  # numbers of fronts, and the claim of a search
+    ACTIVATION = 7112  # the weights in force
 
 
-def hold(lock: Lock) -> None:
-    """Wait for a lock and hold it until the transaction ends."""
+def acquire(lock: AdvisoryLock) -> None:
+    """Wait for a lock; the end of the transaction releases it."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [int(lock)])

@@ -1,25 +1,25 @@
-"""Profiling runs as the API shows them."""
+"""Profiling runs in the API."""
 
 from typing import Any
 
 from rest_framework import serializers
 
-from apps.common.representations import time
+from apps.common.api.representations import time
 from apps.profiling.models import ProfilingRun, RunState
 
 STATES = [(state.value, state.value) for state in RunState]
 
 
 class ProfilingRequestSerializer(serializers.Serializer[Any]):
-    """A wish to profile an application again."""
+    """A request to profile an application again."""
 
     reason = serializers.CharField(
-        required=False, allow_blank=True, max_length=200, help_text="Why, in a few words."
+        required=False, allow_blank=True, max_length=200, help_text="Reason for the request."
     )
 
 
 class MissingCellSerializer(serializers.Serializer[Any]):
-    """A cell that was probed in vain."""
+    """A cell whose probe failed."""
 
     matrix = serializers.CharField()
     column = serializers.CharField()
@@ -27,10 +27,10 @@ class MissingCellSerializer(serializers.Serializer[Any]):
 
 
 class ProfilingResultSerializer(serializers.Serializer[Any]):
-    """What a run brought."""
+    """The result of a run."""
 
-    cells = serializers.IntegerField(help_text="Cells measured.")
-    seconds = serializers.FloatField(help_text="Cluster seconds it took.")
+    cells = serializers.IntegerField(help_text="Number of measured cells.")
+    seconds = serializers.FloatField(help_text="Duration in cluster seconds.")
     missing = MissingCellSerializer(many=True)
 
 
@@ -40,13 +40,17 @@ class ProfilingRunSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     application = serializers.CharField()
     operation = serializers.UUIDField(
-        allow_null=True, help_text="How far it is; cancel it there. Null of runs of old."
+        allow_null=True,
+        help_text="Operation with the progress of the run; cancel the run there."
+        " Null for runs from before operations existed.",
     )
     state = serializers.ChoiceField(choices=STATES)
     reason = serializers.CharField(allow_blank=True)
-    progress = serializers.IntegerField(help_text="Runs and sources measured.")
+    progress = serializers.IntegerField(
+        help_text="Number of short runs and sources measured so far."
+    )
     total = serializers.IntegerField(
-        allow_null=True, help_text="Runs and sources to measure, as far as is known now."
+        allow_null=True, help_text="Expected number of short runs and sources."
     )
     attempts = serializers.IntegerField()
     message = serializers.CharField(allow_blank=True)
@@ -56,12 +60,14 @@ class ProfilingRunSerializer(serializers.Serializer[Any]):
     finished_seconds = serializers.FloatField(allow_null=True)
     budget_seconds = serializers.FloatField(
         allow_null=True,
-        help_text="Cluster seconds it may take: no source is begun that would end later.",
+        help_text="Time limit in cluster seconds: no source is started that would exceed it.",
     )
     expected_seconds = serializers.FloatField(
-        allow_null=True, help_text="Cluster seconds it is expected to take from its start."
+        allow_null=True, help_text="Expected duration in cluster seconds."
     )
-    plan = serializers.JSONField(help_text="What is run where.")
+    plan = serializers.JSONField(
+        help_text="The short runs: platform, servers, units and sources of each."
+    )
     result = ProfilingResultSerializer(allow_null=True)
 
 

@@ -1,6 +1,6 @@
-"""Addresses of profiling."""
+"""URLs of profiling."""
 
-from apps.common.routes import route
+from apps.common.api.routes import route
 from apps.profiling.api import views
 
 urlpatterns = [

@@ -1,4 +1,4 @@
-"""Profiling runs: what is measured of applications, and asking for it."""
+"""Profiling runs: list, detail and request."""
 
 from typing import Any, ClassVar
 from uuid import UUID
@@ -9,13 +9,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.api.permissions import principal_of
+from apps.common.api.inputs import validated
+from apps.common.api.paging import Order
+from apps.common.api.queries import ListQuery, choice, choices, exact
+from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import NotFoundError
-from apps.common.inputs import validated
-from apps.common.paging import Order
-from apps.common.queries import ListQuery, choice, choices, exact
-from apps.common.views import ApiView, ListView, answer
+from apps.common.core.keyed_requests import KeyedResponse
 from apps.operations.api.idempotency import once
-from apps.operations.core.keys import KeyedAnswer
 from apps.profiling import selectors
 from apps.profiling.api.serializers import (
     ProfilingRequestSerializer,
@@ -48,10 +48,10 @@ class ProfilingRunList(ListView):
 
 
 class ApplicationRunList(ProfilingRunList):
-    """The profiling runs of one application, newest first; asking for another one."""
+    """The profiling runs of one application, newest first; POST requests another one."""
 
     filters: ClassVar = {
-        name: each for name, each in ProfilingRunList.filters.items() if name != "application"
+        name: query for name, query in ProfilingRunList.filters.items() if name != "application"
     }
     takes_key = True
 
@@ -61,23 +61,23 @@ class ApplicationRunList(ProfilingRunList):
 
     @extend_schema(request=ProfilingRequestSerializer, responses={202: ProfilingRunSerializer})
     def post(self, request: Request, key: str) -> Response:
-        """Profile an application, again if it is known: what is measured is added.
+        """Profile an application; new measurements are added to existing ones.
 
-        The Location is the operation that tells how far it is, where it can be cancelled. The
-        present profile stays in force until there is a new one.
+        The Location is the operation that shows the progress and can be cancelled. The current
+        profile is used until then.
         """
         application = named_application(key)
         body = request.data or {}
         reason = validated(ProfilingRequestSerializer, body).get("reason", "")
 
-        def ask() -> KeyedAnswer:
+        def create() -> KeyedResponse:
             run = request_run(
                 application.pk, requested_by=principal_of(request).user_id, reason=reason
             )
             location = f"/api/v1/operations/{run.operation_id}/"
-            return KeyedAnswer(202, location, represent_run(run))
+            return KeyedResponse(202, location, represent_run(run))
 
-        return once(request, body, ask)
+        return once(request, body, create)
 
 
 class ProfilingRunDetail(ApiView):
@@ -85,8 +85,8 @@ class ProfilingRunDetail(ApiView):
 
     @extend_schema(responses=ProfilingRunSerializer)
     def get(self, request: Request, run_id: UUID) -> Response:
-        """Return a run: its plan and cost, how far it is, what it brought."""
-        found = selectors.runs().filter(pk=run_id).first()
-        if found is None:
+        """Return a run: its plan, cost, progress and result."""
+        run = selectors.runs().filter(pk=run_id).first()
+        if run is None:
             raise NotFoundError(f"There is no profiling run {run_id}.")
-        return answer(request, represent_run(found))
+        return answer(request, represent_run(run))

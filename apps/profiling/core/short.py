@@ -1,7 +1,7 @@
-"""Which jobs are too short to be profiled: they would be over before anything is known (P9).
+"""Jobs that would end before their profile is known, so they are not profiled (P9).
 
-Source: Paragon §3.5, P9: jobs of a few seconds skip profiling. Where the line lies is ours: at
-the seconds that profiling may take (`plan.BUDGET_S`), as a job that ends sooner gains nothing.
+Source: Paragon §3.5, P9: jobs of a few seconds skip profiling. The limit is ours: the budget of
+profiling (`plan.BUDGET_S`), since profiling is of no use to a job that ends sooner.
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 from apps.profiling.core.plan import BUDGET_S
 from apps.workloads.core.targets import BestEffort, CompletionTime, Target
 
-# What one unit of an application nobody knows is taken to work off: a block of 128 MiB in 90 s.
+# Assumed speed of one unit of an unknown application: a block of 128 MiB in 90 s.
 BYTES_PER_S: Final = 128 * 2**20 / 90.0
 
 
@@ -21,23 +21,23 @@ def skips_profiling(
     input_bytes: int = 0,
     budget_s: float | None = None,
 ) -> bool:
-    """Whether a job of an unknown application starts at once, anywhere, instead of being profiled.
+    """Whether a job of an unknown application starts at once on any server, without profiling.
 
-    It does where any of these holds:
+    It does in any of these cases:
 
-    * it says that it ends within the budget;
-    * it must be complete within the budget: profiling alone would use that time up;
-    * nothing is promised for it (best effort) and one unit works its input off within the budget.
+    * its declared duration is within the budget;
+    * its completion time is within the budget, so that profiling alone would use it up;
+    * it is best effort, and one unit processes its input within the budget.
 
-    A job that says nothing of its length is profiled; so is one with another target to keep,
-    whatever its input: without a profile nobody knows how many units keep it.
+    A job of unknown length is profiled, and so is a job with any other target, regardless of its
+    input: without a profile the number of units for the target is unknown.
 
     Parameters
     ----------
-    kind : of the application, a key of `plan.BUDGET_S`
-    duration_s : cluster seconds after which it ends whatever its work; None = not declared
-    input_bytes : 0 = none
-    budget_s : cluster seconds profiling would take; None = that of the kind
+    kind : kind of the application, a key of `plan.BUDGET_S`
+    duration_s : declared limit in cluster seconds; None if unlimited
+    input_bytes : 0 if the job has no input
+    budget_s : max cluster seconds of profiling; None for the budget of the kind
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""What scheduling says about applications; to be included before workloads' own addresses."""
+"""URLs of applications served by scheduling; include them before those of workloads."""
 
-from apps.common.routes import route
+from apps.common.api.routes import route
 from apps.scheduling.api import preview_views
 
 urlpatterns = [

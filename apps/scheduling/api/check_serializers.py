@@ -1,4 +1,4 @@
-"""The answer to a dry run as the API shows it."""
+"""API schema of dry runs."""
 
 import math
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.inventory.core.snapshot import Floats
-from apps.scheduling.core.check import Checked
+from apps.scheduling.core.dry_run import DryRunResult
 from apps.scheduling.core.explain import statement
 from apps.scheduling.core.feasibility import Feasibility
 from apps.workloads.api.serializers import TargetSerializer
@@ -22,7 +22,7 @@ class PredictedSerializer(serializers.Serializer[Any]):
 
 
 class CheckGuaranteeSerializer(serializers.Serializer[Any]):
-    """How good the best of the sample is."""
+    """Guarantee on the quality of the best candidate."""
 
     statement = serializers.CharField()
     rank_threshold = serializers.FloatField()
@@ -46,24 +46,24 @@ class PlatformCurveSerializer(serializers.Serializer[Any]):
 
 
 class FeasibilitySerializer(serializers.Serializer[Any]):
-    """What any size would achieve, in the unit of the target.
+    """Predicted performance of all sizes, in the unit of the target.
 
-    Null where a platform cannot hold a size or would be overloaded.
+    Null if a platform cannot hold a size or would be overloaded.
     """
 
     target = serializers.FloatField(allow_null=True)
     units = serializers.ListField(child=serializers.IntegerField())
-    basis = serializers.CharField(allow_null=True, help_text="Platform the size was judged on.")
+    basis = serializers.CharField(allow_null=True, help_text="Platform that determined the size.")
     platforms = PlatformCurveSerializer(many=True)
 
 
 class CheckSerializer(serializers.Serializer[Any]):
-    """What would happen to a job; nothing was written."""
+    """Predicted outcome of a submission; nothing was written."""
 
     dry_run = serializers.BooleanField()
     outcome = serializers.ChoiceField(choices=["placed", "waits", "infeasible", "profiling"])
     feasible = serializers.BooleanField(
-        allow_null=True, help_text="Null: not known before the application is profiled."
+        allow_null=True, help_text="Null: unknown before the application is profiled."
     )
     known = serializers.BooleanField(help_text="Whether the application has a profile.")
     summary = serializers.CharField()
@@ -84,69 +84,69 @@ class CheckSerializer(serializers.Serializer[Any]):
     snapshot = serializers.IntegerField()
 
 
-def represent_check(checked: Checked) -> dict[str, Any]:
+def represent_check(result: DryRunResult) -> dict[str, Any]:
     """JSON of a dry run."""
     return {
         "dry_run": True,
-        "outcome": checked.outcome,
-        "feasible": checked.feasible,
-        "known": checked.outcome != "profiling",
-        "summary": checked.summary,
-        "reason": checked.reason,
-        "next_action": MEANINGS[Reason(checked.reason)].next_action,
-        "units": checked.units,
-        "platforms": list(checked.platforms),
-        "servers": list(checked.servers),
+        "outcome": result.outcome,
+        "feasible": result.feasible,
+        "known": result.outcome != "profiling",
+        "summary": result.summary,
+        "reason": result.reason,
+        "next_action": MEANINGS[Reason(result.reason)].next_action,
+        "units": result.units,
+        "platforms": list(result.platforms),
+        "servers": list(result.servers),
         "predicted": None
-        if checked.predicted is None
-        else {"value": checked.predicted, "low": checked.low, "high": checked.high},
-        "probability_met": checked.probability_met,
-        "units_examined": checked.examined,
-        "units_eligible": checked.eligible,
-        "dropped": dict(checked.dropped),
-        "guarantee": _guarantee(checked),
+        if result.predicted is None
+        else {"value": result.predicted, "low": result.low, "high": result.high},
+        "probability_met": result.probability_met,
+        "units_examined": result.examined,
+        "units_eligible": result.eligible,
+        "dropped": dict(result.dropped),
+        "guarantee": _guarantee(result),
         "suggestions": [
             {"text": suggestion.text, "target": dict(suggestion.target)}
-            for suggestion in checked.suggestions
+            for suggestion in result.suggestions
         ],
-        "candidates": [dict(candidate) for candidate in checked.candidates],
+        "candidates": [dict(candidate) for candidate in result.candidates],
         "feasibility": None
-        if checked.feasibility is None
-        else represent_feasibility(checked.feasibility),
-        "snapshot": checked.snapshot,
+        if result.feasibility is None
+        else represent_feasibility(result.feasibility),
+        "snapshot": result.snapshot,
     }
 
 
-def represent_feasibility(found: Feasibility) -> dict[str, Any]:
-    """JSON of what any size would achieve."""
+def represent_feasibility(grid: Feasibility) -> dict[str, Any]:
+    """JSON of the predictions for all sizes."""
     return {
-        "target": found.wanted,
-        "units": found.sizes.tolist(),
-        "basis": found.basis,
+        "target": grid.target,
+        "units": grid.sizes.tolist(),
+        "basis": grid.basis,
         "platforms": [
             {
                 "platform": name,
-                "value": _known(found.value[:, i]),
-                "low": _known(found.low[:, i]),
-                "high": _known(found.high[:, i]),
+                "value": _finite(grid.value[:, i]),
+                "low": _finite(grid.low[:, i]),
+                "high": _finite(grid.high[:, i]),
             }
-            for i, name in enumerate(found.platforms)
+            for i, name in enumerate(grid.platforms)
         ],
     }
 
 
-def _known(values: Floats) -> list[float | None]:
-    """Return four significant digits of each; None where not finite."""
+def _finite(values: Floats) -> list[float | None]:
+    """Round to four significant digits; None if not finite."""
     return [float(f"{v:.4g}") if math.isfinite(v) else None for v in values.tolist()]
 
 
-def _guarantee(checked: Checked) -> dict[str, Any] | None:
-    if checked.rank_threshold is None or checked.probability is None:
+def _guarantee(result: DryRunResult) -> dict[str, Any] | None:
+    if result.rank_threshold is None or result.probability is None:
         return None
     return {
         "statement": statement(
-            checked.examined, checked.rank_threshold, checked.probability, checked.units or 1
+            result.examined, result.rank_threshold, result.probability, result.units or 1
         ),
-        "rank_threshold": checked.rank_threshold,
-        "probability": checked.probability,
+        "rank_threshold": result.rank_threshold,
+        "probability": result.probability,
     }

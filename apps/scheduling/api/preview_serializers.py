@@ -1,4 +1,4 @@
-"""What corrections by hand would change, as the API shows it."""
+"""API schema of the preview of overrides."""
 
 import math
 from typing import Any
@@ -6,26 +6,26 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.classification.api.matrix_serializers import MATRICES, SOURCES
-from apps.classification.core.differences import Believed, CellChange
+from apps.classification.core.differences import CellChange, CellEstimate
+from apps.classification.core.estimates import Estimate
 from apps.classification.core.matrix import MatrixName
-from apps.classification.core.profile import Estimate
 from apps.classification.core.units import unit_of
 from apps.common.core.interference import SOURCES as INTERFERENCE
-from apps.scheduling.core.preview import PERFORMANCE_UNIT, Outlook
+from apps.scheduling.core.preview import PERFORMANCE_UNIT, SizingOutcome
 from apps.scheduling.services import Preview, PreviewedJob
 from apps.workloads.api.serializers import STATES, TargetSerializer
 from apps.workloads.core.targets import TargetKind
 
 
 class RevisionChangeSerializer(serializers.Serializer[Any]):
-    """Which matrices profiles are drawn from."""
+    """Matrix revision from which profiles are inferred."""
 
     before = serializers.IntegerField(allow_null=True)
     after = serializers.IntegerField()
 
 
 class CellStateSerializer(serializers.Serializer[Any]):
-    """What a profile says of a cell; the interval holds 90 %."""
+    """Value of a profile's cell with its 90 % interval."""
 
     value = serializers.FloatField()
     low = serializers.FloatField()
@@ -34,12 +34,12 @@ class CellStateSerializer(serializers.Serializer[Any]):
 
 
 class CellChangeSerializer(serializers.Serializer[Any]):
-    """A cell of the profile that changes."""
+    """A changed cell of the profile."""
 
     matrix = serializers.ChoiceField(choices=MATRICES)
     column = serializers.CharField()
     unit = serializers.CharField()
-    before = CellStateSerializer(allow_null=True, help_text="Null: nothing was believed.")
+    before = CellStateSerializer(allow_null=True, help_text="Null: no value before.")
     after = CellStateSerializer()
 
 
@@ -51,21 +51,21 @@ class CountChangeSerializer(serializers.Serializer[Any]):
 
 
 class FlagChangeSerializer(serializers.Serializer[Any]):
-    """Whether something holds, before and after."""
+    """A truth value before and after."""
 
     before = serializers.BooleanField()
     after = serializers.BooleanField()
 
 
 class PointsChangeSerializer(serializers.Serializer[Any]):
-    """Points of 100, before and after."""
+    """Points (0-100) before and after."""
 
     before = serializers.FloatField()
     after = serializers.FloatField()
 
 
 class PredictionSerializer(serializers.Serializer[Any]):
-    """Performance with its 90 % interval; without one it is the best there is."""
+    """Performance with its 90 % interval; of an infeasible job, the best value only."""
 
     value = serializers.FloatField()
     low = serializers.FloatField(allow_null=True)
@@ -73,7 +73,7 @@ class PredictionSerializer(serializers.Serializer[Any]):
 
 
 class PredictionChangeSerializer(serializers.Serializer[Any]):
-    """Performance on the slowest platform that is enough, before and after."""
+    """Performance on the slowest sufficient platform, before and after."""
 
     before = PredictionSerializer(allow_null=True)
     after = PredictionSerializer(allow_null=True)
@@ -84,10 +84,12 @@ class HeldServerSerializer(serializers.Serializer[Any]):
 
     server = serializers.CharField()
     platform = serializers.CharField()
-    acceptable = FlagChangeSerializer(help_text="Whether the job tolerates the pressure there.")
-    headroom = PointsChangeSerializer(help_text="Least of what it tolerates beyond the pressure.")
+    acceptable = FlagChangeSerializer(
+        help_text="Whether the job tolerates the interference there."
+    )
+    headroom = PointsChangeSerializer(help_text="Minimum of tolerance less interference.")
     tightest = serializers.ChoiceField(
-        choices=[(name, name) for name in INTERFERENCE], help_text="Where it is least, after."
+        choices=[(name, name) for name in INTERFERENCE], help_text="Source of the minimum, after."
     )
 
 
@@ -98,53 +100,55 @@ class PreviewedJobSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     state = serializers.ChoiceField(choices=STATES)
     target = TargetSerializer()
-    units = CountChangeSerializer(help_text="Size decided; of an infeasible job the best.")
-    units_held = serializers.IntegerField(allow_null=True, help_text="Null: it waits.")
+    units = CountChangeSerializer(help_text="Chosen size; of an infeasible job, the best size.")
+    units_held = serializers.IntegerField(allow_null=True, help_text="Null: the job waits.")
     platforms_gained = serializers.ListField(child=serializers.CharField())
     platforms_lost = serializers.ListField(child=serializers.CharField())
     predicted = PredictionChangeSerializer()
-    unit = serializers.CharField(help_text="Of what is predicted.")
+    unit = serializers.CharField(help_text="Unit of the prediction.")
     feasible = FlagChangeSerializer()
-    suggestion = serializers.CharField(allow_blank=True, help_text="Where it is infeasible after.")
+    suggestion = serializers.CharField(
+        allow_blank=True, help_text="Remedy, if the job is infeasible after."
+    )
     good_servers = CountChangeSerializer(
         allow_null=True,
-        help_text="Open servers with room that are quiet enough; null where it runs.",
+        help_text="Open servers with room and acceptable interference; null if the job runs.",
     )
     servers = HeldServerSerializer(many=True)
 
 
 class OverridePreviewSerializer(serializers.Serializer[Any]):
-    """What corrections would change; nothing was written."""
+    """Changes that overrides would make; nothing was written."""
 
     dry_run = serializers.BooleanField()
     application = serializers.CharField()
     profile = serializers.IntegerField(
-        allow_null=True, help_text="The current one; null: never profiled."
+        allow_null=True, help_text="The current profile; null: never profiled."
     )
     revision = RevisionChangeSerializer()
     cells = CellChangeSerializer(many=True)
-    examined = serializers.IntegerField(help_text="Jobs looked at.")
-    total = serializers.IntegerField(help_text="Jobs in sight that have not ended.")
+    examined = serializers.IntegerField(help_text="Jobs evaluated.")
+    total = serializers.IntegerField(help_text="Visible jobs that have not ended.")
     changed = serializers.IntegerField()
     jobs = PreviewedJobSerializer(many=True)
 
 
-def represent_preview(found: Preview) -> dict[str, Any]:
+def represent_preview(preview: Preview) -> dict[str, Any]:
     """JSON of a preview."""
-    kind = found.application.kind
+    kind = preview.application.kind
     return {
         "dry_run": True,
-        "application": found.application.name,
-        "profile": found.profile.number if found.profile else None,
+        "application": preview.application.name,
+        "profile": preview.profile.number if preview.profile else None,
         "revision": {
-            "before": found.profile.revision if found.profile else None,
-            "after": found.revision,
+            "before": preview.profile.revision if preview.profile else None,
+            "after": preview.revision,
         },
-        "cells": [_change(change, kind) for change in found.cells],
-        "examined": found.examined,
-        "total": found.total,
-        "changed": len(found.jobs),
-        "jobs": [_job(one) for one in found.jobs],
+        "cells": [_change(change, kind) for change in preview.cells],
+        "examined": preview.examined,
+        "total": preview.total,
+        "changed": len(preview.jobs),
+        "jobs": [_job(row) for row in preview.jobs],
     }
 
 
@@ -158,22 +162,22 @@ def _change(change: CellChange, kind: str) -> dict[str, Any]:
     }
 
 
-def _believed(cell: Believed | None) -> dict[str, Any] | None:
+def _believed(cell: CellEstimate | None) -> dict[str, Any] | None:
     return None if cell is None else cell._asdict()
 
 
-def _job(one: PreviewedJob) -> dict[str, Any]:
-    job, found = one.job, one.found
-    before, after = found.before, found.after
+def _job(row: PreviewedJob) -> dict[str, Any]:
+    job, preview = row.job, row.preview
+    before, after = preview.before, preview.after
     return {
         "id": str(job.pk),
         "name": job.name,
         "state": job.state,
         "target": job.target,
         "units": {"before": before.units, "after": after.units},
-        "units_held": one.units_held,
-        "platforms_gained": list(found.gained),
-        "platforms_lost": list(found.lost),
+        "units_held": row.units_held,
+        "platforms_gained": list(preview.gained),
+        "platforms_lost": list(preview.lost),
         "predicted": {
             "before": _prediction(before.predicted),
             "after": _prediction(after.predicted),
@@ -181,25 +185,25 @@ def _job(one: PreviewedJob) -> dict[str, Any]:
         "unit": PERFORMANCE_UNIT[TargetKind(job.target_kind)],
         "feasible": {"before": before.feasible, "after": after.feasible},
         "suggestion": after.suggestion,
-        "good_servers": None if found.stands else _good_servers(before, after),
-        "servers": _servers(one),
+        "good_servers": None if preview.headrooms else _good_servers(before, after),
+        "servers": _servers(row),
     }
 
 
-def _good_servers(before: Outlook, after: Outlook) -> dict[str, int]:
+def _good_servers(before: SizingOutcome, after: SizingOutcome) -> dict[str, int]:
     return {"before": len(before.good_servers), "after": len(after.good_servers)}
 
 
-def _servers(one: PreviewedJob) -> list[dict[str, Any]]:
+def _servers(row: PreviewedJob) -> list[dict[str, Any]]:
     return [
         {
             "server": name,
             "platform": platform,
-            "acceptable": {"before": stand.before >= 0.0, "after": stand.after >= 0.0},
-            "headroom": {"before": round(stand.before, 3), "after": round(stand.after, 3)},
-            "tightest": stand.source,
+            "acceptable": {"before": headroom.before >= 0.0, "after": headroom.after >= 0.0},
+            "headroom": {"before": round(headroom.before, 3), "after": round(headroom.after, 3)},
+            "tightest": headroom.source,
         }
-        for stand, (name, platform) in zip(one.found.stands, one.servers, strict=True)
+        for headroom, (name, platform) in zip(row.preview.headrooms, row.servers, strict=True)
     ]
 
 

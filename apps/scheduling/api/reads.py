@@ -1,4 +1,4 @@
-"""Rows behind the decisions API."""
+"""Queries of the decisions API."""
 
 from uuid import UUID
 
@@ -6,7 +6,7 @@ from django.db.models import Q, QuerySet
 
 from apps.accounts.core.principal import Principal
 from apps.scheduling.models import Allocation, Decision
-from apps.workloads.models import Job
+from apps.workloads.models import Application, Job
 
 
 def visible_decisions(principal: Principal) -> QuerySet[Decision]:
@@ -17,13 +17,8 @@ def visible_decisions(principal: Principal) -> QuerySet[Decision]:
     return decisions.filter(job__project_id__in=list(principal.projects))
 
 
-def last_decision(job: Job) -> Decision | None:
-    """Return a job's last decision."""
-    return job.decisions.order_by("-at", "-id").first()
-
-
 def allocations_of(job: Job) -> QuerySet[Allocation]:
-    """Return what a job holds and held."""
+    """Return the allocations of a job."""
     return Allocation.objects.filter(job=job)
 
 
@@ -38,6 +33,18 @@ def decisions_at(server_id: int) -> Q:
     return Q(pk__in=Allocation.objects.filter(server_id=server_id).values("decision_id"))
 
 
+def decisions_about(application: str) -> Q:
+    """Return the condition that a decision is about a job of the application with this name."""
+    named = Application.objects.filter(name=application).values("pk")[:1]
+    return Q(job__application=named)
+
+
+def decisions_retried(count: int) -> Q:
+    """Return the condition that a decision was committed after this number of conflicts."""
+    retried = Q(commit_retries__gte=count)
+    return retried & Q(commit_retries__gt=0) if count > 0 else retried
+
+
 def decision(principal: Principal, decision_id: UUID) -> Decision | None:
-    """Return one decision, None where there is none the caller may see."""
+    """Return one decision, or None if the caller may not see it or it does not exist."""
     return visible_decisions(principal).filter(pk=decision_id).first()

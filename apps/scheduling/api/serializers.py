@@ -1,12 +1,12 @@
-"""Decisions, explanations and placements as the API shows them."""
+"""API schema of decisions, explanations and placements."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from rest_framework import serializers
 
-from apps.common.representations import time
-from apps.scheduling.core.explain import Told, statement, summary
+from apps.common.api.representations import time
+from apps.scheduling.core.explain import SummaryFacts, statement, summary
 from apps.scheduling.models import Allocation, Decision, Outcome
 from apps.workloads.api.representations import represent_reason
 from apps.workloads.api.serializers import ReasonSerializer
@@ -16,8 +16,8 @@ from apps.workloads.models import Job
 OUTCOMES = [(outcome.value, outcome.value) for outcome in Outcome]
 
 
-class SampledSerializer(serializers.Serializer[Any]):
-    """What was looked at."""
+class DecisionSampleSerializer(serializers.Serializer[Any]):
+    """The sample of a decision."""
 
     size = serializers.IntegerField(help_text="R, candidates per unit.")
     units_examined = serializers.IntegerField()
@@ -28,7 +28,7 @@ class SampledSerializer(serializers.Serializer[Any]):
 
 
 class GuaranteeSerializer(serializers.Serializer[Any]):
-    """How good the best of the sample is, if sampling is uniform."""
+    """Guarantee on the quality of the best candidate, if sampling is uniform."""
 
     statement = serializers.CharField()
     rank_threshold = serializers.FloatField()
@@ -37,7 +37,7 @@ class GuaranteeSerializer(serializers.Serializer[Any]):
 
 
 class DecisionSerializer(serializers.Serializer[Any]):
-    """What an agent decided about one job, and all it knew when it did. Never changes."""
+    """A decision of an agent on one job, with its inputs. Immutable."""
 
     id = serializers.UUIDField()
     job = serializers.UUIDField()
@@ -55,7 +55,7 @@ class DecisionSerializer(serializers.Serializer[Any]):
     profile = serializers.UUIDField(allow_null=True)
     units = serializers.IntegerField()
     units_won = serializers.IntegerField()
-    sample = SampledSerializer()
+    sample = DecisionSampleSerializer()
     dropped = serializers.DictField(child=serializers.IntegerField())
     guarantee = GuaranteeSerializer()
     rank = serializers.FloatField(allow_null=True)
@@ -72,20 +72,23 @@ class CandidatesSerializer(serializers.Serializer[Any]):
 
 
 class ExplanationSerializer(serializers.Serializer[Any]):
-    """Why a job is where it is."""
+    """Explanation of a job's state."""
 
     job = serializers.UUIDField()
     state = serializers.CharField()
     summary = serializers.CharField()
     reason = ReasonSerializer(allow_null=True)
-    decision = DecisionSerializer(allow_null=True)
+    decision = DecisionSerializer(
+        allow_null=True,
+        help_text="The last one. That of a waiting job may be about a job of equal request.",
+    )
 
 
 class PlacementSerializer(serializers.Serializer[Any]):
     """Units of one server that a job holds or held."""
 
     id = serializers.IntegerField()
-    server = serializers.CharField(allow_null=True, help_text="None = removed since.")
+    server = serializers.CharField(allow_null=True, help_text="Null: the server was removed.")
     server_id = serializers.IntegerField()
     decision = serializers.UUIDField()
     units = serializers.ListField(child=serializers.IntegerField())
@@ -98,11 +101,11 @@ class PlacementSerializer(serializers.Serializer[Any]):
     acquired_seconds = serializers.FloatField()
     released_seconds = serializers.FloatField(allow_null=True)
     moved_from = serializers.IntegerField(
-        allow_null=True, help_text="The placement that it takes over from."
+        allow_null=True, help_text="The placement that it replaces, after a migration."
     )
     moved_seconds = serializers.FloatField(
         allow_null=True,
-        help_text="Since when it has; null where it is only reserved, or never was moved to.",
+        help_text="When it replaced the other; null for a reservation.",
     )
 
 
@@ -119,7 +122,7 @@ _FIRST_COLUMNS = (
 
 
 def represent_decision(decision: Decision) -> dict[str, Any]:
-    """JSON of a decision whose job is loaded."""
+    """JSON of a decision; its job must be loaded."""
     return {
         "id": str(decision.pk),
         "job": str(decision.job_id),
@@ -167,12 +170,12 @@ def represent_decision(decision: Decision) -> dict[str, Any]:
 def represent_candidates(decision: Decision, names: Mapping[int, str]) -> dict[str, Any]:
     """JSON of the candidate table: the union of the columns, in one fixed order."""
     rows = list(decision.candidates)
-    found = {column for row in rows for column in row}
-    if "server_id" in found:
-        found.add("server")
-    # jsonb keeps no order of its own, so the table's is fixed here
-    columns = [name for name in _FIRST_COLUMNS if name in found]
-    columns += sorted(found - set(columns))
+    present = {column for row in rows for column in row}
+    if "server_id" in present:
+        present.add("server")
+    # jsonb does not preserve order, so it is fixed here
+    columns = [name for name in _FIRST_COLUMNS if name in present]
+    columns += sorted(present - set(columns))
     table = [
         {column: row.get(column, names.get(row.get("server_id")) if column == "server" else None)
          for column in columns}
@@ -184,7 +187,7 @@ def represent_candidates(decision: Decision, names: Mapping[int, str]) -> dict[s
 def represent_explanation(
     job: Job, decision: Decision | None, servers: list[str]
 ) -> dict[str, Any]:
-    """JSON of why a job is where it is."""
+    """JSON of the explanation of a job's state."""
     return {
         "job": str(job.pk),
         "state": str(job.state),
@@ -199,12 +202,12 @@ def _summary(job: Job, decision: Decision | None, servers: list[str]) -> str:
     sentence = MEANINGS[Reason(job.reason_code)].sentence if known else ""
     if decision is None:
         return " ".join(part for part in (sentence, job.reason_message) if part)
-    meant = decision.reason_code in set(Reason)
+    has_meaning = decision.reason_code in set(Reason)
     return summary(
-        Told(
+        SummaryFacts(
             outcome=decision.outcome,
             policy=decision.policy,
-            sentence=MEANINGS[Reason(decision.reason_code)].sentence if meant else sentence,
+            sentence=MEANINGS[Reason(decision.reason_code)].sentence if has_meaning else sentence,
             units=decision.units,
             units_won=decision.units_won,
             servers=servers,
@@ -213,6 +216,7 @@ def _summary(job: Job, decision: Decision | None, servers: list[str]) -> str:
             servers_total=decision.servers_total,
             dropped=decision.dropped,
             commit_retries=decision.commit_retries,
+            about=decision.job.name if decision.job_id != job.pk else "",
         )
     )
 

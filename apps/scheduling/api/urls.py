@@ -1,10 +1,10 @@
-"""Addresses of decisions, and of what they say about jobs and servers."""
+"""URLs of decisions, dry runs, and the decisions on jobs and servers."""
 
-from apps.common.routes import route
+from apps.common.api.routes import route
 from apps.scheduling.api import check_views, views
 
 urlpatterns = [
-    *route("checks/", check_views.CheckView.as_view(), "api-checks"),
+    *route("checks/", check_views.DryRunView.as_view(), "api-checks"),
     *route("jobs/", check_views.JobListOrCheck.as_view(), "api-jobs"),
     *route("decisions/", views.DecisionList.as_view(), "api-decisions"),
     *route("decisions/<uuid:decision_id>/", views.DecisionDetail.as_view(), "api-decision"),

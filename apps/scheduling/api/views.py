@@ -1,4 +1,4 @@
-"""Decisions, and what they mean for jobs and servers."""
+"""Views of decisions, and of their results for jobs and servers."""
 
 from typing import Any, ClassVar
 from uuid import UUID
@@ -9,10 +9,20 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.api.permissions import principal_of
+from apps.common.api.paging import Order
+from apps.common.api.queries import (
+    Filter,
+    ListQuery,
+    choice,
+    exact,
+    moment,
+    number,
+    read_int,
+    read_text,
+    uid,
+)
+from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import NotFoundError
-from apps.common.paging import Order
-from apps.common.queries import ListQuery, choice, exact, moment, number, uid, whole
-from apps.common.views import ApiView, ListView, answer
 from apps.inventory.api.views import named_server
 from apps.inventory.selectors import server_names
 from apps.operations.api.serializers import EventSerializer, represent_event
@@ -30,7 +40,7 @@ from apps.scheduling.api.serializers import (
     represent_placement,
 )
 from apps.scheduling.models import Allocation, Decision, Outcome
-from apps.scheduling.selectors import stands
+from apps.scheduling.selectors import current_decision, working_allocations
 from apps.workloads.api.job_views import JobList, visible_job
 from apps.workloads.models import Job
 
@@ -41,11 +51,17 @@ DECISION_FILTERS = {
     "reason": exact("reason_code", "For this reason."),
     "policy": exact("policy", "By this policy."),
     "agent": exact("agent", "By this agent."),
-    "application": exact("job__application__name", "About jobs of this application."),
-    "at__gte": moment("at__gte", "Not before."),
-    "at__lt": moment("at__lt", "Before."),
-    "elapsed_seconds__gte": number("elapsed_s__gte", "At least as slow."),
-    "commit_retries__gte": whole("commit_retries__gte", "With at least so many conflicts."),
+    "application": Filter(
+        lambda value: reads.decisions_about(read_text(value)), "About jobs of this application."
+    ),
+    "at__gte": moment("at__gte", "Made at or after."),
+    "at__lt": moment("at__lt", "Made before."),
+    "elapsed_seconds__gte": number("elapsed_s__gte", "That took at least this long."),
+    "commit_retries__gte": Filter(
+        lambda value: reads.decisions_retried(read_int(value)),
+        "With at least this number of conflicts.",
+        {"type": "integer"},
+    ),
 }
 
 
@@ -53,6 +69,7 @@ class DecisionList(ListView):
     """The log of decisions, newest first."""
 
     row_serializer = DecisionSerializer
+    brief_fields = ("id", "job", "outcome")
     orders = NEWEST_FIRST
     filters = DECISION_FILTERS
 
@@ -65,7 +82,7 @@ class DecisionList(ListView):
         return represent_decision(row)
 
     def represent_briefly(self, row: Decision) -> dict[str, Any]:
-        """Return what identifies a decision."""
+        """JSON that identifies a decision."""
         return {"id": str(row.pk), "job": str(row.job_id), "outcome": str(row.outcome)}
 
 
@@ -74,12 +91,12 @@ def visible_decision(request: Request, decision_id: UUID) -> Decision:
 
     Raises
     ------
-    NotFoundError : there is none the caller may see.
+    NotFoundError : it does not exist, or the caller may not see it.
     """
-    found = reads.decision(principal_of(request), decision_id)
-    if found is None:
+    decision = reads.decision(principal_of(request), decision_id)
+    if decision is None:
         raise NotFoundError(f"There is no decision {decision_id}.")
-    return found
+    return decision
 
 
 class DecisionDetail(ApiView):
@@ -87,39 +104,41 @@ class DecisionDetail(ApiView):
 
     @extend_schema(responses=DecisionSerializer)
     def get(self, request: Request, decision_id: UUID) -> Response:
-        """Return a decision; it never changes."""
+        """Return a decision."""
         return answer(request, represent_decision(visible_decision(request, decision_id)))
 
 
 class DecisionCandidates(ApiView):
-    """What a decision looked at."""
+    """Candidates of a decision."""
 
     @extend_schema(responses=CandidatesSerializer)
     def get(self, request: Request, decision_id: UUID) -> Response:
         """Return the candidate table of a decision, best first."""
-        found = visible_decision(request, decision_id)
-        ids = {row["server_id"] for row in found.candidates if row.get("server_id") is not None}
-        return answer(request, represent_candidates(found, server_names(ids)))
+        decision = visible_decision(request, decision_id)
+        ids = {row["server_id"] for row in decision.candidates if row.get("server_id") is not None}
+        return answer(request, represent_candidates(decision, server_names(ids)))
 
 
 class JobExplanation(ApiView):
-    """Why a job is where it is."""
+    """Explanation of a job's state."""
 
     @extend_schema(responses=ExplanationSerializer)
     def get(self, request: Request, job_id: UUID) -> Response:
-        """Explain a job from what was stored when it was decided."""
+        """Explain a job's state from its last decision, or that of a job with an equal request."""
         job = visible_job(request, job_id)
-        decision = reads.last_decision(job)
+        decision = current_decision(job)
         servers: list[str] = []
         if decision is not None:
-            ids = list(stands(decision).order_by("id").values_list("server_id", flat=True))
+            ids = list(
+                working_allocations(decision).order_by("id").values_list("server_id", flat=True)
+            )
             names = server_names(ids)
             servers = [names[pk] for pk in dict.fromkeys(ids) if pk in names]
         return answer(request, represent_explanation(job, decision, servers))
 
 
 class JobPlacements(ListView):
-    """What a job holds and held, newest first."""
+    """Allocations of a job, newest first."""
 
     row_serializer = PlacementSerializer
     orders: ClassVar = {"-id": Order(("id",), descending=True)}
@@ -130,7 +149,7 @@ class JobPlacements(ListView):
         return reads.allocations_of(visible_job(request, kwargs["job_id"]))
 
     def prepare(self, rows: list[Allocation]) -> None:
-        """Fetch the names of the page's servers at once."""
+        """Fetch the names of the page's servers in one query."""
         self._names = server_names(row.server_id for row in rows)
 
     def represent(self, row: Allocation) -> dict[str, Any]:
@@ -148,7 +167,7 @@ class JobDecisions(DecisionList):
 
 
 class JobEvents(ListView):
-    """What happened to a job, oldest first."""
+    """Events of a job, oldest first."""
 
     row_serializer = EventSerializer
     orders: ClassVar = {"id": Order(("seq",)), "-id": Order(("seq",), descending=True)}

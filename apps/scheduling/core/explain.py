@@ -1,19 +1,20 @@
-"""A decision in plain words, from what was stored when it was made."""
+"""Sentences that explain a stored decision."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the sentence is made of.
+class SummaryFacts:
+    """Facts of a decision that its summary names.
 
     Attributes
     ----------
     outcome : "placed", "refused" or "conflict"
-    sentence : what the reason means
+    sentence : meaning of the reason
     servers : names of the chosen servers
-    dropped : units each filter took out, by the filter's name
+    about : name of the job it is about, if that is another job with an equal request
+    dropped : number of units rejected by each filter
     """
 
     outcome: str
@@ -27,50 +28,55 @@ class Told:
     servers_total: int
     dropped: Mapping[str, int]
     commit_retries: int
+    about: str = ""
 
 
-def summary(told: Told) -> str:
-    """Return one paragraph: what was decided, among what, and what stood in the way."""
-    if told.outcome == "placed":
-        where = _listed(told.servers) or "servers removed since"
-        won = _units(told.units_won)
-        if told.units_won < told.units:
-            won += f" of the {told.units} wanted"
+def summary(decision: SummaryFacts) -> str:
+    """Return one paragraph: the outcome, the units examined and the units rejected."""
+    if decision.outcome == "placed":
+        where = _listed(decision.servers) or "servers that were removed"
+        won = _units(decision.units_won)
+        if decision.units_won < decision.units:
+            won += f" of {decision.units} requested"
         parts = [
-            f"Placed by {told.policy}: {won} on {where}.",
-            f"{told.examined:,} of {told.eligible:,} eligible units were examined.",
+            f"Placed by {decision.policy}: {won} on {where}.",
+            f"{decision.examined:,} of {decision.eligible:,} eligible units were examined.",
         ]
-    elif told.outcome == "conflict":
-        parts = [f"Not placed: other agents took the chosen units first, {_tries(told)}."]
+    elif decision.outcome == "conflict":
+        parts = [
+            f"Not placed: other agents allocated the chosen units first, {_attempts(decision)}."
+        ]
     else:
-        parts = [f"Not placed: {told.sentence[:1].lower()}{told.sentence[1:]}"]
-    if told.dropped:
-        parts.append(f"Units left out: {_dropped(told.dropped)}.")
+        parts = [f"Not placed: {decision.sentence[:1].lower()}{decision.sentence[1:]}"]
+    if decision.dropped:
+        parts.append(f"Units rejected: {_dropped(decision.dropped)}.")
+    if decision.about:
+        parts.append(f"Evaluated for {decision.about}, which has an equal request.")
     return " ".join(parts)
 
 
 def statement(examined: int, rank_threshold: float, probability: float, units: int = 1) -> str:
-    """Return the guarantee as a sentence.
+    """Return the guarantee of a decision as a sentence.
 
     Parameters
     ----------
-    probability : that one of the ``units`` chosen lies outside
+    probability : that one of the chosen ``units`` lies outside the top share
     """
     share = f"{1.0 - rank_threshold:.0%}"
     best = "best" if units <= 1 else f"one of the best {units}"
     return f"P({best} of {examined} is outside the top {share}) = {probability:.3g}"
 
 
-def _tries(told: Told) -> str:
-    return f"on {told.commit_retries + 1} tries"
+def _attempts(decision: SummaryFacts) -> str:
+    return f"in {decision.commit_retries + 1} attempts"
 
 
 def _units(count: int) -> str:
     return "1 unit" if count == 1 else f"{count:,} units"
 
 
-def _listed(names: Sequence[str], most: int = 3) -> str:
-    shown = list(names[:most])
+def _listed(names: Sequence[str], limit: int = 3) -> str:
+    shown = list(names[:limit])
     rest = len(names) - len(shown)
     if rest:
         shown.append(f"{rest} more")

@@ -1,7 +1,7 @@
-"""What any size would achieve: predicted performance of 1 to 64 units on every platform.
+"""Predicted performance of 1 to 64 units on every platform, in the unit of the target.
 
-m sizes, P platforms. The same grid that sizing looks at, in the unit of the target, so that a
-person sees why a size was taken and how far a target lies from what can be had.
+m sizes, P platforms. It is the grid that sizing uses, and shows users why a size was chosen and
+how far the target is from what is possible.
 """
 
 import math
@@ -38,18 +38,18 @@ class Feasibility:
     Attributes
     ----------
     kind : of the target, which gives the unit: seconds, seconds of latency, or instructions/s
-    wanted : the target in that unit; None = best effort
-    is_rate : whether more is better
+    target : in that unit; None = best effort
+    is_rate : whether higher is better
     sizes : (m,) units
     platforms : P names that hold at least one size
-    value, low, high : (m, P) prediction and its 90 % interval, low <= value <= high; NaN where the
-        platform cannot hold the size, infinite where it would be overloaded
-    units : size taken, or the best there is where none is enough; None = none
-    basis : platform that the size was judged on, the slowest where it is enough; None = none
+    value, low, high : (m, P) prediction and its 90 % interval, low <= value <= high; NaN if the
+        platform cannot hold the size, infinite if it would be overloaded
+    units : chosen size, or the best one if none is sufficient; None = none
+    basis : platform that determined the size, the slowest on which it is sufficient; None = none
     """
 
     kind: str
-    wanted: float | None
+    target: float | None
     is_rate: bool
     sizes: Ints
     platforms: tuple[str, ...]
@@ -67,17 +67,19 @@ def feasibility(
 
     Parameters
     ----------
-    sized : what sizing said for the same arguments
+    sized : result of `size` for the same arguments
     """
     sizes, value, low, high = performance_grid(profile, target, work, facts)
-    held: Bools = np.logical_not(np.all(np.isnan(value), axis=0))
-    names = tuple(name for name, is_held in zip(facts.platforms, held, strict=True) if is_held)
-    value, low, high = value[:, held], low[:, held], high[:, held]
+    is_possible: Bools = np.logical_not(np.all(np.isnan(value), axis=0))
+    names = tuple(
+        name for name, possible in zip(facts.platforms, is_possible, strict=True) if possible
+    )
+    value, low, high = value[:, is_possible], low[:, is_possible], high[:, is_possible]
     is_rate = not isinstance(target, CompletionTime | ThroughputLatency)
     basis = _basis(sized, names, value, is_rate=is_rate)
     return Feasibility(
         kind=target.kind.value,
-        wanted=_wanted(target),
+        target=_target_value(target),
         is_rate=is_rate,
         sizes=sizes,
         platforms=names,
@@ -89,12 +91,12 @@ def feasibility(
     )
 
 
-def most_load(
+def max_load(
     profile: Profile, target: ThroughputLatency, work: Work, facts: ClusterFacts
 ) -> float:
-    """Find the queries per second that some size still answers within the latency; 0 = none.
+    """Return the maximum queries per second that any size serves within the latency; 0 = none.
 
-    By bisection on what sizing accepts, to a billionth of what is wanted.
+    By bisection with `size`, to a billionth of the requested rate.
     """
     low, high = 0.0, target.qps
     for _ in range(_HALVINGS):
@@ -108,24 +110,24 @@ def most_load(
 def lighter_load(
     profile: Profile, target: ThroughputLatency, work: Work, facts: ClusterFacts
 ) -> ThroughputLatency | None:
-    """Find a load that can be served: at the same latency, else at the nearest round one.
+    """Return a load that can be served, with the same latency if possible.
 
-    Where even an idle service is too slow, the latency is twice what an idle one needs, which
-    leaves room for a queue. None where no platform can hold the job.
+    If even an idle service is too slow, the latency becomes twice that of an idle service, which
+    leaves room for a queue. Returns None if no platform can hold the job.
     """
-    load = most_load(profile, target, work, facts)
+    load = max_load(profile, target, work, facts)
     if load < 1e-6 * target.qps:
         idle = replace(target, qps=1e-6 * target.qps)
         seconds = performance_grid(profile, idle, work, facts).value
         if not np.isfinite(seconds).any():
             return None
         target = replace(target, latency_seconds=float(f"{2.0 * np.nanmin(seconds):.2g}"))
-        load = most_load(profile, target, work, facts)
+        load = max_load(profile, target, work, facts)
     qps = float(f"{load / EASIER:.2g}")
     return replace(target, qps=qps) if qps > 0.0 else None
 
 
-def _wanted(target: Target) -> float | None:
+def _target_value(target: Target) -> float | None:
     match target:
         case CompletionTime():
             return target.seconds
@@ -140,7 +142,7 @@ def _wanted(target: Target) -> float | None:
 def _basis(
     sized: Sized | Infeasible, names: tuple[str, ...], value: Floats, *, is_rate: bool
 ) -> str | None:
-    """Return the slowest platform where the size is enough."""
+    """Return the slowest platform on which the size is sufficient."""
     if isinstance(sized, Infeasible):
         return sized.platform if sized.platform in names else None
     row = min(sized.units, value.shape[0]) - 1

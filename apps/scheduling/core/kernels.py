@@ -1,11 +1,11 @@
-"""Tarcil fused into machine code: filter, draw, score and order in two calls.
+"""Compiled kernels of Tarcil: filter, draw, score and order in two calls.
 
-Imported by processes that decide, never by the web process (numba costs a second and 100 MB). The
-assembled form in ``policies.py`` is its oracle: the same request and seed give the same units and
+Imported by processes that decide, never by the web process (numba takes a second and 100 MB). The
+assembled form in ``policies.py`` is the oracle: the same request and seed give the same units and
 keys.
 
 Notation: s a server, u a unit, h and l the high and low word of a code (``encoding.py``), B =
-10^10. Arrays come in read-only (``board.fixed``), so that each kernel is compiled once.
+10^10. Arrays are read-only (``arrays.as_readonly``), so that each kernel is compiled once.
 """
 
 import numpy as np
@@ -25,13 +25,13 @@ DENSE, CROWDED = samplers.DENSE, samplers.CROWDED
 _GAMMA, _MIX_1, _MIX_2 = (np.uint64(c) for c in (chance.GAMMA, chance.MIX_1, chance.MIX_2))
 _COIN = np.uint64(chance.COIN)
 _1, _27, _30, _31, _32 = (np.uint64(n) for n in (1, 27, 30, 31, 32))
-_INSERTION = 64  # below, insertion sort beats merging
+_INSERTION = 64  # insertion sort is faster up to this length
 _KEEP = 1.0 - SLACK
 
 
 @jit()
 def count_free(unit_free: Bools, first_unit: Shorts, server_units: Shorts) -> Shorts:
-    """``board.counted``: over bytes, which the compiler adds many at a time."""
+    """``batch_state.count_free_units`` over bytes, which the compiler vectorises."""
     count = np.empty(first_unit.size, dtype=np.int32)
     flags = unit_free.view(np.uint8)
     for s in range(first_unit.size):
@@ -43,7 +43,7 @@ def count_free(unit_free: Bools, first_unit: Shorts, server_units: Shorts) -> Sh
 
 
 @jit()
-def sift(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
+def filter_servers(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     free_count: Shorts,
     is_open: Bools,
     labelled: Bools,
@@ -51,12 +51,12 @@ def sift(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     allowed: Bools,
     platform: Shorts,
     share: Floats,
-    asked: Floats,
+    requested: Floats,
     left: Floats,
     units: int,
     together: bool,
 ) -> tuple[Bools, Shorts, Ints]:
-    """Servers that may serve a job, the room on each, and units dropped by each filter.
+    """Return the eligible servers, the room on each, and the units rejected by each filter.
 
     Returns (S,) mask, (S,) room and (8,) counts: those of ``filters.FILTERS``, then the eligible.
     O(S).
@@ -66,14 +66,14 @@ def sift(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     room = np.zeros(size, dtype=np.int32)
     out = np.zeros(size, dtype=np.bool_)
     counts = np.zeros(8, dtype=np.int64)
-    least = units if together else 1
+    min_room = units if together else 1
     for s in excluded:
         out[s] = True
     for s in range(size):
         free = free_count[s]
         if free == 0:
             continue
-        room[s] = min(free, _fitting(asked, share[s], left[s], units))
+        room[s] = min(free, _fitting(requested, share[s], left[s], units))
         if not is_open[s]:
             counts[1] += free
         elif not allowed[platform[s]]:
@@ -84,7 +84,7 @@ def sift(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
             counts[4] += free
         elif room[s] == 0:
             counts[5] += free
-        elif room[s] < least:
+        elif room[s] < min_room:
             counts[6] += free
         else:
             counts[7] += free
@@ -93,18 +93,18 @@ def sift(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
 
 
 @jit()
-def _fitting(asked: Floats, share: Floats, left: Floats, units: int) -> int:
-    """Units whose memory, network and storage fit, at most ``units``."""
-    most = units
+def _fitting(requested: Floats, share: Floats, left: Floats, units: int) -> int:
+    """Return the number of units whose memory, network and storage fit, at most ``units``."""
+    fitting = units
     for i in range(3):
-        vector = (asked[i] if asked[i] > 0 else share[i]) * _KEEP
-        if vector > 0 and left[i] < vector * most:
-            most = max(0, int(np.floor(left[i] / vector)))
-    return most
+        vector = (requested[i] if requested[i] > 0 else share[i]) * _KEEP
+        if vector > 0 and left[i] < vector * fitting:
+            fitting = max(0, int(np.floor(left[i] / vector)))
+    return fitting
 
 
 @jit()
-def look(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
+def score_sample(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     unit_free: Bools,
     mask: Bools,
     eligible: int,
@@ -136,8 +136,8 @@ def look(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         s = unit_server[u]
         h, low = _quality(server_caused[s], server_units[s], order, tolerated, headroom[i])
         quality[i] = (h + low / B) / B
-        kept = form != GUARDED or headroom[i].min() >= margin
-        key[i, 0], key[i, 1] = _closeness(h, low, target_h, target_l, form, kept)
+        margin_ok = form != GUARDED or headroom[i].min() >= margin
+        key[i, 0], key[i, 1] = _closeness(h, low, target_h, target_l, form, margin_ok)
         key[i, 2] = speed[platform[s]]
         key[i, 3] = np.int64(_word(salt, np.uint64(u)) >> _1)
     best = _ordered(key)
@@ -152,7 +152,7 @@ def look(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
 
 
 @jit()
-def outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
+def count_outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     unit_free: Bools,
     mask: Bools,
     first_unit: Shorts,
@@ -169,7 +169,7 @@ def outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
 ) -> Ints:
     """Count the eligible units below each chosen key: (k,) from keys (k, 4). O(S·(N + k)).
 
-    All free units of a server share a key but for the coin, so servers are compared first.
+    All free units of a server have the same key except for the coin.
     """
     order, target_h, target_l = _demand(caused)
     below = np.zeros(chosen.shape[0], dtype=np.int64)
@@ -179,8 +179,8 @@ def outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         if not mask[s]:
             continue
         h, low = _quality(server_caused[s], server_units[s], order, tolerated, room)
-        kept = form != GUARDED or room.min() >= margin
-        key[0, 0], key[0, 1] = _closeness(h, low, target_h, target_l, form, kept)
+        margin_ok = form != GUARDED or room.min() >= margin
+        key[0, 0], key[0, 1] = _closeness(h, low, target_h, target_l, form, margin_ok)
         key[0, 2] = speed[platform[s]]
         for i in range(chosen.shape[0]):
             key[1] = chosen[i]
@@ -223,19 +223,19 @@ def _draw(
     while slots < 4 * count:
         slots *= 2
     seen = np.full(slots, -1, dtype=np.int64)
-    found, draw = 0, np.uint64(0)
-    while found < count:
+    n_chosen, draw = 0, np.uint64(0)
+    while n_chosen < count:
         u = _below(_word(seed, draw), size)
         draw += _1
         if unit_free[u] and mask[unit_server[u]] and _is_new(seen, u):
-            chosen[found] = u
-            found += 1
+            chosen[n_chosen] = u
+            n_chosen += 1
     return chosen
 
 
 @jit()
 def _is_new(seen: Ints, u: np.int64) -> bool:
-    """Enter u into an open-addressed set; False when it was there."""
+    """Add u to an open-addressed set; return False if it was already there."""
     last = seen.size - 1
     at = (u * 40503) & last
     while seen[at] >= 0:
@@ -256,12 +256,12 @@ def _shuffled(
     seed: np.uint64,
 ) -> Ints:
     every = np.empty(eligible, dtype=np.int64)
-    found = 0
+    listed = 0
     for u in range(unit_free.size):
-        # the bound is the caller's count: one that is wrong must not write past the end
-        if found < eligible and unit_free[u] and mask[unit_server[u]]:
-            every[found] = u
-            found += 1
+        # check the caller's count, as a wrong one must not write past the end
+        if listed < eligible and unit_free[u] and mask[unit_server[u]]:
+            every[listed] = u
+            listed += 1
     for i in range(min(count, eligible)):
         j = i + _below(_word(seed, np.uint64(i)), eligible - i)
         every[i], every[j] = every[j], every[i]
@@ -294,7 +294,7 @@ def _pair(score: float) -> np.int64:
 def _quality(
     caused: Singles, units: int, order: Ints, tolerated: Floats, headroom: Floats
 ) -> tuple[np.int64, np.int64]:
-    """Words of U_H; fills the headroom on the way. Source: Tarcil Eq. 3 and 4."""
+    """Return the words of U_H, and fill the headroom. Source: Tarcil Eq. 3 and 4."""
     h = low = np.int64(0)
     for i in range(N):
         k = order[i]
@@ -310,12 +310,12 @@ def _quality(
 
 @jit()
 def _closeness(
-    h: np.int64, low: np.int64, target_h: np.int64, target_l: np.int64, form: int, kept: bool
+    h: np.int64, low: np.int64, target_h: np.int64, target_l: np.int64, form: int, margin_ok: bool
 ) -> tuple[np.int64, np.int64]:
-    """Words of Q. Source: Tarcil Eq. 5; see ``encoding.closeness``."""
+    """Return the words of Q. Source: Tarcil Eq. 5; see ``encoding.closeness``."""
     if form == QUIETEST:
         return h, low
-    if kept and (h > target_h or (h == target_h and low >= target_l)):
+    if margin_ok and (h > target_h or (h == target_h and low >= target_l)):
         over_h, over_l = _minus(h, low, target_h, target_l)
         first = B if form == GUARDED else 0
         return first + B - 1 - over_h, B - 1 - over_l
@@ -343,7 +343,7 @@ def _is_above(key: Ints, a: int, b: int) -> bool:
 
 @jit()
 def _ordered(key: Ints) -> Ints:
-    """Positions by decreasing key: insertion sort of short runs, then merging. O(n log n)."""
+    """Sort positions by decreasing key: insertion sort of short runs, then merging. O(n log n)."""
     n = key.shape[0]
     order = np.arange(n)
     for start in range(0, n, _INSERTION):

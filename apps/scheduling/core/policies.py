@@ -1,8 +1,8 @@
-"""Policies assembled from their four parts: filter, sample, score, pick.
+"""Policies assembled from four parts: filter, sample, score, pick.
 
-A decision: which units could run the job (filter), which of them to look at (sample), how good
-each is (score), which to take (pick). When the sample was too narrow for what the job wants
-(servers apart, memory beside the core), everything eligible is looked at instead.
+A decision selects the units that could run the job (filter), draws candidates (sample), rates them
+(score) and chooses (pick). If the sample cannot satisfy the request (spread, memory per unit), all
+eligible units are scored instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
 from apps.scheduling.core import filters, pickers, samplers, scorers
-from apps.scheduling.core.board import Board, Facts
+from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.encoding import Form
 from apps.scheduling.core.filters import Eligibility
 from apps.scheduling.core.guarantee import default_sample, miss_probability
@@ -29,30 +29,30 @@ from apps.scheduling.core.types import (
     Verdict,
 )
 
-THRESHOLD = 0.8  # the rank of the guarantee told with each decision: "outside the top 20 %"
+RANK_THRESHOLD = 0.8  # of the guarantee stored with each decision: "outside the top 20 %"
 
-Sampler = Callable[[Board, Request, Eligibility, int, int], Ints]
-Scorer = Callable[[Board, Request, Ints, int], Scores]
+Sampler = Callable[[BatchState, Request, Eligibility, int, int], Ints]
+Scorer = Callable[[BatchState, Request, Ints, int], Scores]
 
 
-class Seen(NamedTuple):
-    """What a decision found: the scores best first, and the positions picked among them."""
+class ScoredSample(NamedTuple):
+    """A scored sample: the scores best first, and the picked positions."""
 
     eligibility: Eligibility
     scores: Scores
     picked: Ints
 
 
-class Assembled:
-    """A policy made of a sampler and a scorer.
+class AssembledPolicy:
+    """A policy assembled from samplers and a scorer.
 
     Parameters
     ----------
     name, version : as in ``Policy``
-    sample : looks at some eligible units, or at all
-    near : the same for jobs that want their units near each other
-    score : says how good they are
-    is_full : the sample misses nothing better, so nothing is left to chance
+    sample : draws candidates among the eligible units
+    near : the same for jobs with a locality constraint
+    score : rates the candidates
+    is_full : True if the sample always contains the best units
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Assembled:
         self._name, self._version = name, version
         self.sample, self.near, self.score = sample, near, score
         self._is_full = is_full
-        self._known: Facts | None = None
+        self._facts_cache: TopologyFacts | None = None
 
     @property
     def name(self) -> str:
@@ -77,102 +77,106 @@ class Assembled:
 
     @property
     def version(self) -> int:
-        """Raised when the same input may give another answer."""
+        """Incremented when the same input may give a different outcome."""
         return self._version
 
     def place(
         self, snapshot: Snapshot, requests: Sequence[Request], rng: np.random.Generator
     ) -> list[Placed | Refused]:
-        """One outcome per request, in order; one seed is drawn for each."""
+        """Return one outcome per request, in order; each draws one seed."""
         seeds: list[int] = rng.integers(0, 1 << 63, size=len(requests), dtype=np.int64).tolist()
         facts = self._facts(snapshot.topology)
-        board = self._board(snapshot, facts, writable=len(requests) > 1)
+        state = self._state(snapshot, facts, writable=len(requests) > 1)
         outcomes = []
         for position, (request, seed) in enumerate(zip(requests, seeds, strict=True), start=1):
-            outcome = self._decide(board, request, seed)
+            outcome = self._decide(state, request, seed)
             if isinstance(outcome, Placed) and position < len(requests):
-                board.take(outcome.units, request)
+                state.allocate(outcome.units, request)
             outcomes.append(outcome)
         return outcomes
 
     def replay(self, snapshot: Snapshot, request: Request, *, seed: int) -> Placed | Refused:
-        """Repeat a decision from the snapshot it saw and the seed it stored.
+        """Repeat a decision from its snapshot and its stored seed.
 
-        Only the first decision of a batch saw the snapshot itself; later ones saw it with the
-        units of the earlier ones taken.
+        Only for the first decision of a batch: later ones see the units of earlier ones as
+        allocated.
         """
-        board = self._board(snapshot, self._facts(snapshot.topology), writable=False)
-        return self._decide(board, request, seed)
+        state = self._state(snapshot, self._facts(snapshot.topology), writable=False)
+        return self._decide(state, request, seed)
 
-    def _facts(self, topology: Topology) -> Facts:
-        if self._known is None or self._known.topology is not topology:
-            self._known = Facts(topology)
-        return self._known
+    def _facts(self, topology: Topology) -> TopologyFacts:
+        if self._facts_cache is None or self._facts_cache.topology is not topology:
+            self._facts_cache = TopologyFacts(topology)
+        return self._facts_cache
 
-    def _board(self, snapshot: Snapshot, facts: Facts, *, writable: bool) -> Board:
-        return Board.of(snapshot, facts, writable=writable)
+    def _state(self, snapshot: Snapshot, facts: TopologyFacts, *, writable: bool) -> BatchState:
+        return BatchState.of(snapshot, facts, writable=writable)
 
-    def _decide(self, board: Board, request: Request, seed: int) -> Placed | Refused:
-        eligibility = self._filter(board, request)
-        if eligibility.units < _least(request):
-            return refused(board, request, eligibility, examined=0, seed=seed)
-        scores = self._look(board, request, eligibility, seed)
-        picked = _pick(board, request, eligibility, scores)
-        wanted = min(request.units, eligibility.units)
-        if picked.size < wanted and scores.units.size < eligibility.units:
-            scores = self._look_everywhere(board, request, eligibility, seed)
-            picked = _pick(board, request, eligibility, scores)
-        if picked.size < _least(request):
+    def _decide(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
+        eligibility = self._filter(state, request)
+        if eligibility.units < _min_units(request):
+            return refused(state, request, eligibility, examined=0, seed=seed)
+        scores = self._score_sample(state, request, eligibility, seed)
+        picked = _pick(state, request, eligibility, scores)
+        target = min(request.units, eligibility.units)
+        if picked.size < target and scores.units.size < eligibility.units:
+            scores = self._score_all(state, request, eligibility, seed)
+            picked = _pick(state, request, eligibility, scores)
+        if picked.size < _min_units(request):
             examined = scores.units.size
-            return refused(board, request, eligibility, examined=examined, seed=seed)
-        seen = Seen(eligibility, scores, picked)
+            return refused(state, request, eligibility, examined=examined, seed=seed)
+        scored = ScoredSample(eligibility, scores, picked)
         measured = np.empty(0)
         if request.measure_rank:
-            measured = self._ranks(board, request, seen, seed)
-        return _placed(board, request, seen, seed=seed, measured=measured, is_full=self._is_full)
+            measured = self._ranks(state, request, scored, seed)
+        return _placed(state, request, scored, seed=seed, measured=measured, is_full=self._is_full)
 
-    def _filter(self, board: Board, request: Request) -> Eligibility:
-        return filters.eligible(board, request)
+    def _filter(self, state: BatchState, request: Request) -> Eligibility:
+        return filters.eligible(state, request)
 
-    def _look(self, board: Board, request: Request, eligibility: Eligibility, seed: int) -> Scores:
+    def _score_sample(
+        self, state: BatchState, request: Request, eligibility: Eligibility, seed: int
+    ) -> Scores:
         count = sample_count(request, eligibility)
         sample = self.near if request.locality else self.sample
-        units = sample(board, request, eligibility, count, seed)
-        return scorers.ranked(self.score(board, request, units, seed))
+        units = sample(state, request, eligibility, count, seed)
+        return scorers.ranked(self.score(state, request, units, seed))
 
-    def _look_everywhere(
-        self, board: Board, request: Request, eligibility: Eligibility, seed: int
+    def _score_all(
+        self, state: BatchState, request: Request, eligibility: Eligibility, seed: int
     ) -> Scores:
-        units = samplers.everything(board, request, eligibility, eligibility.units, seed)
-        return scorers.ranked(self.score(board, request, units, seed))
+        units = samplers.everything(state, request, eligibility, eligibility.units, seed)
+        return scorers.ranked(self.score(state, request, units, seed))
 
-    def _ranks(self, board: Board, request: Request, seen: Seen, seed: int) -> Floats:
-        """(k,) rank D of each picked unit among the eligible ones."""
-        eligibility, units = seen.eligibility, seen.scores.units[seen.picked]
-        every = samplers.everything(board, request, eligibility, eligibility.units, seed)
-        return ranks(self.score(board, request, every, seed), units)
+    def _ranks(
+        self, state: BatchState, request: Request, scored: ScoredSample, seed: int
+    ) -> Floats:
+        """(k,) rank D of each picked unit among the eligible units."""
+        eligibility, units = scored.eligibility, scored.scores.units[scored.picked]
+        every = samplers.everything(state, request, eligibility, eligibility.units, seed)
+        return ranks(self.score(state, request, every, seed), units)
 
 
-def tarcil(name: str = "tarcil", *, form: Form = Form.GUARDED) -> Assembled:
-    """Tarcil from its parts: the oracle of the kernel, and the form to read.
+def tarcil(name: str = "tarcil", *, form: Form = Form.GUARDED) -> AssembledPolicy:
+    """Tarcil assembled from its parts: the readable form, and the oracle of the kernels.
 
     Source: Tarcil §3 (T1-T5).
     """
-    return Assembled(
+    return AssembledPolicy(
         name,
         1,
-        # R·m of the units that could run the job, each equally likely
+        # R·m of the eligible units, each equally likely
         sample=samplers.uniform,
-        # R units and their neighbours on the server or in the rack
+        # R units and the other eligible units of their server or rack
         near=samplers.neighbourhoods,
-        # how closely each one's interference matches what the job tolerates
+        # match between the interference on each unit and the job's tolerance
         score=partial(scorers.tarcil, form=form),
     )
 
 
-def least_loaded() -> Assembled:
-    """Emptiest servers first, by cores, then memory; blind to interference and platforms (P13)."""
-    return Assembled(
+def least_loaded() -> AssembledPolicy:
+    """Emptiest servers first, by cores, then memory; ignores interference and platforms (P13)."""
+    return AssembledPolicy(
         "least_loaded",
         1,
         sample=samplers.emptiest,
@@ -182,9 +186,9 @@ def least_loaded() -> Assembled:
     )
 
 
-def at_random() -> Assembled:
-    """Any eligible units, each equally likely."""
-    return Assembled(
+def at_random() -> AssembledPolicy:
+    """Random eligible units, each equally likely."""
+    return AssembledPolicy(
         "random",
         1,
         sample=samplers.uniform_once,
@@ -193,46 +197,52 @@ def at_random() -> Assembled:
     )
 
 
-def roomiest() -> Assembled:
-    """Random servers among those with the most free resources and least caused interference (P9).
+def roomiest() -> AssembledPolicy:
+    """Random servers among those with the most free resources and least interference (P9).
 
-    For short jobs of applications nobody knows: it looks at what their neighbours cause, which is
-    known, and at nothing of the job itself. Source: Paragon §3.5.
+    For short jobs of applications without a profile: it considers the known interference of their
+    neighbours, and nothing of the job itself. Source: Paragon §3.5.
     """
-    return Assembled(
+    return AssembledPolicy(
         "roomiest",
         1,
-        # a few servers drawn from the best fifth
+        # some servers drawn from the best fifth
         sample=samplers.roomiest,
         near=samplers.roomiest,
-        # which of their units is all the same
+        # their units are equally good
         score=scorers.coin,
     )
 
 
 def sample_count(request: Request, eligibility: Eligibility) -> int:
-    """R·m candidates, R alone where neighbours are examined anyway; at most all there are."""
+    """Return R·m, or R with a locality constraint, at most the number of eligible units."""
     units = 1 if request.locality else request.units
     return min(default_sample(units, request.sample_size), eligibility.units)
 
 
-def _least(request: Request) -> int:
-    """Units without which the job does not start."""
+def _min_units(request: Request) -> int:
+    """Return the number of units without which the job does not start."""
     return request.units if request.gang or request.locality else 1
 
 
-def _pick(board: Board, request: Request, eligibility: Eligibility, scores: Scores) -> Ints:
+def _pick(state: BatchState, request: Request, eligibility: Eligibility, scores: Scores) -> Ints:
     if request.locality:
-        return pickers.together(board, request, eligibility, scores)
+        return pickers.together(state, request, eligibility, scores)
     if request.spread:
-        return pickers.apart(board, request, eligibility, scores)
-    return pickers.best(board, request, eligibility, scores)
+        return pickers.apart(state, request, eligibility, scores)
+    return pickers.best(state, request, eligibility, scores)
 
 
 def _placed(
-    board: Board, request: Request, seen: Seen, *, seed: int, measured: Floats, is_full: bool
+    state: BatchState,
+    request: Request,
+    scored: ScoredSample,
+    *,
+    seed: int,
+    measured: Floats,
+    is_full: bool,
 ) -> Placed:
-    eligibility, scores, picked = seen
+    eligibility, scores, picked = scored
     examined = int(scores.units.size)
     is_all = is_full or examined >= eligibility.units
     return Placed(
@@ -242,26 +252,26 @@ def _placed(
         examined=examined,
         eligible=eligibility.units,
         dropped=eligibility.dropped,
-        rank_threshold=THRESHOLD,
-        probability=0.0 if is_all else miss_probability(THRESHOLD, examined, picked.size),
+        rank_threshold=RANK_THRESHOLD,
+        probability=0.0 if is_all else miss_probability(RANK_THRESHOLD, examined, picked.size),
         seed=seed,
-        sequence=board.snapshot.sequence,
+        sequence=state.snapshot.sequence,
         ranks=measured,
     )
 
 
 def _candidates(scores: Scores, picked: list[int]) -> tuple[Candidate, ...]:
-    """Best few as values, the chosen marked; by lists, as numpy scalars cost ten times more."""
-    few = slice(0, MAX_CANDIDATES)
+    """Return the best candidates, from lists, as numpy scalars are ten times slower."""
+    best = slice(0, MAX_CANDIDATES)
     chosen, last = set(picked), max(picked)
     target = scores.target
     columns = zip(
-        scores.units[few].tolist(),
-        scores.servers[few].tolist(),
-        scores.quality[few].tolist(),
-        scores.closeness[few].tolist(),
-        scores.key[few].tolist(),
-        scores.headroom[few],
+        scores.units[best].tolist(),
+        scores.servers[best].tolist(),
+        scores.quality[best].tolist(),
+        scores.closeness[best].tolist(),
+        scores.key[best].tolist(),
+        scores.headroom[best],
         strict=True,
     )
     return tuple(

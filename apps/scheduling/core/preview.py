@@ -1,33 +1,34 @@
-"""What another belief about an application would change for its jobs; nothing is decided.
+"""Preview of how another profile of an application would change its jobs.
 
-S servers, N = 10 sources, m jobs. Sizes come from what the agent sizes with and the quality of
-servers from what its default policy ranks by, so that a preview and a decision cannot disagree.
+S servers, N = 10 sources, m jobs. Uses the sizing of the agent and the scorer of its default
+policy, so that previews agree with decisions.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from apps.classification.core.profile import Estimate, Profile
+from apps.classification.core.estimates import Estimate
+from apps.classification.core.profile import Profile
 from apps.common.core.interference import SOURCES
 from apps.inventory.core.snapshot import Bools, Floats, Snapshot
 from apps.scheduling.core import encoding
-from apps.scheduling.core.ask import (
-    Ask,
+from apps.scheduling.core.batch_state import BatchState, TopologyFacts
+from apps.scheduling.core.filters import eligible
+from apps.scheduling.core.requests import (
     cluster_facts,
     facts_if_open,
     request_of,
     size_of,
     size_or_late,
 )
-from apps.scheduling.core.board import Board, Facts
-from apps.scheduling.core.filters import eligible
 from apps.scheduling.core.scorers import tarcil
 from apps.scheduling.core.sizing import ClusterFacts, Sized
 from apps.scheduling.core.types import Request
+from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import CompletionTime, TargetKind
 
 PERFORMANCE_UNIT: Final = {
@@ -38,19 +39,19 @@ PERFORMANCE_UNIT: Final = {
 }
 
 
-class Outlook(NamedTuple):
-    """What would be decided about one job by one belief.
+class SizingOutcome(NamedTuple):
+    """Sizing and servers of one job with one profile.
 
     Attributes
     ----------
-    feasible : whether some size keeps the promise, at the latest when closed servers open
-    units : that size, or the best there is; None = it could run nowhere
-    platforms : where it is enough, sorted
+    feasible : whether some size meets the target, if necessary on servers that are closed now
+    units : this size, or the best one; None = the job could run nowhere
+    platforms : where it is sufficient, sorted
     predicted : performance in the target's unit, its ends NaN for an infeasible job; None = not
         predicted
-    suggestion : what would help an infeasible job; empty for others
-    good_servers : indices of open servers with room for it that are quiet enough; empty where it
-        runs already
+    suggestion : remedy for an infeasible job; empty for others
+    good_servers : indices of open servers with room and acceptable interference; empty for
+        running jobs
     """
 
     feasible: bool
@@ -61,14 +62,14 @@ class Outlook(NamedTuple):
     good_servers: frozenset[int]
 
 
-class Holding(NamedTuple):
-    """What a running job holds of one server.
+class HeldUnits(NamedTuple):
+    """Units of one server held by a running job.
 
     Attributes
     ----------
     server : index
     units : >= 1
-    caused : (N,) interference each of them was taken to cause, 0-100
+    caused : (N,) interference assumed of each unit at its placement, 0-100
     """
 
     server: int
@@ -76,13 +77,13 @@ class Holding(NamedTuple):
     caused: Floats
 
 
-class Stand(NamedTuple):
-    """How a server suits a job that runs on it: points left of what it tolerates, 0 = just enough.
+class ServerHeadroom(NamedTuple):
+    """Headroom of a running job on one server: tolerated less actual interference, in points.
 
     Attributes
     ----------
-    before, after : the least over the sources; negative = too much pressure
-    source : where it is least afterwards
+    before, after : minimum over the sources; negative = too much interference
+    source : source of the minimum afterwards
     """
 
     server: int
@@ -92,49 +93,49 @@ class Stand(NamedTuple):
 
     @property
     def is_changed(self) -> bool:
-        """Whether it is acceptable by one belief only."""
+        """Whether the server is acceptable with only one of the profiles."""
         return (self.before >= 0.0) != (self.after >= 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class JobPreview:
-    """One job by both beliefs.
+    """One job with both profiles.
 
     Attributes
     ----------
-    stands : of the servers it runs on, in the order of its holdings
+    headrooms : on the servers of the job, in the order of its held units
     """
 
-    before: Outlook
-    after: Outlook
-    stands: tuple[Stand, ...]
+    before: SizingOutcome
+    after: SizingOutcome
+    headrooms: tuple[ServerHeadroom, ...]
 
     @property
     def gained(self) -> tuple[str, ...]:
-        """Platforms that are enough by the later belief only."""
+        """Platforms that are sufficient only with the new profile."""
         return tuple(p for p in self.after.platforms if p not in self.before.platforms)
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """Platforms that are enough by the earlier belief only."""
+        """Platforms that are sufficient only with the old profile."""
         return tuple(p for p in self.before.platforms if p not in self.after.platforms)
 
     @property
     def is_changed(self) -> bool:
-        """Whether it would be sized or placed differently, or should not be where it is."""
-        one, other = self.before, self.after
+        """Whether its size, possible servers or acceptance of its current servers change."""
+        old, new = self.before, self.after
         return (
-            (one.feasible, one.units, one.platforms, one.good_servers)
-            != (other.feasible, other.units, other.platforms, other.good_servers)
-        ) or any(stand.is_changed for stand in self.stands)
+            (old.feasible, old.units, old.platforms, old.good_servers)
+            != (new.feasible, new.units, new.platforms, new.good_servers)
+        ) or any(headroom.is_changed for headroom in self.headrooms)
 
 
-class _View(NamedTuple):
-    """One belief on one snapshot.
+class _ProfileView(NamedTuple):
+    """One profile on one snapshot.
 
     Attributes
     ----------
-    good : (S,) servers whose free units the policy counts as hits
+    good : (S,) True for servers whose free units the policy counts as hits
     """
 
     profile: Profile
@@ -143,94 +144,100 @@ class _View(NamedTuple):
     good: Bools
 
 
+class _PreviewedSpec(NamedTuple):
+    spec: JobSpec
+    elapsed_s: float
+    waits: bool
+
+
 def preview(
-    jobs: Iterable[tuple[Ask, Sequence[Holding]]],
+    jobs: Iterable[tuple[JobSpec, float, Sequence[HeldUnits]]],
     before: Profile,
     after: Profile,
     snapshot: Snapshot,
 ) -> Iterator[JobPreview]:
-    """Size each job by both beliefs and look at the servers, one after the other; O(m·S).
+    """Size jobs with both profiles and evaluate their servers, one job at a time; O(m·S).
 
     Parameters
     ----------
-    jobs : each with what it holds; nothing = it waits
+    jobs : spec, elapsed seconds and held units of each; no units = it waits
     """
-    board = Board.of(snapshot, Facts(snapshot.topology), writable=False)
-    earlier, later = _view(before, board), _view(after, board)
-    seen: dict[str, tuple[Outlook, Outlook]] = {}
-    for ask, holdings in jobs:
-        alike = f"{bool(holdings)} {_impersonal(ask)!r}"
-        if alike not in seen:
-            seen[alike] = (
-                _outlook(ask, earlier, board, waits=not holdings),
-                _outlook(ask, later, board, waits=not holdings),
-            )
-        stands = tuple(_stand(holding, before, after, snapshot) for holding in holdings)
-        yield JobPreview(*seen[alike], stands)
+    state = BatchState.of(snapshot, TopologyFacts(snapshot.topology), writable=False)
+    earlier, later = _view(before, state), _view(after, state)
+    outcomes: dict[str, tuple[SizingOutcome, SizingOutcome]] = {}
+    for spec, elapsed_s, held in jobs:
+        # jobs of one service are often alike: decide about each kind once
+        is_timed = isinstance(spec.target, CompletionTime)
+        alike = f"{bool(held)} {elapsed_s if is_timed else 0.0} {spec!r}"
+        if alike not in outcomes:
+            job = _PreviewedSpec(spec, elapsed_s, waits=not held)
+            outcomes[alike] = _outcome(job, earlier, state), _outcome(job, later, state)
+        headrooms = tuple(
+            _server_headroom(held_units, before, after, snapshot) for held_units in held
+        )
+        yield JobPreview(*outcomes[alike], headrooms)
 
 
-def _impersonal(ask: Ask) -> Ask:
-    """Leave out what does not change the answer: jobs of one service are often alike."""
-    is_timed = isinstance(ask.target, CompletionTime)
-    return replace(ask, job="", elapsed_s=ask.elapsed_s if is_timed else 0.0)
-
-
-def _view(profile: Profile, board: Board) -> _View:
-    topology = board.snapshot.topology
-    request = Request("preview", 1, profile.caused, profile.tolerated_low)
-    # all free units of a server are alike to the policy, so one of each is looked at
-    scores = tarcil(board, request, topology.server_first_unit.astype(np.int64), 0)
-    return _View(
+def _view(profile: Profile, state: BatchState) -> _ProfileView:
+    topology = state.snapshot.topology
+    request = Request("preview", 1, profile.caused.value, profile.tolerated.low)
+    # all free units of a server have the same score, so score only its first
+    scores = tarcil(state, request, topology.server_first_unit.astype(np.int64), 0)
+    return _ProfileView(
         profile,
-        cluster_facts(board.snapshot, profile.platforms),
-        facts_if_open(board.snapshot, profile.platforms),
+        cluster_facts(state.snapshot, profile.platforms),
+        facts_if_open(state.snapshot, profile.platforms),
         good=scores.key[:, 0] >= encoding.BASE,
     )
 
 
-def _outlook(ask: Ask, view: _View, board: Board, *, waits: bool) -> Outlook:
-    sized = size_or_late(ask, view.profile, view.facts)
+def _outcome(job: _PreviewedSpec, view: _ProfileView, state: BatchState) -> SizingOutcome:
+    sized = size_or_late(job.spec, view.profile, view.facts, elapsed_s=job.elapsed_s)
     if isinstance(sized, Sized):
-        good = _good_servers(ask, view, sized, board) if waits else frozenset[int]()
+        good = _good_servers(job.spec, view, sized, state) if job.waits else frozenset[int]()
         return _sized(sized, view.facts, good)
-    if_open = size_of(replace(ask, elapsed_s=0.0), view.profile, view.if_open)
+    if_open = size_of(job.spec, view.profile, view.if_open)
     if isinstance(if_open, Sized):
         return _sized(if_open, view.if_open, frozenset())
     predicted = _estimate(sized.best, math.nan, math.nan)
-    return Outlook(False, sized.units or None, (), predicted, sized.suggestion, frozenset())
+    return SizingOutcome(False, sized.units or None, (), predicted, sized.suggestion, frozenset())
 
 
-def _sized(sized: Sized, facts: ClusterFacts, good: frozenset[int]) -> Outlook:
-    enough = sized.platforms
-    if enough is None:
+def _sized(sized: Sized, facts: ClusterFacts, good: frozenset[int]) -> SizingOutcome:
+    sufficient = sized.platforms
+    if sufficient is None:
         open_units = zip(facts.platforms, facts.units, strict=True)
-        enough = frozenset(name for name, units in open_units if units)
+        sufficient = frozenset(name for name, units in open_units if units)
     predicted = _estimate(sized.predicted, sized.low, sized.high)
-    return Outlook(True, sized.units, tuple(sorted(enough)), predicted, "", good)
+    return SizingOutcome(True, sized.units, tuple(sorted(sufficient)), predicted, "", good)
 
 
-def _good_servers(ask: Ask, view: _View, sized: Sized, board: Board) -> frozenset[int]:
-    request = request_of(ask, view.profile, sized, board.snapshot.topology)
-    return frozenset(np.flatnonzero(eligible(board, request).servers & view.good).tolist())
+def _good_servers(
+    spec: JobSpec, view: _ProfileView, sized: Sized, state: BatchState
+) -> frozenset[int]:
+    request = request_of(spec, view.profile, sized, state.snapshot.topology, job="preview")
+    return frozenset(np.flatnonzero(eligible(state, request).servers & view.good).tolist())
 
 
 def _estimate(value: float, low: float, high: float) -> Estimate | None:
     return Estimate(value, low, high) if math.isfinite(value) else None
 
 
-def _stand(holding: Holding, before: Profile, after: Profile, snapshot: Snapshot) -> Stand:
-    """Compare what a job tolerates with what all other units of the server cause.
+def _server_headroom(
+    held_units: HeldUnits, before: Profile, after: Profile, snapshot: Snapshot
+) -> ServerHeadroom:
+    """Compare the tolerance of a job with the interference of all other units of the server.
 
-    Its own other units count among them, by what each belief says they cause.
+    These include its own other units, with the interference that each profile predicts.
     """
-    everything = snapshot.server_caused[holding.server].astype(np.float64)
-    strangers = everything - holding.units * holding.caused
-    least = []
+    total = snapshot.server_caused[held_units.server].astype(np.float64)
+    other_jobs = total - held_units.units * held_units.caused
+    minima = []
     source = ""
-    for profile, own in ((before, holding.caused), (after, after.caused)):
-        others = np.maximum(strangers + (holding.units - 1) * own, 0.0)
-        units = snapshot.topology.server_units[holding.server, None]
-        headroom = profile.tolerated_low - encoding.pressure(others[None, :], units)[0]
-        least.append(float(headroom.min()))
+    for profile, own in ((before, held_units.caused), (after, after.caused.value)):
+        others = np.maximum(other_jobs + (held_units.units - 1) * own, 0.0)
+        units = snapshot.topology.server_units[held_units.server, None]
+        headroom = profile.tolerated.low - encoding.pressure(others[None, :], units)[0]
+        minima.append(float(headroom.min()))
         source = SOURCES[int(headroom.argmin())]
-    return Stand(holding.server, least[0], least[1], source)
+    return ServerHeadroom(held_units.server, minima[0], minima[1], source)

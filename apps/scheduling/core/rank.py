@@ -1,4 +1,4 @@
-"""The rank D of chosen units among all they could have been (T3)."""
+"""The rank D of chosen units among all eligible units (T3)."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from apps.scheduling.core.scorers import Scores
 
 
 def ranks(everything: Scores, units: Ints) -> Floats:
-    """(k,) D of each unit: i / (N - 1) for the i-th from below of the N eligible units.
+    """(k,) rank D of each unit: i / (N - 1) for the i-th lowest of the N eligible units.
 
-    Ties in quality are broken by the decision's coin, the same that broke them in the choice, so D
-    is uniform for a unit drawn at random, whatever the ties. 1 when only one unit was eligible.
+    Ties in quality are broken by the same coins as in the choice, so that D of a random unit is
+    uniform in spite of ties. D is 1 if only one unit was eligible.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Every policy by name. A new policy is new parts and one line here."""
+"""All policies by name. A new policy needs its parts and one line here."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +10,7 @@ from apps.scheduling.core.fused import FusedTarcil
 from apps.scheduling.core.types import Policy
 
 DEFAULT: Final = "tarcil"
-SHORT: Final = "roomiest"  # for short jobs of applications nobody knows
+SHORT: Final = "roomiest"  # for short jobs of applications without a profile
 
 POLICIES: Final[dict[str, Callable[[], Policy]]] = {
     "tarcil": FusedTarcil,
@@ -23,7 +23,7 @@ POLICIES: Final[dict[str, Callable[[], Policy]]] = {
 }
 
 
-# The same decisions without machine code, for processes that must not load the compiler.
+# The same decisions without numba, for processes that must not import it.
 _PLAIN: Final[dict[str, Callable[[], Policy]]] = {
     "tarcil": policies.tarcil,
     "tarcil_monotone": partial(policies.tarcil, "tarcil_monotone", form=Form.NEAREST),
@@ -33,26 +33,28 @@ _PLAIN: Final[dict[str, Callable[[], Policy]]] = {
 
 
 class UnknownPolicyError(ValueError):
-    """No policy has that name."""
+    """No policy has this name."""
 
 
 def make(name: str) -> Policy:
-    """Make a policy of the registry.
+    """Return a new instance of a policy.
 
     Raises
     ------
-    UnknownPolicyError : names those there are.
+    UnknownPolicyError : the message lists the known names.
     """
     if name not in POLICIES:
-        raise UnknownPolicyError(f"no policy {name!r}; there are {', '.join(sorted(POLICIES))}")
+        raise UnknownPolicyError(
+            f"unknown policy {name!r}; known are {', '.join(sorted(POLICIES))}"
+        )
     return POLICIES[name]()
 
 
 def make_plain(name: str) -> Policy:
-    """Make a policy of the registry that decides without numba.
+    """Return a new instance of a policy that does not use numba.
 
     Raises
     ------
-    UnknownPolicyError : names those there are.
+    UnknownPolicyError : the message lists the known names.
     """
     return _PLAIN[name]() if name in _PLAIN else make(name)

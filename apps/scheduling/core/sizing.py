@@ -1,9 +1,8 @@
-"""How many units a job needs: the least that keeps its promise (Quasar §3.3, Q4).
+"""Sizing: the minimum number of units that meets a job's target (Quasar §3.3, Q4).
 
-m units 1..64, P platforms. For every platform and every m the profile predicts performance with an
-interval; a platform's size is the least m whose pessimistic end meets the target. Policies then
-place m units on any platform where m is enough, so m is the least that is enough on a fair part of
-the cluster.
+m units 1..64, P platforms. The profile predicts performance with an interval for every platform
+and m; a platform's size is the minimum m whose pessimistic end meets the target. Policies place m
+units on any platform where m is sufficient, so m must be sufficient on a fair part of the cluster.
 """
 
 import math
@@ -13,11 +12,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from apps.classification.core.profile import HALF_WIDTH_90, Profile, scale_factors
+from apps.classification.core.estimates import HALF_WIDTH_90
+from apps.classification.core.profile import Profile, scale_factors
 from apps.inventory.core.snapshot import Bools, Floats, Ints
-from apps.scheduling.core.setting import UNCHANGED, best_setting, times
+from apps.scheduling.core.framework_setting import UNCHANGED, best_setting, times
+from apps.scheduling.core.response_time import late_share, latency_percentile
 from apps.scheduling.core.types import MAX_UNITS, Within
-from apps.scheduling.core.waiting import late_share, latency_percentile
 from apps.workloads.core.targets import (
     BestEffort,
     CompletionTime,
@@ -26,25 +26,25 @@ from apps.workloads.core.targets import (
     ThroughputLatency,
 )
 
-# what neighbours cost is planned for, not hoped away: at 70 to 80 % load jobs run at 0.90 to 0.93
-# of isolation on average (docs/policies.md)
+# expected slowdown by neighbours: at 70 to 80 % load, jobs run at 0.90 to 0.93 of their speed in
+# isolation on average (docs/policies.md)
 INTERFERENCE_ALLOWANCE: Final = 0.9
-EASIER: Final = 1.05  # a suggested target is this much easier than the best predicted
-COVERAGE: Final = 0.5  # of the units where any size meets the target, this size must too
+EASIER: Final = 1.05  # ratio of a suggested target to the best prediction
+COVERAGE: Final = 0.5  # share of the units where any size meets the target on which this size must
 BEST_EFFORT_WAVES: Final = 16
-ON_ONE_SERVER: Final = frozenset({"single_node", "batch"})  # kinds that do not spread over servers
+ON_ONE_SERVER: Final = frozenset({"single_node", "batch"})  # kinds that cannot span servers
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What sizing must know of the cluster.
+    """Capacity of the cluster, as needed for sizing.
 
     Attributes
     ----------
     platforms : P names, those of the profile
-    units : open units of each platform, whatever runs on them
+    units : open units of each platform, free or busy
     server_units : units of the largest server of each platform
-    free : those of ``units`` that nobody holds; None = all
+    free : number of ``units`` that are free; None = all
     """
 
     platforms: tuple[str, ...]
@@ -55,16 +55,16 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a job brings and is bound to.
+    """Work and constraints of a job, as needed for sizing.
 
     Attributes
     ----------
     input_bytes : 0 = none
-    tasks : equal tasks that run in waves; None = the work divides freely
-    elapsed_s : cluster seconds since submission, with what is still to pass before it starts
+    tasks : equal tasks that run in waves; None = arbitrarily divisible
+    elapsed_s : cluster seconds from submission to the expected start
     platforms : allowed, None = all
-    locality : asked for by the job
-    unit_memory_bytes : asked for by the job; 0 = not
+    locality : requested by the job; None = not
+    unit_memory_bytes : requested by the job; 0 = not
     """
 
     input_bytes: float = 0.0
@@ -77,18 +77,18 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """A size that keeps the promise.
+    """A size that meets the target.
 
     Attributes
     ----------
     units : m
-    platforms : where m is enough; None = no promise, any will do
+    platforms : where m is sufficient; None = any
     locality : whether the units must share a server
     predicted, low, high : performance in the target's unit with its 90 % interval: seconds to
         completion since submission, seconds of latency at the percentile, or rate; on the slowest
         platform of ``platforms``
     probability : that the target is met there
-    setting : label of the framework setting it is predicted for; empty where nothing is set
+    setting : label of the framework setting of the prediction; empty = default
     """
 
     units: int
@@ -103,13 +103,13 @@ class Sized:
 
 @dataclass(frozen=True, slots=True)
 class Infeasible:
-    """No size keeps the promise.
+    """No size meets the target.
 
     Attributes
     ----------
-    units, platform : of the best that could be done
-    best : performance there in the target's unit; infinite where it could not run at all
-    suggestion : one sentence that names what would help
+    units, platform : of the best option
+    best : its performance in the target's unit; infinite if the job could not run at all
+    suggestion : a remedy, in one sentence
     """
 
     units: int
@@ -122,9 +122,9 @@ class _Grid(NamedTuple):
     """Predictions for every size and platform.
 
     units : (m, 1)
-    rate, low, high : (m, P) work per second; NaN where a platform cannot hold the size or is not
+    rate, low, high : (m, P) work per second; NaN if a platform cannot hold the size or is not
         allowed
-    setting : of the framework, that they hold for
+    setting : framework setting of the predictions
     """
 
     units: Ints
@@ -142,29 +142,29 @@ def size(
     *,
     coverage: float = COVERAGE,
 ) -> Sized | Infeasible:
-    """Least units that meet the target even at the pessimistic end of the profile's interval.
+    """Return the minimum units that meet the target at the pessimistic end of the interval.
 
-    If nothing meets it so surely, what is likeliest to, as long as the prediction itself does.
+    If no size does, return the one most likely to, among those whose prediction meets the target.
 
     Parameters
     ----------
-    coverage : share of the units (of platforms where any size meets the target) where this size
-        must, 0-1; 0 takes the least units on the fastest platforms, which are few and busy
+    coverage : share, 0-1, of the units (of platforms where any size meets the target) on which
+        this size must; 0 gives the minimum on the fastest platforms, which are few and busy
     """
     locality = locality_of(profile, work)
     grid = _grid(profile, target, work, facts, locality)
     if not np.isfinite(grid.rate).any():
-        return Infeasible(0, None, math.inf, "allow a platform the cluster has")
+        return Infeasible(0, None, math.inf, "allow a platform that the cluster has")
     if isinstance(target, BestEffort):
         return _best_effort(grid, work, facts, locality)
-    surely, likely = _met(target, work, grid, grid.low), _met(target, work, grid, grid.rate)
+    sure, likely = _met(target, work, grid, grid.low), _met(target, work, grid, grid.rate)
     if not likely.any():
         return _infeasible(target, work, grid, facts)
-    if surely.any():
-        units, platforms = _least(surely, facts, coverage)
+    if sure.any():
+        units, platforms = _smallest_size(sure, facts, coverage)
     else:
-        units, platforms = _likeliest(target, work, grid, likely)
-    return _sized(target, work, grid, _Choice(units, platforms, facts, locality))
+        units, platforms = _most_likely(target, work, grid, likely)
+    return _sized(target, work, grid, _ChosenSize(units, platforms, facts, locality))
 
 
 class PerformanceGrid(NamedTuple):
@@ -172,7 +172,7 @@ class PerformanceGrid(NamedTuple):
 
     sizes : (m,) units
     value, low, high : (m, P) at the predicted rate and at both ends of its interval (so ``low`` is
-        the greater where less is better); NaN where a platform cannot hold the size
+        the greater if lower is better); NaN if a platform cannot hold the size
     """
 
     sizes: Ints
@@ -184,7 +184,7 @@ class PerformanceGrid(NamedTuple):
 def performance_grid(
     profile: Profile, target: Target, work: Work, facts: ClusterFacts
 ) -> PerformanceGrid:
-    """Predict what each size achieves on each platform, from the grid that ``size`` decides on."""
+    """Predict the performance of each size on each platform, from the grid that ``size`` uses."""
     grid = _grid(profile, target, work, facts, locality_of(profile, work))
     shown = (
         _performance(target, work, grid.units, rate) for rate in (grid.rate, grid.low, grid.high)
@@ -192,7 +192,7 @@ def performance_grid(
     return PerformanceGrid(grid.units[:, 0], *shown)
 
 
-class _Choice(NamedTuple):
+class _ChosenSize(NamedTuple):
     units: int
     platforms: Sequence[int]  # indices
     facts: ClusterFacts
@@ -200,7 +200,7 @@ class _Choice(NamedTuple):
 
 
 def locality_of(profile: Profile, work: Work) -> Within | None:
-    """Where the units must be near each other: as asked, and for kinds that do not spread."""
+    """Return the locality of the units: as requested, or one server for kinds that cannot span."""
     if work.locality is None and profile.kind in ON_ONE_SERVER:
         return Within.SERVER
     return work.locality
@@ -209,13 +209,13 @@ def locality_of(profile: Profile, work: Work) -> Within | None:
 def _grid(
     profile: Profile, target: Target, work: Work, facts: ClusterFacts, locality: Within | None
 ) -> _Grid:
-    """Rates of every size on every platform: scaled up on one server, else out, one unit on each.
+    """Rates of every size on every platform: scaled up on one server, else out over servers.
 
-    The spread layout is what sampling among thousands of servers gives; units that happen to share
-    a server differ by the few percent between the two curves.
+    Scaling out assumes one unit per server, as sampling among thousands of servers gives; units
+    that share a server differ by a few percent.
     """
     in_bytes = isinstance(target, CompletionTime | BestEffort)
-    sizes = np.arange(1, _most_units(target, work) + 1)
+    sizes = np.arange(1, _max_units(target, work) + 1)
     together = locality == Within.SERVER
     factors = scale_factors(profile, sizes, together=together, in_bytes=in_bytes)
     setting, speed = "", UNCHANGED
@@ -231,22 +231,22 @@ def _grid(
     return _Grid(sizes[:, None], rate, low, high, setting)
 
 
-def _most_units(target: Target, work: Work) -> int:
-    """Parallelism is capped by the tasks of work that comes in tasks, and by 64."""
+def _max_units(target: Target, work: Work) -> int:
+    """Return the maximum parallelism: the number of tasks, if any, and at most 64."""
     if work.tasks is None or isinstance(target, InstructionRate | ThroughputLatency):
         return MAX_UNITS
     return max(1, min(MAX_UNITS, work.tasks))
 
 
 def _wave_share(sizes: Ints, tasks: int | None) -> Floats:
-    """Share of the units that equal tasks in waves keep busy: T / (m · ceil(T / m))."""
+    """Return the share of units kept busy by equal tasks in waves: T / (m · ceil(T / m))."""
     if tasks is None:
         return np.ones(sizes.size)
     return np.minimum(1.0, tasks / (sizes * np.ceil(tasks / sizes)))
 
 
 def _met(target: Target, work: Work, grid: _Grid, rate: Floats) -> Bools:
-    """(m, P) where the target is met at these rates."""
+    """(m, P) whether the target is met at these rates."""
     match target:
         case CompletionTime():
             return work.elapsed_s + work.input_bytes / rate <= target.seconds
@@ -259,29 +259,28 @@ def _met(target: Target, work: Work, grid: _Grid, rate: Floats) -> Bools:
             return np.isfinite(rate)
 
 
-def _least(met: Bools, facts: ClusterFacts, coverage: float) -> tuple[int, Sequence[int]]:
-    """Least size that is enough on ``coverage`` of the free units where any size is.
+def _smallest_size(met: Bools, facts: ClusterFacts, coverage: float) -> tuple[int, Sequence[int]]:
+    """Return the minimum size sufficient on ``coverage`` of the free units where any size is.
 
-    So sizes stay small while the fast platforms have room, and grow to what slower ones need as
-    they fill up.
+    Sizes stay small while the fast platforms have room, and grow as these fill up.
     """
     covered = met @ np.array(facts.units if facts.free is None else facts.free)
-    if not covered.any():  # nothing free where it would be enough: it will have to wait there
+    if not covered.any():  # no sufficient platform has a free unit: the job will wait
         covered = met @ np.array(facts.units)
     first = int(np.argmax(covered >= max(coverage * covered.max(), 1)))
     return first + 1, np.flatnonzero(met[first]).tolist()
 
 
-def _likeliest(
+def _most_likely(
     target: Target, work: Work, grid: _Grid, likely: Bools
 ) -> tuple[int, Sequence[int]]:
-    """Where the pessimistic rate is best among sizes whose prediction meets the target."""
+    """Return the size with the highest pessimistic rate among those predicted to be sufficient."""
     low = np.where(likely, grid.low, -np.inf)
     row, column = np.unravel_index(int(np.argmax(low)), low.shape)
     return int(row) + 1, [int(column)]
 
 
-def _sized(target: Target, work: Work, grid: _Grid, choice: _Choice) -> Sized:
+def _sized(target: Target, work: Work, grid: _Grid, choice: _ChosenSize) -> Sized:
     row = choice.units - 1
     slowest = min(choice.platforms, key=lambda p: grid.low[row, p])
     rates = np.array([array[row, slowest] for array in (grid.rate, grid.low, grid.high)])
@@ -299,7 +298,7 @@ def _sized(target: Target, work: Work, grid: _Grid, choice: _Choice) -> Sized:
 
 
 def _performance(target: Target, work: Work, units: int | Ints, rate: Floats) -> Floats:
-    """Turn rates of any shape into the target's unit; the units broadcast to them."""
+    """Convert rates of any shape to the target's unit; ``units`` is broadcast."""
     match target:
         case CompletionTime():
             return work.elapsed_s + work.input_bytes / rate
@@ -311,7 +310,7 @@ def _performance(target: Target, work: Work, units: int | Ints, rate: Floats) ->
 
 
 def _probability(target: Target, work: Work, units: int, rates: Floats) -> float:
-    """Chance that the rate is the one needed or more, its logarithm being normal."""
+    """Return the probability that the rate is sufficient, with a log-normal distribution."""
     rate, low, high = rates.tolist()
     deviation = math.log(high / low) / (2.0 * HALF_WIDTH_90)
     margin = math.log(rate / _needed(target, work, units, rate))
@@ -321,7 +320,7 @@ def _probability(target: Target, work: Work, units: int, rates: Floats) -> float
 
 
 def _needed(target: Target, work: Work, units: int, rate: float) -> float:
-    """Rate at which the target is just met."""
+    """Return the minimum rate that meets the target."""
     match target:
         case CompletionTime():
             left = target.seconds - work.elapsed_s
@@ -335,7 +334,7 @@ def _needed(target: Target, work: Work, units: int, rate: float) -> float:
 
 
 def _needed_capacity(target: ThroughputLatency, units: int, rate: float) -> float:
-    """Capacity at which the latency is just kept, by bisection in the logarithm."""
+    """Return the minimum capacity that meets the latency, by bisection in the logarithm."""
     low, high = target.qps, max(rate, target.qps) * 1e3
     for _ in range(40):
         middle = math.sqrt(low * high)
@@ -350,14 +349,14 @@ def _needed_capacity(target: ThroughputLatency, units: int, rate: float) -> floa
 
 
 def _best_effort(grid: _Grid, work: Work, facts: ClusterFacts, locality: Within | None) -> Sized:
-    """As many units as run the tasks in sixteen waves, one when the work has no tasks.
+    """Return the units that run the tasks in sixteen waves; one if the work has no tasks.
 
-    Best effort fills what others leave, so it gets few units, but a job of ten thousand tasks on
-    one unit would never end.
+    Best effort uses leftover capacity and gets few units, but a job of ten thousand tasks on one
+    unit would take too long.
     """
-    wanted = math.ceil((work.tasks or 1) / BEST_EFFORT_WAVES)
+    needed = math.ceil((work.tasks or 1) / BEST_EFFORT_WAVES)
     covered = np.isfinite(grid.rate) @ np.array(facts.units)
-    units = min(wanted, int(np.flatnonzero(covered >= COVERAGE * covered.max())[-1]) + 1)
+    units = min(needed, int(np.flatnonzero(covered >= COVERAGE * covered.max())[-1]) + 1)
     rate, low, high = (float(np.nanmin(a[units - 1])) for a in (grid.rate, grid.low, grid.high))
     return Sized(units, None, locality, rate, low, high, probability=1.0, setting=grid.setting)
 
@@ -372,12 +371,12 @@ def _infeasible(target: Target, work: Work, grid: _Grid, facts: ClusterFacts) ->
 def _suggestion(target: Target, work: Work, best: float) -> str:
     match target:
         case CompletionTime() if work.elapsed_s >= target.seconds:
-            return f"the {target.seconds:.0f} s have passed; ask for at least {best:.0f} s"
+            return f"the {target.seconds:.0f} s have already passed; request at least {best:.0f} s"
         case CompletionTime():
-            return f"ask for at least {math.ceil(best * EASIER)} s, or split the input"
+            return f"request at least {math.ceil(best * EASIER)} s, or split the input"
         case ThroughputLatency() if math.isinf(best):
-            return f"no size answers {target.qps:.0f} queries/s; ask for fewer per job"
+            return f"no size serves {target.qps:.0f} queries/s; request fewer per job"
         case ThroughputLatency():
-            return f"ask for a latency of at least {best * EASIER:.4g} s, or fewer queries/s"
+            return f"request a latency of at least {best * EASIER:.4g} s, or fewer queries/s"
         case _:
-            return f"ask for at most {best / EASIER:.4g} per second, or split the job"
+            return f"request at most {best / EASIER:.4g} per second, or split the job"

@@ -1,7 +1,7 @@
-"""What a policy is asked and what it answers.
+"""Requests to policies, and their outcomes.
 
-N = 10 sources of interference, P platforms, m units wanted, k units placed. Arrays inside these
-values are read-only by agreement: whoever builds one hands it over.
+N = 10 sources of interference, P platforms, m units requested, k units placed. Arrays in these
+values are read-only by convention.
 """
 
 from collections.abc import Sequence
@@ -14,47 +14,47 @@ import numpy as np
 from apps.inventory.core.snapshot import Floats, Shorts, Snapshot
 
 MAX_UNITS: Final = 64  # the parallelism cap of design.md, "Sizes"
-MAX_SAMPLE: Final = 32  # Tarcil §5.1: beyond R = 32 conflicts become frequent
+MAX_SAMPLE: Final = 32  # Tarcil §5.1: with R > 32, conflicts become frequent
 DEFAULT_SAMPLE: Final = 8
-MAX_CANDIDATES: Final = 32  # kept with a decision; a full scan keeps its best few
+MAX_CANDIDATES: Final = 32  # stored with a decision: the best of those examined
 
 
 class Within(StrEnum):
-    """How near or how far apart a job wants its units."""
+    """Scope of a locality or spread constraint."""
 
     SERVER = "server"
     RACK = "rack"
 
 
 class RefusalReason(StrEnum):
-    """Why a job was not placed; CamelCase codes are those of the API."""
+    """Why a job was not placed; the codes are those of the API."""
 
-    INVALID = "Invalid"  # no cluster could serve the request as written
-    NO_MATCHING_SERVER = "NoMatchingServer"  # platforms, labels or shape: however idle
+    INVALID = "Invalid"  # no cluster could serve the request
+    NO_MATCHING_SERVER = "NoMatchingServer"  # by platform, labels or size, even if idle
     UNCLASSIFIABLE = "Unclassifiable"
     INFEASIBLE_TARGET = "InfeasibleTarget"
-    SERVERS_CLOSED = "ServersClosed"  # the servers that match are drained or silent
-    LOCALITY_SHORT = "LocalityShort"  # enough free units, but not near each other
-    SPREAD_SHORT = "SpreadShort"  # enough free units, but not far enough apart
-    CAPACITY_SHORT = "CapacityShort"  # free units, but no memory, network or storage beside them
+    SERVERS_CLOSED = "ServersClosed"  # all matching servers are drained or down
+    LOCALITY_SHORT = "LocalityShort"  # enough free units, but not in one place
+    SPREAD_SHORT = "SpreadShort"  # enough free units, but in too few places
+    CAPACITY_SHORT = "CapacityShort"  # free units without enough memory, network or storage
     QUALITY_SHORT = "QualityShort"
-    NOT_ENOUGH_FREE_UNITS = "NotEnoughFreeUnits"  # a gang larger than what is free
+    NOT_ENOUGH_FREE_UNITS = "NotEnoughFreeUnits"  # fewer free units than a gang needs
     NO_FREE_UNIT = "NoFreeUnit"
-    COMMIT_CONFLICT = "CommitConflict"  # other agents were faster, retries are used up
+    COMMIT_CONFLICT = "CommitConflict"  # other agents were faster in all attempts
 
     @property
     def tier(self) -> int:
-        """Precedence of the reason, 1 outranks all.
+        """Precedence of the reason; 1 is the highest.
 
         The tiers: Invalid 1, Held 2, Unclassifiable 3, InfeasibleTarget 4, QuotaExceeded 5,
-        QualityShort 6, WaitingForBucket 7, CommitConflict 8, Starting 9. What waits for free
-        units shares tier 7.
+        QualityShort 6, WaitingForBucket 7, CommitConflict 8, Starting 9. Reasons that
+        wait for free units share tier 7.
         """
         return _TIER[self]
 
     @property
     def is_permanent(self) -> bool:
-        """Whether waiting cannot help: the request or the cluster must change."""
+        """Whether the job can only be placed if the request or the cluster changes."""
         return self.tier <= 4
 
 
@@ -76,26 +76,26 @@ _TIER: Final = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """One job to place: how many units, of what kind, and what it does to its neighbours.
+    """One job to place: units, constraints and interference.
 
     Attributes
     ----------
     job : id of the job, as text
-    units : m >= 1 resource units wanted
+    units : m >= 1 resource units requested
     caused : (N,) interference each of its units causes, 0-100
     tolerated : (N,) interference it tolerates, 0-100
     platform_speed : (P,) speed relative to the highest-end platform, > 0, in the order of the
-        topology's platforms; None = no preference known
-    unit_memory_bytes, unit_network_bps, unit_storage_bytes : wanted per unit;
-        0 = the unit's equal share
-    gang : all m units or none; otherwise as many as there are, at least one
-    platforms : names of the platforms allowed; None = all
-    labels : "key=value" labels a server must carry, all of them
+        topology's platforms; None = unknown
+    unit_memory_bytes, unit_network_bps, unit_storage_bytes : requested per unit;
+        0 = an equal share
+    gang : all m units or none; otherwise as many as possible, at least one
+    platforms : names of the allowed platforms; None = all
+    labels : "key=value" labels that a server must carry
     locality : all units on one server, or in one rack
-    spread : every unit on another server, or in another rack
+    spread : each unit on a different server, or in a different rack
     sample_size : R candidates per unit for sampling policies; None = the policy's default
-    excluded : indices of servers not to use (conflicts, failed launches)
-    measure_rank : also find the rank D of the chosen units, which scans all eligible ones (T3)
+    excluded : indices of servers to avoid (conflicts, failed launches)
+    measure_rank : also compute the rank D of the chosen units, which scans all eligible ones (T3)
     """
 
     job: str
@@ -123,19 +123,19 @@ class Request:
 
 
 class Verdict(StrEnum):
-    """What became of a candidate."""
+    """Outcome of a candidate."""
 
     CHOSEN = "chosen"
     OUTRANKED = "outranked"  # good enough, but others were better
     TOO_NOISY = "too_noisy"  # U < T: the job would lose performance there
-    NO_ROOM = "no_room"  # taken out by capacity, locality or spread after ranking
+    NO_ROOM = "no_room"  # rejected after ranking by capacity, locality or spread
 
 
 class Candidate(NamedTuple):
-    """One unit a policy looked at; a named tuple because eight are built per decision.
+    """One unit that a policy examined; a named tuple, as each decision builds eight.
 
-    ``U``, ``T`` and ``Q`` are shown to people; ``key`` alone decides (higher is better).
-    NaN where the policy does not compute it.
+    ``U``, ``T`` and ``Q`` are for display; only ``key`` decides (higher is better).
+    Values that the policy does not compute are NaN.
     """
 
     unit: int  # index into the snapshot's units
@@ -150,23 +150,23 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """Units chosen for a job; nothing is taken until a commit says so.
+    """Units chosen for a job; a commit allocates them.
 
     Attributes
     ----------
-    job : the request's job
+    job : id of the job
     units : (k,) int32 indices into the snapshot's units, best first, 1 <= k <= m
     candidates : the units examined, best first, at most MAX_CANDIDATES
-    examined : how many units were scored
-    eligible : how many units of the snapshot could have been chosen
-    dropped : units taken out by each filter; every unit is counted at the first that took it out
-    rank_threshold : x of the guarantee below
+    examined : number of units scored
+    eligible : number of units that passed the filters
+    dropped : number of units rejected by each filter; a unit counts for the first that rejects it
+    rank_threshold : x of the guarantee
     probability : chance that a chosen unit lies outside the best 1 - x of the eligible units
-    seed : 63-bit number from which this decision drew; with the snapshot and the request it
-        repeats the decision exactly
-    sequence : change-log number of the snapshot seen
+    seed : 63-bit seed of the decision; with the snapshot and the request it repeats the decision
+        exactly
+    sequence : change-log number of the snapshot
     ranks : (k,) rank D of each chosen unit among the eligible ones, 1 = the best; empty unless
-        asked for
+        requested
     """
 
     job: str
@@ -184,7 +184,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refused:
-    """Why nothing was chosen, with what each filter took out."""
+    """The reason why no unit was chosen, and the number of units each filter rejected."""
 
     job: str
     reason: RefusalReason
@@ -198,7 +198,7 @@ class Refused:
 
 
 class Policy(Protocol):
-    """Decides for a batch of jobs on one snapshot; changes nothing."""
+    """Decides on a batch of requests on one snapshot, without changing it."""
 
     @property
     def name(self) -> str:
@@ -207,11 +207,11 @@ class Policy(Protocol):
 
     @property
     def version(self) -> int:
-        """Raised when the same input may give another answer."""
+        """Incremented when the same input may give a different outcome."""
         ...
 
     def place(
         self, snapshot: Snapshot, requests: Sequence[Request], rng: np.random.Generator
     ) -> list[Placed | Refused]:
-        """One outcome per request, in order; later ones see what earlier ones took and cause."""
+        """Return one outcome per request, in order; later ones see the use of earlier ones."""
         ...

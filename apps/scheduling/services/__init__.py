@@ -1,29 +1,41 @@
-"""What scheduling writes: decisions, allocations made, moved and given back; and dry runs."""
+"""Writes of scheduling: decisions and allocations; and dry runs, which write nothing."""
 
-from apps.scheduling.services.check import check_job
 from apps.scheduling.services.commit import commit
-from apps.scheduling.services.moving import Obstacle, Wish, reserve, settle_moves
+from apps.scheduling.services.dry_run import check_job
+from apps.scheduling.services.migrations import (
+    ReservationFailure,
+    ReservationRequest,
+    finish_migrations,
+    reserve_units,
+)
 from apps.scheduling.services.preview import Preview, PreviewedJob, preview_overrides
-from apps.scheduling.services.proposals import Agent, Lost, Proposal, Refusal
-from apps.scheduling.services.refusals import note_refusals, refuse_for_good
+from apps.scheduling.services.proposals import (
+    AgentIdentity,
+    LostProposal,
+    Proposal,
+    Refusal,
+    SizedJob,
+)
+from apps.scheduling.services.refusals import record_refusals, refuse_permanently
 from apps.scheduling.services.release import release, release_allocations
 
 __all__ = [
-    "Agent",
-    "Lost",
-    "Obstacle",
+    "AgentIdentity",
+    "LostProposal",
     "Preview",
     "PreviewedJob",
     "Proposal",
     "Refusal",
-    "Wish",
+    "ReservationFailure",
+    "ReservationRequest",
+    "SizedJob",
     "check_job",
     "commit",
-    "note_refusals",
+    "finish_migrations",
     "preview_overrides",
-    "refuse_for_good",
+    "record_refusals",
+    "refuse_permanently",
     "release",
     "release_allocations",
-    "reserve",
-    "settle_moves",
+    "reserve_units",
 ]

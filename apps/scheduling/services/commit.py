@@ -1,65 +1,70 @@
-"""The optimistic commit: what agents decided becomes true, or is lost to a faster one.
+"""The optimistic commit: allocate the units of proposals, unless another agent was faster.
 
-One transaction for a batch; its rows are locked in the order of `holding`. The rule of who wins is
-`core.settle`, the same as in memory; PostgreSQL's constraints hold whatever anybody believes.
+One transaction commits a batch. Conflicts are
+resolved by `core.conflicts`, as in memory; PostgreSQL's constraints are the last line of defence.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import numpy as np
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from apps.common.core.ids import uuid7
+from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.selectors import cluster_clock
+from apps.inventory.services import lock_servers, lock_units
 from apps.scheduling.core.capacity import unit_vectors
-from apps.scheduling.core.settle import Claim, Vector, settle
+from apps.scheduling.core.conflicts import Claim, Vector, resolve_conflicts
+from apps.scheduling.services.allocation_store import (
+    Grant,
+    allocate,
+    record_allocations,
+)
 from apps.scheduling.services.decisions import (
     insert_decisions,
     placed_reason,
     placed_row,
     predicted_json,
 )
-from apps.scheduling.services.holding import Grant, lock_servers, record, take
-from apps.scheduling.services.proposals import Agent, Lost, Proposal, Won
+from apps.scheduling.services.proposals import AgentIdentity, LostProposal, Proposal
 from apps.workloads import services as workloads
 
 
-def commit(proposals: Sequence[Proposal], *, agent: Agent) -> tuple[dict[UUID, int], list[Lost]]:
-    """Take the units of many proposals; earlier ones win.
+def commit(
+    proposals: Sequence[Proposal], *, agent: AgentIdentity
+) -> tuple[dict[UUID, int], list[LostProposal]]:
+    """Allocate the units of proposals; earlier ones win conflicts.
 
     Returns
     -------
-    (change-log number by job for those that won, and those that did not)
+    (change-log number by job for those committed, the others)
     """
     with transaction.atomic():
         ours = _lock_jobs([p.job.id for p in proposals], agent.name)
         alive = [p for p in proposals if p.job.id in ours]
         claims = [_claim(p) for p in alive]
-        owners = _lock_units(unit for claim in claims for unit in claim.units)
+        owners = lock_units(unit for claim in claims for unit in claim.units)
         free = lock_servers(server for claim in claims for server in claim.servers)
-        settled = settle(claims, owners, free)
+        winners = resolve_conflicts(claims, owners, free)
         won = [
-            Won(p, uuid7(), positions)
-            for p, positions in zip(alive, settled, strict=True)
+            (p, _grant(p, claim, positions))
+            for p, claim, positions in zip(alive, claims, winners, strict=True)
             if positions
         ]
-        sequences = _write(
-            won, claims=dict(zip(map(_job, alive), claims, strict=True)), free=free, agent=agent
-        )
-    winners = {w.proposal.job.id for w in won}
-    lost = [Lost(p, is_gone=p.job.id not in ours) for p in proposals if p.job.id not in winners]
+        sequences = _write(won, free=free, agent=agent)
+    lost = [
+        LostProposal(p, is_gone=p.job.id not in ours)
+        for p in proposals
+        if p.job.id not in sequences
+    ]
     return sequences, lost
 
 
-def _job(proposal: Proposal) -> UUID:
-    return proposal.job.id
-
-
 def _lock_jobs(job_ids: Iterable[UUID], agent: str) -> set[UUID]:
-    rows = _rows(
+    rows = fetch_rows(
         """SELECT id FROM workloads_job
            WHERE id = ANY(%s) AND state IN ('submitted', 'queued') AND NOT held
              AND NOT cancel_requested AND claimed_by = %s
@@ -69,56 +74,48 @@ def _lock_jobs(job_ids: Iterable[UUID], agent: str) -> set[UUID]:
     return {row[0] for row in rows}
 
 
-def _lock_units(unit_ids: Iterable[int]) -> dict[int, int | None]:
-    rows = _rows(
-        """SELECT id, allocation_id FROM inventory_resourceunit
-           WHERE id = ANY(%s) ORDER BY id FOR UPDATE""",
-        [sorted(set(unit_ids))],
-    )
-    return dict(rows)
-
-
 def _claim(proposal: Proposal) -> Claim:
-    topology, units = proposal.topology, proposal.placed.units
+    request, topology = proposal.sized_job.request, proposal.sized_job.topology
+    units = proposal.placed.units
     servers = topology.unit_server[units]
     # whole numbers, rounded down, so that M shares never exceed their server
-    vectors = np.floor(unit_vectors(topology, servers, proposal.request)).tolist()
+    vectors = np.floor(unit_vectors(topology, servers, request)).tolist()
     return Claim(
-        job=proposal.request.job,
+        job=request.job,
         units=topology.unit_id[units].tolist(),
         servers=topology.server_id[servers].tolist(),
         vectors=[(v[0], v[1], v[2]) for v in vectors],
-        whole=proposal.request.gang or proposal.request.locality is not None,
+        whole=request.gang or request.locality is not None,
     )
 
 
+def _grant(proposal: Proposal, claim: Claim, positions: tuple[int, ...]) -> Grant:
+    caused = proposal.sized_job.request.caused.tolist()
+    return Grant(proposal.job.id, uuid7(), claim, positions, caused)
+
+
 def _write(
-    won: Sequence[Won],
-    *,
-    claims: Mapping[UUID, Claim],
-    free: Mapping[int, Vector],
-    agent: Agent,
+    won: Sequence[tuple[Proposal, Grant]], *, free: Mapping[int, Vector], agent: AgentIdentity
 ) -> dict[UUID, int]:
     if not won:
         return {}
     now = timezone.now()
     cluster_s = cluster_clock().at(now.timestamp())
-    parts = take((_grant(w, claims[w.proposal.job.id]) for w in won), free)
-    moved = workloads.place_jobs(
-        [_sized(w, agent) for w in won], agent=agent.name, cluster_s=cluster_s
+    allocations = allocate((grant for _, grant in won), free)
+    placed = workloads.place_jobs(
+        [_placed_job(p, grant, agent) for p, grant in won], agent=agent.name, cluster_s=cluster_s
     )
-    if len(moved) != len(won):
-        raise RuntimeError(f"{len(won) - len(moved)} locked jobs could not be moved to starting")
-    waited = dict(_rows(_WAITED, [now, sorted(moved)]))
+    if len(placed) != len(won):
+        raise RuntimeError(f"{len(won) - len(placed)} locked jobs could not be moved to starting")
+    waited = dict(fetch_rows(_WAITED, [now, sorted(placed)]))
     insert_decisions(
-        [placed_row(w, agent, now, cluster_s, waited[w.proposal.job.id]) for w in won]
+        [placed_row(p, grant, agent, now, cluster_s, waited[grant.job]) for p, grant in won]
     )
-    numbers = record(parts, at=now, cluster_s=cluster_s)
+    numbers = record_allocations(allocations, at=now, cluster_s=cluster_s)
     workloads.record_placed(
-        (w.proposal.job.id, w.proposal.job.name, w.proposal.job.project_id, w.decision)
-        for w in won
+        (p.job.id, p.job.name, p.job.project_id, grant.decision) for p, grant in won
     )
-    return {part.grant.job: number for part, number in zip(parts, numbers, strict=True)}
+    return {new.grant.job: number for new, number in zip(allocations, numbers, strict=True)}
 
 
 _WAITED: Final = """
@@ -126,22 +123,11 @@ SELECT id, extract(epoch FROM %s - created_at)::float8 FROM workloads_job WHERE 
 """
 
 
-def _grant(w: Won, claim: Claim) -> Grant:
-    caused = w.proposal.request.caused.tolist()
-    return Grant(w.proposal.job.id, w.decision, claim, w.positions, caused)
-
-
-def _sized(w: Won, agent: Agent) -> workloads.Sized:
-    return workloads.Sized(
-        job_id=w.proposal.job.id,
-        units=len(w.positions),
+def _placed_job(proposal: Proposal, grant: Grant, agent: AgentIdentity) -> workloads.PlacedJob:
+    return workloads.PlacedJob(
+        job_id=grant.job,
+        units=len(grant.positions),
         reason=placed_reason(agent),
         message="",
-        predicted=predicted_json(w.proposal.sized),
+        predicted=predicted_json(proposal.sized_job.sized),
     )
-
-
-def _rows(sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return cursor.fetchall()

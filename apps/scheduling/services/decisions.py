@@ -1,4 +1,4 @@
-"""Decisions as rows: why each job stands where it stands."""
+"""Rows of decisions, each with its reasons."""
 
 import json
 import math
@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from apps.common.core.ids import uuid7
-from apps.common.db import copy_rows
+from apps.common.infrastructure.database import copy_rows
 from apps.inventory.core.snapshot import Topology
 from apps.scheduling.core.sizing import Sized
 from apps.scheduling.core.types import Candidate
 from apps.scheduling.models import Decision, Outcome
-from apps.scheduling.services.proposals import Agent, Refusal, Won
+from apps.scheduling.services.allocation_store import Grant
+from apps.scheduling.services.proposals import AgentIdentity, Proposal, Refusal
 from apps.workloads.core.reasons import Reason
 
 _REASON_OF: Final = {
@@ -24,15 +24,15 @@ _REASON_OF: Final = {
 }
 
 
-def placed_reason(agent: Agent) -> Reason:
-    """Return why a policy chose what it chose."""
+def placed_reason(agent: AgentIdentity) -> Reason:
+    """Return the reason for placements by an agent's policy."""
     return _REASON_OF.get(agent.policy, Reason.PLACED_BEST_OF_SAMPLE)
 
 
 def predicted_json(sized: Sized) -> dict[str, float | str]:
-    """Return what was predicted for a job, and the framework setting it needs for that.
+    """Return the predicted performance of a job and the framework setting it assumes.
 
-    Nothing where its size was fixed.
+    Empty if the submitter fixed the size.
     """
     known = {"value": sized.predicted, "low": sized.low, "high": sized.high}
     setting = {"setting": sized.setting} if sized.setting else {}
@@ -49,37 +49,43 @@ _DECISION_COLUMNS: Final = (
 
 
 def insert_decisions(rows: Iterable[tuple[Any, ...]]) -> None:
-    """Write decisions, as `placed_row` and `refusal_row` make them."""
+    """Insert rows of decisions from `placed_row` and `refusal_row`."""
     copy_rows(Decision._meta.db_table, _DECISION_COLUMNS, rows)
 
 
 def placed_row(
-    w: Won, agent: Agent, now: datetime, cluster_s: float, waited_s: float
+    proposal: Proposal,
+    grant: Grant,
+    agent: AgentIdentity,
+    now: datetime,
+    cluster_s: float,
+    waited_s: float,
 ) -> tuple[Any, ...]:
-    """Make the decision of a proposal that won."""
-    p = w.proposal
-    placed, units = p.placed, p.request.units
+    """Return the row of a committed decision."""
+    placed, sized_job = proposal.placed, proposal.sized_job
+    units, topology = sized_job.request.units, sized_job.topology
     return (
-        *(w.decision, p.job.id, now, cluster_s),
+        *(grant.decision, grant.job, now, cluster_s),
         *(agent.name, agent.policy, agent.policy_version, agent.code_version),
-        *(placed.seed, placed.sequence, p.profile_id, Outcome.PLACED.value),
-        *(placed_reason(agent).value, units, len(w.positions)),
+        *(placed.seed, placed.sequence, sized_job.profile_id, Outcome.PLACED.value),
+        *(placed_reason(agent).value, units, len(grant.positions)),
         *(_per_unit(placed.examined, units), placed.examined, placed.eligible),
-        *(p.topology.server_id.size, json.dumps(placed.dropped)),
-        json.dumps(candidates_json(placed.candidates, p.topology)),
+        *(topology.server_id.size, json.dumps(placed.dropped)),
+        json.dumps(candidates_json(placed.candidates, topology)),
         *(placed.rank_threshold, placed.probability),
         float(placed.ranks[0]) if placed.ranks.size == 1 else None,
-        *(json.dumps(predicted_json(p.sized)), p.retries, p.elapsed_s, waited_s),
+        *(json.dumps(predicted_json(sized_job.sized)), proposal.retries),
+        *(proposal.elapsed_s, waited_s),
     )
 
 
 def _per_unit(examined: int, units: int) -> int:
-    """Return R, candidates per unit, as drawn."""
+    """Return R, the number of candidates per unit."""
     return max(1, round(examined / units))
 
 
 def candidates_json(candidates: Iterable[Candidate], topology: Topology) -> list[dict[str, Any]]:
-    """Return what a decision keeps of the units it examined, best first."""
+    """Return JSON of the examined units, best first."""
     return [
         {
             "server_id": int(topology.server_id[c.server]),
@@ -99,21 +105,26 @@ def _rounded(value: float) -> float | None:
 
 
 def refusal_row(
-    r: Refusal, agent: Agent, now: datetime, cluster_s: float, servers: int, topology: Topology
+    refusal: Refusal,
+    agent: AgentIdentity,
+    now: datetime,
+    cluster_s: float,
+    topology: Topology,
 ) -> tuple[Any, ...]:
-    """Make the decision of a job that could not be placed."""
-    refused, lost = r.refused, r.lost
-    seen = refused or lost
-    outcome = Outcome.CONFLICT if r.reason == Reason.COMMIT_CONFLICT else Outcome.REFUSED
+    """Return the row of the decision on a job that was not placed."""
+    refused, lost = refusal.refused, refusal.lost
+    result = refused or lost
+    outcome = Outcome.CONFLICT if refusal.reason == Reason.COMMIT_CONFLICT else Outcome.REFUSED
     return (
-        *(uuid7(), r.job.id, now, cluster_s),
+        *(refusal.decision_id, refusal.job.id, now, cluster_s),
         *(agent.name, agent.policy, agent.policy_version, agent.code_version),
-        *(seen.seed if seen else 0, seen.sequence if seen else 0, r.profile_id),
-        *(outcome.value, r.reason.value, r.units, 0),
-        _per_unit(seen.examined, max(1, r.units)) if seen else 0,
-        *(seen.examined if seen else 0, seen.eligible if seen else 0, servers),
-        json.dumps(seen.dropped if seen else {}),
+        *(result.seed if result else 0, result.sequence if result else 0, refusal.profile_id),
+        *(outcome.value, refusal.reason.value, refusal.units, 0),
+        _per_unit(result.examined, max(1, refusal.units)) if result else 0,
+        *(result.examined if result else 0, result.eligible if result else 0),
+        topology.server_id.size,
+        json.dumps(result.dropped if result else {}),
         json.dumps(candidates_json(lost.candidates, topology) if lost else []),
         *(lost.rank_threshold if lost else 0.8, lost.probability if lost else 1.0),
-        *(None, "{}", r.retries, r.elapsed_s, None),
+        *(None, "{}", refusal.retries, refusal.elapsed_s, None),
     )

@@ -1,9 +1,9 @@
-"""What corrections by hand would change for an application's jobs; writes nothing."""
+"""Preview of how overrides would change an application's jobs; writes nothing."""
 
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -14,44 +14,45 @@ from apps.accounts.core.principal import Principal
 from apps.classification import selectors as classification
 from apps.classification.core.differences import CellChange, cell_changes
 from apps.classification.models import Profile as ProfileRow
-from apps.classification.services import Drawn, NewOverride, check_overrides
+from apps.classification.services import InferredProfile, NewOverride, check_overrides
 from apps.inventory.core.snapshot import Snapshot
 from apps.inventory.selectors import cluster_clock
-from apps.scheduling.core.ask import START_DELAY_S, Ask
-from apps.scheduling.core.preview import Holding, JobPreview, preview
+from apps.scheduling.core.preview import HeldUnits, JobPreview, preview
+from apps.scheduling.core.requests import START_DELAY_S
 from apps.scheduling.models import Allocation
-from apps.scheduling.selectors import AT_WORK, claimed_jobs
-from apps.scheduling.services.check import frozen_cluster
+from apps.scheduling.selectors import IN_USE, claimed_jobs
+from apps.scheduling.services.dry_run import frozen_cluster
 from apps.workloads.core.lifecycle import ACTIVE_STATES, WAITING_STATES
+from apps.workloads.core.spec import JobSpec
 from apps.workloads.models import Application, Job
 from apps.workloads.selectors import visible_jobs
 
-MOST_JOBS: Final = 1000
-BUDGET_S: Final = 5.0  # of wall time: a preview that takes longer is none
+MAX_JOBS: Final = 1000
+BUDGET_S: Final = 5.0  # wall time of a preview
 
-Draw = Callable[[Application, Sequence[NewOverride]], Drawn]
+InferProfile = Callable[[Application, Sequence[NewOverride]], InferredProfile]
 
 
 class PreviewedJob(NamedTuple):
-    """A job looked at; ``servers`` are the names and platforms of its stands."""
+    """A previewed job; ``servers`` are the names and platforms of its servers."""
 
     job: Job
     units_held: int | None
-    found: JobPreview
+    preview: JobPreview
     servers: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What would change.
+    """Changes that overrides would make.
 
     Attributes
     ----------
-    profile : the current one; None = never profiled, corrections come in with the first one
-    revision : that the next profile is drawn from
-    cells : of the profile, those that change
-    jobs : those that change, waiting ones first and then as the agent takes them
-    examined, total : jobs looked at in the time there is, and jobs there are
+    profile : the current one; None = never profiled, overrides apply to the first one
+    revision : matrix revision from which the next profile is inferred
+    cells : changed cells of the profile
+    jobs : changed jobs, waiting ones first, in the order in which agents claim them
+    examined, total : number of jobs evaluated within the time budget, and of all jobs
     """
 
     application: Application
@@ -68,42 +69,42 @@ def preview_overrides(
     application: Application,
     cells: Sequence[NewOverride],
     *,
-    draw: Draw,
-    limit: int = MOST_JOBS,
+    infer: InferProfile,
+    limit: int = MAX_JOBS,
 ) -> Preview:
-    """Have the profile drawn that corrections would give, and size the jobs in sight by both.
+    """Infer the profile with overrides, and size the visible jobs with both profiles.
 
-    Costs two sizings for each job, and a read of what changed in the cluster since the last one.
+    Costs two sizings per job, and a read of the cluster's changes since the last preview.
 
     Parameters
     ----------
-    draw : draws that profile; `classification.tasks.draft_by_worker` where numba is not wanted
-    limit : most jobs to look at
+    infer : infers that profile; `classification.tasks.preview_by_worker` in the web processes
+    limit : maximum number of jobs to evaluate
 
     Raises
     ------
-    InvalidInputError : names each cell that cannot be.
-    ConflictError, TransientError : as ``draw``.
+    InvalidInputError : lists the invalid cells.
+    ConflictError, TransientError : as ``infer``.
     """
     check_overrides(cells, kind=application.kind)
     current = classification.current_profile(application.pk)
-    drawn = draw(application, cells)
+    inferred = infer(application, cells)
     every = _jobs(caller, application)
     jobs = list(every[:limit]) if current else []
-    found = _previewed(jobs, current, drawn) if current and jobs else []
+    previewed = _previewed(jobs, current, inferred) if current and jobs else []
     return Preview(
         application=application,
         profile=current,
-        revision=drawn.profile.revision,
-        cells=cell_changes(current.cells if current else {}, drawn.cells),
-        jobs=[one for one in found if one.found.is_changed],
-        examined=len(found),
+        revision=inferred.profile.revision,
+        cells=cell_changes(current.cells if current else {}, inferred.cells),
+        jobs=[job for job in previewed if job.preview.is_changed],
+        examined=len(previewed),
         total=len(jobs) if current and len(jobs) < limit else every.count(),
     )
 
 
 def _jobs(caller: Principal, application: Application) -> QuerySet[Job]:
-    """Jobs that have not ended; the waiting first, each as the agent takes them."""
+    """Return jobs that have not ended, waiting ones first, in the order agents claim them."""
     states = [state.value for state in WAITING_STATES | ACTIVE_STATES]
     waits = When(state__in=[state.value for state in WAITING_STATES], then=Value(0))
     return (
@@ -113,61 +114,63 @@ def _jobs(caller: Principal, application: Application) -> QuerySet[Job]:
     )
 
 
-def _previewed(jobs: Sequence[Job], current: ProfileRow, drawn: Drawn) -> list[PreviewedJob]:
-    """Preview jobs in their order, as many as time allows."""
+def _previewed(
+    jobs: Sequence[Job], current: ProfileRow, inferred: InferredProfile
+) -> list[PreviewedJob]:
+    """Preview jobs in order, within the time budget."""
     snapshot = frozen_cluster()
-    holdings = _holdings([job.pk for job in jobs if job.state in ACTIVE_STATES], snapshot)
-    asks = _asks(jobs)
-    asked = [job for job in jobs if job.pk in asks]  # one may have gone since
+    held = _held_units([job.pk for job in jobs if job.state in ACTIVE_STATES], snapshot)
+    specs = _specs(jobs)
+    present = [job for job in jobs if job.pk in specs]  # some may have been deleted
     previews = preview(
-        ((asks[job.pk], holdings[job.pk]) for job in asked),
+        ((*specs[job.pk], held[job.pk]) for job in present),
         classification.from_row(current),
-        drawn.profile,
+        inferred.profile,
         snapshot,
     )
-    until, found = time.monotonic() + BUDGET_S, []
-    for job, one in zip(asked, previews, strict=True):
-        held = sum(holding.units for holding in holdings[job.pk])
-        found.append(PreviewedJob(job, held or None, one, _servers(one, snapshot)))
+    until, previewed = time.monotonic() + BUDGET_S, []
+    for job, job_preview in zip(present, previews, strict=True):
+        units = sum(held_units.units for held_units in held[job.pk])
+        servers = _servers(job_preview, snapshot)
+        previewed.append(PreviewedJob(job, units or None, job_preview, servers))
         if time.monotonic() > until:
             break
-    return found
+    return previewed
 
 
-def _asks(jobs: Sequence[Job]) -> Mapping[UUID, Ask]:
-    """Read what each job asks: now, or when it was placed where it runs already."""
+def _specs(jobs: Sequence[Job]) -> Mapping[UUID, tuple[JobSpec, float]]:
+    """Read the spec of each job, and its elapsed seconds: until now or until it was placed."""
     clock = cluster_clock()
     delay_s = START_DELAY_S * clock.speed
-    begun = {job.pk: job.placed_s for job in jobs if job.state in ACTIVE_STATES}
-    asks = {}
-    for seen in claimed_jobs(
+    placed_s = {job.pk: job.placed_s for job in jobs if job.state in ACTIVE_STATES}
+    specs = {}
+    for job in claimed_jobs(
         [job.pk for job in jobs], cluster_s=clock.at(time.time()), start_delay_s=delay_s
     ):
-        placed_s = begun.get(seen.id)
-        ask = seen.ask
-        if placed_s is not None:
-            ask = replace(ask, elapsed_s=max(0.0, placed_s + delay_s - seen.submitted_s))
-        asks[seen.id] = ask
-    return asks
+        elapsed_s = job.elapsed_s
+        if (at_s := placed_s.get(job.id)) is not None:
+            elapsed_s = max(0.0, at_s + delay_s - job.submitted_s)
+        specs[job.id] = job.spec, elapsed_s
+    return specs
 
 
-def _holdings(job_ids: Sequence[UUID], snapshot: Snapshot) -> Mapping[UUID, list[Holding]]:
+def _held_units(job_ids: Sequence[UUID], snapshot: Snapshot) -> Mapping[UUID, list[HeldUnits]]:
     index = {pk: i for i, pk in enumerate(snapshot.topology.server_id.tolist())}
-    found: dict[UUID, list[Holding]] = defaultdict(list)
-    live = Allocation.objects.filter(AT_WORK, job_id__in=job_ids, released_seq=None)
+    held: dict[UUID, list[HeldUnits]] = defaultdict(list)
+    live = Allocation.objects.filter(IN_USE, job_id__in=job_ids, released_seq=None)
     for row in live.order_by("id"):
         if row.server_id in index:
             caused = np.array(row.caused, dtype=np.float64)
-            found[row.job_id].append(Holding(index[row.server_id], row.cores, caused))
-    return found
+            held[row.job_id].append(HeldUnits(index[row.server_id], row.cores, caused))
+    return held
 
 
-def _servers(found: JobPreview, snapshot: Snapshot) -> list[tuple[str, str]]:
+def _servers(preview: JobPreview, snapshot: Snapshot) -> list[tuple[str, str]]:
     topology = snapshot.topology
     return [
         (
-            topology.server_name[stand.server],
-            topology.platform_name[topology.server_platform[stand.server]],
+            topology.server_name[headroom.server],
+            topology.platform_name[topology.server_platform[headroom.server]],
         )
-        for stand in found.stands
+        for headroom in preview.headrooms
     ]

@@ -1,19 +1,21 @@
-"""What agents hand in: choices to be committed, and refusals."""
+"""Results of decisions that agents submit: proposals to commit, and refusals."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
 from uuid import UUID
 
+from apps.classification.core.profile import Profile
+from apps.common.core.ids import uuid7
 from apps.inventory.core.snapshot import Topology
 from apps.scheduling.core.sizing import Sized
 from apps.scheduling.core.types import Placed, Refused, Request
 from apps.scheduling.selectors import ClaimedJob
 from apps.workloads.core.reasons import Reason
+from apps.workloads.core.shapes import Needs
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
-    """Who decides, by what."""
+class AgentIdentity:
+    """Name and versions of an agent, as stored with its decisions."""
 
     name: str
     policy: str
@@ -22,36 +24,61 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SizedJob:
+    """A job with its size and request.
+
+    Attributes
+    ----------
+    profile_id : None if the profile is a typical one, not the application's own
+    topology : the one whose platforms the request indexes
+    """
+
+    job: ClaimedJob
+    profile_id: UUID | None
+    profile: Profile
+    sized: Sized
+    request: Request
+    topology: Topology
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Proposal:
     """Units chosen for a job, to be committed.
 
     Attributes
     ----------
-    retries : commits lost before
     elapsed_s : wall seconds the decision took
+    retries : commits that failed before
     """
 
-    job: ClaimedJob
-    sized: Sized
-    request: Request
+    sized_job: SizedJob
     placed: Placed
-    topology: Topology
-    profile_id: UUID | None
     elapsed_s: float
     retries: int = 0
 
+    @property
+    def job(self) -> ClaimedJob:
+        """The job to place."""
+        return self.sized_job.job
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lost:
-    """A proposal that won nothing."""
+class LostProposal:
+    """A proposal that was not committed."""
 
     proposal: Proposal
-    is_gone: bool  # the job was cancelled, held or taken over: nothing to decide any more
+    is_gone: bool  # the job was cancelled, held or claimed by another agent: do not retry
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refusal:
-    """A job that could not be placed now, and why."""
+    """A job that could not be placed now, and why.
+
+    Attributes
+    ----------
+    needs : what the job needs at least; None if the refusal does not depend on its request
+    lost : the last placement, if all its commits failed
+    """
 
     job: ClaimedJob
     reason: Reason
@@ -59,15 +86,9 @@ class Refusal:
     units: int
     profile_id: UUID | None
     elapsed_s: float
+    needs: Needs | None
     refused: Refused | None = None
-    lost: Placed | None = None  # the last choice of a job that only lost commits
+    lost: Placed | None = None
     also: tuple[str, ...] = ()
     retries: int = 0
-
-
-class Won(NamedTuple):
-    """A proposal that won, and which of its units."""
-
-    proposal: Proposal
-    decision: UUID
-    positions: tuple[int, ...]  # in placed.units
+    decision_id: UUID = field(default_factory=uuid7)

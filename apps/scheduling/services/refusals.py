@@ -1,4 +1,4 @@
-"""Jobs that could not be placed: they wait, or end, each with its reason."""
+"""Refused jobs: they wait or fail, with a reason."""
 
 from collections.abc import Sequence
 
@@ -8,39 +8,53 @@ from django.utils import timezone
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_clock
 from apps.scheduling.services.decisions import insert_decisions, refusal_row
-from apps.scheduling.services.proposals import Agent, Refusal
+from apps.scheduling.services.proposals import AgentIdentity, Refusal
 from apps.workloads import services as workloads
 
 
-def note_refusals(
-    refusals: Sequence[Refusal], *, agent: Agent, servers: int, topology: Topology, delay_s: float
+def record_refusals(
+    refusals: Sequence[Refusal],
+    *,
+    agent: AgentIdentity,
+    topology: Topology,
+    sequence: int,
+    delay_s: float,
 ) -> None:
-    """Let jobs wait, each with its reason; a decision is kept only where the reason is new.
+    """Keep jobs waiting with their reasons.
+
+    One decision is stored for each request shape whose reason changed.
 
     Parameters
     ----------
-    servers : servers of the cluster
-    delay_s : wall seconds until they are looked at again
+    sequence : change-log number up to which the agent had read before it evaluated them
+    delay_s : wall seconds until their shapes are evaluated again
     """
     if not refusals:
         return
     now = timezone.now()
     cluster_s = cluster_clock().at(now.timestamp())
     with transaction.atomic():
-        changed = workloads.keep_waiting(
-            [workloads.Waiting(r.job.id, r.reason, r.message, r.also) for r in refusals],
+        decided = workloads.keep_waiting(
+            [
+                workloads.WaitingJob(r.job.id, r.reason, r.message, r.decision_id, r.needs, r.also)
+                for r in refusals
+            ],
             agent=agent.name,
-            cluster_s=cluster_s,
-            delay_s=delay_s,
+            at=workloads.EvaluationTime(cluster_s, sequence, delay_s),
         )
-        new = [r for r in refusals if r.job.id in changed]
-        insert_decisions([refusal_row(r, agent, now, cluster_s, servers, topology) for r in new])
+        insert_decisions(
+            [
+                refusal_row(r, agent, now, cluster_s, topology)
+                for r in refusals
+                if r.job.id in decided
+            ]
+        )
 
 
-def refuse_for_good(
-    refusals: Sequence[Refusal], *, agent: Agent, servers: int, topology: Topology
+def refuse_permanently(
+    refusals: Sequence[Refusal], *, agent: AgentIdentity, topology: Topology
 ) -> None:
-    """End jobs that waiting cannot help, each with its decision."""
+    """Fail jobs that waiting cannot help, and store their decisions."""
     now = timezone.now()
     cluster_s = cluster_clock().at(now.timestamp())
     for refusal in refusals:
@@ -52,4 +66,4 @@ def refuse_for_good(
                 agent=agent.name,
             )
             if ended:
-                insert_decisions([refusal_row(refusal, agent, now, cluster_s, servers, topology)])
+                insert_decisions([refusal_row(refusal, agent, now, cluster_s, topology)])

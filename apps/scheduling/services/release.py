@@ -1,52 +1,55 @@
-"""Giving units back: the mirror of the commit."""
+"""Release of allocations."""
 
 from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection
 from django.utils import timezone
 
-from apps.common.poke import poke
+from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.notifications import notify
 from apps.inventory.selectors import cluster_clock
-from apps.scheduling.services.holding import Held, give_back
+from apps.inventory.services import Usage
+from apps.scheduling.services.allocation_store import LiveAllocation, end_allocations
 
 AGENT_TASK: Final = "scheduling.agent"
 AGENT_QUEUE: Final = "agents"
 
-_HELD: Final = """
-SELECT id, server_id, unit_ids FROM scheduling_allocation
-WHERE {of} = ANY(%s) AND released_seq IS NULL ORDER BY id FOR UPDATE
+_LIVE: Final = """
+SELECT id, unit_ids, server_id, cores, memory_bytes, network_bps, storage_bytes
+FROM scheduling_allocation
+WHERE {column} = ANY(%s) AND released_seq IS NULL ORDER BY id FOR UPDATE
 """
-_OF_JOBS: Final = _HELD.format(of="job_id")
-_ITSELF: Final = _HELD.format(of="id")
+_BY_JOB: Final = _LIVE.format(column="job_id")
+_BY_ID: Final = _LIVE.format(column="id")
 
 
 def release(job_ids: Sequence[UUID]) -> int:
-    """Give back all units of these jobs; returns how many allocations ended.
+    """Release all units of jobs; returns the number of allocations that ended.
 
-    In the caller's transaction, which has locked the jobs (by ending them). Only the events may be
-    written after it.
+    Runs in the caller's transaction, which has locked the jobs by ending them. Afterwards, only
+    events may be written.
     """
-    return _release(_OF_JOBS, job_ids)
+    return _release(_BY_JOB, job_ids)
 
 
 def release_allocations(allocation_ids: Sequence[int]) -> int:
-    """Give back what these allocations hold; returns how many of them were live.
+    """Release live allocations; returns their number.
 
-    As `release`: the caller's transaction has locked their jobs, and writes only events after it.
+    As for `release`, the caller has locked their jobs and writes only events afterwards.
     """
-    return _release(_ITSELF, allocation_ids)
+    return _release(_BY_ID, allocation_ids)
 
 
-def _release(held: str, keys: Sequence[Any]) -> int:
+def _release(select: str, keys: Sequence[Any]) -> int:
     if not keys:
         return 0
-    with connection.cursor() as cursor:
-        cursor.execute(held, [sorted(keys)])
-        rows = [Held(*row) for row in cursor.fetchall()]
+    rows = [
+        LiveAllocation(allocation, units, Usage(*usage))
+        for allocation, units, *usage in fetch_rows(select, [sorted(keys)])
+    ]
     if rows:
         now = timezone.now()
-        give_back(rows, at=now, cluster_s=cluster_clock().at(now.timestamp()))
-        poke(AGENT_TASK, queue=AGENT_QUEUE)
+        end_allocations(rows, at=now, cluster_s=cluster_clock().at(now.timestamp()))
+        notify(AGENT_TASK, queue=AGENT_QUEUE)
     return len(rows)

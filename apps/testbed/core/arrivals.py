@@ -1,4 +1,4 @@
-"""Arrival processes: when jobs come."""
+"""Arrival processes."""
 
 import numpy as np
 
@@ -9,10 +9,10 @@ MINUTES = 60
 
 
 def hourly_arrivals(counts: Floats, *, burst_shape: float, rng: np.random.Generator) -> Floats:
-    """Arrival times over consecutive hours with given counts and bursty minutes.
+    """Draw arrival times with given counts per hour and bursty minutes.
 
-    Inside an hour each minute has a Gamma(``burst_shape``) weight, so that the count of a minute
-    with mean m has about the variance m + m²/``burst_shape`` (negative binomial); inside a minute
+    Within an hour, each minute has a Gamma(``burst_shape``) weight, so the count of a minute with
+    mean m has a variance of about m + m²/``burst_shape`` (negative binomial). Within a minute,
     arrivals are uniform.
 
     Parameters
@@ -34,11 +34,11 @@ def hourly_arrivals(counts: Floats, *, burst_shape: float, rng: np.random.Genera
 
 
 def _within_hour(count: int, burst_shape: float, rng: np.random.Generator) -> Floats:
-    """(count,) unsorted seconds inside one hour."""
+    """(count,) unsorted seconds within one hour."""
     if np.isinf(burst_shape):
         return rng.uniform(0.0, HOUR_S, count)
     weight = rng.gamma(burst_shape, size=MINUTES)
-    # A tiny shape may round every weight to zero; then all minutes are alike.
+    # A tiny shape may round every weight to zero; then minutes are equally likely.
     share = weight / weight.sum() if weight.sum() > 0 else np.full(MINUTES, 1.0 / MINUTES)
     minute = rng.choice(MINUTES, size=count, p=share)
     return (minute + rng.uniform(size=count)) * (HOUR_S / MINUTES)

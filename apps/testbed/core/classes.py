@@ -1,9 +1,8 @@
 """Classes of similar jobs: k-means on the logarithms of their sizes.
 
 Source: Chen et al., "The Case for Evaluating MapReduce Performance Using Workload Suites" (MASCOTS
-2011), which finds ten classes in FB-2009 this way; k-means++ seeding by Arthur and Vassilvitskii
-(2007). Ours is plain Lloyd on unscaled logarithms, restarted a few times, with the classes
-numbered from small to large.
+2011), ten classes in FB-2009; k-means++ seeding by Arthur and Vassilvitskii (2007). Ours is
+Lloyd's algorithm on unscaled logarithms with restarts; classes are numbered by size.
 """
 
 from typing import Final
@@ -17,12 +16,12 @@ MAX_ROUNDS: Final = 100
 
 
 def similarity_classes(features: Floats, k: int, rng: np.random.Generator) -> Ints:
-    """Find the class of each row, numbered by increasing sum of the class's mean features.
+    """Cluster the rows; classes are numbered by increasing sum of their mean features.
 
     Parameters
     ----------
     features : (n, d) finite, e.g. log10 of sizes; not modified
-    k : most classes wanted, >= 1; fewer come back when there are fewer different rows
+    k : maximum number of classes, >= 1; limited by the number of distinct rows
 
     Returns
     -------
@@ -43,19 +42,19 @@ def similarity_classes(features: Floats, k: int, rng: np.random.Generator) -> In
 
 
 def _distances(features: Floats, centres: Floats) -> Floats:
-    """(n, k) squared distances, by the expanded square: (n, k, d) would be large."""
+    """(n, k) squared distances, by the expanded square, which avoids an (n, k, d) array."""
     cross = features @ centres.T
     squares = (features**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)[None, :]
     return np.maximum(squares - 2.0 * cross, 0.0)
 
 
 def _seed_centres(features: Floats, k: int, rng: np.random.Generator) -> Floats:
-    """(k, d) first centres: each new one drawn with probability by its squared distance."""
+    """(k, d) initial centres, each drawn with probability proportional to squared distance."""
     centres = features[rng.integers(len(features))][None, :]
     while len(centres) < k:
         near = _distances(features, centres).min(axis=1)
         total = near.sum()
-        # All rows on a centre by rounding only: any row does.
+        # All rows lie on a centre up to rounding: draw uniformly.
         chance = near / total if total > 0 else None
         centres = np.vstack([centres, features[rng.choice(len(features), p=chance)]])
     return centres
@@ -65,10 +64,10 @@ def _lloyd(features: Floats, centres: Floats) -> tuple[Floats, Ints]:
     classes = _distances(features, centres).argmin(axis=1)
     for _ in range(MAX_ROUNDS):
         centres = _means(features, classes, centres)
-        moved = _distances(features, centres).argmin(axis=1)
-        if np.array_equal(moved, classes):
+        reassigned = _distances(features, centres).argmin(axis=1)
+        if np.array_equal(reassigned, classes):
             break
-        classes = moved
+        classes = reassigned
     return centres, classes
 
 

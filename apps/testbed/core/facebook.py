@@ -2,9 +2,9 @@
 
 A node of eight cores has two containers of four (ClavisMO's reference [3]); a container works on
 four blocks at a time. A job has as many containers as its tasks fill, at most what the users of
-`jobs.nominal_target_s` count on, but enough to end within six hours, and at most 128 (ClavisMO
-Table 1). Programs come from the classes of the jobs' sizes, as in `jobs`; a job that moves much
-between its containers is slowed by racks. Source: ClavisMO §4.5.
+`jobs.nominal_target_s` assume, but enough to end within six hours, and at most 128 (ClavisMO
+Table 1). Programs follow the size classes of the jobs, as in `jobs`; jobs with much traffic
+between their containers are slowed down across racks. Source: ClavisMO §4.5.
 """
 
 from typing import Final
@@ -13,12 +13,12 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Ints
 from apps.testbed.core.classes import similarity_classes
-from apps.testbed.core.containers import ContainerJob
+from apps.testbed.core.container_simulation import ContainerJob
 from apps.testbed.core.jobs import (
     BLOCK_BYTES,
     BLOCK_SECONDS,
     CLASSES,
-    MOST_SLACK_S,
+    MAX_SLACK_S,
     PARALLELISM,
     work_bytes,
 )
@@ -57,9 +57,9 @@ def jobs_of_day(trace: SwimTrace, rng: np.random.Generator) -> list[ContainerJob
 
 
 def containers_for(tasks: Ints) -> Ints:
-    """(j,) containers of jobs of so many tasks."""
+    """(j,) number of containers for the number of tasks of each job."""
     at_once = np.minimum(tasks, PARALLELISM)
-    in_time = tasks * BLOCK_SECONDS / MOST_SLACK_S
+    in_time = tasks * BLOCK_SECONDS / MAX_SLACK_S
     wanted = np.ceil(np.maximum(at_once, in_time) / CONTAINER_TASKS).astype(np.int64)
     found: Ints = np.clip(wanted, 1, MOST_CONTAINERS)
     return found

@@ -1,4 +1,4 @@
-"""Fit the generator's mixture to a SWIM trace, and say how far two traces lie apart."""
+"""Fit the generator's mixture to a SWIM trace, and compare two traces."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,19 +10,19 @@ from apps.testbed.core.arrivals import HOUR_S, MINUTES
 from apps.testbed.core.classes import similarity_classes
 from apps.testbed.core.traces import Floats, SwimTrace
 
-SMALLEST_COMPONENT: Final = 20  # jobs; a covariance of fewer means little
+SMALLEST_COMPONENT: Final = 20  # jobs; fewer do not give a reliable covariance
 BLOCK_BYTES: Final = 128 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
-    """One class of jobs: a log-normal of its sizes.
+class SizeComponent:
+    """Log-normal distribution of the sizes of one class of jobs.
 
     Attributes
     ----------
     weight : share of all jobs, 0-1
     mean : (3,) of log10(1 + bytes) of input, shuffle and output
-    cov : (3, 3) of the same; zero rows where a size is always the same (map-only: shuffle 0)
+    cov : (3, 3) covariance; zero rows for constant sizes (map-only: shuffle 0)
     """
 
     weight: float
@@ -36,19 +36,19 @@ def size_logs(trace: SwimTrace) -> Floats:
     return np.log10(1.0 + sizes)
 
 
-def fit_mixture(trace: SwimTrace, k: int, rng: np.random.Generator) -> tuple[Component, ...]:
-    """Components by moments: k-means classes, each split into jobs with and without shuffle."""
+def fit_mixture(trace: SwimTrace, k: int, rng: np.random.Generator) -> tuple[SizeComponent, ...]:
+    """Fit by moments: k-means classes, each split into jobs with and without shuffle."""
     logs = size_logs(trace)
     has_shuffle = (logs[:, 1] > 0).astype(np.int64)
     group = 2 * similarity_classes(logs, k, rng) + has_shuffle
     for small in np.flatnonzero(np.bincount(group) < SMALLEST_COMPONENT):
-        group[group == small] = small ^ 1  # too few for a shape of their own: join the other half
+        group[group == small] = small ^ 1  # too small: merge with the other half
     return tuple(_moments(logs[group == g], len(logs)) for g in np.unique(group))
 
 
-def _moments(logs: Floats, total: int) -> Component:
+def _moments(logs: Floats, total: int) -> SizeComponent:
     cov = np.cov(logs.T, bias=True) if len(logs) > 1 else np.zeros((3, 3))
-    return Component(
+    return SizeComponent(
         weight=round(len(logs) / total, 6),
         mean=tuple(round(float(value), 4) for value in logs.mean(axis=0)),
         cov=tuple(tuple(round(float(value), 5) for value in row) for row in cov),
@@ -56,15 +56,15 @@ def _moments(logs: Floats, total: int) -> Component:
 
 
 def hourly_counts(submit_s: Floats, hours: int = 24) -> NDArray[np.int64]:
-    """(hours,) jobs submitted in each hour; the last hour takes the stragglers after its end."""
+    """(hours,) jobs submitted in each hour; the last hour includes all later jobs."""
     hour = np.minimum(submit_s // HOUR_S, hours - 1).astype(np.int64)
     return np.bincount(hour, minlength=hours).astype(np.int64)
 
 
 def burst_shape(submit_s: Floats, hours: int = 24) -> float:
-    """Find the Gamma shape that gives the counts of minutes their variance; infinity when Poisson.
+    """Estimate the Gamma shape of the counts per minute; infinity if they are Poisson.
 
-    Method of moments inside each hour: variance = m + m²/shape, hours weighted by m².
+    Method of moments within each hour: variance = m + m²/shape, hours weighted by m².
     """
     minutes = np.floor(submit_s[submit_s < hours * HOUR_S] / 60.0).astype(np.int64)
     count = np.bincount(minutes, minlength=hours * MINUTES).reshape(hours, MINUTES)
@@ -82,8 +82,8 @@ def ks_distance(first: Floats, second: Floats) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """One figure of two traces side by side."""
+class TraceFigure:
+    """One statistic of two traces."""
 
     figure: str
     first: float
@@ -92,20 +92,20 @@ class Comparison:
 
 def compare_traces(
     first: SwimTrace, second: SwimTrace
-) -> tuple[list[Comparison], dict[str, float]]:
-    """Figures side by side, and the KS distance of each marginal."""
+) -> tuple[list[TraceFigure], dict[str, float]]:
+    """Statistics of both traces, and the KS distance of each marginal."""
     names = ("input_bytes", "shuffle_bytes", "output_bytes")
-    rows = [Comparison("jobs", len(first), len(second))]
+    rows = [TraceFigure("jobs", len(first), len(second))]
     for name in names:
         pair = getattr(first, name), getattr(second, name)
-        rows.append(Comparison(f"{name}: total, TB", *(float(x.sum()) / 1e12 for x in pair)))
+        rows.append(TraceFigure(f"{name}: total, TB", *(float(x.sum()) / 1e12 for x in pair)))
         rows += [
-            Comparison(f"{name}: p{q}", *(float(np.percentile(x, q)) for x in pair))
+            TraceFigure(f"{name}: p{q}", *(float(np.percentile(x, q)) for x in pair))
             for q in (50, 90, 99)
         ]
-    rows.append(Comparison("share without shuffle", *(_map_only(t) for t in (first, second))))
-    rows.append(Comparison("128 MiB blocks", *(_blocks(t) for t in (first, second))))
-    rows.append(Comparison("burst shape", *(burst_shape(t.submit_s) for t in (first, second))))
+    rows.append(TraceFigure("share without shuffle", *(_map_only(t) for t in (first, second))))
+    rows.append(TraceFigure("128 MiB blocks", *(_blocks(t) for t in (first, second))))
+    rows.append(TraceFigure("burst shape", *(burst_shape(t.submit_s) for t in (first, second))))
     distance = {n: ks_distance(getattr(first, n), getattr(second, n)) for n in names}
     distance["all bytes"] = ks_distance(_total(first), _total(second))
     distance["submit time"] = ks_distance(first.submit_s, second.submit_s)

@@ -1,4 +1,4 @@
-"""Recognise a trace by its content and parse it, line by line, into arrays.
+"""Recognise the format of a trace by its content, and parse it into arrays.
 
 Sources: SWIM (Chen et al., MASCOTS 2011; `workloadSuite/README`): six tab-separated columns, no
 header in the original. Google clusterdata-2011-2 (format document of Reiss, Wilkes, Hellerstein):
@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from apps.testbed.core.cells import Line, number_in, rows_after_header, shorten
 from apps.testbed.core.google import GOOGLE_COLUMNS, parse_google
+from apps.testbed.core.text_table import Line, number_in, rows_after_header, shorten
 from apps.testbed.core.traces import SwimTrace, Trace, TraceError
 
 SWIM_COLUMNS: Final = (
@@ -27,11 +27,11 @@ EXPECTED: Final = (
     "expected SWIM (6 tab-separated columns: job, submit s, gap s, input, shuffle, output bytes)"
     " or Google 2011 task events (13 comma-separated columns)"
 )
-LONGEST_LINE: Final = 65_536  # characters; a longer one means that this is no text table
+LONGEST_LINE: Final = 65_536  # characters; a longer line is not part of a text table
 
 
 def parse_trace(lines: Iterable[str], *, path: str, name: str) -> Trace:
-    """Read the trace in a text file, whichever of the known formats it has.
+    """Parse a text file in any known format.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def parse_trace(lines: Iterable[str], *, path: str, name: str) -> Trace:
 
     Raises
     ------
-    TraceError : empty, of no known format, or malformed; names the line and what would be right.
+    TraceError : empty, unknown format or malformed; names the line and the expected format.
     """
     numbered = _non_empty(lines, path)
     first = next(numbered, None)
@@ -68,7 +68,7 @@ def _parse_swim(first: Line, rest: Iterator[Line], path: str, name: str) -> Swim
     columns = tuple(array("d") for _ in range(4))
     for number, text in rows_after_header(first, rest, header="job_id", separator="\t"):
         cells = text.split("\t")
-        # FB-2010 "withInputPaths" files carry a seventh column, the path; it is not needed.
+        # FB-2010 "withInputPaths" files have a seventh column, the path, which is not needed.
         if len(cells) not in (6, 7):
             raise TraceError(
                 path, number, f"{len(cells)} columns; expected 6: {', '.join(SWIM_COLUMNS)}"
@@ -77,8 +77,8 @@ def _parse_swim(first: Line, rest: Iterator[Line], path: str, name: str) -> Swim
             values.append(number_in(cells[index], SWIM_COLUMNS[index], path, number))
     if not columns[0]:
         raise TraceError(path, 0, "only a header, no jobs; expected one line for each job")
-    submit, read, moved, written = (np.array(values) for values in columns)
+    submit, read, shuffled, written = (np.array(values) for values in columns)
     order = np.argsort(submit, kind="stable")
     late = int(np.count_nonzero(np.diff(submit) < 0))
-    notes = (f"{late} jobs stood before an earlier one; sorted by submit time.",) if late else ()
-    return SwimTrace(name, submit[order], read[order], moved[order], written[order], notes)
+    notes = (f"{late} jobs were out of order; sorted by submit time.",) if late else ()
+    return SwimTrace(name, submit[order], read[order], shuffled[order], written[order], notes)

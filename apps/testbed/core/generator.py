@@ -1,10 +1,10 @@
-"""A day of Facebook-like Hadoop jobs, from aggregate figures only.
+"""Generator of a day of Facebook-like Hadoop jobs, from aggregate figures.
 
 Source: the published FB-2009 sample of the SWIM project (Chen et al., MASCOTS 2011; 5,894 jobs of
 a 600-node cluster). The figures below are its hourly counts, the burstiness of its minutes, and
 the moments of the log-sizes of its ten k-means classes, map-only and map-reduce jobs apart.
-``./dev manage fit_report --trace FILE --refit`` prints them anew; ``docs/traces.md`` tells how
-well they match.
+``./dev manage fit_report --trace FILE --refit`` fits and prints them again; ``docs/traces.md``
+has the quality of the fit.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from apps.testbed.core.arrivals import hourly_arrivals
-from apps.testbed.core.fitting import Component
+from apps.testbed.core.fitting import SizeComponent
 from apps.testbed.core.traces import DAY_S, Floats, Ints, SwimTrace
 
 FB2009_JOBS: Final = 5_894
@@ -23,50 +23,50 @@ FB2009_HOURLY: Final = (
     78, 161, 199, 185, 382, 114, 554, 427, 229, 191, 223, 0,
     149, 137, 317, 163, 144, 217, 297, 426, 351, 291, 118, 541,
 )
-# Largest input, shuffle and output of the day; the tails of a log-normal would go far beyond.
+# Maximum input, shuffle and output of the day; log-normal samples are truncated there.
 FB2009_LARGEST: Final = (7.55e12, 8.82e12, 4.68e11)
 FB2009_MIXTURE: Final = (
-    Component(0.02528, (0.8, 0.0637, 1.3331),
+    SizeComponent(0.02528, (0.8, 0.0637, 1.3331),
               ((0.94089, 0.04746, -0.12524),
                (0.04746, 0.0923, 0.04345),
                (-0.12524, 0.04345, 1.37239))),
-    Component(0.066848, (3.6912, 0.0, 3.3652),
+    SizeComponent(0.066848, (3.6912, 0.0, 3.3652),
               ((0.90962, 0.0, -0.13493),
                (0.0, 0.0, 0.0),
                (-0.13493, 0.0, 0.24263))),
-    Component(0.009501, (3.5727, 1.9762, 2.4448),
+    SizeComponent(0.009501, (3.5727, 1.9762, 2.4448),
               ((1.7537, -0.30234, -0.81525),
                (-0.30234, 0.22379, 0.29241),
                (-0.81525, 0.29241, 0.84798))),
-    Component(0.334238, (4.1263, 0.0, 5.4953),
+    SizeComponent(0.334238, (4.1263, 0.0, 5.4953),
               ((0.40032, 0.0, 0.06027),
                (0.0, 0.0, 0.0),
                (0.06027, 0.0, 0.16523))),
-    Component(0.209365, (2.0779, 0.0, 8.9151),
+    SizeComponent(0.209365, (2.0779, 0.0, 8.9151),
               ((0.10093, 0.0, 0.06957),
                (0.0, 0.0, 0.0),
                (0.06957, 0.0, 0.36217))),
-    Component(0.069902, (5.249, 4.2224, 3.2579),
+    SizeComponent(0.069902, (5.249, 4.2224, 3.2579),
               ((2.00503, -0.24927, -0.49399),
                (-0.24927, 1.55779, 0.78295),
                (-0.49399, 0.78295, 1.10904))),
-    Component(0.07567, (4.5244, 0.0, 9.1742),
+    SizeComponent(0.07567, (4.5244, 0.0, 9.1742),
               ((0.19471, 0.0, 0.18939),
                (0.0, 0.0, 0.0),
                (0.18939, 0.0, 0.45923))),
-    Component(0.044452, (8.5971, 0.0, 7.1748),
+    SizeComponent(0.044452, (8.5971, 0.0, 7.1748),
               ((2.13944, 0.0, 0.32806),
                (0.0, 0.0, 0.0),
                (0.32806, 0.0, 2.79397))),
-    Component(0.027995, (9.3552, 7.0816, 3.5622),
+    SizeComponent(0.027995, (9.3552, 7.0816, 3.5622),
               ((1.33753, -0.46428, 0.27114),
                (-0.46428, 4.38893, 0.06892),
                (0.27114, 0.06892, 1.12472))),
-    Component(0.076518, (7.3828, 7.5713, 6.6484),
+    SizeComponent(0.076518, (7.3828, 7.5713, 6.6484),
               ((0.90634, 0.44441, 0.36978),
                (0.44441, 0.55786, 0.39564),
                (0.36978, 0.39564, 0.55349))),
-    Component(0.060231, (9.8091, 9.8917, 8.451),
+    SizeComponent(0.060231, (9.8091, 9.8917, 8.451),
               ((0.69432, 0.42794, 0.08165),
                (0.42794, 0.70284, 0.34824),
                (0.08165, 0.34824, 1.49462))),
@@ -80,7 +80,7 @@ def generate_day(jobs: int, rng: np.random.Generator, *, name: str = "facebook-d
     Parameters
     ----------
     jobs : >= 1, spread over the hours in proportion; 5,894 gives the published counts
-    rng : arrivals and sizes come from two streams spawned from it
+    rng : spawns one stream for arrivals and one for sizes
     """
     if jobs < 1:
         raise ValueError(f"jobs must be >= 1, not {jobs}")
@@ -94,7 +94,10 @@ def generate_day(jobs: int, rng: np.random.Generator, *, name: str = "facebook-d
 
 
 def proportional(weights: Floats, total: int) -> Ints:
-    """Share ``total`` out in whole numbers by the weights (largest remainder): (n,)."""
+    """(n,) whole numbers proportional to the weights that add up to ``total``.
+
+    Largest remainder method.
+    """
     exact = weights * (total / weights.sum())
     whole = np.floor(exact).astype(np.int64)
     left = total - int(whole.sum())
@@ -102,7 +105,7 @@ def proportional(weights: Floats, total: int) -> Ints:
     return whole
 
 
-def draw_sizes(mixture: tuple[Component, ...], n: int, rng: np.random.Generator) -> Floats:
+def draw_sizes(mixture: tuple[SizeComponent, ...], n: int, rng: np.random.Generator) -> Floats:
     """(n, 3) whole bytes of input, shuffle and output."""
     weight = np.array([component.weight for component in mixture])
     drawn = rng.choice(len(mixture), size=n, p=weight / weight.sum())

@@ -1,7 +1,7 @@
-"""Task events of the Google 2011 trace, folded into jobs.
+"""Parser of the Google 2011 trace: groups task events into jobs.
 
-Source: clusterdata-2011-2 format document (Reiss, Wilkes, Hellerstein); the job model is the
-testbed's (Khaneja 2015 §3.1: arrival, cpu, memory, duration per task), K1.
+Source: clusterdata-2011-2 format document (Reiss, Wilkes, Hellerstein). Job model of the
+testbed (Khaneja 2015 §3.1: arrival, cpu, memory, duration per task), K1.
 """
 
 from array import array
@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.testbed.core.cells import Line, number_in, rows_after_header
+from apps.testbed.core.text_table import Line, number_in, rows_after_header
 from apps.testbed.core.traces import Bools, Floats, GoogleTrace, Ints, TraceError
 
 GOOGLE_COLUMNS: Final = (
@@ -33,16 +33,15 @@ NEEDED: Final = (0, 2, 3, 5, 7, 8, 9, 10)
 MAY_BE_EMPTY: Final = frozenset({"cpu_request", "memory_request"})
 SUBMIT, SCHEDULE, FINISH = 0, 1, 4
 LAST_EVENT_TYPE: Final = 8
-TRACE_START_US: Final = 600e6  # the source's clock shows 600 s when recording begins
-LAST_TIME_US: Final = 2.0**63 - 1  # the source's mark for "after the trace ended"
+TRACE_START_US: Final = 600e6  # time stamp at which recording begins
 
 
 def parse_google(first: Line, rest: Iterator[Line], path: str, name: str) -> GoogleTrace:
-    """Read the jobs submitted during the trace; those from before it (time 0) become a note.
+    """Read the jobs submitted during the trace; a note counts those from before (time 0).
 
     Raises
     ------
-    TraceError : a malformed row, or no job submitted after time 0.
+    TraceError : a row is malformed, or no job was submitted after time 0.
     """
     columns = tuple(array("d") for _ in NEEDED)
     for number, text in rows_after_header(first, rest, header="time_us", separator=","):
@@ -55,7 +54,7 @@ def parse_google(first: Line, rest: Iterator[Line], path: str, name: str) -> Goo
             )
         for values, index in zip(columns, NEEDED, strict=True):
             values.append(_cell(cells[index], GOOGLE_COLUMNS[index], path, number))
-    return _fold(np.array(columns).reshape(len(NEEDED), -1), path, name)
+    return _jobs_from(np.array(columns).reshape(len(NEEDED), -1), path, name)
 
 
 def _cell(text: str, column: str, path: str, line: int) -> float:
@@ -67,14 +66,14 @@ def _cell(text: str, column: str, path: str, line: int) -> float:
     return value
 
 
-def _fold(events: Floats, path: str, name: str) -> GoogleTrace:
-    """Jobs from (8, n) event columns in the order of ``NEEDED``."""
+def _jobs_from(events: Floats, path: str, name: str) -> GoogleTrace:
+    """Group (8, n) event columns, in the order of ``NEEDED``, into jobs."""
     late = int(np.count_nonzero(np.diff(events[0]) < 0))
     events = events[:, np.argsort(events[0], kind="stable")]
     time_us, job, task, kind = events[0], events[1], events[2], events[3]
     before = np.unique(job[time_us == 0])
-    fresh = ~np.isin(job, before)
-    submits = np.flatnonzero(fresh & (kind == SUBMIT))
+    is_new = ~np.isin(job, before)
+    submits = np.flatnonzero(is_new & (kind == SUBMIT))
     if not submits.size:
         raise TraceError(path, 0, "no job is submitted after time 0; expected SUBMIT events")
     jobs, first = np.unique(job[submits], return_index=True)
@@ -88,7 +87,7 @@ def _fold(events: Floats, path: str, name: str) -> GoogleTrace:
         tasks=_tasks(job[submits], task[submits], jobs)[order],
         cpu_request=_mean(job[submits], events[6][submits], jobs)[order],
         memory_request=_mean(job[submits], events[7][submits], jobs)[order],
-        task_seconds=_task_seconds(events[:4, fresh], jobs)[order],
+        task_seconds=_task_seconds(events[:4, is_new], jobs)[order],
         scheduling_class=events[4][at][order].astype(np.int64),
         priority=events[5][at][order].astype(np.int64),
         notes=_notes(late, before.size),
@@ -98,20 +97,20 @@ def _fold(events: Floats, path: str, name: str) -> GoogleTrace:
 def _notes(late: int, before: int) -> tuple[str, ...]:
     notes = []
     if late:
-        notes.append(f"{late} events stood before an earlier one; sorted by time.")
+        notes.append(f"{late} events were out of order; sorted by time.")
     if before:
-        notes.append(f"{before} jobs existed before the trace (time 0) and are left out.")
+        notes.append(f"{before} jobs existed before the trace (time 0) and were left out.")
     return tuple(notes)
 
 
 def _tasks(job: Floats, task: Floats, jobs: Floats) -> Ints:
-    """(n,) different task indices submitted by each job; a task submitted again counts once."""
-    once = np.unique(np.stack([job, task]), axis=1)
-    return np.bincount(np.searchsorted(jobs, once[0]), minlength=jobs.size).astype(np.int64)
+    """(n,) distinct task indices submitted by each job."""
+    distinct = np.unique(np.stack([job, task]), axis=1)
+    return np.bincount(np.searchsorted(jobs, distinct[0]), minlength=jobs.size).astype(np.int64)
 
 
 def _mean(job: Floats, values: Floats, jobs: Floats) -> Floats:
-    """(n,) mean of the known values of each job; NaN where none is known."""
+    """(n,) mean of the known values of each job; NaN if none is known."""
     known = ~np.isnan(values)
     index = np.searchsorted(jobs, job[known])
     count = np.bincount(index, minlength=jobs.size).astype(np.float64)

@@ -1,4 +1,4 @@
-"""The rule by which a trace becomes jobs; ``docs/traces.md`` says it in words.
+"""Rules that turn a trace into jobs, described in ``docs/traces.md``.
 
 Source: ``design.md`` "A trace becomes jobs by a documented rule"; ClavisMO §4.5 (job mix of the
 Facebook traces), Khaneja 2015 §3.1 (what a job of the Google trace is), K1.
@@ -15,33 +15,33 @@ import numpy as np
 from apps.testbed.core.classes import similarity_classes
 from apps.testbed.core.traces import Bools, Floats, GoogleTrace, Ints, SwimTrace, Trace
 
-RULE_VERSION: Final = 1  # part of every idempotency key: another rule makes other jobs
+RULE_VERSION: Final = 1  # part of the replay digest: other rules make other jobs
 BLOCK_BYTES: Final = 128 * 2**20
-BLOCK_SECONDS: Final = 75.0  # nominal: what users expect of one block on one unit
-START_SECONDS: Final = 30.0  # nominal: from submission to the first block
-PARALLELISM: Final = 64  # most units a user counts on when stating a target
-SLACK: Final = 2.5  # how much longer than nominal a user tolerates ...
-MOST_SLACK_S: Final = 6 * 3600.0  # ... but never more than six hours longer
+BLOCK_SECONDS: Final = 75.0  # nominal time of one block on one unit
+START_SECONDS: Final = 30.0  # nominal time from submission to the first block
+PARALLELISM: Final = 64  # max units a user expects when setting a target
+SLACK: Final = 2.5  # factor on the nominal time that a user tolerates
+MAX_SLACK_S: Final = 6 * 3600.0  # limit of the tolerated excess
 SHORTEST_TARGET_S: Final = 600.0
-NOMINAL_SPEED: Final = 0.6  # of a middling platform relative to the highest-end one
+NOMINAL_SPEED: Final = 0.6  # of an average platform, relative to the best one
 CLASSES: Final = 10
 BEST_EFFORT_SHARE: Final = 0.15
 UNIT_MEMORY_BYTES: Final = 768 * 2**20
 SMALLEST_TASK_CORES: Final = 0.05
 SMALLEST_UNIT_MEMORY: Final = 64 * 2**20
-LARGEST_MACHINE_CORES: Final = 16  # what 1.0 of the Google trace stands for here
+LARGEST_MACHINE_CORES: Final = 16  # cores of a request of 1.0 in the Google trace
 LARGEST_MACHINE_MEMORY: Final = 32 * 2**30
-GOOGLE_FREE_PRIORITY: Final = 1  # priorities 0 and 1 are the trace's "free" band
-MOST_TASKS: Final = 1_000_000
+GOOGLE_FREE_PRIORITY: Final = 1  # highest priority of the "free" band
+MAX_TASKS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayJob:
-    """One job to submit: when, under which key, and what.
+    """One job to submit.
 
     Attributes
     ----------
-    key : unique within the replay, the same on every run of the same trace and options
+    key : unique within the replay; equal for every run of the same trace and options
     submit_s : seconds since the replay began, in cluster time
     spec : body for ``POST /api/v1/jobs/``, short form
     """
@@ -53,7 +53,7 @@ class ReplayJob:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """The rule's result as (n,) columns; one row becomes one job."""
+    """Job attributes as (n,) columns, one row per job."""
 
     classes: Ints
     work_bytes: Ints
@@ -66,7 +66,7 @@ class _Table:
 
 
 def jobs_of(trace: Trace, rng: np.random.Generator) -> list[ReplayJob]:
-    """Make the jobs of a trace in order of submission; same trace and seed, same jobs."""
+    """Return the jobs of a trace in order of submission; deterministic given the seed."""
     table = _swim_table(trace, rng) if isinstance(trace, SwimTrace) else _google_table(trace, rng)
     name = slug(trace.name)
     return [
@@ -76,20 +76,20 @@ def jobs_of(trace: Trace, rng: np.random.Generator) -> list[ReplayJob]:
 
 
 def slug(name: str) -> str:
-    """Turn a name into what may stand in an application's name: letters, digits and dashes."""
+    """Replace characters not allowed in application names: letters, digits and dashes remain."""
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:80].rstrip("-") or "trace"
 
 
 def nominal_target_s(tasks: int, task_seconds: float) -> float:
-    """Completion time a user asks for: waves of tasks on capped parallelism, and some slack."""
+    """Completion time that a user requests: waves of tasks at limited parallelism, plus slack."""
     nominal = START_SECONDS + math.ceil(tasks / PARALLELISM) * task_seconds
-    return max(SHORTEST_TARGET_S, min(SLACK * nominal, nominal + MOST_SLACK_S))
+    return max(SHORTEST_TARGET_S, min(SLACK * nominal, nominal + MAX_SLACK_S))
 
 
 def nominal_load(jobs: Sequence[ReplayJob], units: int) -> float:
-    """Mean share of a cluster's units that the jobs keep busy while they are submitted.
+    """Mean share of a cluster's units that the jobs use over the submission period.
 
-    By the nominal seconds of a block at the speed of a middling platform; 0 for no jobs.
+    Uses the nominal seconds of a block at the speed of an average platform; 0 for no jobs.
     """
     if not jobs or units < 1:
         return 0.0
@@ -125,7 +125,7 @@ def _swim_table(trace: SwimTrace, rng: np.random.Generator) -> _Table:
     return _Table(
         classes=similarity_classes(np.log10(1.0 + sizes), CLASSES, rng),
         work_bytes=work.astype(np.int64),
-        tasks=np.minimum(np.ceil(work / BLOCK_BYTES), MOST_TASKS).astype(np.int64),
+        tasks=np.minimum(np.ceil(work / BLOCK_BYTES), MAX_TASKS).astype(np.int64),
         task_seconds=np.full(n, BLOCK_SECONDS),
         best_effort=rng.random(n) < BEST_EFFORT_SHARE,
         unit_memory=np.full(n, UNIT_MEMORY_BYTES),
@@ -135,15 +135,15 @@ def _swim_table(trace: SwimTrace, rng: np.random.Generator) -> _Table:
 
 
 def work_bytes(trace: SwimTrace) -> Floats:
-    """(n,) bytes worked on: maps read the input; reduces read the shuffle and write the output.
+    """(n,) bytes processed: maps read the input, reduces read the shuffle and write the output.
 
-    Without reduces the maps write the output. No job is less than a block: starting a task costs
-    as much as one.
+    Without reduces, the maps write the output. The minimum is one block: starting a task costs
+    as much.
     """
-    moved, written = trace.shuffle_bytes, trace.output_bytes
-    with_reduces = trace.input_bytes + np.maximum(moved, written)
+    shuffled, written = trace.shuffle_bytes, trace.output_bytes
+    with_reduces = trace.input_bytes + np.maximum(shuffled, written)
     map_only = np.maximum(trace.input_bytes, written)
-    return np.maximum(np.where(moved > 0, with_reduces, map_only), BLOCK_BYTES)
+    return np.maximum(np.where(shuffled > 0, with_reduces, map_only), BLOCK_BYTES)
 
 
 def _google_table(trace: GoogleTrace, rng: np.random.Generator) -> _Table:
@@ -152,21 +152,21 @@ def _google_table(trace: GoogleTrace, rng: np.random.Generator) -> _Table:
     )
     features = np.log10(np.stack([trace.tasks.astype(np.float64), cpu, memory, seconds], axis=1))
     classes = similarity_classes(features, CLASSES, rng)
-    seconds = _median_of_class(trace.task_seconds, classes, otherwise=seconds)
+    seconds = _median_of_class(trace.task_seconds, classes, fallback=seconds)
     seconds = np.maximum(seconds, 1.0)
     cores = np.clip(cpu * LARGEST_MACHINE_CORES, SMALLEST_TASK_CORES, LARGEST_MACHINE_CORES)
-    # One unit works through one nominal block in BLOCK_SECONDS, so core seconds convert to bytes.
+    # One unit processes one nominal block in BLOCK_SECONDS, so core seconds convert to bytes.
     work = trace.tasks * seconds * cores * (BLOCK_BYTES / BLOCK_SECONDS)
-    # A unit is one core: a task of several cores counts as that many.
-    pieces = trace.tasks * np.ceil(cores).astype(np.int64)
-    wanted = memory * LARGEST_MACHINE_MEMORY
+    # A unit is one core, so a task of several cores counts as several tasks.
+    unit_tasks = trace.tasks * np.ceil(cores).astype(np.int64)
+    task_memory = memory * LARGEST_MACHINE_MEMORY
     return _Table(
         classes=classes,
         work_bytes=np.maximum(work, 1.0).astype(np.int64),
-        tasks=np.minimum(pieces, MOST_TASKS),
+        tasks=np.minimum(unit_tasks, MAX_TASKS),
         task_seconds=seconds,
         best_effort=trace.priority <= GOOGLE_FREE_PRIORITY,
-        unit_memory=np.clip(wanted, SMALLEST_UNIT_MEMORY, UNIT_MEMORY_BYTES).astype(np.int64),
+        unit_memory=np.clip(task_memory, SMALLEST_UNIT_MEMORY, UNIT_MEMORY_BYTES).astype(np.int64),
         priority=trace.priority,
         notes={
             "task_seconds_known": np.isfinite(trace.task_seconds).tolist(),
@@ -176,16 +176,16 @@ def _google_table(trace: GoogleTrace, rng: np.random.Generator) -> _Table:
 
 
 def _filled(values: Floats) -> Floats:
-    """(n,) positive: unknown values become the known median, zero the known least."""
+    """(n,) positive: unknown values become the median, zeros the minimum of the known ones."""
     known = values[np.isfinite(values) & (values > 0)]
     if not known.size:
         return np.ones_like(values)
     return np.maximum(np.where(np.isfinite(values), values, np.median(known)), known.min())
 
 
-def _median_of_class(values: Floats, classes: Ints, *, otherwise: Floats) -> Floats:
-    """(n,) the values, the unknown ones replaced by their class's median, or by ``otherwise``."""
-    filled = np.where(np.isfinite(values), values, otherwise)
+def _median_of_class(values: Floats, classes: Ints, *, fallback: Floats) -> Floats:
+    """(n,) values, unknown ones replaced by the median of their class or by ``fallback``."""
+    filled = np.where(np.isfinite(values), values, fallback)
     for number in np.unique(classes[~np.isfinite(values)]):
         inside = classes == number
         known = values[inside & np.isfinite(values)]

@@ -1,7 +1,7 @@
-"""The cluster on a simulated clock: the policies of production, the truth of the emulator.
+"""Simulation of the cluster with production policies and the emulator's engine.
 
-Jobs arrive, an agent places them from its own copy of the state, the commit in memory takes the
-units, the engine runs them, and their units are released. Deterministic: the same arrivals,
+Jobs arrive, an agent places them from its own copy of the state, the in-memory store commits the
+units, the engine runs the jobs, and their units are released. Deterministic: the same arrivals,
 policy, settings and seed give the same report.
 """
 
@@ -13,26 +13,26 @@ from itertools import count
 import numpy as np
 
 from apps.emulation.core.engine import Engine
-from apps.emulation.core.events import EventKind, Order
+from apps.emulation.core.events import EngineOrder, EventKind
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Floats, Shorts
-from apps.scheduling.core.localcopy import LocalCopy
-from apps.scheduling.core.memory import Committed, MemoryCluster
+from apps.scheduling.core.cluster_copy import ClusterCopy
+from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
-from apps.testbed.core.worlds import World
+from apps.testbed.core.demo_cluster import DemoCluster
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arrival:
-    """One job coming in.
+class JobArrival:
+    """One submitted job.
 
     Attributes
     ----------
     at_s : seconds since the start, non-decreasing from one arrival to the next
-    request : what the scheduler is asked; its `job` is unique
-    truth : how the job behaves
+    request : request to the scheduler; its `job` is unique
+    truth : true behaviour of the job
     work_s : unit-seconds of the highest-end platform; infinite for a service
-    tasks, duration_s, load : as in `emulation.core.events.Order`
+    tasks, duration_s, load : as in `emulation.core.events.EngineOrder`
     """
 
     at_s: float
@@ -45,15 +45,15 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """How the schedulers work together.
+class AgentSettings:
+    """Number of scheduler agents and how they synchronise.
 
     Attributes
     ----------
-    agents : schedulers that take the arrivals in turn
-    sync_s : how often an agent reads the change log; 0 = before every decision
-    jitter : each interval is drawn from `sync_s` x (1 +- jitter), so that agents do not read at
-    once retries : decisions after a lost commit before the job goes back to the queue
+    agents : agents that receive the arrivals in turn
+    sync_s : interval at which an agent reads the change log; 0 = before every decision
+    jitter : intervals are `sync_s` x (1 ± jitter), so that agents do not read at the same time
+    retries : decisions after a commit conflict before the job is requeued
     """
 
     agents: int = 1
@@ -63,18 +63,18 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DecisionSeen:
-    """One decision that chose units, whether or not the commit took them."""
+class RecordedDecision:
+    """One decision that chose units, with the result of its commit."""
 
     at_s: float
     placed: Placed
     is_committed: bool
-    used_share: float  # units held over all units, in the master copy, just before
+    used_share: float  # units in use over all units before the commit
 
 
 @dataclass(slots=True)
 class JobRecord:
-    """What became of one job; NaN where it has not happened."""
+    """History of one job; NaN for a time not reached."""
 
     job: str
     arrived_s: float
@@ -86,33 +86,33 @@ class JobRecord:
 
 
 @dataclass(slots=True)
-class Report:
-    """Everything that happened, in order."""
+class OfflineReport:
+    """Jobs and decisions of a run, in order."""
 
     jobs: list[JobRecord] = field(default_factory=list)
-    decisions: list[DecisionSeen] = field(default_factory=list)
+    decisions: list[RecordedDecision] = field(default_factory=list)
     ended_s: float = 0.0
 
     def times(self) -> tuple[Floats, Floats, Floats]:
-        """(n,) arrival, start and end of each job, NaN where missing."""
+        """(n,) arrival, start and end of each job; NaN for a time not reached."""
         rows = [(job.arrived_s, job.started_s, job.ended_s) for job in self.jobs]
         table = np.array(rows, dtype=np.float64).reshape(-1, 3)
         return table[:, 0], table[:, 1], table[:, 2]
 
 
 class _Agent:
-    """A scheduler with its own copy of the state."""
+    """A scheduler agent with its own copy of the cluster state."""
 
     def __init__(
-        self, cluster: MemoryCluster, settings: Settings, rng: np.random.Generator
+        self, cluster: MemoryCluster, settings: AgentSettings, rng: np.random.Generator
     ) -> None:
-        self.copy = LocalCopy(cluster.topology)
+        self.copy = ClusterCopy(cluster.topology)
         self._cluster, self._settings, self._rng = cluster, settings, rng
         self._read = 0
         self._next_s = 0.0
 
     def follow(self, now: float) -> None:
-        """Read the change log if it is time."""
+        """Read the change log if the interval has passed."""
         if now < self._next_s:
             return
         self.read()
@@ -126,12 +126,14 @@ class _Agent:
         self._read = len(log)
 
 
-class Offline:
-    """One run of one policy on one world."""
+class OfflineRun:
+    """One run of a policy on a demo cluster."""
 
-    def __init__(self, world: World, policy: Policy, settings: Settings, seed: int) -> None:
+    def __init__(
+        self, world: DemoCluster, policy: Policy, settings: AgentSettings, seed: int
+    ) -> None:
         engine_seed, policy_seed, agent_seed = np.random.SeedSequence([seed]).spawn(3)
-        self.report = Report()
+        self.report = OfflineReport()
         self._policy, self._settings = policy, settings
         self._engine = Engine(world.machines, np.random.default_rng(engine_seed))
         self._cluster = MemoryCluster(world.topology)
@@ -141,16 +143,16 @@ class Offline:
         self._turn = count()
         self._units = int(world.topology.server_units.sum())
         self._used = 0
-        self._waiting: deque[tuple[Arrival, JobRecord]] = deque()
+        self._waiting: deque[tuple[JobArrival, JobRecord]] = deque()
         self._running: dict[str, tuple[JobRecord, int]] = {}
 
     @property
     def used_share(self) -> float:
-        """Units held over all units now, 0-1."""
+        """Share of units in use, 0-1."""
         return self._used / self._units
 
-    def run(self, arrivals: Iterable[Arrival], *, drain: bool = True) -> Report:
-        """Take all arrivals in; with `drain`, then let every job that can end do so.
+    def run(self, arrivals: Iterable[JobArrival], *, drain: bool = True) -> OfflineReport:
+        """Process all arrivals; with `drain`, run until every job that can end has ended.
 
         Raises
         ------
@@ -168,7 +170,7 @@ class Offline:
         return self.report
 
     def _until(self, to: float) -> None:
-        """Let the jobs that end before `to` end, serving those that wait at every release."""
+        """Process the events before `to`, placing waiting jobs after every release."""
         while self._engine.next_event_s <= to:
             at = self._engine.next_event_s
             for event in self._engine.advance(at):
@@ -184,12 +186,12 @@ class Offline:
         self._cluster.release(allocation)
 
     def _serve(self, now: float) -> None:
-        """Place jobs in the order they came; the first that must wait holds up the rest."""
+        """Place jobs in FIFO order until the first one that must wait."""
         while self._waiting and self._place(*self._waiting[0], now):
             self._waiting.popleft()
 
-    def _place(self, arrival: Arrival, record: JobRecord, now: float) -> bool:
-        """Whether the job was started."""
+    def _place(self, arrival: JobArrival, record: JobRecord, now: float) -> bool:
+        """Try to place and start a job; False if it must wait."""
         agent = self._agents[next(self._turn) % len(self._agents)]
         agent.follow(now)
         for _ in range(1 + self._settings.retries):
@@ -201,7 +203,7 @@ class Offline:
             committed = self._cluster.commit(outcome, arrival.request)
             self._note(outcome, now, is_committed=isinstance(committed, Committed))
             if isinstance(committed, Committed):
-                agent.copy.expect(
+                agent.copy.apply_commit(
                     replace(outcome, units=committed.units),
                     arrival.request,
                     sequence=committed.sequence,
@@ -213,10 +215,10 @@ class Offline:
         return False
 
     def _note(self, placed: Placed, now: float, *, is_committed: bool) -> None:
-        self.report.decisions.append(DecisionSeen(now, placed, is_committed, self.used_share))
+        self.report.decisions.append(RecordedDecision(now, placed, is_committed, self.used_share))
 
-    def _start(self, arrival: Arrival, record: JobRecord, won: Committed, now: float) -> None:
-        order = Order(
+    def _start(self, arrival: JobArrival, record: JobRecord, won: Committed, now: float) -> None:
+        order = EngineOrder(
             key=arrival.request.job,
             truth=arrival.truth,
             parts=parts_of(won.units, self._cluster.topology.unit_server),
@@ -232,18 +234,18 @@ class Offline:
 
 
 def parts_of(units: Shorts, unit_server: Shorts) -> Sequence[tuple[int, int]]:
-    """(server, units) pairs of some units, in order of the servers."""
+    """(server, number of units) pairs, by server."""
     servers, counts = np.unique(unit_server[units], return_counts=True)
     return list(zip(servers.tolist(), counts.tolist(), strict=True))
 
 
 def run_offline(
-    world: World,
-    arrivals: Iterable[Arrival],
+    world: DemoCluster,
+    arrivals: Iterable[JobArrival],
     policy: Policy,
     *,
     seed: int,
-    settings: Settings | None = None,
-) -> Report:
-    """Run a policy on a world until every job that can end has ended."""
-    return Offline(world, policy, settings or Settings(), seed).run(arrivals)
+    settings: AgentSettings | None = None,
+) -> OfflineReport:
+    """Run a policy on a demo cluster until every job that can end has ended."""
+    return OfflineRun(world, policy, settings or AgentSettings(), seed).run(arrivals)

@@ -1,8 +1,8 @@
 """Programs of the placement scenarios: how ClavisMO's tazes and turtles behave, as truths.
 
-A node has two units, one for each container. The truth of a program is set from what the paper
-says of it, before any policy ran; `docs/placement-scenarios.md` tells what is the paper's and what
-is ours. Source: ClavisMO §1, §2, §4.
+A node has two units, one for each container. The behaviour of a program follows the paper's
+description and was fixed before any policy ran; `docs/placement-scenarios.md` separates the
+paper's numbers from ours. Source: ClavisMO §1, §2, §4.
 """
 
 import math
@@ -31,24 +31,24 @@ MEMORY: Final = SOURCES.index("memory_bandwidth")
 NETWORK: Final = SOURCES.index("network_bandwidth")
 DISK: Final = SOURCES.index("storage_bandwidth")
 RESOURCES: Final = (MEMORY, NETWORK, DISK)
-TAZ_CAUSED: Final = 80.0  # score of the resource a taz is intense in
-BESIDE_OTHERS: Final = 1.12  # slowdown of a taz beside one of another resource: a taz loses > 10 %
-BACKGROUND: Final = 5.0  # what anything causes of a resource it is not intense in
-CALM: Final = 95.0  # what a turtle tolerates of anything
+TAZ_CAUSED: Final = 80.0  # caused score of a taz in its main resource
+OTHER_TAZ_SLOWDOWN: Final = 1.12  # of a taz next to a taz of another resource (a loss > 10 %)
+BACKGROUND: Final = 5.0  # caused score in all other resources
+CALM: Final = 95.0  # tolerated score of a turtle in every resource
 PLATFORM: Final = "cr1.8xlarge"
 NODES: Final[Catalogue] = catalogue([PLATFORM], seed=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What one program does to others, and what they and the links do to it.
+    """Interference that a program causes, and its sensitivity to interference and slow links.
 
     Attributes
     ----------
-    resource : the one it uses most, one of RESOURCES
-    caused : score of it, 0-100
-    slowdown : run time beside another container of the program over that alone, >= 1
-    apart : run time of a job on two nodes over that on one, with nothing beside it, >= 1
+    resource : main resource, one of RESOURCES
+    caused : score in the main resource, 0-100
+    slowdown : run time next to another container of the program over that alone, >= 1
+    apart : run time of a job on two nodes over that on one, without interference, >= 1
     rack_loss : as in `emulation.core.truth.Truth`
     traffic_bps : bits/s its containers exchange, each
     """
@@ -62,7 +62,7 @@ class Program:
     traffic_bps: float = 1e6
 
     def truth(self) -> Truth:
-        """How the program behaves on the nodes of the scenarios."""
+        """Return the true behaviour of the program on the nodes of the scenarios."""
         caused, tolerated = self._scores()
         phases = Phases(np.zeros(1), np.ones(1), tolerated[None], caused[None], 3600.0)
         together = self.slowdown * self.apart - 1.0
@@ -74,7 +74,7 @@ class Program:
             bytes_per_s=BLOCK_BYTES / 60.0,
             metric_per_s=BLOCK_BYTES / 60.0,
             scale_up=UniversalScaling(contention=self.slowdown - 1.0, coherency=0.0),
-            # what is together contends, so that being apart must cost that much more
+            # Containers on one node contend, so the cost of separation includes that slowdown.
             scale_out=UniversalScaling(
                 contention=together if self.apart > 1.0 else 0.0, coherency=0.0
             ),
@@ -92,34 +92,34 @@ class Program:
         return replace(self, traffic_bps=traffic_bps, rack_loss=rack_loss)
 
     def _scores(self) -> tuple[Floats, Floats]:
-        """(N,) caused and (N,) tolerated, so that it slows down as it should beside its like."""
+        """(N,) caused and (N,) tolerated scores that give the specified slowdowns."""
         caused, tolerated = np.full(N_SOURCES, BACKGROUND), np.full(N_SOURCES, CALM)
         caused[self.resource] = self.caused
         if self.slowdown > 1.0 / QOS:
-            tolerated[list(RESOURCES)] = tolerated_by(TAZ_CAUSED, BESIDE_OTHERS)
+            tolerated[list(RESOURCES)] = tolerated_by(TAZ_CAUSED, OTHER_TAZ_SLOWDOWN)
             tolerated[self.resource] = tolerated_by(self.caused, self.slowdown)
         return caused, tolerated
 
 
 def tolerated_by(pressure: float, slowdown: float) -> float:
-    """Score a program tolerates that so much pressure slows down so much, > 1/0.95."""
+    """Tolerated score of a program that a pressure slows down by a factor > 1/0.95."""
     return max(1.0, pressure - DECAY_SCORE * math.log(QOS * slowdown))
 
 
 def stressor(resource: int, level: float) -> Program:
-    """Make a program of the training module: the more it uses, the less it tolerates, 0-100."""
+    """Return a training program: a higher level (0-100) causes more and tolerates less."""
     lost = (level - (99.0 - level)) / DECAY_SCORE
     slowdown = math.exp(max(lost, 0.0)) / QOS if lost > 0.0 else 1.0
     return Program(f"stress {resource} {level:.0f}", resource, level, slowdown)
 
 
 def taz(name: str, resource: int, slowdown: float, **links: float) -> Program:
-    """Make a taz that loses so much beside its like."""
+    """Return a taz with a given slowdown next to a copy of itself."""
     return Program(name, resource, TAZ_CAUSED, slowdown, **links)
 
 
 def turtle(name: str, resource: int, caused: float, **links: float) -> Program:
-    """Make a turtle that uses a little of one resource."""
+    """Return a turtle with a small use of one resource."""
     return Program(name, resource, caused, **links)
 
 
@@ -150,7 +150,7 @@ HADOOP: Final = MappingProxyType(
         "Z": turtle("Z", NETWORK, 30.0, rack_loss=0.6, traffic_bps=_SHUFFLE),
     }
 )
-# what the jobs of the Facebook days run (§4.5), one for each class of their sizes
+# programs of the jobs of the Facebook days (§4.5), one for each size class
 MIX: Final = (
     taz("classification", MEMORY, 2.63),
     turtle("grep", MEMORY, 20.0),

@@ -1,8 +1,7 @@
-"""Does the quality of the chosen units follow x^R? Tarcil §3.3 and figure 4, T3.
+"""Measure whether the quality of sampled units follows x^R. Source: Tarcil §3.3, figure 4, T3.
 
-One-unit jobs, short and long, keep a heterogeneous cluster at a load; every decision of the
-policy under test has the rank D of its unit measured among the units eligible in the snapshot its
-agent saw.
+Short and long one-unit jobs keep a heterogeneous cluster at a given load. For every decision of
+the policy, the rank D of its unit is measured among the eligible units of its agent's snapshot.
 """
 
 from collections.abc import Iterator
@@ -15,32 +14,32 @@ from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE, application
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.scheduling.core.types import Policy
-from apps.testbed.core.offline import Arrival, DecisionSeen, Offline, Settings
-from apps.testbed.core.worlds import World, demo_world, request_of
+from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster, exact_request
+from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineRun, RecordedDecision
 
 APPLICATIONS: Final = 40
 SHORT_SHARE: Final = 0.5
 SHORT_S: Final = 5.0  # mean of an exponential
 LONG_S: Final = (60.0, 600.0)  # uniform: Tarcil's Hadoop jobs of 1-10 minutes
 MEAN_WORK_S: Final = SHORT_SHARE * SHORT_S + (1.0 - SHORT_SHARE) * sum(LONG_S) / 2.0
-WARM_UP_S: Final = 1_200.0  # the longest jobs at the speed of a common platform
-FIRST_GUESS_SPEED: Final = 0.5
+WARM_UP_S: Final = 1_200.0  # the longest jobs at the speed of an average platform
+ESTIMATED_SPEED: Final = 0.5
 GAIN: Final = 20.0
 RATE_RANGE: Final = (0.2, 3.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """What to measure.
+class SamplingExperiment:
+    """Settings of one measurement.
 
     Attributes
     ----------
-    servers : of the fourteen demo platforms
+    servers : number of servers, of the fourteen demo platforms
     size : R, candidates per decision
-    decisions : how many to measure
-    load : share of the units held, 0-1
+    decisions : number of decisions to measure
+    load : share of the units in use, 0-1
     sync_s : interval at which the agents read the change log, cluster seconds
-    agents : how many decide
+    agents : number of scheduler agents
     """
 
     servers: int = 600
@@ -53,22 +52,22 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Quality:
-    """Ranks measured, and how far their distribution is from the analytic one.
+class SamplingQuality:
+    """Measured ranks, and the distance of their distribution to the analytic one.
 
     Attributes
     ----------
-    check : what was measured
+    check : settings of the measurement
     ranks : (n,) D of each decision, ascending
     eligible : (n,) N, eligible units of each decision, in the order of `ranks`
-    load : mean share of the units held at the decisions
-    conflict_share : decisions whose commit lost
-    ks_distance : largest distance to x^R over the ranks each decision could have had
-    ks_discrete : the same to the exact CDF of R draws without replacement
-    ks_between : largest distance to x^R anywhere, also between the ranks that exist
+    load : mean share of the units in use at the decisions
+    conflict_share : share of the decisions with a commit conflict
+    ks_distance : maximum distance to x^R at the ranks possible for each decision
+    ks_discrete : the same, to the exact CDF of R draws without replacement
+    ks_between : maximum distance to x^R anywhere, including between possible ranks
     """
 
-    check: Check
+    check: SamplingExperiment
     ranks: Floats
     eligible: Ints
     load: float
@@ -78,19 +77,19 @@ class Quality:
     ks_between: float
 
 
-def measure(check: Check, policy: Policy) -> Quality:
+def measure(check: SamplingExperiment, policy: Policy) -> SamplingQuality:
     """Run the experiment.
 
     Raises
     ------
-    ValueError : a load outside (0, 1), or no decision to measure.
+    ValueError : load is outside (0, 1), or decisions is below 1.
     """
     if not 0.0 < check.load < 1.0 or check.decisions < 1:
         raise ValueError(f"load must lie between 0 and 1 and decisions be at least 1, got {check}")
-    world = demo_world(check.servers, check.seed)
+    world = demo_cluster(check.servers, check.seed)
     run_seed, draw_seed = np.random.SeedSequence([check.seed, check.size]).spawn(2)
-    settings = Settings(agents=check.agents, sync_s=check.sync_s)
-    offline = Offline(world, policy, settings, seed=int(run_seed.generate_state(1)[0]))
+    settings = AgentSettings(agents=check.agents, sync_s=check.sync_s)
+    offline = OfflineRun(world, policy, settings, seed=int(run_seed.generate_state(1)[0]))
     arrivals = _arrivals(world, check, offline, np.random.default_rng(draw_seed))
     report = offline.run(arrivals, drain=False)
     return _quality(check, [d for d in report.decisions if d.placed.ranks.size > 0])
@@ -107,16 +106,16 @@ def distances(ranks: Floats, eligible: Ints, size: int) -> tuple[float, float, f
 
     Returns
     -------
-    to x^R at the ranks that exist, to R draws without replacement, to x^R anywhere.
+    to x^R at the possible ranks, to R draws without replacement, to x^R anywhere.
 
     D takes only N values, so its CDF is a staircase: with N = 200 and R = 32 the last step is
-    0.15 high, and x^R, drawn through the ends of the steps, is that far away in between. Tarcil's
-    Eq. 6 "holds for the discretized version" (its footnote 1), which the first two distances test:
-    a decision with N units is compared at its own N ranks, as the mean over the decisions of the
-    CDF at the last rank up to x.
+    0.15 high, and x^R, which passes through the ends of the steps, differs by up to that in
+    between. Tarcil's Eq. 6 "holds for the discretized version" (its footnote 1), which the first
+    two distances test: a decision with N units is compared at its own N ranks. The CDF at x is
+    the mean over the decisions at their last rank up to x.
     """
     n = len(ranks)
-    # equal ranks: the CDF is that after the last of them
+    # for equal ranks, the CDF after the last of them
     ends = np.searchsorted(ranks, ranks, side="right") / n
     before = np.searchsorted(ranks, ranks, side="left") / n
     sizes, counts = np.unique(eligible, return_counts=True)
@@ -128,9 +127,9 @@ def distances(ranks: Floats, eligible: Ints, size: int) -> tuple[float, float, f
 
 
 def without_replacement(rank: Floats, eligible: Ints, size: int) -> Floats:
-    """Chance that the best of R different units out of N has a rank number of at most `rank`.
+    """Probability that the best of R distinct units out of N has a rank index of at most `rank`.
 
-    C(rank + 1, R) / C(N, R), as a product; all units are looked at where N <= R.
+    C(rank + 1, R) / C(N, R), as a product; all units are candidates if N <= R.
     """
     drawn = np.minimum(size, eligible)
     result = np.ones(np.broadcast_shapes(rank.shape, eligible.shape))
@@ -140,12 +139,12 @@ def without_replacement(rank: Floats, eligible: Ints, size: int) -> Floats:
     return result
 
 
-def _quality(check: Check, decisions: list[DecisionSeen]) -> Quality:
+def _quality(check: SamplingExperiment, decisions: list[RecordedDecision]) -> SamplingQuality:
     ranks = np.array([d.placed.ranks[0] for d in decisions])
     eligible = np.array([d.placed.eligible for d in decisions], dtype=np.int64)
     order = np.argsort(ranks, kind="stable")
     ks_distance, ks_discrete, ks_between = distances(ranks[order], eligible[order], check.size)
-    return Quality(
+    return SamplingQuality(
         check=check,
         ranks=ranks[order],
         eligible=eligible[order],
@@ -158,17 +157,16 @@ def _quality(check: Check, decisions: list[DecisionSeen]) -> Quality:
 
 
 def _arrivals(
-    world: World, check: Check, offline: Offline, rng: np.random.Generator
-) -> Iterator[Arrival]:
-    """Random arrivals: a warm-up, then as many jobs as there are decisions to measure.
+    world: DemoCluster, check: SamplingExperiment, offline: OfflineRun, rng: np.random.Generator
+) -> Iterator[JobArrival]:
+    """Draw arrivals: a warm-up, then one job per decision to measure.
 
-    How long jobs hold their unit depends on the policy, so the rate follows the load: Poisson
-    with the rate that would hold the load at a plain guess of the run time, more while there is
-    less load and less while there is more.
+    Run times depend on the policy, so the arrival rate is controlled by the load: Poisson with the
+    rate that would hold the load at an estimated run time, increased below and decreased above it.
     """
     library = _applications(world)
     units = int(world.topology.server_units.sum())
-    base = check.load * units * FIRST_GUESS_SPEED / MEAN_WORK_S
+    base = check.load * units * ESTIMATED_SPEED / MEAN_WORK_S
     now, measured = 0.0, 0
     while measured < check.decisions:
         error = (check.load - offline.used_share) / check.load
@@ -178,13 +176,13 @@ def _arrivals(
         truth = library[rng.integers(len(library))]
         is_short = rng.random() < SHORT_SHARE
         work = rng.exponential(SHORT_S) if is_short else rng.uniform(*LONG_S)
-        request = request_of(truth, f"job-{now:.9f}", measure_rank=is_measured)
+        request = exact_request(truth, f"job-{now:.9f}", measure_rank=is_measured)
         sampled = replace(request, sample_size=check.size)
-        yield Arrival(now, sampled, truth, work_s=max(work, 1e-3))
+        yield JobArrival(now, sampled, truth, work_s=max(work, 1e-3))
 
 
-def _applications(world: World) -> list[Truth]:
-    """Draw data analytics, batch and single-node applications in turn."""
+def _applications(world: DemoCluster) -> list[Truth]:
+    """Draw analytics, batch and single-node applications in turn."""
     kinds = (ANALYTICS, BATCH, SINGLE_NODE)
     platforms = world.machines.platforms
     return [

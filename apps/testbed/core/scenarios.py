@@ -1,7 +1,7 @@
 """The placement scenarios by name: nodes, jobs, weights, and what the paper reports of them.
 
 Source: ClavisMO §4.3 (Parapluie, figures 6-9), §4.4 (India, figures 10-13), §4.5 (Facebook,
-figures 14 and 15), C9. `docs/placement-scenarios.md` tells what is the paper's and what is ours.
+figures 14 and 15), C9. `docs/placement-scenarios.md` separates the paper's figures from ours.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,20 +12,30 @@ from typing import Final
 import numpy as np
 
 from apps.emulation.core.events import Machines
-from apps.placement.core.classes import Links
-from apps.testbed.core.careful import Careful
-from apps.testbed.core.containers import ContainerJob, Containers, Outcome
+from apps.placement.core.monitoring.classes import LocalityLimits
+from apps.testbed.core.container_simulation import (
+    ContainerJob,
+    ContainerSimulation,
+    SimulationResult,
+)
 from apps.testbed.core.facebook import jobs_of_day
-from apps.testbed.core.placers import (
+from apps.testbed.core.monitor import (
+    LOUD_BYTES_PER_S,
+    Monitor,
+    equal_machines,
+    profile_programs,
+    train_thresholds,
+)
+from apps.testbed.core.policies import (
+    ContainerPolicy,
     DotProduct,
-    InTurn,
-    Placer,
+    RoundRobin,
     node_by_node,
     slot_by_slot,
 )
 from apps.testbed.core.programs import HADOOP, HPC, Program
+from apps.testbed.core.solver_policy import SolverPolicy
 from apps.testbed.core.traces import SwimTrace
-from apps.testbed.core.watching import LOUD_BYTES_PER_S, Watch, machines, profile, train
 
 HOUR_S: Final = 3600.0
 SLOTS: Final = 2
@@ -41,18 +51,18 @@ Day = Callable[[SwimTrace | None, int], list[ContainerJob]]
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
-    """One of them.
+class PlacementScenario:
+    """One placement scenario.
 
     Attributes
     ----------
-    racks, nodes_per_rack : equal racks of equal nodes of two slots
-    watts : idle and peak of a node
-    weights : of P, D and C, for the policies that have any
-    day : jobs in order of arrival, of a trace where it takes one, and of a seed
-    trace : data set and file of the trace it takes, or None
-    days : how often the day is run in a row by a policy that learns; the last is judged
-    baseline : what the paper compares with
+    racks, nodes_per_rack : identical racks of identical nodes with two slots
+    watts : idle and peak power of a node
+    weights : of P, D and C, for policies that use weights
+    day : function of an optional trace and a seed to jobs in order of arrival
+    trace : data set and file of the required trace, or None
+    days : number of consecutive runs of the day for policies that learn; the last one counts
+    baseline : the paper's baseline
     """
 
     name: str
@@ -69,11 +79,11 @@ class Scenario:
     def machines(self) -> Machines:
         """Return the nodes."""
         rack = np.repeat(np.arange(self.racks), self.nodes_per_rack)
-        return machines(rack, SLOTS, watts=self.watts)
+        return equal_machines(rack, SLOTS, watts=self.watts)
 
-    def links(self) -> Links:
-        """Return what the nodes and racks hold close together."""
-        return Links(SLOTS, SLOTS * self.nodes_per_rack, LOUD_BYTES_PER_S)
+    def links(self) -> LocalityLimits:
+        """Return the locality limits of the nodes and racks."""
+        return LocalityLimits(SLOTS, SLOTS * self.nodes_per_rack, LOUD_BYTES_PER_S)
 
 
 def parapluie(_trace: SwimTrace | None, _seed: int) -> list[ContainerJob]:
@@ -117,11 +127,11 @@ def facebook(trace: SwimTrace | None, seed: int) -> list[ContainerJob]:
     return jobs_of_day(trace, np.random.default_rng(seed))
 
 
-SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(
+SCENARIOS: Final[Mapping[str, PlacementScenario]] = MappingProxyType(
     {
         one.name: one
         for one in (
-            Scenario(
+            PlacementScenario(
                 "parapluie",
                 "Parapluie: HPC on 8 nodes",
                 racks=1,
@@ -132,7 +142,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(
                 baseline="NodeRR",
                 days=2,
             ),
-            Scenario(
+            PlacementScenario(
                 "india",
                 "India: Hadoop on 16 nodes in 4 racks",
                 racks=4,
@@ -143,7 +153,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(
                 baseline="SlotRR",
                 days=2,
             ),
-            Scenario(
+            PlacementScenario(
                 "facebook600",
                 "Facebook 2009: a day on 600 nodes",
                 racks=15,
@@ -154,7 +164,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(
                 baseline="NodeRR",
                 trace=("swim_facebook", "fb2009_day0.tsv.gz"),
             ),
-            Scenario(
+            PlacementScenario(
                 "facebook3000",
                 "Facebook 2010: a day on 3,000 nodes",
                 racks=75,
@@ -169,48 +179,52 @@ SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(
     }
 )
 
-_Maker = Callable[[Scenario, Sequence[ContainerJob], np.random.Generator], Placer]
+_Maker = Callable[
+    [PlacementScenario, Sequence[ContainerJob], np.random.Generator], ContainerPolicy
+]
 
 
-def _watch(scenario: Scenario, rng: np.random.Generator) -> Watch:
-    return Watch(train(SLOTS, rng), scenario.links(), SLOTS)
+def _monitor(scenario: PlacementScenario, rng: np.random.Generator) -> Monitor:
+    return Monitor(train_thresholds(SLOTS, rng), scenario.links(), SLOTS)
 
 
-def _expert(scenario: Scenario, jobs: Sequence[ContainerJob], rng: np.random.Generator) -> Placer:
-    watch = _watch(scenario, rng)
+def _expert(
+    scenario: PlacementScenario, jobs: Sequence[ContainerJob], rng: np.random.Generator
+) -> ContainerPolicy:
+    monitor = _monitor(scenario, rng)
     programs = {job.program.name: (job.program, job.size) for job in jobs}
-    profile(watch, programs.values(), rng, SLOTS)
-    return Careful("Expert", watch, scenario.weights, stall_s=STALL_S, moves=False)
+    profile_programs(monitor, programs.values(), rng, SLOTS)
+    return SolverPolicy("Expert", monitor, scenario.weights, stall_s=STALL_S, moves=False)
 
 
-PLACERS: Final[Mapping[str, _Maker]] = MappingProxyType(
+POLICIES: Final[Mapping[str, _Maker]] = MappingProxyType(
     {
-        "SlotRR": lambda _s, _j, _r: InTurn("SlotRR", slot_by_slot),
-        "NodeRR": lambda _s, _j, _r: InTurn("NodeRR", node_by_node),
+        "SlotRR": lambda _s, _j, _r: RoundRobin("SlotRR", slot_by_slot),
+        "NodeRR": lambda _s, _j, _r: RoundRobin("NodeRR", node_by_node),
         "Expert": _expert,
-        "Dot-Product": lambda scenario, _j, rng: DotProduct(_watch(scenario, rng)),
-        BERTH: lambda scenario, _j, rng: Careful(
-            BERTH, _watch(scenario, rng), scenario.weights, stall_s=STALL_S, moves=True
+        "Dot-Product": lambda scenario, _j, rng: DotProduct(_monitor(scenario, rng)),
+        BERTH: lambda scenario, _j, rng: SolverPolicy(
+            BERTH, _monitor(scenario, rng), scenario.weights, stall_s=STALL_S, moves=True
         ),
     }
 )
 
 
-def play(
-    scenario: Scenario, placer: str, *, seed: int, trace: SwimTrace | None = None
-) -> list[Outcome]:
-    """Run a policy on a scenario, day after day; what is learnt on one is known on the next.
+def run_scenario(
+    scenario: PlacementScenario, placer: str, *, seed: int, trace: SwimTrace | None = None
+) -> list[SimulationResult]:
+    """Run a policy on a scenario for several days; its estimates carry over to the next day.
 
     Raises
     ------
-    ValueError : the scenario takes a trace and got none.
+    ValueError : the scenario needs a trace, but none was given.
     """
     jobs = scenario.day(trace, seed)
     train_rng, *days = np.random.SeedSequence([seed]).spawn(1 + scenario.days)
-    policy = PLACERS[placer](scenario, jobs, np.random.default_rng(train_rng))
+    policy = POLICIES[placer](scenario, jobs, np.random.default_rng(train_rng))
     return [
-        Containers(
+        ContainerSimulation(
             scenario.machines(), policy, stall_s=STALL_S, seed=int(day.generate_state(1)[0])
         ).run(jobs)
-        for day in (days if policy.watch is not None else days[:1])
+        for day in (days if policy.monitor is not None else days[:1])
     ]

@@ -1,7 +1,7 @@
-"""Long-running services that share the cluster with a trace, so that it is loaded as clusters are.
+"""Long-running services that share the cluster with a trace and raise its load.
 
-The Hadoop jobs of FB-2009 alone keep a 600-server cluster below a fifth busy. Quasar §6.3 and
-Tarcil §5 share theirs with latency-critical services and single-node jobs; these are ours.
+The Hadoop jobs of FB-2009 alone use less than a fifth of a 600-server cluster. Quasar §6.3 and
+Tarcil §5 add latency-critical services and single-node jobs, as does this module.
 """
 
 from dataclasses import dataclass
@@ -12,30 +12,30 @@ import numpy as np
 from apps.testbed.core.generator import proportional
 from apps.testbed.core.jobs import UNIT_MEMORY_BYTES, ReplayJob
 
-ARRIVAL_SPAN_S: Final = 900.0  # the first services come over this time, not all at once
+ARRIVAL_SPAN_S: Final = 900.0  # period over which the first services arrive
 MEDIAN_DURATION_S: Final = 5 * 3600.0
-DURATION_SIGMA: Final = 0.6  # of the log: one in twenty runs three times the median or longer
+DURATION_SIGMA: Final = 0.6  # of the log; about 3 % run three times the median or longer
 SHORTEST_S, LONGEST_S = 1800.0, 16 * 3600.0
-GAP_S: Final = 120.0  # mean pause before a place is taken over by the next service
+GAP_S: Final = 120.0  # mean pause between two services in a slot
 
 
 LATENCY_CRITICAL, SINGLE_NODE = "latency_critical", "single_node"
-# Nominal load of one unit; what it really takes is for profiling and sizing to find out.
+# Nominal load of one unit; profiling and sizing determine the real one.
 QPS_PER_UNIT: Final = 350.0
 IPS_PER_UNIT: Final = 0.9e9
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceKind:
-    """One application that runs as a service.
+    """An application that runs as a service.
 
     Attributes
     ----------
     name : of the application
     kind : of application: latency_critical or single_node
-    share : of the services' nominal units, relative to the other kinds
-    sizes : nominal units an instance may have
-    latency_s : bound of the 99th percentile; 0 for single-node kinds
+    share : weight of this kind in the nominal units of all services
+    sizes : possible nominal units of an instance
+    latency_s : limit of the 99th percentile; 0 for single-node kinds
     """
 
     name: str
@@ -45,7 +45,7 @@ class ServiceKind:
     latency_s: float = 0.0
 
     def target(self, units: int) -> dict[str, Any]:
-        """Make the target of an instance of that many nominal units, as JSON."""
+        """JSON of the target of an instance with a number of nominal units."""
         if self.kind == SINGLE_NODE:
             return {"kind": "ips", "ips": units * IPS_PER_UNIT}
         return {
@@ -77,51 +77,53 @@ KINDS: Final = (
 def plan_services(
     units: int, share: float, horizon_s: float, rng: np.random.Generator
 ) -> list[ReplayJob]:
-    """Plan services that nominally hold ``share`` of the units from the start to the horizon.
+    """Plan services that nominally use ``share`` of the units from the start to the horizon.
 
-    Places are filled until their sizes add up to the share. Each place is held by one service
-    after another: durations are log-normal, the first one is met at a random moment of its life.
+    Slots are created until their sizes add up to the share. Each slot runs one service after
+    another. Durations are log-normal; the first one is cut to a random remaining part.
 
     Parameters
     ----------
     units : of the cluster, >= 1
     share : 0-1; 0 plans nothing
-    horizon_s : no service starts after it, and each ends by it or soon after
+    horizon_s : no service starts after it; each ends before or shortly after it
     """
     if not 0.0 <= share <= 1.0:
         raise ValueError(f"share must be within 0-1, not {share}")
     jobs: list[ReplayJob] = []
-    for place, (kind, size) in enumerate(_places(round(units * share), rng)):
-        jobs += _succession(place, kind, size, horizon_s, rng)
+    for slot, (kind, size) in enumerate(_slots(round(units * share), rng)):
+        jobs += _succession(slot, kind, size, horizon_s, rng)
     return sorted(jobs, key=lambda job: (job.submit_s, job.key))
 
 
-def _places(budget: int, rng: np.random.Generator) -> list[tuple[ServiceKind, int]]:
-    """Kinds and sizes whose units add up to the budget, each kind near its share of them."""
-    places: list[tuple[ServiceKind, int]] = []
+def _slots(budget: int, rng: np.random.Generator) -> list[tuple[ServiceKind, int]]:
+    """List kind and size of each slot; the units add up to the budget."""
+    slots: list[tuple[ServiceKind, int]] = []
     budgets = proportional(np.array([kind.share for kind in KINDS]), budget)
     for kind, units in zip(KINDS, budgets.tolist(), strict=True):
         left = units
         while left > 0:
             size = min(int(rng.choice(kind.sizes)), left)
-            places.append((kind, size))
+            slots.append((kind, size))
             left -= size
-    return places
+    return slots
 
 
 def _succession(
-    place: int, kind: ServiceKind, size: int, horizon_s: float, rng: np.random.Generator
+    slot: int, kind: ServiceKind, size: int, horizon_s: float, rng: np.random.Generator
 ) -> list[ReplayJob]:
-    """List the services that follow one another in one place."""
+    """List the successive services of one slot."""
     jobs: list[ReplayJob] = []
-    at = float(rng.uniform(0.0, min(ARRIVAL_SPAN_S, horizon_s)))
-    remaining = float(rng.uniform(0.1, 1.0))  # share of the first one's life still to come
-    while at < horizon_s:
+    at_s = float(rng.uniform(0.0, min(ARRIVAL_SPAN_S, horizon_s)))
+    remaining = float(rng.uniform(0.1, 1.0))  # remaining share of the first duration
+    while at_s < horizon_s:
         whole = MEDIAN_DURATION_S * float(np.exp(rng.normal(0.0, DURATION_SIGMA)))
-        duration = min(max(whole * remaining, SHORTEST_S), LONGEST_S, horizon_s - at + SHORTEST_S)
-        key = f"s{place}.{len(jobs)}"
-        jobs.append(ReplayJob(key, at, _service_spec(kind, size, duration)))
-        at += duration + float(rng.exponential(GAP_S))
+        duration = min(
+            max(whole * remaining, SHORTEST_S), LONGEST_S, horizon_s - at_s + SHORTEST_S
+        )
+        key = f"s{slot}.{len(jobs)}"
+        jobs.append(ReplayJob(key, at_s, _service_spec(kind, size, duration)))
+        at_s += duration + float(rng.exponential(GAP_S))
         remaining = 1.0
     return jobs
 

@@ -1,4 +1,4 @@
-"""What a trace is once it is read: jobs with arrival times and sizes."""
+"""Value types of traces: jobs with arrival times and sizes."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,7 +16,7 @@ DAY_S: Final = 86_400.0
 
 
 class TraceError(ControlPlaneError):
-    """A trace that cannot be read: where it broke, and what would be right."""
+    """A trace cannot be read; names the place and the expected content."""
 
     def __init__(self, path: str, line: int, detail: str) -> None:
         place = f"{path}, line {line}" if line > 0 else path
@@ -28,14 +28,14 @@ class TraceError(ControlPlaneError):
 
 @dataclass(frozen=True, slots=True)
 class SwimTrace:
-    """Hadoop jobs by their sizes: the format of the SWIM project.
+    """Hadoop jobs with their sizes, in the format of the SWIM project.
 
     Attributes
     ----------
-    name : label of the trace, e.g. the file name without its endings
+    name : label of the trace, e.g. the file name without its extensions
     submit_s : (n,) seconds since the start of the trace, non-decreasing
-    input_bytes, shuffle_bytes, output_bytes : (n,) read, moved from map to reduce, written; >= 0
-    notes : what the reader had to put right, one sentence each
+    input_bytes, shuffle_bytes, output_bytes : (n,) read, sent from map to reduce, written; >= 0
+    notes : corrections made while reading, one sentence each
     """
 
     name: str
@@ -51,20 +51,21 @@ class SwimTrace:
 
 @dataclass(frozen=True, slots=True)
 class GoogleTrace:
-    """Jobs of a Google 2011 cell, folded from their task events.
+    """Jobs of a Google 2011 cell, grouped from their task events.
 
     Attributes
     ----------
     name : label of the trace
     job_id : (n,) ids of the source
-    submit_s : (n,) seconds since the trace began to record (its 600 s mark), non-decreasing
+    submit_s : (n,) seconds since recording began (time stamp 600 s), non-decreasing
     tasks : (n,) tasks submitted, >= 1
     cpu_request, memory_request : (n,) mean request of a task as a share of the largest machine,
-        0-1; NaN where the source withholds it
-    task_seconds : (n,) mean seconds from SCHEDULE to FINISH of its finished tasks; NaN: none did
+        0-1; NaN if the source omits it
+    task_seconds : (n,) mean seconds from SCHEDULE to FINISH of its finished tasks; NaN if none
+        finished
     scheduling_class : (n,) 0 batch .. 3 latency-sensitive
     priority : (n,) 0 .. 11, 9 and above is production
-    notes : what the reader left out or put right
+    notes : rows left out or corrected
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Applications: what is run, remembered across runs."""
+"""Views of applications."""
 
 from typing import Any, ClassVar
 
@@ -8,12 +8,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.core.roles import Role
+from apps.common.api.etags import expected_generation
+from apps.common.api.inputs import validated
+from apps.common.api.paging import Order
+from apps.common.api.queries import ListQuery, choice, exact, label
+from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import NotFoundError
-from apps.common.etags import expected_generation
-from apps.common.inputs import validated
-from apps.common.paging import Order
-from apps.common.queries import ListQuery, choice, exact, label
-from apps.common.views import ApiView, ListView, answer
 from apps.workloads import selectors
 from apps.workloads.api.representations import represent_application
 from apps.workloads.api.serializers import (
@@ -26,7 +26,7 @@ from apps.workloads.services import create_application, update_application
 
 
 class ApplicationList(ListView):
-    """Applications: list all, add one before its first job."""
+    """Applications: list them, add one before its first job."""
 
     row_serializer = ApplicationSerializer
     orders: ClassVar = {
@@ -35,7 +35,7 @@ class ApplicationList(ListView):
     }
     filters: ClassVar = {
         "name": exact("name", "With exactly this name."),
-        "q": exact("name__icontains", "With this in its name."),
+        "q": exact("name__icontains", "Whose name contains this."),
         "kind": choice("kind", ApplicationKind.values, "Of this kind."),
         "label": label("labels", "With this label, name:value; repeatable."),
     }
@@ -51,13 +51,13 @@ class ApplicationList(ListView):
     @extend_schema(request=ApplicationRequestSerializer, responses={201: ApplicationSerializer})
     def post(self, request: Request) -> Response:
         """Add an application."""
-        made = create_application(**validated(ApplicationRequestSerializer, request.data))
+        application = create_application(**validated(ApplicationRequestSerializer, request.data))
         return answer(
             request,
-            represent_application(made),
-            generation=made.generation,
+            represent_application(application),
+            generation=application.generation,
             status=201,
-            headers={"Location": f"/api/v1/applications/{made.pk}/"},
+            headers={"Location": f"/api/v1/applications/{application.pk}/"},
         )
 
 
@@ -66,31 +66,36 @@ def named_application(key: str) -> Application:
 
     Raises
     ------
-    NotFoundError : there is none.
+    NotFoundError : it does not exist.
     """
-    found = selectors.application_by(key)
-    if found is None:
+    application = selectors.application_by(key)
+    if application is None:
         raise NotFoundError(f"There is no application {key}.")
-    return found
+    return application
 
 
 class ApplicationDetail(ApiView):
-    """One application, addressed by id or by name."""
+    """One application, addressed by id or by name.
 
-    write_role = Role.SUBMITTER
+    All projects share applications, so a change needs the role operator.
+    """
+
+    write_role = Role.OPERATOR
 
     @extend_schema(responses=ApplicationSerializer)
     def get(self, request: Request, key: str) -> Response:
         """Return an application."""
-        found = named_application(key)
-        return answer(request, represent_application(found), generation=found.generation)
+        application = named_application(key)
+        return answer(
+            request, represent_application(application), generation=application.generation
+        )
 
     @extend_schema(request=ApplicationPatchSerializer, responses=ApplicationSerializer)
     def patch(self, request: Request, key: str) -> Response:
         """Change an application's description or labels."""
-        found = named_application(key)
+        application = named_application(key)
         changed = update_application(
-            found.pk,
+            application.pk,
             validated(ApplicationPatchSerializer, request.data),
             expected=expected_generation(request._request),
         )

@@ -10,26 +10,27 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.api.permissions import principal_of
-from apps.common.core.errors import FieldProblem, InvalidInputError, NotFoundError
-from apps.common.core.problem_codes import CATALOGUE, ProblemCode
-from apps.common.inputs import validated
-from apps.common.paging import Order
-from apps.common.parsers import LinesParser, PlainJSONParser
-from apps.common.queries import (
+from apps.common.api.inputs import validated
+from apps.common.api.paging import Order
+from apps.common.api.parsers import LinesParser, PlainJSONParser
+from apps.common.api.queries import (
+    Filter,
     ListQuery,
     choice,
-    exact,
     moment,
     read,
     read_int,
+    read_text,
     refuse_unknown,
 )
-from apps.common.views import ApiView, ListView, answer
+from apps.common.api.views import ApiView, ListView, answer
+from apps.common.core.errors import FieldProblem, InvalidInputError, NotFoundError
+from apps.common.core.keyed_requests import KeyedResponse
+from apps.common.core.problem_codes import CATALOGUE, ProblemCode
 from apps.operations.api.idempotency import once
-from apps.operations.core.keys import KeyedAnswer
 from apps.workloads import selectors
 from apps.workloads.api.bulk import Bulk, submit_batch
-from apps.workloads.api.job_views import cancel_matching, poke_agents
+from apps.workloads.api.job_views import cancel_matching, notify_agents
 from apps.workloads.api.representations import represent_batch
 from apps.workloads.api.serializers import (
     BatchAcceptedSerializer,
@@ -56,7 +57,9 @@ class BatchList(ListView):
     row_serializer = BatchSerializer
     orders: ClassVar = {"-created_at": Order(("created_at", "id"), descending=True)}
     filters: ClassVar = {
-        "project": exact("project__name", "In the project with this name."),
+        "project": Filter(
+            lambda value: selectors.in_project(read_text(value)), "In the project with this name."
+        ),
         "mode": choice("mode", MODES, "Submitted in this mode."),
         "created_at__gte": moment("created_at__gte", "Submitted at or after."),
         "created_at__lt": moment("created_at__lt", "Submitted before."),
@@ -72,16 +75,16 @@ class BatchList(ListView):
 
     @extend_schema(request=BatchRequestSerializer, responses={202: BatchAcceptedSerializer})
     def post(self, request: Request) -> Response:
-        """Submit many jobs: each for itself (independent) or all or none (atomic).
+        """Submit many jobs: independently of each other, or all or none (atomic).
 
-        Newline-delimited JSON is taken too, one job a line, and both gzip-encoded.
+        Also accepts newline-delimited JSON, one job per line. Both may be gzip-encoded.
         """
         bulk = _read_bulk(request)
 
-        def submit() -> KeyedAnswer:
+        def submit() -> KeyedResponse:
             body, operation_id = submit_batch(bulk)
-            poke_agents()
-            return KeyedAnswer(202, f"/api/v1/operations/{operation_id}/", body)
+            notify_agents()
+            return KeyedResponse(202, f"/api/v1/operations/{operation_id}/", body)
 
         return once(request, request.data, submit)
 
@@ -93,8 +96,8 @@ def _read_bulk(request: Request) -> Bulk:
     project = choose_project(principal, project_name)
     parsed = refuse_foreign_projects(parse_items(items, defaults), project)
     if mode == "atomic" and parsed.problems:
-        found = [problem for problems in parsed.problems.values() for problem in problems]
-        raise InvalidInputError(found[:100])
+        problems = [problem for per_item in parsed.problems.values() for problem in per_item]
+        raise InvalidInputError(problems[:100])
     return Bulk(
         principal=principal, project=project, mode=mode, total=len(items), parsed=parsed,
         items=items,
@@ -103,9 +106,11 @@ def _read_bulk(request: Request) -> Bulk:
 
 def _read_envelope(data: Any) -> tuple[Sequence[Any], Mapping[str, Any] | None, str, str | None]:
     if not isinstance(data, Mapping):
-        raise InvalidInputError([FieldProblem("", "wrong_type", "must be an object with items")])
+        raise InvalidInputError(
+            [FieldProblem("", "wrong_type", "must be an object with a list of items")]
+        )
     problems = [
-        FieldProblem(f"/{name}", "unknown_field", "a batch has no such field")
+        FieldProblem(f"/{name}", "unknown_field", "unknown field of a batch")
         for name in data.keys() - _FIELDS
     ]
     items = data.get("items")
@@ -132,7 +137,7 @@ def visible_batch(request: Request, batch_id: UUID) -> Batch:
 
     Raises
     ------
-    NotFoundError : there is none the caller may see.
+    NotFoundError : it does not exist, or the caller may not see it.
     """
     batch = selectors.visible_batches(principal_of(request)).filter(pk=batch_id).first()
     if batch is None:
@@ -152,14 +157,16 @@ class BatchDetail(ApiView):
 
 
 class BatchItems(ListView):
-    """What became of every item of a batch, in the order of the request."""
+    """The outcome of every item of a batch, in the order of the request."""
 
     row_serializer = BatchItemSerializer
+    list_parameters = ("limit", "cursor")
+    has_tags = False
 
     def get(self, request: Request, **kwargs: Any) -> Response:
         """Return one page of items."""
         visible_batch(request, kwargs["batch_id"])
-        refuse_unknown(request.query_params, {"limit", "cursor"})
+        refuse_unknown(request.query_params, self.list_parameters)
         return _items_page(request, kwargs["batch_id"])
 
 
@@ -198,11 +205,11 @@ def _item(index: int, item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class BatchCancel(ApiView):
-    """Cancelling the jobs of a batch."""
+    """Cancel the jobs of a batch."""
 
     @extend_schema(request=ExpectSerializer, responses=CancelledSerializer)
     def post(self, request: Request, batch_id: UUID) -> Response:
-        """Cancel the jobs of a batch that have not ended, if they are as many as expected."""
+        """Cancel the jobs of a batch that have not ended, if their number is as expected."""
         visible_batch(request, batch_id)
         expect = validated(ExpectSerializer, request.data)["expect"]
         where = Q(batch_id=batch_id) & selectors.NOT_ENDED

@@ -1,4 +1,4 @@
-"""A batch as one transaction: jobs, items, their keys, and the operation that tells the end."""
+"""Submission of a batch in one transaction: jobs, items, their keys, and an operation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from django.db import transaction
 from apps.accounts.core.principal import Principal
 from apps.accounts.models import Project
 from apps.common.core.errors import FieldProblem, TransientError
-from apps.common.request_id import current_request_id
-from apps.operations.core.keys import KeyedAnswer, KeyedRequest, body_digest
+from apps.common.core.keyed_requests import KeyedRequest, KeyedResponse, body_digest
+from apps.common.infrastructure.request_id import current_request_id
 from apps.operations.core.states import OperationStatus
-from apps.operations.selectors import kept_answers
-from apps.operations.services import begin_operation, finish_operation, keep_answers
+from apps.operations.selectors import stored_responses
+from apps.operations.services import begin_operation, finish_operation, store_responses
 from apps.workloads.api.representations import represent_batch
 from apps.workloads.api.submission import Parsed, caller_as_user, job_url
 from apps.workloads.models import Batch, Job
@@ -26,7 +26,7 @@ _TRIES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """A batch request, read and checked."""
+    """A parsed and checked batch request."""
 
     principal: Principal
     project: Project
@@ -41,11 +41,11 @@ class _KeyTaken(Exception):  # noqa: N818 - control flow: rolls the attempt back
 
 
 def submit_batch(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
-    """Insert the jobs of a batch; returns the answer's body and the operation's id.
+    """Insert the jobs of a batch; returns the response body and the id of the operation.
 
-    An item whose client_id was used before is not submitted again: its first job is named instead.
-    When another request takes one of the keys in between, the attempt is rolled back and made
-    again.
+    An item whose client_id was used before is not submitted again: the response names its first
+    job. If another request uses one of the keys at the same time, the attempt is rolled back and
+    retried.
     """
     for _ in range(_TRIES):
         try:
@@ -53,12 +53,12 @@ def submit_batch(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
                 return _attempt(bulk)
         except _KeyTaken:
             continue
-    raise TransientError("Other requests kept using the same client_ids; try again.")
+    raise TransientError("Other requests are using the same client_ids; try again.")
 
 
 def _attempt(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
     keyed = _keyed_items(bulk)
-    known = kept_answers(bulk.principal.user_id, ITEM_ROUTE, [k.key for k in keyed.values()])
+    known = stored_responses(bulk.principal.user_id, ITEM_ROUTE, [k.key for k in keyed.values()])
     replayed: dict[int, Any] = {}
     reused: dict[int, Any] = {}
     for i, key in keyed.items():
@@ -74,17 +74,17 @@ def _attempt(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
         accepted=len(fresh) + len(replayed),
     )
     batch.save(force_insert=True)
-    made = submit_jobs(
+    submitted = submit_jobs(
         [bulk.parsed.specs[i] for i in fresh],
         project=bulk.project,
         user=batch.created_by,
         correlation_id=current_request_id(),
         batch=batch,
     )
-    jobs = dict(zip(fresh, made, strict=True))
+    jobs = dict(zip(fresh, submitted, strict=True))
     Batch.objects.filter(pk=batch.pk).update(items=_items(bulk, jobs, replayed, reused))
-    answers = [(keyed[i], _kept(job)) for i, job in jobs.items() if i in keyed]
-    if keep_answers(answers) != len(answers):
+    responses = [(keyed[i], _keyed_response(job)) for i, job in jobs.items() if i in keyed]
+    if store_responses(responses) != len(responses):
         raise _KeyTaken
     body = represent_batch(batch) | {"replayed": len(replayed)}
     return _finished(bulk, body)
@@ -115,8 +115,8 @@ def _keyed_items(bulk: Bulk) -> dict[int, KeyedRequest]:
     }
 
 
-def _kept(job: Job) -> KeyedAnswer:
-    return KeyedAnswer(status=201, location=job_url(job.pk), response={"job": str(job.pk)})
+def _keyed_response(job: Job) -> KeyedResponse:
+    return KeyedResponse(status=201, location=job_url(job.pk), response={"job": str(job.pk)})
 
 
 def _items(
@@ -141,7 +141,7 @@ def _items(
 
 
 _KEY_REUSED: Final = (
-    FieldProblem("/client_id", "key_reused", "this client_id was used for another job"),
+    FieldProblem("/client_id", "key_reused", "this client_id was already used for another job"),
 )
 
 

@@ -1,26 +1,23 @@
-"""Jobs: submit, list, read, change, end."""
+"""Views of jobs: submit, list, read, change and cancel."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.api.permissions import principal_of, require_role
 from apps.accounts.core.roles import Role
-from apps.common.core.errors import NotFoundError
-from apps.common.core.preconditions import require_generation
-from apps.common.core.problem_codes import ProblemCode
-from apps.common.etags import expected_generation
-from apps.common.inputs import validated
-from apps.common.paging import Order
-from apps.common.poke import poke
-from apps.common.problems import ProblemError
-from apps.common.queries import (
+from apps.common.api.etags import expected_generation
+from apps.common.api.inputs import idempotency_key, validated
+from apps.common.api.paging import Order
+from apps.common.api.problems import ProblemError
+from apps.common.api.queries import (
+    Filter,
     ListQuery,
     any_of,
     choice,
@@ -29,16 +26,22 @@ from apps.common.queries import (
     flag,
     label,
     moment,
-    number,
+    read_float,
     read_list_query,
+    read_text,
+    read_time,
     uid,
     uids,
     whole,
 )
-from apps.common.request_id import current_request_id
-from apps.common.views import ApiView, ListView, answer
-from apps.operations.api.idempotency import HEADER, once
-from apps.operations.core.keys import KeyedAnswer
+from apps.common.api.views import ApiView, ListView, answer
+from apps.common.core.errors import NotFoundError
+from apps.common.core.keyed_requests import KeyedResponse
+from apps.common.core.preconditions import require_generation
+from apps.common.core.problem_codes import ProblemCode
+from apps.common.infrastructure.notifications import notify
+from apps.common.infrastructure.request_id import current_request_id
+from apps.operations.api.idempotency import once
 from apps.workloads import selectors
 from apps.workloads.api.representations import represent_job, represent_job_briefly
 from apps.workloads.api.serializers import (
@@ -63,33 +66,57 @@ BY_AGE = {
     "created_at": Order(("created_at", "id")),
 }
 JOB_FILTERS = {
-    "id__in": uids("id", "With any of these ids."),
+    "id__in": uids("id", "With one of these ids."),
     "state": choice("state", JobState, "In this state."),
-    "state__in": choices("state", JobState, "In any of these states."),
-    "reason": choice("reason_code", Reason, "For this reason where it is."),
-    "application": exact("application__name", "Of the application with this name."),
-    "application__in": any_of("application__name", "Of any of these applications."),
-    "project": exact("project__name", "In the project with this name."),
-    "name": exact("name", "With exactly this name."),
-    "q": exact("name__icontains", "With this in its name."),
+    "state__in": choices("state", JobState, "In one of these states."),
+    "reason": choice("reason_code", Reason, "With this reason."),
+    "application": Filter(
+        lambda value: selectors.of_application(read_text(value)),
+        "Of the application with this name.",
+    ),
+    "application__in": any_of("application__name", "Of one of these applications."),
+    "project": Filter(
+        lambda value: selectors.in_project(read_text(value)), "In the project with this name."
+    ),
+    "name": Filter(
+        lambda value: Q(name=read_text(value), id__named_with=value),
+        "With exactly this name.",
+    ),
+    "q": Filter(
+        lambda value: selectors.name_search(read_text(value)),
+        "Whose name has words that begin with these.",
+    ),
     "label": label("labels", "With this label, name:value; repeatable."),
     "target_kind": choice("target_kind", TargetKind, "With this kind of target."),
-    "priority__gte": whole("priority__gte", "At least this urgent."),
-    "held": flag("held", "Held or not."),
+    "priority__gte": whole("priority__gte", "With at least this priority."),
+    "held": flag("held", "Whether the job is held."),
     "batch": uid("batch_id", "Of this batch."),
     "request_id": exact("correlation_id", "Submitted by the request with this id."),
-    "attainment__lt": number("attainment__lt", "Below this attainment."),
-    "attainment__gte": number("attainment__gte", "At or above this attainment."),
+    "attainment__lt": Filter(
+        lambda value: selectors.attained("lt", read_float(value)),
+        "Below this attainment.",
+        {"type": "number"},
+    ),
+    "attainment__gte": Filter(
+        lambda value: selectors.attained("gte", read_float(value)),
+        "At or above this attainment.",
+        {"type": "number"},
+    ),
     "created_at__gte": moment("created_at__gte", "Submitted at or after."),
     "created_at__lt": moment("created_at__lt", "Submitted before."),
     "finished_at__gte": moment("finished_at__gte", "Ended at or after."),
-    "finished_at__lt": moment("finished_at__lt", "Ended before."),
+    # a job that ended before was submitted before: the list need not read the later ones
+    "finished_at__lt": Filter(
+        lambda value: Q(finished_at__lt=read_time(value), created_at__lt=read_time(value)),
+        "Ended before.",
+        {"type": "string", "format": "date-time"},
+    ),
 }
 
 
-def poke_agents() -> None:
+def notify_agents() -> None:
     """Wake the scheduling agents once the transaction has committed."""
-    poke("scheduling.agent", queue="agents")
+    notify("scheduling.agent", queue="agents")
 
 
 class JobList(ListView):
@@ -97,6 +124,7 @@ class JobList(ListView):
 
     takes_key = True
     row_serializer = JobSerializer
+    brief_fields = ("id", "name", "state")
     orders = BY_AGE
     filters = JOB_FILTERS
 
@@ -109,36 +137,37 @@ class JobList(ListView):
         return represent_job(row)
 
     def represent_briefly(self, row: Job) -> dict[str, Any]:
-        """Return what identifies a job."""
+        """JSON that identifies a job."""
         return represent_job_briefly(row)
 
     @extend_schema(request=JobRequestSerializer, responses={201: JobSerializer})
     def post(self, request: Request) -> Response:
-        """Submit a job; it is accepted when this answers, whatever happens to this server then."""
+        """Submit a job. Once this responds, the job is stored and survives a server failure."""
         principal = principal_of(request)
         spec = parse_job(request.data)
         project = choose_project(principal, spec.project)
-        if principal.is_service and HEADER not in request.META:
+        if principal.is_service and idempotency_key(request._request) is None:
             require_key(project.pk)
 
-        def submit() -> KeyedAnswer:
+        def submit() -> KeyedResponse:
             (job,) = submit_jobs(
                 [spec],
                 project=project,
                 user=caller_as_user(principal),
                 correlation_id=current_request_id(),
             )
-            poke_agents()
-            return KeyedAnswer(201, job_url(job.pk), represent_job(job))
+            notify_agents()
+            return KeyedResponse(201, job_url(job.pk), represent_job(job))
 
         return once(request, request.data, submit)
 
 
 def require_key(project_id: UUID) -> None:
-    """Refuse a service account's request without a key where the project asks for one."""
+    """Refuse a service account's request without a key if the project requires one."""
     if not selectors.is_key_optional(project_id):
         raise ProblemError(
-            ProblemCode.KEY_REQUIRED, "Service accounts of this project must send a key."
+            ProblemCode.KEY_REQUIRED,
+            "Service accounts of this project must send an Idempotency-Key.",
         )
 
 
@@ -147,11 +176,11 @@ def visible_job(request: Request, job_id: UUID) -> Job:
 
     Raises
     ------
-    NotFoundError : there is none the caller may see.
+    NotFoundError : it does not exist, or the caller may not see it.
     """
     job = selectors.visible_job(principal_of(request), job_id)
     if job is None:
-        raise NotFoundError(f"There is no job {job_id}.")
+        raise NotFoundError(selectors.missing_job(job_id))
     return job
 
 
@@ -163,7 +192,7 @@ def own_job(request: Request, job_id: UUID) -> Job:
 
 
 def guarded(request: Request, job_id: UUID, change: Callable[[], _Result]) -> _Result:
-    """Run a change of a job in a transaction in which If-Match still holds."""
+    """Run a change of a job in one transaction with the check of If-Match."""
     expected = expected_generation(request._request)
     with transaction.atomic():
         if expected is not None:
@@ -188,14 +217,14 @@ class JobDetail(ApiView):
         own_job(request, job_id)
         changes = parse_changes(request.data)
         guarded(request, job_id, lambda: update_job(job_id, changes))
-        poke_agents()
+        notify_agents()
         return _present(request, job_id)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, job_id: UUID) -> Response:
-        """Remove a job that has ended, with its history."""
+        """Delete a job that has ended, with its history."""
         own_job(request, job_id)
-        guarded(request, job_id, lambda: delete_job(job_id))
+        delete_job(job_id, expected=expected_generation(request._request))
         return Response(status=204)
 
 
@@ -205,11 +234,11 @@ def _present(request: Request, job_id: UUID, status: int = 200) -> Response:
 
 
 class JobCancel(ApiView):
-    """Cancelling one job."""
+    """Cancel one job."""
 
     @extend_schema(request=None, responses={200: JobSerializer, 202: JobSerializer})
     def post(self, request: Request, job_id: UUID) -> Response:
-        """Cancel a job: 200 when it has ended, 202 while its backend still stops it."""
+        """Cancel a job: 200 if it has ended, 202 if its backend is still stopping it."""
         job = own_job(request, job_id)
         changed = guarded(
             request, job_id, lambda: cancel_jobs([job_id], request_id=current_request_id())
@@ -218,7 +247,7 @@ class JobCancel(ApiView):
             raise ProblemError(
                 ProblemCode.STATE_CONFLICT, f"A {job.state} job cannot be cancelled."
             )
-        poke_agents()
+        notify_agents()
         after = visible_job(request, job_id)
         is_over = after.state == JobState.CANCELLED
         return answer(
@@ -230,30 +259,30 @@ class JobCancel(ApiView):
 
 
 class JobHold(ApiView):
-    """Holding a waiting job."""
+    """Hold a waiting job."""
 
     @extend_schema(request=None, responses=JobSerializer)
     def post(self, request: Request, job_id: UUID) -> Response:
-        """Keep a waiting job from being placed."""
+        """Exclude a waiting job from placement."""
         own_job(request, job_id)
         guarded(request, job_id, lambda: set_held(job_id, held=True))
         return _present(request, job_id)
 
 
 class JobRelease(ApiView):
-    """Releasing a held job."""
+    """Release a held job."""
 
     @extend_schema(request=None, responses=JobSerializer)
     def post(self, request: Request, job_id: UUID) -> Response:
-        """Let a held job be placed."""
+        """Make a held job available for placement again."""
         own_job(request, job_id)
         guarded(request, job_id, lambda: set_held(job_id, held=False))
-        poke_agents()
+        notify_agents()
         return _present(request, job_id)
 
 
 class JobRerun(ApiView):
-    """Running a job again."""
+    """Run a job again."""
 
     takes_key = True
 
@@ -263,27 +292,27 @@ class JobRerun(ApiView):
         job = own_job(request, job_id)
         principal = principal_of(request)
 
-        def submit() -> KeyedAnswer:
+        def submit() -> KeyedResponse:
             (again,) = submit_jobs(
                 [selectors.spec_of(job)],
                 project=job.project,
                 user=caller_as_user(principal),
                 correlation_id=current_request_id(),
             )
-            poke_agents()
-            return KeyedAnswer(201, job_url(again.pk), represent_job(again))
+            notify_agents()
+            return KeyedResponse(201, job_url(again.pk), represent_job(again))
 
         return once(request, None, submit)
 
 
 class JobsCancel(ApiView):
-    """Cancelling all jobs that match a filter."""
+    """Cancel all jobs that match a filter."""
 
     query_parameters = frozenset(JOB_FILTERS)
 
     @extend_schema(request=ExpectSerializer, responses=CancelledSerializer)
     def post(self, request: Request) -> Response:
-        """Cancel the jobs that match the query's filters, if they are as many as expected."""
+        """Cancel the jobs that match the query's filters, if their number is as expected."""
         expect = validated(ExpectSerializer, request.data)["expect"]
         query = read_list_query(request.query_params, JOB_FILTERS)
         if not query.given:
@@ -292,22 +321,22 @@ class JobsCancel(ApiView):
 
 
 def cancel_matching(request: Request, where: Any, expect: int) -> dict[str, int]:
-    """Cancel what matches, provided that it is as many as the caller saw.
+    """Cancel the matching jobs if their number is as expected.
 
     Raises
     ------
-    ProblemError : another number matches, or some belong to projects the caller may not change.
+    ProblemError : the number differs, or the caller may not change all of their projects.
     """
     principal = principal_of(request)
     with transaction.atomic():
-        found = selectors.jobs_matching(principal, where, limit=expect + 1)
-        if len(found) != expect:
-            count = f"more than {expect}" if len(found) > expect else str(len(found))
+        matching = selectors.jobs_matching(principal, where, limit=expect + 1)
+        if len(matching) != expect:
+            count = f"more than {expect}" if len(matching) > expect else str(len(matching))
             raise ProblemError(
-                ProblemCode.COUNT_DIFFERS, f"{count} jobs match, {expect} were expected."
+                ProblemCode.COUNT_DIFFERS, f"{count} jobs match, but {expect} were expected."
             )
-        for project_id in {project_id for _, project_id in found}:
+        for project_id in {project_id for _, project_id in matching}:
             require_role(request, Role.SUBMITTER, project_id)
-        cancelled = cancel_jobs([job for job, _ in found], request_id=current_request_id())
-    poke_agents()
-    return {"matched": len(found), "cancelled": cancelled}
+        cancelled = cancel_jobs([job for job, _ in matching], request_id=current_request_id())
+    notify_agents()
+    return {"matched": len(matching), "cancelled": cancelled}

@@ -1,9 +1,9 @@
-"""Jobs, batches and applications as JSON, as `serializers` describes it."""
+"""JSON of jobs, batches and applications, as described in `serializers`."""
 
 from typing import Any
 
-from apps.common.representations import time
-from apps.workloads.core.conditions import Condition, Facts, conditions
+from apps.common.api.representations import time
+from apps.workloads.core.conditions import Condition, JobStatus, conditions
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.models import Application, Batch, Job
 
@@ -31,7 +31,7 @@ def represent_job(job: Job) -> dict[str, Any]:
 
 
 def represent_job_briefly(job: Job) -> dict[str, Any]:
-    """Return what identifies a job."""
+    """JSON that identifies a job."""
     return {"id": str(job.pk), "name": job.name, "state": str(job.state)}
 
 
@@ -80,8 +80,8 @@ def _status(job: Job) -> dict[str, Any]:
     }
 
 
-def _facts(job: Job) -> Facts:
-    return Facts(
+def _facts(job: Job) -> JobStatus:
+    return JobStatus(
         state=job.state,
         held=job.held,
         reason=job.reason_code,
@@ -107,7 +107,7 @@ def _condition(condition: Condition, generation: int) -> dict[str, Any]:
 
 
 def represent_reason(job: Job) -> dict[str, Any] | None:
-    """JSON of a job's resolved reason; None where it has none."""
+    """JSON of a job's reason; None if it has none."""
     if not job.reason_code:
         return None
     meaning = MEANINGS[Reason(job.reason_code)]

@@ -1,16 +1,17 @@
-"""Jobs, batches and applications as the schema describes them.
+"""API schema of jobs, batches and applications.
 
-`representations` makes the JSON. A test holds every answer against the schema, so neither can
-drift from the other.
+`representations` builds the JSON. A test checks every response against the schema.
 """
 
 from typing import Any
 
 from rest_framework import serializers
 
+from apps.workloads.api.submission import MAX_ITEMS
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
-from apps.workloads.core.spec import KIND_BY_TARGET
+from apps.workloads.core.spec import DURATION_LIMITS_S, KIND_BY_TARGET, MAX_AMOUNT, MAX_PLATFORMS
+from apps.workloads.core.targets import NUMBER_LIMITS
 
 STATES = [(state.value, state.value) for state in JobState]
 TARGET_KINDS = [(kind.value, kind.value) for kind in KIND_BY_TARGET]
@@ -19,92 +20,105 @@ SCOPES = [("server", "server"), ("rack", "rack")]
 REASONS = [(reason.value, reason.value) for reason in Reason]
 
 
+def _target_number(name: str, help_text: str) -> serializers.FloatField:
+    low, high = NUMBER_LIMITS[name]
+    return serializers.FloatField(
+        required=False, min_value=low, max_value=high, help_text=help_text
+    )
+
+
 class TargetSerializer(serializers.Serializer[Any]):
-    """What must be achieved; which fields are needed depends on the kind."""
+    """Performance target; the kind determines the required fields."""
 
     kind = serializers.ChoiceField(choices=TARGET_KINDS)
-    seconds = serializers.FloatField(
-        required=False, help_text="completion_time: all work done within this, cluster time."
+    seconds = _target_number("seconds", "completion_time: limit in cluster time for all work.")
+    qps = _target_number("qps", "throughput_latency: queries/s.")
+    latency_seconds = _target_number("latency_seconds", "throughput_latency: limit.")
+    percentile = _target_number(
+        "percentile", "throughput_latency: percentile of the latency, 99 by default."
     )
-    qps = serializers.FloatField(required=False, help_text="throughput_latency: queries/s.")
-    latency_seconds = serializers.FloatField(required=False, help_text="throughput_latency.")
-    percentile = serializers.FloatField(
-        required=False, help_text="throughput_latency: of the latency; 99 by default."
-    )
-    ips = serializers.FloatField(required=False, help_text="ips: instructions/s of the job.")
+    ips = _target_number("ips", "ips: instructions/s of the job.")
 
 
 class ConstraintsSerializer(serializers.Serializer[Any]):
     """Where the job may run."""
 
-    platforms = serializers.ListField(child=serializers.CharField(), required=False)
+    platforms = serializers.ListField(
+        child=serializers.CharField(max_length=127), max_length=MAX_PLATFORMS, required=False
+    )
     labels = serializers.DictField(child=serializers.CharField(), required=False)
     locality = serializers.ChoiceField(choices=SCOPES, allow_null=True, required=False)
     spread = serializers.ChoiceField(choices=SCOPES, allow_null=True, required=False)
 
 
 class JobSpecSerializer(serializers.Serializer[Any]):
-    """What is wanted."""
+    """Specification of a job."""
 
     application = serializers.CharField(max_length=127)
     application_kind = serializers.ChoiceField(
         choices=APPLICATION_KINDS,
         allow_null=True,
         required=False,
-        help_text="Of an application not seen before; by the target's kind when left out.",
+        help_text="Kind of a new application; determined by the target if omitted.",
     )
     target = TargetSerializer()
-    input_bytes = serializers.IntegerField(min_value=0, required=False)
+    input_bytes = serializers.IntegerField(min_value=0, max_value=MAX_AMOUNT, required=False)
     tasks = serializers.IntegerField(min_value=1, max_value=1_000_000, required=False)
     units = serializers.IntegerField(
         min_value=1,
         max_value=100_000,
         allow_null=True,
         required=False,
-        help_text="Fixed number of resource units; as many as the target needs when left out.",
+        help_text="Fixed number of resource units; determined by the target if omitted.",
     )
     duration_seconds = serializers.FloatField(
-        allow_null=True, required=False, help_text="Cluster time a service runs."
+        min_value=DURATION_LIMITS_S[0],
+        max_value=DURATION_LIMITS_S[1],
+        allow_null=True,
+        required=False,
+        help_text="Cluster time that a service runs.",
     )
     priority = serializers.IntegerField(min_value=-100, max_value=100, required=False)
-    gang = serializers.BooleanField(
-        required=False, help_text="Start only when all units are there."
-    )
-    held = serializers.BooleanField(required=False, help_text="Wait for release.")
+    gang = serializers.BooleanField(required=False, help_text="Start only with all units.")
+    held = serializers.BooleanField(required=False, help_text="Do not place before release.")
     constraints = ConstraintsSerializer(required=False)
-    unit_memory_bytes = serializers.IntegerField(min_value=0, required=False)
-    unit_network_bps = serializers.IntegerField(min_value=0, required=False)
-    unit_storage_bytes = serializers.IntegerField(min_value=0, required=False)
+    unit_memory_bytes = serializers.IntegerField(min_value=0, max_value=MAX_AMOUNT, required=False)
+    unit_network_bps = serializers.IntegerField(min_value=0, max_value=MAX_AMOUNT, required=False)
+    unit_storage_bytes = serializers.IntegerField(
+        min_value=0, max_value=MAX_AMOUNT, required=False
+    )
 
 
 class JobMetadataRequestSerializer(serializers.Serializer[Any]):
-    """What identifies the job."""
+    """Identity of the job."""
 
     name = serializers.CharField(max_length=127, required=False)
     project = serializers.CharField(
-        max_length=63, required=False, help_text="Your first project when left out."
+        max_length=63, required=False, help_text="Your first project if omitted."
     )
     labels = serializers.DictField(child=serializers.CharField(), required=False)
     annotations = serializers.DictField(required=False)
 
 
 class JobRequestSerializer(serializers.Serializer[Any]):
-    """A job to submit. All fields may also stand side by side, without metadata and spec."""
+    """A job to submit. The fields may also be given flat, without metadata and spec."""
 
     metadata = JobMetadataRequestSerializer(required=False)
     spec = JobSpecSerializer()
-    client_id = serializers.CharField(required=False, help_text="In batches: the item's own key.")
+    client_id = serializers.CharField(
+        max_length=127, required=False, help_text="In batches: idempotency key of the item."
+    )
 
 
 class JobPatchSpecSerializer(serializers.Serializer[Any]):
-    """What may change after submission."""
+    """Fields of the specification that may change after submission."""
 
     target = TargetSerializer(required=False)
     priority = serializers.IntegerField(min_value=-100, max_value=100, required=False)
 
 
 class JobPatchMetadataSerializer(serializers.Serializer[Any]):
-    """Names and labels may change any time."""
+    """Metadata that may change at any time."""
 
     name = serializers.CharField(max_length=127, required=False)
     labels = serializers.DictField(child=serializers.CharField(), required=False)
@@ -119,7 +133,7 @@ class JobPatchSerializer(serializers.Serializer[Any]):
 
 
 class JobMetadataSerializer(serializers.Serializer[Any]):
-    """What identifies the job, and its bookkeeping."""
+    """Identity and bookkeeping of the job."""
 
     id = serializers.UUIDField()
     name = serializers.CharField()
@@ -132,22 +146,24 @@ class JobMetadataSerializer(serializers.Serializer[Any]):
     updated_at = serializers.DateTimeField()
     created_by = serializers.CharField()
     batch = serializers.UUIDField(allow_null=True)
-    request_id = serializers.CharField(help_text="The id that follows the job everywhere.")
+    request_id = serializers.CharField(help_text="Correlation id, recorded in events and logs.")
 
 
 class ReasonSerializer(serializers.Serializer[Any]):
-    """Why the job is where it is."""
+    """Reason for the job's state."""
 
     code = serializers.ChoiceField(choices=REASONS)
     tier = serializers.IntegerField()
     sentence = serializers.CharField()
     next_action = serializers.CharField()
-    message = serializers.CharField(allow_blank=True, help_text="With the numbers of this job.")
-    also = serializers.ListField(child=serializers.CharField(), help_text="Outranked reasons.")
+    message = serializers.CharField(allow_blank=True, help_text="Details for this job.")
+    also = serializers.ListField(
+        child=serializers.CharField(), help_text="Other reasons, of lower rank."
+    )
 
 
 class ConditionSerializer(serializers.Serializer[Any]):
-    """One step of the job's way: reached or not."""
+    """One stage of the job's life and whether it was reached."""
 
     type = serializers.CharField()
     status = serializers.ChoiceField(choices=["True", "False", "Unknown"])
@@ -158,7 +174,7 @@ class ConditionSerializer(serializers.Serializer[Any]):
 
 
 class JobTimesSerializer(serializers.Serializer[Any]):
-    """When each step was reached: cluster seconds, wall time where it says `at`."""
+    """When each stage was reached: `seconds` are cluster time, `at` is wall time."""
 
     submitted_seconds = serializers.FloatField()
     profiled_seconds = serializers.FloatField(allow_null=True)
@@ -171,26 +187,26 @@ class JobTimesSerializer(serializers.Serializer[Any]):
 
 
 class JobStatusSerializer(serializers.Serializer[Any]):
-    """How far the job is."""
+    """Status of the job."""
 
     state = serializers.ChoiceField(choices=STATES)
     held = serializers.BooleanField()
     cancel_requested = serializers.BooleanField()
     reason = ReasonSerializer(allow_null=True)
     conditions = ConditionSerializer(many=True)
-    units = serializers.IntegerField(allow_null=True, help_text="Size decided for it.")
+    units = serializers.IntegerField(allow_null=True, help_text="Size chosen for the job.")
     attempts = serializers.IntegerField()
     progress = serializers.FloatField(help_text="Share of the work done, 0-1.")
     performance = serializers.FloatField(allow_null=True, help_text="In the target's unit.")
     attainment = serializers.FloatField(
-        allow_null=True, help_text="Performance over target; 1 or more = met."
+        allow_null=True, help_text="Performance over target; met if at least 1."
     )
     predicted = serializers.DictField()
     times = JobTimesSerializer()
 
 
 class JobSerializer(serializers.Serializer[Any]):
-    """A job: what is wanted, and how far it is."""
+    """A job: metadata, specification and status."""
 
     metadata = JobMetadataSerializer()
     spec = JobSpecSerializer()
@@ -198,31 +214,31 @@ class JobSerializer(serializers.Serializer[Any]):
 
 
 class ExpectSerializer(serializers.Serializer[Any]):
-    """How many jobs the caller means."""
+    """Expected number of jobs."""
 
-    expect = serializers.IntegerField(min_value=0)
+    expect = serializers.IntegerField(min_value=0, max_value=2**63 - 1)
 
 
 class CancelledSerializer(serializers.Serializer[Any]):
-    """How many jobs were cancelled."""
+    """Number of jobs cancelled."""
 
     matched = serializers.IntegerField()
     cancelled = serializers.IntegerField()
 
 
 class BatchRequestSerializer(serializers.Serializer[Any]):
-    """Jobs to submit together."""
+    """Jobs to submit in one request."""
 
     defaults = serializers.DictField(
-        required=False, help_text="Fields of every item that does not say otherwise."
+        required=False, help_text="Default values for the fields of all items."
     )
-    items = JobRequestSerializer(many=True)
+    items = serializers.ListField(child=JobRequestSerializer(), min_length=1, max_length=MAX_ITEMS)
     mode = serializers.ChoiceField(choices=["independent", "atomic"], required=False)
-    project = serializers.CharField(required=False)
+    project = serializers.CharField(max_length=63, required=False)
 
 
 class BatchSerializer(serializers.Serializer[Any]):
-    """Jobs submitted together."""
+    """Jobs submitted in one request."""
 
     id = serializers.UUIDField()
     project = serializers.CharField()
@@ -235,20 +251,20 @@ class BatchSerializer(serializers.Serializer[Any]):
 
 
 class BatchAcceptedSerializer(BatchSerializer):
-    """What became of a batch request."""
+    """Outcome of a batch request."""
 
     operation = serializers.UUIDField()
-    replayed = serializers.IntegerField(help_text="Items whose client_id had been used before.")
+    replayed = serializers.IntegerField(help_text="Items whose client_id was used before.")
 
 
 class BatchDetailSerializer(BatchSerializer):
-    """A batch and where its jobs are."""
+    """A batch and the number of its jobs by state."""
 
     states = serializers.DictField(child=serializers.IntegerField())
 
 
 class BatchItemSerializer(serializers.Serializer[Any]):
-    """What became of one item."""
+    """Outcome of one item."""
 
     index = serializers.IntegerField()
     client_id = serializers.CharField(allow_null=True)
@@ -258,7 +274,7 @@ class BatchItemSerializer(serializers.Serializer[Any]):
 
 
 class ApplicationSerializer(serializers.Serializer[Any]):
-    """What is run, remembered across runs."""
+    """An application: a program that jobs run."""
 
     id = serializers.UUIDField()
     name = serializers.CharField()
@@ -271,7 +287,7 @@ class ApplicationSerializer(serializers.Serializer[Any]):
 
 
 class ApplicationPatchSerializer(serializers.Serializer[Any]):
-    """What may change of an application."""
+    """Fields of an application that may change."""
 
     description = serializers.CharField(max_length=500, allow_blank=True, required=False)
     labels = serializers.DictField(child=serializers.CharField(max_length=255), required=False)

@@ -1,4 +1,4 @@
-"""From a request to jobs: whose project, which specs, all or each for itself."""
+"""Parsing of submissions: the project, and the specs of all items."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from uuid import UUID
 from apps.accounts.core.principal import Principal
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Project, User
+from apps.common.api.problems import ProblemError
 from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.common.core.problem_codes import ProblemCode
-from apps.common.problems import ProblemError
 from apps.workloads.core.spec import JobSpec, parse_job
 
 MAX_ITEMS: Final = 10_000
@@ -31,36 +31,38 @@ def choose_project(principal: Principal, name: str | None) -> Project:
                     f"This needs the role submitter in the project {known}.",
                 )
             return Project(pk=project_id, name=known)
-    # Not a 404: the address exists. Not a hint either whether the project does.
+    # Not a 404, as the address exists; and do not reveal whether the project exists.
     known_names = ", ".join(sorted(known for known, _ in principal.projects.values())) or "none"
     raise InvalidInputError(
         [
             FieldProblem(
-                "/metadata/project", "unknown_value", f"must be one of yours: {known_names}"
+                "/metadata/project",
+                "unknown_value",
+                f"must be one of your projects: {known_names}",
             )
         ]
     )
 
 
 def caller_as_user(principal: Principal) -> User:
-    """Return a user row good enough to refer to; saves reading it."""
+    """Return the user as a row to refer to, without reading it."""
     return User(pk=principal.user_id, username=principal.username)
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Items of a batch: specs of the good ones by index, problems of the others."""
+    """Items of a batch by index: specs of the valid ones, problems of the others."""
 
     specs: Mapping[int, JobSpec]
     problems: Mapping[int, Sequence[FieldProblem]]
 
 
 def parse_items(items: Sequence[Any], defaults: Mapping[str, Any] | None) -> Parsed:
-    """Read every item, whatever is wrong with the others.
+    """Parse all items of a batch.
 
     Raises
     ------
-    InvalidInputError : there are none or too many, or two share a client_id.
+    InvalidInputError : the number of items is out of range.
     """
     if not 1 <= len(items) <= MAX_ITEMS:
         raise InvalidInputError(
@@ -74,19 +76,19 @@ def parse_items(items: Sequence[Any], defaults: Mapping[str, Any] | None) -> Par
         )
     specs: dict[int, JobSpec] = {}
     problems: dict[int, Sequence[FieldProblem]] = {}
-    seen: dict[str, int] = {}
+    index_of: dict[str, int] = {}
     for i, item in enumerate(items):
         try:
             spec = parse_job(_with_defaults(item, defaults), at=f"/items/{i}")
         except InvalidInputError as error:
             problems[i] = error.problems
             continue
-        if spec.client_id is not None and seen.setdefault(spec.client_id, i) != i:
+        if spec.client_id is not None and index_of.setdefault(spec.client_id, i) != i:
             problems[i] = [
                 FieldProblem(
                     f"/items/{i}/client_id",
                     "repeated",
-                    f"item {seen[spec.client_id]} has the same client_id",
+                    f"item {index_of[spec.client_id]} has the same client_id",
                 )
             ]
             continue
@@ -108,13 +110,13 @@ def _with_defaults(item: Any, defaults: Mapping[str, Any] | None) -> Any:
 
 
 def refuse_foreign_projects(parsed: Parsed, project: Project) -> Parsed:
-    """Turn items that name another project than the batch's into problems."""
+    """Reject the items that name a project other than that of the batch."""
     foreign = {
         i: [
             FieldProblem(
                 f"/items/{i}/metadata/project",
                 "unknown_value",
-                f"a batch goes to one project, {project.name} here",
+                f"must be the project of the batch, {project.name}",
             )
         ]
         for i, spec in parsed.specs.items()
@@ -122,8 +124,8 @@ def refuse_foreign_projects(parsed: Parsed, project: Project) -> Parsed:
     }
     if not foreign:
         return parsed
-    kept = {i: spec for i, spec in parsed.specs.items() if i not in foreign}
-    return Parsed(kept, {**parsed.problems, **foreign})
+    accepted = {i: spec for i, spec in parsed.specs.items() if i not in foreign}
+    return Parsed(accepted, {**parsed.problems, **foreign})
 
 
 def job_url(job_id: UUID) -> str:

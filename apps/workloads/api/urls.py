@@ -1,6 +1,6 @@
-"""Addresses of applications, jobs and batches."""
+"""URLs of applications, jobs and batches."""
 
-from apps.common.routes import route
+from apps.common.api.routes import route
 from apps.workloads.api import application_views, batch_views, job_views
 
 urlpatterns = [

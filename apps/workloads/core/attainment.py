@@ -1,7 +1,7 @@
-"""How near a running job is to its target: performance over target, 1 or more = met.
+"""Attainment of a running job: performance over target; at least 1 if the target is met.
 
-Source: Tarcil §6 and Quasar §6 report performance normalised to the target; Berth uses one ratio
-for all kinds.
+Source: Tarcil §6 and Quasar §6 report performance normalised to the target; Berth uses one
+ratio for all kinds of target.
 """
 
 import math
@@ -9,21 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-# a rate this near to the target is the target, read by monitors with noise
-RATE_KEPT: Final = 0.95
+# measured rates are noisy: from this share of the target on, it counts as reached
+RATE_REACHED: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Performance:
-    """What a backend measured of one job since its last report.
+    """Performance of one job since its last report, as measured by the backend.
 
     Attributes
     ----------
     progress : share of the work done, 0-1
     progress_per_s : share of the work done per cluster second, >= 0
-    qps : queries answered per second; NaN where the job answers none
-    latency_s : latency in seconds at the target's percentile; NaN where it has none
-    ips : instructions per second; NaN where not measured
+    qps : queries answered per second; NaN if the job answers none
+    latency_s : latency in seconds at the target's percentile; NaN if it has none
+    ips : instructions per second; NaN if not measured
     """
 
     progress: float
@@ -33,12 +33,14 @@ class Performance:
     ips: float = math.nan
 
 
-def measured(target: Mapping[str, Any], seen: Performance, *, elapsed_s: float) -> float:
+def performance_in_unit(
+    target: Mapping[str, Any], performance: Performance, *, elapsed_s: float
+) -> float:
     """Return performance in the target's own unit.
 
     completion_time: expected seconds from submission to end; throughput_latency: latency in
-    seconds; ips: instructions per second; best_effort: share of the work per second. ``inf`` where
-    the job stands still.
+    seconds; ips: instructions per second; best_effort: share of the work per second. ``inf`` if
+    the job makes no progress.
 
     Parameters
     ----------
@@ -46,38 +48,40 @@ def measured(target: Mapping[str, Any], seen: Performance, *, elapsed_s: float) 
     """
     match target["kind"]:
         case "completion_time":
-            if seen.progress >= 1.0:
+            if performance.progress >= 1.0:
                 return elapsed_s
-            if seen.progress_per_s <= 0.0:
+            if performance.progress_per_s <= 0.0:
                 return math.inf
-            return elapsed_s + (1.0 - seen.progress) / seen.progress_per_s
+            return elapsed_s + (1.0 - performance.progress) / performance.progress_per_s
         case "throughput_latency":
-            return seen.latency_s
+            return performance.latency_s
         case "ips":
-            return seen.ips
+            return performance.ips
         case _:
-            return seen.progress_per_s
+            return performance.progress_per_s
 
 
-def attainment(target: Mapping[str, Any], seen: Performance, *, elapsed_s: float) -> float | None:
-    """Return performance over target; None for best effort, which has none.
+def attainment(
+    target: Mapping[str, Any], performance: Performance, *, elapsed_s: float
+) -> float | None:
+    """Return performance over target; None for best effort, which has no target.
 
-    A service meets its target only where both the rate and the latency do, so the worse of the two
-    counts. It cannot answer more than it is asked, so its rate is 1 at most, and 1 from
-    ``RATE_KEPT`` on.
+    A service must meet both its rate and its latency, so the worse ratio counts. It cannot answer
+    more queries than it receives, so its rate ratio is at most 1; it is rounded up to 1 from
+    ``RATE_REACHED`` on.
     """
     match target["kind"]:
         case "completion_time":
             return float(target["seconds"]) / max(
-                1e-9, measured(target, seen, elapsed_s=elapsed_s)
+                1e-9, performance_in_unit(target, performance, elapsed_s=elapsed_s)
             )
         case "throughput_latency":
-            by_rate = seen.qps / float(target["qps"])
-            if by_rate >= RATE_KEPT:
+            by_rate = performance.qps / float(target["qps"])
+            if by_rate >= RATE_REACHED:
                 by_rate = 1.0
-            by_latency = float(target["latency_seconds"]) / max(1e-12, seen.latency_s)
+            by_latency = float(target["latency_seconds"]) / max(1e-12, performance.latency_s)
             return min(by_rate, by_latency)
         case "ips":
-            return seen.ips / float(target["ips"])
+            return performance.ips / float(target["ips"])
         case _:
             return None

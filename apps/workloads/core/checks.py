@@ -1,7 +1,6 @@
-"""Checks of single JSON values; each appends what is wrong to a list and returns None then.
+"""Checks of single JSON values: each returns the value, or appends a problem and returns None.
 
-They run for every field of every job of a bulk request, so they allocate nothing when the value is
-right.
+They run for every field of every job of a bulk request, so they allocate nothing for valid values.
 """
 
 import json
@@ -24,12 +23,12 @@ MAX_ANNOTATIONS_BYTES: Final = 16_384
 
 
 def problem(pointer: str, code: str, detail: str) -> FieldProblem:
-    """One thing wrong with one field."""
+    """Return a problem with one field."""
     return FieldProblem(pointer=pointer, code=code, detail=detail)
 
 
 def escape(name: str) -> str:
-    """One key as a JSON Pointer token (RFC 6901)."""
+    """Escape a key as a JSON Pointer token (RFC 6901)."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
@@ -53,7 +52,7 @@ def check_number(
 
 
 def number(low: float, high: float) -> Check:
-    """Make a check for a number within [low, high]; null counts as not given."""
+    """Make a check for a number within [low, high]; null means not given."""
 
     def check(value: object, pointer: str, problems: Problems) -> float | None:
         return None if value is None else check_number(value, pointer, problems, low, high)
@@ -84,7 +83,7 @@ def integer(low: int, high: int, *, null: bool = False) -> Check:
 
 
 def flag(value: object, pointer: str, problems: Problems) -> bool | None:
-    """Check for true or false."""
+    """Check that a value is true or false."""
     if value is True or value is False:
         return value
     problems.append(problem(pointer, "wrong_type", f"must be true or false, not {value!r:.60}"))
@@ -92,7 +91,7 @@ def flag(value: object, pointer: str, problems: Problems) -> bool | None:
 
 
 def one_of(*allowed: str) -> Check:
-    """Make a check for one of some words; null counts as not given."""
+    """Make a check for one of several values; null means not given."""
     known = frozenset(allowed)
 
     def check(value: object, pointer: str, problems: Problems) -> str | None:
@@ -112,8 +111,8 @@ def one_of(*allowed: str) -> Check:
     return check
 
 
-def name_of(what: str, longest: int, *, null: bool = False) -> Check:
-    """Make a check for a name: letters, digits and ``._:/+-`` inside."""
+def name_of(noun: str, max_length: int, *, null: bool = False) -> Check:
+    """Make a check for a name: letters, digits and (inside) ``._:/+-``."""
 
     def check(value: object, pointer: str, problems: Problems) -> str | None:
         if value is None and null:
@@ -121,19 +120,19 @@ def name_of(what: str, longest: int, *, null: bool = False) -> Check:
         if not isinstance(value, str):
             problems.append(
                 problem(
-                    pointer, "wrong_type", f"must be the {what} as a string, not {value!r:.60}"
+                    pointer, "wrong_type", f"must be the {noun} as a string, not {value!r:.60}"
                 )
             )
-        elif len(value) > longest:
+        elif len(value) > max_length:
             problems.append(
-                problem(pointer, "too_long", f"must have at most {longest} characters")
+                problem(pointer, "too_long", f"must have at most {max_length} characters")
             )
         elif _NAME.fullmatch(value) is None:
             problems.append(
                 problem(
                     pointer,
                     "bad_characters",
-                    f"may hold letters, digits and . _ : / + - inside, not {value!r:.60}",
+                    f"may contain letters, digits and (inside) . _ : / + -, not {value!r:.60}",
                 )
             )
         else:
@@ -143,26 +142,28 @@ def name_of(what: str, longest: int, *, null: bool = False) -> Check:
     return check
 
 
-def names(what: str, most: int) -> Check:
+def names(noun: str, max_entries: int) -> Check:
     """Make a check for a list of distinct names."""
-    check_one = name_of(what, 127)
+    check_name = name_of(noun, 127)
 
     def check(value: object, pointer: str, problems: Problems) -> tuple[str, ...] | None:
         if not isinstance(value, list | tuple):
-            problems.append(problem(pointer, "wrong_type", f"must be a list of {what} names"))
+            problems.append(problem(pointer, "wrong_type", f"must be a list of {noun} names"))
             return None
-        if len(value) > most:
-            problems.append(problem(pointer, "too_many", f"must have at most {most} entries"))
+        if len(value) > max_entries:
+            problems.append(
+                problem(pointer, "too_many", f"must have at most {max_entries} entries")
+            )
             return None
         return tuple(
-            dict.fromkeys(check_one(v, f"{pointer}/{i}", problems) for i, v in enumerate(value))
+            dict.fromkeys(check_name(v, f"{pointer}/{i}", problems) for i, v in enumerate(value))
         )
 
     return check
 
 
 def labels(value: object, pointer: str, problems: Problems) -> dict[str, str] | None:
-    """Check for labels: short strings by name."""
+    """Check labels: short strings by name."""
     if not isinstance(value, Mapping):
         problems.append(problem(pointer, "wrong_type", "must be an object of strings"))
         return None
@@ -180,7 +181,7 @@ def _check_label(key: str, text: object, pointer: str, problems: Problems) -> No
             problem(
                 pointer,
                 "bad_characters",
-                "a label's name has at most 63 characters: letters, digits and . _ : / + - inside",
+                "a label's name has up to 63 characters: letters, digits and (inside) . _ : / + -",
             )
         )
     if not isinstance(text, str):
@@ -194,13 +195,13 @@ def _check_label(key: str, text: object, pointer: str, problems: Problems) -> No
 
 
 def annotations(value: object, pointer: str, problems: Problems) -> dict[str, Any] | None:
-    """Check for annotations: any JSON object of at most 16 KiB that PostgreSQL can store."""
+    """Check annotations: any JSON object of at most 16 KiB that PostgreSQL can store."""
     if not isinstance(value, Mapping):
         problems.append(problem(pointer, "wrong_type", "must be an object"))
         return None
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError):  # NaN, infinity, a lone surrogate, absurd nesting
+    except (ValueError, RecursionError):  # NaN, infinity, a lone surrogate, excessive nesting
         problems.append(
             problem(pointer, "bad_characters", "must be plain JSON: finite numbers, valid text")
         )
@@ -210,7 +211,9 @@ def annotations(value: object, pointer: str, problems: Problems) -> dict[str, An
             problem(pointer, "too_long", f"must take at most {MAX_ANNOTATIONS_BYTES} bytes")
         )
     elif b"\\u0000" in text and _NUL.search(text.decode()):
-        problems.append(problem(pointer, "bad_characters", "must not hold the character U+0000"))
+        problems.append(
+            problem(pointer, "bad_characters", "must not contain the character U+0000")
+        )
     else:
         return dict(value)
     return None

@@ -1,4 +1,4 @@
-"""The conditions of a job: one per step of its way, true once reached.
+"""The conditions of a job: one per stage of its life, true once reached.
 
 Source of the shape: the Kubernetes family's ``conditions[]``.
 """
@@ -9,8 +9,8 @@ from apps.workloads.core.lifecycle import ACTIVE_STATES, TERMINAL_STATES, JobSta
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What a job's conditions follow from; times in cluster seconds, None = not reached."""
+class JobStatus:
+    """Fields that determine a job's conditions; times in cluster seconds, None = not reached."""
 
     state: str
     held: bool
@@ -26,7 +26,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One statement about a job: "True", "False" or "Unknown"."""
+    """A condition; ``status`` is "True", "False" or "Unknown"."""
 
     type: str
     status: str
@@ -35,42 +35,42 @@ class Condition:
     cluster_s: float | None
 
 
-def conditions(facts: Facts) -> tuple[Condition, ...]:
-    """Return all conditions, in the order of the way."""
-    state = JobState(facts.state)
-    placed = facts.placed_s is not None and state not in _WAITING_AGAIN
+def conditions(job: JobStatus) -> tuple[Condition, ...]:
+    """Return all conditions, in the order of a job's stages."""
+    state = JobState(job.state)
+    placed = job.placed_s is not None and state not in _WAITING_AGAIN
     return (
-        _step("Accepted", True, facts, facts.submitted_s),
-        _step("Classified", facts.queued_s is not None, facts, facts.queued_s),
-        _step("Placed", placed, facts, facts.placed_s if placed else None),
-        _step("Running", state is JobState.RUNNING, facts, facts.started_s),
-        _on_target(facts),
-        _step("Finished", state in TERMINAL_STATES, facts, facts.finished_s),
+        _condition("Accepted", True, job, job.submitted_s),
+        _condition("Classified", job.queued_s is not None, job, job.queued_s),
+        _condition("Placed", placed, job, job.placed_s if placed else None),
+        _condition("Running", state is JobState.RUNNING, job, job.started_s),
+        _on_target(job),
+        _condition("Finished", state in TERMINAL_STATES, job, job.finished_s),
     )
 
 
 _WAITING_AGAIN = frozenset({JobState.SUBMITTED, JobState.PROFILING, JobState.QUEUED})
 
 
-def _step(name: str, is_reached: bool, facts: Facts, at_s: float | None) -> Condition:
+def _condition(name: str, is_reached: bool, job: JobStatus, at_s: float | None) -> Condition:
     if is_reached:
         return Condition(name, "True", name, "", at_s)
-    is_over = facts.state in TERMINAL_STATES
+    is_over = job.state in TERMINAL_STATES
     return Condition(
-        name, "False", facts.reason or "Waiting", facts.message if not is_over else "", at_s
+        name, "False", job.reason or "Waiting", job.message if not is_over else "", at_s
     )
 
 
-def _on_target(facts: Facts) -> Condition:
-    if facts.attainment is None:
-        running = facts.state in ACTIVE_STATES
+def _on_target(job: JobStatus) -> Condition:
+    if job.attainment is None:
+        running = job.state in ACTIVE_STATES
         reason = "NotMeasuredYet" if running else "NotRunning"
         return Condition("OnTarget", "Unknown", reason, "", None)
-    met = facts.attainment >= 1.0
+    met = job.attainment >= 1.0
     return Condition(
         "OnTarget",
         "True" if met else "False",
         "MeetsTarget" if met else "BelowTarget",
-        f"{facts.attainment:.0%} of the target",
+        f"{job.attainment:.0%} of the target",
         None,
     )

@@ -1,7 +1,7 @@
-"""What can be set of an analytics framework, in quantised steps (Quasar §3.2, Table 3).
+"""Settings of an analytics framework, in quantised steps (Quasar §3.2, Table 3).
 
-A setting changes how fast the same tasks run on the same units: how many tasks share a core, how
-large a heap each has, whether what they write and send is compressed.
+A setting changes the speed of the same tasks on the same units: the number of tasks per core, the
+heap size of each, and the compression of intermediate data.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Setting:
     ----------
     tasks_per_core : tasks that share a core
     heap_bytes : of each task
-    is_compressed : whether intermediate data is
+    is_compressed : whether intermediate data is compressed
     """
 
     tasks_per_core: int
@@ -28,7 +28,7 @@ class Setting:
 
     @property
     def memory_bytes(self) -> int:
-        """Memory that the tasks of one core need."""
+        """Memory needed by the tasks of one core."""
         return self.tasks_per_core * self.heap_bytes
 
     @property
@@ -38,8 +38,8 @@ class Setting:
         return f"{heap}+lz4" if self.is_compressed else heap
 
     @property
-    def words(self) -> str:
-        """How it is told to people."""
+    def description(self) -> str:
+        """Description for users."""
         tasks = "1 task" if self.tasks_per_core == 1 else f"{self.tasks_per_core} tasks"
         packed = "compressed" if self.is_compressed else "not compressed"
         return f"{tasks} a core, {self.heap_bytes / GB:g} GB heap each, {packed}"
@@ -57,11 +57,11 @@ HAS_SETTINGS: Final = frozenset({"analytics"})  # kinds of applications
 
 
 def setting_named(label: str) -> Setting:
-    """Find a setting by its label.
+    """Return the setting with a label.
 
     Raises
     ------
-    ValueError : there is none of that label.
+    ValueError : no setting has this label.
     """
     if label not in LABELS:
         raise ValueError(f"setting must be one of {', '.join(LABELS)}, got {label!r}")

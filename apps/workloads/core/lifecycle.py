@@ -1,4 +1,4 @@
-"""States of a job and the moves between them."""
+"""States of a job and the transitions between them."""
 
 from enum import StrEnum
 from typing import Final
@@ -7,12 +7,12 @@ from apps.common.core.errors import ConflictError
 
 
 class JobState(StrEnum):
-    """Where a job is on its way; being held is a flag beside it."""
+    """State of a job. Whether the job is held is a separate flag."""
 
-    SUBMITTED = "submitted"  # accepted, nobody looked at it yet
-    PROFILING = "profiling"  # its application is being measured
-    QUEUED = "queued"  # classified; waits for units that keep its promise
-    STARTING = "starting"  # units committed, launch requested
+    SUBMITTED = "submitted"  # accepted, not yet evaluated
+    PROFILING = "profiling"  # its application is being profiled
+    QUEUED = "queued"  # profiled; waits for units that meet its target
+    STARTING = "starting"  # units allocated, launch requested
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -28,7 +28,7 @@ _ENDS_EARLY: Final = frozenset({JobState.FAILED, JobState.CANCELLED})
 # queued -> profiling: the application lost its profile while the job waited.
 # starting, running -> queued: the launch was lost or the job was preempted.
 # starting -> succeeded: the job ended before its start was reported.
-MOVES: Final = {
+TRANSITIONS: Final = {
     JobState.SUBMITTED: {JobState.PROFILING, JobState.QUEUED, JobState.STARTING} | _ENDS_EARLY,
     JobState.PROFILING: {JobState.QUEUED} | _ENDS_EARLY,
     JobState.QUEUED: {JobState.PROFILING, JobState.STARTING} | _ENDS_EARLY,
@@ -40,24 +40,24 @@ MOVES: Final = {
 }
 
 
-def can_move(state: str, to: str) -> bool:
-    """Return True where a job in ``state`` may go to ``to`` in one step; staying is not a move."""
-    return JobState(to) in MOVES[JobState(state)]
+def can_transition(state: str, to: str) -> bool:
+    """Return True if a job may change directly from ``state`` to ``to``, another state."""
+    return JobState(to) in TRANSITIONS[JobState(state)]
 
 
-def move(state: str, to: str) -> JobState:
-    """Return the state after the move.
+def transition(state: str, to: str) -> JobState:
+    """Return the new state.
 
     Raises
     ------
-    ConflictError : the move is not allowed; the message names both states and what is allowed.
+    ConflictError : the transition is not allowed; the message lists the allowed states.
     """
-    if not can_move(state, to):
-        allowed = ", ".join(sorted(MOVES[JobState(state)])) or "none, it has ended"
+    if not can_transition(state, to):
+        allowed = ", ".join(sorted(TRANSITIONS[JobState(state)])) or "none, the job has ended"
         raise ConflictError(f"a {state} job cannot become {to} (allowed: {allowed})")
     return JobState(to)
 
 
-def sources(to: str) -> frozenset[JobState]:
-    """Return the states from which ``to`` can be reached in one step (for conditional updates)."""
-    return frozenset(state for state, targets in MOVES.items() if JobState(to) in targets)
+def states_before(to: str) -> frozenset[JobState]:
+    """Return the states with a direct transition to ``to``, for conditional updates."""
+    return frozenset(state for state, targets in TRANSITIONS.items() if JobState(to) in targets)

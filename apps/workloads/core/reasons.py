@@ -1,8 +1,8 @@
-"""Why a job is where it is: one resolved reason by tier, the others listed beside it.
+"""Reasons for a job's state: the highest-ranking one is shown, the others are listed with it.
 
-Source of the tiers: ``kueue`` PR #11720; the order is Invalid > Held > Unclassifiable >
+Source of the tiers: ``kueue`` PR #11720. The order is Invalid > Held > Unclassifiable >
 InfeasibleTarget > QuotaExceeded > QualityShort > WaitingForBucket > CommitConflict > Starting,
-then where the job runs or ended.
+then the reasons of running and ended jobs.
 """
 
 from collections.abc import Iterable
@@ -48,13 +48,13 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a reason says to a person.
+    """A reason explained to users.
 
     Attributes
     ----------
-    tier : 1 (outranks all others) to 10
-    sentence : what is the case, in plain words
-    next_action : what the reader can do, or why nothing need be done
+    tier : 1 (highest rank) to 10
+    sentence : the cause
+    next_action : what the user can do, or that no action is needed
     """
 
     tier: int
@@ -65,161 +65,161 @@ class Meaning:
 MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.INVALID: Meaning(
         1,
-        "The specification of the job breaks a rule.",
+        "The job's specification is invalid.",
         "Correct the named fields and submit the job again.",
     ),
     Reason.HELD: Meaning(
         2,
-        "Somebody holds the job; it is not considered for placement.",
-        "Release the job when it may start.",
+        "The job is on hold and is not considered for placement.",
+        "Release the job to let it start.",
     ),
     Reason.UNCLASSIFIABLE: Meaning(
         3,
-        "Too little is known about the application to predict how it would perform.",
-        "Have the application profiled again, or give the job a fixed number of units.",
+        "Too little is known about the application to predict its performance.",
+        "Profile the application again, or give the job a fixed number of units.",
     ),
     Reason.PROFILING_FAILED: Meaning(
         3,
-        "The profiling runs of the application failed, so nothing can be predicted for it.",
-        "Look at the application's last profiling run, then rerun the job.",
+        "The application's profiling runs failed, so its performance cannot be predicted.",
+        "Check the application's last profiling run, then rerun the job.",
     ),
     Reason.INFEASIBLE_TARGET: Meaning(
         4,
         "No number of units on any allowed platform is predicted to meet the target.",
-        "Relax the target to what the explanation calls feasible, or allow more platforms.",
+        "Relax the target to the suggested value, or allow more platforms.",
     ),
     Reason.NO_MATCHING_SERVER: Meaning(
         4,
         "No server of the cluster, free or busy, satisfies the job's constraints.",
-        "Check the platforms and labels the job asks for against the servers page.",
+        "Compare the job's platforms and labels with the Servers page.",
     ),
     Reason.QUOTA_EXCEEDED: Meaning(
         5,
-        "The project holds as much of the cluster as it may.",
-        "Wait for jobs of the project to end, or ask an admin for a larger quota.",
+        "The project has used up its quota.",
+        "Wait for jobs of the project to end, or ask an administrator for a larger quota.",
     ),
     Reason.QUALITY_SHORT: Meaning(
         6,
-        "Units are free, but on none would both the job and its neighbours keep their promise.",
+        "Units are free, but on each the job or its neighbours would miss their targets.",
         "Wait for a better unit, relax the target, or allow more platforms.",
     ),
     Reason.CAPACITY_SHORT: Meaning(
         7,
-        "Units are free, but without the memory, network or storage the job asks for beside them.",
-        "Wait for jobs to end, or ask for less memory, network or storage per unit.",
+        "Units are free, but their servers lack the memory, network or storage requested.",
+        "Wait for jobs to end, or request less memory, network or storage per unit.",
     ),
     Reason.SERVERS_CLOSED: Meaning(
         7,
-        "The servers that match the job are drained, cordoned or silent.",
-        "Reopen them on the servers page, or allow other platforms.",
+        "All servers that match the job are drained, cordoned or down.",
+        "Reopen them on the Servers page, or allow other platforms.",
     ),
     Reason.LOCALITY_SHORT: Meaning(
         7,
-        "Enough units are free, but not near enough to each other.",
-        "Wait for jobs to end, or relax the locality.",
+        "Enough units are free, but not within one server or rack as required.",
+        "Wait for jobs to end, or relax the locality constraint.",
     ),
     Reason.SPREAD_SHORT: Meaning(
         7,
-        "Enough units are free, but not far enough apart.",
-        "Wait for jobs to end, or relax the spread.",
+        "Enough units are free, but not on enough different servers or racks.",
+        "Wait for jobs to end, or relax the spread constraint.",
     ),
     Reason.NOT_ENOUGH_FREE_UNITS: Meaning(
         7,
-        "Fewer units than the job needs are free, and it starts only with all of them.",
-        "Wait for jobs to end, ask for fewer units, or let the job start incrementally.",
+        "The job needs all its units to start, and fewer are free.",
+        "Wait for jobs to end, request fewer units, or turn off gang scheduling.",
     ),
     Reason.NO_FREE_UNIT: Meaning(
         7,
-        "Every unit the job may use is busy.",
+        "All units that the job may use are busy.",
         "Wait for jobs to end, or allow more platforms.",
     ),
     Reason.WAITING_FOR_BUCKET: Meaning(
         7,
-        "The job waits in its admission class until units of the needed quality are free.",
-        "Nothing to do; the wait estimate says how long it usually takes.",
+        "The job waits in its admission class until units of the required quality are free.",
+        "Nothing to do; see the estimated waiting time.",
     ),
     Reason.WAITING_FOR_PROFILE: Meaning(
         7,
-        "The application is new and is being measured in a few short runs.",
+        "The application is new and is being profiled in a few short runs.",
         "Nothing to do; profiling takes seconds to a few minutes.",
     ),
     Reason.WAITING_FOR_AGENT: Meaning(
         7,
-        "No scheduling agent has looked at the job yet.",
+        "No scheduling agent has evaluated the job yet.",
         "Nothing to do; if this lasts, check on the System page that agents are running.",
     ),
     Reason.COMMIT_CONFLICT: Meaning(
         8,
-        "Other agents took the chosen units first; the job is tried again.",
-        "Nothing to do; the next try looks at fresh units.",
+        "Other agents allocated the chosen units first; the job will be retried.",
+        "Nothing to do; the next attempt uses current data.",
     ),
     Reason.BACKEND_LOST: Meaning(
         8,
-        "The place where the job ran went silent, so the job waits for a new one.",
-        "Nothing to do; check the server's heartbeat if it happens again.",
+        "A server of the job stopped responding, so the job was requeued.",
+        "Nothing to do; check the server's heartbeat if this happens again.",
     ),
     Reason.PREEMPTED: Meaning(
         8,
-        "The job gave its units to a more urgent one and waits for new ones.",
+        "A job of higher priority took the units of this job, which was requeued.",
         "Nothing to do, or raise the job's priority.",
     ),
     Reason.STARTING: Meaning(
         9,
-        "Units are committed and the job is being launched on them.",
+        "Units are allocated and the job is being launched on them.",
         "Nothing to do; a launch takes seconds.",
     ),
     Reason.PLACED_BEST_OF_SAMPLE: Meaning(
         9,
-        "Placed on the best of the units that were sampled.",
-        "Nothing to do; the candidates show what else was examined.",
+        "Placed on the best of the sampled units.",
+        "Nothing to do; the candidates table lists the units examined.",
     ),
     Reason.PLACED_LEAST_LOADED: Meaning(
         9,
         "Placed on the least loaded server that fits.",
-        "Nothing to do; the candidates show what else was examined.",
+        "Nothing to do; the candidates table lists the units examined.",
     ),
     Reason.PLACED_AT_RANDOM: Meaning(
         9,
-        "Placed on a server drawn at random among those that fit.",
-        "Nothing to do; choose another policy if the neighbours matter.",
+        "Placed on a randomly chosen server that fits.",
+        "Nothing to do; choose another policy if interference matters.",
     ),
     Reason.MEETS_TARGET: Meaning(
         10,
-        "The job runs and keeps its target.",
+        "The job is running and meets its target.",
         "Nothing to do.",
     ),
     Reason.BELOW_TARGET: Meaning(
         10,
-        "The job runs but performs below its target.",
-        "Look at the neighbours on its servers, or relax the target.",
+        "The job is running below its target.",
+        "Check the other jobs on its servers, or relax the target.",
     ),
     Reason.SUCCEEDED: Meaning(
         10,
-        "The job has done all its work.",
+        "The job has completed all its work.",
         "Nothing to do.",
     ),
     Reason.JOB_FAILED: Meaning(
         10,
-        "The job itself ended with an error.",
-        "Read its events, correct the cause and rerun it.",
+        "The job ended with an error.",
+        "Check its events, correct the cause and rerun it.",
     ),
     Reason.TOO_MANY_ATTEMPTS: Meaning(
         10,
-        "The job was launched as often as allowed and never finished.",
-        "Read its events to see why the launches were lost, then rerun it.",
+        "The job reached its launch limit without finishing.",
+        "Check its events to see why the launches failed, then rerun it.",
     ),
     Reason.CANCELLED: Meaning(
         10,
-        "Somebody cancelled the job.",
+        "The job was cancelled by a user.",
         "Rerun the job if that was a mistake.",
     ),
 }
 
 
 def resolve(reasons: Iterable[Reason]) -> tuple[Reason | None, tuple[Reason, ...]]:
-    """Pick the reason to show among all that hold, and list the ones it outranks.
+    """Return the highest-ranking reason and the others in order of rank.
 
-    Ties within a tier go to the one declared first, so that the answer never flickers.
+    Within a tier, the reason declared first wins, so that the result is stable.
     """
     order = {reason: place for place, reason in enumerate(Reason)}
     ranked = sorted(set(reasons), key=lambda reason: (MEANINGS[reason].tier, order[reason]))

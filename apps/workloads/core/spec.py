@@ -1,4 +1,4 @@
-"""A job as submitted: read from JSON, checked field by field, frozen."""
+"""The specification of a job: parsed from JSON and checked field by field."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class Constraints:
     platforms : allowed platforms; empty = any
     labels : labels a server must carry
     locality : all units on one "server" or in one "rack"; None = anywhere
-    spread : no two units on one "server" or in one "rack"; None = no matter
+    spread : no two units on one "server" or in one "rack"; None = not required
     """
 
     platforms: tuple[str, ...] = ()
@@ -62,23 +62,23 @@ _ANYWHERE: Final = Constraints()
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One submission.
+    """The specification of one job.
 
     Attributes
     ----------
-    application : name of what is run
-    target : what must be achieved
-    name : of the job; None = made from the application's name
+    application : name of the application
+    target : performance target
+    name : of the job; None = derived from the application's name
     project : name of the project; None = the submitter's own
-    application_kind : kind of an application not seen before; None = by the target's kind
-    input_bytes, tasks : work to do, in tasks
+    application_kind : kind of a new application; None = determined by the target's kind
+    input_bytes, tasks : size of the work, and the number of tasks it is divided into
     units : fixed number of resource units; None = as many as the target needs
     duration_s : cluster seconds a service runs; None = until cancelled
     priority : -100 to 100, higher is more urgent
-    gang : True = start only when all units are there
-    held : True = wait for release before anything happens
-    unit_* : what one unit needs of its server; 0 = the unit's equal share suffices
-    client_id : the submitter's own name for one item of a batch
+    gang : True = start only with all units
+    held : True = do not place before release
+    unit_* : resources of the server needed per unit; 0 = an equal share
+    client_id : the submitter's name for one item of a batch
     """
 
     application: str
@@ -103,7 +103,7 @@ class JobSpec:
 
     @property
     def kind(self) -> str:
-        """Application kind to create an unknown application with."""
+        """Kind to create a new application with."""
         return self.application_kind or KIND_BY_TARGET[self.target.kind]
 
 
@@ -117,14 +117,20 @@ def _check_constraints(value: object, pointer: str, problems: Problems) -> Const
     read = _read_fields(value, _CONSTRAINT_FIELDS, pointer, problems)
     if read.get("locality") == "server" and read.get("spread") is not None:
         problems.append(
-            problem(f"{pointer}/spread", "contradiction", "cannot spread within one server")
+            problem(
+                f"{pointer}/spread",
+                "contradiction",
+                "units cannot be spread while locality is server",
+            )
         )
     return Constraints(**read) if len(problems) == found else None
 
 
-_BIG: Final = 2**62
+MAX_AMOUNT: Final = 2**62  # bytes, or bytes/s
+MAX_PLATFORMS: Final = 200
+DURATION_LIMITS_S: Final = (1e-3, 1e9)
 _CONSTRAINT_FIELDS: Final[dict[str, tuple[str, Check]]] = {
-    "platforms": ("platforms", names("platform", 200)),
+    "platforms": ("platforms", names("platform", MAX_PLATFORMS)),
     "labels": ("labels", labels),
     "locality": ("locality", one_of("server", "rack")),
     "spread": ("spread", one_of("server", "rack")),
@@ -137,17 +143,17 @@ _SPEC_FIELDS: Final[dict[str, tuple[str, Check]]] = {
         one_of("analytics", "latency_critical", "single_node", "batch"),
     ),
     "target": ("target", check_target),
-    "input_bytes": ("input_bytes", integer(0, _BIG)),
+    "input_bytes": ("input_bytes", integer(0, MAX_AMOUNT)),
     "tasks": ("tasks", integer(1, 1_000_000)),
     "units": ("units", integer(1, 100_000, null=True)),
-    "duration_seconds": ("duration_s", number(1e-3, 1e9)),
+    "duration_seconds": ("duration_s", number(*DURATION_LIMITS_S)),
     "priority": ("priority", integer(-100, 100)),
     "gang": ("gang", flag),
     "held": ("held", flag),
     "constraints": ("constraints", _check_constraints),
-    "unit_memory_bytes": ("unit_memory_bytes", integer(0, _BIG)),
-    "unit_network_bps": ("unit_network_bps", integer(0, _BIG)),
-    "unit_storage_bytes": ("unit_storage_bytes", integer(0, _BIG)),
+    "unit_memory_bytes": ("unit_memory_bytes", integer(0, MAX_AMOUNT)),
+    "unit_network_bps": ("unit_network_bps", integer(0, MAX_AMOUNT)),
+    "unit_storage_bytes": ("unit_storage_bytes", integer(0, MAX_AMOUNT)),
 }
 _METADATA_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "name": ("name", name_of("job", 127, null=True)),
@@ -161,10 +167,10 @@ _DOCUMENT_FIELDS: Final = frozenset({"metadata", "spec", "client_id"})
 
 
 def parse_job(data: object, *, at: str = "") -> JobSpec:
-    """Read one job from JSON.
+    """Parse one job from JSON.
 
-    Both forms are understood: ``{"metadata": {...}, "spec": {...}}`` as the API returns it, and
-    the short form with all fields side by side. Costs about 10 µs.
+    Accepts ``{"metadata": {...}, "spec": {...}}`` as returned by the API, and a flat object with
+    all fields. Takes about 10 µs.
 
     Parameters
     ----------
@@ -173,7 +179,7 @@ def parse_job(data: object, *, at: str = "") -> JobSpec:
 
     Raises
     ------
-    InvalidInputError : with every problem found, each with its JSON Pointer.
+    InvalidInputError : lists all problems, each with its JSON Pointer.
     """
     problems: list[FieldProblem] = []
     if not isinstance(data, Mapping):
@@ -193,11 +199,11 @@ def parse_job(data: object, *, at: str = "") -> JobSpec:
 
 
 def parse_changes(data: object) -> dict[str, Any]:
-    """Read a partial job (PATCH) into the attributes of `JobSpec` that change.
+    """Parse a partial job (PATCH) into the attributes of `JobSpec` that change.
 
     Raises
     ------
-    InvalidInputError : with every problem found.
+    InvalidInputError : lists all problems.
     """
     problems: list[FieldProblem] = []
     if not isinstance(data, Mapping):
@@ -214,7 +220,7 @@ def parse_changes(data: object) -> dict[str, Any]:
 def _read_document(data: Mapping[str, Any], at: str, problems: Problems) -> dict[str, Any]:
     for name in data.keys() - _DOCUMENT_FIELDS:
         problems.append(
-            problem(f"{at}/{escape(name)}", "unknown_field", "a job has metadata and spec")
+            problem(f"{at}/{escape(name)}", "unknown_field", "a job has only metadata and spec")
         )
     values: dict[str, Any] = {}
     for part, fields in (("metadata", _METADATA_FIELDS), ("spec", _SPEC_FIELDS)):
@@ -247,5 +253,5 @@ def _read_fields(
 
 def _unknown(name: str, fields: Mapping[str, tuple[str, Check]], at: str) -> FieldProblem:
     near = get_close_matches(name, fields, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(fields))}"
-    return problem(f"{at}/{escape(name)}", "unknown_field", f"there is no such field; {hint}")
+    hint = f"did you mean {near[0]}?" if near else f"known fields: {', '.join(sorted(fields))}"
+    return problem(f"{at}/{escape(name)}", "unknown_field", f"unknown field; {hint}")

@@ -1,4 +1,4 @@
-"""What a job must achieve: one of four kinds of target.
+"""Performance targets of jobs, of four kinds.
 
 Source of the kinds: Quasar §3.1 (queries per second within a latency, completion time,
 instructions per second).
@@ -14,7 +14,7 @@ from apps.workloads.core.checks import check_number, problem
 
 
 class TargetKind(StrEnum):
-    """Names of the kinds of target."""
+    """Kinds of target."""
 
     COMPLETION_TIME = "completion_time"
     THROUGHPUT_LATENCY = "throughput_latency"
@@ -24,7 +24,7 @@ class TargetKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CompletionTime:
-    """All work done within ``seconds`` of cluster time from submission."""
+    """Complete all work within ``seconds`` of cluster time after submission."""
 
     seconds: float
 
@@ -37,7 +37,7 @@ class CompletionTime:
 
 @dataclass(frozen=True, slots=True)
 class ThroughputLatency:
-    """``qps`` queries per second, the percentile of latency within ``latency_seconds``."""
+    """Serve ``qps`` queries per second with a latency percentile within ``latency_seconds``."""
 
     qps: float
     latency_seconds: float
@@ -57,7 +57,7 @@ class ThroughputLatency:
 
 @dataclass(frozen=True, slots=True)
 class InstructionRate:
-    """``ips`` instructions per second of the whole job."""
+    """Execute ``ips`` instructions per second, over the whole job."""
 
     ips: float
 
@@ -70,7 +70,7 @@ class InstructionRate:
 
 @dataclass(frozen=True, slots=True)
 class BestEffort:
-    """No promise; fills what others leave."""
+    """No guarantee: use the capacity that other jobs leave."""
 
     kind = TargetKind.BEST_EFFORT
 
@@ -81,7 +81,7 @@ class BestEffort:
 
 Target = CompletionTime | ThroughputLatency | InstructionRate | BestEffort
 
-_NUMBERS: Final[dict[str, tuple[float, float]]] = {
+NUMBER_LIMITS: Final[dict[str, tuple[float, float]]] = {
     "seconds": (1e-3, 1e9),
     "qps": (1e-6, 1e12),
     "latency_seconds": (1e-9, 1e6),
@@ -102,7 +102,7 @@ _MAKERS: Final[dict[str, tuple[Callable[..., Target], frozenset[str], frozenset[
 
 
 def check_target(value: object, pointer: str, problems: list[FieldProblem]) -> Target | None:
-    """Read a target, appending what is wrong with it to ``problems``; None when anything is."""
+    """Parse a target; append its problems and return None if it is invalid."""
     if not isinstance(value, Mapping):
         problems.append(problem(pointer, "wrong_type", "must be an object with a kind"))
         return None
@@ -119,7 +119,7 @@ def check_target(value: object, pointer: str, problems: list[FieldProblem]) -> T
     numbers: dict[str, float | None] = {}
     for name, number in value.items():
         if name in allowed:
-            low, high = _NUMBERS[name]
+            low, high = NUMBER_LIMITS[name]
             numbers[name] = check_number(number, f"{pointer}/{name}", problems, low, high)
         elif name != "kind":
             problems.append(
@@ -133,6 +133,6 @@ def check_target(value: object, pointer: str, problems: list[FieldProblem]) -> T
 
 
 def read_target(value: Mapping[str, Any]) -> Target:
-    """Read a stored target, which was checked when it came in."""
+    """Parse a stored target, which was checked at submission."""
     make, _, allowed = _MAKERS[value["kind"]]
     return make(**{name: value[name] for name in allowed if name in value})

@@ -1,4 +1,4 @@
-"""Tasks of a job, counted from its progress: they run in waves on its units."""
+"""Task counts of a job, derived from its progress: tasks run in waves on its units."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
-    """Tasks by what they do now; ``waves_left`` is None before the job has units."""
+    """Number of tasks by state; ``waves_left`` is None before the job has units."""
 
     total: int
     done: int

@@ -1,52 +1,70 @@
-"""Writes of jobs: submission, every change of state, and what running jobs report.
+"""Writes of jobs: submission, state transitions and progress reports.
 
-Every function ends by recording events, whose numbers are allotted under a lock held until
-commit: callers do their other writes first.
+Every function records events last, because event numbers are allotted under a lock that is held
+until commit. Callers make their other writes first.
 """
 
 from apps.workloads.services.applications import create_application, update_application
 from apps.workloads.services.changes import cancel_jobs, delete_job, set_held, update_job
 from apps.workloads.services.decisions import (
-    CLAIM_S,
-    Sized,
-    Waiting,
-    claim_waiting,
+    PlacedJob,
     fail_waiting,
-    keep_waiting,
     place_jobs,
     queue_profiled,
-    release_claims,
     send_to_profiling,
 )
 from apps.workloads.services.progress import (
-    Ended,
-    Report,
+    JobEnd,
+    ProgressReport,
     end_jobs,
-    record_moves,
     record_placed,
+    record_transitions,
     report_progress,
     requeue_lost,
     start_running,
 )
+from apps.workloads.services.rows import lock_jobs
+from apps.workloads.services.shapes import (
+    ClaimedShapes,
+    claim_shapes,
+    continue_shapes,
+    copy_reasons,
+    join_shapes,
+)
 from apps.workloads.services.submission import submit_jobs
+from apps.workloads.services.waiting import (
+    CLAIM_S,
+    EvaluationTime,
+    WaitingJob,
+    claim_waiting,
+    keep_waiting,
+    release_claims,
+)
 
 __all__ = [
     "CLAIM_S",
-    "Ended",
-    "Report",
-    "Sized",
-    "Waiting",
+    "ClaimedShapes",
+    "EvaluationTime",
+    "JobEnd",
+    "PlacedJob",
+    "ProgressReport",
+    "WaitingJob",
     "cancel_jobs",
+    "claim_shapes",
     "claim_waiting",
+    "continue_shapes",
+    "copy_reasons",
     "create_application",
     "delete_job",
     "end_jobs",
     "fail_waiting",
+    "join_shapes",
     "keep_waiting",
+    "lock_jobs",
     "place_jobs",
     "queue_profiled",
-    "record_moves",
     "record_placed",
+    "record_transitions",
     "release_claims",
     "report_progress",
     "requeue_lost",

@@ -1,4 +1,4 @@
-"""Applications that are made or changed by hand."""
+"""Create and update applications."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from apps.accounts.services import Act, record_act
 from apps.common.core.errors import ConflictError
 from apps.common.core.preconditions import require_generation
 from apps.operations.services import NewEvent, record_events
@@ -19,18 +20,20 @@ def create_application(
 
     Raises
     ------
-    ConflictError : the name is taken.
+    ConflictError : the name is in use.
     """
     with transaction.atomic():
-        made, is_new = Application.objects.get_or_create(
+        application, is_new = Application.objects.get_or_create(
             name=name,
             defaults={"kind": kind, "description": description, "labels": dict(labels or {})},
         )
         if not is_new:
-            msg = f"there is an application {name} already"
+            msg = f"the application {name} already exists"
             raise ConflictError(msg)
-        record_events([_application_event("application.created", made)])
-    return made
+        after = {"kind": kind, **_described(application)}
+        record_act(Act("application.created", str(application.pk), name, after=after))
+        record_events([_application_event("application.created", application)])
+    return application
 
 
 def update_application(
@@ -40,17 +43,24 @@ def update_application(
 
     Raises
     ------
-    ChangedMeanwhileError : it is not at the generation ``expected`` any more.
+    ChangedMeanwhileError : its generation is no longer ``expected``.
     """
     with transaction.atomic():
         application = Application.objects.select_for_update().get(pk=application_id)
         require_generation(expected, application.generation)
+        before = _described(application)
         for name in ("description", "labels"):
             setattr(application, name, changes.get(name, getattr(application, name)))
         application.generation += 1
         application.save()
+        target = str(application.pk), application.name
+        record_act(Act("application.updated", *target, before, _described(application)))
         record_events([_application_event("application.updated", application)])
     return application
+
+
+def _described(application: Application) -> dict[str, Any]:
+    return {"description": application.description, "labels": application.labels}
 
 
 def _application_event(kind: str, application: Application) -> NewEvent:

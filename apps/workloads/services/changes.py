@@ -1,4 +1,4 @@
-"""What users change: cancel, hold, update, delete."""
+"""Changes of jobs by users: cancel, hold, update, delete."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,6 +7,9 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.common.core.errors import ConflictError
+from apps.common.core.preconditions import require_generation
+from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.locks import lock_for_deletion
 from apps.operations.services import record_events
 from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import Reason
@@ -16,22 +19,21 @@ from apps.workloads.services.rows import (
     job_event,
     lock_jobs,
     locked,
-    returning,
     row_event,
 )
 
 
 def cancel_jobs(job_ids: Sequence[UUID], *, request_id: str = "") -> int:
-    """Cancel jobs: waiting ones end at once, started ones when their backend has stopped them.
+    """Cancel jobs: waiting jobs end at once, started jobs when their backend has stopped them.
 
-    Jobs that have ended are left alone. Returns the number of jobs that changed.
+    Ignores jobs that have ended. Returns the number of jobs that changed.
     """
     with transaction.atomic():
-        lock_jobs(job_ids)  # running ones too, before any is changed
+        lock_jobs(job_ids)  # started jobs too, before any job is changed
         waiting = advance(
             job_ids, to=JobState.CANCELLED, reason=Reason.CANCELLED, only_from=WAITING_STATES
         )
-        running = returning(
+        running = fetch_rows(
             """UPDATE workloads_job SET cancel_requested = true, updated_at = now(),
                       generation = generation + 1
                WHERE id = ANY(%s) AND state IN ('starting', 'running') AND NOT cancel_requested
@@ -46,23 +48,23 @@ def cancel_jobs(job_ids: Sequence[UUID], *, request_id: str = "") -> int:
 
 
 def set_held(job_id: UUID, *, held: bool, request_id: str = "") -> Job:
-    """Hold a waiting job or release it.
+    """Hold or release a waiting job.
 
     Raises
     ------
-    ConflictError : the job is not waiting any more.
+    ConflictError : the job is no longer waiting.
     """
     with transaction.atomic():
         job = locked(job_id)
         if job.state not in WAITING_STATES:
-            msg = f"a {job.state} job cannot be held or released; only a waiting one can"
+            msg = f"a {job.state} job cannot be held or released; only waiting jobs can"
             raise ConflictError(msg)
         if job.held != held:
             job.held = held
             job.reason_code = Reason.HELD if held else Reason.WAITING_FOR_AGENT
             job.reason_message = ""
             job.generation += 1
-            job.claimed_by, job.claimed_until = "", None  # who decides about it now is too late
+            _evaluate_again(job)
             job.save()
             kind = "job.held" if held else "job.released"
             record_events([job_event(kind, job, job.state, request_id)])
@@ -70,7 +72,7 @@ def set_held(job_id: UUID, *, held: bool, request_id: str = "") -> Job:
 
 
 def update_job(job_id: UUID, changes: Mapping[str, Any], *, request_id: str = "") -> Job:
-    """Change a live job's target, priority, labels, name or annotations.
+    """Change the target, priority, labels, name or annotations of a job.
 
     Parameters
     ----------
@@ -79,14 +81,16 @@ def update_job(job_id: UUID, changes: Mapping[str, Any], *, request_id: str = ""
 
     Raises
     ------
-    ConflictError : the job has ended, or the attribute cannot change once submitted.
+    ConflictError : the job has ended, or the attribute cannot change after submission.
     """
     with transaction.atomic():
         job = locked(job_id)
-        fixed = sorted(changes.keys() - _CHANGEABLE)
-        if fixed:
-            can = ", ".join(sorted(_CHANGEABLE))
-            msg = f"{', '.join(fixed)} cannot change after submission (can: {can})"
+        unchangeable = sorted(changes.keys() - _CHANGEABLE)
+        if unchangeable:
+            changeable = ", ".join(sorted(_CHANGEABLE))
+            msg = (
+                f"{', '.join(unchangeable)} cannot change after submission; only {changeable} can"
+            )
             raise ConflictError(msg)
         if job.state in TERMINAL_STATES and changes.keys() - {"labels", "annotations", "name"}:
             msg = f"a {job.state} job has ended; only its name, labels and annotations can change"
@@ -94,27 +98,36 @@ def update_job(job_id: UUID, changes: Mapping[str, Any], *, request_id: str = ""
         for name, value in changes.items():
             if name == "target":
                 job.target, job.target_kind = value.as_json(), value.kind
-                job.claimed_by, job.claimed_until = "", None  # to be decided anew
             else:
                 setattr(job, name, dict(value) if isinstance(value, Mapping) else value)
+        if changes.keys() & {"target", "priority"}:
+            _evaluate_again(job)
         job.generation += 1
         job.save()
         record_events([job_event("job.updated", job, job.state, request_id)])
     return job
 
 
+def _evaluate_again(job: Job) -> None:
+    """Reject a pending decision on a job, and take it out of its shape."""
+    job.claimed_by, job.claimed_until, job.shape = "", None, None
+
+
 _CHANGEABLE = {"target", "priority", "labels", "annotations", "name"}
 
 
-def delete_job(job_id: UUID) -> None:
-    """Remove a job that has ended, with its history.
+def delete_job(job_id: UUID, *, expected: int | None = None) -> None:
+    """Delete a job that has ended, with its history.
 
     Raises
     ------
-    ConflictError : it has not ended.
+    ChangedMeanwhileError : its generation is no longer ``expected``.
+    ConflictError : the job has not ended.
     """
     with transaction.atomic():
+        lock_for_deletion(Job, [job_id])
         job = locked(job_id)
+        require_generation(expected, job.generation)
         if job.state not in TERMINAL_STATES:
             msg = f"a {job.state} job cannot be deleted; cancel it first"
             raise ConflictError(msg)

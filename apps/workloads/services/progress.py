@@ -1,4 +1,4 @@
-"""What backends report of started jobs: running, how far, ended or lost."""
+"""Reports of backends on started jobs: running, progress, ended or lost."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,16 +7,17 @@ from uuid import UUID
 
 from django.db import connection
 
+from apps.common.infrastructure.database import fetch_rows
 from apps.operations.services import NewEvent, record_events
 from apps.workloads.core.lifecycle import ACTIVE_STATES, JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Job
-from apps.workloads.services.rows import advance, lock_jobs, returning, row_event
+from apps.workloads.services.rows import advance, lock_jobs, row_event
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a job ended, as its backend reports it."""
+class JobEnd:
+    """End of a job, as reported by its backend."""
 
     job_id: UUID
     state: JobState
@@ -27,13 +28,13 @@ class Ended:
 
 
 def start_running(started: Mapping[UUID, float]) -> list[tuple[Any, ...]]:
-    """Move starting jobs to running, with the cluster second each began.
+    """Change starting jobs to running, with the cluster second each started.
 
-    Returns event rows for `record_moves`.
+    Returns event rows for `record_transitions`.
     """
     ids = sorted(started)
     lock_jobs(ids)
-    return returning(
+    return fetch_rows(
         """UPDATE workloads_job AS j SET state = 'running', started_s = d.at, updated_at = now(),
                   generation = j.generation + 1
            FROM unnest(%s::uuid[], %s::float8[]) AS d(id, at)
@@ -43,11 +44,11 @@ def start_running(started: Mapping[UUID, float]) -> list[tuple[Any, ...]]:
     )
 
 
-def end_jobs(ended: Sequence[Ended]) -> list[tuple[Any, ...]]:
-    """Move starting and running jobs to their end; returns event rows for `record_moves`."""
+def end_jobs(ended: Sequence[JobEnd]) -> list[tuple[Any, ...]]:
+    """End starting and running jobs; returns event rows for `record_transitions`."""
     rows = sorted(ended, key=lambda row: row.job_id)
     lock_jobs([row.job_id for row in rows])
-    return returning(
+    return fetch_rows(
         """UPDATE workloads_job AS j
            SET state = d.state, finished_s = d.at, finished_at = now(),
                started_s = coalesce(j.started_s, d.at), updated_at = now(),
@@ -70,14 +71,14 @@ def end_jobs(ended: Sequence[Ended]) -> list[tuple[Any, ...]]:
 def requeue_lost(
     job_ids: Sequence[UUID], *, reason: Reason, message: str
 ) -> list[tuple[Any, ...]]:
-    """Queue started jobs again whose launch was lost; returns event rows for `record_moves`.
+    """Requeue started jobs whose launch was lost; returns event rows for `record_transitions`.
 
-    Those that were to be cancelled have nothing left to wait for and are.
+    Jobs with a pending cancellation are cancelled instead.
     """
     lock_jobs(job_ids)
-    unwanted = Job.objects.filter(id__in=job_ids, cancel_requested=True)
+    to_cancel = Job.objects.filter(id__in=job_ids, cancel_requested=True)
     cancelled = advance(
-        list(unwanted.values_list("id", flat=True)),
+        list(to_cancel.values_list("id", flat=True)),
         to=JobState.CANCELLED,
         reason=Reason.CANCELLED,
         only_from=ACTIVE_STATES,
@@ -87,13 +88,13 @@ def requeue_lost(
     )
 
 
-def record_moves(rows: Iterable[tuple[Any, ...]]) -> None:
-    """Record one event per job moved; last in the caller's transaction."""
+def record_transitions(rows: Iterable[tuple[Any, ...]]) -> None:
+    """Record one event per transition; call it last in the transaction."""
     record_events([row_event(f"job.{row[3]}", row) for row in rows])
 
 
 def record_placed(jobs: Iterable[tuple[UUID, str, UUID, UUID]]) -> None:
-    """Record (job, name, project, decision id) as placed; last in the caller's transaction."""
+    """Record (job, name, project, decision id) as placed; call it last in the transaction."""
     record_events(
         [
             NewEvent(
@@ -106,8 +107,8 @@ def record_placed(jobs: Iterable[tuple[UUID, str, UUID, UUID]]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Where a running job is; performance in its target's unit."""
+class ProgressReport:
+    """Progress of a running job; performance in its target's unit."""
 
     job_id: UUID
     progress: float
@@ -115,11 +116,11 @@ class Report:
     attainment: float | None
 
 
-def report_progress(reports: Sequence[Report]) -> None:
-    """Store the latest report of running jobs in one statement; no event, pages poll figures.
+def report_progress(reports: Sequence[ProgressReport]) -> None:
+    """Store the latest reports of running jobs in one statement, without events: pages poll.
 
-    The reason of a running job is whether it keeps its target; of best effort, how it was placed.
-    In the caller's transaction.
+    The reason of a running job says whether it meets its target; best-effort jobs keep the reason
+    of their placement. Runs in the caller's transaction.
     """
     if not reports:
         return

@@ -1,16 +1,17 @@
-"""Rows and events of jobs: what the services of this package share."""
+"""Rows and events of jobs, shared by the services of this package."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
 
 from apps.common.core.errors import NotFoundError
+from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import NewEvent
-from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState, sources
+from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState, states_before
 from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Job
 
@@ -20,7 +21,7 @@ def locked(job_id: UUID) -> Job:
 
     Raises
     ------
-    NotFoundError : there is none.
+    NotFoundError : the job does not exist.
     """
     jobs = Job.objects.select_for_update(of=("self",)).select_related("project", "application")
     job = jobs.filter(id=job_id).first()
@@ -31,10 +32,10 @@ def locked(job_id: UUID) -> Job:
 
 
 def lock_jobs(job_ids: Iterable[UUID]) -> None:
-    """Lock jobs in the order of their ids, as everybody does who changes several.
+    """Lock jobs in the order of their ids; call it before every change of several jobs.
 
-    An UPDATE locks its rows in any order, so two of them over the same jobs could deadlock.
-    Launches are locked before jobs (`execution.locks`), units and servers after them.
+    An UPDATE locks its rows in any order, so two of them on the same jobs could deadlock
+    (`common.infrastructure.locks`).
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -52,20 +53,20 @@ def advance(
     message: str = "",
     claimed_by: str | None = None,
 ) -> list[tuple[Any, ...]]:
-    """Move those jobs that may move; returns their event rows.
+    """Change the state of jobs whose current state allows it; returns their event rows.
 
     Parameters
     ----------
-    only_from : the states to move from, as far as the lifecycle allows the move
-    claimed_by : move only what this agent has claimed; None or empty = whoever claimed it
+    only_from : states to change from, restricted further by the lifecycle
+    claimed_by : change only jobs claimed by this agent; None or empty = any agent
     """
-    allowed = [state.value for state in set(only_from) & sources(to)]
+    allowed = [state.value for state in set(only_from) & states_before(to)]
     lock_jobs(job_ids)
-    return returning(
+    return fetch_rows(
         """UPDATE workloads_job
            SET state = %(to)s, reason_code = %(reason)s, reason_message = left(%(message)s, 500),
                reason_also = '[]', updated_at = now(), claimed_by = '', claimed_until = NULL,
-               generation = generation + 1,
+               shape_id = NULL, generation = generation + 1,
                finished_s = coalesce(%(end_s)s::float8, finished_s),
                finished_at = CASE WHEN %(end_s)s::float8 IS NULL THEN finished_at ELSE now() END
            WHERE id = ANY(%(ids)s) AND state = ANY(%(allowed)s)
@@ -83,20 +84,13 @@ def advance(
     )
 
 
-def returning(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """Run a statement that ends in RETURNING; its rows."""
-    with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return cursor.fetchall()
-
-
 def as_json(value: Any) -> str:
-    """Return the text of a JSON column."""
+    """Serialise the value of a JSON column."""
     return json.dumps(value)
 
 
 def job_event(kind: str, job: Job, state: str, request_id: str = "") -> NewEvent:
-    """Make the event of a job that is at hand."""
+    """Return the event of a job."""
     return NewEvent(
         topic="jobs", kind=kind, subject=str(job.id), project_id=job.project_id,
         request_id=request_id or job.correlation_id, data={"name": job.name, "state": state},
@@ -104,7 +98,7 @@ def job_event(kind: str, job: Job, state: str, request_id: str = "") -> NewEvent
 
 
 def row_event(kind: str, row: tuple[Any, ...], request_id: str = "", reason: str = "") -> NewEvent:
-    """Make the event of an event row: (id, name, project id, state, ...)."""
+    """Return the event of an event row: (id, name, project id, state, ...)."""
     job_id, name, project_id, state = row[:4]
     data = {"name": name, "state": state} | ({"reason": reason} if reason else {})
     return NewEvent(

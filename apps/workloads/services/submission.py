@@ -1,4 +1,4 @@
-"""Submission: jobs enter, and the applications they name."""
+"""Submission of jobs, and creation of the applications they name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,9 @@ from django.db.models import JSONField
 from django.utils import timezone
 
 from apps.accounts.models import Project, User
+from apps.common.core.errors import ConflictError
 from apps.common.core.ids import uuid7
-from apps.common.db import copy_rows
+from apps.common.infrastructure.database import copy_rows
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import record_events
 from apps.workloads.core.lifecycle import JobState
@@ -26,7 +27,14 @@ def submit_jobs(
     correlation_id: str,
     batch: Batch | None = None,
 ) -> list[Job]:
-    """Insert jobs, in order, in the caller's transaction; unknown applications are created."""
+    """Insert jobs, in order, in the caller's transaction, and create new applications.
+
+    Raises
+    ------
+    ConflictError : the project is archived.
+    """
+    if Project.objects.filter(pk=project.pk, archived_at__isnull=False).exists():
+        raise ConflictError(f"The project {project.name} is archived and accepts no jobs.")
     applications = _applications(specs)
     submission = _Submission(project, user, batch, cluster_now())
     jobs = [
@@ -47,9 +55,9 @@ def submit_jobs(
 
 
 def _copy_jobs(jobs: Sequence[Job]) -> None:
-    """Insert many jobs with COPY, which takes a third of the time of the ORM's bulk insert."""
+    """Insert jobs with COPY, which takes a third of the time of a bulk insert."""
     now = timezone.now()
-    fields = Job._meta.concrete_fields
+    fields = [field for field in Job._meta.concrete_fields if not field.generated]
     are_json = [isinstance(field, JSONField) for field in fields]
     names = [str(field.attname) for field in fields]
     for job in jobs:
@@ -68,20 +76,19 @@ def _copy_jobs(jobs: Sequence[Job]) -> None:
 
 
 def _applications(specs: Sequence[JobSpec]) -> dict[str, Application]:
-    wanted = {spec.application: spec.kind for spec in specs}
-    found = {row.name: row for row in Application.objects.filter(name__in=wanted)}
-    missing = [
-        Application(name=name, kind=kind) for name, kind in wanted.items() if name not in found
-    ]
+    kinds = {spec.application: spec.kind for spec in specs}
+    rows = {row.name: row for row in Application.objects.filter(name__in=kinds)}
+    # sorted, because an insert waits for concurrent inserts of the same names
+    missing = [Application(name=name, kind=kinds[name]) for name in sorted(kinds.keys() - rows)]
     if missing:
         Application.objects.bulk_create(missing, ignore_conflicts=True)
-        found = {row.name: row for row in Application.objects.filter(name__in=wanted)}
-    return found
+        rows = {row.name: row for row in Application.objects.filter(name__in=kinds)}
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
 class _Submission:
-    """What the jobs of one request share."""
+    """Values shared by the jobs of one request."""
 
     project: Project
     user: User

@@ -1,16 +1,22 @@
-/* Calls of /api/v1/ with the session and its CSRF token; a refusal becomes an ApiError with the problem document. */
+/* REST calls with the session and its CSRF token. An error response throws an ApiError with the problem document. */
 export class ApiError extends Error {
   constructor(status, problem, retryAfter = null) {
     super(problem.detail || problem.title || `HTTP ${status}`);
     this.status = status;
     this.problem = problem;
-    this.retryAfter = retryAfter; // seconds, where the server says when to ask again
+    this.retryAfter = retryAfter; // seconds, or null
   }
 }
 
 function csrf() {
-  return document.cookie.split("; ").find((part) => part.startsWith("csrftoken="))?.slice(10)
-    ?? document.querySelector("[name=csrfmiddlewaretoken]")?.value ?? "";
+  return (
+    document.cookie
+      .split("; ")
+      .find((part) => part.startsWith("csrftoken="))
+      ?.slice(10) ??
+    document.querySelector("[name=csrfmiddlewaretoken]")?.value ??
+    ""
+  );
 }
 
 export async function call(method, path, body = null, headers = {}) {
@@ -27,11 +33,15 @@ export async function call(method, path, body = null, headers = {}) {
   });
   const text = await response.text();
   let value = null;
-  try { value = text ? JSON.parse(text) : null; } catch { value = { title: text.slice(0, 200) }; }
+  try {
+    value = text ? JSON.parse(text) : null;
+  } catch {
+    value = { title: text.slice(0, 200) };
+  }
   if (!response.ok) {
     const problem = value && typeof value === "object" ? value : {};
     problem.request_id ??= response.headers.get("X-Request-ID") ?? "";
-    problem.title ??= `The server answered ${response.status}`;
+    problem.title ??= `The server returned ${response.status}`;
     throw new ApiError(response.status, problem, Number(response.headers.get("Retry-After")) || null);
   }
   return { value, headers: response.headers, status: response.status };

@@ -1,21 +1,34 @@
-/* The shell: menus, theme, search, keys, live data, charts. Pages add their own module by data-page. */
-import { startCharts, redrawCharts, refreshCharts } from "./charts.js";
+/* Every page: menus, theme, search, shortcuts, live data and charts. A page loads its own module by data-page. */
+import { redrawCharts, refreshCharts, startCharts } from "./charts.js";
 import { startLive, togglePause } from "./live.js";
+import { toast } from "./notices.js";
 import { refreshRegions } from "./regions.js";
 import { startSearch } from "./search.js";
-import { toast } from "./notices.js";
 
 const root = document.documentElement;
 const page = document.body.dataset.page || "";
-const SHORTCUTS = { o: "/", s: "/submit/", j: "/jobs/", m: "/map/", a: "/applications/", c: "/classification/", b: "/calibrate/", d: "/decisions/", p: "/plans/", y: "/system/" };
-let chord = 0;
+const SHORTCUTS = {
+  o: "/",
+  s: "/submit/",
+  j: "/jobs/",
+  m: "/map/",
+  a: "/applications/",
+  c: "/classification/",
+  b: "/calibrate/",
+  d: "/decisions/",
+  p: "/plans/",
+  y: "/system/",
+};
+let chordAt = 0; // when g was pressed
 
 function switchTheme() {
-  const dark = root.dataset.theme
-    ? root.dataset.theme === "dark"
-    : matchMedia("(prefers-color-scheme: dark)").matches;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
-  try { localStorage.setItem("berth-theme", root.dataset.theme); } catch { /* storage is off: this page only */ }
+  try {
+    localStorage.setItem("berth-theme", root.dataset.theme);
+  } catch {
+    /* no storage: the choice lasts for this page */
+  }
   redrawCharts();
   document.dispatchEvent(new CustomEvent("berth:theme"));
 }
@@ -28,7 +41,9 @@ function closeMenus(except) {
   }
 }
 
-function menuOf(button) { return button.parentNode.querySelector(".menu"); }
+function menuOf(button) {
+  return button.parentNode.querySelector(".menu");
+}
 
 function toggleMenu(button) {
   const open = button.getAttribute("aria-expanded") !== "true";
@@ -39,16 +54,19 @@ function toggleMenu(button) {
   if (open) menu.querySelector("a, button")?.focus();
 }
 
-async function copy(text, said) {
+async function copy(text, notice) {
   await navigator.clipboard.writeText(text);
-  toast(said);
+  toast(notice);
 }
 
 const ACTIONS = {
   theme: switchTheme,
   pause: togglePause,
   menu: toggleMenu,
-  keys: () => { closeMenus(); document.getElementById("keys").showModal(); },
+  keys: () => {
+    closeMenus();
+    document.getElementById("keys").showModal();
+  },
   "copy-link": () => copy(location.href, "Link copied."),
   copy: (button) => copy(button.dataset.text ?? document.getElementById(button.dataset.from).textContent, "Copied."),
   dialog: (button) => document.getElementById(button.dataset.dialog).showModal(),
@@ -62,45 +80,85 @@ document.addEventListener("click", (event) => {
   if (!event.target.closest(".menu-host")) closeMenus();
 });
 
-function typing(target) { return target.closest("input, textarea, select, [contenteditable]"); }
+function isTyping(target) {
+  return target.closest("input, textarea, select, [contenteditable]");
+}
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") {
     const open = document.querySelector("[data-act=menu][aria-expanded=true]");
-    if (open) { closeMenus(); open.focus(); }
+    if (open) {
+      closeMenus();
+      open.focus();
+    }
     return;
   }
-  if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || document.querySelector("dialog[open]")) return;
-  if (Date.now() - chord < 1200) {
-    chord = 0;
-    if (SHORTCUTS[event.key]) { event.preventDefault(); location.href = SHORTCUTS[event.key]; }
+  if (
+    event.ctrlKey ||
+    event.metaKey ||
+    event.altKey ||
+    isTyping(event.target) ||
+    document.querySelector("dialog[open]")
+  )
+    return;
+  if (Date.now() - chordAt < 1200) {
+    chordAt = 0;
+    if (SHORTCUTS[event.key]) {
+      event.preventDefault();
+      location.href = SHORTCUTS[event.key];
+    }
     return;
   }
-  if (event.key === "g") chord = Date.now();
-  else if (event.key === "/") { event.preventDefault(); document.getElementById("q")?.focus(); }
-  else if (event.key === "?") ACTIONS.keys();
+  if (event.key === "g") chordAt = Date.now();
+  else if (event.key === "/") {
+    event.preventDefault();
+    document.getElementById("q")?.focus();
+  } else if (event.key === "?") ACTIONS.keys();
   else if (event.key === "t") switchTheme();
   else if (event.key === "p") togglePause();
 });
 
 for (const item of document.querySelectorAll("#keys [data-for]")) item.hidden = item.dataset.for !== page;
 
-/* Where the tabs do not fit, the one chosen is in the middle. */
-for (const chosen of document.querySelectorAll(".tabs [aria-current=page]")) {
-  const tabs = chosen.parentNode;
-  const [mine, all] = [chosen.getBoundingClientRect(), tabs.getBoundingClientRect()];
-  tabs.scrollLeft += mine.left - all.left - (all.width - mine.width) / 2;
+/* Scroll the current tab to the middle if the tabs do not fit. */
+for (const current of document.querySelectorAll(".tabs [aria-current=page]")) {
+  const tabs = current.parentNode;
+  const [tab, all] = [current.getBoundingClientRect(), tabs.getBoundingClientRect()];
+  tabs.scrollLeft += tab.left - all.left - (all.width - tab.width) / 2;
 }
 
-document.addEventListener("toggle", (event) => {
-  if (event.target.matches?.("details")) refreshCharts();
-}, true);
+document.addEventListener(
+  "toggle",
+  (event) => {
+    if (event.target.matches?.("details")) refreshCharts();
+  },
+  true,
+);
 
-const PAGES = { application: "./pages/application.js", calibrate: "./pages/calibrate.js", classification: "./pages/classification.js", jobs: "./pages/jobs.js", job: "./pages/job.js", map: "./pages/map.js", plan: "./pages/plan.js", plans: "./pages/plans.js", server: "./pages/server.js", submit: "./pages/submit.js" };
+const PAGES = {
+  account: "./pages/administration.js",
+  password: "./pages/administration.js",
+  user: "./pages/administration.js",
+  users: "./pages/administration.js",
+  project: "./pages/administration.js",
+  projects: "./pages/administration.js",
+  application: "./pages/application.js",
+  calibrate: "./pages/calibrate.js",
+  classification: "./pages/classification.js",
+  jobs: "./pages/jobs.js",
+  job: "./pages/job.js",
+  map: "./pages/map.js",
+  plan: "./pages/plan.js",
+  plans: "./pages/plans.js",
+  server: "./pages/server.js",
+  submit: "./pages/submit.js",
+};
 
 if (!("signedOut" in document.body.dataset)) {
   startSearch();
   startCharts();
-  startLive(async () => { await Promise.all([refreshRegions(), refreshCharts()]); });
+  startLive(async () => {
+    await Promise.all([refreshRegions(), refreshCharts()]);
+  });
   if (PAGES[page]) import(PAGES[page]).then((module) => module.start());
 }

@@ -1,61 +1,98 @@
-/* Live data: one event stream per tab, coalesced to one refresh a second; polling where there is no stream.
+/* Live data: one event stream per tab, at most one refresh per second; polling without a stream.
 
-   Rests while the tab is hidden. A refresh that takes long makes the next one wait five times as long, so that a busy
-   server is not asked faster than it answers. */
+   Nothing is refreshed while the tab is hidden. The next refresh waits five times as long as the last one took, so that
+   a busy server is not overloaded. */
 const POLL_MS = 5000;
 const STALE_MS = 20000;
-const QUIET_MS = 10000; // a quiet stream: ages and clocks move all the same
-const EVENTS = ["job.updated", "decision.created", "server.updated", "application.created", "application.updated",
-  "application.profiled", "application.overridden", "application.override_withdrawn", "application.drifted",
-  "revision.created", "front.updated", "plan.updated", "loop.updated", "loop.looked", "operation.created", "operation.progress", "operation.updated", "operation.finished",
-  "cluster.updated", "gap", "hello"];
+const QUIET_MS = 10000; // without an event for so long, refresh anyway: ages and clocks change
+const EVENTS = [
+  "job.updated",
+  "decision.created",
+  "server.updated",
+  "application.created",
+  "application.updated",
+  "application.profiled",
+  "application.overridden",
+  "application.override_withdrawn",
+  "application.drifted",
+  "revision.created",
+  "front.updated",
+  "plan.updated",
+  "loop.updated",
+  "loop.looked",
+  "operation.created",
+  "operation.progress",
+  "operation.updated",
+  "operation.finished",
+  "cluster.updated",
+  "gap",
+  "hello",
+];
 
-const conn = document.getElementById("conn");
+const connection = document.getElementById("conn");
 const word = document.getElementById("conn-word");
 const age = document.getElementById("conn-age");
 let refresh = async () => {};
 let paused = false;
-let waiting = 0;
+let eventsWaiting = 0;
 let dirty = false;
 let running = false;
 let notBefore = 0;
-let last = Date.now();
+let refreshedAt = Date.now();
 let mode = "polling";
 let source = null;
 
 export function startLive(callback) {
-  if (!conn) return;
+  if (!connection) return;
   refresh = callback;
   const url = document.querySelector("meta[name=berth-stream]").content;
   if (url && "EventSource" in window) connect(url);
   setInterval(tick, 1000);
-  setInterval(() => { if (!paused && (mode !== "live" || Date.now() - last > QUIET_MS)) mark(0); }, POLL_MS);
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) mark(0); });
+  setInterval(() => {
+    if (!paused && (mode !== "live" || Date.now() - refreshedAt > QUIET_MS)) mark(0);
+  }, POLL_MS);
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) mark(0);
+  });
   window.addEventListener("pagehide", () => source?.close());
   show();
 }
 
 export function togglePause() {
-  if (!conn) return;
+  if (!connection) return;
   paused = !paused;
   const button = document.querySelector("[data-act=pause]");
   button.setAttribute("aria-pressed", String(paused));
   button.querySelector("span").textContent = paused ? "Resume" : "Pause";
   button.querySelector("use").setAttribute("href", paused ? "#i-play" : "#i-pause");
-  if (!paused) { waiting = 0; dirty = true; tick(); }
+  if (!paused) {
+    eventsWaiting = 0;
+    dirty = true;
+    tick();
+  }
   show();
 }
 
 function connect(url) {
   source = new EventSource(url, { withCredentials: true });
-  source.onopen = () => { mode = "live"; show(); };
-  source.onerror = () => { mode = source.readyState === EventSource.CLOSED ? "polling" : "reconnecting"; show(); };
+  source.onopen = () => {
+    mode = "live";
+    show();
+  };
+  source.onerror = () => {
+    mode = source.readyState === EventSource.CLOSED ? "polling" : "reconnecting";
+    show();
+  };
   source.onmessage = () => mark(1);
-  for (const name of EVENTS) source.addEventListener(name, () => { mark(1); document.dispatchEvent(new CustomEvent("berth:event", { detail: { name } })); });
+  for (const name of EVENTS)
+    source.addEventListener(name, () => {
+      mark(1);
+      document.dispatchEvent(new CustomEvent("berth:event", { detail: { name } }));
+    });
 }
 
 function mark(count) {
-  waiting += count;
+  eventsWaiting += count;
   dirty = true;
 }
 
@@ -63,13 +100,15 @@ async function tick() {
   show();
   if (!dirty || paused || running || document.hidden || Date.now() < notBefore) return;
   dirty = false;
-  waiting = 0;
+  eventsWaiting = 0;
   running = true;
   const began = performance.now();
   try {
     await refresh();
-    last = Date.now();
-  } catch { dirty = true; } finally {
+    refreshedAt = Date.now();
+  } catch {
+    dirty = true;
+  } finally {
     running = false;
     const took = performance.now() - began;
     notBefore = Date.now() + Math.min(15000, Math.max(900, took * 5));
@@ -78,13 +117,13 @@ async function tick() {
 }
 
 function show() {
-  const old = Date.now() - last;
-  const clock = new Date(last).toLocaleTimeString("en-GB", { hour12: false });
-  const state = paused ? "polling" : old > STALE_MS && !document.hidden ? "stale" : mode;
+  const ageMs = Date.now() - refreshedAt;
+  const clock = new Date(refreshedAt).toLocaleTimeString("en-GB", { hour12: false });
+  const state = paused ? "polling" : ageMs > STALE_MS && !document.hidden ? "stale" : mode;
   const words = { live: "Live", reconnecting: "Reconnecting", polling: "Polling", stale: "Stale" };
-  const said = paused ? (waiting ? `Paused, ${waiting} waiting` : "Paused") : words[state];
-  if (conn.dataset.state !== state) conn.dataset.state = state;
-  if (word.textContent !== said) word.textContent = said;
+  const status = paused ? (eventsWaiting ? `Paused, ${eventsWaiting} waiting` : "Paused") : words[state];
+  if (connection.dataset.state !== state) connection.dataset.state = state;
+  if (word.textContent !== status) word.textContent = status;
   const text = `data as of ${clock}`;
   if (age.textContent !== text) age.textContent = text;
 }

@@ -1,43 +1,46 @@
-/* Short notices at the lower right; they say what happened and go away. */
+/* Short notices at the lower right, and texts of problem documents. */
+import { ApiError } from "./api.js";
+import { element, icon } from "./dom.js";
+
+const VISIBLE_MS = 6000;
 const host = document.getElementById("toasts");
 
-function icon(name, tone) {
-  const NS = "http://www.w3.org/2000/svg";
-  const svg = document.createElementNS(NS, "svg");
-  svg.setAttribute("class", `ic ${tone}`);
-  svg.setAttribute("aria-hidden", "true");
-  const use = document.createElementNS(NS, "use");
-  use.setAttribute("href", `#i-${name}`);
-  svg.append(use);
-  return svg;
-}
-
+/* Show a notice for a few seconds, or until it is closed if it `stays`. */
 export function toast(text, { tone = "ok", link = null, stays = false } = {}) {
-  const box = document.createElement("div");
-  box.className = "toast";
-  const words = document.createElement("span");
-  words.textContent = text;
-  if (link) {
-    const a = document.createElement("a");
-    a.href = link.href;
-    a.textContent = link.text;
-    words.append(" ", a);
-  }
-  const close = document.createElement("button");
-  close.type = "button";
-  close.className = "btn quiet small icon";
-  close.setAttribute("aria-label", "Close");
-  close.append(icon("x", ""));
+  const box = element("div", "", "toast");
+  const words = element("span", text);
+  if (link) words.append(" ", element("a", link.text, "", { href: link.href }));
+  const close = element("button", "", "btn quiet small icon", { type: "button", "aria-label": "Close" });
+  close.append(icon("x"));
   close.addEventListener("click", () => box.remove());
-  box.append(icon(tone === "ok" ? "check" : "trib", tone), words, close);
+  box.append(icon(tone === "ok" ? "check" : "trib", `ic ${tone}`), words, close);
   host.append(box);
-  if (!stays) setTimeout(() => box.remove(), 6000);
+  if (!stays) setTimeout(() => box.remove(), VISIBLE_MS);
 }
 
-/* What a problem document says, as one sentence with its request id. */
+/* A problem document as one sentence with its request id. */
 export function problemText(problem) {
-  const parts = [problem.title, problem.detail].filter(Boolean).join(": ");
-  return problem.request_id ? `${parts} (request ${problem.request_id})` : parts;
+  const text = [problem.title, problem.detail].filter(Boolean).join(": ");
+  return problem.request_id ? `${text} (request ${problem.request_id})` : text;
 }
 
-export { icon };
+/* The text of an API error with the problems of its fields, each once: with a single problem, the
+   detail repeats it. */
+export function fullProblemText(problem) {
+  const fields = (problem.errors ?? []).map(({ detail }) => detail);
+  const missing = fields.filter((text) => !problem.detail?.includes(text));
+  return [problemText(problem), ...missing].join("; ");
+}
+
+/* Show an API error as a notice; rethrow any other error. */
+export function toastProblem(error) {
+  if (!(error instanceof ApiError)) throw error;
+  toast(problemText(error.problem), { tone: "bad", stays: true });
+}
+
+/* Show an API error in an element of the page; rethrow any other error. */
+export function showProblem(line, error) {
+  if (!(error instanceof ApiError)) throw error;
+  line.textContent = problemText(error.problem);
+  line.hidden = false;
+}

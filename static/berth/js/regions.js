@@ -1,4 +1,4 @@
-/* Server-drawn parts that follow the data: elements with an id and data-live are patched from a fresh copy of the page. */
+/* Live regions: elements with an id and data-live are replaced from a fresh copy of the page. */
 let busy = false;
 
 export async function refreshRegions(url = location.href) {
@@ -7,12 +7,17 @@ export async function refreshRegions(url = location.href) {
   busy = true;
   try {
     const response = await fetch(url, { credentials: "same-origin", headers: { "X-Berth-Refresh": "1" } });
-    if (response.redirected && new URL(response.url).pathname === "/login/") { location.reload(); return; }
+    if (response.redirected && new URL(response.url).pathname === "/login/") {
+      location.reload();
+      return;
+    }
     if (!response.ok) throw new Error(`HTTP ${response.status}`);
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const region of regions) patch(region, fresh.getElementById(region.id));
     document.dispatchEvent(new CustomEvent("berth:patched"));
-  } finally { busy = false; }
+  } finally {
+    busy = false;
+  }
 }
 
 function patch(old, fresh) {
@@ -30,4 +35,6 @@ function pathTo(root, node) {
   return path;
 }
 
-function at(root, path) { return path.reduce((node, index) => node?.children[index], root); }
+function at(root, path) {
+  return path.reduce((node, index) => node?.children[index], root);
+}

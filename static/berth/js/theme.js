@@ -1,9 +1,12 @@
-/* Runs before the first paint: a stored choice of theme wins over the system's; ?theme=dark wins over both. */
-(function () {
-  "use strict";
-  var asked = new URLSearchParams(location.search).get("theme");
-  var stored = null;
-  try { stored = localStorage.getItem("berth-theme"); } catch (error) { /* storage is off: follow the system */ }
-  var theme = asked === "dark" || asked === "light" ? asked : stored;
+/* Set the theme before the first paint: ?theme=dark, then the stored choice, then the system setting. */
+(() => {
+  const requested = new URLSearchParams(location.search).get("theme");
+  let stored = null;
+  try {
+    stored = localStorage.getItem("berth-theme");
+  } catch {
+    /* no storage: use the system setting */
+  }
+  const theme = requested === "dark" || requested === "light" ? requested : stored;
   if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
 })();

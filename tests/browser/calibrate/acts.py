@@ -1,4 +1,4 @@
-"""What a person does on the Calibrate page, and what is read from it."""
+"""Actions on the Calibrate page, and readings from it."""
 
 import re
 from typing import Any
@@ -19,6 +19,7 @@ SPOT = f"""async ([screen, point]) => {{
     const i = model.points.at.get(point);
     return [box.left + frame.px[i], box.top + frame.py[i]];
 }}"""
+HOVERED = f"""async (point) => (await import("{MODULES}/model.js")).model.hover === point"""
 CLICKED = {"P-D": (0, 1, 2), "P-C": (3, 4, 5)}
 
 
@@ -42,20 +43,27 @@ def spot(page: Page, name: str, point: int) -> tuple[float, float]:
 
 
 def click(page: Page, name: str, point: int, **options: Any) -> None:
-    """Click where a placement is drawn."""
-    x, y = spot(page, name, point)
+    """Click on a placement, once the pointer is over it.
+
+    A solver result that arrives can change the ranges of the axes, and so move the placement.
+    """
+    for _ in range(20):
+        x, y = spot(page, name, point)
+        page.mouse.move(x, y)
+        if page.evaluate(HOVERED, point):
+            break
     page.mouse.click(x, y, **options)
 
 
 def picks(page: Page) -> list[str]:
-    """The numbers of the placements accepted, in order."""
-    found = page.locator("#cal-picks .pick-label")
-    titles = [found.nth(i).get_attribute("title") or "" for i in range(found.count())]
+    """Return the numbers of the accepted placements, in order."""
+    labels = page.locator("#cal-picks .pick-label")
+    titles = [labels.nth(i).get_attribute("title") or "" for i in range(labels.count())]
     return [re.match(r"Placement (\d+)", title)[1] for title in titles]  # type: ignore[index]
 
 
 def pick_nine(page: Page) -> None:
-    """Accept three placements on each screen: six by click, three by keyboard."""
+    """Accept three placements on each plot: six by click, three by keyboard."""
     for name, points in CLICKED.items():
         for point in points:
             click(page, name, point)
@@ -67,18 +75,18 @@ def pick_nine(page: Page) -> None:
 
 
 def changed(page: Page) -> None:
-    """Take another ninth placement."""
+    """Replace the ninth placement."""
     page.get_by_role("button", name="Remove pick 9").click()
     click(page, "D-C", 9)
 
 
 def named(page: Page, name: str) -> None:
-    """Give what is picked a name."""
+    """Name the set of picks."""
     page.get_by_label("Name", exact=True).fill(name)
 
 
 def saved(page: Page, name: str) -> None:
-    """Save what is picked."""
+    """Save the set of picks."""
     named(page, name)
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator("#toasts")).to_contain_text(f"Saved as {name}.")

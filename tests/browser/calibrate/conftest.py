@@ -1,4 +1,4 @@
-"""The Calibrate page with a front to pick from, and the workers that serve it."""
+"""The Calibrate page with a front, and the workers that serve it."""
 
 from collections.abc import Iterator
 
@@ -13,21 +13,19 @@ from tests.dashboard import fronts
 
 
 @pytest.fixture(autouse=True)
-def workers(
-    monkeypatch: pytest.MonkeyPatch, _tasks_run_where_they_are_asked_for: None
-) -> Iterator[None]:
-    """Workers that serve the page while it is looked at."""
+def workers(monkeypatch: pytest.MonkeyPatch, _awaited_tasks_run_inline: None) -> Iterator[None]:
+    """Run workers during a test."""
     with working(monkeypatch):
         yield
 
 
 @pytest.fixture(scope="package")
 def pattern(site: Site) -> FrontVersion:
-    """A front on which nine picks give the weights of the paper."""
+    """Return a front on which nine picks give the weights of the paper."""
     return fronts.version(fronts.front(by=site.world.operator), fronts.pattern())
 
 
 @pytest.fixture
 def page(visitor: Visitor, pattern: FrontVersion, workers: None) -> Page:
-    """The page of that front, nothing picked yet, everything shown."""
+    """Return the page of that front, without picks, all placements shown."""
     return opened(visitor, pattern.front)

@@ -1,4 +1,4 @@
-"""What the solver returns under the weights: one question at a time, again where it is busy."""
+"""The check of the weights by the solver: one request at a time, with retries."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def busy(route: Route) -> None:
 
 
 def holding(page: Page) -> list[Route]:
-    """Questions that are not answered, as they come."""
+    """Requests for checks, left unanswered, in order of arrival."""
     held: list[Route] = []
 
     def hold(route: Route) -> None:
@@ -38,12 +38,12 @@ def holding(page: Page) -> list[Route]:
 
 
 def by_sliders(page: Page, weight: str = "0.9") -> None:
-    """Have weights from one slider, so that each change of it is one question."""
+    """Derive weights from one slider, so that each change of it sends one request."""
     page.get_by_label("Rule").select_option("direct")
     page.get_by_label("P power").fill(weight)
 
 
-def test_one_question_is_under_way_and_the_last_of_those_that_wait_is_next(page: Page) -> None:
+def test_one_check_runs_at_a_time_and_only_the_latest_is_queued(page: Page) -> None:
     held = holding(page)
     with page.expect_request(CHECK):
         by_sliders(page)
@@ -59,29 +59,29 @@ def test_one_question_is_under_way_and_the_last_of_those_that_wait_is_next(page:
     assert len(held) == 2
     assert (held[1].request.post_data_json or {})["wanted"]["P"] == 0.5
     held[1].continue_()
-    expect(page.locator("#cal-check-meta")).to_contain_text(re.compile("proven best|gap"))
+    expect(page.locator("#cal-check-meta")).to_contain_text(re.compile("proven optimal|gap"))
 
 
-def test_a_busy_solver_is_asked_again(page: Page) -> None:
-    asked: list[Any] = []
+def test_a_busy_solver_is_retried(page: Page) -> None:
+    requests: list[Any] = []
 
     def once(route: Route) -> None:
-        asked.append(route)
-        if len(asked) == 1:
+        requests.append(route)
+        if len(requests) == 1:
             busy(route)
         else:
             route.continue_()
 
     page.route(CHECK, once)
     pick_nine(page)
-    expect(page.locator("#cal-check-meta")).to_have_text("The solver is busy, trying again")
+    expect(page.locator("#cal-check-meta")).to_have_text("The solver is busy, retrying")
     expect(page.locator("#cal-check-meta")).to_contain_text(
-        re.compile("proven best|gap"), timeout=20_000
+        re.compile("proven optimal|gap"), timeout=20_000
     )
     expect(page.locator("#cal-check")).not_to_contain_text("busy")
 
 
-def test_a_solver_that_stays_busy_is_said_once_and_forgotten_with_the_next_question(
+def test_a_busy_solver_is_reported_once_per_check(
     page: Page,
 ) -> None:
     page.route(CHECK, busy)
@@ -97,7 +97,7 @@ def test_a_solver_that_stays_busy_is_said_once_and_forgotten_with_the_next_quest
 def test_while_it_solves_the_old_verdict_is_dimmed(page: Page) -> None:
     pick_nine(page)
     expect(page.locator("#cal-check-meta")).to_contain_text(
-        re.compile("proven best|gap"), timeout=20_000
+        re.compile("proven optimal|gap"), timeout=20_000
     )
     holding(page)
     changed(page)
@@ -107,7 +107,7 @@ def test_while_it_solves_the_old_verdict_is_dimmed(page: Page) -> None:
 
 
 def answered(page: Page, position: str, unreachable: list[int], **star: float) -> None:
-    """Have the solver land at ``star``, normalised, at this position to the picks."""
+    """Make the solver return ``star`` (normalised), at this position relative to the picks."""
 
     def other(route: Route) -> None:
         body = route.fetch().json()
@@ -122,33 +122,33 @@ BEYOND = {"P": 0.01, "D": 0.99, "C": 0.01}  # better than the whole front in eve
 BESIDE = {"P": 0.99, "D": 0.99, "C": 0.99}  # worse than some in power and traffic
 
 
-def test_picks_off_the_convex_part_are_named_in_order_and_are_no_fault(page: Page) -> None:
+def test_picks_off_the_convex_hull_are_listed_without_a_warning(page: Page) -> None:
     answered(page, "better", [7, 1, 3], **BESIDE)
     pick_nine(page)
-    found = page.locator("#cal-check li", has_text="direction")
-    expect(found.locator("b")).to_have_text("Picks 2, 4 and 8 show a direction only")
-    expect(found.locator(".warn")).to_have_count(0)
+    direction = page.locator("#cal-check li", has_text="direction")
+    expect(direction.locator("b")).to_have_text("Picks 2, 4 and 8 set a direction only")
+    expect(direction.locator(".warn")).to_have_count(0)
     expect(page.locator(".screen .unreached")).to_have_count(0)
-    expect(page.locator("#cal-check")).not_to_contain_text("too briefly")
+    expect(page.locator("#cal-check")).not_to_contain_text("too short")
 
 
-def test_picks_off_the_convex_part_are_warned_of_where_the_star_lies_outside(page: Page) -> None:
+def test_picks_off_the_convex_hull_are_warned_about_if_the_star_is_outside(page: Page) -> None:
     answered(page, "outside", [7, 1, 3], **BESIDE)
     pick_nine(page)
-    found = page.locator("#cal-check li", has_text="direction")
-    expect(found.locator(".warn")).to_have_count(1)
+    direction = page.locator("#cal-check li", has_text="direction")
+    expect(direction.locator(".warn")).to_have_count(1)
     expect(page.locator(".screen .unreached")).to_have_count(9)
 
 
-def test_what_is_accepted_near_the_star_is_said(page: Page) -> None:
+def test_accepting_near_the_star_is_announced(page: Page) -> None:
     answered(page, "better", [7], **BESIDE)
     pick_nine(page)
     page.get_by_role("button", name="Accept nearest to ★").click()
     expect(page.get_by_title(re.compile("^Placement 20,"))).to_be_visible()
 
 
-def test_a_star_beyond_the_whole_front_says_that_the_search_was_too_brief(page: Page) -> None:
+def test_a_star_beyond_the_front_suggests_a_longer_search(page: Page) -> None:
     answered(page, "better", [], **BEYOND)
     pick_nine(page)
-    expect(page.locator("#cal-check")).to_contain_text("This front was searched too briefly")
+    expect(page.locator("#cal-check")).to_contain_text("The search for this front was too short")
     expect(page.locator("#cal-check")).to_contain_text("than every placement of this front")

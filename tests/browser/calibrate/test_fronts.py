@@ -1,4 +1,4 @@
-"""Which front and which of its versions is shown, and what becomes of picks when that changes."""
+"""The front and version shown, and the picks when they change."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def test_a_newer_version_is_offered_and_picks_are_carried_over(visitor: Visitor)
     expect(page.locator("#cal-newer")).to_contain_text("Version 2 has 39 placements")
     page.get_by_role("button", name="Switch", exact=True).click()
     expect(page.locator("#cal-carried")).to_contain_text(
-        "1 is the same placement, 1 went to the nearest, at most 0.007 away"
+        "1 placement unchanged, 1 mapped to the nearest, at most 0.007 away"
     )
     assert picks(page) == [str(len(points) - 1 - 3), str(len(points) - 1 - 5)]
     page.keyboard.press("Control+z")
@@ -48,27 +48,27 @@ def test_answers_are_carried_over_to_a_newer_version_too(visitor: Visitor) -> No
     page = opened(visitor, front)
     page.get_by_label("Rule").select_option("pairs")
     page.locator(".duel button").first.click()
-    said = page.locator(".duel-foot span")
-    expect(said).to_contain_text("1 answer;")
-    before = said.inner_text()
+    footer = page.locator(".duel-foot span")
+    expect(footer).to_contain_text("1 answer;")
+    before = footer.inner_text()
     fronts.version(front, points[::-1].copy())
     page.reload()
     drawn(page)
     page.get_by_role("button", name="Switch", exact=True).click()
-    expect(page.locator("#cal-carried")).to_contain_text("2 are the same placements")
-    expect(said).to_have_text(before)
+    expect(page.locator("#cal-carried")).to_contain_text("2 placements unchanged")
+    expect(footer).to_have_text(before)
 
 
-def test_while_nothing_is_picked_the_newest_version_is_shown(visitor: Visitor) -> None:
+def test_without_picks_the_newest_version_is_shown(visitor: Visitor) -> None:
     front = fronts.front(by=visitor.site.world.operator, state="running")
     fronts.version(front, fronts.pattern(10))
     page = opened(visitor, front)
     fronts.version(front, fronts.pattern(20))
     expect(page.locator("#cal-version")).to_have_value("2", timeout=8_000)
-    expect(page.locator("#cal-progress")).to_contain_text("is being searched")
+    expect(page.locator("#cal-progress")).to_contain_text("Searching")
 
 
-def test_an_event_of_the_stream_shows_what_is_new_at_once(visitor: Visitor) -> None:
+def test_a_stream_event_updates_the_page_at_once(visitor: Visitor) -> None:
     front = fronts.front(by=visitor.site.world.operator)
     fronts.version(front, fronts.pattern(10))
     page = opened(visitor, front)
@@ -77,7 +77,7 @@ def test_an_event_of_the_stream_shows_what_is_new_at_once(visitor: Visitor) -> N
     expect(page.locator("#cal-version")).to_have_value("2", timeout=5_000)
 
 
-def test_events_that_come_thick_and_fast_do_not_put_the_look_off(visitor: Visitor) -> None:
+def test_frequent_events_do_not_delay_the_update(visitor: Visitor) -> None:
     front = fronts.front(by=visitor.site.world.operator)
     fronts.version(front, fronts.pattern(10))
     page = opened(visitor, front)
@@ -86,19 +86,19 @@ def test_events_that_come_thick_and_fast_do_not_put_the_look_off(visitor: Visito
     expect(page.locator("#cal-version")).to_have_value("2", timeout=5_000)
 
 
-def test_a_front_that_was_not_read_yet_says_no_moment(visitor: Visitor) -> None:
+def test_an_unread_front_shows_no_time(visitor: Visitor) -> None:
     front = fronts.front(by=visitor.site.world.operator, state="running", cluster_s=None)
     fronts.version(front, fronts.pattern(10))
     page = opened(visitor, front)
-    expect(page.locator("#cal-workload")).to_contain_text("being read")
+    expect(page.locator("#cal-workload")).to_contain_text("loading")
 
 
-def test_a_front_of_the_past_is_asked_for_and_stopped(page: Page, visitor: Visitor) -> None:
+def test_a_search_of_a_past_workload_is_started_and_stopped(page: Page, visitor: Visitor) -> None:
     page.get_by_role("button", name="New front…").click()
-    page.get_by_label(re.compile("What ran at a moment")).check()
-    page.get_by_role("slider", name="Moment").fill("30060")
+    page.get_by_label(re.compile("Recorded, at a time between")).check()
+    page.get_by_role("slider", name="Time").fill("30060")
     expect(page.locator("#nf-at-said")).to_have_text("day 1, 08:21")
-    page.get_by_label("Time for the search").select_option("5")
+    page.get_by_label("Search time").select_option("5")
     with page.expect_request("**/api/v1/fronts/") as sent:
         page.get_by_role("button", name="Search", exact=True).click()
     assert sent.value.post_data_json == {
@@ -106,13 +106,13 @@ def test_a_front_of_the_past_is_asked_for_and_stopped(page: Page, visitor: Visit
         "budget_seconds": 5,
         "cluster_seconds": 30_060,
     }
-    expect(page.locator("#cal-progress")).to_contain_text("waits for a worker")
+    expect(page.locator("#cal-progress")).to_contain_text("is waiting for a worker")
     page.get_by_role("button", name="Stop", exact=True).click()
     expect(page.locator("#cal-progress")).to_contain_text("was stopped")
     assert visitor.errors == []
 
 
-def test_a_front_that_moved_away_from_the_cluster_says_so(visitor: Visitor) -> None:
+def test_a_front_shows_its_drift_from_the_cluster(visitor: Visitor) -> None:
     def far(route: Any) -> None:
         body = route.fetch().json()
         drift = {"share": 0.31, "limit": 0.1, "sentence": "31 % of the mix has changed."}
@@ -121,11 +121,13 @@ def test_a_front_that_moved_away_from_the_cluster_says_so(visitor: Visitor) -> N
     front = fronts.version(fronts.front(by=visitor.site.world.operator)).front
     visitor.page.route(f"**/api/v1/fronts/{front.id}/", far)
     page = opened(visitor, front)
-    expect(page.locator("#cal-drifted")).to_contain_text("no longer what this front was made of")
+    expect(page.locator("#cal-drifted")).to_contain_text(
+        "The workload has changed since this front was searched"
+    )
     expect(page.locator("#cal-drift")).to_have_text("31.0 % of the mix, limit 10 %")
 
 
-def test_what_the_server_refuses_is_said_with_its_request(visitor: Visitor) -> None:
+def test_refusals_are_shown_with_the_request_id(visitor: Visitor) -> None:
     front = fronts.version(fronts.front(by=visitor.site.world.operator)).front
     refusal = {"title": "The database rests", "status": 503, "request_id": "r-17"}
     visitor.page.route(
@@ -143,7 +145,7 @@ def test_what_the_server_refuses_is_said_with_its_request(visitor: Visitor) -> N
     drawn(page)
 
 
-# ---- versions and fronts that are no longer kept ----
+# ---- deleted versions and fronts ----
 
 
 @pytest.fixture
@@ -161,16 +163,14 @@ def two(visitor: Visitor, workers: None) -> tuple[Page, Front]:
     return page, front
 
 
-def test_picks_on_a_version_that_is_no_longer_kept_are_dropped_and_that_is_said(
+def test_picks_on_a_deleted_version_are_dropped_with_a_notice(
     two: tuple[Page, Front], visitor: Visitor
 ) -> None:
     page, front = two
     front.versions.get(number=1).delete()
     page.reload()
     drawn(page)
-    expect(page.locator("#cal-carried")).to_contain_text(
-        "Version 1 is no longer kept, nor what was picked on it"
-    )
+    expect(page.locator("#cal-carried")).to_contain_text("Version 1 and its picks no longer exist")
     assert picks(page) == []
     expect(page.get_by_role("button", name="Undo")).to_be_disabled()
     click(page, "P-D", 4)
@@ -178,7 +178,7 @@ def test_picks_on_a_version_that_is_no_longer_kept_are_dropped_and_that_is_said(
     assert visitor.errors == []
 
 
-def test_no_step_leads_back_to_a_version_that_is_no_longer_kept(
+def test_undo_does_not_return_to_a_deleted_version(
     two: tuple[Page, Front], visitor: Visitor
 ) -> None:
     page, front = two
@@ -192,7 +192,7 @@ def test_no_step_leads_back_to_a_version_that_is_no_longer_kept(
     assert visitor.errors == []
 
 
-def test_a_step_to_a_version_forgotten_meanwhile_ends_on_the_newest(
+def test_undo_to_a_just_deleted_version_opens_the_newest(
     two: tuple[Page, Front],
 ) -> None:
     page, front = two
@@ -202,49 +202,49 @@ def test_a_step_to_a_version_forgotten_meanwhile_ends_on_the_newest(
     drawn(page)
     front.versions.get(number=1).delete()
     page.keyboard.press("Control+z")
-    expect(page.locator("#cal-carried")).to_contain_text("Version 1 is no longer kept")
+    expect(page.locator("#cal-carried")).to_contain_text("Version 1 and its picks no longer exist")
     expect(page.locator("#cal-problem")).to_be_hidden()
     assert picks(page) == []
     page.get_by_role("button", name="Redo").click()
     assert picks(page) == ["35", "33"]
 
 
-def test_picks_move_on_when_their_version_is_forgotten_while_they_are_looked_at(
+def test_picks_move_to_the_newest_version_if_theirs_is_deleted(
     two: tuple[Page, Front],
 ) -> None:
     page, front = two
     front.versions.get(number=1).delete()
     page.evaluate(NEWS)
-    expect(page.locator("#cal-carried")).to_contain_text("Version 1 is no longer kept.")
+    expect(page.locator("#cal-carried")).to_contain_text("Version 1 no longer exists.")
     expect(page.locator("#cal-version")).to_have_value("2")
     assert picks(page) == ["35", "33"]
 
 
-def test_an_address_of_a_version_that_is_not_kept_leads_to_the_newest(visitor: Visitor) -> None:
+def test_an_address_of_a_deleted_version_opens_the_newest(visitor: Visitor) -> None:
     front = fronts.version(fronts.front(by=visitor.site.world.operator)).front
     page = opened(visitor, front, "&version=7")
-    expect(page.locator("#cal-carried")).to_contain_text("There is no version 7")
+    expect(page.locator("#cal-carried")).to_contain_text("Version 7 does not exist")
     assert "version=" not in page.url
 
 
-def test_an_address_of_a_front_that_is_gone_leads_to_a_page_that_works(visitor: Visitor) -> None:
+def test_an_address_of_a_deleted_front_opens_another_front(visitor: Visitor) -> None:
     page = visitor.visit(f"/calibrate/?front={uuid4()}&version=7")
     drawn(page)
-    expect(page.locator("#main")).to_contain_text("There is no front")
+    expect(page.locator("#main")).to_contain_text("does not exist")
     assert "front=" not in page.url
     screen(page, "P-D").focus()
     page.keyboard.press("Enter")
     assert len(picks(page)) == 1
 
 
-def test_a_front_that_is_forgotten_while_it_is_looked_at_says_so_and_leads_on(
+def test_deleting_the_open_front_shows_a_notice_with_a_link(
     visitor: Visitor,
 ) -> None:
     front = fronts.version(fronts.front(by=visitor.site.world.operator)).front
     page = opened(visitor, front)
     front.delete()
     page.evaluate(NEWS)
-    expect(page.locator("#cal-problem")).to_contain_text("This front is no longer kept")
+    expect(page.locator("#cal-problem")).to_contain_text("This front was deleted")
     page.get_by_role("button", name="Open the newest front").click()
     page.wait_for_url("**/calibrate/")
     drawn(page)

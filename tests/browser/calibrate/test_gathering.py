@@ -1,4 +1,4 @@
-"""Placements gathered by lasso, ranges or table, and taken away as a file."""
+"""Selecting placements by lasso, ranges or table, and exporting them."""
 
 import re
 
@@ -12,7 +12,7 @@ from tests.dashboard import fronts
 
 
 def lassoed(page: Page) -> None:
-    """Draw around placements 5 and 6."""
+    """Draw a lasso around placements 5 and 6."""
     page.get_by_role("button", name="Lasso").click()
     corners = [spot(page, "D-C", point) for point in (5, 6)]
     (x0, y1), (x1, y0) = corners  # to the right and up
@@ -25,20 +25,20 @@ def lassoed(page: Page) -> None:
     expect(page.locator("#cal-gathered-text")).to_contain_text("inside the lasso, for D-C")
 
 
-def test_a_lasso_gathers_placements_to_accept_at_once(page: Page) -> None:
+def test_a_lasso_selects_placements_to_accept_together(page: Page) -> None:
     lassoed(page)
     page.get_by_role("button", name="Accept all").click()
     assert {"5", "6"} <= set(picks(page))
     expect(page.locator("#cal-gathered")).to_be_hidden()
 
 
-def test_escape_lets_a_lasso_go(page: Page) -> None:
+def test_escape_clears_the_lasso(page: Page) -> None:
     lassoed(page)
     page.keyboard.press("Escape")
     expect(page.locator("#cal-gathered")).to_be_hidden()
 
 
-def test_what_a_lasso_holds_is_let_go_with_the_lasso(page: Page) -> None:
+def test_leaving_lasso_mode_clears_its_selection(page: Page) -> None:
     lassoed(page)
     page.get_by_role("button", name="Pick", exact=True).click()
     expect(page.locator("#cal-gathered")).to_be_hidden()
@@ -62,7 +62,7 @@ def test_the_table_shows_every_placement_and_accepts(page: Page) -> None:
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_the_buttons_of_the_table_are_in_sight(page: Page, width: int) -> None:
+def test_the_buttons_of_the_table_are_visible(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     page.get_by_role("button", name="View as table").click()
     right = page.evaluate(
@@ -93,9 +93,12 @@ def by_job(visitor: Visitor, workers: None) -> tuple[Page, list[str], list[Reque
     fronts.version(front, fronts.surface(200), worst=[str(job.id) for job in jobs])
     page = opened(visitor, front)
     page.get_by_role("button", name="View as table").click()
-    asked: list[Request] = []
-    page.on("request", lambda one: asked.append(one) if "/api/v1/jobs/" in one.url else None)
-    return page, [job.name for job in jobs], asked
+    requests: list[Request] = []
+    page.on(
+        "request",
+        lambda request: requests.append(request) if "/api/v1/jobs/" in request.url else None,
+    )
+    return page, [job.name for job in jobs], requests
 
 
 def test_the_table_is_sorted_by_the_names_of_jobs_once_they_are_known(
@@ -118,17 +121,17 @@ def test_the_table_is_filtered_by_the_name_of_a_job_that_was_never_shown(
     expect(rows).to_have_text([names[-1]] * 3)
 
 
-def test_names_of_jobs_are_asked_for_together(
+def test_job_names_are_requested_in_batches(
     by_job: tuple[Page, list[str], list[Request]],
 ) -> None:
-    page, names, asked = by_job
+    page, names, requests = by_job
     page.get_by_role("button", name="Worst job").click()
     expect(page.locator(".twin tbody tr td:nth-child(9)").first).to_have_text(min(names))
-    assert len(asked) <= 2
-    assert all("/api/v1/jobs/?id__in=" in one.url for one in asked)
+    assert len(requests) <= 2
+    assert all("/api/v1/jobs/?id__in=" in request.url for request in requests)
 
 
-def test_what_changed_while_the_screens_were_hidden_is_drawn_when_they_show(page: Page) -> None:
+def test_changes_to_hidden_plots_are_drawn_when_shown(page: Page) -> None:
     click(page, "P-D", 3)
     page.get_by_role("button", name="View as table").click()
     page.set_viewport_size({"width": 1300, "height": 900})
@@ -140,7 +143,7 @@ def test_what_changed_while_the_screens_were_hidden_is_drawn_when_they_show(page
     assert picks(page) == ["3", "7", "5"]
 
 
-def test_fewer_placements_stand_for_all(visitor: Visitor) -> None:
+def test_a_thinned_front_is_representative(visitor: Visitor) -> None:
     front = fronts.front(by=visitor.site.world.operator)
     fronts.version(front, fronts.surface(300))
     page = opened(visitor, front)
@@ -160,7 +163,7 @@ def test_placements_are_exported(page: Page) -> None:
     assert len(lines) == 40
 
 
-def test_the_screens_are_exported_as_a_picture(page: Page, visitor: Visitor) -> None:
+def test_the_plots_are_exported_as_an_image(page: Page, visitor: Visitor) -> None:
     click(page, "P-D", 3)
     page.get_by_role("button", name=re.compile("Export")).click()
     with page.expect_download() as download:

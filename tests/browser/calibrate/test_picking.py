@@ -1,4 +1,4 @@
-"""Picking on three linked screens: by pointer, by keyboard, by finger; and back by undo."""
+"""Picking on three linked plots by pointer, keyboard and touch, and undo."""
 
 import re
 
@@ -11,7 +11,7 @@ from tests.browser.conftest import Visitor
 from tests.dashboard import fronts
 
 
-def test_what_is_pointed_at_is_ringed_on_all_three_screens(page: Page) -> None:
+def test_the_hovered_placement_is_marked_on_all_plots(page: Page) -> None:
     page.mouse.move(*spot(page, "P-D", 4))
     for_each = page.locator(".screen .ring")
     shown = for_each.evaluate_all("rings => rings.map((ring) => ring.getAttribute('visibility'))")
@@ -20,7 +20,7 @@ def test_what_is_pointed_at_is_ringed_on_all_three_screens(page: Page) -> None:
     expect(screen(page, "P-C").locator(".tip")).to_be_hidden()
 
 
-def test_the_card_says_the_placement_in_raw_units(page: Page) -> None:
+def test_the_card_shows_raw_values(page: Page) -> None:
     page.mouse.move(*spot(page, "P-C", 2))
     card = screen(page, "P-C").locator(".tip")
     expect(card).to_contain_text("servers on")
@@ -119,24 +119,26 @@ def test_the_card_of_a_placement_does_not_cover_it(page: Page, width: int) -> No
     assert is_beside or is_above_or_below
 
 
-def test_what_is_rejected_is_listed_and_can_be_taken_back(page: Page) -> None:
+def test_rejected_placements_are_listed_and_can_be_restored(page: Page) -> None:
     expect(page.locator("#cal-rejected")).to_be_hidden()
     page.get_by_role("button", name="Reject", exact=True).click()
     click(page, "P-D", 3)
     expect(page.locator(".screen .sbad")).to_have_count(3)
-    expect(page.locator("#cal-rejected")).to_contain_text("They change no weights.")
+    expect(page.locator("#cal-rejected")).to_contain_text(
+        "Rejected placements do not change the weights."
+    )
     page.get_by_role("button", name="No longer reject placement 3").click()
     expect(page.locator(".screen .sbad")).to_have_count(0)
     expect(page.locator("#cal-rejected")).to_be_hidden()
 
 
-def test_words_of_the_page_are_explained(page: Page) -> None:
-    page.get_by_role("button", name="What the words mean").click()
+def test_the_page_has_a_glossary(page: Page) -> None:
+    page.get_by_role("button", name="Glossary").click()
     expect(page.locator("#cal-words")).to_contain_text("Hypervolume")
     expect(page.locator("#cal-words")).to_contain_text("NodeRR")
 
 
-def test_the_job_that_loses_most_is_named(visitor: Visitor) -> None:
+def test_the_worst_hit_job_is_named(visitor: Visitor) -> None:
     front = fronts.front(by=visitor.site.world.operator)
     running = visitor.site.world.running
     fronts.version(front, fronts.pattern(), worst=[str(running.id)])
@@ -145,7 +147,7 @@ def test_the_job_that_loses_most_is_named(visitor: Visitor) -> None:
     expect(screen(page, "P-D").locator(".tip")).to_contain_text(f"worst: {running.name}")
 
 
-def test_undo_and_redo_lead_back_and_forth(page: Page) -> None:
+def test_undo_and_redo_picks(page: Page) -> None:
     click(page, "P-D", 3)
     click(page, "P-C", 5)
     page.keyboard.press("Control+z")
@@ -167,7 +169,7 @@ def test_history_is_kept_in_the_tab(page: Page) -> None:
     assert picks(page) == ["3"]
 
 
-def test_arrows_walk_over_the_placements_and_say_them(page: Page) -> None:
+def test_arrow_keys_move_over_placements_and_announce_them(page: Page) -> None:
     click(page, "P-D", 5)
     screen(page, "D-C").focus()
     page.mouse.move(5, 5)

@@ -1,4 +1,4 @@
-"""What weights would change on the running cluster."""
+"""Preview of the effect of weights on the running cluster."""
 
 import re
 import time
@@ -9,32 +9,32 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from apps.placement.core.replacing import Outcome, improve
+from apps.placement.core.rebalancing.planner import RebalancingResult, improve
 from apps.placement.models import Plan
-from apps.placement.services import previews
+from apps.placement.services.rebalancing import previews
 from tests.browser.calibrate.acts import pick_nine
 
 
-def test_a_preview_says_what_would_change_and_writes_nothing(page: Page) -> None:
+def test_a_preview_shows_changes_and_writes_nothing(page: Page) -> None:
     pick_nine(page)
     title = page.locator("#cal-preview-title")
     expect(title).to_have_text(
-        re.compile(r"On the running cluster: (nothing would move|.* moves?$)"), timeout=20_000
+        re.compile(r"Running cluster: (no migrations|.* migrations?$)"), timeout=20_000
     )
-    expect(page.locator("#cal-preview-sub")).to_contain_text("Nothing is written.")
+    expect(page.locator("#cal-preview-sub")).to_contain_text("The preview changes nothing.")
     expect(page.locator(".ba tbody tr").first).to_contain_text("Power")
     assert not Plan.objects.exists()
 
 
 def job(number: int, ratio: float, **changes: str | float) -> dict[str, Any]:
     """A job of an answer, with what it ``gains`` or ``loses``."""
-    said: dict[str, Any] = {"id": str(UUID(int=number)), "name": f"job-{number}"}
-    said |= {"ratio": ratio, "moves": 1}
-    return said | {"attainment": 1.0, "gains": "", "loses": ""} | changes
+    job: dict[str, Any] = {"id": str(UUID(int=number)), "name": f"job-{number}"}
+    job |= {"ratio": ratio, "moves": 1}
+    return job | {"attainment": 1.0, "gains": "", "loses": ""} | changes
 
 
 def answering(page: Page, **said: Any) -> None:
-    """Have previews say something else than what was found."""
+    """Replace the answers of previews."""
 
     def other(route: Route) -> None:
         if route.request.method != "GET":  # the page also stops previews
@@ -48,13 +48,13 @@ def answering(page: Page, **said: Any) -> None:
     page.route(re.compile(r"/api/v1/previews/[0-9a-f-]+/$"), other)
 
 
-def test_the_job_slowed_most_is_named_though_it_is_not_among_those_sent(page: Page) -> None:
+def test_the_most_slowed_job_is_named_even_if_not_sent(page: Page) -> None:
     sent = [job(number, 0.97, gains="protected", loses="full speed") for number in range(100)]
     worst = job(777, 0.5, loses="full speed")
     answering(page, jobs=sent, jobs_changed=130, worst=worst)
     pick_nine(page)
-    row = page.locator(".ba tbody tr", has_text="Worst hit")
-    expect(row).to_contain_text("Worst hit, job-777", timeout=20_000)
+    row = page.locator(".ba tbody tr", has_text="Most affected job")
+    expect(row).to_contain_text("Most affected job: job-777", timeout=20_000)
     expect(row).to_contain_text("−50.0 %")
 
 
@@ -63,41 +63,43 @@ def test_a_job_that_falls_below_its_target_comes_before_one_slowed_more(page: Pa
     falling = job(2, 0.9, attainment=1.0, loses="full speed")
     answering(page, jobs=[slowed, falling], jobs_changed=2, worst=slowed)
     pick_nine(page)
-    row = page.locator(".ba tbody tr", has_text="Worst hit")
-    expect(row).to_contain_text("Worst hit, job-2", timeout=20_000)
-    expect(row).to_contain_text("falls below its target")
+    row = page.locator(".ba tbody tr", has_text="Most affected job")
+    expect(row).to_contain_text("Most affected job: job-2", timeout=20_000)
+    expect(row).to_contain_text("would miss its target")
     page.locator("#cal-preview-body summary").click()
     listed = page.locator("#cal-preview-body details tbody tr")
-    expect(listed.first).to_contain_text("below target, 0.90 × target")
+    expect(listed.first).to_contain_text("misses target, 0.90 × target")
     expect(listed).to_have_text([re.compile("job-2"), re.compile("job-1")])
 
 
-def test_a_job_slowed_that_stays_above_its_target_is_no_warning(page: Page) -> None:
+def test_a_slowed_job_above_its_target_gives_no_warning(page: Page) -> None:
     slowed = job(1, 0.95, attainment=2.29, loses="full speed")
     answering(page, jobs=[slowed], jobs_changed=1, worst=slowed)
     pick_nine(page)
-    row = page.locator(".ba tbody tr", has_text="Worst hit")
-    expect(row).to_contain_text("meets its target all the same", timeout=20_000)
+    row = page.locator(".ba tbody tr", has_text="Most affected job")
+    expect(row).to_contain_text("still meets its target", timeout=20_000)
     expect(row.locator("rect")).to_have_class("fn")
 
 
-def test_it_says_why_jobs_stay_apart(page: Page) -> None:
-    said = "19 jobs stay apart: bringing them together would cost more than it gains."
-    answering(page, apart={"jobs": 19, "without_room": 0, "meaning": said})
+def test_the_preview_explains_remaining_crossing_traffic(page: Page) -> None:
+    sentence = "19 jobs stay apart: bringing them together would cost more than it gains."
+    answering(page, apart={"jobs": 19, "without_room": 0, "meaning": sentence})
     pick_nine(page)
     row = page.locator(".ba tbody tr", has_text="Crossing traffic")
-    expect(row).to_contain_text("containers away from their job", timeout=20_000)
-    expect(page.locator(".ba tbody tr.more")).to_have_text(said)
+    expect(row).to_contain_text(
+        "containers outside the server or rack of their job", timeout=20_000
+    )
+    expect(page.locator(".ba tbody tr.more")).to_have_text(sentence)
 
 
-def test_where_no_job_stays_apart_nothing_is_said_of_it(page: Page) -> None:
+def test_no_explanation_without_crossing_traffic(page: Page) -> None:
     answering(page, apart={"jobs": 0, "without_room": 0, "meaning": ""})
     pick_nine(page)
     expect(page.locator(".ba tbody tr", has_text="Diversity")).to_be_visible(timeout=20_000)
     expect(page.locator(".ba tbody tr.more")).to_have_count(0)
 
 
-def test_where_not_all_jobs_that_change_are_sent_it_says_of_how_many_it_speaks(
+def test_a_truncated_list_of_jobs_shows_the_total(
     page: Page,
 ) -> None:
     sent = [job(number, 1.1, gains="faster") for number in range(60)]
@@ -109,7 +111,7 @@ def test_where_not_all_jobs_that_change_are_sent_it_says_of_how_many_it_speaks(
     )
 
 
-def test_where_all_jobs_that_change_are_sent_it_counts_them(page: Page) -> None:
+def test_a_complete_list_of_jobs_is_counted(page: Page) -> None:
     sent = [job(1, 1.1, gains="faster"), job(2, 0.9, loses="full speed")]
     sent += [job(3, 0.9, gains="protected", loses="full speed"), job(4, 1.0)]
     answering(page, jobs=sent, jobs_changed=4, worst=sent[-1])
@@ -119,13 +121,13 @@ def test_where_all_jobs_that_change_are_sent_it_counts_them(page: Page) -> None:
     )
 
 
-def never_settles(*given: Any, **more: Any) -> Outcome:
-    """Search as ever, and go on until the time is over or somebody stops it."""
+def never_settles(*args: Any, **more: Any) -> RebalancingResult:
+    """Search as usual, but never finish before the time limit or a stop."""
     until = time.monotonic() + more["limit_s"]
-    found = improve(*given, **more)
+    result = improve(*args, **more)
     while time.monotonic() < until and not more["should_stop"]():
         time.sleep(0.05)
-    return replace(found, is_settled=False)
+    return replace(result, is_complete=False)
 
 
 def test_a_preview_can_be_stopped(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:

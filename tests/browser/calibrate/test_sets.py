@@ -1,4 +1,4 @@
-"""Preference sets: saved, loaded, compared, brought into force and taken back."""
+"""Preference sets: saving, loading, comparing, activating and reverting."""
 
 import re
 from contextlib import closing
@@ -27,9 +27,9 @@ NONE: dict[str, Any] = {"results": [], "next": None, "previous": None}  # a list
 def test_a_set_is_saved_and_loaded_again(page: Page) -> None:
     pick_nine(page)
     saved(page, "busy days")
-    kept = PreferenceSet.objects.get(name="busy days")
-    assert kept.picks == {"P-D": [0, 1, 2], "P-C": [3, 4, 5], "D-C": [6, 7, 8]}
-    assert kept.weights["P"] == pytest.approx(0.22)
+    preference_set = PreferenceSet.objects.get(name="busy days")
+    assert preference_set.picks == {"P-D": [0, 1, 2], "P-C": [3, 4, 5], "D-C": [6, 7, 8]}
+    assert preference_set.weights["P"] == pytest.approx(0.22)
     page.get_by_role("button", name="Clear").click()
     assert picks(page) == []
     page.get_by_role("button", name="Load busy days").click()
@@ -38,7 +38,7 @@ def test_a_set_is_saved_and_loaded_again(page: Page) -> None:
     assert picks(page) == []
 
 
-def test_a_set_made_from_another_says_so(page: Page) -> None:
+def test_a_derived_set_names_its_parent(page: Page) -> None:
     pick_nine(page)
     saved(page, "first try")
     changed(page)
@@ -47,7 +47,7 @@ def test_a_set_made_from_another_says_so(page: Page) -> None:
     expect(page.locator("#cal-sets")).to_contain_text("second try derived from first try")
 
 
-def test_undo_takes_the_name_of_a_loaded_set_away_and_redo_brings_it_back(page: Page) -> None:
+def test_undo_and_redo_include_the_name_of_a_loaded_set(page: Page) -> None:
     pick_nine(page)
     saved(page, "to and fro")
     page.evaluate("sessionStorage.clear()")
@@ -62,14 +62,14 @@ def test_undo_takes_the_name_of_a_loaded_set_away_and_redo_brings_it_back(page: 
     expect(name).to_have_value("to and fro")
 
 
-def test_comparing_fewer_than_two_sets_says_what_to_tick(page: Page) -> None:
+def test_comparing_fewer_than_two_sets_shows_a_hint(page: Page) -> None:
     page.get_by_role("button", name="Compare sets").click()
-    expect(page.locator("#toasts")).to_contain_text("Tick two sets or more")
+    expect(page.locator("#toasts")).to_contain_text("Select two or more sets")
     expect(page.locator("#cal-compare-dialog")).to_be_hidden()
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_the_buttons_of_saved_sets_are_in_sight(page: Page, width: int) -> None:
+def test_the_buttons_of_saved_sets_are_visible(page: Page, width: int) -> None:
     pick_nine(page)
     saved(page, f"a-set-with-a-name-as-long-as-sixty-three-characters-allow-{width}")
     page.set_viewport_size({"width": width, "height": 900})
@@ -79,12 +79,14 @@ def test_the_buttons_of_saved_sets_are_in_sight(page: Page, width: int) -> None:
     assert hidden <= 0
 
 
-def test_a_name_that_is_taken_is_pointed_at(page: Page) -> None:
+def test_a_duplicate_name_is_marked(page: Page) -> None:
     pick_nine(page)
     saved(page, "taken")
     changed(page)
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.locator("#cal-error")).to_contain_text("There is a preference set taken already.")
+    expect(page.locator("#cal-error")).to_contain_text(
+        "A preference set named taken already exists."
+    )
     expect(page.get_by_label("Name", exact=True)).to_be_focused()
 
 
@@ -92,7 +94,7 @@ def test_a_set_that_was_never_in_force_can_be_deleted(page: Page) -> None:
     pick_nine(page)
     saved(page, "short-lived")
     page.get_by_role("button", name="Delete short-lived").click()
-    expect(page.locator("#toasts")).to_contain_text("short-lived is deleted.")
+    expect(page.locator("#toasts")).to_contain_text("Deleted short-lived.")
     assert not PreferenceSet.objects.filter(name="short-lived").exists()
 
 
@@ -106,15 +108,15 @@ def test_sets_are_compared_in_columns(page: Page) -> None:
     page.get_by_role("button", name="Compare sets").click()
     columns = page.locator("#cp-table")
     expect(columns.locator("thead th")).to_have_text(["right", "left"])
-    expect(columns).to_contain_text("The solver's own answer is", timeout=20_000)
+    expect(columns).to_contain_text("The optimum of these weights is", timeout=20_000)
     expect(columns).to_contain_text("targets met", timeout=20_000)
     page.locator("#cal-compare-dialog").get_by_role("button", name="Close").click()
     expect(page.locator("#cal-preview-sub")).to_contain_text("solver gap", timeout=20_000)
 
 
 def activate(page: Page, name: str, message: str) -> None:
-    """Bring what is picked, and so named, into force, after what will happen was said."""
-    page.get_by_label("Message for the audit log").fill(message)
+    """Activate the named picks after the confirmation dialog."""
+    page.get_by_label("Reason for the audit log").fill(message)
     page.get_by_role("button", name="Activate…").click()
     expect(page.locator("#ac-what")).to_contain_text("Plans are made on request only")
     page.get_by_role("button", name="Activate", exact=True).click()
@@ -122,7 +124,7 @@ def activate(page: Page, name: str, message: str) -> None:
     expect(page.get_by_role("button", name="Make a plan now")).to_be_focused()  # scrolled to it
 
 
-def test_weights_come_into_force_and_go_back(page: Page) -> None:
+def test_weights_are_activated_and_reverted(page: Page) -> None:
     pick_nine(page)
     named(page, "day shift")
     activate(page, "day shift", "as agreed on Monday")
@@ -135,9 +137,9 @@ def test_weights_come_into_force_and_go_back(page: Page) -> None:
     now.get_by_role("button", name="Revert…").click()
     page.get_by_role("button", name="Revert", exact=True).click()
     expect(page.locator("#rv-error")).to_have_text(
-        "Say why: the message is kept in the audit log."
+        "Enter a reason. It is stored in the audit log."
     )
-    page.get_by_label("Why? Kept in the audit log").fill("too many moves")
+    page.get_by_label("Reason, for the audit log").fill("too many moves")
     page.get_by_role("button", name="Revert", exact=True).click()
     expect(now).to_contain_text("day shift")
     latest = Activation.objects.order_by("-id")[0]
@@ -146,7 +148,7 @@ def test_weights_come_into_force_and_go_back(page: Page) -> None:
     assert latest.guard_drop is None or latest.guard_drop == pytest.approx(0.02)
 
 
-def test_a_set_that_was_loaded_comes_into_force_as_it_is(page: Page) -> None:
+def test_a_loaded_set_is_activated_unchanged(page: Page) -> None:
     pick_nine(page)
     saved(page, "agreed")
     page.get_by_role("button", name="Clear").click()
@@ -159,7 +161,7 @@ def test_a_set_that_was_loaded_comes_into_force_as_it_is(page: Page) -> None:
     assert PreferenceSet.objects.count() == saved_before
 
 
-def test_what_was_loaded_is_still_that_set_after_the_page_is_loaded_anew(page: Page) -> None:
+def test_a_loaded_set_survives_a_reload(page: Page) -> None:
     pick_nine(page)
     saved(page, "kept over")
     page.reload()
@@ -170,7 +172,7 @@ def test_what_was_loaded_is_still_that_set_after_the_page_is_loaded_anew(page: P
     assert PreferenceSet.objects.count() == saved_before
 
 
-def test_a_set_that_was_loaded_and_changed_is_saved_as_its_child(page: Page) -> None:
+def test_a_changed_loaded_set_is_saved_as_its_child(page: Page) -> None:
     pick_nine(page)
     saved(page, "grown")
     page.get_by_role("button", name="Clear").click()
@@ -184,26 +186,28 @@ def test_a_set_that_was_loaded_and_changed_is_saved_as_its_child(page: Page) -> 
     assert parent.name == "grown"
 
 
-def test_a_set_older_than_those_listed_is_opened_by_its_address(
+def test_an_old_set_is_opened_by_its_address(
     page: Page, visitor: Visitor, pattern: FrontVersion
 ) -> None:
     pick_nine(page)
     saved(page, "long ago")
     page.get_by_role("button", name="Clear").click()
-    kept = PreferenceSet.objects.get(name="long ago")
+    preference_set = PreferenceSet.objects.get(name="long ago")
     page.evaluate("sessionStorage.clear()")
     page.route("**/api/v1/preference-sets/?limit=*", lambda route: route.fulfill(json=NONE))
-    opened(visitor, pattern.front, f"&set={kept.id}")
+    opened(visitor, pattern.front, f"&set={preference_set.id}")
     expect(page.get_by_role("button", name="Load long ago")).to_be_visible()
     assert picks(page) == [str(i) for i in range(9)]
 
 
-def test_nothing_comes_into_force_without_a_reason(page: Page) -> None:
+def test_activation_requires_a_reason(page: Page) -> None:
     pick_nine(page)
     named(page, "unsaid")
     page.get_by_role("button", name="Activate…").click()
-    expect(page.get_by_label("Message for the audit log")).to_be_focused()
-    expect(page.locator("#cal-error")).to_contain_text("the message is kept in the audit log")
+    expect(page.get_by_label("Reason for the audit log")).to_be_focused()
+    expect(page.locator("#cal-error")).to_contain_text(
+        "Enter a reason. It is stored in the audit log."
+    )
     assert not PreferenceSet.objects.filter(name="unsaid").exists()
 
 
@@ -217,7 +221,7 @@ def test_a_viewer_may_pick_and_try_but_not_save(
         expect(page.locator("#cal-bars svg")).to_be_visible()
         expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
         expect(page.get_by_role("button", name="Activate…")).to_be_disabled()
-        expect(page.locator("#main")).to_contain_text("Your role may look and try, not save")
-        expect(page.locator("#cal-preview-sub")).to_contain_text("needs the role operator")
+        expect(page.locator("#main")).to_contain_text("Read-only role")
+        expect(page.locator("#cal-preview-sub")).to_contain_text("need the role operator")
         expect(page.locator(".screen .star")).to_have_count(3, timeout=20_000)
         assert looker.errors == []

@@ -1,4 +1,4 @@
-"""How quick the page is with 2,000 placements on each screen."""
+"""Response times of the page with 2,000 placements on each plot."""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -39,7 +39,7 @@ LASSO = f"""async () => {{
 
 @pytest.fixture
 def full(visitor: Visitor, workers: None) -> Page:
-    """A page with 2,000 placements on each of the three screens."""
+    """Return a page with 2,000 placements on each of the three plots."""
     front = fronts.front(by=visitor.site.world.operator)
     fronts.version(front, fronts.surface(2_000))
     page = opened(visitor, front, "&thin=2000")
@@ -48,7 +48,7 @@ def full(visitor: Visitor, workers: None) -> Page:
 
 
 def fastest(page: Page, name: str, picked: list[int]) -> float:
-    """Shortest time something took after each of some picks, ms; others use this machine too."""
+    """Return the shortest response time over several picks in ms; the machine is shared."""
     took = []
     for i, point in enumerate(picked):
         page.evaluate("name => performance.clearMeasures(name)", name)
@@ -58,7 +58,7 @@ def fastest(page: Page, name: str, picked: list[int]) -> float:
     return min(took)
 
 
-def test_a_pick_is_seen_on_all_screens_within_50_ms(full: Page) -> None:
+def test_a_pick_appears_on_all_plots_within_50_ms(full: Page) -> None:
     assert fastest(full, "calibrate.pick", [100, 500, 900, 1300, 1700]) <= 50.0
 
 

@@ -1,4 +1,4 @@
-"""From picks, wishes, sliders and answers to weights; what the solver returns under them."""
+"""Weights from picks, reference points, sliders and answers, and the solver's result."""
 
 import re
 
@@ -35,7 +35,7 @@ def test_the_star_is_drawn_with_a_line_to_the_picks(page: Page) -> None:
     pick_nine(page)
     expect(page.locator(".screen .star")).to_have_count(3, timeout=20_000)
     expect(page.locator("#cal-check li b").first).to_contain_text("The solver")
-    expect(page.locator("#cal-check-meta")).to_contain_text(re.compile("proven best|gap"))
+    expect(page.locator("#cal-check-meta")).to_contain_text(re.compile("proven optimal|gap"))
 
 
 def test_weights_may_be_given_by_sliders(page: Page) -> None:
@@ -54,18 +54,18 @@ def test_a_wished_for_point_gives_weights(page: Page) -> None:
 
 def test_answers_to_which_of_these_two_narrow_the_weights(page: Page) -> None:
     page.get_by_label("Rule").select_option("pairs")
-    said = page.locator(".duel-foot span")
-    before = said.inner_text()
+    footer = page.locator(".duel-foot span")
+    before = footer.inner_text()
     page.locator(".duel button").first.click()
-    expect(said).to_contain_text("1 answer")
+    expect(footer).to_contain_text("1 answer")
     left = re.compile(r"(\d+) placements")
-    assert int(left.search(said.inner_text())[1]) < int(left.search(before)[1])  # type: ignore[index]
+    assert int(left.search(footer.inner_text())[1]) < int(left.search(before)[1])  # type: ignore[index]
     expect(page.locator("#cal-bars svg")).to_be_visible()
 
 
 def leave_all_open(page: Page) -> None:
-    """Say of every question that one cannot tell."""
-    skip = page.get_by_role("button", name="Cannot say")
+    """Answer "cannot tell" to every question."""
+    skip = page.get_by_role("button", name="No preference")
     while skip.is_visible():
         skip.click()
 
@@ -76,7 +76,7 @@ def test_when_no_question_is_left_it_says_that_it_has_finished(visitor: Visitor)
     page.get_by_label("Rule").select_option("pairs")
     leave_all_open(page)
     expect(page.locator(".duel-foot span")).to_have_text(
-        re.compile(r"Finished after \d+ answers: no question is left .* \d placements")
+        re.compile(r"Finished after \d+ answers: no further pair .* \d placements")
     )
 
 

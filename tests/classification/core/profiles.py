@@ -1,10 +1,18 @@
 """Profiles with known curves."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from apps.classification.core.profile import HALF_WIDTH_90, Profile
+from apps.classification.core.estimates import HALF_WIDTH_90, Estimates
+from apps.classification.core.profile import Profile
 
 POINTS = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+
+
+def exact(values: ArrayLike) -> Estimates:
+    """Measured cells whose intervals have no width."""
+    value = np.asarray(values, dtype=np.float64)
+    return Estimates(value, value, value, np.ones(value.shape, dtype=np.bool_))
 
 
 def profile(
@@ -16,38 +24,20 @@ def profile(
     error: float = 0.0,
 ) -> Profile:
     """Perfect scaling, exact but for the base rate's relative ``error``."""
-    speed = np.array(speeds)
-    linear, flat = POINTS, np.ones(8)
-    scores = np.full(10, 50.0)
     return Profile(
         application="kmeans",
         kind=kind,
         revision=1,
-        platforms=("J", "A", "C", "F")[: speed.size],
+        platforms=("J", "A", "C", "F")[: len(speeds)],
         base_rate=base_rate,
         base_rate_se=error,
         bytes_rate=bytes_rate,
         bytes_rate_se=error,
-        platform_speed=speed,
-        platform_low=speed,
-        platform_high=speed,
-        scale_up=linear,
-        scale_up_low=linear,
-        scale_up_high=linear,
-        scale_out=flat,
-        scale_out_low=flat,
-        scale_out_high=flat,
-        tolerated=scores,
-        tolerated_low=scores,
-        tolerated_high=scores,
-        caused=scores,
-        caused_low=scores,
-        caused_high=scores,
-        platform_measured=np.ones(speed.size, dtype=np.bool_),
-        scale_up_measured=np.ones(6, dtype=np.bool_),
-        scale_out_measured=np.ones(8, dtype=np.bool_),
-        tolerated_measured=np.ones(10, dtype=np.bool_),
-        caused_measured=np.ones(10, dtype=np.bool_),
+        platform_speed=exact(speeds),
+        scale_up=exact(POINTS),
+        scale_out=exact(np.ones(8)),
+        tolerated=exact(np.full(10, 50.0)),
+        caused=exact(np.full(10, 50.0)),
     )
 
 

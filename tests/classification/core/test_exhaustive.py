@@ -45,12 +45,12 @@ def test_every_combination_is_one_column_and_the_first_is_the_base() -> None:
 @pytest.mark.parametrize(
     ("platforms", "units", "expected"),
     [
-        ((), (1, 2), "platforms must be some different entries"),
-        (("a", "a"), (1, 2), "platforms must be some different entries"),
+        ((), (1, 2), "platforms must be a list of distinct entries"),
+        (("a", "a"), (1, 2), "platforms must be a list of distinct entries"),
         (("a",), (2, 4), "must start with 1, got 2"),
     ],
 )
-def test_a_grid_that_is_none_is_refused(
+def test_an_invalid_grid_is_refused(
     platforms: tuple[str, ...], units: tuple[int, ...], expected: str
 ) -> None:
     with pytest.raises(ValueError, match=expected):
@@ -69,7 +69,7 @@ def test_a_grid_that_is_none_is_refused(
         (Combination("best", 1, 1, "disk"), 1.0),
     ],
 )
-def test_parallel_answers_are_multiplied(combination: Combination, expected: float) -> None:
+def test_parallel_predictions_are_multiplied(combination: Combination, expected: float) -> None:
     rates = parallel(3).rates(COLUMNS, halved)
     assert rates.shape == (3, len(COLUMNS))
     assert rates[:, COLUMNS.index(combination)] == pytest.approx(expected)
@@ -94,7 +94,7 @@ def test_rows_are_completed_relative_to_their_base() -> None:
     assert scaled.value == pytest.approx(fold.value)
 
 
-def test_cells_that_are_not_known_are_never_looked_at() -> None:
+def test_unknown_cells_have_no_influence() -> None:
     rates = library(24, seed=1)
     model = fit_joint(rates[:20], ESTIMATORS["knn"])
     known = np.isin(np.arange(len(COLUMNS)), [0, 3])[None].repeat(4, axis=0)

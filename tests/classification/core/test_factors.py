@@ -1,11 +1,11 @@
-"""The papers' descent, compiled, against its formula; and what keeps it from diverging."""
+"""The compiled gradient descent of the papers against its formula, and its safeguards."""
 
 import numpy as np
 import pytest
 
 from apps.classification.core.estimators.factors import Bias, reconstruction
 from apps.classification.core.estimators.kernels import EPOCHS, MARGINAL, REGULARISATION, descend
-from apps.classification.core.estimators.protocol import Rows, Told
+from apps.classification.core.estimators.protocol import Observed, Rows
 from apps.inventory.core.snapshot import Bools, Floats
 
 RNG = np.random.default_rng(8)
@@ -14,7 +14,7 @@ KNOWN = RNG.random((7, 5)) < 0.8
 
 
 def plain(target: Floats, known: Bools, q: Floats, p: Floats, rate: float) -> int:
-    """Paragon §2.1: one known cell after the other; the number of epochs taken."""
+    """Paragon §2.1: one known cell after the other; returns the number of epochs."""
     previous = np.inf
     for epoch in range(EPOCHS):
         total = 0.0
@@ -46,8 +46,8 @@ def test_a_large_matrix_does_not_make_the_descent_diverge(bias: Bias) -> None:
     # a thousand rows of like size: the first factor of a column is about sqrt(1000) long, and a
     # step of 0.02 would overshoot twenty times
     z = 0.1 * RNG.normal(size=(1000, 12))
-    learnt = reconstruction(bias, aligned=True)(
+    model = reconstruction(bias, aligned=True)(
         Rows(z, np.ones(z.shape, dtype=np.bool_), np.arange(1000)), RNG
     )
-    told = Told(np.array([[2, 7]]), np.array([[0.05, -0.05]]), np.zeros((1, 2)))
-    assert np.abs(learnt.predict(told).mean).max() < 1.0
+    observed = Observed(np.array([[2, 7]]), np.array([[0.05, -0.05]]), np.zeros((1, 2)))
+    assert np.abs(model.predict(observed).mean).max() < 1.0

@@ -9,8 +9,8 @@ from apps.classification.core.estimators.kernels import (
     gaussian_shares,
     student_shares,
 )
-from apps.classification.core.estimators.mixture import Component, Layout, blend, each
-from apps.classification.core.estimators.protocol import Spread, Told
+from apps.classification.core.estimators.mixture import Component, MixtureLayout, blend, each
+from apps.classification.core.estimators.protocol import Observed, Spread
 from apps.inventory.core.snapshot import Floats, Ints
 
 RNG = np.random.default_rng(3)
@@ -28,22 +28,22 @@ MEMBERS = (
 SHARE = np.array([0.5, 0.2, 0.3])
 
 
-def layout(centres: Floats = CENTRES) -> Layout:
+def layout(centres: Floats = CENTRES) -> MixtureLayout:
     rows = centres.astype(np.float32)
     columns = np.ascontiguousarray(rows.transpose(0, 2, 1))
-    return Layout(rows, columns, WEIGHT.astype(np.float32), ORIGIN, COVARIANCE)
+    return MixtureLayout(rows, columns, WEIGHT.astype(np.float32), ORIGIN, COVARIANCE)
 
 
-def told(at: list[int], rows: Floats = ROWS) -> Told:
+def observed(at: list[int], rows: Floats = ROWS) -> Observed:
     columns = np.tile(np.array(at, dtype=np.int64), (len(rows), 1))
-    return Told(columns, rows[:, at], np.zeros(columns.shape))
+    return Observed(columns, rows[:, at], np.zeros(columns.shape))
 
 
 def plain(member: Component, row: Floats, at: Ints, noise: Floats) -> tuple[Floats, Floats]:
     """Mean and variance of one row."""
-    centre = ORIGIN[member.centres] + member.squeeze * CENTRES[member.centres]
-    bent = member.scale * COVARIANCE[member.covariance] + member.lift
-    inverse = np.linalg.inv(bent[np.ix_(at, at)] + np.diag(noise))
+    centre = ORIGIN[member.centres] + member.shrink * CENTRES[member.centres]
+    covariance = member.scale * COVARIANCE[member.covariance] + member.common
+    inverse = np.linalg.inv(covariance[np.ix_(at, at)] + np.diag(noise))
     away = row[at] - centre[:, at]
     squared = np.einsum("nk,kl,nl->n", away, inverse, away)
     kernel = np.exp(-0.5 * squared)
@@ -51,11 +51,13 @@ def plain(member: Component, row: Floats, at: Ints, noise: Floats) -> tuple[Floa
         kernel = (1.0 + squared / member.tail) ** (-0.5 * (member.tail + at.size))
     share = WEIGHT[member.centres] * kernel
     share /= share.sum()
-    gain = bent[:, at] @ inverse
-    one = centre + away @ gain.T
-    mean = share @ one
+    gain = covariance[:, at] @ inverse
+    component = centre + away @ gain.T
+    mean = share @ component
     widened = (SURPRISE + share @ squared) / (SURPRISE + at.size)
-    return mean, share @ (one - mean) ** 2 + widened * np.diag(bent - gain @ bent[at])
+    return mean, share @ (component - mean) ** 2 + widened * np.diag(
+        covariance - gain @ covariance[at]
+    )
 
 
 def expected(at: list[int]) -> tuple[Floats, Floats]:
@@ -70,7 +72,7 @@ def expected(at: list[int]) -> tuple[Floats, Floats]:
 @pytest.mark.parametrize("known", [[], [2], [0, 5], [1, 2, 4], [0, 1, 2, 3, 4, 5]])
 def test_every_member_answers_as_the_formula(known: list[int]) -> None:
     noise = np.full((9, len(known)), 0.01)
-    mean, deviation = each(layout(), np.array(MEMBERS), told(known), noise)
+    mean, deviation = each(layout(), np.array(MEMBERS), observed(known), noise)
     means, variances = expected(known)
     # a thousandth of the weight may be left out, of centres a few units apart
     assert mean == pytest.approx(means, abs=0.01)
@@ -80,7 +82,7 @@ def test_every_member_answers_as_the_formula(known: list[int]) -> None:
 @pytest.mark.parametrize("known", [[], [0, 5], [1, 2, 4]])
 def test_a_blend_is_the_mixture_of_its_members(known: list[int]) -> None:
     noise = np.full((9, len(known)), 0.01)
-    mean, deviation = blend(layout(), np.array(MEMBERS), SHARE, told(known), noise)
+    mean, deviation = blend(layout(), np.array(MEMBERS), SHARE, observed(known), noise)
     means, variances = expected(known)
     centre = np.einsum("m,mqj->qj", SHARE, means)
     variance = np.einsum("m,mqj->qj", SHARE, variances + (means - centre) ** 2)
@@ -113,19 +115,21 @@ def test_nothing_is_left_out_of_few_heavy_components() -> None:
     # the nearest two components of 25 carry nearly all: the digits are then those of the weights
     member = Component(0, 1, 1.0, 0.02, 0.0, np.inf)
     at = [0, 5]
-    mean, _ = each(layout(), np.array([member]), told(at), np.full((9, 2), 1e-4))
+    mean, _ = each(layout(), np.array([member]), observed(at), np.full((9, 2), 1e-4))
     means = [plain(member, row, np.array(at), np.full(2, 1e-4))[0] for row in ROWS]
     assert mean[0] == pytest.approx(np.array(means), abs=NEGLIGIBLE)
 
 
 def test_a_row_far_from_every_component_is_still_answered() -> None:
     far = np.full((1, 6), 1e6)
-    result = blend(layout(), np.array(MEMBERS), SHARE, told([0, 1], far), np.full((1, 2), 0.01))
+    result = blend(
+        layout(), np.array(MEMBERS), SHARE, observed([0, 1], far), np.full((1, 2), 0.01)
+    )
     assert np.isfinite(result).all()
     assert (result.deviation > 0).all()
 
 
-def test_columns_that_repeat_each_other_are_no_trouble() -> None:
-    flat = Layout(*layout()[:4], np.ones((2, 6, 6)))
-    result: Spread = each(flat, np.array(MEMBERS), told([0, 1, 2]), np.full((9, 3), 1e-4))
+def test_equal_columns_are_accepted() -> None:
+    flat = MixtureLayout(*layout()[:4], np.ones((2, 6, 6)))
+    result: Spread = each(flat, np.array(MEMBERS), observed([0, 1, 2]), np.full((9, 3), 1e-4))
     assert np.isfinite(result).all()

@@ -1,9 +1,9 @@
-"""The order in which columns are worth measuring, for the live plan."""
+"""Ranking of columns by their value for the profile, used by profiling plans."""
 
 import numpy as np
 import pytest
 
-from apps.classification.core.assemble import Library
+from apps.classification.core.inference import Library
 from apps.classification.core.matrix import Matrix, MatrixName, columns_of
 from apps.classification.core.ranking import ranking
 from apps.common.core.interference import SOURCES
@@ -43,8 +43,8 @@ def library(**changed: Floats) -> Library:
 
 
 def test_every_column_but_the_reference_is_ranked_once() -> None:
-    found = ranking(library(), PLATFORMS)
-    assert {name: sorted(columns) for name, columns in found.items()} == {
+    ranked = ranking(library(), PLATFORMS)
+    assert {name: sorted(columns) for name, columns in ranked.items()} == {
         "heterogeneity": sorted(PLATFORMS[1:]),
         "scale_up": sorted(columns_of(MatrixName.SCALE_UP, PLATFORMS)[1:]),
         "scale_out": sorted(columns_of(MatrixName.SCALE_OUT, PLATFORMS)[1:]),
@@ -53,10 +53,10 @@ def test_every_column_but_the_reference_is_ranked_once() -> None:
     }
 
 
-def test_what_tells_most_of_the_others_comes_first() -> None:
-    found = ranking(library(), PLATFORMS)
-    assert found["heterogeneity"][0] in {"old", "slow"}
-    assert found["scale_up"][0] in {"16", "32"}
+def test_the_most_informative_column_comes_first() -> None:
+    ranked = ranking(library(), PLATFORMS)
+    assert ranked["heterogeneity"][0] in {"old", "slow"}
+    assert ranked["scale_up"][0] in {"16", "32"}
 
 
 def test_sources_of_both_independent_halves_come_first() -> None:
@@ -64,15 +64,15 @@ def test_sources_of_both_independent_halves_come_first() -> None:
     assert {SOURCES.index(first) // 5, SOURCES.index(second) // 5} == {0, 1}
 
 
-def test_both_interference_matrices_have_a_say() -> None:
+def test_both_interference_matrices_determine_the_ranking() -> None:
     rng = np.random.default_rng(3)
     flat = 50.0 + rng.normal(0.0, 0.1, (len(ROWS), 10))
     moving = np.clip(rng.normal(50.0, 15.0, (len(ROWS), 2)).repeat([2, 8], axis=1), 0.0, 100.0)
-    found = ranking(library(tolerated=flat, caused=moving), PLATFORMS)["tolerated"]
-    assert {SOURCES.index(source) // 2 > 0 for source in found[:2]} == {False, True}
+    ranked = ranking(library(tolerated=flat, caused=moving), PLATFORMS)["tolerated"]
+    assert {SOURCES.index(source) // 2 > 0 for source in ranked[:2]} == {False, True}
 
 
-def test_what_the_library_or_the_cluster_does_not_know_is_left_out_or_last() -> None:
+def test_unknown_columns_are_omitted_or_come_last() -> None:
     alone = ranking(library(), PLATFORMS[:1])
     assert "heterogeneity" not in alone
     assert ranking(library(), (*PLATFORMS, "new"))["heterogeneity"][-1] == "new"
@@ -81,12 +81,12 @@ def test_what_the_library_or_the_cluster_does_not_know_is_left_out_or_last() -> 
     assert len(bare["scale_up"]) == 5
 
 
-def test_rows_that_know_what_was_ranked_before_have_no_say() -> None:
+def test_sparse_live_rows_are_ignored_by_the_ranking() -> None:
     plain = ranking(library(), PLATFORMS)
-    told = plain["scale_up"][:2]
+    measured = plain["scale_up"][:2]
     live = values(MatrixName.SCALE_UP).repeat(5, axis=0)
     columns = columns_of(MatrixName.SCALE_UP, PLATFORMS)
-    live[:, [j for j, column in enumerate(columns) if column not in {"1", *told}]] = np.nan
+    live[:, [j for j, column in enumerate(columns) if column not in {"1", *measured}]] = np.nan
     whole = np.vstack([values(MatrixName.SCALE_UP), live])
     rows = tuple(f"row-{i}" for i in range(len(whole)))
     grown = library()
@@ -95,12 +95,12 @@ def test_rows_that_know_what_was_ranked_before_have_no_say() -> None:
     assert ranking(Library(2, matrices), PLATFORMS) == plain
 
 
-def test_where_no_row_is_full_all_have_a_say() -> None:
+def test_all_rows_are_used_if_none_is_nearly_complete() -> None:
     gaps = values(MatrixName.SCALE_OUT)
     width = gaps.shape[1] - 1
     gaps[np.arange(len(gaps)), 1 + np.arange(len(gaps)) % width] = np.nan
-    found = ranking(library(scale_out=gaps), PLATFORMS)
-    assert len(found["scale_out"]) == width
+    ranked = ranking(library(scale_out=gaps), PLATFORMS)
+    assert len(ranked["scale_out"]) == width
 
 
 @pytest.mark.parametrize("method", ["informative", "a_optimal", "fixed"])

@@ -1,4 +1,4 @@
-"""Nearest known applications: similarity, and the concept that is shared."""
+"""Nearest known applications: similarity and shared concept."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def tolerated(*rows: tuple[float, ...]) -> dict[MatrixName, tuple[tuple[str, ...
     return {TOLERATED: (COLUMNS, np.array(rows))}
 
 
-def asked(*values: float) -> dict[MatrixName, tuple[tuple[str, ...], Floats]]:
+def known_row(*values: float) -> dict[MatrixName, tuple[tuple[str, ...], Floats]]:
     return {TOLERATED: (COLUMNS, np.array(values))}
 
 
@@ -25,20 +25,20 @@ NAMES = ("cache-bound", "cache-free", "net-bound", "net-free")
 
 
 def test_an_equal_row_has_similarity_one() -> None:
-    first = nearest(space_of(NAMES, FOUR), asked(10, 50))[0]
+    first = nearest(space_of(NAMES, FOUR), known_row(10, 50))[0]
     assert first.name == "cache-bound"
     assert first.similarity == pytest.approx(1.0)
 
 
-def test_opposite_and_unrelated_rows_are_no_neighbours() -> None:
-    found = nearest(space_of(NAMES, FOUR), asked(10, 50))
-    assert [one.name for one in found] == ["cache-bound"]
+def test_opposite_and_unrelated_rows_are_not_neighbours() -> None:
+    neighbours = nearest(space_of(NAMES, FOUR), known_row(10, 50))
+    assert [neighbour.name for neighbour in neighbours] == ["cache-bound"]
 
 
 def test_the_shared_concept_names_the_column_and_the_side() -> None:
-    found = nearest(space_of(NAMES, FOUR), asked(20, 51))[0]
-    assert found.drivers == (Driver(TOLERATED, LLC, is_above=False),)
-    assert found.concept_share == pytest.approx(1.0, abs=0.05)
+    neighbour = nearest(space_of(NAMES, FOUR), known_row(20, 51))[0]
+    assert neighbour.drivers == (Driver(TOLERATED, LLC, is_above=False),)
+    assert neighbour.concept_share == pytest.approx(1.0, abs=0.05)
 
 
 def test_concepts_add_up_to_the_similarity() -> None:
@@ -51,23 +51,23 @@ def test_concepts_add_up_to_the_similarity() -> None:
 
 
 def test_an_application_is_not_its_own_neighbour() -> None:
-    found = nearest(space_of(NAMES, FOUR), asked(10, 50), leave_out="cache-bound")
-    assert found == []
+    neighbours = nearest(space_of(NAMES, FOUR), known_row(10, 50), leave_out="cache-bound")
+    assert neighbours == []
 
 
-def test_at_most_so_many_are_named_the_most_similar_first() -> None:
+def test_neighbours_are_sorted_and_limited() -> None:
     rows = tolerated((10, 50), (12, 50), (20, 50), (30, 50), (90, 50))
-    found = nearest(space_of("abcde", rows), asked(11, 50), most=3)
-    assert [one.name for one in found] == ["a", "b", "c"]
+    neighbours = nearest(space_of("abcde", rows), known_row(11, 50), limit=3)
+    assert [neighbour.name for neighbour in neighbours] == ["a", "b", "c"]
 
 
 def test_a_driver_lies_on_the_named_side_for_both() -> None:
     rows = tolerated((10, 20), (90, 80), (12, 90), (88, 15), (50, 50))
     space = space_of("abcde", rows)
-    found = nearest(space, asked(15, 85))[0]
-    assert found.name == "c"
-    assert Driver(TOLERATED, LLC, is_above=False) in found.drivers
-    assert Driver(TOLERATED, NET, is_above=True) in found.drivers
+    neighbour = nearest(space, known_row(15, 85))[0]
+    assert neighbour.name == "c"
+    assert Driver(TOLERATED, LLC, is_above=False) in neighbour.drivers
+    assert Driver(TOLERATED, NET, is_above=True) in neighbour.drivers
 
 
 def test_rates_are_compared_by_ratio() -> None:
@@ -99,20 +99,20 @@ def test_every_matrix_weighs_the_same() -> None:
 def test_missing_cells_count_as_average() -> None:
     space = space_of(NAMES, tolerated((10, 50), (90, 50), (50, np.nan), (50, 90)))
     assert space.rows[2, 1] == 0.0
-    found = nearest(space, {TOLERATED: ((LLC,), np.array([10.0]))})
-    assert found[0].name == "cache-bound"
+    neighbours = nearest(space, {TOLERATED: ((LLC,), np.array([10.0]))})
+    assert neighbours[0].name == "cache-bound"
 
 
 def test_an_empty_library_has_no_neighbours() -> None:
-    assert nearest(space_of((), {}), asked(10, 50)) == []
-    assert nearest(space_of((), {TOLERATED: (COLUMNS, np.zeros((0, 2)))}), asked(10, 50)) == []
+    assert nearest(space_of((), {}), known_row(10, 50)) == []
+    assert nearest(space_of((), {TOLERATED: (COLUMNS, np.zeros((0, 2)))}), known_row(10, 50)) == []
 
 
-def test_a_library_of_equal_rows_tells_nothing() -> None:
-    assert nearest(space_of("ab", tolerated((30, 30), (30, 30))), asked(30, 80)) == []
+def test_a_library_of_equal_rows_has_no_neighbours() -> None:
+    assert nearest(space_of("ab", tolerated((30, 30), (30, 30))), known_row(30, 80)) == []
 
 
-def test_the_input_is_left_as_it_was() -> None:
+def test_the_input_is_not_modified() -> None:
     rows = np.array([[10.0, 50.0], [90.0, 50.0], [50.0, 10.0]])
     rows.flags.writeable = False
-    assert len(nearest(space_of("abc", {TOLERATED: (COLUMNS, rows)}), asked(20, 50))) == 1
+    assert len(nearest(space_of("abc", {TOLERATED: (COLUMNS, rows)}), known_row(20, 50))) == 1

@@ -1,4 +1,4 @@
-"""Rows of few cells beside the full ones of a library: profiled applications."""
+"""Sparse rows of profiled applications together with the full rows of a library."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from apps.classification.core.estimators.covariance import (
     moments_with_gaps,
     shrunk_covariance,
 )
-from apps.classification.core.estimators.gaps import is_sparse
+from apps.classification.core.estimators.imputation import is_sparse
 from apps.classification.core.estimators.protocol import Rows, Sparse
 from apps.classification.core.estimators.tuning import rows_of
 from apps.classification.core.matrix import Scale
@@ -30,7 +30,7 @@ def two_cells(rows: int, columns: int, rng: np.random.Generator) -> Bools:
 
 
 def drawn(seed: int) -> tuple[Floats, Floats, Floats, Bools]:
-    """A library of full rows, one of sparse rows, and new rows with what is known of them."""
+    """A library of full rows, sparse rows, and new rows with the mask of their known cells."""
     rng = np.random.default_rng([7, seed])
     capacity = capacities(rng)
     full, rest, new = (roofline(n, capacity, rng) for n in (FULL, SPARSE, 100))
@@ -45,7 +45,7 @@ def mean_error(estimator: Estimator, seed: int, *, with_rest: bool) -> float:
 
 
 @pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - {"pq_paragon", "pq_quasar"}))
-def test_hundreds_of_rows_of_two_cells_do_not_drown_twenty_full_ones(name: str) -> None:
+def test_hundreds_of_sparse_rows_do_not_outweigh_twenty_full_ones(name: str) -> None:
     estimator = ESTIMATORS[name]
     without = mean_error(estimator, 0, with_rest=False)
     assert mean_error(estimator, 0, with_rest=True) < 1.05 * without
@@ -54,14 +54,14 @@ def test_hundreds_of_rows_of_two_cells_do_not_drown_twenty_full_ones(name: str) 
 def test_the_default_learns_from_rows_of_two_cells() -> None:
     estimator = ESTIMATORS[DEFAULT]
     without = np.mean([mean_error(estimator, seed, with_rest=False) for seed in SEEDS])
-    beside = np.mean([mean_error(estimator, seed, with_rest=True) for seed in SEEDS])
-    assert beside < 0.99 * without
+    with_rest = np.mean([mean_error(estimator, seed, with_rest=True) for seed in SEEDS])
+    assert with_rest < 0.99 * without
 
 
 def covered(seed: int) -> float:
     full, rest, new, known = drawn(seed)
     model = ESTIMATORS[DEFAULT].fit(np.vstack([full, rest]), scale=Scale.LOG)
-    _, low, high = model.fold(new, known)
+    _, low, high = model.fold(new, known).ends
     return float(((low <= new) & (new <= high))[~known].mean())
 
 
@@ -73,14 +73,14 @@ def test_the_order_of_full_and_sparse_rows_does_not_matter() -> None:
     full, rest, new, known = drawn(2)
     library = np.vstack([full, rest])
     shuffled = library[np.random.default_rng(1).permutation(len(library))]
-    one, other = (
-        np.array(ESTIMATORS[DEFAULT].fit(rows, scale=Scale.LOG).fold(new, known))
+    alone, other = (
+        np.array(ESTIMATORS[DEFAULT].fit(rows, scale=Scale.LOG).fold(new, known).ends)
         for rows in (library, shuffled)
     )
-    assert np.array_equal(one, other)
+    assert np.array_equal(alone, other)
 
 
-def test_a_row_is_sparse_when_less_than_half_of_it_is_known() -> None:
+def test_a_row_with_less_than_half_of_its_cells_known_is_sparse() -> None:
     known = np.ones((6, 5), dtype=np.bool_)
     known[1, :2] = False
     known[4, :3] = False
@@ -112,8 +112,8 @@ def planted(seed: int) -> tuple[Floats, Rows]:
     return root.T @ root, Rows(z[:15], np.ones((15, 6), dtype=np.bool_), np.arange(15), sparse)
 
 
-def off(found: Floats, true: Floats) -> float:
-    return float(np.linalg.norm(found - true) / np.linalg.norm(true))
+def off(estimated: Floats, true: Floats) -> float:
+    return float(np.linalg.norm(estimated - true) / np.linalg.norm(true))
 
 
 def test_the_spread_of_all_rows_is_found_from_two_cells_of_each() -> None:
@@ -131,7 +131,7 @@ def test_one_wild_sparse_row_hardly_widens_the_spread() -> None:
     z = rows.sparse.z.copy()
     z[7] = np.where(rows.sparse.known[7], 500.0, 0.0)
     wild = replace(rows, sparse=rows.sparse._replace(z=z))
-    spread, usual = (moments_with_gaps(one, 0.0).spread.covariance for one in (wild, rows))
+    spread, usual = (moments_with_gaps(sample, 0.0).spread.covariance for sample in (wild, rows))
     assert off(spread, usual) < 0.1
 
 
@@ -149,19 +149,21 @@ def test_sparse_rows_of_an_application_are_left_out_with_it() -> None:
     assert rows.sparse is not None
     sparse = Sparse(rows.sparse.z, rows.sparse.known, np.arange(2000) % 15)
     both = Rows(rows.z, rows.known, rows.groups, sparse)
-    kept = both.without(np.arange(15) == 3, np.array([3]))
-    assert kept.sparse is not None
-    assert kept.groups.tolist() == [0, 1, 2, *range(4, 15)]
-    assert 3 not in kept.sparse.groups
-    assert len(kept.sparse.groups) == np.count_nonzero(np.arange(2000) % 15 != 3)
+    remaining = both.without(np.arange(15) == 3, np.array([3]))
+    assert remaining.sparse is not None
+    assert remaining.groups.tolist() == [0, 1, 2, *range(4, 15)]
+    assert 3 not in remaining.sparse.groups
+    assert len(remaining.sparse.groups) == np.count_nonzero(np.arange(2000) % 15 != 3)
 
 
 def test_without_sparse_rows_left_there_are_none() -> None:
     _, rows = planted(6)
     assert rows.sparse is not None
     sparse = Sparse(rows.sparse.z, rows.sparse.known, np.full(2000, 3))
-    kept = Rows(rows.z, rows.known, rows.groups, sparse).without(np.arange(15) == 3, np.array([3]))
-    assert kept.sparse is None
+    remaining = Rows(rows.z, rows.known, rows.groups, sparse).without(
+        np.arange(15) == 3, np.array([3])
+    )
+    assert remaining.sparse is None
 
 
 def test_a_column_that_most_rows_lack_keeps_its_spread() -> None:
@@ -176,7 +178,7 @@ def test_a_column_that_most_rows_lack_keeps_its_spread() -> None:
     assert spread[0, 0] == pytest.approx(1.0, rel=0.2)
 
 
-def test_more_rows_with_gaps_than_are_looked_at_count_all() -> None:
+def test_sampled_rows_with_gaps_keep_their_total_weight() -> None:
     _, rows = planted(9)
     few = moments_with_gaps(rows, 0.0).spread
     assert few.rows == pytest.approx(15 + 2000 / 3, rel=0.05)

@@ -1,4 +1,4 @@
-"""Cluster files: what is read, and one clear problem for everything that is wrong."""
+"""Cluster files: parsing, and one clear problem for each mistake."""
 
 import contextlib
 import math
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.inventory.core.cluster_file import (
-    MOST_BYTES,
-    MOST_CORES,
+    MAX_BYTES,
+    MAX_CORES,
     ClusterSpec,
     PlatformSpec,
     ServerSpec,
@@ -52,9 +52,9 @@ def test_the_name_of_the_cluster_and_labels_may_be_left_out() -> None:
     assert (spec.name, spec.servers[0].labels) == ("", {})
 
 
-def test_the_largest_numbers_are_taken() -> None:
-    spec = parse_cluster(of_platform(cores=MOST_CORES, storage_bytes=MOST_BYTES, idle_watts=0))
-    assert spec.platforms[0].storage_bytes == MOST_BYTES
+def test_the_largest_numbers_are_accepted() -> None:
+    spec = parse_cluster(of_platform(cores=MAX_CORES, storage_bytes=MAX_BYTES, idle_watts=0))
+    assert spec.platforms[0].storage_bytes == MAX_BYTES
 
 
 HUGE = 10**5000  # Python refuses to write it out
@@ -82,22 +82,22 @@ CIRCULAR.append(CIRCULAR)
         "1e9",
     ],
 )
-def test_cores_that_are_none_are_refused(value: Any) -> None:
+def test_invalid_cores_are_refused(value: Any) -> None:
     assert [p.pointer for p in problems(of_platform(cores=value))] == ["/platforms/0/cores"]
 
 
 @pytest.mark.parametrize("field", ["memory_bytes", "network_bps", "storage_bytes"])
-@pytest.mark.parametrize("value", [0, 2**63, MOST_BYTES + 1, 0.5, math.nan, False])
-def test_sizes_that_are_none_are_refused(field: str, value: Any) -> None:
+@pytest.mark.parametrize("value", [0, 2**63, MAX_BYTES + 1, 0.5, math.nan, False])
+def test_invalid_sizes_are_refused(field: str, value: Any) -> None:
     assert [p.pointer for p in problems(of_platform(**{field: value}))] == [
         f"/platforms/0/{field}"
     ]
 
 
 @pytest.mark.parametrize("value", [-1, math.nan, math.inf, True, "90", 2e6, MANY_DIGITS, CIRCULAR])
-def test_watts_that_are_none_are_refused_once(value: Any) -> None:
-    found = problems(of_platform(idle_watts=value))
-    assert [p.pointer for p in found] == ["/platforms/0/idle_watts"]
+def test_invalid_watts_are_refused_once(value: Any) -> None:
+    reported = problems(of_platform(idle_watts=value))
+    assert [p.pointer for p in reported] == ["/platforms/0/idle_watts"]
 
 
 def test_the_peak_is_not_below_idle() -> None:
@@ -112,11 +112,11 @@ def test_the_peak_is_not_below_idle() -> None:
     "value", ["", "x" * 64, None, 7, [], {}, "a\0b", "a\nb", "\ud800", " a", "a ", CIRCULAR]
 )
 @pytest.mark.parametrize("field", ["name", "rack"])
-def test_names_that_cannot_be_kept_are_refused(field: str, value: Any) -> None:
+def test_invalid_names_are_refused(field: str, value: Any) -> None:
     assert [p.pointer for p in problems(of_server(**{field: value}))] == [f"/servers/0/{field}"]
 
 
-def test_names_of_63_characters_are_taken() -> None:
+def test_names_of_63_characters_are_accepted() -> None:
     assert parse_cluster(of_server(name="ö" * 63, rack="r" * 63)).servers[0].name == "ö" * 63
 
 
@@ -124,7 +124,7 @@ def test_a_name_of_the_cluster_is_a_name() -> None:
     assert [p.pointer for p in problems({**GOOD, "name": 12})] == ["/name"]
 
 
-def test_a_number_for_a_name_is_told_how_to_write_it() -> None:
+def test_a_number_as_a_name_gets_a_hint() -> None:
     (problem,) = problems(of_server(name=7))
     assert problem.detail == (
         "expected a text of 1 to 63 printable characters, got 7 (a number; write it in quotes)"
@@ -132,7 +132,7 @@ def test_a_number_for_a_name_is_told_how_to_write_it() -> None:
 
 
 @pytest.mark.parametrize("value", [[], {}, None, "small", 3, {"big"}])
-def test_a_platform_that_is_not_there_is_unknown(value: Any) -> None:
+def test_an_unknown_platform_is_refused(value: Any) -> None:
     (problem,) = problems(of_server(platform=value))
     assert (problem.pointer, problem.code) == ("/servers/0/platform", "unknown")
     assert problem.detail.startswith("expected one of the platforms 'big', got ")
@@ -162,18 +162,18 @@ def test_only_some_of_many_platforms_are_named() -> None:
         ({f"k{i}": "x" for i in range(65)}, "/servers/0/labels"),
     ],
 )
-def test_labels_are_texts_by_name(labels: Any, pointer: str) -> None:
+def test_invalid_labels_are_refused(labels: Any, pointer: str) -> None:
     assert [p.pointer for p in problems(of_server(labels=labels))] == [pointer]
 
 
-def test_names_are_there_once() -> None:
-    found = problems({**GOOD, "platforms": [PLATFORM] * 2, "servers": [7, SERVER, SERVER]})
-    assert [(p.pointer, p.code) for p in found] == [
+def test_duplicate_names_are_refused() -> None:
+    reported = problems({**GOOD, "platforms": [PLATFORM] * 2, "servers": [7, SERVER, SERVER]})
+    assert [(p.pointer, p.code) for p in reported] == [
         ("/platforms/1/name", "duplicate"),
         ("/servers/0", "type"),
         ("/servers/2/name", "duplicate"),
     ]
-    assert found[2].detail == "expected a name of its own, got 'a' as at /servers/1"
+    assert reported[2].detail == "expected a unique name, got 'a' as at /servers/1"
 
 
 def test_a_misspelt_field_is_found() -> None:
@@ -183,7 +183,7 @@ def test_a_misspelt_field_is_found() -> None:
 
 
 @pytest.mark.parametrize("data", [None, [], "cluster", 3, CIRCULAR])
-def test_a_file_that_is_no_object_is_refused(data: Any) -> None:
+def test_a_file_without_an_object_is_refused(data: Any) -> None:
     assert [(p.pointer, p.code) for p in problems(data)] == [("", "type")]
 
 
@@ -192,13 +192,13 @@ def test_there_is_at_least_one_server(rows: Any) -> None:
     assert [p.pointer for p in problems({**GOOD, "servers": rows})] == ["/servers"]
 
 
-def test_of_very_many_problems_the_first_are_told() -> None:
-    found = problems({**GOOD, "servers": [7] * 3000})
-    assert len(found) == 1025
-    assert found[-1].detail == "and 1,976 more problems"
+def test_only_the_first_of_many_problems_are_listed() -> None:
+    reported = problems({**GOOD, "servers": [7] * 3000})
+    assert len(reported) == 1025
+    assert reported[-1].detail == "and 1,976 more problems"
 
 
-def test_exactly_as_many_as_are_told_are_all() -> None:
+def test_the_limit_of_problems_is_inclusive() -> None:
     assert {p.code for p in problems({**GOOD, "servers": [7] * 1024})} == {"type"}
 
 
@@ -206,19 +206,19 @@ SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.dates()
 )
 HUGE_NUMBERS = st.integers(300, 5000).map(lambda digits: 10**digits)
-ODD = HUGE_NUMBERS | st.sampled_from([2**62, 2**1024, CIRCULAR, "\ud800", "x" * 64])
+UNUSUAL = HUGE_NUMBERS | st.sampled_from([2**62, 2**1024, CIRCULAR, "\ud800", "x" * 64])
 KEYS = st.sampled_from([*PLATFORM, *SERVER, "platforms", "servers"]) | st.text() | st.integers()
 ANYTHING = st.recursive(
-    SCALARS | ODD,
+    SCALARS | UNUSUAL,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=12,
 )
 
 
 def changed(row: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """A good row of which some fields hold anything."""
+    """A valid row in which some fields are replaced by arbitrary values."""
     return st.fixed_dictionaries({}, optional=dict.fromkeys(row, ANYTHING)).map(
-        lambda some: {**row, **some}
+        lambda replaced: {**row, **replaced}
     )
 
 
@@ -232,14 +232,14 @@ FILES = ANYTHING | st.fixed_dictionaries(
 
 
 @given(FILES)
-def test_no_document_raises_anything_else(data: Any) -> None:
+def test_no_document_raises_another_error(data: Any) -> None:
     with contextlib.suppress(InvalidInputError):
         spec = parse_cluster(data)
         assert {s.platform for s in spec.servers} <= {p.name for p in spec.platforms}
 
 
 @given(FILES)
-def test_every_problem_can_be_printed_in_a_line(data: Any) -> None:
+def test_all_problems_can_be_printed_on_one_line(data: Any) -> None:
     try:
         parse_cluster(data)
     except InvalidInputError as error:

@@ -1,4 +1,4 @@
-"""Fronts over REST."""
+"""REST API of fronts."""
 
 from typing import Any
 
@@ -9,26 +9,37 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from apps.accounts.models import User
-from apps.placement.core.examples import draw
-from apps.placement.core.instance_file import written
-from apps.placement.core.mix import mix_of
+from apps.placement.core.front.mix import mix_of
+from apps.placement.core.problem.examples import generate_instance
+from apps.placement.core.problem.instance_file import instance_to_json
 from apps.placement.models import Front
 from apps.placement.selectors import fronts as selectors
 from apps.placement.selectors.drift import running_mix
-from apps.placement.services.fronts import search_waiting
+from apps.placement.services.front.fronts import search_next_front
 from tests import factories
 from tests.api.conftest import Speak
-from tests.placement.made import PLAIN, REAL, asked, found, nothing_runs, ticking
+from tests.placement.front_world import (
+    PLAIN,
+    REAL,
+    nothing_runs,
+    requested_front,
+    searched_front,
+    ticking,
+)
 
 URL = "/api/v1/fronts/"
 
 
 def body(**values: Any) -> dict[str, Any]:
-    given = {"source": "instance", "instance": written(draw(REAL, 1)), "budget_seconds": 2.0}
-    return {**given, **values}
+    defaults = {
+        "source": "instance",
+        "instance": instance_to_json(generate_instance(REAL, 1)),
+        "budget_seconds": 2.0,
+    }
+    return {**defaults, **values}
 
 
-def test_a_front_is_asked_for_searched_and_read(power: APIClient) -> None:
+def test_a_front_is_requested_searched_and_read(power: APIClient) -> None:
     response = power.post(URL, body())
     assert response.status_code == 202, response.content
     operation = response.json()
@@ -36,7 +47,7 @@ def test_a_front_is_asked_for_searched_and_read(power: APIClient) -> None:
     front = power.get(f"{URL}{operation['arguments']['front']}/").json()
     assert (front["name"], front["state"], front["versions"]) == ("f-0001", "pending", [])
     assert (front["source"], front["containers"], front["nodes"]) == ("instance", 24, 20)
-    search_waiting(nothing_runs, clock=ticking())
+    search_next_front(nothing_runs, clock=ticking())
     front = power.get(f"{URL}f-0001/").json()
     assert (front["state"], front["progress"], front["total"]) == ("succeeded", 100, 100)
     assert front["created_by"] == "olga"
@@ -71,7 +82,7 @@ def test_a_key_makes_one_front_of_two_requests(power: APIClient) -> None:
         ({"instance": 7}, "/instance", "wrong_type"),
     ],
 )
-def test_what_cannot_be_is_named(
+def test_invalid_fields_are_named(
     power: APIClient, change: dict[str, Any], pointer: str, code: str
 ) -> None:
     response = power.post(URL, body(**change))
@@ -79,37 +90,37 @@ def test_what_cannot_be_is_named(
     assert (pointer, code) in [(e["pointer"], e["code"]) for e in response.json()["errors"]]
 
 
-def test_a_wrong_field_of_the_instance_is_named(power: APIClient) -> None:
-    given = body()
-    given["instance"]["nodes"][3]["slots"] = 0
-    response = power.post(URL, given)
+def test_an_invalid_field_of_the_instance_is_named(power: APIClient) -> None:
+    request_body = body()
+    request_body["instance"]["nodes"][3]["slots"] = 0
+    response = power.post(URL, request_body)
     assert response.json()["errors"][0]["pointer"] == "/instance/nodes/3/slots"
 
 
-def test_an_instance_must_be_handed_in(power: APIClient) -> None:
+def test_an_instance_is_required(power: APIClient) -> None:
     response = power.post(URL, {"source": "instance"})
     assert [e["pointer"] for e in response.json()["errors"]] == ["/instance"]
 
 
 @pytest.mark.parametrize("action", ["", "f-0001/stop/"])
 def test_writing_needs_an_operator(api: APIClient, operator: User, action: str) -> None:
-    asked(operator)
+    requested_front(operator)
     response = api.post(f"{URL}{action}", body())
     assert (response.status_code, response.json()["code"]) == (403, "permission_denied")
 
 
-def test_everybody_may_read(viewer: User, operator: User, as_user: Speak) -> None:
-    found(operator)
+def test_viewers_may_read(viewer: User, operator: User, as_user: Speak) -> None:
+    searched_front(operator)
     client = as_user(viewer)
     for address in ("", "f-0001/", "f-0001/points/"):
         assert client.get(f"{URL}{address}").status_code == 200
-    # where each container of every project would be
+    # the placement of the containers of every project
     assert client.get(f"{URL}f-0001/points/0/").status_code == 403
 
 
 def test_fronts_are_listed_newest_first_and_filtered(power: APIClient, operator: User) -> None:
-    found(operator)
-    asked(operator)
+    searched_front(operator)
+    requested_front(operator)
     rows = power.get(URL).json()["results"]
     assert [row["name"] for row in rows] == ["f-0002", "f-0001"]
     assert "history" not in rows[0]
@@ -124,19 +135,21 @@ def test_fronts_are_listed_newest_first_and_filtered(power: APIClient, operator:
     assert power.get(f"{URL}?colour=red").status_code == 400
 
 
-def test_a_list_costs_the_same_for_many(power: APIClient, operator: User) -> None:
-    found(operator)
-    with CaptureQueriesContext(connection) as one:
+def test_the_number_of_queries_does_not_depend_on_the_number_of_fronts(
+    power: APIClient, operator: User
+) -> None:
+    searched_front(operator)
+    with CaptureQueriesContext(connection) as first_queries:
         power.get(URL)
-    found(operator)
-    found(operator)
+    searched_front(operator)
+    searched_front(operator)
     with CaptureQueriesContext(connection) as three:
         power.get(URL)
-    assert len(three) == len(one)
+    assert len(three) == len(first_queries)
 
 
-def test_points_come_column_by_column(power: APIClient, operator: User) -> None:
-    front = found(operator)
+def test_points_are_columns(power: APIClient, operator: User) -> None:
+    front = searched_front(operator)
     latest = front.versions.order_by("number").last()
     assert latest is not None
     whole = power.get(f"{URL}{front.pk}/points/").json()
@@ -144,7 +157,7 @@ def test_points_come_column_by_column(power: APIClient, operator: User) -> None:
     assert (whole["version"], whole["points"], whole["shown"]) == (latest.number, count, count)
     assert whole["index"] == list(range(count))
     assert whole["raw"]["P"] == sorted(whole["raw"]["P"])
-    scale = draw(REAL, 1).peak_watts.sum()
+    scale = generate_instance(REAL, 1).peak_watts.sum()
     assert whole["normalised"]["P"] == pytest.approx(np.array(whole["raw"]["P"]) / scale)
     lengths = {len(whole[name]) for name in ("nodes_on", "jobs_split", "worst_job")}
     assert lengths == {count}
@@ -153,21 +166,21 @@ def test_points_come_column_by_column(power: APIClient, operator: User) -> None:
     assert few["raw"]["C"] == [whole["raw"]["C"][i] for i in few["index"]]
 
 
-def test_earlier_versions_stay(power: APIClient, operator: User) -> None:
-    found(operator)
+def test_earlier_versions_can_be_read(power: APIClient, operator: User) -> None:
+    searched_front(operator)
     first = power.get(f"{URL}f-0001/points/?version=1").json()
     assert first["version"] == 1
     assert first["points"] < power.get(f"{URL}f-0001/points/").json()["points"]
 
 
 def test_a_point_is_a_placement(power: APIClient, operator: User) -> None:
-    found(operator)
+    searched_front(operator)
     whole = power.get(f"{URL}f-0001/points/").json()
     point = power.get(f"{URL}f-0001/points/2/").json()
     assert point["index"] == 2
     assert point["raw"] == {name: whole["raw"][name][2] for name in "PDC"}
     assert point["nodes_on"] == whole["nodes_on"][2] == len(set(point["assignment"].values()))
-    assert set(point["assignment"]) == set(draw(REAL, 1).container_ids)
+    assert set(point["assignment"]) == set(generate_instance(REAL, 1).container_ids)
 
 
 @pytest.mark.parametrize(
@@ -184,30 +197,30 @@ def test_a_point_is_a_placement(power: APIClient, operator: User) -> None:
         ("f-0001/points/?most=2001", 400),
     ],
 )
-def test_what_is_not_there_is_said(
+def test_missing_objects_are_named(
     power: APIClient, operator: User, address: str, status: int
 ) -> None:
-    found(operator)
+    searched_front(operator)
     assert power.get(f"{URL}{address}").status_code == status
 
 
 def test_a_front_without_a_version_has_no_points(power: APIClient, operator: User) -> None:
-    asked(operator)
+    requested_front(operator)
     response = power.get(f"{URL}f-0001/points/")
     assert response.status_code == 404
-    assert response.json()["detail"] == "Nothing has been found for f-0001 yet."
+    assert response.json()["detail"] == "f-0001 has no version yet."
 
 
 def test_a_front_is_stopped_once(power: APIClient, operator: User) -> None:
-    asked(operator)
+    requested_front(operator)
     response = power.post(f"{URL}f-0001/stop/")
     assert (response.status_code, response.json()["status"]) == (200, "cancelled")
     assert power.get(f"{URL}f-0001/").json()["state"] == "cancelled"
     assert power.post(f"{URL}f-0001/stop/").status_code == 409
 
 
-def test_unchanged_points_are_not_sent_again(power: APIClient, operator: User) -> None:
-    found(operator)
+def test_unchanged_points_answer_not_modified(power: APIClient, operator: User) -> None:
+    searched_front(operator)
     response = power.get(f"{URL}f-0001/points/")
     again = power.get(f"{URL}f-0001/points/", headers={"If-None-Match": response["ETag"]})
     assert again.status_code == 304
@@ -224,14 +237,12 @@ def test_objectives_are_listed(api: APIClient) -> None:
     assert (results[0]["label"], results[0]["unit"]) == ("Power", "W")
 
 
-def test_a_front_of_the_cluster_tells_how_far_the_mix_has_drifted(
-    power: APIClient, operator: User
-) -> None:
+def test_a_front_of_the_cluster_reports_its_drift(power: APIClient, operator: User) -> None:
     racked = factories.platform("A", cores=4)
     servers = [factories.server(of=racked) for _ in range(4)]
     for server in servers:
         factories.allocation(factories.job(state="running"), server, cores=1)
-    front = asked(operator)
+    front = requested_front(operator)
     Front.objects.filter(pk=front.pk).update(source="cluster", mix=running_mix())
     drift = power.get(f"{URL}f-0001/").json()["drift"]
     assert (drift["share"], drift["limit"]) == (0.0, 0.1)
@@ -243,17 +254,17 @@ def test_a_front_of_the_cluster_tells_how_far_the_mix_has_drifted(
     drift = power.get(f"{URL}f-0001/").json()["drift"]
     assert drift["share"] == pytest.approx(0.5)  # half belong to a job of four
     assert drift["sentence"] == (
-        "50.0 % of the containers and 25.0 % of the servers are of another kind than when it was"
-        " made; the limit is 10 %."
+        "50.0 % of the containers and 25.0 % of the servers changed in kind since it was"
+        " computed; the limit is 10 %."
     )
 
 
 def test_the_running_mix_is_that_of_the_instance(operator: User) -> None:
-    instance = draw(PLAIN, 3)
+    instance = generate_instance(PLAIN, 3)
     assert sum(mix_of(instance)["containers"].values()) == 20
     assert mix_of(instance)["nodes"] == {"100 200": 20}
 
 
-def test_the_instance_of_a_front_is_the_one_handed_in(power: APIClient) -> None:
+def test_the_instance_of_a_front_is_the_submitted_one(power: APIClient) -> None:
     power.post(URL, body())
     assert selectors.instance_of(Front.objects.get().pk).job.size == 24

@@ -1,4 +1,4 @@
-"""The registry of objectives over REST, and what an added one does to the running cluster."""
+"""REST API of objectives, and the effect of a custom one on the running cluster."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from rest_framework.test import APIClient
 from apps.accounts.core.roles import Role
 from apps.accounts.models import User
 from apps.accounts.services import create_user
-from apps.placement.core import live
+from apps.placement.core.rebalancing import cluster as live
 from apps.placement.models import CurveObjective
 from apps.placement.selectors.cluster import read_cluster
-from apps.placement.selectors.objectives import weighed
+from apps.placement.selectors.objectives import effective_weights
 from tests import factories
 from tests.api.conftest import Speak
 
@@ -38,7 +38,7 @@ def post(who: APIClient, body: dict[str, Any]) -> Any:
     return who.post("/api/v1/objectives/", body, format="json")
 
 
-def test_what_is_built_in_comes_first_then_what_was_added(admin: APIClient) -> None:
+def test_built_in_objectives_are_listed_before_custom_ones(admin: APIClient) -> None:
     assert post(admin, MONEY).status_code == 201
     results = admin.get("/api/v1/objectives/").json()["results"]
     assert [row["name"] for row in results] == ["P", "D", "C", "M", "money"]
@@ -47,25 +47,29 @@ def test_what_is_built_in_comes_first_then_what_was_added(admin: APIClient) -> N
     assert results[0]["weight"] is None
 
 
-def test_an_added_objective_charges_the_watts_of_the_running_cluster(admin: APIClient) -> None:
+def test_a_custom_objective_prices_the_power_of_the_running_cluster(admin: APIClient) -> None:
     post(admin, MONEY)
     job = factories.job(state="running", started_s=3600.0)
     factories.allocation(job, factories.server("s2", rack="rack-b"))
     cluster = read_cluster()
-    found = live.as_json(cluster, cluster.home, weighed({"P": 1.0, "D": 0.0, "C": 0.0}))
+    metrics = live.metrics_json(
+        cluster, cluster.assignment, effective_weights({"P": 1.0, "D": 0.0, "C": 0.0})
+    )
     # 40 W idle and a quarter of 80 more, 24 h at 0.2 a kilowatt-hour
-    assert found["charged"] == {"money": pytest.approx(0.06 * 24 * 0.2)}
-    most = (0.12 * (0.8 + 4.8)) + 2 * 0.12 * 4.8
-    assert found["F"] == pytest.approx(60.0 / 360.0 + 0.5 * found["charged"]["money"] / most)
+    assert metrics["charged"] == {"money": pytest.approx(0.06 * 24 * 0.2)}
+    upper_limit = (0.12 * (0.8 + 4.8)) + 2 * 0.12 * 4.8
+    assert metrics["F"] == pytest.approx(
+        60.0 / 360.0 + 0.5 * metrics["charged"]["money"] / upper_limit
+    )
 
 
-def test_a_weight_is_changed_from_the_version_seen(admin: APIClient) -> None:
+def test_changing_a_weight_requires_the_current_version(admin: APIClient) -> None:
     post(admin, MONEY)
     there = "/api/v1/objectives/money/"
     tag = admin.get(there)["ETag"]
     assert admin.patch(there, {"weight": 0.0}, format="json", HTTP_IF_MATCH=tag).status_code == 200
     assert admin.patch(there, {"weight": 1}, format="json", HTTP_IF_MATCH=tag).status_code == 412
-    assert weighed({"P": 1.0}) == {"P": 1.0}
+    assert effective_weights({"P": 1.0}) == {"P": 1.0}
     assert CurveObjective.objects.get().weight == 0.0
 
 
@@ -76,7 +80,7 @@ def test_an_objective_is_removed(admin: APIClient) -> None:
     assert admin.delete("/api/v1/objectives/money/").status_code == 404
 
 
-def test_a_name_is_taken_once(admin: APIClient) -> None:
+def test_a_name_is_unique(admin: APIClient) -> None:
     post(admin, MONEY)
     assert post(admin, MONEY).status_code == 409
 
@@ -93,7 +97,7 @@ def test_a_name_is_taken_once(admin: APIClient) -> None:
         ({"weight": -1}, "/weight"),
     ],
 )
-def test_a_bad_objective_is_told_with_its_field(
+def test_invalid_fields_of_an_objective_are_named(
     admin: APIClient, change: dict[str, Any], pointer: str
 ) -> None:
     answer = post(admin, {**MONEY, **change})

@@ -1,4 +1,4 @@
-"""Preference sets over REST: what picks lead to, what the solver makes of it, keeping them."""
+"""REST API of preference sets: deriving, checking and storing weights."""
 
 import json
 import zlib
@@ -13,32 +13,38 @@ from rest_framework.test import APIClient
 from apps.accounts.models import User
 from apps.inventory.core.snapshot import Floats
 from apps.operations.models import Event, IdempotencyKey
-from apps.placement.core.examples import Draw, draw
-from apps.placement.core.front import losses, standing
-from apps.placement.core.objectives import evaluate
-from apps.placement.core.search import Search
-from apps.placement.core.solver import solve
+from apps.placement.core.front.archive import losses, representative_rank
+from apps.placement.core.problem.examples import InstanceSpec, generate_instance
+from apps.placement.core.problem.objectives import evaluate
+from apps.placement.core.solver.registry import solve
+from apps.placement.core.solver.run import SolverRun
 from apps.placement.models import Activation, Front, FrontVersion, Plan, PreferenceSet
 from apps.placement.selectors import fronts as selectors
-from apps.placement.services import checks
-from apps.placement.tasks import check
+from apps.placement.services.preference import checks
+from apps.placement.tasks.fronts import solve_for_check
 from tests import factories
 from tests.api.conftest import Speak
-from tests.placement.core.test_weights import paper_front
-from tests.placement.made import asked, found, stopped_clock
+from tests.placement.core.preference.test_weights import paper_front
+from tests.placement.front_world import requested_front, searched_front, stopped_clock
 
 URL = "/api/v1/preference-sets/"
 PAPER = {"P-D": [0, 1, 2], "P-C": [2, 3, 4], "D-C": [0, 3, 4]}
-INSTANCE = draw(Draw(containers=60, nodes=60, nodes_per_rack=20, largest=8), 2)
+INSTANCE = generate_instance(
+    InstanceSpec(containers=60, nodes=60, nodes_per_rack=20, largest=8), 2
+)
 DIRECT = {"rule": "direct", "wanted": {"P": 0.5, "D": 2.0, "C": 1.0}}
 
 
 def constructed(by: User, values: Floats) -> FrontVersion:
-    """A version whose points are worth what one says."""
+    """A version whose points have the given values."""
     k = len(values)
     nobody = dict.fromkeys(("nodes_on", "jobs_protected", "jobs_exposed", "jobs_split"), [0] * k)
-    columns = {**nobody, "worst_job": [None] * k, "standing": standing(losses(values)).tolist()}
-    front = asked(by)
+    columns = {
+        **nobody,
+        "worst_job": [None] * k,
+        "standing": representative_rank(losses(values)).tolist(),
+    }
+    front = requested_front(by)
     return FrontVersion.objects.create(
         front=front,
         number=1,
@@ -56,7 +62,7 @@ def constructed(by: User, values: Floats) -> FrontVersion:
 
 @pytest.fixture
 def paper(operator: User) -> dict[str, Any]:
-    """The body of the paper's own picks, of a front constructed for them."""
+    """The body of the paper's picks, on a front constructed for them."""
     version = constructed(operator, paper_front())
     return {"front": str(version.front_id), "version": 1, "rule": "spread", "picks": PAPER}
 
@@ -69,7 +75,7 @@ def test_the_papers_picks_give_its_weights(api: APIClient, paper: dict[str, Any]
     assert {o: round(w, 2) for o, w in body["weights"].items()} == {"P": 0.22, "D": 1.0, "C": 0.36}
     assert body["spread"]["P"] == pytest.approx(0.1 * np.sqrt(2.5))
     assert (body["picks"], body["floored"], body["idle"]) == (5, [], [])
-    assert [one["point"] for one in body["sensitivity"]] == [0, 1, 2, 3, 4]
+    assert [entry["point"] for entry in body["sensitivity"]] == [0, 1, 2, 3, 4]
     assert body["sentence"].endswith("so diversity counts 4.5 × power.")
     assert isinstance(body["warnings"], list)
     assert PreferenceSet.objects.count() == 0
@@ -91,7 +97,7 @@ def test_the_papers_picks_give_its_weights(api: APIClient, paper: dict[str, Any]
     ],
 )
 @pytest.mark.parametrize("address", ["derive/", "check/"])
-def test_what_cannot_be_is_named(
+def test_invalid_fields_are_named(
     api: APIClient, paper: dict[str, Any], address: str, change: Any, pointers: list[str]
 ) -> None:
     response = api.post(f"{URL}{address}", {**paper, **change})
@@ -105,7 +111,7 @@ def test_picks_need_a_front(api: APIClient, rule: str) -> None:
     assert [e["pointer"] for e in response.json()["errors"]] == ["/front"]
 
 
-def test_direct_weights_need_none(api: APIClient) -> None:
+def test_direct_weights_need_no_front(api: APIClient) -> None:
     body = api.post(f"{URL}derive/", DIRECT).json()
     assert body["weights"] == {"P": 0.25, "D": 1.0, "C": 0.5}
     assert body["sentence"] == "Diversity counts 2.0 × crossing traffic and 4.0 × power."
@@ -113,11 +119,13 @@ def test_direct_weights_need_none(api: APIClient) -> None:
 
 @pytest.fixture
 def searched(operator: User) -> Front:
-    """A front that was searched, of eleven points."""
-    return found(operator, INSTANCE)
+    """A searched front with eleven points."""
+    return searched_front(operator, INSTANCE)
 
 
-def test_the_solvers_own_answer_is_shown_beside_the_picks(api: APIClient, searched: Front) -> None:
+def test_a_check_compares_the_solvers_answer_with_the_picks(
+    api: APIClient, searched: Front
+) -> None:
     count = selectors.points_of(searched.versions.get()).raw.shape[0]
     few = list(range(3))
     body = {"front": str(searched), "picks": dict.fromkeys(PAPER, few), "rejected": [count - 1]}
@@ -125,7 +133,7 @@ def test_the_solvers_own_answer_is_shown_beside_the_picks(api: APIClient, search
     assert response.status_code == 200, response.content
     checked = response.json()
     weights = api.post(f"{URL}derive/", body).json()["weights"]
-    best = solve(Search(INSTANCE, weights, clock=stopped_clock, limit_s=1.0))
+    best = solve(SolverRun(INSTANCE, weights, clock=stopped_clock, limit_s=1.0))
     assert checked["star"]["F"] == pytest.approx(best.evaluation.F)
     assert checked["star"]["optimal"] is True
     assert checked["star"]["gap"] == 0.0
@@ -134,23 +142,21 @@ def test_the_solvers_own_answer_is_shown_beside_the_picks(api: APIClient, search
     assert checked["star"]["normalised"] == pytest.approx({o: values[o] for o in "PDC"})
     assert checked["position"] in {"inside", "better", "outside"}
     assert 0 <= checked["nearest"] < count
-    assert checked["sentence"].startswith("The solver's own answer is")
+    assert checked["sentence"].startswith("The optimum of these weights is")
 
 
-def test_picks_that_no_weights_return_are_named(
-    api: APIClient, operator: User, searched: Front
-) -> None:
+def test_unreachable_picks_are_named(api: APIClient, operator: User, searched: Front) -> None:
     dent = np.array([[0.1, 0.1, 0.5], [0.6, 0.5, 0.5], [0.9, 0.9, 0.5], [0.5, 0.5, 0.1]])
     FrontVersion.objects.filter(pk=constructed(operator, dent).pk).update(front=searched, number=7)
     body = {"front": str(searched), "version": 7, "picks": {s: [0, 1, 2] for s in PAPER}}
     assert api.post(f"{URL}check/", body).json()["unreachable"] == [1]
 
 
-def test_a_check_without_an_answer_in_time_is_unavailable(
+def test_a_check_that_times_out_is_unavailable(
     api: APIClient, searched: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(check, "apply_async", lambda *_, **__: None)
-    monkeypatch.setattr(checks, "WAIT_S", 0.05)
+    monkeypatch.setattr(solve_for_check, "apply_async", lambda *_, **__: None)
+    monkeypatch.setattr(checks, "ANSWER_TIMEOUT_S", 0.05)
     response = api.post(f"{URL}check/", {**DIRECT, "front": str(searched)})
     assert (response.status_code, response.json()["code"]) == (503, "service_unavailable")
     assert response["Retry-After"]
@@ -161,14 +167,12 @@ def test_a_check_needs_a_workload(api: APIClient) -> None:
     assert [e["pointer"] for e in response.json()["errors"]] == ["/front"]
 
 
-def test_a_check_of_given_weights_has_nothing_to_compare_with(
-    api: APIClient, searched: Front
-) -> None:
+def test_a_check_of_direct_weights_compares_no_picks(api: APIClient, searched: Front) -> None:
     checked = api.post(f"{URL}check/", {**DIRECT, "front": str(searched)}).json()
     assert (checked["position"], checked["distance"]) == (None, None)
 
 
-def test_what_lies_between_two_placements(api: APIClient, operator: User) -> None:
+def test_the_points_between_two_placements(api: APIClient, operator: User) -> None:
     line = np.linspace(0.0, 1.0, 9)
     version = constructed(operator, np.stack([line, line, line], axis=1))
     body = {"front": str(version.front_id), "version": 1}
@@ -177,7 +181,7 @@ def test_what_lies_between_two_placements(api: APIClient, operator: User) -> Non
     assert api.post(f"{URL}between/", {**body, "points": [2, 3]}).json()["points"] == []
 
 
-def test_of_many_between_fifty_stand_for_all(api: APIClient, operator: User) -> None:
+def test_at_most_fifty_points_lie_between_two(api: APIClient, operator: User) -> None:
     line = np.linspace(0.0, 1.0, 200)
     version = constructed(operator, np.stack([line, line, line], axis=1))
     body = {"front": str(version.front_id), "points": [0, 199]}
@@ -191,47 +195,59 @@ def test_of_many_between_fifty_stand_for_all(api: APIClient, operator: User) -> 
     ("points", "pointer"),
     [([0, 9], "/points/1"), ([1, 1], "/points/1"), ([-1, 2], "/points/0"), ([1], "/points")],
 )
-def test_a_pair_that_cannot_be_is_named(
+def test_an_invalid_pair_is_named(
     api: APIClient, paper: dict[str, Any], points: list[int], pointer: str
 ) -> None:
     response = api.post(f"{URL}between/", {"front": paper["front"], "points": points})
     assert [e["pointer"] for e in response.json()["errors"]] == [pointer]
 
 
-# ---- keeping ----
+# ---- storage ----
 
 
-def kept(client: APIClient, name: str = "night", **values: Any) -> dict[str, Any]:
+def stored_set(client: APIClient, name: str = "night", **values: Any) -> dict[str, Any]:
     response = client.post(URL, {"name": name, **DIRECT, **values})
     assert response.status_code == 201, response.content
     body: dict[str, Any] = response.json()
     return body
 
 
-def test_a_set_is_kept_with_all_it_was_made_of(power: APIClient, paper: dict[str, Any]) -> None:
+def test_a_set_stores_its_picks_rule_and_weights(power: APIClient, paper: dict[str, Any]) -> None:
     body = {**paper, "name": "as in the paper", "note": "figure 4", "rejected": [5]}
     response = power.post(URL, body)
     assert response.status_code == 201, response.content
-    made = response.json()
-    assert power.get(f"{URL}{made['id']}/").json() == made
-    assert (made["front"], made["front_name"], made["version"]) == (paper["front"], "f-0001", 1)
-    assert (made["picks"], made["rejected"], made["wanted"]) == (PAPER, [5], {})
-    assert round(made["weights"]["P"], 2) == 0.22
-    assert made["spread"]["P"] == pytest.approx(0.1 * np.sqrt(2.5))
-    assert (made["created_by"], made["parent"], made["generation"]) == ("olga", None, 1)
-    assert (made["activations"], made["is_in_force"]) == (0, False)
+    preference_set = response.json()
+    assert power.get(f"{URL}{preference_set['id']}/").json() == preference_set
+    assert (preference_set["front"], preference_set["front_name"], preference_set["version"]) == (
+        paper["front"],
+        "f-0001",
+        1,
+    )
+    assert (preference_set["picks"], preference_set["rejected"], preference_set["wanted"]) == (
+        PAPER,
+        [5],
+        {},
+    )
+    assert round(preference_set["weights"]["P"], 2) == 0.22
+    assert preference_set["spread"]["P"] == pytest.approx(0.1 * np.sqrt(2.5))
+    assert (
+        preference_set["created_by"],
+        preference_set["parent"],
+        preference_set["generation"],
+    ) == ("olga", None, 1)
+    assert (preference_set["activations"], preference_set["is_in_force"]) == (0, False)
     event = Event.objects.get(kind="preference_set.created")
-    assert (event.topic, event.subject) == ("fronts", made["id"])
+    assert (event.topic, event.subject) == ("fronts", preference_set["id"])
 
 
-def test_a_set_that_is_kept_needs_its_picks(power: APIClient, paper: dict[str, Any]) -> None:
+def test_a_stored_set_needs_picks(power: APIClient, paper: dict[str, Any]) -> None:
     response = power.post(URL, {**paper, "name": "x", "picks": {"P-D": [0, 1, 2]}})
     pointers = [e["pointer"] for e in response.json()["errors"]]
     assert pointers == ["/picks/P-C", "/picks/D-C"]
 
 
-def test_a_name_is_taken_once(power: APIClient) -> None:
-    first, second = kept(power), kept(power, "day")
+def test_a_name_is_unique(power: APIClient) -> None:
+    first, second = stored_set(power), stored_set(power, "day")
     response = power.post(URL, {"name": "night", **DIRECT})
     assert (response.status_code, response.json()["code"]) == (409, "state_conflict")
     response = power.patch(f"{URL}{second['id']}/", {"name": "night"})
@@ -239,7 +255,7 @@ def test_a_name_is_taken_once(power: APIClient) -> None:
     assert power.patch(f"{URL}{first['id']}/", {"name": "night"}).status_code == 200
 
 
-def test_a_key_keeps_one_set(power: APIClient) -> None:
+def test_an_idempotency_key_creates_one_set(power: APIClient) -> None:
     body = {"name": "night", **DIRECT}
     first = power.post(URL, body, headers={"Idempotency-Key": "k"})
     again = power.post(URL, body, headers={"Idempotency-Key": "k"})
@@ -249,37 +265,37 @@ def test_a_key_keeps_one_set(power: APIClient) -> None:
 
 
 def test_a_set_has_a_parent(power: APIClient) -> None:
-    first = kept(power)
-    assert kept(power, "later", parent=first["id"])["parent"] == first["id"]
+    first = stored_set(power)
+    assert stored_set(power, "later", parent=first["id"])["parent"] == first["id"]
     response = power.post(
-        URL, {"name": "x", **DIRECT, "parent": kept(power, "y")["id"][:-4] + "0000"}
+        URL, {"name": "x", **DIRECT, "parent": stored_set(power, "y")["id"][:-4] + "0000"}
     )
     assert [e["pointer"] for e in response.json()["errors"]] == ["/parent"]
 
 
-def test_a_name_and_note_may_change_and_nothing_else(power: APIClient) -> None:
-    made = kept(power)
-    address = f"{URL}{made['id']}/"
+def test_only_the_name_and_the_note_can_change(power: APIClient) -> None:
+    preference_set = stored_set(power)
+    address = f"{URL}{preference_set['id']}/"
     response = power.patch(address, {"note": "quiet hours"}, headers={"If-Match": '"g1"'})
-    assert response.json() == {**made, "note": "quiet hours", "generation": 2}
+    assert response.json() == {**preference_set, "note": "quiet hours", "generation": 2}
     assert power.patch(address, {"name": "n"}, headers={"If-Match": '"g1"'}).status_code == 412
     response = power.patch(address, {"weights": {"P": 1}})
     assert [e["pointer"] for e in response.json()["errors"]] == ["/weights"]
 
 
-def test_a_set_nothing_came_of_is_forgotten(power: APIClient) -> None:
-    first = kept(power)
-    later = kept(power, "later", parent=first["id"])
+def test_an_unused_set_can_be_deleted(power: APIClient) -> None:
+    first = stored_set(power)
+    later = stored_set(power, "later", parent=first["id"])
     assert power.delete(f"{URL}{first['id']}/").status_code == 204
     assert power.get(f"{URL}{first['id']}/").status_code == 404
     assert power.get(f"{URL}{later['id']}/").json()["parent"] is None
     assert power.delete(f"{URL}{first['id']}/").status_code == 404
 
 
-def test_a_set_that_was_in_force_or_planned_by_is_history(
+def test_a_set_that_was_in_force_or_has_plans_cannot_be_deleted(
     power: APIClient, operator: User
 ) -> None:
-    used, planned = kept(power), kept(power, "planned")
+    used, planned = stored_set(power), stored_set(power, "planned")
     row = PreferenceSet.objects.get(pk=used["id"])
     Activation.objects.create(
         preference_set=row, weights=row.weights, created_by=operator, cluster_s=1.0
@@ -288,14 +304,14 @@ def test_a_set_that_was_in_force_or_planned_by_is_history(
         number=1, cause="loop", preference_set_id=planned["id"], weights={}, cluster_s=1.0,
         snapshot=1, seconds=1.0, gap=0.0, predicted={},
     )  # fmt: skip
-    for made in (used, planned):
-        response = power.delete(f"{URL}{made['id']}/")
+    for preference_set in (used, planned):
+        response = power.delete(f"{URL}{preference_set['id']}/")
         assert (response.status_code, response.json()["code"]) == (409, "state_conflict")
     assert PreferenceSet.objects.count() == 2
 
 
 def test_sets_are_listed_and_filtered(power: APIClient, paper: dict[str, Any]) -> None:
-    kept(power)
+    stored_set(power)
     power.post(URL, {**paper, "name": "paper"})
 
     def names(query: str) -> list[str]:
@@ -309,15 +325,17 @@ def test_sets_are_listed_and_filtered(power: APIClient, paper: dict[str, Any]) -
     assert names("limit=1&ordering=created_at") == ["night"]
 
 
-def test_a_list_costs_the_same_for_many(power: APIClient, paper: dict[str, Any]) -> None:
+def test_the_number_of_queries_does_not_depend_on_the_number_of_sets(
+    power: APIClient, paper: dict[str, Any]
+) -> None:
     power.post(URL, {**paper, "name": "a"})
-    with CaptureQueriesContext(connection) as one:
+    with CaptureQueriesContext(connection) as first_queries:
         power.get(URL)
     for name in "bcd":
         power.post(URL, {**paper, "name": name})
     with CaptureQueriesContext(connection) as four:
         power.get(URL)
-    assert len(four) == len(one)
+    assert len(four) == len(first_queries)
 
 
 @pytest.mark.parametrize(
@@ -327,26 +345,28 @@ def test_a_list_costs_the_same_for_many(power: APIClient, paper: dict[str, Any])
 def test_writing_needs_an_operator(
     api: APIClient, power: APIClient, method: str, address: str
 ) -> None:
-    made = kept(power)
-    response = getattr(api, method)(URL + address.format(made["id"]), {"name": "x", **DIRECT})
+    preference_set = stored_set(power)
+    response = getattr(api, method)(
+        URL + address.format(preference_set["id"]), {"name": "x", **DIRECT}
+    )
     assert (response.status_code, response.json()["code"]) == (403, "permission_denied")
 
 
-def test_a_viewer_may_try_out_everything(
+def test_viewers_may_derive_and_check(
     viewer: User, as_user: Speak, power: APIClient, searched: Front
 ) -> None:
     client = as_user(viewer)
-    made = kept(power)
+    preference_set = stored_set(power)
     body = {**DIRECT, "front": str(searched)}
     assert client.post(f"{URL}derive/", body).status_code == 200
     assert client.post(f"{URL}check/", body).status_code == 200
     pair = {"front": str(searched), "points": [0, 1]}
     assert client.post(f"{URL}between/", pair).status_code == 200
-    assert client.get(f"{URL}{made['id']}/").status_code == 200
+    assert client.get(f"{URL}{preference_set['id']}/").status_code == 200
     assert client.get(URL).status_code == 200
 
 
-def test_what_is_not_there_is_said(power: APIClient) -> None:
+def test_missing_objects_are_named(power: APIClient) -> None:
     nobody = f"{URL}0192d5a0-0000-7000-8000-000000000000/"
     factories.cluster()
     assert power.get(nobody).status_code == 404

@@ -1,4 +1,4 @@
-"""A ramp tells where the threshold is and how sure that is, or that it does not know."""
+"""Ramps find the threshold and its standard error, or fail."""
 
 import math
 from collections.abc import Callable
@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apps.emulation.core.microbenchmarks import under_one_source
+from apps.emulation.core.microbenchmarks import single_source_performance
 from apps.inventory.core.snapshot import Floats
 from apps.profiling.core.ramp import (
     FULL,
     HALF_WIDTH_90,
     MAX_SAMPLES,
-    Missing,
     ProbeFailedError,
+    RampFailure,
+    RampResult,
     Sampler,
-    Threshold,
     find_threshold,
 )
 
@@ -24,7 +24,7 @@ Curve = Callable[[float, float], float]
 
 
 def straight(x: float, threshold: float) -> float:
-    """Falls by 5 % up to the threshold and twice as steeply beyond it."""
+    """A line that falls by 5 % up to the threshold, and twice as steeply beyond it."""
     return 1.0 - 0.05 * x / threshold - 0.05 * max(x - threshold, 0.0) / threshold
 
 
@@ -34,43 +34,51 @@ def bent(x: float, threshold: float) -> float:
 
 
 def cliff(x: float, threshold: float) -> float:
-    """Loses 2 % up to the threshold, and there a fifth at once."""
+    """A curve that loses 2 % up to the threshold, where it drops to 80 %."""
     return 1.0 - 0.02 * x / threshold if x < threshold else 0.8
 
 
-def seeing(curve: Curve, threshold: float, *, noise: float, seed: int) -> Sampler:
+def sampler(curve: Curve, threshold: float, *, noise: float, seed: int) -> Sampler:
     rng = np.random.default_rng(seed)
     return lambda x, n: curve(float(x), threshold) + rng.normal(0.0, noise, n)
 
 
-def found(threshold: float, *, noise: float = 0.005, seed: int = 1, **more: Any) -> Threshold:
-    score = find_threshold(seeing(under_one_source, threshold, noise=noise, seed=seed), **more)
-    assert isinstance(score, Threshold)
+def find(threshold: float, *, noise: float = 0.005, seed: int = 1, **options: Any) -> RampResult:
+    score = find_threshold(
+        sampler(single_source_performance, threshold, noise=noise, seed=seed), **options
+    )
+    assert isinstance(score, RampResult)
     return score
 
 
-def many(curve: Curve, noise: float) -> tuple[Floats, Floats]:
-    """Errors, and how many standard errors they are, of thresholds all over the scale."""
+def errors_of(curve: Curve, noise: float) -> tuple[Floats, Floats]:
+    """Errors of random thresholds, absolute and in standard errors."""
     thresholds = np.random.default_rng(5).uniform(5.0, 100.0, 600)
     runs = [
-        (find_threshold(seeing(curve, t, noise=noise, seed=seed)), t)
+        (find_threshold(sampler(curve, t, noise=noise, seed=seed)), t)
         for seed, t in enumerate(thresholds)
     ]
-    errors = [(one.value - t, one.standard_error) for one, t in runs if isinstance(one, Threshold)]
+    errors = [
+        (result.value - t, result.standard_error)
+        for result, t in runs
+        if isinstance(result, RampResult)
+    ]
     table = np.array(errors)
     assert len(table) > 0.97 * len(runs)
     return table[:, 0], table[:, 0] / table[:, 1]
 
 
 @pytest.mark.parametrize("noise", [0.005, 0.007, 0.01])
-def test_a_90_percent_interval_holds_the_truth_in_about_90_of_100_runs(noise: float) -> None:
-    # 600 runs: 1.2 % standard error of the share; the posterior may be too careful by some percent
-    _, sizes = many(under_one_source, noise)
+def test_a_90_percent_interval_contains_the_threshold_in_about_90_percent_of_runs(
+    noise: float,
+) -> None:
+    # 600 runs: 1.2 % standard error of the share; the posterior is slightly conservative
+    _, sizes = errors_of(single_source_performance, noise)
     assert 0.87 < np.mean(np.abs(sizes) <= HALF_WIDTH_90) < 0.985
 
 
 def test_a_threshold_is_found_within_a_point_and_without_bias() -> None:
-    errors, _ = many(under_one_source, 0.005)
+    errors, _ = errors_of(single_source_performance, 0.005)
     assert np.sqrt(np.mean(errors**2)) < 1.0
     assert abs(np.mean(errors)) < 0.3
 
@@ -78,69 +86,69 @@ def test_a_threshold_is_found_within_a_point_and_without_bias() -> None:
 @pytest.mark.parametrize(
     ("curve", "points", "share"), [(straight, 2.6, 0.78), (bent, 1.0, 0.83), (cliff, 1.9, 0.5)]
 )
-def test_curves_of_other_shapes_are_met_with_nearly_honest_errors(
+def test_errors_are_approximately_right_for_other_shapes(
     curve: Curve, points: float, share: float
 ) -> None:
-    errors, sizes = many(curve, 0.005)
+    errors, sizes = errors_of(curve, 0.005)
     assert np.sqrt(np.mean(errors**2)) < points
     # 600 runs: 2 % standard error of the share
     assert np.mean(np.abs(sizes) <= HALF_WIDTH_90) > share
 
 
-def test_it_takes_half_the_21_steps_of_a_plain_ramp() -> None:
-    taken = [found(t, seed=int(t)).samples for t in np.linspace(5.0, 95.0, 91)]
-    assert np.mean(taken) < 11.0
+def test_it_needs_half_the_21_steps_of_a_plain_ramp() -> None:
+    counts = [find(t, seed=int(t)).samples for t in np.linspace(5.0, 95.0, 91)]
+    assert np.mean(counts) < 11.0
 
 
 def test_a_finer_resolution_takes_more_samples() -> None:
-    coarse = [found(t, seed=int(t), resolution=3.0).samples for t in range(10, 90)]
-    fine = [found(t, seed=int(t), resolution=0.3).samples for t in range(10, 90)]
+    coarse = [find(t, seed=int(t), resolution=3.0).samples for t in range(10, 90)]
+    fine = [find(t, seed=int(t), resolution=0.3).samples for t in range(10, 90)]
     assert np.mean(fine) > np.mean(coarse)
 
 
-def test_100_means_firmly_above_at_full_intensity() -> None:
-    pressed: list[int] = []
+def test_100_means_above_95_percent_at_full_intensity() -> None:
+    intensities: list[int] = []
 
     def never(x: int, n: int) -> Floats:
-        pressed.append(x)
+        intensities.append(x)
         return np.full(n, 0.99)
 
     score = find_threshold(never)
-    assert isinstance(score, Threshold)
+    assert isinstance(score, RampResult)
     assert score.value == 100.0
-    assert pressed[-1] == FULL
+    assert intensities[-1] == FULL
     assert 0.0 < score.standard_error < 3.0
 
 
-def test_95_percent_at_full_intensity_is_not_a_sure_100() -> None:
-    scores = [found(100.0, seed=seed) for seed in range(40)]
+def test_95_percent_at_full_intensity_is_below_100() -> None:
+    scores = [find(100.0, seed=seed) for seed in range(40)]
     assert np.mean([score.value == 100.0 for score in scores]) < 0.25
     assert min(score.value for score in scores) > 95.0
 
 
-def test_an_application_that_minds_the_least_pressure_scores_almost_nothing() -> None:
-    score = found(0.0)
+def test_a_very_sensitive_application_scores_almost_zero() -> None:
+    score = find(0.0)
     assert 0.0 < score.value < 2.0
     assert score.value < 2.0 * HALF_WIDTH_90 * score.standard_error
 
 
 def test_the_same_samples_give_the_same_score() -> None:
-    assert found(42.0, seed=9) == found(42.0, seed=9)
+    assert find(42.0, seed=9) == find(42.0, seed=9)
 
 
-def test_noise_that_hides_the_5_percent_leaves_the_probe_undecided() -> None:
-    score = find_threshold(seeing(under_one_source, 60.0, noise=0.3, seed=1))
-    assert score == Missing(f"not decided within {MAX_SAMPLES} samples", MAX_SAMPLES)
+def test_noise_above_5_percent_leaves_the_probe_inconclusive() -> None:
+    score = find_threshold(sampler(single_source_performance, 60.0, noise=0.3, seed=1))
+    assert score == RampFailure(f"inconclusive after {MAX_SAMPLES} samples", MAX_SAMPLES)
 
 
-def test_no_more_samples_are_taken_than_allowed() -> None:
+def test_the_max_number_of_samples_is_respected() -> None:
     counts: list[int] = []
 
     def noisy(x: int, n: int) -> Floats:
         counts.append(n)
         return np.array([0.45, 1.45] * 4)[sum(counts) - n : sum(counts)]
 
-    assert isinstance(find_threshold(noisy, max_samples=7), Missing)
+    assert isinstance(find_threshold(noisy, max_samples=7), RampFailure)
     assert sum(counts) == 7
 
 
@@ -150,10 +158,10 @@ def test_a_probe_that_fails_is_missing_with_its_reason_and_cost() -> None:
             raise ProbeFailedError("the microbenchmark died")
         return np.full(n, 0.80)
 
-    assert find_threshold(fails_later) == Missing("the microbenchmark died", 2)
+    assert find_threshold(fails_later) == RampFailure("the microbenchmark died", 2)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_sample_that_is_no_number_makes_the_probe_missing(value: float) -> None:
+def test_a_nan_sample_fails_the_probe(value: float) -> None:
     score = find_threshold(lambda x, n: np.full(n, value))
-    assert score == Missing("a sample at intensity 55 is not a number", 0)
+    assert score == RampFailure("a sample at intensity 55 is not a number", 0)

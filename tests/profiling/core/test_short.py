@@ -1,4 +1,4 @@
-"""Jobs that would be over before they were known are not profiled."""
+"""Jobs shorter than profiling are not profiled."""
 
 import pytest
 
@@ -20,7 +20,7 @@ SMALL, LARGE = int(BYTES_PER_S * 45.0), int(BYTES_PER_S * 45.0) + 2
 @pytest.mark.parametrize(
     ("kind", "target", "duration_s", "input_bytes", "expected"),
     [
-        # declared to end within the budget of the kind, whatever its target
+        # declared duration within the budget of the kind, any target
         ("batch", BestEffort(), 45.0, 0, True),
         ("batch", BestEffort(), 45.1, 0, False),
         ("latency_critical", SERVICE, 90.0, 0, True),
@@ -28,18 +28,18 @@ SMALL, LARGE = int(BYTES_PER_S * 45.0), int(BYTES_PER_S * 45.0) + 2
         ("single_node", RATE, 60.0, 0, True),
         ("single_node", RATE, 61.0, 0, False),
         ("batch", BestEffort(), 0.0, LARGE, True),
-        # to be complete within the budget
+        # completion time within the budget
         ("analytics", CompletionTime(60.0), None, LARGE, True),
         ("analytics", CompletionTime(60.1), None, LARGE, False),
         ("analytics", CompletionTime(5.0), 3600.0, 0, True),
-        # nothing promised and little to do
+        # best effort with a small input
         ("batch", BestEffort(), None, SMALL, True),
         ("batch", BestEffort(), None, LARGE, False),
         ("batch", BestEffort(), 3600.0, SMALL, True),
-        # a target is kept by knowing the application, however little there is to do
+        # meeting a target requires a profile, even for a small input
         ("analytics", CompletionTime(1000.0), None, 1, False),
         ("single_node", RATE, None, 1, False),
-        # nothing said of its length
+        # unknown length
         ("batch", BestEffort(), None, 0, False),
         ("latency_critical", SERVICE, None, 0, False),
     ],
@@ -47,17 +47,17 @@ SMALL, LARGE = int(BYTES_PER_S * 45.0), int(BYTES_PER_S * 45.0) + 2
 def test_a_job_shorter_than_its_profiling_skips_it(
     kind: str, target: Target, duration_s: float | None, input_bytes: int, *, expected: bool
 ) -> None:
-    found = skips_profiling(kind, target, duration_s=duration_s, input_bytes=input_bytes)
-    assert found is expected
+    skips = skips_profiling(kind, target, duration_s=duration_s, input_bytes=input_bytes)
+    assert skips is expected
 
 
 @pytest.mark.parametrize("kind", sorted(BUDGET_S))
 @pytest.mark.parametrize(("budget_s", "expected"), [(10.0, True), (9.9, False)])
-def test_another_budget_moves_the_line(kind: str, budget_s: float, *, expected: bool) -> None:
+def test_another_budget_changes_the_limit(kind: str, budget_s: float, *, expected: bool) -> None:
     target = CompletionTime(10.0)
     assert skips_profiling(kind, target, budget_s=budget_s) is expected
 
 
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(ValueError, match="kind must be one of"):
-        skips_profiling("poetry", BestEffort())
+        skips_profiling("unknown", BestEffort())

@@ -8,7 +8,7 @@ from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Floats, Snapshot, Topology
 from apps.scheduling.core.types import Request
 
-SHARE = (4e9, 6.25e8, 3e10)  # memory bytes, network bits/s, storage bytes beside each core
+SHARE = (4e9, 6.25e8, 3e10)  # memory bytes, network bits/s, storage bytes per core
 
 
 def topology(
@@ -18,7 +18,7 @@ def topology(
     racks: int = 2,
     labels: tuple[frozenset[str], ...] | None = None,
 ) -> Topology:
-    """Servers of the sizes given; platforms and racks by turns."""
+    """Return servers of given sizes, with alternating platforms and racks."""
     units = np.array(sizes, dtype=np.int32)
     servers = np.arange(units.size, dtype=np.int32)
     first = (np.cumsum(units) - units).astype(np.int32)
@@ -41,7 +41,7 @@ def topology(
 
 
 def idle(cluster: Topology) -> Snapshot:
-    """Nothing runs."""
+    """Return a snapshot of an idle cluster."""
     return Snapshot(
         sequence=7,
         topology=cluster,
@@ -53,7 +53,7 @@ def idle(cluster: Topology) -> Snapshot:
 
 
 def loaded(cluster: Topology, share: float, rng: np.random.Generator) -> Snapshot:
-    """Each unit is busy with probability ``share`` and causes uniform scores."""
+    """Return a snapshot in which each unit is busy with probability ``share``."""
     free = rng.random(cluster.unit_id.size) >= share
     scores = rng.uniform(0, 100, (cluster.unit_id.size, N_SOURCES)) * ~free[:, None]
     caused = np.zeros((cluster.server_id.size, N_SOURCES))
@@ -71,7 +71,7 @@ def loaded(cluster: Topology, share: float, rng: np.random.Generator) -> Snapsho
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """The array, read-only."""
+    """Make an array read-only and return it."""
     array.flags.writeable = False
     return array
 
@@ -79,6 +79,6 @@ def frozen(array: np.ndarray) -> np.ndarray:
 def request(
     units: int = 1, *, job: str = "job-1", caused: Floats | None = None, **more: Any
 ) -> Request:
-    """A job of moderate demands unless said."""
+    """Return a request with moderate interference by default."""
     scores = np.linspace(60.0, 15.0, N_SOURCES) if caused is None else caused
     return Request(job=job, units=units, caused=scores, tolerated=100.0 - scores, **more)

@@ -24,7 +24,7 @@ def test_scaled_words_stay_below_n(word: int, n: int) -> None:
     assert 0 <= chance.below(word, n) < n
 
 
-def test_scaled_words_fill_every_value_alike() -> None:
+def test_scaled_words_are_uniform() -> None:
     counts = np.bincount([chance.below(chance.word(7, i), 10) for i in range(20_000)])
     # each count is binomial(20000, 0.1): deviation 42.4, and 4.5 of them leave 7e-5 for ten cells
     assert np.abs(counts - 2000).max() < 4.5 * 42.4
@@ -36,7 +36,7 @@ def test_coins_of_one_decision_differ_and_are_not_negative() -> None:
     assert coins.min() >= 0
 
 
-def test_another_seed_orders_the_units_anew() -> None:
+def test_another_seed_gives_another_order_of_units() -> None:
     units = np.arange(2000)
     ranks = [np.argsort(np.argsort(chance.coins(seed, units))) for seed in (1, 2)]
     # for independent orders Spearman's correlation has deviation 1 / sqrt(n - 1) = 0.022

@@ -72,6 +72,22 @@ def test_quietest_closeness_is_the_units_quality(u: int, t: int) -> None:
     assert as_integer(encoding.closeness(codes_of(u), codes_of(t), Form.QUIETEST)) == u
 
 
+@given(st.integers(0, LARGEST), st.integers(0, LARGEST), st.booleans())
+def test_a_guarded_hit_also_needs_the_margin(u: int, t: int, has_margin: bool) -> None:
+    expected = LARGEST - (u - t) if u >= t and has_margin else u
+    codes = encoding.closeness(codes_of(u), codes_of(t), Form.GUARDED, np.array([has_margin]))
+    assert as_integer(codes) == expected
+
+
+@pytest.mark.parametrize(
+    ("minimum", "expected"), [(-5.0, False), (9.99, False), (10.0, True), (60.0, True)]
+)
+def test_the_margin_is_ten_points_in_every_source(minimum: float, expected: bool) -> None:
+    headroom = np.full((1, N_SOURCES), 80.0)
+    headroom[0, 4] = minimum
+    assert encoding.has_margin(headroom).tolist() == [expected]
+
+
 @given(st.integers(0, LARGEST), st.integers(0, LARGEST), st.integers(0, LARGEST))
 def test_every_miss_ranks_below_every_hit_in_the_monotone_form(t: int, u: int, v: int) -> None:
     miss, hit = min(u, t - 1), max(v, t)
@@ -80,7 +96,7 @@ def test_every_miss_ranks_below_every_hit_in_the_monotone_form(t: int, u: int, v
     assert t == 0 or low < high
 
 
-def test_two_codes_that_float64_cannot_tell_apart_are_told_apart() -> None:
+def test_codes_that_are_equal_in_float64_are_distinguished() -> None:
     idle = np.zeros((2, N_SOURCES))
     idle[1, 9] = 1.0
     codes = encoding.quality(idle, np.arange(N_SOURCES))
@@ -88,12 +104,12 @@ def test_two_codes_that_float64_cannot_tell_apart_are_told_apart() -> None:
     assert as_integer(codes, 0) - as_integer(codes, 1) == 1
 
 
-def test_a_server_of_one_unit_feels_nothing() -> None:
+def test_a_server_of_one_unit_has_no_pressure() -> None:
     felt = encoding.pressure(np.full((1, N_SOURCES), 80.0), np.array([1], dtype=np.int32))
     assert felt.tolist() == [[0.0] * N_SOURCES]
 
 
-def test_pressure_is_the_others_sum_over_all_units_but_one() -> None:
+def test_pressure_is_the_sum_of_the_others_over_all_units_but_one() -> None:
     felt = encoding.pressure(np.full((1, N_SOURCES), 90.0), np.array([4], dtype=np.int32))
     assert felt.tolist() == [[30.0] * N_SOURCES]
 
@@ -103,3 +119,20 @@ def test_pressure_is_the_others_sum_over_all_units_but_one() -> None:
 def test_shares_lie_between_0_and_1(values: list[float]) -> None:
     share = encoding.demand(np.array(values)).target.shares()[0]
     assert 0.0 <= share <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "difference"),
+    [
+        ((5, 7), (3, 7), (2, 0)),  # equal low words: no borrow
+        ((5, 7), (3, 6), (2, 1)),
+        ((5, 6), (3, 7), (1, BASE - 1)),
+        ((5, 7), (5, 7), (0, 0)),
+    ],
+)
+def test_a_difference_has_words_within_the_base(
+    a: tuple[int, int], b: tuple[int, int], difference: tuple[int, int]
+) -> None:
+    first, second = (Codes(np.array([high]), np.array([low])) for high, low in (a, b))
+    high, low = encoding.subtract(first, second)
+    assert (high.tolist(), low.tolist()) == ([difference[0]], [difference[1]])

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from apps.scheduling.core import kernels, policies
 from apps.scheduling.core.encoding import Form
-from apps.scheduling.core.fused import FusedTarcil, warm
+from apps.scheduling.core.fused import FusedTarcil, warm_up
 from apps.scheduling.core.types import Placed, Request, Within
 from tests.scheduling.core.clusters import loaded, request, topology
 
-asks = st.fixed_dictionaries(
+request_fields = st.fixed_dictionaries(
     {
         "units": st.integers(1, 12),
         "gang": st.booleans(),
@@ -33,8 +33,8 @@ asks = st.fixed_dictionaries(
 )
 
 
-def told(outcome: object) -> tuple[Any, ...]:
-    """Everything an outcome says, comparable."""
+def values_of(outcome: object) -> tuple[Any, ...]:
+    """Return all values of an outcome in a comparable form."""
     if isinstance(outcome, Placed):
         candidates = [(*c[:7], c.headroom.tolist()) for c in outcome.candidates]
         rest = replace(outcome, units=(), candidates=(), ranks=())  # type: ignore[arg-type]
@@ -43,28 +43,39 @@ def told(outcome: object) -> tuple[Any, ...]:
     return tuple(getattr(outcome, name) for name in outcome.__slots__)  # type: ignore[attr-defined]
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(asks, min_size=1, max_size=4), st.integers(0, 2**32), st.sampled_from(Form))
-def test_the_kernel_decides_as_the_assembled_policy(
-    wishes: list[dict[str, Any]], seed: int, form: Form
+@settings(max_examples=150)
+@given(
+    st.lists(request_fields, min_size=1, max_size=4), st.integers(0, 2**32), st.sampled_from(Form)
+)
+def test_the_kernel_decides_like_the_assembled_policy(
+    field_sets: list[dict[str, Any]], seed: int, form: Form
 ) -> None:
     rng = np.random.default_rng(seed)
     marked = tuple(frozenset({"ssd=yes"} if i % 3 else ()) for i in range(40))
     cluster = topology(tuple(rng.integers(1, 17, 40).tolist()), racks=5, labels=marked)
     snapshot = loaded(cluster, rng.uniform(0, 1), rng)
-    requests = [request(job=f"job-{i}", **wish) for i, wish in enumerate(wishes)]
+    requests = [request(job=f"job-{i}", **fields) for i, fields in enumerate(field_sets)]
     slow = policies.tarcil(form=form).place(snapshot, requests, np.random.default_rng(seed))
     fast = FusedTarcil(form=form).place(snapshot, requests, np.random.default_rng(seed))
-    assert [told(outcome) for outcome in fast] == [told(outcome) for outcome in slow]
+    assert [values_of(outcome) for outcome in fast] == [values_of(outcome) for outcome in slow]
 
 
-def test_each_kernel_is_compiled_once_whatever_it_is_asked() -> None:
-    warm()
+def test_each_kernel_is_compiled_once_for_all_requests() -> None:
+    warm_up()
     rng = np.random.default_rng(1)
     writable = replace(loaded(topology((4, 8)), 0.5, rng), unit_free=np.ones(12, dtype=np.bool_))
-    wishes = [request(excluded=frozenset({1})), request(2, labels=frozenset({"a=b"})), request(3)]
-    FusedTarcil().place(writable, wishes, rng)
-    compiled: tuple[Any, ...] = (kernels.count_free, kernels.sift, kernels.look, kernels.outranked)
+    field_sets = [
+        request(excluded=frozenset({1})),
+        request(2, labels=frozenset({"a=b"})),
+        request(3),
+    ]
+    FusedTarcil().place(writable, field_sets, rng)
+    compiled: tuple[Any, ...] = (
+        kernels.count_free,
+        kernels.filter_servers,
+        kernels.score_sample,
+        kernels.count_outranked,
+    )
     assert [len(kernel.signatures) for kernel in compiled] == [1, 1, 1, 1]
 
 
@@ -77,12 +88,12 @@ def test_reading_the_registry_does_not_import_numba() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 8, 63, 64, 65, 300, 1000])
-def test_long_samples_are_ordered_alike(count: int) -> None:
+def test_long_samples_have_the_same_order(count: int) -> None:
     rng = np.random.default_rng(count)
     snapshot = loaded(topology((16,) * 100), 0.2, rng)
-    asked: Request = request(64, sample_size=count)
+    spec: Request = request(64, sample_size=count)
     outcomes = [
-        policy.place(snapshot, [asked], np.random.default_rng(1))[0]
+        policy.place(snapshot, [spec], np.random.default_rng(1))[0]
         for policy in (FusedTarcil(), policies.tarcil())
     ]
-    assert told(outcomes[0]) == told(outcomes[1])
+    assert values_of(outcomes[0]) == values_of(outcomes[1])

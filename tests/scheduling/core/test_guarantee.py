@@ -13,30 +13,45 @@ from apps.scheduling.core.guarantee import default_sample, miss_probability, sam
         (0.8, 1e-3, 0.4, 83),  # 8 of the top 20 free: x moves to 0.92; the paper prints 82
         (0.9, 0.9**4, 1.0, 4),  # an exact power takes no sample more
         (0.9, 0.95, 1.0, 1),
+        (0.5, 1.0 - 1e-12, 1.0, 1),  # below the rounding tolerance: never fewer than one
     ],
 )
 def test_sample_size_follows_the_formula(x: float, p: float, share: float, expected: int) -> None:
     assert sample_size(x, p, top_free_share=share, cap=1000) == expected
 
 
+def test_by_default_the_whole_top_is_free() -> None:
+    assert sample_size(0.8, 1e-3) == 31
+
+
 def test_sample_size_is_capped_at_32() -> None:
     assert sample_size(0.8, 1e-3, top_free_share=0.4) == 32
 
 
-def test_nothing_free_at_the_top_takes_the_cap() -> None:
+def test_without_free_units_at_the_top_the_size_is_the_cap() -> None:
     assert sample_size(0.8, 1e-3, top_free_share=0.0) == 32
 
 
 @pytest.mark.parametrize(
-    ("x", "p", "share"), [(0.0, 0.1, 1.0), (1.0, 0.1, 1.0), (0.5, 0.0, 1.0), (0.5, 0.1, 1.5)]
+    ("x", "p", "share"),
+    [
+        (0.0, 0.1, 1.0),
+        (1.0, 0.1, 1.0),
+        (0.5, -0.1, 1.0),
+        (0.5, 0.0, 1.0),
+        (0.5, 1.0, 1.0),
+        (0.5, 1.5, 1.0),
+        (0.5, 0.1, -0.5),
+        (0.5, 0.1, 1.5),
+    ],
 )
-def test_impossible_promises_are_named(x: float, p: float, share: float) -> None:
+def test_invalid_arguments_are_named(x: float, p: float, share: float) -> None:
     with pytest.raises(ValueError, match="must lie"):
         sample_size(x, p, top_free_share=share)
 
 
 @given(st.floats(0.01, 0.99), st.floats(1e-6, 0.99), st.floats(0.01, 1.0))
-def test_the_size_keeps_the_promise_and_one_less_does_not(
+def test_the_size_is_the_minimum_that_meets_the_guarantee(
     x: float, p: float, share: float
 ) -> None:
     r = sample_size(x, p, top_free_share=share, cap=10**9)

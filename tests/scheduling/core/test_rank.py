@@ -15,8 +15,8 @@ def measured(sample: int, decisions: int) -> np.ndarray:
     snapshot = loaded(topology(SIZES), 0.72, rng)
     policy, ranks = make("tarcil"), []
     for _ in range(decisions):
-        asked = request(caused=rng.uniform(0, 90, 10), sample_size=sample, measure_rank=True)
-        (outcome,) = policy.place(snapshot, [asked], rng)
+        spec = request(caused=rng.uniform(0, 90, 10), sample_size=sample, measure_rank=True)
+        (outcome,) = policy.place(snapshot, [spec], rng)
         assert isinstance(outcome, Placed)
         ranks.append(outcome.ranks[0])
     return np.sort(ranks)
@@ -34,20 +34,20 @@ def test_the_best_of_eight_has_rank_distribution_x_to_the_eighth() -> None:
     assert largest_distance(measured(8, 2000), 8) < 0.044
 
 
-def test_ties_do_not_bend_the_distribution() -> None:
-    snapshot = idle(topology(SIZES))  # every unit is as good as every other: all is coin
+def test_ties_do_not_distort_the_distribution() -> None:
+    snapshot = idle(topology(SIZES))  # all units are equal: ties are broken at random
     policy = make("tarcil")
-    asked = request(sample_size=8, measure_rank=True)
+    spec = request(sample_size=8, measure_rank=True)
     rng = np.random.default_rng(6)
-    outcomes = [policy.place(snapshot, [asked], rng)[0] for _ in range(2000)]
+    outcomes = [policy.place(snapshot, [spec], rng)[0] for _ in range(2000)]
     ranks = np.sort([o.ranks[0] for o in outcomes if isinstance(o, Placed)])
     assert largest_distance(ranks, 8) < 0.044
 
 
-def test_a_sample_of_everything_finds_the_best() -> None:
+def test_a_full_sample_finds_the_best_unit() -> None:
     snapshot = loaded(topology((4, 4, 4, 4)), 0.5, np.random.default_rng(1))
-    asked = request(sample_size=1000, measure_rank=True)
-    (outcome,) = make("tarcil").place(snapshot, [asked], np.random.default_rng(2))
+    spec = request(sample_size=1000, measure_rank=True)
+    (outcome,) = make("tarcil").place(snapshot, [spec], np.random.default_rng(2))
     assert isinstance(outcome, Placed)
     assert outcome.ranks.tolist() == [1.0]
     assert outcome.probability == 0.0
@@ -61,11 +61,11 @@ def test_the_only_eligible_unit_has_rank_one(policy: Policy) -> None:
     assert outcome.ranks.tolist() == [1.0]
 
 
-def test_small_clusters_follow_the_law_without_replacement() -> None:
+def test_small_clusters_follow_sampling_without_replacement() -> None:
     snapshot = idle(topology((2,) * 10))  # 20 units, 5 drawn
-    asked = request(sample_size=5, measure_rank=True)
+    spec = request(sample_size=5, measure_rank=True)
     policy, rng = make("tarcil"), np.random.default_rng(3)
-    outcomes = [policy.place(snapshot, [asked], rng)[0] for _ in range(3000)]
+    outcomes = [policy.place(snapshot, [spec], rng)[0] for _ in range(3000)]
     ranks = np.array([o.ranks[0] for o in outcomes if isinstance(o, Placed)])
     missed = hypergeom.pmf(0, 20, 4, 5)  # none of the 4 best among the 5 drawn
     # a binomial share of 3,000 has a deviation of at most 0.0091; four of them

@@ -1,4 +1,4 @@
-"""What scores say beyond their order."""
+"""Values of scores."""
 
 import numpy as np
 import pytest

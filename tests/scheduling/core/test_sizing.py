@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.classification.core.estimates import Estimates
 from apps.classification.core.profile import Profile
 from apps.scheduling.core.sizing import (
     INTERFERENCE_ALLOWANCE,
@@ -50,21 +51,21 @@ def test_one_unit_less_would_miss_the_target() -> None:
     assert outcome.high <= 100.0
 
 
-def test_uncertainty_costs_units() -> None:
+def test_uncertainty_increases_the_size() -> None:
     work, target = Work(input_bytes=UNIT_S * 999), CompletionTime(100.0)
     sure = sized(target, work, of=profile(bytes_rate=1e8))
     unsure = sized(target, work, of=profile(bytes_rate=1e8, error=0.2))
     assert unsure.units == pytest.approx(sure.units * np.exp(1.645 * 0.2), abs=1)
 
 
-def test_the_interval_surrounds_the_prediction() -> None:
+def test_the_interval_contains_the_prediction() -> None:
     of = profile(bytes_rate=1e8, error=0.1)
     outcome = sized(CompletionTime(100.0), Work(input_bytes=UNIT_S * 999), of=of)
     assert outcome.low < outcome.predicted < outcome.high
     assert 0.95 <= outcome.probability < 1.0
 
 
-def test_time_already_passed_is_not_there_any_more() -> None:
+def test_elapsed_time_reduces_the_time_left() -> None:
     of = profile(bytes_rate=1e8)
     assert (
         sized(CompletionTime(100.0), Work(input_bytes=UNIT_S * 99.9, elapsed_s=50.0), of=of).units
@@ -90,14 +91,14 @@ def test_no_job_gets_more_than_64_units() -> None:
     assert "at least 183 s" in outcome.suggestion
 
 
-def test_a_deadline_that_has_passed_says_so() -> None:
+def test_a_passed_deadline_is_named_in_the_suggestion() -> None:
     of = profile(bytes_rate=1e8)
     outcome = size(of, CompletionTime(10.0), Work(input_bytes=1e9, elapsed_s=20.0), FACTS)
     assert isinstance(outcome, Infeasible)
-    assert "have passed" in outcome.suggestion
+    assert "have already passed" in outcome.suggestion
 
 
-def test_a_prediction_that_meets_only_without_its_interval_is_taken_and_told() -> None:
+def test_a_target_met_only_by_the_prediction_gets_the_most_likely_size() -> None:
     of = profile(bytes_rate=1e8, error=0.5)
     outcome = sized(CompletionTime(180.0), Work(input_bytes=1e12), of=of)
     assert outcome.units == 64
@@ -105,13 +106,13 @@ def test_a_prediction_that_meets_only_without_its_interval_is_taken_and_told() -
     assert 0.5 < outcome.probability < 0.9
 
 
-def test_platforms_too_slow_for_the_size_are_left_out() -> None:
+def test_platforms_too_slow_for_the_size_are_omitted() -> None:
     of = profile(bytes_rate=1e8, speeds=(1.0, 0.1))
     outcome = sized(CompletionTime(100.0), Work(input_bytes=UNIT_S * 999), of=of)
     assert (outcome.units, outcome.platforms) == (10, frozenset({"J"}))
 
 
-def test_the_size_is_enough_where_half_of_the_units_are() -> None:
+def test_the_size_is_sufficient_on_half_of_the_units() -> None:
     of = profile(bytes_rate=1e8, speeds=(1.0, 0.5))
     facts = replace(FACTS, units=(100, 1000))
     outcome = sized(CompletionTime(100.0), Work(input_bytes=UNIT_S * 999), of=of, facts=facts)
@@ -128,7 +129,7 @@ def test_a_full_fast_platform_makes_jobs_large_enough_for_the_slow_one() -> None
     assert full.units > roomy.units
 
 
-def test_where_nothing_is_free_that_would_do_all_units_count() -> None:
+def test_all_units_count_if_no_sufficient_unit_is_free() -> None:
     work = Work(input_bytes=UNIT_S * 999, platforms=frozenset({"J"}))
     some = sized(
         CompletionTime(100.0),
@@ -144,7 +145,7 @@ def test_platforms_not_allowed_or_without_units_do_not_count() -> None:
     work = Work(input_bytes=UNIT_S * 999, platforms=frozenset({"A"}))
     assert sized(CompletionTime(100.0), work, of=of).platforms == frozenset({"A"})
     none = size(of, CompletionTime(100.0), work, replace(FACTS, units=(1000, 0)))
-    assert none == Infeasible(0, None, float("inf"), "allow a platform the cluster has")
+    assert none == Infeasible(0, None, float("inf"), "allow a platform that the cluster has")
 
 
 def test_platforms_without_units_do_not_count_on_one_server_either() -> None:
@@ -162,7 +163,7 @@ def test_single_node_jobs_stay_on_one_server() -> None:
     assert (too_large.units, too_large.platform) == (16, "J")
 
 
-def test_a_service_gets_room_for_its_latency_not_only_its_load() -> None:
+def test_a_service_is_sized_for_its_latency_and_load() -> None:
     of = profile(kind="latency_critical", base_rate=1000.0)
     slack = sized(ThroughputLatency(5000.0, 1.0), Work(), of=of)
     tight = sized(ThroughputLatency(5000.0, 0.0056), Work(), of=of)
@@ -178,7 +179,7 @@ def test_a_latency_below_the_service_time_is_infeasible() -> None:
     assert "latency of at least" in outcome.suggestion
 
 
-def test_more_queries_than_64_units_answer_are_infeasible() -> None:
+def test_more_queries_than_64_units_serve_are_infeasible() -> None:
     of = profile(kind="latency_critical", base_rate=1000.0)
     outcome = size(of, ThroughputLatency(1e6, 1.0), Work(), FACTS)
     assert isinstance(outcome, Infeasible)
@@ -192,7 +193,7 @@ def test_best_effort_runs_its_tasks_in_sixteen_waves(tasks: int | None, units: i
 
 
 @given(st.floats(1e6, 1e13), st.floats(10.0, 1e5), st.floats(0.0, 0.6))
-def test_more_time_never_takes_more_units(work: float, seconds: float, error: float) -> None:
+def test_more_time_never_needs_more_units(work: float, seconds: float, error: float) -> None:
     of = profile(bytes_rate=1e8, error=error, speeds=(1.0, 0.7))
     tight = size(of, CompletionTime(seconds), Work(input_bytes=work), FACTS)
     loose = size(of, CompletionTime(2 * seconds), Work(input_bytes=work), FACTS)
@@ -210,14 +211,16 @@ def settable(*, low: float, high: float) -> Profile:
     return replace(
         profile(bytes_rate=1e8),
         settings=SETTINGS,
-        framework=np.array([1.0, middle, 4.0]),
-        framework_low=np.array([1.0, low, 3.9]),
-        framework_high=np.array([1.0, high, 4.1]),
-        framework_measured=np.ones(3, dtype=np.bool_),
+        framework=Estimates(
+            value=np.array([1.0, middle, 4.0]),
+            low=np.array([1.0, low, 3.9]),
+            high=np.array([1.0, high, 4.1]),
+            measured=np.ones(3, dtype=np.bool_),
+        ),
     )
 
 
-def test_the_setting_that_is_surely_fastest_is_chosen_and_counted_on() -> None:
+def test_the_setting_with_the_best_pessimistic_speed_is_used() -> None:
     outcome = sized(
         CompletionTime(100.0), Work(input_bytes=UNIT_S * 999), of=settable(low=2.0, high=2.0)
     )
@@ -231,7 +234,7 @@ def test_a_setting_that_may_be_slower_is_not_chosen() -> None:
     assert (outcome.units, outcome.setting) == (10, "")
 
 
-def test_an_unsure_setting_is_counted_on_at_its_pessimistic_end() -> None:
+def test_an_uncertain_setting_counts_with_its_pessimistic_end() -> None:
     outcome = sized(
         CompletionTime(100.0), Work(input_bytes=UNIT_S * 999), of=settable(low=1.5, high=3.0)
     )
@@ -250,6 +253,6 @@ def test_best_effort_runs_with_the_best_setting_too() -> None:
     assert outcome.predicted == pytest.approx(2e8 * INTERFERENCE_ALLOWANCE)
 
 
-def test_where_nothing_can_be_set_nothing_is() -> None:
+def test_a_profile_without_settings_has_no_setting() -> None:
     work = Work(input_bytes=UNIT_S * 99)
     assert sized(CompletionTime(100.0), work, of=profile(bytes_rate=1e8)).setting == ""

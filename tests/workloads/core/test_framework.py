@@ -25,11 +25,11 @@ def test_memory_is_that_of_all_tasks_of_a_core() -> None:
     assert Setting(4, 2 * GB, is_compressed=False).memory_bytes == 8 * GB
 
 
-def test_a_setting_is_told_in_words() -> None:
-    assert Setting(2, GB // 2, is_compressed=True).words == (
+def test_a_setting_has_a_description() -> None:
+    assert Setting(2, GB // 2, is_compressed=True).description == (
         "2 tasks a core, 0.5 GB heap each, compressed"
     )
-    assert DEFAULT_SETTING.words == "1 task a core, 1 GB heap each, not compressed"
+    assert DEFAULT_SETTING.description == "1 task a core, 1 GB heap each, not compressed"
 
 
 def test_an_unknown_setting_is_named() -> None:

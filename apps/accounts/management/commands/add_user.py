@@ -1,4 +1,4 @@
-"""Add somebody who may use Berth."""
+"""``add_user``: add a person or a service account."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -11,7 +11,7 @@ from apps.common.core.errors import ControlPlaneError
 
 
 class Command(BaseCommand):
-    """`add_user NAME`: prints password and token once."""
+    """Add a user and print the password and token once."""
 
     help = "Add a person or a service account; its password and token are printed once."
 
@@ -19,10 +19,12 @@ class Command(BaseCommand):
         """Describe the options."""
         parser.add_argument("username")
         parser.add_argument("--role", choices=list(map(str, Role)), default=str(Role.SUBMITTER))
-        parser.add_argument("--service", action="store_true", help="a program: a token only")
+        parser.add_argument(
+            "--service", action="store_true", help="a service account: token only, no password"
+        )
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Add the user and say how to get in."""
+        """Add the user and print the credentials."""
         try:
             added = add_user(
                 username=options["username"],
@@ -37,6 +39,6 @@ class Command(BaseCommand):
 def _as_text(added: NewUser) -> str:
     lines = [f"user      {added.user.username} ({added.user.role})"]
     if added.password:
-        lines.append(f"password  {added.password}   (shown this once)")
-    lines.append(f"token     {added.token}   (shown this once)")
+        lines.append(f"password  {added.password}   (one-time, shown only once)")
+    lines.append(f"token     {added.token}   (shown only once)")
     return "\n".join(lines)

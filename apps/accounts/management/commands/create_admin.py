@@ -1,4 +1,4 @@
-"""Make the first admin, or hand out a fresh token for it."""
+"""``create_admin``: create the first administrator, or a new token for it."""
 
 import json
 import os
@@ -13,9 +13,9 @@ from apps.accounts.services import AdminAccess, ensure_admin
 
 
 class Command(BaseCommand):
-    """`create_admin`: idempotent, so that a launcher may call it at every start."""
+    """Create the administrator; idempotent, so that a launcher can call it at every start."""
 
-    help = "Make the admin on the first call and print its password once."
+    help = "Create the administrator on the first call and print the password once."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Describe the options."""
@@ -24,25 +24,25 @@ class Command(BaseCommand):
         parser.add_argument(
             "--token-file",
             type=Path,
-            help="keep an API token in this file (mode 0600); made anew when it no longer works",
+            help="store an API token in this file (mode 0600); replaced if it is no longer valid",
         )
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Make or find the admin and say how to get in."""
+        """Create or find the administrator and print the credentials."""
         path: Path | None = options["token_file"]
-        kept = _kept_token(path)
+        stored = _stored_token(path)
         access = ensure_admin(
-            username=options["username"], new_token=path is not None and kept is None
+            username=options["username"], new_token=path is not None and stored is None
         )
-        token = access.token or kept
+        token = access.token or stored
         if path is not None and access.token is not None:
-            _keep_token(path, access.token)
+            _store_token(path, access.token)
         self.stdout.write(
             _as_json(access, token) if options["print_json"] else _as_text(access, path)
         )
 
 
-def _kept_token(path: Path | None) -> str | None:
+def _stored_token(path: Path | None) -> str | None:
     try:
         secret = path.read_text().strip() if path else ""
     except FileNotFoundError:
@@ -52,9 +52,9 @@ def _kept_token(path: Path | None) -> str | None:
     return secret if secret and principal_by_token(secret) else None
 
 
-def _keep_token(path: Path, secret: str) -> None:
+def _store_token(path: Path, secret: str) -> None:
     try:
-        path.unlink(missing_ok=True)  # never write a secret through somebody else's open file
+        path.unlink(missing_ok=True)  # another process may hold the old file open
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(secret + "\n")
@@ -69,7 +69,7 @@ def _as_json(access: AdminAccess, token: str | None) -> str:
 def _as_text(access: AdminAccess, path: Path | None) -> str:
     lines = [f"user      {access.user.username}"]
     if access.password:
-        lines.append(f"password  {access.password}   (shown this once)")
+        lines.append(f"password  {access.password}   (one-time, shown only once)")
     if access.token:
-        lines.append(f"token     {f'kept in {path}' if path else access.token}")
+        lines.append(f"token     {f'stored in {path}' if path else access.token}")
     return "\n".join(lines)

@@ -4,19 +4,19 @@ from typing import Final
 
 import numpy as np
 
-from apps.classification.core.estimators.complete import (
+from apps.classification.core.estimators.baselines import Single, column_mean, nearest_rows
+from apps.classification.core.estimators.factors import Bias, alternating, reconstruction
+from apps.classification.core.estimators.flags import Degraded
+from apps.classification.core.estimators.gaussian import gaussian, principal, student
+from apps.classification.core.estimators.local import Family, Level, Local
+from apps.classification.core.estimators.matrix_completion import (
     Completion,
     applications,
     complete,
     completion,
 )
-from apps.classification.core.estimators.factors import Bias, alternating, reconstruction
-from apps.classification.core.estimators.flags import Degraded
-from apps.classification.core.estimators.gaussian import gaussian, principal, student
-from apps.classification.core.estimators.local import Family, Level, Local
 from apps.classification.core.estimators.model import SHIFT, Estimator, Model
-from apps.classification.core.estimators.plain import Single, column_mean, nearest_rows
-from apps.classification.core.estimators.protocol import EmptyLibraryError, Fold
+from apps.classification.core.estimators.protocol import EmptyLibraryError
 
 __all__ = [
     "DEFAULT",
@@ -25,7 +25,6 @@ __all__ = [
     "Degraded",
     "EmptyLibraryError",
     "Estimator",
-    "Fold",
     "Model",
     "applications",
     "complete",
@@ -38,18 +37,18 @@ RETRAINED: Final = 20  # draws of a method that is retrained for every row
 BANDWIDTHS: Final = (0.15, 0.25, 0.4, 0.6, 0.85)
 
 _KERNELS: Final = tuple(
-    Local(width, Level.TOLD, tail=np.inf, by_application=0.0, west=False, prior_rows=0.0)
+    Local(width, Level.DEPENDENT, tail=np.inf, by_application=0.0, west=False, prior_rows=0.0)
     for width in BANDWIDTHS
 )
-_DRAWN: Final = tuple(
-    Local(width, Level.TOLD, tail=np.inf, by_application=0.0, prior_rows=0.0)
+_SHRUNK: Final = tuple(
+    Local(width, Level.DEPENDENT, tail=np.inf, by_application=0.0, prior_rows=0.0)
     for width in (0.25, 0.5)
 )
-# Kernel densities without a prior belong to it: with some twenty rows that are alike they err
-# 1-4 % less than the members with one. The two that are drawn towards the mean make 0.5 % with
-# 400 rows.
+# Includes kernel densities without a prior: with about twenty similar rows their error is 1-4 %
+# lower than that of members with a prior. The two that shrink towards the mean gain 0.5 % with 400
+# rows.
 _BLEND: Final = Family(
-    (*(Local(width, level) for level in Level for width in WIDTHS), *_KERNELS, *_DRAWN)
+    (*(Local(width, level) for level in Level for width in WIDTHS), *_KERNELS, *_SHRUNK)
 )
 
 

@@ -1,4 +1,4 @@
-"""Covariances of few rows: shrunk, weighted, of low rank."""
+"""Covariance estimates from few rows: shrunk, weighted, low-rank."""
 
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -8,15 +8,15 @@ import numpy as np
 from apps.classification.core.estimators.protocol import Rows
 from apps.inventory.core.snapshot import Floats, Ints
 
-FLOOR: Final = 1e-8  # of a variance, so that a column equal in all rows stays invertible
+FLOOR: Final = 1e-8  # of a variance: keeps the covariance invertible if a column is constant
 
 ROUNDS: Final = 10
-LARGEST: Final = 1000
-LIBRARY_ROWS: Final = 10.0  # by so many rows the filled ones are believed beside their known cells
+MAX_GAP_ROWS: Final = 1000
+LIBRARY_ROWS: Final = 10.0  # prior weight, in rows, of the covariance of the imputed rows
 CELL_NOISE: Final = 0.02  # deviation of a cell, relative
-FAR: Final = 4.0  # deviations by which a row with gaps is further from the others than usual
+FAR: Final = 4.0  # in deviations of the squared distance: rows with gaps beyond it lose weight
 
-UNSPLIT: Final = 200_000  # multiplications that OpenBLAS leaves to one thread
+UNSPLIT: Final = 200_000  # multiplications that OpenBLAS runs on one thread
 
 
 class Shrunk(NamedTuple):
@@ -43,7 +43,7 @@ def shrunk_covariance(centred: Floats, weight: Floats) -> Shrunk:
     sample = _gram(centred * np.sqrt(weight)[:, None])
     level = float(np.trace(sample)) / m
     total = float((sample**2).sum())
-    # Σ over all pairs of columns of the fourth moments: no second product of matrices
+    # Σ of the fourth moments over all pairs of columns, without a second matrix product
     fourth = float(weight @ np.einsum("nm,nm->n", centred, centred) ** 2)
     noise = (fourth - total) / m / rows
     distance = total / m - level**2
@@ -53,9 +53,9 @@ def shrunk_covariance(centred: Floats, weight: Floats) -> Shrunk:
 
 
 def _gram(x: Floats) -> Floats:
-    """(m, m) xᵀx, in blocks that the library of matrix products does not split over threads.
+    """(m, m) xᵀx, in blocks small enough for OpenBLAS to run on one thread.
 
-    Split, the product of a small matrix waits for a core that is busy elsewhere: 40 ms, not 0.4.
+    Split over threads, a small product waits for a busy core: 40 ms instead of 0.4.
     """
     n, m = x.shape
     block = max(1, UNSPLIT // m**2)
@@ -84,7 +84,7 @@ def low_rank_covariance(centred: Floats, rank: int) -> Floats:
 def group_weights(groups: Ints, power: float) -> Floats:
     """(n,) weights, sum 1: a row of an application with c rows counts c to the minus ``power``.
 
-    0 counts rows, 1 counts applications.
+    With power 0 each row counts the same, with 1 each application.
     """
     if power == 0.0:
         return np.full(groups.size, 1.0 / groups.size)
@@ -100,25 +100,25 @@ class Moments(NamedTuple):
     spread: Shrunk
 
 
-_REMEMBERED: Final[WeakKeyDictionary[Rows, dict[float, Moments]]] = WeakKeyDictionary()
+_CACHE: Final[WeakKeyDictionary[Rows, dict[float, Moments]]] = WeakKeyDictionary()
 
 
 def moments_with_gaps(rows: Rows, power: float) -> Moments:
-    """Mean and covariance of all rows, those with gaps and the sparse by what they may be.
+    """Mean and covariance of all rows, including sparse rows and rows with gaps; cached.
 
-    Expectation-maximisation for a Gaussian with missing cells, which starts from the filled rows,
-    and believes their covariance as `LIBRARY_ROWS` rows more; a row with gaps that is far from all
-    others counts less. More than `LARGEST` rows with gaps are thinned. O(rounds·p·k·m²) for p
-    different sets of k known cells; remembered.
+    Expectation-maximisation for a Gaussian with missing cells. It starts from the imputed rows,
+    whose covariance is a prior worth `LIBRARY_ROWS` rows; outlying rows with gaps lose weight. At
+    most `MAX_GAP_ROWS` rows with gaps are used. O(rounds·p·k·m²) for p different sets of k known
+    cells.
 
     Parameters
     ----------
-    power : by which rows of an application count less, see `group_weights`
+    power : see `group_weights`
 
     Source: Dempster, Laird and Rubin (1977); Little and Rubin, "Statistical analysis with missing
     data", §11.2; Huber, "Robust statistics" (1981), §8 for the weights.
     """
-    known = _REMEMBERED.setdefault(rows, {})
+    known = _CACHE.setdefault(rows, {})
     if power not in known:
         known[power] = _maximised(rows, power)
     return known[power]
@@ -131,19 +131,23 @@ def _maximised(rows: Rows, power: float) -> Moments:
     full, full_weight, parts = _split(rows, power)
     covariance = start
     for _ in range(ROUNDS):
-        done = [_expected(part, mean, covariance) for part in parts]
-        mass = full_weight.sum() + sum(float(one.weight.sum()) for one in done)
-        mean = (full_weight @ full + sum(one.weight @ one.x for one in done)) / mass
+        expected = [_expected(part, mean, covariance) for part in parts]
+        mass = full_weight.sum() + sum(float(imputed.weight.sum()) for imputed in expected)
+        mean = (
+            full_weight @ full + sum(imputed.weight @ imputed.x for imputed in expected)
+        ) / mass
         scatter = _gram((full - mean) * np.sqrt(full_weight)[:, None])
-        for one in done:
-            scatter += _gram((one.x - mean) * np.sqrt(one.weight)[:, None]) + one.left
+        for imputed in expected:
+            scatter += (
+                _gram((imputed.x - mean) * np.sqrt(imputed.weight)[:, None]) + imputed.residual
+            )
         covariance = (scatter + LIBRARY_ROWS * start) / (mass + LIBRARY_ROWS)
-    told = sum(float(part.weight.sum()) * part.sets.shape[1] for part in parts) / mean.size
-    return Moments(mean, Shrunk(covariance, float(full_weight.sum()) + told))
+    gap_rows = sum(float(part.weight.sum()) * part.sets.shape[1] for part in parts) / mean.size
+    return Moments(mean, Shrunk(covariance, float(full_weight.sum()) + gap_rows))
 
 
-def _split(rows: Rows, power: float) -> tuple[Floats, Floats, list["_Alike"]]:
-    """Rows without a gap, how many rows each is worth, and the others, those alike together."""
+def _split(rows: Rows, power: float) -> tuple[Floats, Floats, list["_GapRows"]]:
+    """Complete rows, their weights, and the rows with gaps, grouped by number of known cells."""
     z, known, groups = rows.z, rows.known, rows.groups
     if rows.sparse is not None:
         z = np.vstack([z, rows.sparse.z])
@@ -154,62 +158,64 @@ def _split(rows: Rows, power: float) -> tuple[Floats, Floats, list["_Alike"]]:
     count = np.count_nonzero(known, axis=1)
     is_full = count == known.shape[1]
     others = np.flatnonzero(~is_full)
-    if others.size > LARGEST:
-        picked = others[np.linspace(0, others.size - 1, LARGEST).round().astype(np.int64)]
+    if others.size > MAX_GAP_ROWS:
+        picked = others[np.linspace(0, others.size - 1, MAX_GAP_ROWS).round().astype(np.int64)]
         weight[picked] *= float(weight[others].sum()) / float(weight[picked].sum())
         others = picked
     parts = []
     for k in np.unique(count[others]).tolist():
         at = others[count[others] == k]
         columns = np.nonzero(known[at])[1].reshape(at.size, k)
-        sets, of = np.unique(columns, axis=0, return_inverse=True)
+        sets, set_of_row = np.unique(columns, axis=0, return_inverse=True)
         cells = np.take_along_axis(z[at], columns, axis=1)
-        parts.append(_Alike(sets, of.reshape(-1), cells, weight[at]))
+        parts.append(_GapRows(sets, set_of_row.reshape(-1), cells, weight[at]))
     return z[is_full], weight[is_full], parts
 
 
-class _Alike(NamedTuple):
+class _GapRows(NamedTuple):
     """Rows with gaps and k known cells each.
 
     Attributes
     ----------
     sets : (p, k) different sets of columns
-    of : (g,) the number of each row's set
+    set_of_row : (g,) index of each row's set
     z : (g, k) cells
-    weight : (g,) how many rows each is worth
+    weight : (g,) in rows
     """
 
     sets: Ints
-    of: Ints
+    set_of_row: Ints
     z: Floats
     weight: Floats
 
 
 class _Expected(NamedTuple):
-    """(g, m) rows, (g,) their weight, and (m, m) the weighted sum of what is unknown of them."""
+    """(g, m) expected rows, (g,) weights, and (m, m) weighted sum of conditional covariances."""
 
     x: Floats
     weight: Floats
-    left: Floats
+    residual: Floats
 
 
-def _expected(part: _Alike, mean: Floats, covariance: Floats) -> _Expected:
+def _expected(part: _GapRows, mean: Floats, covariance: Floats) -> _Expected:
     sets, k = part.sets, part.sets.shape[1]
-    seen = covariance[sets[:, :, None], sets[:, None, :]] + CELL_NOISE**2 * np.eye(k)
-    inverse = np.linalg.inv(np.linalg.cholesky(seen))
+    observed = covariance[sets[:, :, None], sets[:, None, :]] + CELL_NOISE**2 * np.eye(k)
+    inverse = np.linalg.inv(np.linalg.cholesky(observed))
     white = inverse @ covariance[sets]
-    away = np.einsum("gkl,gl->gk", inverse[part.of], part.z - mean[sets][part.of])
+    offset = np.einsum(
+        "gkl,gl->gk", inverse[part.set_of_row], part.z - mean[sets][part.set_of_row]
+    )
     # the squared distance of k cells is k on average, with a deviation of √(2k)
     usual = k + FAR * np.sqrt(2.0 * k)
-    weight = part.weight * np.minimum(1.0, usual / np.maximum((away**2).sum(axis=1), FLOOR))
-    x = mean + np.einsum("gk,gkm->gm", away, white[part.of])
-    root = np.sqrt(np.bincount(part.of, weight, len(sets)))[:, None, None]
-    left = weight.sum() * covariance - _gram((white * root).reshape(-1, mean.size))
-    return _Expected(x, weight, left)
+    weight = part.weight * np.minimum(1.0, usual / np.maximum((offset**2).sum(axis=1), FLOOR))
+    x = mean + np.einsum("gk,gkm->gm", offset, white[part.set_of_row])
+    root = np.sqrt(np.bincount(part.set_of_row, weight, len(sets)))[:, None, None]
+    residual = weight.sum() * covariance - _gram((white * root).reshape(-1, mean.size))
+    return _Expected(x, weight, residual)
 
 
 def levelled(spread: Shrunk) -> Shrunk:
-    """Covariance of rows whose own mean is taken off."""
+    """Covariance of the rows after subtracting each row's mean."""
     covariance = spread.covariance
     row = covariance.mean(axis=0)
     covariance = covariance - row - row[:, None] + row.mean()

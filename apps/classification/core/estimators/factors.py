@@ -1,4 +1,4 @@
-"""Matrix factors: the papers' SVD + PQ-reconstruction, and textbook alternating least squares.
+"""Matrix factors: the papers' SVD + PQ-reconstruction, and alternating least squares.
 
 A is the matrix of performance relative to the row's best, with the new row as its last one; Q are
 row factors, P column factors, r the rank, η the learning rate, λ the regularisation.
@@ -12,23 +12,25 @@ import numpy as np
 
 from apps.classification.core.estimators.protocol import (
     Learner,
+    Observed,
     Predictor,
     Rows,
     Spread,
-    Told,
 )
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
 RANK: Final = 4
 RATE: Final = 0.02  # η
 STEADY: Final = 1.0  # largest η‖p‖²
-SMALLEST: Final = 1e-3  # of the row's best: what a negative reconstruction is read as
+MIN_PERFORMANCE: Final = (
+    1e-3  # of the row's best: lower limit of a reconstruction, which may be negative
+)
 ALS_ROUNDS: Final = 10
 ALS_RIDGE: Final = 0.1
 
 
 class Bias(StrEnum):
-    """What PQ takes off before it factors."""
+    """Biases subtracted before factoring."""
 
     NONE = "none"  # Paragon: r ≈ q·p
     ROW = "row"  # Quasar: r ≈ μ + b_u + q·p
@@ -42,26 +44,26 @@ class _Reconstruction:
     bias: Bias
     aligned: bool
 
-    def predict(self, told: Told) -> Spread:
-        place = np.argsort(self.order)
-        mean = np.empty((len(told.at), self.order.size))
+    def predict(self, observed: Observed) -> Spread:
+        position = np.argsort(self.order)
+        mean = np.empty((len(observed.at), self.order.size))
         for i in range(len(mean)):
-            mean[i, self.order] = self._row(told.z[i], place[told.at[i]])
+            mean[i, self.order] = self._row(observed.z[i], position[observed.at[i]])
         return Spread(mean, np.ones(mean.shape))
 
     def _row(self, z: Floats, at: Ints) -> Floats:
-        """Retrain with the row, as the papers do."""
-        against = np.log(self.library.mean(axis=0))[at] if self.aligned else np.zeros(at.size)
-        away = z - against
-        scale = float(away.mean() if self.aligned else away.max()) if at.size else 0.0
+        """Retrain with the new row, as in the papers."""
+        reference = np.log(self.library.mean(axis=0))[at] if self.aligned else np.zeros(at.size)
+        offset = z - reference
+        scale = float(offset.mean() if self.aligned else offset.max()) if at.size else 0.0
         matrix = np.vstack([self.library, np.zeros(self.library.shape[1])])
         mask = np.ones(matrix.shape, dtype=np.bool_)
         mask[-1] = False
         mask[-1, at] = True
-        # an exponent beyond this is no performance any more
+        # limits the exponent to plausible performance
         matrix[-1, at] = np.exp(np.clip(z - scale, -30.0, 30.0))
         full = _reconstructed(matrix, mask, self.bias)[-1]
-        return np.log(np.maximum(full, SMALLEST)) + scale
+        return np.log(np.maximum(full, MIN_PERFORMANCE)) + scale
 
 
 def reconstruction(bias: Bias, *, aligned: bool) -> Learner:
@@ -70,21 +72,21 @@ def reconstruction(bias: Bias, *, aligned: bool) -> Learner:
     As printed, over the known cells in order: e = r - q·p (Quasar: r - μ - b_u - q·p),
     q ← q + η(e·p - λ·q), p ← p + η(e·q - λ·p), until ‖e‖₂ stops shrinking. The start is the SVD
     of rank 4 of the matrix whose missing cells hold the column mean (without a bias) or 0 (after
-    the biases). With the full rank and gaps at 0, the start would already explain every known
-    cell and never move. Quasar's model has no column bias, so a new row shrinks to a flat one.
-    O(epochs·n·m·r) for each row.
+    the biases). With full rank and gaps at 0, the start would already fit every known cell,
+    and gradient descent would not change it. Quasar's model has no column bias, so a new row
+    shrinks to a flat one. O(epochs·n·m·r) for each row.
 
-    Performance is relative to the best configuration of the row. Of a new row only the best known
-    one is there to be taken; ``aligned`` sets its scale so that the known cells lie around the
-    column means instead, which the papers do not, and which errs less.
+    Performance is relative to the best configuration of the row. For a new row this is the best
+    known cell; if ``aligned``, the scale is instead chosen so that the known cells match the
+    column means. This is not in the papers, and has lower errors.
 
     Source: Paragon §2.1 and §2.2; Quasar §3.1; P2. η, λ and r are not printed.
     """
 
     def learn(rows: Rows, rng: np.random.Generator) -> Predictor:
         best = rows.z.max(axis=1, keepdims=True)
-        relative = np.maximum(np.exp(rows.z - best), SMALLEST)
-        # steps are taken cell by cell: their order must not hang on the order of the columns
+        relative = np.maximum(np.exp(rows.z - best), MIN_PERFORMANCE)
+        # gradient descent visits cells in order: make it independent of the column order
         order = np.lexsort((rows.z.std(axis=0), rows.z.mean(axis=0)))
         return _Reconstruction(relative[:, order], order, bias, aligned)
 
@@ -98,7 +100,7 @@ def _reconstructed(matrix: Floats, known: Bools, bias: Bias) -> Floats:
     if bias is not Bias.NONE:
         base += np.where(known, matrix, 0.0).sum() / count
         if bias is Bias.ROW_AND_COLUMN:
-            # before the row's: two columns that are both fast must not make the row look fast
+            # before the row bias: known cells in two fast columns must not make the row look fast
             base += _means(matrix - base, known, axis=0)
         base += _means(matrix - base, known, axis=1)
     gaps = _means(matrix, known, axis=0) if bias is Bias.NONE else np.zeros((1, matrix.shape[1]))
@@ -106,10 +108,10 @@ def _reconstructed(matrix: Floats, known: Bools, bias: Bias) -> Floats:
     u, s, vt = np.linalg.svd(start, full_matrices=False)
     rank = min(RANK, s.size)
     q, p = u[:, :rank].copy(), (s[:rank, None] * vt[:rank]).T.copy()
-    # numba is for processes that estimate, see `mixture`
+    # imported on first use, see `mixture`
     from apps.classification.core.estimators import kernels  # noqa: PLC0415
 
-    # η‖p‖² above 2 overshoots, and further with every step
+    # gradient descent diverges if η‖p‖² exceeds 2
     longest = max(float((p**2).sum(axis=1).max()), float((q**2).sum(axis=1).max()))
     kernels.descend(matrix - base, known, q, p, min(RATE, STEADY / longest))
     return base + q @ p.T
@@ -126,12 +128,12 @@ class _Factors:
     columns: Floats  # (m, r)
     deviation: Floats
 
-    def predict(self, told: Told) -> Spread:
-        seen = self.columns[told.at]
-        square = seen.transpose(0, 2, 1) @ seen + ALS_RIDGE * np.eye(self.columns.shape[1])
-        away = told.z - self.mean[told.at]
-        level = away.sum(axis=1, keepdims=True) / max(told.at.shape[1], 1)
-        right = np.einsum("qkr,qk->qr", seen, away - level)
+    def predict(self, observed: Observed) -> Spread:
+        loadings = self.columns[observed.at]
+        square = loadings.transpose(0, 2, 1) @ loadings + ALS_RIDGE * np.eye(self.columns.shape[1])
+        offset = observed.z - self.mean[observed.at]
+        level = offset.sum(axis=1, keepdims=True) / max(observed.at.shape[1], 1)
+        right = np.einsum("qkr,qk->qr", loadings, offset - level)
         row = np.linalg.solve(square, right[:, :, None])[:, :, 0]
         mean = self.mean + level + row @ self.columns.T
         return Spread(mean, np.broadcast_to(self.deviation, mean.shape))
@@ -156,5 +158,5 @@ def alternating(rows: Rows, rng: np.random.Generator) -> Predictor:
     for _ in range(ALS_ROUNDS):
         row = np.linalg.solve(columns.T @ columns + ridge, columns.T @ rest.T).T
         columns = np.linalg.solve(row.T @ row + ridge, row.T @ rest).T
-    left = rest - row @ columns.T
-    return _Factors(mean, columns, np.sqrt((left**2).mean(axis=0)) + 0.05)
+    residual = rest - row @ columns.T
+    return _Factors(mean, columns, np.sqrt((residual**2).mean(axis=0)) + 0.05)

@@ -1,4 +1,4 @@
-"""Why an estimate may be worse than its interval says."""
+"""Reasons why estimates may be worse than their intervals."""
 
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -7,12 +7,12 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats
 
-FEWEST_ROWS: Final = 5
-LEAST_REACH: Final = 0.7  # a factor of two, or 35 points
+MIN_ROWS: Final = 5
+MIN_REACH: Final = 0.7  # a factor of two, or 35 points
 
 
 class Degraded(StrEnum):
-    """One reason; each also has a sentence."""
+    """A reason; each has a sentence for users."""
 
     NO_CELL = "no_cell"
     ONE_CELL = "one_cell"
@@ -21,42 +21,42 @@ class Degraded(StrEnum):
 
     @property
     def sentence(self) -> str:
-        """What to tell people."""
+        """Explanation for users."""
         return _SENTENCES[self]
 
 
 _SENTENCES: Final = {
-    Degraded.NO_CELL: "Nothing is measured: this is what the library says of any application.",
-    Degraded.ONE_CELL: "One cell is measured: it sets the level and says little of the shape.",
-    Degraded.FEW_ROWS: "The library has fewer than five different rows to compare with.",
-    Degraded.FAR: "A measured value lies far outside everything in the library.",
+    Degraded.NO_CELL: "Nothing is measured: the estimate is the average of the library.",
+    Degraded.ONE_CELL: "Only one cell is measured: the level is known, the shape is not.",
+    Degraded.FEW_ROWS: "The library has fewer than five distinct rows.",
+    Degraded.FAR: "A measured value lies far outside the range of the library.",
 }
 
 
-class Seen(NamedTuple):
-    """(m,) ends of every column of the library in comparison space; how many rows differ."""
+class LibraryBounds(NamedTuple):
+    """(m,) range of every library column in comparison space; number of distinct rows."""
 
     low: Floats
     high: Floats
     rows: int
 
 
-def flags(z: Floats, seen: Seen) -> tuple[frozenset[Degraded], ...]:
-    """Reasons for each of q rows.
+def flags(z: Floats, bounds: LibraryBounds) -> tuple[frozenset[Degraded], ...]:
+    """Return the reasons for each of q rows.
 
     Parameters
     ----------
-    z : (q, m) in comparison space, NaN where not measured
+    z : (q, m) in comparison space, NaN if not measured
 
-    A cell is far when it lies further from all of its column than they lie from each other, and
-    more than a factor of two (35 points) away.
+    A cell is far if its distance from the column's range exceeds the width of that range, and a
+    factor of two (35 points).
     """
-    reach = np.maximum(seen.high - seen.low, LEAST_REACH)
+    reach = np.maximum(bounds.high - bounds.low, MIN_REACH)
     with np.errstate(invalid="ignore"):
-        outside: Bools = (z < seen.low - reach) | (z > seen.high + reach)
+        outside: Bools = (z < bounds.low - reach) | (z > bounds.high + reach)
     is_far: Bools = np.asarray(outside.any(axis=1))
     known = np.count_nonzero(~np.isnan(z), axis=1)
-    few = {Degraded.FEW_ROWS} if seen.rows < FEWEST_ROWS else set()
+    few = {Degraded.FEW_ROWS} if bounds.rows < MIN_ROWS else set()
     count = {0: {Degraded.NO_CELL}, 1: {Degraded.ONE_CELL}}
     return tuple(
         frozenset(few | count.get(k, set()) | ({Degraded.FAR} if far else set()))

@@ -1,7 +1,7 @@
-"""Conditional Gaussians: all rows from one distribution, the known cells given.
+"""Conditional Gaussians: one distribution for all rows, conditioned on the known cells.
 
 mean = μ_u + C_uo (C_oo + E)⁻¹ (z_o - μ_o), variance = C_uu - C_uo (C_oo + E)⁻¹ C_ou. The
-heavy-tailed form is the conditional of a Student t, whose spread grows with the distance of the
+heavy-tailed variant is the conditional Student t, whose scale grows with the distance of the
 known cells.
 """
 
@@ -16,7 +16,7 @@ from apps.classification.core.estimators.covariance import (
     low_rank_covariance,
     shrunk_covariance,
 )
-from apps.classification.core.estimators.protocol import Predictor, Rows, Spread, Told
+from apps.classification.core.estimators.protocol import Observed, Predictor, Rows, Spread
 from apps.inventory.core.snapshot import Floats
 
 TAIL: Final = 5.0  # degrees of freedom
@@ -30,19 +30,21 @@ class _Gaussian:
     covariance: Floats
     tail: float
 
-    def predict(self, told: Told) -> Spread:
-        at, k = told.at, told.at.shape[1]
-        noise = told.error**2 + NOISE**2
-        seen = self.covariance[at[:, :, None], at[:, None, :]] + noise[:, :, None] * np.eye(k)
+    def predict(self, observed: Observed) -> Spread:
+        at, k = observed.at, observed.at.shape[1]
+        noise = observed.error**2 + NOISE**2
+        observed_covariance = self.covariance[at[:, :, None], at[:, None, :]] + noise[
+            :, :, None
+        ] * np.eye(k)
         across = self.covariance[:, at].transpose(1, 0, 2)
-        gain = across @ np.linalg.inv(seen)
-        away = told.z - self.mean[at]
-        mean = self.mean + np.einsum("qmk,qk->qm", gain, away)
+        gain = across @ np.linalg.inv(observed_covariance)
+        offset = observed.z - self.mean[at]
+        mean = self.mean + np.einsum("qmk,qk->qm", gain, offset)
         rest = np.diag(self.covariance)[None, :] - np.einsum("qmk,qmk->qm", gain, across)
         variance = np.maximum(rest, FLOOR)
         if np.isfinite(self.tail):
-            solved = np.linalg.solve(seen, away[:, :, None])[:, :, 0]
-            squared = (away * solved).sum(axis=1)
+            solved = np.linalg.solve(observed_covariance, offset[:, :, None])[:, :, 0]
+            squared = (offset * solved).sum(axis=1)
             variance = variance * ((self.tail + squared) / (self.tail + k))[:, None]
         return Spread(mean, np.sqrt(variance))
 
@@ -62,8 +64,8 @@ def student(rows: Rows, rng: np.random.Generator) -> Predictor:
     mean, covariance = _moments(rows)
     m = mean.size
     for _ in range(5):
-        away = rows.z - mean
-        squared = (away * np.linalg.solve(covariance, away.T).T).sum(axis=1)
+        offset = rows.z - mean
+        squared = (offset * np.linalg.solve(covariance, offset.T).T).sum(axis=1)
         weight = (TAIL + m) / (TAIL + squared)
         weight = weight / weight.sum()
         mean = weight @ rows.z

@@ -1,4 +1,4 @@
-"""What is learnt from: the rows of a library, checked, in comparison space, without gaps."""
+"""Prepare library rows for training: checked, in comparison space, gaps imputed."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from apps.classification.core.estimators.flags import Seen
-from apps.classification.core.estimators.gaps import is_sparse
+from apps.classification.core.estimators.flags import LibraryBounds
+from apps.classification.core.estimators.imputation import is_sparse
 from apps.classification.core.estimators.protocol import (
     EmptyLibraryError,
     Rows,
@@ -21,13 +21,13 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 
 # More rows are thinned to this many. On the generator, 40 columns and 5,000 rows, all of them err
 # 1.018 times as much as exact Bayes, 1,000 of them 1.035, 250 of them 1.062.
-LARGEST_LIBRARY: Final = 5000
-LARGEST_SPARSE: Final = 2000
-DIGITS: Final = 9  # of a sum, that do not hang on the order of its terms
+MAX_LIBRARY_ROWS: Final = 5000
+MAX_SPARSE_ROWS: Final = 2000
+DIGITS: Final = 9  # of a sum that do not depend on the order of its terms
 
 
 @dataclass(frozen=True, eq=False)
-class Library:
+class SortedRows:
     """Rows in an order that depends on their cells only."""
 
     rows: Rows
@@ -38,17 +38,17 @@ class Library:
         return _order(self.rows.z, axis=0)
 
     @cached_property
-    def seen(self) -> Seen:
-        """What known cells are compared with."""
+    def bounds(self) -> LibraryBounds:
+        """Column ranges, to detect outlying cells."""
         z, known = self.rows.z, self.rows.known
         different = len(z) - _repeats(z, known).size
-        return Seen(z.min(axis=0), z.max(axis=0), different)
+        return LibraryBounds(z.min(axis=0), z.max(axis=0), different)
 
 
 def prepared(
     library: Floats, scale: Scale, groups: Ints | None, rng: np.random.Generator
-) -> Library:
-    """Check and lay out (n, m) measurements, NaN where missing; O(n·m) when nothing is.
+) -> SortedRows:
+    """Check and convert (n, m) measurements, NaN if missing; O(n·m) without gaps.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def prepared(
     known = ~np.isnan(library)
     kept = known.any(axis=1)
     if not kept.any():
-        raise EmptyLibraryError("the library has no row to compare with")
+        raise EmptyLibraryError("the library has no row with a known cell")
     empty = np.flatnonzero(~known.any(axis=0))
     if empty.size:
         raise ValueError(
@@ -76,8 +76,8 @@ def prepared(
     sparse_rows = is_sparse(known)[order]
     rows = _thinned(known, order[~sparse_rows], rng)
     rest = order[sparse_rows]
-    if rest.size > LARGEST_SPARSE:
-        rest = rest[np.sort(rng.choice(rest.size, LARGEST_SPARSE, replace=False))]
+    if rest.size > MAX_SPARSE_ROWS:
+        rest = rest[np.sort(rng.choice(rest.size, MAX_SPARSE_ROWS, replace=False))]
     both = np.concatenate([rows, rest])
     names = np.arange(both.size) if groups is None else _numbered(of_row[both])
     names = _merged(names, _repeats(z[rows], known[rows]))
@@ -85,23 +85,23 @@ def prepared(
     if rest.size:
         cells = np.where(known[rest], z[rest], 0.0)
         sparse = Sparse(cells, known[rest], names[rows.size :])
-    return Library(rows_of(z[rows], known[rows], names[: rows.size], sparse))
+    return SortedRows(rows_of(z[rows], known[rows], names[: rows.size], sparse))
 
 
 def _numbered(groups: Ints) -> Ints:
-    """Each application by its first row; of one application only, every row by itself."""
+    """Identify each application by its first row; if there is only one, number the rows."""
     _, first, index = np.unique(groups, return_index=True, return_inverse=True)
     return first[index] if first.size > 1 else np.arange(groups.size)
 
 
 def _repeats(z: Floats, known: Bools) -> Ints:
-    """Numbers of the rows that repeat the one before; equal ones are neighbours."""
+    """Find the rows equal to their predecessor; equal rows are adjacent."""
     equal = (z[1:] == z[:-1]) | ~(known[1:] | known[:-1])
     return np.flatnonzero(equal.all(axis=1)) + 1
 
 
 def _merged(groups: Ints, repeats: Ints) -> Ints:
-    """One application of those with equal rows: what repeats a row does not foretell it."""
+    """Merge applications with equal rows, so that no row is predicted by its copy."""
     merged = groups.copy()
     for row in repeats.tolist():
         if merged[row] != merged[row - 1]:
@@ -110,14 +110,14 @@ def _merged(groups: Ints, repeats: Ints) -> Ints:
 
 
 def _thinned(known: Bools, rows: Ints, rng: np.random.Generator) -> Ints:
-    if rows.size <= LARGEST_LIBRARY:
+    if rows.size <= MAX_LIBRARY_ROWS:
         return rows
-    thinned = rows[np.sort(rng.choice(rows.size, LARGEST_LIBRARY, replace=False))]
+    thinned = rows[np.sort(rng.choice(rows.size, MAX_LIBRARY_ROWS, replace=False))]
     return thinned if known[thinned].any(axis=0).all() else rows
 
 
 def _order(z: Floats, axis: int) -> Ints:
-    """Order along an axis, by what does not hang on the order along the other."""
+    """Order along an axis that does not depend on the order of the other axis."""
     sums = np.round(z.sum(axis=axis), DIGITS)
     order = np.argsort(sums, kind="stable")
     if (np.diff(sums[order]) > 0).all():

@@ -1,12 +1,12 @@
-"""Rows as Gaussian components: one family from nearest rows to a conditional Gaussian.
+"""Mixtures with one Gaussian component per row, from nearest rows to a conditional Gaussian.
 
 p(z) = Σ_r w_r · K(z; x_r, S), where the component of row r lies at x_r = μ + √(1 - h²)·(z_r - μ)
 and S = h²·C + τ·11ᵀ. C is the shrunk covariance of the rows. With h near 0 only the nearest rows
-speak; with h = 1 all components lie at the mean and S is the covariance: the conditional Gaussian.
-Given known cells o, component r weighs K(z_o; x_r,o, S_oo + E) and predicts
-x_r + S_·o (S_oo + E)⁻¹ (z_o - x_r,o), with the variance that S leaves, wider for a row whose known
-cells are further away than expected: times (f + d²) / (f + k), as if S were that of a
-Student t of f degrees of freedom.
+have weight; with h = 1 all components lie at the mean and S is the covariance: the
+conditional Gaussian. Given known cells o, component r weighs K(z_o; x_r,o, S_oo + E) and predicts
+x_r + S_·o (S_oo + E)⁻¹ (z_o - x_r,o), with the residual variance under S times
+(f + d²) / (f + k), as for a Student t of f degrees of freedom: wider for a row whose known cells
+are further away than expected.
 
 Source: West, "Approximating posterior distributions by mixtures" (1993) for √(1 - h²); Nadaraya
 (1964) and Watson (1964) for the weights; Kotz and Nadarajah, "Multivariate t distributions"
@@ -28,13 +28,13 @@ from apps.classification.core.estimators.covariance import (
     moments_with_gaps,
     shrunk_covariance,
 )
-from apps.classification.core.estimators.mixture import Component, Layout
-from apps.classification.core.estimators.protocol import Panel, Rows, Spread, Told
+from apps.classification.core.estimators.mixture import Component, MixtureLayout
+from apps.classification.core.estimators.protocol import Observed, Panel, Rows, Spread
 from apps.inventory.core.snapshot import Floats
 
-NOISE: Final = 0.01  # of a measured cell, relative: what its standard error leaves out
-# What is believed of a row's shape before any row is seen, worth this many rows: each column by
-# itself, and the whole row stretched along the mean one.
+NOISE: Final = 0.01  # relative, of a measured cell, in addition to its standard error
+# Prior of a row's shape, worth this many rows: independent columns, and a stretch of the row along
+# the mean row.
 PRIOR_ROWS: Final = 2.0
 PRIOR_DEVIATION: Final = 0.25
 PRIOR_STRETCH: Final = 3.0
@@ -42,11 +42,11 @@ PRIOR_FADE: Final = 1.5
 
 
 class Level(StrEnum):
-    """What the height of a whole row tells about its shape."""
+    """Assumed dependence of a row's shape on its level."""
 
-    TOLD = "told"  # all that it told in the library
-    HINT = "hint"  # the same, but a component may also be moved up or down
-    FREE = "free"  # nothing
+    DEPENDENT = "dependent"  # as in the library
+    PARTIAL = "partial"  # as in the library, but components may also shift up or down
+    INDEPENDENT = "independent"  # no dependence
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ class Local:
     Attributes
     ----------
     width : h, in (0, 1]
-    level : what the height of a row tells
-    tail : degrees of freedom of the Student t that weighs the components; inf is a Gaussian
-    by_application : 0 counts every row, 1 every application the same
-    west : whether components move towards the mean; without, S is h²·C around the rows themselves
+    level : assumed dependence of a row's shape on its level
+    tail : degrees of freedom of the Student t that weights the components; inf = Gaussian
+    by_application : 0 = equal weight of rows, 1 = of applications
+    west : whether components shrink towards the mean; if not, they lie at the rows
     prior_rows : weight of the prior covariance
     """
 
@@ -79,32 +79,32 @@ class Family:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of members."""
         return len(self.settings)
 
     def learn(self, rows: Rows, rng: np.random.Generator, which: tuple[int, ...]) -> Panel:
-        """Learn some members; O(n·m²) for every different covariance among them."""
+        """Train some members; O(n·m²) for each distinct covariance."""
         is_grouped = not np.array_equal(rows.groups, np.arange(rows.groups.size))
         centres: dict[_CentresKey, _Centres] = {}
         covariances: dict[tuple[_CentresKey, float], Floats] = {}
         members = []
-        for one in (self.settings[i] for i in which):
-            key = (one.level is Level.FREE, one.by_application if is_grouped else 0.0)
+        for member in (self.settings[i] for i in which):
+            key = (member.level is Level.INDEPENDENT, member.by_application if is_grouped else 0.0)
             if key not in centres:
                 has_gaps = rows.sparse is not None or not rows.known.all()
                 centres[key] = (_with_gaps if has_gaps else _centred)(rows, *key)
-            found = centres[key]
-            bent = (key, one.prior_rows)
-            if bent not in covariances:
-                covariances[bent] = _with_prior(found, one.prior_rows)
+            centre = centres[key]
+            pair = (key, member.prior_rows)
+            if pair not in covariances:
+                covariances[pair] = _with_prior(centre, member.prior_rows)
             members.append(
                 Component(
                     list(centres).index(key),
-                    list(covariances).index(bent),
-                    float(np.sqrt(1.0 - one.width**2)) if one.west else 1.0,
-                    one.width**2,
-                    _FREEDOM[one.level] * max(found.height, _mean_variance(covariances[bent])),
-                    one.tail,
+                    list(covariances).index(pair),
+                    float(np.sqrt(1.0 - member.width**2)) if member.west else 1.0,
+                    member.width**2,
+                    _FREEDOM[member.level] * max(centre.height, _mean_variance(covariances[pair])),
+                    member.tail,
                 )
             )
         return _Mixture(
@@ -112,26 +112,28 @@ class Family:
         )
 
 
-# of τ, in variances of the rows' heights
-_FREEDOM: Final = {Level.TOLD: 0.0, Level.HINT: 1.0, Level.FREE: 100.0}
+# τ in variances of the rows' levels
+_FREEDOM: Final = {Level.DEPENDENT: 0.0, Level.PARTIAL: 1.0, Level.INDEPENDENT: 100.0}
 
 _CentresKey = tuple[bool, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Mixture:
-    layout: Layout
+    layout: MixtureLayout
     members: Floats  # (M, 6)
 
-    def each(self, told: Told) -> Spread:
-        return mixture.each(self.layout, self.members, told, told.error**2 + NOISE**2)
+    def each(self, observed: Observed) -> Spread:
+        return mixture.each(self.layout, self.members, observed, observed.error**2 + NOISE**2)
 
-    def blend(self, told: Told, share: Floats) -> Spread:
-        return mixture.blend(self.layout, self.members, share, told, told.error**2 + NOISE**2)
+    def blend(self, observed: Observed, share: Floats) -> Spread:
+        return mixture.blend(
+            self.layout, self.members, share, observed, observed.error**2 + NOISE**2
+        )
 
 
 class _Centres(NamedTuple):
-    """(n, m) rows less their (m,) mean; (n,) weights; their spread, and that of their heights."""
+    """(n, m) rows minus their (m,) mean; (n,) weights; covariance; variance of the row levels."""
 
     shape: Floats
     mean: Floats
@@ -152,7 +154,7 @@ def _centred(rows: Rows, is_free: bool, by_application: float) -> _Centres:
 
 
 def _with_gaps(rows: Rows, is_free: bool, by_application: float) -> _Centres:
-    """As `_centred`, with the mean and the spread that gaps and sparse rows allow for."""
+    """As `_centred`, with mean and covariance estimated from incomplete rows, too."""
     weight = group_weights(rows.groups, by_application)
     mean, spread = moments_with_gaps(rows, by_application)
     rest = rows.z - mean
@@ -163,9 +165,9 @@ def _with_gaps(rows: Rows, is_free: bool, by_application: float) -> _Centres:
     return _Centres(rest, mean, weight, spread, height)
 
 
-def _layout(centres: list[_Centres], covariances: list[Floats]) -> Layout:
+def _layout(centres: list[_Centres], covariances: list[Floats]) -> MixtureLayout:
     rows = np.array([c.shape for c in centres], dtype=np.float32)
-    return Layout(
+    return MixtureLayout(
         rows,
         np.ascontiguousarray(rows.transpose(0, 2, 1)),
         np.array([c.weight for c in centres], dtype=np.float32),
@@ -179,15 +181,15 @@ def _mean_variance(covariance: Floats) -> float:
 
 
 def _with_prior(centres: _Centres, prior_rows: float) -> Floats:
-    """(m, m) covariance of the rows, unbiased, predictive, and mixed with the prior."""
+    """(m, m) unbiased predictive covariance of the rows, mixed with the prior."""
     sample, rows = centres.spread
     m = centres.mean.size
     ramp = centres.mean - centres.mean.mean()
     stretch = np.outer(ramp, ramp) / max(float((ramp**2).mean()), FLOOR)
     usual = (rows * _mean_variance(sample) + PRIOR_ROWS * PRIOR_DEVIATION**2) / (rows + PRIOR_ROWS)
     prior = min(usual, PRIOR_DEVIATION**2) * (np.eye(m) + PRIOR_STRETCH * stretch)
-    # + 1: the mean is itself uncertain; - 1: it was taken from the same rows
+    # + 1: the mean is uncertain; - 1: it was estimated from the same rows
     sample = sample * (rows + 1.0) / max(rows - 1.0, 1.0)
-    # fades faster than 1 / rows: with twenty rows the sample knows the shape better
+    # fades faster than 1 / rows: with twenty rows the sample covariance is better
     share = prior_rows / (prior_rows + rows**PRIOR_FADE) if prior_rows else 0.0
     return (1.0 - share) * sample + share * prior

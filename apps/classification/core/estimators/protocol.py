@@ -1,4 +1,4 @@
-"""What every estimator of a utility matrix takes and answers.
+"""Types and protocols shared by all estimators of utility matrices.
 
 n rows of the library, m columns, q rows to complete, k known cells; z are cells in comparison
 space: logarithms for rates and speed-ups, points / 50 for 0-100 scores. NaN is a missing cell.
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from apps.classification.core.matrix import Scale
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
-# so that a typical difference between applications has about the same size on both scales
+# makes typical differences between applications about equal on both scales
 SCORE_UNIT: Final = 50.0
 FOLDS: Final = 10
 
@@ -23,19 +23,11 @@ Singles = NDArray[np.float32]
 
 
 class EmptyLibraryError(ValueError):
-    """There is no row to compare with."""
-
-
-class Fold(NamedTuple):
-    """Full rows: values and the ends of their 90 % intervals, in the unit of the matrix."""
-
-    value: Floats
-    low: Floats
-    high: Floats
+    """The library has no row with a known cell."""
 
 
 class Sparse(NamedTuple):
-    """Rows with so few cells that they say something of all rows, and cannot stand for one.
+    """Rows with too few cells to serve as training rows; they only inform the covariance.
 
     Attributes
     ----------
@@ -51,14 +43,14 @@ class Sparse(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What a learner may learn from.
+    """Training rows.
 
     Attributes
     ----------
-    z : (n, m) float64 in comparison space, missing cells filled
-    known : (n, m) True where z was measured, not filled
-    groups : (n,) int, the application of each row: rows of one application resemble each other
-    sparse : rows beside them, None when there are none
+    z : (n, m) float64 in comparison space, missing cells imputed
+    known : (n, m) True for measured cells, False for imputed ones
+    groups : (n,) int, the application of each row: rows of one application are correlated
+    sparse : additional sparse rows, if any
     """
 
     z: Floats
@@ -67,17 +59,17 @@ class Rows:
     sparse: Sparse | None = None
 
     @cached_property
-    def parts(self) -> "tuple[Part, ...]":
-        """All applications held out in turn, in at most `FOLDS` parts; none of a single one."""
+    def splits(self) -> "tuple[Split, ...]":
+        """Cross-validation splits by application, at most `FOLDS`; empty for one application."""
         names, index = np.unique(self.groups, return_inverse=True)
         folds = min(FOLDS, names.size) if names.size > 1 else 0
         outs = [np.asarray(index % folds == fold) for fold in range(folds)]
         return tuple(
-            Part(out, self.without(out, names[fold::folds])) for fold, out in enumerate(outs)
+            Split(out, self.without(out, names[fold::folds])) for fold, out in enumerate(outs)
         )
 
     def without(self, out: Bools, groups: Ints) -> "Rows":
-        """Leave out (n,) rows, and all sparse ones of their applications."""
+        """Return the rows without ``out`` (n,) and sparse rows of the same applications."""
         kept = Rows(self.z[~out], self.known[~out], self.groups[~out])
         if self.sparse is None:
             return kept
@@ -88,15 +80,15 @@ class Rows:
         return replace(kept, sparse=Sparse(z[rest], known[rest], names[rest]))
 
 
-class Part(NamedTuple):
-    """(n,) rows held out, and the others."""
+class Split(NamedTuple):
+    """(n,) mask of held-out rows, and the remaining rows."""
 
     out: Bools
     kept: Rows
 
 
-class Told(NamedTuple):
-    """The k known cells of each of q rows, k the same for all, maybe 0.
+class Observed(NamedTuple):
+    """The k known cells of each of q rows; k is equal for all rows, and may be 0.
 
     Attributes
     ----------
@@ -118,9 +110,9 @@ class Spread(NamedTuple):
 
 
 class Predictor(Protocol):
-    """A learner that has learnt."""
+    """A trained learner."""
 
-    def predict(self, told: Told) -> Spread:
+    def predict(self, observed: Observed) -> Spread:
         """Predict all m cells of q rows."""
         ...
 
@@ -129,62 +121,62 @@ Learner = Callable[[Rows, np.random.Generator], Predictor]
 
 
 class Panel(Protocol):
-    """Members that have learnt from the same rows."""
+    """Members trained on the same rows."""
 
-    def each(self, told: Told) -> Spread:
-        """(M, q, m) what every member predicts."""
+    def each(self, observed: Observed) -> Spread:
+        """(M, q, m) predictions of every member."""
         ...
 
-    def blend(self, told: Told, share: Floats) -> Spread:
+    def blend(self, observed: Observed, share: Floats) -> Spread:
         """(q, m) mixture of the members by ``share`` (M,) > 0, sum 1."""
         ...
 
 
 class Members(Protocol):
-    """Learners that an estimator compares and mixes."""
+    """Learners that an estimator weights and mixes."""
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of members."""
         ...
 
     def learn(self, rows: Rows, rng: np.random.Generator, which: tuple[int, ...]) -> Panel:
-        """Learn some of them."""
+        """Train some members."""
         ...
 
 
 def forward(values: Floats, scale: Scale) -> Floats:
-    """Into comparison space."""
+    """Convert to comparison space."""
     return np.log(values) if scale is Scale.LOG else values / SCORE_UNIT
 
 
 def backward(z: Floats, scale: Scale) -> Floats:
-    """Back into the unit of the matrix; scores stay within 0-100."""
+    """Convert back to the unit of the matrix; scores are limited to 0-100."""
     if scale is Scale.LOG:
-        # e^700 is the largest power of ten a float holds
+        # e^709 is the limit of a float
         return np.exp(np.minimum(np.maximum(z, -700.0), 700.0))
     return np.minimum(np.maximum(z * SCORE_UNIT, 0.0), 100.0)
 
 
 def is_measurement(values: Floats, scale: Scale) -> Bools:
-    """Whether each value can be one; NaN cannot."""
+    """Return whether each value is a possible measurement; NaN is not."""
     if scale is Scale.LOG:
         return (values > 0) & (values < np.inf)
     return (values >= 0) & (values <= 100)
 
 
 def check_values(values: Floats, known: Bools, scale: Scale, *, name: str) -> None:
-    """Refuse what cannot be a measurement.
+    """Reject impossible values.
 
     Raises
     ------
-    ValueError : names the argument, the place and the value seen.
+    ValueError : names the argument, the index and the value.
     """
     bad = known & ~is_measurement(values, scale)
-    what = "positive and finite" if scale is Scale.LOG else "between 0 and 100"
+    accepted = "positive and finite" if scale is Scale.LOG else "between 0 and 100"
     if bad.any():
         at = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(f"{name} must be {what}, got {values[at]} at {at}")
+        raise ValueError(f"{name} must be {accepted}, got {values[at]} at {at}")
 
 
 def blended(each: Spread, share: Floats) -> Spread:

@@ -1,10 +1,10 @@
-"""What rows held out of the library say: which members to believe, and how wide to answer.
+"""Tune member weights and interval width by cross-validation.
 
-Rows are held out by application. With k known cells drawn at random, every member predicts the
-rest; members that err less weigh more, and the intervals get the width that held 90 %.
+Rows are held out by application. With k random known cells, every member predicts the others;
+members with lower errors get higher weights, and the width is chosen so that intervals cover 90 %.
 
-Tuning is model selection: it costs some twenty fits, depends little on single rows, and may be
-done in the background, stored, and handed to the fit of the next revision.
+Tuning is model selection: it costs about twenty fits, depends little on single rows, and may be
+done in the background, stored, and passed to the fit of the next revision.
 """
 
 from collections.abc import Mapping
@@ -12,32 +12,32 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from apps.classification.core.estimators.gaps import filled
+from apps.classification.core.estimates import HALF_WIDTH_90
+from apps.classification.core.estimators.imputation import imputed
 from apps.classification.core.estimators.protocol import (
     FOLDS,
     Members,
+    Observed,
     Rows,
     Sparse,
     Spread,
-    Told,
     blended,
 )
-from apps.classification.core.profile import HALF_WIDTH_90
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
-DRAWS: Final = 150  # held-out rows wanted in all; few rows are drawn up to six times
+DRAWS: Final = 150  # held-out rows in total; if there are fewer, each is drawn up to six times
 REPEATS: Final = 6
-WORST: Final = 1.5  # in comparison space: one impossible cell does not decide
-FEW: Final = 0.5  # how much wider for few applications: the quantile is itself an estimate
-# With one application held out of two, the other says nothing of how they differ, and the width
-# has come out as 1,000. On the generator, of two rows, intervals this wide hold 91 %.
-WIDEST: Final = 20.0
-UNTESTED: Final = 2.0 * HALF_WIDTH_90
-LEAST_WEIGHT: Final = 0.02  # members that count less are not asked
-# Where every member looking at every row makes more looks than this, a member is only kept when
-# the held-out error of the mixture falls by a share of WORTH with it.
-LOOKS: Final = 6000
-WORTH: Final = 0.01
+MAX_ERROR: Final = 1.5  # in comparison space: limits the effect of one impossible cell
+SMALL_SAMPLE_WIDENING: Final = 0.5  # widening for few applications
+# With two applications, one held-out row says nothing about their variance, and widths of 1,000
+# have occurred. On the generator, with two rows, intervals of this width cover 91 %.
+MAX_WIDTH: Final = 20.0
+UNTESTED_WIDTH: Final = 2.0 * HALF_WIDTH_90
+MIN_WEIGHT: Final = 0.02  # members below this weight are not used
+# If members x rows exceed this number, a member is only kept if it lowers the held-out error of
+# the mixture by a share of MIN_GAIN.
+MAX_EVALUATIONS: Final = 6000
+MIN_GAIN: Final = 0.01
 
 
 class Tuning(NamedTuple):
@@ -48,7 +48,7 @@ class Tuning(NamedTuple):
 
     @property
     def used(self) -> tuple[int, ...]:
-        """Numbers of the members that are asked."""
+        """Indices of the members with positive weight."""
         return tuple(np.flatnonzero(self.weight).tolist())
 
 
@@ -56,7 +56,7 @@ Tunings = Mapping[int, Tuning]
 
 
 def to_json(tunings: Tunings) -> dict[str, dict[str, object]]:
-    """Plain data of tunings by their number of known cells."""
+    """Return tunings as JSON data, by number of known cells."""
     return {
         str(k): {"weight": [float(w) for w in tuning.weight], "width": float(tuning.width)}
         for k, tuning in sorted(tunings.items())
@@ -64,17 +64,20 @@ def to_json(tunings: Tunings) -> dict[str, dict[str, object]]:
 
 
 def from_json(stored: Mapping[str, Mapping[str, object]]) -> dict[int, Tuning]:
-    """Tunings that `to_json` wrote.
+    """Parse the output of `to_json`.
 
     Raises
     ------
-    ValueError : a weight or width that none can have.
+    ValueError : an invalid weight or width.
     """
     tunings = {}
-    for k, one in stored.items():
-        weight, width = np.array(one["weight"], dtype=np.float64), float(str(one["width"]))
+    for k, data in stored.items():
+        weight, width = (
+            np.array(data["weight"], dtype=np.float64),
+            float(str(data["width"])),
+        )
         if weight.ndim != 1 or not (weight >= 0).all() or abs(weight.sum() - 1.0) > 1e-6:
-            raise ValueError(f"weight must sum to 1, got {one['weight']} for {k} known cells")
+            raise ValueError(f"weight must sum to 1, got {data['weight']} for {k} known cells")
         if not 0 < width < np.inf:
             raise ValueError(f"width must be positive, got {width} for {k} known cells")
         tunings[int(k)] = Tuning(weight, width)
@@ -82,7 +85,7 @@ def from_json(stored: Mapping[str, Mapping[str, object]]) -> dict[int, Tuning]:
 
 
 class _HeldOut(NamedTuple):
-    """Predictions of S held-out rows by M members: (M, S, m); truth; which cells count; groups."""
+    """Predictions of S held-out rows by M members: (M, S, m); truth; hidden cells; groups."""
 
     mean: Floats
     deviation: Floats
@@ -91,14 +94,14 @@ class _HeldOut(NamedTuple):
     groups: Ints
 
 
-class How(NamedTuple):
-    """How members are compared.
+class TuningOptions(NamedTuple):
+    """Options of the comparison of members.
 
     Attributes
     ----------
     sharpness : how fast weight falls with error, with the square root of the number of
         applications: w ∝ error^(-sharpness·√G); inf takes the best member only
-    draws : rows to predict, about; at most twice as many
+    draws : approximate number of rows to predict; at most twice as many
     """
 
     sharpness: float
@@ -106,60 +109,66 @@ class How(NamedTuple):
 
 
 def tune(
-    members: Members, rows: Rows, k: int, rng: np.random.Generator, *, how: How, columns: Ints
+    members: Members,
+    rows: Rows,
+    k: int,
+    rng: np.random.Generator,
+    *,
+    options: TuningOptions,
+    columns: Ints,
 ) -> Tuning:
-    """Weigh the members for rows with k known cells.
+    """Tune the members for rows with k known cells.
 
     Parameters
     ----------
-    columns : (m,) all columns, in an order that does not hang on the caller's
+    columns : (m,) all columns, in an order independent of the caller's
 
-    With a single application nothing can be held out: equal weights, wide intervals.
+    With a single application nothing can be held out: weights are equal, intervals wide.
     """
-    held = _held_out(members, rows, k, rng, _Draw(how.draws, columns))
-    if held is None:
-        return Tuning(np.full(members.count, 1.0 / members.count), UNTESTED)
-    share, groups = _shares(held.groups)
-    error = _errors(held.mean, held, share)
-    weight = _weights(error, how.sharpness * np.sqrt(groups))
-    weight = np.where(weight >= min(LEAST_WEIGHT, weight.max()), weight, 0.0)
-    if np.count_nonzero(weight) * len(rows.z) > LOOKS:
-        weight = _frugal(weight, held, share)
+    held_out = _held_out(members, rows, k, rng, _Draw(options.draws, columns))
+    if held_out is None:
+        return Tuning(np.full(members.count, 1.0 / members.count), UNTESTED_WIDTH)
+    share, groups = _shares(held_out.groups)
+    error = _errors(held_out.mean, held_out, share)
+    weight = _weights(error, options.sharpness * np.sqrt(groups))
+    weight = np.where(weight >= min(MIN_WEIGHT, weight.max()), weight, 0.0)
+    if np.count_nonzero(weight) * len(rows.z) > MAX_EVALUATIONS:
+        weight = _frugal(weight, held_out, share)
     weight = weight / weight.sum()
-    centre, deviation = blended(Spread(held.mean, held.deviation), weight)
-    away = np.abs(centre - held.truth) / deviation
-    cells = held.cells.sum(axis=1)
-    of_cell = np.broadcast_to((share / np.maximum(cells, 1))[:, None], away.shape)
-    width = _quantile(away[held.cells], of_cell[held.cells], 0.9)
-    return Tuning(weight, min(width * (1.0 + FEW / groups), WIDEST))
+    centre, deviation = blended(Spread(held_out.mean, held_out.deviation), weight)
+    offset = np.abs(centre - held_out.truth) / deviation
+    cells = held_out.cells.sum(axis=1)
+    of_cell = np.broadcast_to((share / np.maximum(cells, 1))[:, None], offset.shape)
+    width = _quantile(offset[held_out.cells], of_cell[held_out.cells], 0.9)
+    return Tuning(weight, min(width * (1.0 + SMALL_SAMPLE_WIDENING / groups), MAX_WIDTH))
 
 
 def _shares(groups: Ints) -> tuple[Floats, int]:
-    """(S,) how much each held-out row counts, sum 1; and the number of applications."""
+    """(S,) weight of each held-out row, sum 1; and the number of applications."""
     _, index, count = np.unique(groups, return_inverse=True, return_counts=True)
     share = count[index].astype(np.float64) ** -0.5
     return share / share.sum(), count.size
 
 
-def _errors(mean: Floats, held: _HeldOut, share: Floats) -> Floats:
-    """(M,) error of (M, S, m) predictions over the cells that count."""
-    cells = np.maximum(held.cells.sum(axis=1), 1)
-    off = np.where(held.cells, np.minimum(np.abs(mean - held.truth), WORST), 0.0)
+def _errors(mean: Floats, held_out: _HeldOut, share: Floats) -> Floats:
+    """(M,) mean error of (M, S, m) predictions over the hidden cells."""
+    cells = np.maximum(held_out.cells.sum(axis=1), 1)
+    off = np.where(held_out.cells, np.minimum(np.abs(mean - held_out.truth), MAX_ERROR), 0.0)
     return np.maximum((off.sum(axis=2) / cells) @ share, 1e-9)
 
 
-def _frugal(weight: Floats, held: _HeldOut, share: Floats) -> Floats:
-    """Weights of the heaviest member and of those that are worth asking beside it."""
+def _frugal(weight: Floats, held_out: _HeldOut, share: Floats) -> Floats:
+    """Keep the heaviest member, and others that lower the held-out error enough."""
     first, *others = np.argsort(-weight, kind="stable")[: np.count_nonzero(weight)].tolist()
     kept = np.where(np.arange(weight.size) == first, weight, 0.0)
-    error = _errors(held.mean[[first]], held, share)[0]
+    error = _errors(held_out.mean[[first]], held_out, share)[0]
     for i in others:
-        tried = kept.copy()
-        tried[i] = weight[i]
-        mean = np.einsum("m,msj->sj", tried / tried.sum(), held.mean)
-        found = _errors(mean[None], held, share)[0]
-        if found < (1.0 - WORTH) * error:
-            kept, error = tried, found
+        candidate = kept.copy()
+        candidate[i] = weight[i]
+        mean = np.einsum("m,msj->sj", candidate / candidate.sum(), held_out.mean)
+        new_error = _errors(mean[None], held_out, share)[0]
+        if new_error < (1.0 - MIN_GAIN) * error:
+            kept, error = candidate, new_error
     return kept
 
 
@@ -178,7 +187,7 @@ def _quantile(values: Floats, weight: Floats, share: float) -> float:
 
 
 class _Draw(NamedTuple):
-    """About how many rows to draw, and the columns in the order cells are drawn in."""
+    """Approximate number of rows to draw, and the column order for drawing cells."""
 
     rows: int
     columns: Ints
@@ -187,11 +196,11 @@ class _Draw(NamedTuple):
 def _held_out(
     members: Members, rows: Rows, k: int, rng: np.random.Generator, draw: _Draw
 ) -> _HeldOut | None:
-    enough = rows.known.sum(axis=1) > k
+    has_enough = rows.known.sum(axis=1) > k
     parts = [
-        _one_fold(members, rows, _drawn(rows, part.out & enough, k, rng, draw), part.kept, rng)
-        for part in rows.parts
-        if (enough & part.out).any()
+        _one_fold(members, rows, _drawn(rows, part.out & has_enough, k, rng, draw), part.kept, rng)
+        for part in rows.splits
+        if (has_enough & part.out).any()
     ]
     if not parts:
         return None
@@ -202,7 +211,7 @@ def _held_out(
 
 
 class _Drawn(NamedTuple):
-    """S row numbers, some repeated, and the (S, k) columns of the cells taken as known."""
+    """S row indices, possibly repeated, and the (S, k) columns of their known cells."""
 
     row: Ints
     at: Ints
@@ -210,9 +219,9 @@ class _Drawn(NamedTuple):
 
 def _drawn(rows: Rows, out: Bools, k: int, rng: np.random.Generator, draw: _Draw) -> _Drawn:
     row = np.flatnonzero(out)
-    most = max(1, 2 * draw.rows // FOLDS)
-    if row.size > most:
-        row = np.sort(rng.choice(row, most, replace=False))
+    limit = max(1, 2 * draw.rows // FOLDS)
+    if row.size > limit:
+        row = np.sort(rng.choice(row, limit, replace=False))
     row = np.repeat(row, max(1, min(REPEATS, draw.rows // min(len(rows.z), draw.rows))))
     # the k known cells of each row with the smallest number
     number = np.empty((row.size, rows.z.shape[1]))
@@ -229,10 +238,10 @@ def _one_fold(
     np.put_along_axis(cells, at, False, axis=1)
     z = np.take_along_axis(truth, at, axis=1)
     panel = members.learn(kept, rng, tuple(range(members.count)))
-    each = panel.each(Told(at, z, np.zeros(z.shape)))
+    each = panel.each(Observed(at, z, np.zeros(z.shape)))
     return _HeldOut(each.mean, each.deviation, truth, cells, rows.groups[row])
 
 
 def rows_of(z: Floats, known: Bools, groups: Ints, sparse: Sparse | None = None) -> Rows:
-    """Fill the gaps once, for all members."""
-    return Rows(filled(z, known), known, groups, sparse)
+    """Impute missing cells once, for all members."""
+    return Rows(imputed(z, known), known, groups, sparse)

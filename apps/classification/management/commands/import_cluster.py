@@ -1,7 +1,7 @@
 """``import_cluster FILE``: add the servers of a JSON or YAML cluster file.
 
-It stands here and not in the inventory because it tells what the library of profiled applications
-does not know yet.
+It belongs to this app, not to inventory, because it reports platforms that the library of profiled
+applications does not cover.
 """
 
 from argparse import ArgumentParser
@@ -12,19 +12,19 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.classification.selectors import unprofiled_platforms
 from apps.common.core.errors import FieldProblem, InvalidInputError
-from apps.inventory.cluster_files import ClusterFileError, read_document
 from apps.inventory.core.cluster_file import parse_cluster
+from apps.inventory.files import ClusterFileError, read_document
 from apps.inventory.selectors import contradictions, known_servers
 from apps.inventory.services import import_cluster
 
-MOST_LINES: Final = 50
-_REFUSED: Final = "{} is not a cluster that can be imported:"
+MAX_LINES: Final = 50
+_REFUSED: Final = "{} cannot be imported:"
 
 
 class Command(BaseCommand):
-    """Check a cluster file, then add what is not there yet."""
+    """Check a cluster file, then add its new servers."""
 
-    help = "Add the platforms, racks and servers of a cluster file; what is there already stays."
+    help = "Add the platforms, racks and servers of a cluster file. Existing ones are not changed."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the options."""
@@ -43,29 +43,29 @@ class Command(BaseCommand):
         if problems := contradictions(spec):
             raise CommandError(listed(_REFUSED.format(path), problems))
         if options["dry_run"]:
-            there = len(known_servers(spec))
-            added, verb = len(spec.servers) - there, "would be added"
+            existing = len(known_servers(spec))
+            added, verb = len(spec.servers) - existing, "would be added"
         else:
             added, verb = import_cluster(spec), "added"
-            there = len(spec.servers) - added
-        self.stdout.write(f"{added:,} servers {verb}, {there:,} were there already")
+            existing = len(spec.servers) - added
+        self.stdout.write(f"{added:,} servers {verb}, {existing:,} already exist")
         if not options["dry_run"] and (missing := unprofiled_platforms()):
             self.stdout.write(advice(missing))
 
 
-def listed(what: str, problems: list[FieldProblem]) -> str:
-    """Write problems below each other, below a line that says of what."""
-    lines = [f"{p.pointer or '(whole file)'}: {p.detail}" for p in problems[:MOST_LINES]]
-    if len(problems) > MOST_LINES:
-        lines.append(f"... and {len(problems) - MOST_LINES:,} more lines like these")
-    return "\n  ".join([what, *lines])
+def listed(heading: str, problems: list[FieldProblem]) -> str:
+    """Format problems as a list below a heading."""
+    lines = [f"{p.pointer or '(whole file)'}: {p.detail}" for p in problems[:MAX_LINES]]
+    if len(problems) > MAX_LINES:
+        lines.append(f"... and {len(problems) - MAX_LINES:,} more problems")
+    return "\n  ".join([heading, *lines])
 
 
 def advice(missing: list[str]) -> str:
-    """Tell which platforms no job is placed on, and what to do about it."""
+    """Name the platforms that receive no jobs, and the command that fixes it."""
     names = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
     return (
-        f"The library of profiled applications does not know: {names}.\n"
-        "No job is placed there before it does. Run `manage.py profile_library` "
+        f"The library of profiled applications does not cover: {names}.\n"
+        "These platforms receive no jobs until it does. Run `manage.py profile_library` "
         "(`./dev manage profile_library`)."
     )

@@ -1,4 +1,4 @@
-"""``save_library FILE``: the offline library of the revision in force, as a JSON file."""
+"""``save_library FILE``: write the offline library of the current revision as JSON."""
 
 import json
 from argparse import ArgumentParser
@@ -12,7 +12,7 @@ from apps.classification.selectors import NoLibraryError, library_rows
 
 
 class Command(BaseCommand):
-    """Write what every estimate starts from, for another cluster or a later day."""
+    """Export the library, for another cluster or for later."""
 
     help = "Save the library of profiled applications as a JSON file."
 
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("file", type=Path)
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Read and write."""
+        """Read the library and write the file."""
         path: Path = options["file"]
         try:
             library = library_rows()

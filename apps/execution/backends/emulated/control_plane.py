@@ -1,30 +1,30 @@
-"""The control plane as the emulator sees it: launches and profiling runs in PostgreSQL.
+"""The control plane for the emulator: launches and profiling runs in PostgreSQL.
 
-Every report is one transaction of a few statements, whatever the number of jobs, and may arrive
-twice: a launch moves only forward (requested, running, ended), and only those that moved are told
-further.
+A report is one transaction of a few statements for any number of jobs, and may arrive twice:
+the state of a launch only advances (requested, running, ended), and only a change of state has
+effects.
+
+Every claim and report requires that this process still runs the backend (`hold`), and is run again
+once if PostgreSQL rolled it back for a deadlock.
 """
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from django.db import connection, transaction
 from django.utils import timezone
 
 from apps.common.core.clock import ClusterClock
-from apps.common.db import copy_rows
+from apps.common.infrastructure.database import copy_rows, database_now, fetch_rows
+from apps.common.infrastructure.transactions import retry_once
 from apps.emulation.core.events import ServerReadings
-from apps.emulation.core.probe import Measured, Step
 from apps.execution.backends.emulated.port import (
     EndReport,
     JobReport,
     LaunchOrder,
-    MoveOrder,
-    MoveReport,
     ProfilingOrder,
     ProfilingReport,
     Site,
@@ -37,22 +37,33 @@ from apps.execution.backends.emulated.rows import (
     reported_job,
 )
 from apps.execution.backends.emulated.site import read_site
-from apps.execution.locks import lock_launches
+from apps.execution.core.migration import MigrationOrder, MigrationReport
 from apps.execution.models import JobSample
-from apps.execution.move_reports import claim_moves, take_move_reports
+from apps.execution.services.backend_holders import (
+    HOLD_S,
+    acquire_backend,
+    as_holder,
+    renew_backend,
+)
+from apps.execution.services.locks import lock_launches
+from apps.execution.services.migration_reports import (
+    cancel_claimed,
+    claim_migrations,
+    record_migration_reports,
+)
 from apps.inventory import selectors as inventory
 from apps.inventory import services as inventory_services
 from apps.inventory.core.snapshot import Ints
 from apps.profiling import selectors as profiling_selectors
 from apps.profiling import services as profiling
-from apps.profiling.services import MAX_ATTEMPTS
+from apps.profiling.core.measurements import MeasuredCell, ProfilingStep
 from apps.workloads import services as workloads
 
 BACKEND: Final = "emulated"
 LAUNCH_LEASE_S: Final = 10.0  # wall seconds from claim to start
 PROFILING_LEASE_S: Final = 15.0
 RENEW_S: Final = 5.0
-_LIVE: Final = """
+_LIVE_LAUNCHES: Final = """
 SELECT l.id, a.name, a.kind, l."order", j.target, j.input_bytes, j.tasks_total, j.duration_s,
        j.progress
 FROM execution_launch l
@@ -60,13 +71,14 @@ JOIN workloads_job j ON j.id = l.job_id
 JOIN workloads_application a ON a.id = j.application_id
 WHERE l.backend = %s AND l.state = 'running' ORDER BY l.id
 """
-_CLAIM: Final = """
+_CLAIM_LAUNCHES: Final = """
 WITH claimed AS (
-    UPDATE execution_launch SET claimed_by = %s, claimed_until = %s
+    UPDATE execution_launch
+    SET claimed_by = %s, claimed_until = clock_timestamp() + make_interval(secs => %s)
     WHERE id = ANY(ARRAY(
         SELECT id FROM execution_launch
         WHERE backend = %s AND state = 'requested' AND NOT cancel_requested
-          AND (claimed_until IS NULL OR claimed_until < %s OR claimed_by = %s)
+          AND (claimed_until IS NULL OR claimed_until < clock_timestamp() OR claimed_by = %s)
         ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED))
     RETURNING id, "order", job_id)
 SELECT l.id, a.name, a.kind, l."order", j.target, j.input_bytes, j.tasks_total, j.duration_s,
@@ -76,39 +88,22 @@ JOIN workloads_job j ON j.id = l.job_id
 JOIN workloads_application a ON a.id = j.application_id
 ORDER BY l.id
 """
-_CLAIM_PROFILING: Final = """
-WITH claimed AS (
-    UPDATE profiling_profilingrun
-    SET state = 'running', claimed_by = %s, claimed_until = %s,
-        attempts = attempts + 1, started_s = coalesce(started_s, %s)
-    WHERE id = ANY(ARRAY(
-        SELECT r.id FROM profiling_profilingrun r
-        WHERE (r.state = 'queued' OR (r.state = 'running' AND r.claimed_until < %s
-                                      AND r.attempts < %s))
-          AND NOT EXISTS (
-            SELECT FROM operations_operation o
-            WHERE o.id = r.operation_id AND (o.cancel_requested OR o.status = 'cancelled'))
-        ORDER BY r.created_at LIMIT %s FOR UPDATE OF r SKIP LOCKED))
-    RETURNING id, application_id, plan, seed, attempts)
-SELECT c.id, a.name, a.kind, c.plan, c.seed, c.attempts FROM claimed c
-JOIN workloads_application a ON a.id = c.application_id ORDER BY c.id
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What the end of a job or a profiling run means elsewhere; called in the transaction.
+    """Services outside this backend, called within its transactions.
 
     Attributes
     ----------
-    request : make launches of at most so many jobs that wait for this backend
-    release : give back all units of these jobs
-    measured : take in the cells of a profiling run, and mark it done
+    request_launches : create at most ``limit`` launches of waiting jobs for a backend
+    release_jobs : release all units of ended jobs
+    record_measurements : store the cells of a profiling run and mark it done
     """
 
-    request: Callable[[str, int], object]
-    release: Callable[[Sequence[UUID]], None]
-    measured: Callable[[UUID, float, Sequence[Measured]], None]
+    request_launches: Callable[[str, int], object]
+    release_jobs: Callable[[Sequence[UUID]], None]
+    record_measurements: Callable[[UUID, float, Sequence[MeasuredCell]], None]
 
 
 class DatabaseControlPlane:
@@ -116,36 +111,54 @@ class DatabaseControlPlane:
 
     def __init__(self, *, worker: str, hooks: Hooks) -> None:
         self._worker, self._hooks = worker, hooks
+        self._token = 0  # of no holder
         self._renewed = timezone.now()
 
+    @retry_once
+    def hold(self) -> None:
+        """Become the process that runs this backend, and take over its live launches.
+
+        Raises
+        ------
+        BackendHeldError : another process runs it.
+        """
+        self._token = acquire_backend(BACKEND, worker=self._worker)
+
+    @retry_once
+    def renew(self, launches: Collection[int]) -> None:
+        """Renew the leases of the backend and of the launches that run here."""
+        renew_backend(BACKEND, self._token, launches)
+
     def clock(self) -> ClusterClock:
-        """Read how cluster time runs now."""
+        """Read the cluster clock."""
         return inventory.cluster_clock()
 
     def site(self) -> Site:
-        """Read the servers as they are now."""
+        """Read the current servers."""
         return read_site()
 
     def site_version(self) -> int:
-        """Read the version of the servers, cheaply."""
+        """Read the version of the servers; cheap."""
         return inventory.topology_version()
 
     def live_launches(self) -> list[LaunchOrder]:
-        """Read what this backend had running before a restart, with its progress."""
-        rows = _rows(_LIVE, [BACKEND])
+        """Read the running launches of this backend, with the progress of their jobs."""
+        rows = fetch_rows(_LIVE_LAUNCHES, [BACKEND])
         return [launch_order(row) for row in rows]
 
+    @retry_once
     def claim_launches(self, limit: int) -> list[LaunchOrder]:
-        """Claim launches to start now; claims expired, or of this process, are claimed again."""
-        self._hooks.request(BACKEND, limit)
-        now = timezone.now()
-        until = now + timedelta(seconds=LAUNCH_LEASE_S)
-        rows = _rows(_CLAIM, [self._worker, until, BACKEND, now, self._worker, limit])
+        """Claim launches to start, including expired claims and those of this process."""
+        self._hooks.request_launches(BACKEND, limit)
+        with self._as_holder():
+            rows = fetch_rows(
+                _CLAIM_LAUNCHES, [self._worker, LAUNCH_LEASE_S, BACKEND, self._worker, limit]
+            )
         return [launch_order(row) for row in rows]
 
     def cancelled_launches(self) -> list[int]:
-        """Read which launches of this backend somebody wants stopped."""
-        rows = _rows(
+        """Read the live launches of this backend that have been cancelled."""
+        rows = fetch_rows(
             """SELECT l.id FROM execution_launch l JOIN workloads_job j ON j.id = l.job_id
                WHERE l.backend = %s AND l.state IN ('requested', 'running')
                  AND (l.cancel_requested OR j.cancel_requested) ORDER BY l.id""",
@@ -154,70 +167,72 @@ class DatabaseControlPlane:
         return [launch for (launch,) in rows]
 
     def ended_launches(self, launches: Sequence[int]) -> list[int]:
-        """Read which of these launches are over for the control plane, whatever runs here."""
-        rows = _rows(
+        """Read which of these launches have ended in the control plane."""
+        rows = fetch_rows(
             "SELECT id FROM execution_launch WHERE id = ANY(%s) AND state = 'ended' ORDER BY id",
             [list(launches)],
         )
         return [launch for (launch,) in rows]
 
-    def claim_moves(self, limit: int, *, doing: Collection[int] = ()) -> list[MoveOrder]:
-        """Claim migrations to begin now, and keep the claims of those this process is doing."""
-        orders = claim_moves(BACKEND, worker=self._worker, limit=limit, doing=doing)
-        return [MoveOrder(*order) for order in orders]
-
-    def report_moves(self, reports: Sequence[MoveReport]) -> None:
-        """Tell which migrations have begun, arrived or failed."""
-        take_move_reports(reports)
-
-    def claim_profiling(self, limit: int, *, doing: Collection[UUID] = ()) -> list[ProfilingOrder]:
-        """Claim profiling runs to do now; those of a process that died are claimed again.
-
-        The claims of `doing` are kept. A claim whose answer got lost is not among them, so it
-        runs out like that of a dead process.
-        """
-        now = timezone.now()
-        self._renew(now, doing)
-        lease = [self._worker, now + timedelta(seconds=PROFILING_LEASE_S)]
-        begun_s = inventory.cluster_clock().at(now.timestamp())
-        with transaction.atomic():
-            rows = _rows(_CLAIM_PROFILING, [*lease, begun_s, now, MAX_ATTEMPTS, limit])
-            orders = [profiling_order(row) for row in rows]
-            profiling.record_begun([order.run for order in orders])
+    @retry_once
+    def claim_migrations(self, limit: int, *, doing: Collection[int] = ()) -> list[MigrationOrder]:
+        """Claim migrations to start, and renew the leases of those in progress here."""
+        with self._as_holder():
+            orders, cancelled = claim_migrations(
+                BACKEND, worker=self._worker, limit=limit, doing=doing
+            )
+        if cancelled:
+            with self._as_holder():
+                cancel_claimed(cancelled)
         return orders
 
-    def _renew(self, now: datetime, doing: Collection[UUID]) -> None:
-        """Keep the leases of the runs this process is doing."""
-        if not doing or (now - self._renewed).total_seconds() < RENEW_S:
-            return
-        with connection.cursor() as cursor:
-            cursor.execute(
-                """UPDATE profiling_profilingrun SET claimed_until = %s
-                   WHERE state = 'running' AND claimed_by = %s AND id = ANY(%s)""",
-                [now + timedelta(seconds=PROFILING_LEASE_S), self._worker, list(doing)],
-            )
-        self._renewed = now
+    @retry_once
+    def report_migrations(self, reports: Sequence[MigrationReport]) -> None:
+        """Report started, completed and failed migrations."""
+        with self._as_holder():
+            record_migration_reports(reports)
 
+    @retry_once
+    def claim_profiling(self, limit: int, *, doing: Collection[UUID] = ()) -> list[ProfilingOrder]:
+        """Claim profiling runs, including expired claims.
+
+        Renews the leases of `doing`. A claim whose answer was lost is not among them, so its lease
+        expires like that of a dead process.
+        """
+        now = timezone.now()
+        if doing and (now - self._renewed).total_seconds() >= RENEW_S:
+            profiling.renew_claims(doing, worker=self._worker, lease_s=PROFILING_LEASE_S)
+            self._renewed = now
+        at_s = inventory.cluster_clock().at(now.timestamp())
+        with self._as_holder():
+            runs = profiling.claim_runs(
+                self._worker, limit=limit, lease_s=PROFILING_LEASE_S, at_s=at_s
+            )
+        return [profiling_order(run) for run in runs]
+
+    @retry_once
     def report_started(self, launches: Mapping[int, float]) -> None:
-        """Tell which launches run, since when."""
+        """Report the start times of launches."""
         ids = sorted(launches)
-        with transaction.atomic():
+        with self._as_holder():
             lock_launches(ids)
-            moved = _rows(
+            changed = fetch_rows(
                 """UPDATE execution_launch l SET state = 'running', started_s = d.at,
-                          claimed_until = NULL
+                          claimed_by = %s,
+                          claimed_until = clock_timestamp() + make_interval(secs => %s)
                    FROM unnest(%s::bigint[], %s::float8[]) AS d(id, at)
                    WHERE l.id = d.id AND l.state = 'requested' RETURNING l.job_id, l.started_s""",
-                [ids, [launches[launch] for launch in ids]],
+                [self._worker, HOLD_S, ids, [launches[launch] for launch in ids]],
             )
-            workloads.record_moves(workloads.start_running(dict(moved)))
+            workloads.record_transitions(workloads.start_running(dict(changed)))
 
+    @retry_once
     def report_ended(self, reports: Sequence[EndReport]) -> None:
-        """Tell which launches run no more; their jobs end and their units are given back."""
+        """Report the ends of launches; ends their jobs and releases their units."""
         rows = sorted(reports, key=lambda report: report.launch)
-        with transaction.atomic():
+        with self._as_holder():
             lock_launches(row.launch for row in rows)
-            moved = _rows(
+            changed = fetch_rows(
                 """UPDATE execution_launch l SET state = 'ended', ended_s = d.at,
                           outcome = d.outcome, message = left(d.message, 500), claimed_until = NULL
                    FROM unnest(%s::bigint[], %s::float8[], %s::text[], %s::text[])
@@ -231,27 +246,29 @@ class DatabaseControlPlane:
                     [row.message for row in rows],
                 ],
             )
-            ended = workloads.end_jobs([ended_job(row) for row in moved])
-            self._hooks.release([row[0] for row in moved])
-            workloads.record_moves(ended)
+            ended = workloads.end_jobs([ended_job(row) for row in changed])
+            self._hooks.release_jobs([row[0] for row in changed])
+            workloads.record_transitions(ended)
 
+    @retry_once
     def report_jobs(self, at_s: float, reports: Sequence[JobReport]) -> None:
-        """Tell how running launches are doing."""
+        """Report the performance of running launches."""
         by_launch = {report.launch: report for report in reports}
-        rows = _rows(
+        rows = fetch_rows(
             """SELECT l.id, j.id, j.target, j.submitted_s FROM execution_launch l
                JOIN workloads_job j ON j.id = l.job_id
                WHERE l.id = ANY(%s) AND l.state = 'running'""",
             [list(by_launch)],
         )
-        seen = [reported_job(by_launch[launch], at_s, *job) for launch, *job in rows]
-        known = [row for row in seen if math.isfinite(row.report.performance)]
-        with transaction.atomic():
+        reported = [reported_job(by_launch[launch], at_s, *job) for launch, *job in rows]
+        known = [row for row in reported if math.isfinite(row.report.performance)]
+        with self._as_holder():
             workloads.report_progress([row.report for row in known])
             copy_rows(JobSample._meta.db_table, SAMPLE_COLUMNS, (row.sample for row in known))
 
+    @retry_once
     def report_servers(self, at_s: float, server_id: Ints, readings: ServerReadings) -> None:
-        """Tell that every server is alive, and its use; and how far cluster time has come."""
+        """Record the usage of every server, a heartbeat each, and the cluster time."""
         columns = zip(
             server_id.tolist(),
             readings.cpu_share.tolist(),
@@ -261,46 +278,44 @@ class DatabaseControlPlane:
             readings.watts.tolist(),
             strict=True,
         )
-        inventory_services.record_readings(
-            (inventory_services.Reading(*row) for row in columns),
-            backend=BACKEND,
-            at=timezone.now(),
-            cluster_s=at_s,
-        )
-        inventory_services.touch_clock(cluster_s=at_s)
+        with self._as_holder():
+            inventory_services.record_readings(
+                (inventory_services.ServerReport(*row) for row in columns),
+                backend=BACKEND,
+                at=database_now(),
+                cluster_s=at_s,
+            )
+        inventory_services.record_cluster_time(cluster_s=at_s)
 
     def profiling_to_stop(self, doing: Collection[UUID]) -> list[UUID]:
-        """Read which of these profiling runs are cancelled or over, whatever runs here."""
+        """Read which of these profiling runs have been cancelled or have ended."""
         profiling.end_cancelled_runs()
         return profiling_selectors.runs_to_stop(doing)
 
+    @retry_once
     def report_stopped(self, runs: Sequence[UUID]) -> None:
-        """Tell that the copies of profiling runs are stopped."""
-        profiling.stop_runs(runs)
+        """Report that the copies of profiling runs are stopped."""
+        with self._as_holder():
+            profiling.stop_runs(runs)
 
-    def report_steps(self, steps: Mapping[UUID, Step]) -> None:
-        """Tell how far profiling runs are that go on."""
-        profiling.record_progress(
-            {
-                run: profiling.Progress(step.done, step.total, step.what)
-                for run, step in steps.items()
-            }
-        )
+    @retry_once
+    def report_progress(self, steps: Mapping[UUID, ProfilingStep]) -> None:
+        """Report the progress of profiling runs."""
+        with self._as_holder():
+            profiling.record_progress(steps)
 
+    @retry_once
     def report_measurements(self, report: ProfilingReport) -> None:
-        """Hand in what profiling runs measured; they are done."""
-        gaps = [profiling.MissingCell(g.matrix, g.column, g.reason) for g in report.missing]
-        with transaction.atomic():
-            self._hooks.measured(report.run, report.at_s, report.cells)
-            profiling.record_done(report.run, seconds=report.seconds, missing=gaps)
+        """Report the cells of a completed profiling run."""
+        with self._as_holder():
+            self._hooks.record_measurements(report.run, report.at_s, report.cells)
+            profiling.record_done(report.run, seconds=report.seconds, missing=report.missing)
 
+    @retry_once
     def report_failed(self, run: UUID, at_s: float, reason: str) -> None:
-        """Tell that a profiling run could not be done; it is tried again, a few times."""
-        profiling.record_failure(run, at_s=at_s, reason=reason)
+        """Report a failed attempt of a profiling run; it is retried a few times."""
+        with self._as_holder():
+            profiling.record_failure(run, at_s=at_s, reason=reason)
 
-
-# Django leaves JSON columns of plain cursors as text
-def _rows(sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return cursor.fetchall()
+    def _as_holder(self) -> AbstractContextManager[None]:
+        return as_holder(BACKEND, self._token)

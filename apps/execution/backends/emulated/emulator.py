@@ -1,8 +1,8 @@
-"""One process that plays all the servers: claims work, lets it run in cluster time, reports.
+"""One process that emulates all servers: claims work, runs it in cluster time, and reports.
 
-Pure but for the port: the wall time is an argument, the control plane a `ControlPlane`. A tick
-that fails half-way is repeated by the next: what happened in the engine stays in the outbox until
-the control plane has taken it.
+Pure apart from the port: the wall time is an argument, the control plane a `ControlPlane`. If a
+tick fails, the next one repeats its reports, which stay in the outbox until the control plane
+confirms them.
 """
 
 import logging
@@ -16,10 +16,10 @@ from uuid import UUID
 from apps.emulation.core.draws import LATENCY_CRITICAL, SINGLE_NODE, application_truth
 from apps.emulation.core.engine import Engine
 from apps.emulation.core.events import EventKind
-from apps.emulation.core.probe import FAILURES
+from apps.emulation.core.probe_runs import FAILURES
 from apps.emulation.core.seeds import generator
 from apps.emulation.core.truth import Truth
-from apps.execution.backends.emulated.migrating import Migrating
+from apps.execution.backends.emulated.migrations import Migrations
 from apps.execution.backends.emulated.orders import UnknownServerError, engine_order
 from apps.execution.backends.emulated.port import (
     ControlPlane,
@@ -30,39 +30,43 @@ from apps.execution.backends.emulated.port import (
     Outbox,
     ProfilingOrder,
 )
-from apps.execution.backends.emulated.probing import Probing
+from apps.execution.backends.emulated.probing import ProfilingSession
 from apps.inventory.core.snapshot import Ints
 from apps.workloads.core.attainment import Performance
 
 logger = logging.getLogger(__name__)
 
 LAUNCHES_PER_TICK: Final = 500
-MOVES_PER_TICK: Final = 200
-PROFILING_PER_TICK: Final = 8  # begun, some 2 ms each
-REPORTS_PER_TICK: Final = 6  # profiling runs handed in, a transaction each
+MIGRATIONS_PER_TICK: Final = 200
+PROFILING_PER_TICK: Final = 8  # started runs, about 2 ms each
+REPORTS_PER_TICK: Final = 6  # completed profiling runs, a transaction each
 PROBE_FAILURES: Final = FAILURES
-PATIENCE_S: Final = 30.0  # wall seconds a launch may wait for units its predecessor still holds
+PATIENCE_S: Final = 30.0  # max wall seconds a launch waits for units still in use
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often what is done, in wall seconds.
+    """Periods of the emulator's activities, in wall seconds.
 
     Attributes
     ----------
-    look_s : clock, servers, cancellations
-    jobs_s : every running job reports once in this time, a slice of them at each `slice_s`
-    servers_s : heartbeat and use of all servers
+    poll_s : clock, servers, cancellations
+    jobs_s : every running job reports once per period, a slice of them every `slice_s`
+    servers_s : heartbeat and usage of all servers
+    renew_s : leases of the backend and of its launches
     """
 
-    look_s: float = 0.5
+    poll_s: float = 0.5
     jobs_s: float = 5.0
     slice_s: float = 0.5
     servers_s: float = 2.0
+    renew_s: float = 5.0
 
 
 @dataclass(slots=True)
-class _Blocked:
+class _WaitingLaunch:
+    """A launch whose units are still in use."""
+
     launch: LaunchOrder
     until_wall_s: float
 
@@ -89,40 +93,42 @@ class Emulator:
         self._truths: dict[tuple[str, str], Truth] = {}
         self._live: dict[int, LaunchOrder] = {}
         self._outbox = Outbox()
-        self._blocked: dict[int, _Blocked] = {}
-        self._migrating = Migrating(
-            self._engine, self._site, self._outbox.moves, patience_s=PATIENCE_S
+        self._waiting: dict[int, _WaitingLaunch] = {}
+        self._migrations = Migrations(
+            self._engine, self._site, self._outbox.migrations, patience_s=PATIENCE_S
         )
-        self._probing: dict[UUID, Probing] = {}
+        self._sessions: dict[UUID, ProfilingSession] = {}
         self._turn: deque[int] = deque()
-        self._due = dict.fromkeys(("look", "slice", "servers"), wall_s)
+        self._due = dict.fromkeys(("renew", "poll", "slice", "servers"), wall_s)
         self.resume(wall_s)
 
     @property
     def running(self) -> int:
-        """Jobs on the emulated servers now."""
+        """Number of running jobs."""
         return len(self._engine)
 
     def resume(self, wall_s: float) -> None:
-        """Take up what the control plane says is running here and is not."""
+        """Start the launches that run according to the control plane but not here."""
         lost = [order for order in self._plane.live_launches() if order.launch not in self._live]
-        gone = {report.launch for report in self._outbox.ended}
-        told = dict(self._outbox.started)
-        self._start([order for order in lost if order.launch not in gone], wall_s)
-        self._outbox.started = told  # they run since they were first started, not since now
+        ended = {report.launch for report in self._outbox.ended}
+        started = dict(self._outbox.started)
+        self._start([order for order in lost if order.launch not in ended], wall_s)
+        self._outbox.started = started  # the control plane knows their original start times
         if lost:
             logger.info("resumed %d running jobs", len(lost))
 
     def tick(self, wall_s: float) -> None:
-        """Let cluster time pass up to now, then talk to the control plane."""
-        if self._is_due("look", wall_s, self._pace.look_s):
-            self._look(wall_s)
+        """Advance cluster time to now, then exchange orders and reports with the control plane."""
+        if self._is_due("renew", wall_s, self._pace.renew_s):
+            self._plane.renew([*self._live, *self._waiting])
+        if self._is_due("poll", wall_s, self._pace.poll_s):
+            self._poll(wall_s)
         self._pass_time(wall_s)
-        waiting, self._blocked = self._blocked, {}
-        for blocked in waiting.values():
-            self._start([blocked.launch], wall_s, until_wall_s=blocked.until_wall_s)
+        waiting, self._waiting = self._waiting, {}
+        for entry in waiting.values():
+            self._start([entry.launch], wall_s, until_wall_s=entry.until_wall_s)
         self._start(self._unknown(self._plane.claim_launches(LAUNCHES_PER_TICK)), wall_s)
-        self._move(wall_s)
+        self._start_migrations(wall_s)
         self._deliver()
         self._profile()
         if self._is_due("slice", wall_s, self._pace.slice_s):
@@ -132,34 +138,34 @@ class Emulator:
             now, servers = self._engine.now, self._site.server_id
             self._plane.report_servers(now, servers, self._engine.servers())
 
-    def _look(self, wall_s: float) -> None:
-        """Notice what changed: the clock, the servers, wishes to cancel."""
+    def _poll(self, wall_s: float) -> None:
+        """Read the clock, the servers and the cancellations."""
         self._clock = self._plane.clock()
         if self._plane.site_version() != self._site.version:
             self._pass_time(wall_s)
             self._rebuild(wall_s)
-        wanted = self._plane.cancelled_launches()
+        cancelled = self._plane.cancelled_launches()
         self._pass_time(wall_s)
-        for launch in wanted:
+        for launch in cancelled:
             self._cancel(launch)
-        self._stop_probing()
+        self._stop_sessions()
 
     def _pass_time(self, wall_s: float) -> None:
-        # the clock may be stopped or set back; cluster time never goes back here
+        # the clock may be stopped or set back; the engine's time never decreases
         now = max(self._engine.now, self._clock.at(wall_s))
         for event in self._engine.advance(now):
             if not isinstance(event.key, int):
                 continue
             if event.kind is EventKind.FINISHED:
                 self._end(EndReport(event.key, event.at_s, "finished"))
-            elif event.kind is EventKind.MOVED:
+            elif event.kind is EventKind.MIGRATED:
                 launch = self._live[event.key]
-                self._live[event.key] = self._migrating.arrived(launch, event.at_s)
+                self._live[event.key] = self._migrations.complete(launch, event.at_s)
 
     def _unknown(self, claimed: Sequence[LaunchOrder]) -> list[LaunchOrder]:
-        """Leave out what is handed out again, as its start or end was not told yet."""
+        """Filter out launches claimed again because their start or end is not reported yet."""
         ended = {report.launch for report in self._outbox.ended}
-        return [x for x in claimed if x.launch not in ended and x.launch not in self._blocked]
+        return [x for x in claimed if x.launch not in ended and x.launch not in self._waiting]
 
     def _start(
         self, launches: Sequence[LaunchOrder], wall_s: float, *, until_wall_s: float | None = None
@@ -176,47 +182,47 @@ class Emulator:
             if self._engine.fits(order):
                 self._engine.start([order], now)
                 self._live[launch.launch] = launch
-                # first in turn, so that even a short job reports once
+                # reports first, so that even a short job reports once
                 self._turn.appendleft(launch.launch)
                 self._outbox.started[launch.launch] = now
             else:
                 self._wait(launch, wall_s, until_wall_s)
 
     def _wait(self, launch: LaunchOrder, wall_s: float, until_wall_s: float | None) -> None:
-        """Keep a launch whose units are still held, for a while.
+        """Let a launch wait up to `PATIENCE_S` for units that are still in use.
 
-        Units are given on as soon as the control plane has released them, which it may have done
-        before we have heard of the cancellation.
+        The control plane may assign released units before this process has read that their job
+        was cancelled.
         """
         until = wall_s + PATIENCE_S if until_wall_s is None else until_wall_s
         if wall_s >= until:
-            self._fail(launch, "its units were still held by another job on the server")
+            self._fail(launch, "its units were still in use by another job")
             return
-        self._blocked[launch.launch] = _Blocked(launch, until)
+        self._waiting[launch.launch] = _WaitingLaunch(launch, until)
 
-    def _move(self, wall_s: float) -> None:
-        """Begin the migrations that are wanted."""
+    def _start_migrations(self, wall_s: float) -> None:
+        """Start the claimed migrations."""
 
         def truth_of(launch: int) -> Truth | None:
             return self._truth(self._live[launch]) if launch in self._live else None
 
-        claimed = self._plane.claim_moves(MOVES_PER_TICK, doing=self._migrating.known)
-        self._migrating.begin(claimed, truth_of, wall_s)
+        claimed = self._plane.claim_migrations(MIGRATIONS_PER_TICK, doing=self._migrations.known)
+        self._migrations.begin(claimed, truth_of, wall_s)
 
     def _cancel(self, launch: int) -> None:
-        self._blocked.pop(launch, None)
+        self._waiting.pop(launch, None)
         if launch in self._engine:
             self._engine.cancel(launch, self._engine.now)
         self._end(EndReport(launch, self._engine.now, "cancelled"))
 
     def _drop_ended(self) -> None:
-        """Stop what the control plane gave up while this process was out of reach."""
-        for launch in self._plane.ended_launches([*self._live, *self._blocked]):
+        """Stop launches that the control plane ended while this process was unreachable."""
+        for launch in self._plane.ended_launches([*self._live, *self._waiting]):
             if launch in self._engine:
                 self._engine.cancel(launch, self._engine.now)
             self._live.pop(launch, None)
-            self._blocked.pop(launch, None)
-            self._migrating.forget(launch)
+            self._waiting.pop(launch, None)
+            self._migrations.forget(launch)
 
     def _fail(self, launch: LaunchOrder, message: str) -> None:
         logger.warning("launch %d failed: %s", launch.launch, message)
@@ -224,23 +230,23 @@ class Emulator:
 
     def _end(self, report: EndReport) -> None:
         self._live.pop(report.launch, None)
-        self._migrating.forget(report.launch)
+        self._migrations.forget(report.launch)
         self._outbox.ended.append(report)
 
     def _deliver(self) -> None:
-        """Empty the outbox; whatever cannot be delivered stays in it."""
+        """Deliver the outbox; a failed delivery leaves its reports in it."""
         if self._outbox.started:
             self._plane.report_started(dict(self._outbox.started))
             self._outbox.started.clear()
-        if self._outbox.moves:
-            self._plane.report_moves(tuple(self._outbox.moves))
-            self._outbox.moves.clear()
+        if self._outbox.migrations:
+            self._plane.report_migrations(tuple(self._outbox.migrations))
+            self._outbox.migrations.clear()
         if self._outbox.ended:
             self._plane.report_ended(tuple(self._outbox.ended))
             self._outbox.ended.clear()
 
     def _report_slice(self) -> None:
-        """Report the jobs whose turn it is, so that each has its turn once in `jobs_s`."""
+        """Report the next slice of jobs, so that each reports once per `jobs_s`."""
         share = self._pace.slice_s / self._pace.jobs_s
         chosen: list[int] = []
         for _ in range(math.ceil(len(self._turn) * share)):
@@ -252,54 +258,60 @@ class Emulator:
             self._plane.report_jobs(self._engine.now, self._reports(chosen))
 
     def _reports(self, launches: list[int]) -> list[JobReport]:
-        seen = self._engine.jobs(launches)
-        columns = (seen.progress, seen.progress_per_s, seen.metric, seen.latency_s)
-        counted = (seen.memory_rate, seen.network_wait, seen.disk_wait, seen.traffic_bps)
+        readings = self._engine.jobs(launches)
+        columns = (
+            readings.progress, readings.progress_per_s, readings.metric, readings.latency_s,
+        )  # fmt: skip
+        counted = (
+            readings.memory_rate, readings.network_wait, readings.disk_wait,
+            readings.traffic_bps,
+        )  # fmt: skip
         rows = zip(launches, *(column.tolist() for column in columns), strict=True)
         counters = zip(*(column.tolist() for column in counted), strict=True)
-        cpu_shares = seen.cpu_share.tolist()
+        cpu_shares = readings.cpu_share.tolist()
         return [
             JobReport(launch, _performance(self._live[launch], *numbers), cpu, Counters(*counts))
             for (launch, *numbers), cpu, counts in zip(rows, cpu_shares, counters, strict=True)
         ]
 
     def _profile(self) -> None:
-        """Begin the profiling runs that are wanted, tell how far they are, hand in the results."""
-        for order in self._plane.claim_profiling(PROFILING_PER_TICK, doing=self._probing.keys()):
-            if order.run not in self._probing:
-                self._begin_probing(order)
-        steps = {run: one.until(self._engine.now) for run, one in self._probing.items()}
-        over = [run for run, probing in self._probing.items() if probing.is_over]
-        news = {run: step for run, step in steps.items() if step and run not in over}
-        if news:
-            self._plane.report_steps(news)
+        """Start claimed profiling runs, and report their progress and results."""
+        for order in self._plane.claim_profiling(PROFILING_PER_TICK, doing=self._sessions.keys()):
+            if order.run not in self._sessions:
+                self._start_session(order)
+        now_s = self._engine.now
+        steps = {run: session.until(now_s) for run, session in self._sessions.items()}
+        over = [run for run, session in self._sessions.items() if session.is_over]
+        progress = {run: step for run, step in steps.items() if step and run not in over}
+        if progress:
+            self._plane.report_progress(progress)
         for run in over[:REPORTS_PER_TICK]:
-            self._hand_in(run, self._probing[run])
-            del self._probing[run]
+            self._report_result(run, self._sessions[run])
+            del self._sessions[run]
 
-    def _hand_in(self, run: UUID, probing: Probing) -> None:
-        if probing.failed:
-            self._plane.report_failed(run, probing.at_s, probing.failed)
+    def _report_result(self, run: UUID, session: ProfilingSession) -> None:
+        if session.failed:
+            self._plane.report_failed(run, session.at_s, session.failed)
         else:
-            self._plane.report_measurements(probing.report())
+            self._plane.report_measurements(session.report())
 
-    def _begin_probing(self, order: ProfilingOrder) -> None:
-        # another attempt is another run: what failed by chance must not fail again by the seed
+    def _start_session(self, order: ProfilingOrder) -> None:
+        # each attempt has its own stream: a random failure must not repeat
         rng = generator(self._site.seed, "probe", str(order.seed), str(order.attempt))
         try:
-            self._probing[order.run] = Probing(
+            self._sessions[order.run] = ProfilingSession(
                 order, self._truth(order), rng, begun_s=self._engine.now, failures=self._failures
             )
         except ValueError as error:
-            # its claim runs out, and after some of them the control plane gives it up; a platform
-            # that was imported just now is known at the next try
-            logger.warning("profiling of %s cannot be done: %s", order.application, error)
+            # the claim expires and is retried a few times: a platform imported just now is known
+            # by then
+            logger.warning("cannot profile %s: %s", order.application, error)
 
-    def _stop_probing(self) -> None:
-        """Stop the copies of profiling runs that somebody cancelled."""
-        stopped = self._plane.profiling_to_stop(list(self._probing))
+    def _stop_sessions(self) -> None:
+        """Stop the copies of cancelled profiling runs."""
+        stopped = self._plane.profiling_to_stop(list(self._sessions))
         for run in stopped:
-            self._probing.pop(run, None)
+            self._sessions.pop(run, None)
         if stopped:
             self._plane.report_stopped(stopped)
 
@@ -311,7 +323,7 @@ class Emulator:
         return self._truths[key]
 
     def _rebuild(self, wall_s: float) -> None:
-        """Play the servers as they are now; what runs on those that stayed goes on."""
+        """Rebuild the engine for the current servers; jobs on servers that remain continue."""
         launches = list(self._live.values())
         done = self._engine.jobs([launch.launch for launch in launches]).progress.tolist()
         now = self._engine.now
@@ -324,19 +336,19 @@ class Emulator:
         self._turn.clear()
         pairs = zip(launches, done, strict=True)
         kept = [replace(launch, done_share=0.0 if math.isnan(x) else x) for launch, x in pairs]
-        told = dict(self._outbox.started)
+        started = dict(self._outbox.started)
         self._start(kept, wall_s)
-        self._outbox.started = told
-        self._migrating.settle_on(self._engine, self._site)
-        logger.info("the servers changed: %d jobs go on", self.running)
+        self._outbox.started = started
+        self._migrations.move_to(self._engine, self._site)
+        logger.info("the servers changed: %d jobs continue", self.running)
 
     def _new_engine(self) -> Engine:
         return Engine(self._site.machines, generator(self._site.seed, "monitors"))
 
-    def _is_due(self, what: str, wall_s: float, every_s: float) -> bool:
-        if wall_s < self._due[what]:
+    def _is_due(self, activity: str, wall_s: float, every_s: float) -> bool:
+        if wall_s < self._due[activity]:
             return False
-        self._due[what] = wall_s + every_s
+        self._due[activity] = wall_s + every_s
         return True
 
 

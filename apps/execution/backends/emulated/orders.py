@@ -1,38 +1,40 @@
-"""A launch, in the engine's terms."""
+"""Translation of launches into orders of the engine."""
 
 from collections.abc import Mapping
 
 from apps.emulation.core.draws import LATENCY_CRITICAL
-from apps.emulation.core.events import Order
+from apps.emulation.core.events import EngineOrder
 from apps.emulation.core.truth import BLOCK_BYTES, Truth
 from apps.execution.backends.emulated.port import LaunchOrder
 from apps.workloads.core.framework import setting_named
 
 
 class UnknownServerError(ValueError):
-    """A launch names a server that is not emulated (any more)."""
+    """A launch names a server that is not emulated."""
 
 
-def engine_order(launch: LaunchOrder, truth: Truth, server_index: Mapping[int, int]) -> Order:
-    """Translate a launch into what the engine must run.
+def engine_order(
+    launch: LaunchOrder, truth: Truth, server_index: Mapping[int, int]
+) -> EngineOrder:
+    """Translate a launch into an order of the engine.
 
-    Work is the input at the application's bytes per second; a job without input, duration or rate
-    to keep has one block per task. What keeps a rate (services, instructions per second) and has
-    no input runs until its duration is over, or until it is cancelled. A framework setting that
-    runs the same tasks faster leaves less work.
+    The work is the input over the application's bytes per second. A job without input, duration
+    or rate target has one block per task. A job with a rate target (queries or instructions per
+    second) and no input runs until its duration ends or it is cancelled. A faster framework
+    setting reduces the work.
 
     Raises
     ------
     UnknownServerError : names the server.
-    ValueError : the launch names no server, or one twice, or a setting nobody knows.
+    ValueError : no server, a server named twice, or an unknown setting.
     """
     if len({server for server, _ in launch.parts}) != max(1, len(launch.parts)):
         raise ValueError(f"a launch must name its servers, each once, got {launch.parts}")
     unknown = [server for server, _ in launch.parts if server not in server_index]
     if unknown:
         raise UnknownServerError(f"server {unknown[0]} is not emulated")
-    work_s = _work_s(launch, truth) / _speed_set(launch, truth)
-    return Order(
+    work_s = _work_s(launch, truth) / _setting_speed(launch, truth)
+    return EngineOrder(
         key=launch.launch,
         truth=truth,
         parts=[(server_index[server], units) for server, units in launch.parts],
@@ -45,7 +47,7 @@ def engine_order(launch: LaunchOrder, truth: Truth, server_index: Mapping[int, i
     )
 
 
-def _speed_set(launch: LaunchOrder, truth: Truth) -> float:
+def _setting_speed(launch: LaunchOrder, truth: Truth) -> float:
     if not launch.setting or truth.framework is None:
         return 1.0
     return truth.framework.speed(setting_named(launch.setting))

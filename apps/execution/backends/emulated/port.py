@@ -1,6 +1,6 @@
-"""All the emulator may ask of the control plane and tell it: the backend's side of execution.
+"""The interface between the emulator and the control plane.
 
-Every report may arrive twice (a connection can break after the commit), so reports are idempotent.
+A report may arrive twice (a connection can break after the commit), so reports are idempotent.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -10,14 +10,15 @@ from uuid import UUID
 
 from apps.common.core.clock import ClusterClock
 from apps.emulation.core.events import Machines, ServerReadings
-from apps.emulation.core.probe import Measured, ProbeRun, Step, Unmeasured
-from apps.execution.core.migration import MoveOutcome
+from apps.emulation.core.probe_runs import ProbeRun
+from apps.execution.core.migration import MigrationOrder, MigrationReport
 from apps.inventory.core.snapshot import Ints
+from apps.profiling.core.measurements import MeasuredCell, MissingCell, ProfilingStep
 from apps.workloads.core.attainment import Performance
 
 
 class NoServersError(ValueError):
-    """The inventory is empty: there is nothing to emulate."""
+    """The inventory has no servers to emulate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,8 @@ class LaunchOrder:
     parts : (server id, units) pairs, each server once
     input_bytes : 0 = none
     tasks : equal tasks that run in waves; None = the work divides freely
-    duration_s : cluster seconds after which it ends whatever its work; None = never
-    done_share : where it resumes, 0-1
+    duration_s : cluster seconds after which it ends even with work left; None = no limit
+    done_share : share of the work already done, 0-1
     setting : label of the framework setting (`workloads.core.framework`); empty = the default
     """
 
@@ -49,12 +50,12 @@ class LaunchOrder:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingOrder:
-    """Profiling runs wanted of one application, all at once.
+    """One profiling run of an application: all its short runs.
 
     Attributes
     ----------
-    budget_s : cluster seconds within which another source is begun; None = all planned ones
-    attempt : how often it was claimed, this time included
+    budget_s : cluster seconds within which another source is started; None = all planned ones
+    attempt : number of claims, this one included
     """
 
     run: UUID
@@ -68,25 +69,25 @@ class ProfilingOrder:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingReport:
-    """What the runs of one application measured, and what not; when, and in how many seconds."""
+    """Measured and missing cells of a profiling run, its end and duration in cluster seconds."""
 
     run: UUID
     at_s: float
     seconds: float
-    cells: tuple[Measured, ...]
-    missing: tuple[Unmeasured, ...] = ()
+    cells: tuple[MeasuredCell, ...]
+    missing: tuple[MissingCell, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What the counters of its servers tell of a job.
+    """Readings of a job from the counters of its servers.
 
     Attributes
     ----------
     memory_rate : off-chip requests/s and unit
-    network_wait, disk_wait : share of time spent waiting for packets, or for the disk, were a
-        whole server of such units at work, 0-1
-    traffic_bps : bits/s and unit that the job's containers exchange
+    network_wait, disk_wait : share of time a server full of such units would wait for packets, or
+        for the disk, 0-1
+    traffic_bps : bits/s and unit exchanged between the job's containers
     """
 
     memory_rate: float
@@ -97,7 +98,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """What the monitors saw of one running job; counters where its servers have some."""
+    """Monitor readings of one running job; ``counters`` is None if its servers have none."""
 
     launch: int
     performance: Performance
@@ -106,29 +107,8 @@ class JobReport:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveOrder:
-    """Units of a launch to be moved from one server to another."""
-
-    migration: int
-    launch: int
-    from_server: int
-    to_server: int
-    units: int
-
-
-@dataclass(frozen=True, slots=True)
-class MoveReport:
-    """What became of a migration, at which cluster time; `message` says why it failed."""
-
-    migration: int
-    at_s: float
-    outcome: MoveOutcome
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class EndReport:
-    """How a launch ended, at which cluster time; `message` says why it failed."""
+    """The end of a launch and its cluster time; `message` is the reason of a failure."""
 
     launch: int
     at_s: float
@@ -142,9 +122,9 @@ class Site:
 
     Attributes
     ----------
-    version : changes when servers come or go
-    seed : of the cluster; every hidden draw hangs on it
-    server_id : (S,) ascending database ids, the order of `machines`
+    version : changes when servers are added or removed
+    seed : the cluster's seed, from which all hidden truths are drawn
+    server_id : (S,) ascending database ids, in the order of `machines`
     """
 
     version: int
@@ -157,86 +137,90 @@ class ControlPlane(Protocol):
     """The control plane as its emulated backend sees it."""
 
     def clock(self) -> ClusterClock:
-        """Read how cluster time runs now."""
+        """Read the cluster clock."""
         ...
 
     def site(self) -> Site:
-        """Read the servers as they are now."""
+        """Read the current servers."""
         ...
 
     def site_version(self) -> int:
-        """Read the version of the servers, cheaply."""
+        """Read the version of the servers; cheap."""
+        ...
+
+    def renew(self, launches: Collection[int]) -> None:
+        """Renew the leases of the backend and of the launches that run here."""
         ...
 
     def live_launches(self) -> Sequence[LaunchOrder]:
-        """Read what this backend had running before a restart, with its progress."""
+        """Read the running launches of this backend, with the progress of their jobs."""
         ...
 
     def claim_launches(self, limit: int) -> Sequence[LaunchOrder]:
-        """Claim launches to start now; they are this process's from here on."""
+        """Claim launches to start."""
         ...
 
     def cancelled_launches(self) -> Sequence[int]:
-        """Read which launches of this backend somebody wants stopped."""
+        """Read the live launches of this backend that have been cancelled."""
         ...
 
     def ended_launches(self, launches: Sequence[int]) -> Sequence[int]:
-        """Read which of these launches are over for the control plane, whatever runs here."""
+        """Read which of these launches have ended in the control plane."""
         ...
 
-    def claim_moves(self, limit: int, *, doing: Collection[int]) -> Sequence[MoveOrder]:
-        """Claim migrations to begin now, and keep the claims of those this process is doing."""
+    def claim_migrations(self, limit: int, *, doing: Collection[int]) -> Sequence[MigrationOrder]:
+        """Claim migrations to start, and renew the leases of those in progress here."""
         ...
 
-    def report_moves(self, reports: Sequence[MoveReport]) -> None:
-        """Tell which migrations have begun, arrived or failed."""
+    def report_migrations(self, reports: Sequence[MigrationReport]) -> None:
+        """Report started, completed and failed migrations."""
         ...
 
     def claim_profiling(self, limit: int, *, doing: Collection[UUID]) -> Sequence[ProfilingOrder]:
-        """Claim profiling runs to do now, and keep the claims of those this process is doing."""
+        """Claim profiling runs, and renew the leases of those in progress here."""
         ...
 
     def report_started(self, launches: Mapping[int, float]) -> None:
-        """Tell which launches run, since when."""
+        """Report the start times of launches."""
         ...
 
     def report_ended(self, reports: Sequence[EndReport]) -> None:
-        """Tell which launches run no more."""
+        """Report the ends of launches."""
         ...
 
     def report_jobs(self, at_s: float, reports: Sequence[JobReport]) -> None:
-        """Tell how running launches are doing."""
+        """Report the performance of running launches."""
         ...
 
     def report_servers(self, at_s: float, server_id: Ints, readings: ServerReadings) -> None:
-        """Tell that every server is alive, and its use."""
+        """Report the usage of every server, which is also its heartbeat."""
         ...
 
     def profiling_to_stop(self, doing: Collection[UUID]) -> Sequence[UUID]:
-        """Read which of these profiling runs are cancelled or over, whatever runs here."""
+        """Read which of these profiling runs have been cancelled or have ended."""
         ...
 
     def report_stopped(self, runs: Sequence[UUID]) -> None:
-        """Tell that the copies of profiling runs are stopped."""
+        """Report that the copies of profiling runs are stopped."""
         ...
 
-    def report_steps(self, steps: Mapping[UUID, Step]) -> None:
-        """Tell how far profiling runs are that go on."""
+    def report_progress(self, steps: Mapping[UUID, ProfilingStep]) -> None:
+        """Report the progress of profiling runs."""
         ...
 
     def report_measurements(self, report: ProfilingReport) -> None:
-        """Hand in what profiling runs measured; they are done."""
+        """Report the cells of a completed profiling run."""
         ...
 
     def report_failed(self, run: UUID, at_s: float, reason: str) -> None:
-        """Tell that a profiling run could not be done."""
+        """Report a failed attempt of a profiling run."""
         ...
 
 
 @dataclass(slots=True)
 class Outbox:
-    """Reports not yet delivered; kept until the control plane has taken them."""
+    """Reports that the control plane has not confirmed yet."""
 
     started: dict[int, float] = field(default_factory=dict)
-    moves: list[MoveReport] = field(default_factory=list)
+    migrations: list[MigrationReport] = field(default_factory=list)
     ended: list[EndReport] = field(default_factory=list)

@@ -1,21 +1,22 @@
-"""Profiling runs under way on the emulated servers."""
+"""A profiling run in progress on the emulated servers."""
 
 import numpy as np
 
-from apps.emulation.core.probe import Measured, Step, Unmeasured, probing
+from apps.emulation.core.probe import probe_steps
 from apps.emulation.core.truth import Truth
 from apps.execution.backends.emulated.port import ProfilingOrder, ProfilingReport
+from apps.profiling.core.measurements import MeasuredCell, MissingCell, ProfilingStep
 
 
-class Probing:
+class ProfilingSession:
     """The sandboxed copies of one application, from their start to the last measurement.
 
-    A step is computed when the one before it is over, so that many runs that begin at once do not
-    hold up the tick in which they do.
+    Each step is computed when the previous one has ended, so that many runs that start in one
+    tick do not delay it.
 
     Raises
     ------
-    ValueError : the order cannot be carried out.
+    ValueError : the order names an unknown platform or source, or lacks a reference run.
     """
 
     def __init__(
@@ -28,20 +29,22 @@ class Probing:
         failures: float,
     ) -> None:
         self._run, self._begun_s = order.run, begun_s
-        self._steps = probing(truth, order.runs, rng, budget_s=order.budget_s, failures=failures)
-        self._next: Step | None = next(self._steps)
-        self._cells: list[Measured] = []
-        self._missing: list[Unmeasured] = []
-        self.at_s = begun_s  # cluster time of the last step that is over
-        self.failed = ""  # why nothing will be measured
+        self._steps = probe_steps(
+            truth, order.runs, rng, budget_s=order.budget_s, failures=failures
+        )
+        self._next: ProfilingStep | None = next(self._steps)
+        self._cells: list[MeasuredCell] = []
+        self._missing: list[MissingCell] = []
+        self.at_s = begun_s  # cluster time of the last completed step
+        self.failed = ""  # reason why the run failed
 
     @property
     def is_over(self) -> bool:
-        """Whether no step is left."""
+        """Whether all steps are completed."""
         return self._next is None
 
-    def until(self, now_s: float) -> Step | None:
-        """Let cluster time pass; returns the last step that ended meanwhile, if any."""
+    def until(self, now_s: float) -> ProfilingStep | None:
+        """Advance to `now_s`; returns the last step completed since the previous call, if any."""
         last = None
         while self._next is not None and self._begun_s + self._next.at_s <= now_s:
             last, self._next = self._next, next(self._steps, None)
@@ -51,7 +54,7 @@ class Probing:
         return last
 
     def report(self) -> ProfilingReport:
-        """Say what was measured up to now."""
+        """Measured and missing cells so far."""
         seconds = self.at_s - self._begun_s
         return ProfilingReport(
             self._run, self.at_s, seconds, tuple(self._cells), tuple(self._missing)

@@ -1,14 +1,15 @@
-"""Rows of the control plane's tables in the port's terms, and its reports in theirs."""
+"""Conversion between rows of the tables and values of the port."""
 
 import json
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from apps.emulation.core.probe import ProbeRun
+from apps.emulation.core.probe_runs import ProbeRun
 from apps.execution.backends.emulated.port import JobReport, LaunchOrder, ProfilingOrder
+from apps.profiling.services.claims import ClaimedRun
 from apps.workloads import services as workloads
-from apps.workloads.core.attainment import attainment, measured
+from apps.workloads.core.attainment import attainment, performance_in_unit
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
 
@@ -24,7 +25,7 @@ _STATE_OF: Final = {
 
 
 def launch_order(row: tuple[Any, ...]) -> LaunchOrder:
-    """Read a launch."""
+    """Order of a row of a launch."""
     launch, application, kind, text, target, input_bytes, tasks, duration_s, progress = row
     order = json.loads(text)
     return LaunchOrder(
@@ -41,52 +42,50 @@ def launch_order(row: tuple[Any, ...]) -> LaunchOrder:
     )
 
 
-def profiling_order(row: tuple[Any, ...]) -> ProfilingOrder:
-    """Read a profiling run."""
-    run, application, kind, plan_json, seed, attempt = row
-    plan = json.loads(plan_json)
+def profiling_order(run: ClaimedRun) -> ProfilingOrder:
+    """Order of a claimed profiling run."""
     return ProfilingOrder(
-        run=run,
-        application=application,
-        kind=kind,
-        runs=tuple(ProbeRun.of(asked) for asked in plan["runs"]),
-        seed=seed,
-        budget_s=plan.get("budget_s"),
-        attempt=attempt,
+        run=run.id,
+        application=run.application,
+        kind=run.kind,
+        runs=tuple(ProbeRun.of(planned) for planned in run.plan["runs"]),
+        seed=run.seed,
+        budget_s=run.plan.get("budget_s"),
+        attempt=run.attempt,
     )
 
 
-def ended_job(row: tuple[Any, ...]) -> workloads.Ended:
-    """Read how the job of a launch ended."""
+def ended_job(row: tuple[Any, ...]) -> workloads.JobEnd:
+    """End of a job, from a row of its ended launch."""
     job, at_s, outcome, message, target, submitted_s = row
     state, reason = _STATE_OF[outcome]
     target = json.loads(target)
     in_time = None
     if state is JobState.SUCCEEDED and target["kind"] == "completion_time":
         in_time = float(target["seconds"]) / max(1e-9, at_s - submitted_s)
-    return workloads.Ended(job, state, at_s, reason, message, in_time)
+    return workloads.JobEnd(job, state, at_s, reason, message, in_time)
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A report as the job keeps it, and as a row of `SAMPLE_COLUMNS`."""
+    """A report as stored with the job, and as a row of `SAMPLE_COLUMNS`."""
 
-    report: workloads.Report
+    report: workloads.ProgressReport
     sample: tuple[Any, ...]
 
 
 def reported_job(
-    seen: JobReport, at_s: float, job: UUID, target_json: str, submitted_s: float
+    reading: JobReport, at_s: float, job: UUID, target_json: str, submitted_s: float
 ) -> Reported:
-    """Hold a report against the job's target."""
+    """Compare a report with the job's target."""
     target = json.loads(target_json)
     elapsed_s = at_s - submitted_s
-    performance = measured(target, seen.performance, elapsed_s=elapsed_s)
-    ratio = attainment(target, seen.performance, elapsed_s=elapsed_s)
-    progress = seen.performance.progress
-    told = asdict(seen.counters) if seen.counters else {}
-    counters = (told.get(name) for name in SAMPLE_COLUMNS[6:])
+    performance = performance_in_unit(target, reading.performance, elapsed_s=elapsed_s)
+    ratio = attainment(target, reading.performance, elapsed_s=elapsed_s)
+    progress = reading.performance.progress
+    values = asdict(reading.counters) if reading.counters else {}
+    counters = (values.get(name) for name in SAMPLE_COLUMNS[6:])
     return Reported(
-        workloads.Report(job, progress, performance, ratio),
-        (job, at_s, progress, performance, ratio, seen.cpu_share, *counters),
+        workloads.ProgressReport(job, progress, performance, ratio),
+        (job, at_s, progress, performance, ratio, reading.cpu_share, *counters),
     )

@@ -1,4 +1,4 @@
-"""The emulator's loop: a tick every 100 ms of wall time, patient with a database that is away."""
+"""The emulator's loop, with a tick every 100 ms of wall time; tolerates database outages."""
 
 import logging
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from typing import Final
 from apps.common.core.errors import ControlPlaneError
 from apps.execution.backends.emulated.emulator import Emulator
 from apps.execution.backends.emulated.port import NoServersError
+from apps.execution.services.backend_holders import BackendHeldError
 
 logger = logging.getLogger(__name__)
 
@@ -16,6 +17,7 @@ TICK_S: Final = 0.1
 RETRY_S: Final = 0.5
 AWAY_S: Final = 30.0
 NO_SERVERS_S: Final = 1.0
+STANDBY_S: Final = 1.0
 
 
 class DatabaseAwayError(ControlPlaneError):
@@ -23,15 +25,15 @@ class DatabaseAwayError(ControlPlaneError):
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
-    """What the loop needs of the world.
+class Environment:
+    """Clock, database errors and stop signal for the loop.
 
     Attributes
     ----------
     wall_s : Unix seconds now
     away : exceptions that mean that the database does not answer
-    reconnect : drop what is left of the connection
-    stop : set when the process is asked to end; its `wait` is also the loop's pause
+    reconnect : close the broken connection
+    stop : set to stop the loop; its `wait` is also the pause between ticks
     """
 
     wall_s: Callable[[], float]
@@ -40,49 +42,60 @@ class Outside:
     stop: Event
 
 
-def run(make: Callable[[float], Emulator], outside: Outside, *, away_s: float = AWAY_S) -> None:
-    """Tick until asked to stop.
+def run(
+    create: Callable[[float], Emulator], environment: Environment, *, away_s: float = AWAY_S
+) -> None:
+    """Tick until `stop` is set; while another process runs the backend, wait to take it over.
 
     Raises
     ------
     DatabaseAwayError : the database did not answer for `away_s` wall seconds.
     """
     emulator: Emulator | None = None
-    last_answer_s = outside.wall_s()
-    is_away = False
-    while not outside.stop.is_set():
-        started_s = outside.wall_s()
+    last_answer_s = environment.wall_s()
+    is_away = is_standby = False
+    while not environment.stop.is_set():
+        started_s = environment.wall_s()
         try:
             if emulator is None:
-                emulator = make(started_s)
+                emulator = create(started_s)
+                is_standby = False
                 logger.info("emulating, %d jobs running", emulator.running)
             if is_away:
                 emulator.resume(started_s)
             emulator.tick(started_s)
-        except NoServersError:
-            # an empty cluster is no fault: somebody may import one at any moment
-            is_away, last_answer_s = False, outside.wall_s()
-            outside.stop.wait(NO_SERVERS_S)
+        except BackendHeldError as error:
+            # what runs here may run elsewhere by now: forget it, and read it again as the holder
+            if emulator is not None or not is_standby:
+                logger.warning("%s; waiting to take it over", error)
+            emulator, is_standby, is_away = None, True, False
+            last_answer_s = environment.wall_s()
+            environment.stop.wait(STANDBY_S)
             continue
-        except outside.away as error:
+        except NoServersError:
+            # wait: a cluster may be imported at any time
+            is_away, last_answer_s = False, environment.wall_s()
+            environment.stop.wait(NO_SERVERS_S)
+            continue
+        except environment.away as error:
             is_away = True
-            _wait_for_database(error, outside, last_answer_s, away_s)
+            _wait_for_database(error, environment, last_answer_s, away_s)
             continue
         if is_away:
             logger.info("the database answers again, %d jobs running", emulator.running)
-        is_away, last_answer_s = False, outside.wall_s()
-        outside.stop.wait(max(0.0, TICK_S - (last_answer_s - started_s)))
+        is_away, last_answer_s = False, environment.wall_s()
+        environment.stop.wait(max(0.0, TICK_S - (last_answer_s - started_s)))
 
 
 def _wait_for_database(
-    error: Exception, outside: Outside, last_answer_s: float, away_s: float
+    error: Exception, environment: Environment, last_answer_s: float, away_s: float
 ) -> None:
-    silent_s = outside.wall_s() - last_answer_s
+    silent_s = environment.wall_s() - last_answer_s
     reason = str(error).strip().split("\n", maxsplit=1)[0]
     if silent_s >= away_s:
         raise DatabaseAwayError(
             f"the database has not answered for {silent_s:.0f} s ({reason}); the emulator stops"
         ) from error
     logger.warning("the database does not answer (%s); trying again for %.0f s", reason, away_s)
-    outside.reconnect()
-    outside.stop.wait(RETRY_S)
+    environment.reconnect()
+    environment.stop.wait(RETRY_S)

@@ -1,4 +1,4 @@
-"""The servers of the inventory, as the emulator plays them."""
+"""The servers of the inventory, as input of the emulator."""
 
 import numpy as np
 
@@ -10,11 +10,11 @@ from apps.inventory.models import Server
 
 
 def read_site() -> Site:
-    """Read all servers and the hidden worth of their platforms; rank 0 is the reference.
+    """Read all servers, and the hidden capacities of their platforms; rank 0 is the reference.
 
     Raises
     ------
-    NoServersError : there is none.
+    NoServersError : the inventory is empty.
     """
     version = selectors.topology_version()
     seed = selectors.cluster().seed

@@ -19,10 +19,10 @@ class Command(BaseCommand):
         parser.add_argument(
             "--was-still",
             action="store_true",
-            help="nothing has been running since the clock was last seen",
+            help="nothing has run since the clock was last recorded",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Start the clock and tell where it stands."""
+        """Start the clock and print its value."""
         row = services.start_clock(speed=options["speed"], was_still=options["was_still"])
         self.stdout.write(f"cluster time {row.cluster_anchor_s:.0f} s, running at {row.speed:g}x")

@@ -13,6 +13,6 @@ class Command(BaseCommand):
     help = "Let cluster time stand still."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Stop the clock and tell where it stands."""
+        """Stop the clock and print its value."""
         row = services.stop_clock()
         self.stdout.write(f"cluster time stands at {row.cluster_anchor_s:.0f} s")

@@ -1,4 +1,4 @@
-"""``fit_report``: how well the generated day matches a real SWIM file."""
+"""``fit_report``: compare the generated day with a real SWIM trace."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -11,20 +11,20 @@ from apps.testbed.core.fitting import burst_shape, compare_traces, fit_mixture, 
 from apps.testbed.core.generator import FB2009_SEED, generate_day
 from apps.testbed.core.jobs import CLASSES
 from apps.testbed.core.traces import SwimTrace, TraceError
-from apps.testbed.trace_files import read_trace
+from apps.testbed.files import read_trace
 
 
 class Command(BaseCommand):
-    """Compare the generator with a trace; print new parameters on request."""
+    """Compare the generated day with a trace; optionally fit new parameters."""
 
     help = "Compare a generated FB-2009 day with a real SWIM trace."
     requires_system_checks = ()  # needs neither database nor URLs
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the options."""
-        parser.add_argument("--trace", required=True, type=Path, help="SWIM file, gzip or not")
+        parser.add_argument("--trace", required=True, type=Path, help="SWIM file, may be gzipped")
         parser.add_argument("--seed", type=int, default=FB2009_SEED)
-        parser.add_argument("--refit", action="store_true", help="print the parameters anew")
+        parser.add_argument("--refit", action="store_true", help="fit and print new parameters")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Print the comparison."""
@@ -33,16 +33,14 @@ class Command(BaseCommand):
         except TraceError as error:
             raise CommandError(str(error)) from error
         if not isinstance(trace, SwimTrace):
-            raise CommandError(
-                f"{options['trace']}: not a SWIM trace; the generator makes SWIM jobs"
-            )
+            raise CommandError(f"{options['trace']}: not a SWIM trace")
         if options["refit"]:
             self._print_parameters(trace, options["seed"])
         self._print_comparison(trace, options["seed"])
 
     def _print_comparison(self, trace: SwimTrace, seed: int) -> None:
-        drawn = generate_day(len(trace), np.random.default_rng(seed))
-        rows, distances = compare_traces(trace, drawn)
+        generated = generate_day(len(trace), np.random.default_rng(seed))
+        rows, distances = compare_traces(trace, generated)
         self.stdout.write(f"{'':28}{trace.name:>22}{'generated':>22}")
         for row in rows:
             self.stdout.write(f"{row.figure:28}{row.first:>22,.3f}{row.second:>22,.3f}")

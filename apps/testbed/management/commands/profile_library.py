@@ -1,4 +1,4 @@
-"""``profile_library``: the applications every estimate starts from, on the cluster's platforms."""
+"""``profile_library``: profile the reference applications on the platforms of the cluster."""
 
 import math
 from argparse import ArgumentParser
@@ -8,21 +8,21 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.classification.core.cells import KnownCell, Source
 from apps.classification.core.matrix import MatrixName
-from apps.classification.services import classify_again, fold_pending, store_library
+from apps.classification.services import fold_pending, request_all_folds, store_library
 from apps.emulation.core.draws import KINDS
 from apps.emulation.core.library import PER_KIND, entries
 from apps.emulation.core.platforms import catalogue
-from apps.emulation.core.probe import Measured
 from apps.inventory import selectors
+from apps.profiling.core.measurements import MeasuredCell
 
-MOST_PER_KIND: Final = 200
-STEPS: Final = 10  # lines of progress
+MAX_PER_KIND: Final = 200
+PROGRESS_LINES: Final = 10
 
 
 class Command(BaseCommand):
-    """Measure the library on every platform there is, and make it the current revision."""
+    """Profile the library on every platform, and store it as the current revision."""
 
-    help = "Profile the library every estimate starts from on the platforms of the cluster."
+    help = "Profile the library of reference applications on the platforms of the cluster."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the options."""
@@ -34,12 +34,10 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Profile on the emulated hardware, store, bring all profiles up to date."""
+        """Profile on the emulated hardware, store the library, and update all profiles."""
         per_kind: int = options["per_kind"]
-        if not 1 <= per_kind <= MOST_PER_KIND:
-            raise CommandError(
-                f"--per-kind must lie between 1 and {MOST_PER_KIND}, got {per_kind}"
-            )
+        if not 1 <= per_kind <= MAX_PER_KIND:
+            raise CommandError(f"--per-kind must be between 1 and {MAX_PER_KIND}, got {per_kind}")
         names = selectors.topology().platform_name
         if not names:
             raise CommandError(
@@ -50,10 +48,10 @@ class Command(BaseCommand):
         rows = self._measured(names, per_kind)
         number = store_library(rows, platforms=names)
         self._say(f"library of {len(rows)} applications, revision {number}")
-        if again := classify_again():
+        if count := request_all_folds():
             while fold_pending():
                 pass
-            self._say(f"{again:,} profiled applications classified again")
+            self._say(f"{count:,} profiled applications classified again")
 
     def _measured(self, names: tuple[str, ...], per_kind: int) -> dict[str, list[KnownCell]]:
         seed, now_s = selectors.cluster().seed, selectors.cluster_now()
@@ -61,7 +59,7 @@ class Command(BaseCommand):
         rows: dict[str, list[KnownCell]] = {}
         for entry in entries(seed, catalogue(names, seed=seed), per_kind=per_kind):
             rows[entry.application] = [_known(cell, now_s) for cell in entry.cells]
-            if len(rows) % math.ceil(total / STEPS) == 0 or len(rows) == total:
+            if len(rows) % math.ceil(total / PROGRESS_LINES) == 0 or len(rows) == total:
                 self._say(f"{len(rows)}/{total} applications profiled")
         return rows
 
@@ -70,7 +68,7 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-def _known(cell: Measured, at_s: float) -> KnownCell:
+def _known(cell: MeasuredCell, at_s: float) -> KnownCell:
     return KnownCell(
         MatrixName(cell.matrix),
         cell.column,

@@ -1,4 +1,4 @@
-"""``run_replay``: submit a trace, or a generated day, through the REST API."""
+"""``run_replay``: submit a trace or a generated day through the REST API."""
 
 import hashlib
 import json
@@ -14,22 +14,22 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.common.core.errors import ControlPlaneError
 from apps.common.core.ids import uuid7
-from apps.testbed.api_client import ApiClient, ApiError
 from apps.testbed.core.generator import FB2009_JOBS, FB2009_SEED, generate_day
 from apps.testbed.core.jobs import RULE_VERSION, slug
-from apps.testbed.core.plan import plan_replay
-from apps.testbed.core.progress import ReplayState, continues
+from apps.testbed.core.replay_plan import plan_replay
+from apps.testbed.core.replay_state import ReplayState, continues
 from apps.testbed.core.traces import Trace
-from apps.testbed.progress_line import ProgressLine
-from apps.testbed.replay import RemoteClock, Replay, cluster_units
-from apps.testbed.replay_state import load_state, save_state, state_path
-from apps.testbed.trace_files import read_trace, trace_digest
-from apps.testbed.watch import await_end
+from apps.testbed.files import read_trace, trace_digest
+from apps.testbed.management.replay.api_client import ApiClient, ApiError
+from apps.testbed.management.replay.completion import await_end
+from apps.testbed.management.replay.progress_line import ReplayProgressLine
+from apps.testbed.management.replay.state_file import load_state, save_state, state_path
+from apps.testbed.management.replay.submission import RemoteClock, Replay, cluster_units
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What is replayed: a file, or a generated day."""
+class ReplaySource:
+    """Source of the replayed jobs: a trace file or a generated day."""
 
     path: Path | None
     jobs: int
@@ -37,11 +37,11 @@ class Source:
 
     @property
     def name(self) -> str:
-        """For people and for the state file."""
+        """Name for messages and the state file."""
         return str(self.path.resolve()) if self.path else f"generated day of {self.jobs} jobs"
 
     def digest(self, *, services: float | None) -> str:
-        """Digest of all that determines the plan but the size of the cluster."""
+        """Digest of everything that determines the plan except the cluster size."""
         content = trace_digest(self.path) if self.path is not None else f"{self.jobs} jobs"
         text = json.dumps([RULE_VERSION, content, self.seed, services])
         return hashlib.sha256(text.encode()).hexdigest()
@@ -54,9 +54,9 @@ class Source:
 
 
 class Command(BaseCommand):
-    """Submit jobs as they become due in cluster time; go on after a crash where it stopped."""
+    """Submit jobs as they become due in cluster time; resume after a crash."""
 
-    help = "Replay a trace (SWIM or Google 2011, gzip or not) or a generated Facebook-like day."
+    help = "Replay a trace (SWIM or Google 2011, may be gzipped) or a generated Facebook-like day."
     requires_system_checks = ()  # a client: it needs the web process, not the database
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -69,16 +69,16 @@ class Command(BaseCommand):
             "--services",
             type=_share,
             default=None,
-            help="share of the units held by long-running services, 0 to 1 (default: what is"
-            " missing to a nominal load of 60 %%); 0 for none",
+            help="share of the units used by long-running services, 0 to 1 (default: fill up to"
+            " a nominal load of 60 %%); 0 for none",
         )
-        add("--units", type=int, help="units of the cluster (default: asked from the server)")
-        add("--again", action="store_true", help="replay once more after a finished replay")
-        add("--wait", action="store_true", help="stay until every job of the trace has ended")
+        add("--units", type=int, help="units of the cluster (default: read from the server)")
+        add("--again", action="store_true", help="start a new replay after a finished one")
+        add("--wait", action="store_true", help="wait until every job of the trace has ended")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Replay."""
-        line = ProgressLine(cast("TextIO", self.stdout))
+        line = ReplayProgressLine(cast("TextIO", self.stdout))
         try:
             self._replay(options, line)
         except (ControlPlaneError, OSError, ValueError) as error:
@@ -86,11 +86,11 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         except KeyboardInterrupt:
             line.end()
-            self.stdout.write("Stopped; the same command goes on from here.")
+            self.stdout.write("Stopped. Run the same command again to resume.")
             sys.exit(130)
 
-    def _replay(self, options: dict[str, Any], line: ProgressLine) -> None:
-        source = Source(options["trace"], options["jobs"], options["seed"])
+    def _replay(self, options: dict[str, Any], line: ReplayProgressLine) -> None:
+        source = ReplaySource(options["trace"], options["jobs"], options["seed"])
         trace = source.read()
         for note in trace.notes:
             self.stdout.write(f"{source.name}: {note}")
@@ -100,16 +100,16 @@ class Command(BaseCommand):
     def _submit(
         self,
         api: ApiClient,
-        source: Source,
+        source: ReplaySource,
         trace: Trace,
         options: dict[str, Any],
-        line: ProgressLine,
+        line: ReplayProgressLine,
     ) -> None:
         clock = RemoteClock(api)
         state = self._state(source, options, api, clock)
         plan = plan_replay(trace, units=state.units, services=state.services, seed=state.seed)
         if state.next == len(plan):
-            line.say(f"All {len(plan):,} jobs were submitted before; --again replays once more.")
+            line.say(f"All {len(plan):,} jobs have been submitted. Use --again for a new replay.")
         replay = Replay(
             api,
             clock,
@@ -127,15 +127,15 @@ class Command(BaseCommand):
             raise CommandError(f"{end.rejected} jobs were refused; see above.", returncode=3)
 
     def _state(
-        self, source: Source, options: dict[str, Any], api: ApiClient, clock: RemoteClock
+        self, source: ReplaySource, options: dict[str, Any], api: ApiClient, clock: RemoteClock
     ) -> ReplayState:
-        """Load the state to go on from, or make a new one."""
+        """Load the state to resume from, or create a new one."""
         digest = source.digest(services=options["services"])
-        before = None if options["again"] else load_state(state_path())
+        saved = None if options["again"] else load_state(state_path())
         now_s = clock.now()
-        if before is not None and continues(before, digest=digest, now_s=now_s, speed=clock.speed):
-            self.stdout.write(f"Going on after {before.next:,} jobs of {before.trace}.")
-            return before
+        if saved is not None and continues(saved, digest=digest, now_s=now_s, speed=clock.speed):
+            self.stdout.write(f"Resuming after {saved.next:,} jobs of {saved.trace}.")
+            return saved
         state = ReplayState(
             identity=uuid7().hex,
             digest=digest,
@@ -149,16 +149,16 @@ class Command(BaseCommand):
         return state
 
 
-def _client(line: ProgressLine) -> ApiClient:
-    """Make the client from BERTH_URL and BERTH_TOKEN.
+def _client(line: ReplayProgressLine) -> ApiClient:
+    """Return a client for BERTH_URL and BERTH_TOKEN.
 
     Raises
     ------
-    ApiError : no token is set.
+    ApiError : BERTH_TOKEN is not set.
     """
     token = os.environ.get("BERTH_TOKEN", "")
     if not token:
-        raise ApiError("BERTH_TOKEN is not set; it must hold an API token that may submit jobs.")
+        raise ApiError("BERTH_TOKEN is not set; set it to an API token that may submit jobs.")
     url = os.environ.get("BERTH_URL", "http://127.0.0.1:8000")
     return ApiClient(url, token, on_away=lambda trouble: line.hint(f"waiting: {trouble}"))
 

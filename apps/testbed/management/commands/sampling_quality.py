@@ -1,4 +1,4 @@
-"""``sampling_quality``: whether the quality of the units chosen follows x^R."""
+"""``sampling_quality``: measure whether the quality of sampled units follows x^R."""
 
 import json
 from argparse import ArgumentParser, ArgumentTypeError
@@ -8,10 +8,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.scheduling.core.registry import POLICIES, make
-from apps.testbed.core.sampling_quality import Check, Quality, measure
-from apps.testbed.services import save_sampling_check
+from apps.testbed.core.sampling_quality import SamplingExperiment, SamplingQuality, measure
+from apps.testbed.services.sampling_checks import save_sampling_check
 
-LIMIT = 0.05  # largest distance allowed between measured and analytic CDF
+LIMIT = 0.05  # max distance between measured and analytic CDF
 
 
 class Command(BaseCommand):
@@ -22,34 +22,38 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the options."""
-        usual = Check()
-        parser.add_argument("--servers", type=int, default=usual.servers)
+        defaults = SamplingExperiment()
+        parser.add_argument("--servers", type=int, default=defaults.servers)
         parser.add_argument("--sizes", type=_sizes, default=(8, 16, 32), help="e.g. 8,16,32")
-        parser.add_argument("--decisions", type=int, default=usual.decisions)
-        parser.add_argument("--load", type=float, default=usual.load)
-        parser.add_argument("--sync", type=float, default=usual.sync_s, help="cluster seconds")
-        parser.add_argument("--agents", type=int, default=usual.agents)
-        parser.add_argument("--seed", type=int, default=usual.seed)
+        parser.add_argument("--decisions", type=int, default=defaults.decisions)
+        parser.add_argument("--load", type=float, default=defaults.load)
+        parser.add_argument("--sync", type=float, default=defaults.sync_s, help="cluster seconds")
+        parser.add_argument("--agents", type=int, default=defaults.agents)
+        parser.add_argument("--seed", type=int, default=defaults.seed)
         parser.add_argument("--policy", choices=sorted(POLICIES), default="tarcil")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
-        parser.add_argument("--save", action="store_true", help="keep it for the page")
+        parser.add_argument(
+            "--save", action="store_true", help="store the result for the dashboard"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Measure every size, print, and fail if one strays too far."""
+        """Measure every size, print the results, and fail if one exceeds the limit."""
         try:
-            found = [
+            results = [
                 measure(_check(options, size), make(options["policy"]))
                 for size in options["sizes"]
             ]
         except ValueError as error:
             raise CommandError(str(error)) from error
         if options["save"]:
-            for quality in found:
+            for quality in results:
                 save_sampling_check(quality)
-        self.stdout.write(_as_json(found) if options["json"] else _as_table(found))
-        strayed = [str(q.check.size) for q in found if q.ks_distance > LIMIT]
-        if strayed:
-            raise CommandError(f"further than {LIMIT} from x^R at R = {', '.join(strayed)}")
+        self.stdout.write(_as_json(results) if options["json"] else _as_table(results))
+        exceeding = [str(q.check.size) for q in results if q.ks_distance > LIMIT]
+        if exceeding:
+            raise CommandError(
+                f"the distance to x^R exceeds {LIMIT} at R = {', '.join(exceeding)}"
+            )
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -64,9 +68,9 @@ def _sizes(text: str) -> tuple[int, ...]:
     return sizes
 
 
-def _check(options: dict[str, Any], size: int) -> Check:
+def _check(options: dict[str, Any], size: int) -> SamplingExperiment:
     return replace(
-        Check(),
+        SamplingExperiment(),
         servers=options["servers"],
         size=size,
         decisions=options["decisions"],
@@ -77,7 +81,7 @@ def _check(options: dict[str, Any], size: int) -> Check:
     )
 
 
-def _as_table(found: list[Quality]) -> str:
+def _as_table(results: list[SamplingQuality]) -> str:
     lines = [
         f"{'R':>4} {'decisions':>10} {'eligible':>9} {'load':>6} {'conflicts':>10} "
         f"{'to x^R':>8} {'exact':>8} {'between':>8}"
@@ -86,18 +90,16 @@ def _as_table(found: list[Quality]) -> str:
         f"{q.check.size:>4} {len(q.ranks):>10,} {q.eligible.mean():>9.0f} {q.load:>6.1%} "
         f"{q.conflict_share:>10.1%} {q.ks_distance:>8.4f} {q.ks_discrete:>8.4f} "
         f"{q.ks_between:>8.4f}"
-        for q in found
+        for q in results
     ]
     lines.append("")
-    lines.append(f"to x^R   largest distance of the CDFs at the ranks that exist; at most {LIMIT}")
-    lines.append("exact    the same to R draws without replacement")
-    lines.append(
-        "between  to x^R also between the ranks that exist, where a staircase must differ"
-    )
+    lines.append(f"to x^R   max distance of the CDFs at the possible ranks; limit {LIMIT}")
+    lines.append("exact    the same, to R draws without replacement")
+    lines.append("between  to x^R anywhere, including between possible ranks")
     return "\n".join(lines)
 
 
-def _as_json(found: list[Quality]) -> str:
+def _as_json(results: list[SamplingQuality]) -> str:
     rows = [
         {
             "size": q.check.size,
@@ -110,6 +112,6 @@ def _as_json(found: list[Quality]) -> str:
             "ks_discrete": q.ks_discrete,
             "ks_between": q.ks_between,
         }
-        for q in found
+        for q in results
     ]
     return json.dumps({"limit": LIMIT, "checks": rows})

@@ -1,4 +1,4 @@
-"""``seed_demo``: the demo cluster and its library of profiled applications."""
+"""``seed_demo``: create the demo cluster and its library of profiled applications."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -13,17 +13,17 @@ from apps.inventory.core.cluster_file import ClusterSpec, PlatformSpec, ServerSp
 from apps.inventory.core.demo import PLATFORMS, platform_counts
 from apps.inventory.models import Server
 from apps.inventory.services import import_cluster
-from apps.testbed.core.worlds import SERVERS_PER_RACK
+from apps.testbed.core.demo_cluster import SERVERS_PER_RACK
 
-MOST: Final = 100_000
-STEP: Final = 500  # servers added at a time
+MAX_SERVERS: Final = 100_000
+CHUNK: Final = 500  # servers per import
 
 
 class Command(BaseCommand):
-    """Add the demo cluster; what is there already stays."""
+    """Add the demo cluster; existing servers are not changed."""
 
     help = (
-        "Make a cluster of fourteen platforms and profile the library every estimate starts from."
+        "Create a cluster of fourteen platforms and profile the library of reference applications."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -32,27 +32,27 @@ class Command(BaseCommand):
         parser.add_argument("--name", default="demo")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Import the servers in steps, then store the library."""
+        """Import the servers in chunks, then store the library."""
         servers: int = options["servers"]
-        if not 1 <= servers <= MOST:
-            raise CommandError(f"--servers must lie between 1 and {MOST:,}, got {servers:,}")
-        there = Server.objects.count()
-        if there > servers:
+        if not 1 <= servers <= MAX_SERVERS:
+            raise CommandError(f"--servers must be between 1 and {MAX_SERVERS:,}, got {servers:,}")
+        existing = Server.objects.count()
+        if existing > servers:
             self.stdout.write(
-                f"the cluster has {there:,} servers already; they stay (--fresh starts over)"
+                f"the cluster already has {existing:,} servers, which stay (--fresh starts over)"
             )
-        made = 0
-        for spec in _steps(options["name"], servers):
+        imported = 0
+        for spec in _chunks(options["name"], servers):
             import_cluster(spec)
-            made += len(spec.servers)
-            self.stdout.write(f"{made:,}/{servers:,} servers")
+            imported += len(spec.servers)
+            self.stdout.write(f"{imported:,}/{servers:,} servers")
             self.stdout.flush()
         if current_number() is None:
             call_command("profile_library", stdout=self.stdout)
 
 
-def _steps(name: str, servers: int) -> Iterator[ClusterSpec]:
-    """Return the cluster a few hundred servers at a time, so that the import shows progress."""
+def _chunks(name: str, servers: int) -> Iterator[ClusterSpec]:
+    """Yield the cluster in chunks, so that the import shows progress."""
     specs = _servers(servers)
     platforms = tuple(
         PlatformSpec(
@@ -61,20 +61,20 @@ def _steps(name: str, servers: int) -> Iterator[ClusterSpec]:
         )
         for p in PLATFORMS
     )  # fmt: skip
-    for first in range(0, servers, STEP):
-        yield ClusterSpec(name, platforms, specs[first : first + STEP])
+    for first in range(0, servers, CHUNK):
+        yield ClusterSpec(name, platforms, specs[first : first + CHUNK])
 
 
 def _servers(servers: int) -> tuple[ServerSpec, ...]:
-    """Return servers named in rack order, their platforms mixed over the racks.
+    """Return servers named in rack order, with the platforms mixed over the racks.
 
-    Each platform's servers are spread evenly over the row, so a cluster made larger later keeps
-    the proportions of the first ones nearly.
+    The servers of each platform are spread evenly, so a cluster that is extended later nearly
+    keeps its proportions.
     """
-    places = [
+    positions = [
         ((i + 0.5) / n, kind) for kind, n in enumerate(platform_counts(servers)) for i in range(n)
     ]
-    order = [PLATFORMS[kind].name for _, kind in sorted(places)]
+    order = [PLATFORMS[kind].name for _, kind in sorted(positions)]
     numbers = count(1)
     return tuple(
         ServerSpec(

@@ -1,4 +1,4 @@
-"""``verify_replay``: was nothing lost, doubled or left stuck? The database tells."""
+"""``verify_replay``: check in the database that a replay lost, duplicated or blocked no job."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -6,10 +6,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.testbed.core.progress import ReplayState
+from apps.testbed.core.replay_state import ReplayState
 from apps.testbed.core.traces import TraceError
-from apps.testbed.replay_state import load_state, state_path
-from apps.testbed.selectors import (
+from apps.testbed.files import read_trace
+from apps.testbed.management.replay.state_file import load_state, state_path
+from apps.testbed.selectors.replay import (
     Finding,
     ReplayCounts,
     allocation_counts,
@@ -17,13 +18,12 @@ from apps.testbed.selectors import (
     one_snapshot,
     replay_counts,
 )
-from apps.testbed.trace_files import read_trace
 
 
 class Command(BaseCommand):
-    """Count both ways, run every check, and fail with a list when one is broken."""
+    """Compare the counts, run every consistency check, and fail with a list of violations."""
 
-    help = "Check from the database that a replay lost, doubled and left stuck nothing."
+    help = "Check in the database that a replay lost, duplicated or blocked no job."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the options."""
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Check."""
+        """Run the checks and print the results."""
         path = options["state"] or state_path()
         try:
             before = load_state(path)
@@ -53,7 +53,7 @@ class Command(BaseCommand):
         broken = self._report_findings(findings)
         if before is None or after is None or counts is None:
             if options["complete"] or jobs is not None:
-                broken.append(f"there is no replay to check: {path} is not there")
+                broken.append(f"there is no replay to check: {path} does not exist")
         else:
             self._report_counts(before, counts, allocations)
             broken += count_violations(
@@ -61,7 +61,7 @@ class Command(BaseCommand):
             )
         if broken:
             raise CommandError(f"{len(broken)} checks failed:\n  " + "\n  ".join(broken))
-        self.stdout.write("All checks hold.")
+        self.stdout.write("All checks passed.")
 
     def _report_counts(
         self, state: ReplayState, counts: ReplayCounts, allocations: tuple[int, int]
@@ -69,9 +69,9 @@ class Command(BaseCommand):
         rows = [
             ("accepted by the API", state.accepted),
             ("rows in the database", counts.rows),
-            ("with an event of submission", counts.events),
+            ("with a submission event", counts.events),
             ("ended, by state", counts.ended),
-            ("ended, by event", counts.ended_events),
+            ("ended, by events", counts.ended_events),
             ("of the trace", counts.trace_rows),
             ("of the trace ended", counts.trace_ended),
             ("allocations made", allocations[0]),
@@ -85,7 +85,7 @@ class Command(BaseCommand):
 
     def _report_findings(self, findings: list[Finding]) -> list[str]:
         for finding in findings:
-            mark = "ok" if not finding.violations else f"{finding.violations} BROKEN"
+            mark = "ok" if not finding.violations else f"{finding.violations} FAILED"
             self.stdout.write(f"  {finding.check:56}{mark:>10}")
         return [
             f"{finding.check}: {finding.violations} times, e.g. {'; '.join(finding.examples)}"
@@ -101,31 +101,31 @@ def count_violations(
     *,
     is_complete: bool,
 ) -> list[str]:
-    """List what does not add up, one sentence each.
+    """List inconsistent counts, one sentence each.
 
     Parameters
     ----------
-    states : of the replay before and after the database was read; it may be going on
-    jobs : in the trace file; None = not to be compared
-    is_complete : the replay is over: all submitted, and every job of the trace has ended
+    states : state of the replay before and after the database was read; it may still be running
+    jobs : number of jobs in the trace file, or None
+    is_complete : require that all jobs were submitted and every job of the trace has ended
     """
     before, after = states
-    # A request cut off by a crash may have been carried out without being counted yet.
-    most = after.accepted + after.sending
+    # The request in flight at a crash may have been executed without being counted.
+    max_rows = after.accepted + after.sending
     broken = []
-    if not before.accepted <= counts.rows <= most:
+    if not before.accepted <= counts.rows <= max_rows:
         broken.append(f"the API accepted {before.accepted} jobs, the database has {counts.rows}")
     if counts.events != counts.rows:
-        broken.append(f"{counts.rows} jobs, but {counts.events} events of submission")
+        broken.append(f"{counts.rows} jobs, but {counts.events} submission events")
     if counts.ended_events != counts.ended:
-        broken.append(f"{counts.ended} jobs ended, but {counts.ended_events} events say so")
+        broken.append(f"{counts.ended} jobs ended, but {counts.ended_events} have an event")
     if after.rejected:
         broken.append(f"the API refused {after.rejected} jobs")
     if is_complete and counts.trace_ended != counts.trace_rows:
         missing = counts.trace_rows - counts.trace_ended
         broken.append(f"{missing} jobs of the trace have not ended")
     if is_complete and after.sending:
-        broken.append("the replay was cut off; run it again to its end")
+        broken.append("the replay was interrupted; run it again to finish it")
     if jobs is not None and counts.trace_rows != jobs:
-        broken.append(f"the file has {jobs} jobs, the database {counts.trace_rows} of it")
+        broken.append(f"the file has {jobs} jobs, the database has {counts.trace_rows} of them")
     return broken

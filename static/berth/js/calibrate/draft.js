@@ -1,128 +1,175 @@
-/* What one has picked and chosen, with undo and redo; kept in the tab, one draft for each front.
+/* The picks and settings of one front, with undo and redo, stored in the tab.
 
-   A state is never changed, only followed by another. Picks are placements; each remembers the screens it was accepted
-   on, because the rule wants at least three there. */
-import { OBJECTIVES, SCREENS } from "./words.js";
+   States are immutable. Picks are placements; each holds the screens it was accepted on, because the rule needs at
+   least three on each screen. */
+import { OBJECTIVES, SCREENS } from "./objectives.js";
 
-const MOST_STEPS = 200;
+const MAX_UNDO = 200;
 const EMPTY = {
-  version: 0, rule: "spread", picks: [], rejected: [], reference: null, direct: { P: 1, D: 1, C: 1 }, answers: [], parent: null,
+  version: 0,
+  rule: "spread",
+  picks: [],
+  rejected: [],
+  reference: null,
+  direct: { P: 1, D: 1, C: 1 },
+  answers: [],
+  parent: null,
 };
 
 export class Draft {
-  constructor(front, changed) {
+  /* `onChange` is called with the action after every change. */
+  constructor(front, onChange) {
     this.key = `berth-calibrate-${front}`;
-    this.changed = changed;
+    this.onChange = onChange;
     this.past = [];
     this.future = [];
     this.state = EMPTY;
     try {
-      const kept = JSON.parse(sessionStorage.getItem(this.key) ?? "null");
-      if (kept) { this.past = kept.past; this.future = kept.future; this.state = { ...EMPTY, ...kept.state }; }
-    } catch { /* storage is off, or holds what we did not write: begin anew */ }
+      const stored = JSON.parse(sessionStorage.getItem(this.key) ?? "null");
+      if (stored) {
+        this.past = stored.past;
+        this.future = stored.future;
+        this.state = { ...EMPTY, ...stored.state };
+      }
+    } catch {
+      /* no storage, or invalid content: start with an empty draft */
+    }
   }
 
-  /* Follow the state by another; `what` says it in words ("accept placement 17"). */
-  follow(what, values) {
-    this.past.push({ what, state: this.state });
-    if (this.past.length > MOST_STEPS) this.past.shift();
+  /* Change the state; `action` describes the change ("accept placement 17") and can be undone. */
+  commit(action, values) {
+    this.commitSilently(action, values);
+    this.onChange(action);
+  }
+
+  commitSilently(action, values) {
+    this.past.push({ action, state: this.state });
+    if (this.past.length > MAX_UNDO) this.past.shift();
     this.future = [];
-    this.state = { ...this.state, ...values };
-    this.keep();
-    this.changed(what);
+    this.amend(values);
   }
 
-  /* Change the state with no step to undo. */
+  /* Change the state without an undo entry. */
   amend(values) {
     this.state = { ...this.state, ...values };
-    this.keep();
+    this.store();
   }
 
-  /* Only steps to states of these versions can be taken any more; says whether there were others. */
-  keepSteps(versions) {
-    const stays = ({ state }) => versions.includes(state.version);
-    if ([...this.past, ...this.future].every(stays)) return false;
-    this.past = this.past.filter(stays);
-    this.future = this.future.filter(stays);
-    this.keep();
+  /* Drop undo and redo entries of other versions. Returns whether there were any. */
+  keepVersions(versions) {
+    const isKept = ({ state }) => versions.includes(state.version);
+    if ([...this.past, ...this.future].every(isKept)) return false;
+    this.past = this.past.filter(isKept);
+    this.future = this.future.filter(isKept);
+    this.store();
     return true;
   }
 
-  undo() { this.step(this.past, this.future, "Undone"); }
-
-  redo() { this.step(this.future, this.past, "Redone"); }
-
-  step(from, to, word) {
-    const last = from.pop();
-    if (!last) return;
-    to.push({ what: last.what, state: this.state });
-    this.state = last.state;
-    this.keep();
-    this.changed(`${word}: ${last.what}`);
+  undo() {
+    this.restore(this.past, this.future, "Undone");
   }
 
-  keep() {
-    try { sessionStorage.setItem(this.key, JSON.stringify({ past: this.past, future: this.future, state: this.state })); } catch { /* not kept */ }
+  redo() {
+    this.restore(this.future, this.past, "Redone");
   }
 
-  /* Accept a placement on a screen; once more there takes that back. */
-  accept(point, screen, name) {
-    const held = this.state.picks.find((pick) => pick.point === point);
-    const rejected = this.state.rejected.filter((other) => other !== point);
-    let picks;
-    if (!held) picks = [...this.state.picks, { point, screens: [screen] }];
-    else {
-      const screens = held.screens.includes(screen) ? held.screens.filter((other) => other !== screen) : [...held.screens, screen];
-      picks = this.state.picks.flatMap((pick) => (pick !== held ? [pick] : screens.length ? [{ point, screens }] : []));
+  restore(from, to, word) {
+    const entry = from.pop();
+    if (!entry) return;
+    to.push({ action: entry.action, state: this.state });
+    this.state = entry.state;
+    this.store();
+    this.onChange(`${word}: ${entry.action}`);
+  }
+
+  store() {
+    try {
+      sessionStorage.setItem(this.key, JSON.stringify({ past: this.past, future: this.future, state: this.state }));
+    } catch {
+      /* no storage */
     }
-    const isOn = picks.some((pick) => pick.point === point && pick.screens.includes(screen));
-    this.follow(`${isOn ? "accept" : "no longer accept"} ${name} on ${screen}`, { picks, rejected });
+  }
+
+  /* Accept a placement on a screen, or undo that if it is accepted there. */
+  accept(point, screen, name) {
+    const { picks, rejected } = this.state;
+    const pick = picks.find((other) => other.point === point) ?? { point, screens: [] };
+    const isAccepted = pick.screens.includes(screen);
+    const screens = isAccepted ? pick.screens.filter((other) => other !== screen) : [...pick.screens, screen];
+    const changed = { point, screens };
+    const others = picks.includes(pick)
+      ? picks.map((other) => (other === pick ? changed : other))
+      : [...picks, changed];
+    this.commit(`${isAccepted ? "no longer accept" : "accept"} ${name} on ${screen}`, {
+      picks: others.filter((other) => other.screens.length),
+      rejected: rejected.filter((other) => other !== point),
+    });
   }
 
   acceptAll(points, screen) {
-    const held = new Set(this.state.picks.filter((pick) => pick.screens.includes(screen)).map((pick) => pick.point));
-    const wanted = new Set(points.filter((point) => !held.has(point)));
-    const known = new Set(this.state.picks.map((pick) => pick.point));
-    const picks = this.state.picks.map((pick) => (wanted.has(pick.point) ? { point: pick.point, screens: [...pick.screens, screen] } : pick));
-    for (const point of wanted) if (!known.has(point)) picks.push({ point, screens: [screen] });
-    this.follow(`accept ${wanted.size} placements on ${screen}`, { picks, rejected: this.state.rejected.filter((point) => !wanted.has(point)) });
+    const { picks, rejected } = this.state;
+    const accepted = new Set(picks.filter((pick) => pick.screens.includes(screen)).map((pick) => pick.point));
+    const added = new Set(points.filter((point) => !accepted.has(point)));
+    const picked = new Set(picks.map((pick) => pick.point));
+    const extended = picks.map((pick) =>
+      added.has(pick.point) ? { point: pick.point, screens: [...pick.screens, screen] } : pick,
+    );
+    for (const point of added) if (!picked.has(point)) extended.push({ point, screens: [screen] });
+    this.commit(`accept ${added.size} placements on ${screen}`, {
+      picks: extended,
+      rejected: rejected.filter((point) => !added.has(point)),
+    });
   }
 
+  /* Reject placements, or undo that if all are rejected. */
   reject(points, name) {
-    const all = points.every((point) => this.state.rejected.includes(point));
+    const { picks, rejected } = this.state;
+    const areRejected = points.every((point) => rejected.includes(point));
     const chosen = new Set(points);
-    const rejected = all
-      ? this.state.rejected.filter((point) => !chosen.has(point))
-      : [...new Set([...this.state.rejected, ...points])];
-    this.follow(`${all ? "no longer reject" : "reject"} ${name}`, { rejected, picks: this.state.picks.filter((pick) => !chosen.has(pick.point)) });
+    this.commit(`${areRejected ? "no longer reject" : "reject"} ${name}`, {
+      rejected: areRejected ? rejected.filter((point) => !chosen.has(point)) : [...new Set([...rejected, ...points])],
+      picks: picks.filter((pick) => !chosen.has(pick.point)),
+    });
   }
 
   remove(point, name) {
-    this.follow(`remove ${name}`, { picks: this.state.picks.filter((pick) => pick.point !== point) });
+    this.commit(`remove ${name}`, { picks: this.state.picks.filter((pick) => pick.point !== point) });
   }
 
-  clear() { this.follow("clear all picks", { picks: [], rejected: [] }); }
+  clear() {
+    this.commit("clear all picks", { picks: [], rejected: [] });
+  }
 
   /* Whether it names no placement of its version. */
-  get isEmpty() { return !this.state.picks.length && !this.state.rejected.length && !this.state.answers.length; }
+  get isEmpty() {
+    return !this.state.picks.length && !this.state.rejected.length && !this.state.answers.length;
+  }
 
-  /* Points by screen, as the REST calls want them. */
+  /* Placements by screen, as the REST API takes them. */
   get byScreen() {
-    return Object.fromEntries(SCREENS.map(({ name }) => [name, this.state.picks.filter((pick) => pick.screens.includes(name)).map((pick) => pick.point)]));
+    const accepted = (name) => this.state.picks.filter((pick) => pick.screens.includes(name));
+    return Object.fromEntries(SCREENS.map(({ name }) => [name, accepted(name).map((pick) => pick.point)]));
   }
 
-  /* What the rule in force takes besides the picks. */
-  get wanted() {
+  /* The input of the rule apart from the picks: a reference point or weights. */
+  get ruleInput() {
     const { rule, reference, direct } = this.state;
-    return rule === "reference" ? reference ?? {} : rule === "spread" ? {} : direct;
+    if (rule === "spread") return {};
+    return rule === "reference" ? (reference ?? {}) : direct;
   }
 
-  /* Take over a saved set; its picks are of that version. */
+  /* Load a saved set; its picks are placements of `version`. */
   load(set, version) {
     const screens = new Map();
-    for (const { name: screen } of SCREENS) for (const point of set.picks[screen] ?? []) screens.set(point, [...(screens.get(point) ?? []), screen]);
-    this.follow(`load the set ${set.name}`, {
-      version, rule: set.rule, picks: [...screens].map(([point, on]) => ({ point, screens: on })), rejected: set.rejected, answers: [], parent: set.id,
+    for (const { name: screen } of SCREENS)
+      for (const point of set.picks[screen] ?? []) screens.set(point, [...(screens.get(point) ?? []), screen]);
+    this.commit(`load the set ${set.name}`, {
+      version,
+      rule: set.rule,
+      picks: [...screens].map(([point, names]) => ({ point, screens: names })),
+      rejected: set.rejected,
+      answers: [],
+      parent: set.id,
       reference: set.rule === "reference" ? set.wanted : this.state.reference,
       direct: set.rule === "direct" ? set.wanted : Object.fromEntries(OBJECTIVES.map((o) => [o, set.weights[o]])),
     });

@@ -1,32 +1,45 @@
-/* The cluster's servers side by side, now and then: a cell is a server, a column a rack, its shade the units in use. */
-import { byId, css, element, grouped, many } from "./words.js";
+/* Maps of the servers before and after: a cell per server, a column per rack, shaded by the units in use. */
+import { byId, css, element } from "../dom.js";
+import { counted, grouped } from "../format.js";
 
 const GAP = 1;
 
 export function drawMaps({ servers, before, after }) {
   const host = byId("cal-maps");
   if (!host || !servers?.name.length) return;
-  const columns = byRack(servers);
-  const gaining = servers.is_target.filter(Boolean).length;
+  const columns = rackColumns(servers);
+  const targets = servers.is_target.filter(Boolean).length;
   const off = servers.after.filter((share, i) => !share && servers.before[i]).length;
-  const figures = [["Now", servers.before, null, before.servers_on], ["Then", servers.after, servers, after.servers_on]].map(([name, shares, marks, count]) => {
+  const figures = [
+    ["Before", servers.before, null, before.servers_on],
+    ["After", servers.after, servers, after.servers_on],
+  ].map(([name, shares, marks, count]) => {
     const figure = element("figure");
     const caption = element("figcaption");
     caption.append(element("b", name), ` ${grouped(count)} on`);
-    const canvas = element("canvas", "", "", { role: "img", "aria-label": `Servers ${name.toLowerCase()}: ${grouped(count)} of ${grouped(shares.length)} on` });
+    const canvas = element("canvas", "", "", {
+      role: "img",
+      "aria-label": `Servers ${name.toLowerCase()}: ${grouped(count)} of ${grouped(shares.length)} on`,
+    });
     figure.append(caption, canvas);
     return { figure, canvas, shares, marks };
   });
   const foot = element("p", "", "meta");
-  foot.append("A cell is a server, a column a rack, its shade units in use. ", element("span", "", "kc chg-k"), ` gains containers (${grouped(gaining)}), `, element("span", "", "kc off-k"), ` becomes empty (${many(off, "server")}).`);
-  host.replaceChildren(...figures.map((one) => one.figure), foot);
-  for (const one of figures) paint(one, columns);
+  foot.append(
+    "One cell per server, one column per rack, shaded by units in use. ",
+    element("span", "", "kc chg-k"),
+    ` receives containers (${grouped(targets)}), `,
+    element("span", "", "kc off-k"),
+    ` will be empty (${counted(off, "server")}).`,
+  );
+  host.replaceChildren(...figures.map(({ figure }) => figure), foot);
+  for (const figure of figures) paint(figure, columns);
 }
 
-/* Columns of servers: racks in order, a rack of many servers in several columns so that the map stays about square. */
-function byRack(servers) {
+/* Columns of servers by rack; large racks take several columns, so that the map stays about square. */
+export function rackColumns(servers) {
   const racks = new Map();
-  servers.rack.forEach((rack, i) => racks.set(rack, [...(racks.get(rack) ?? []), i]));
+  for (const [i, rack] of servers.rack.entries()) racks.set(rack, [...(racks.get(rack) ?? []), i]);
   const tall = Math.max(4, Math.ceil(Math.sqrt(servers.name.length)));
   const columns = [];
   for (const members of racks.values()) {
@@ -37,7 +50,8 @@ function byRack(servers) {
   return columns;
 }
 
-const TALL = 160, WIDEST = 18; // px: of a map, of a cell
+const TALL = 160,
+  WIDEST = 18; // px: of a map, of a cell
 
 function paint({ canvas, shares, marks }, columns) {
   const ratio = devicePixelRatio || 1;
@@ -55,20 +69,22 @@ function paint({ canvas, shares, marks }, columns) {
   pen.scale(ratio, ratio);
   const colours = Array.from({ length: 9 }, (_, k) => css(`seq-${k}`));
   const [line, strong, mark] = [css("rule-strong"), css("control-border"), css("cat-2")];
-  columns.forEach((column, c) => column.forEach((i, r) => {
-    const [x, y] = [c * step, r * (tall + GAP)];
-    if (!shares[i]) {
-      const isNew = marks && marks.before[i];
-      pen.strokeStyle = isNew ? strong : line;
+  for (const [c, column] of columns.entries()) {
+    for (const [r, i] of column.entries()) {
+      const [x, y] = [c * step, r * (tall + GAP)];
+      if (!shares[i]) {
+        const isNew = marks?.before[i];
+        pen.strokeStyle = isNew ? strong : line;
+        pen.strokeRect(x + 0.5, y + 0.5, size - 1, tall - 1);
+      } else {
+        pen.fillStyle = colours[Math.min(8, 1 + Math.floor(shares[i] * 7.99))];
+        pen.fillRect(x, y, size, tall);
+      }
+      if (!marks?.is_target[i]) continue;
+      pen.strokeStyle = mark;
+      pen.lineWidth = size > 4 ? 2 : 1;
       pen.strokeRect(x + 0.5, y + 0.5, size - 1, tall - 1);
-    } else {
-      pen.fillStyle = colours[Math.min(8, 1 + Math.floor(shares[i] * 7.99))];
-      pen.fillRect(x, y, size, tall);
+      pen.lineWidth = 1;
     }
-    if (!marks?.is_target[i]) return;
-    pen.strokeStyle = mark;
-    pen.lineWidth = size > 4 ? 2 : 1;
-    pen.strokeRect(x + 0.5, y + 0.5, size - 1, tall - 1);
-    pen.lineWidth = 1;
-  }));
+  }
 }

@@ -1,65 +1,78 @@
-/* What the parts of the page share, and how they hear of each other. */
-import { byId } from "./words.js";
+/* State shared by the parts of the Calibrate page, and the topics by which they notify each other. */
+import { byId } from "../dom.js";
 
-const listeners = new Map();
+const subscribers = new Map();
 
 export const model = {
-  page: null, // the element that says what this person may do and where things are
-  front: null, // as GET /fronts/{id}/ gives it
+  page: null, // the element with the user's rights and the addresses
+  front: null, // as GET /fronts/{id}/ returns it
   version: 0,
   points: null,
   draft: null,
-  hover: null, // placement under the pointer or the keyboard's cursor
-  lasso: null, // placements inside, or null
-  ranges: {}, // [low, high] by column, of placements not to be dimmed
+  hover: null, // placement under the pointer or the keyboard cursor
+  lasso: null, // placements inside the lasso, or null
+  ranges: {}, // [low, high] by column
   between: null, // placements between two picks, or null
-  derived: null, // as POST /preference-sets/derive/ gives it
-  checked: null, // as POST /preference-sets/check/ gives it
-  preview: null, // as GET /previews/{id}/ gives it
+  derived: null, // as POST /preference-sets/derive/ returns it
+  checked: null, // as POST /preference-sets/check/ returns it
+  preview: null, // as GET /previews/{id}/ returns it
   mode: "pick",
-  screen: "P-D", // the one last worked on
+  screen: "P-D", // the last one used
 };
 
-export function on(topic, work) { listeners.set(topic, [...(listeners.get(topic) ?? []), work]); }
+export function subscribe(topic, listener) {
+  subscribers.set(topic, [...(subscribers.get(topic) ?? []), listener]);
+}
 
-export function tell(topic, detail) { for (const work of listeners.get(topic) ?? []) work(detail); }
+export function publish(topic, detail) {
+  for (const listener of subscribers.get(topic) ?? []) listener(detail);
+}
 
 export const mayChange = () => "mayChange" in model.page.dataset;
 
-/* The body that derive and check take. */
-export function picking() {
+/* The body of the derive, check and save requests. */
+export function setRequest() {
   const { rule, rejected } = model.draft.state;
-  return { front: model.front.id, version: model.version, rule: rule === "pairs" ? "direct" : rule, picks: model.draft.byScreen, rejected, wanted: model.draft.wanted };
+  return {
+    front: model.front.id,
+    version: model.version,
+    rule: rule === "pairs" ? "direct" : rule,
+    picks: model.draft.byScreen,
+    rejected,
+    wanted: model.draft.ruleInput,
+  };
 }
 
-/* Placements inside the lasso and all ranges, or null where nothing is chosen. */
-export function chosen() {
+/* Placements in the lasso (or between two picks) and in all ranges; null if there is neither. */
+export function selection() {
   const { points } = model;
   const ranges = Object.entries(model.ranges);
-  const only = model.between ?? model.lasso;
-  if (!only && !ranges.length) return null;
-  const found = new Set();
-  for (const i of points.shown) {
-    const point = points.index[i];
-    if (only && !only.has(point)) continue;
-    if (ranges.every(([column, [low, high]]) => { const value = valueOf(column, i); return value >= low && value <= high; })) found.add(point);
-  }
-  return found;
+  const area = model.between ?? model.lasso;
+  if (!area && !ranges.length) return null;
+  const isInRange = (i) =>
+    ranges.every(([column, [low, high]]) => {
+      const value = columnValue(column, i);
+      return value >= low && value <= high;
+    });
+  const inside = points.shown.filter((i) => (!area || area.has(points.index[i])) && isInRange(i));
+  return new Set(inside.map((i) => points.index[i]));
 }
 
-/* Value of a column, P, D, C normalised, or a fact such as servers on. */
-export const valueOf = (column, i) => (model.points.normalised[column] ?? model.points[column])[i];
+/* Value of a placement: a normalised objective, or a fact such as servers on. */
+export const columnValue = (column, i) => (model.points.normalised[column] ?? model.points[column])[i];
 
-export function keepAddress(values) {
+/* Set or delete parameters of the address. */
+export function updateAddress(values) {
   const url = new URL(location.href);
   for (const [name, value] of Object.entries(values)) {
-    if (value === null || value === "") url.searchParams.delete(name); else url.searchParams.set(name, value);
+    if (value === null || value === "") url.searchParams.delete(name);
+    else url.searchParams.set(name, value);
   }
   history.replaceState(null, "", url);
 }
 
-/* Say something above the page's content. */
-export function banner(id, title, text) {
+/* Show a banner above the content of the page. */
+export function showBanner(id, title, text) {
   const box = byId(id);
   box.querySelector("b").textContent = title;
   box.querySelector("p").textContent = text;

@@ -1,60 +1,79 @@
-/* The placements of one version of a front, by column; a placement is named by its stable number, `index`. */
-import { OBJECTIVES, raw } from "./words.js";
+/* The placements of one version of a front, by column. A placement is identified by its number, `index`. */
+import { formatRaw, OBJECTIVES } from "./objectives.js";
 
 const FACTS = ["nodes_on", "jobs_protected", "jobs_exposed", "jobs_split", "worst_job"];
 
 export class Points {
   constructor(answer) {
     this.version = answer.version;
-    this.found = answer.points;
     this.index = answer.index;
     this.size = answer.index.length;
     this.raw = answer.raw;
     this.normalised = Object.fromEntries(OBJECTIVES.map((o) => [o, Float64Array.from(answer.normalised[o])]));
     for (const fact of FACTS) this[fact] = answer[fact];
     this.at = new Map(answer.index.map((point, i) => [point, i]));
-    this.thinned = null; // positions shown; null = all
+    this.thinned = null; // positions shown, or null for all
   }
 
   /* Show only these placements. */
-  thin(index) { this.thinned = index === null ? null : index.map((point) => this.at.get(point)).filter((i) => i !== undefined); }
+  thin(index) {
+    this.thinned = index === null ? null : index.map((point) => this.at.get(point)).filter((i) => i !== undefined);
+  }
 
-  get shown() { return this.thinned ?? this.every; }
+  get shown() {
+    return this.thinned ?? this.every;
+  }
 
-  get every() { return (this.positions ??= Array.from({ length: this.size }, (_, i) => i)); }
+  get every() {
+    this.positions ??= Array.from({ length: this.size }, (_, i) => i);
+    return this.positions;
+  }
 
-  has(point) { return this.at.has(point); }
+  has(point) {
+    return this.at.has(point);
+  }
 
   values(point) {
     const i = this.at.get(point);
     return Object.fromEntries(OBJECTIVES.map((o) => [o, this.normalised[o][i]]));
   }
 
-  name(point) { return `placement ${point}`; }
+  name(point) {
+    return `placement ${point}`;
+  }
 
-  /* One line of what a placement is like, in raw units. */
+  /* The objectives of a placement in one line, with units. */
   line(point) {
     const i = this.at.get(point);
-    return OBJECTIVES.map((o) => raw(o, this.raw[o][i])).join(" · ");
+    return OBJECTIVES.map((o) => formatRaw(o, this.raw[o][i])).join(" · ");
   }
 
-  /* The placement nearest to normalised values, and how far it is. */
+  /* The placement nearest to normalised values, and its distance. */
   nearest(values) {
-    let [best, least] = [0, Infinity];
+    let [nearest, minDistance] = [0, Infinity];
     for (let i = 0; i < this.size; i += 1) {
-      let far = 0;
-      for (const o of OBJECTIVES) far += (this.normalised[o][i] - values[o]) ** 2;
-      if (far < least) { least = far; best = i; }
+      let distance = 0;
+      for (const o of OBJECTIVES) distance += (this.normalised[o][i] - values[o]) ** 2;
+      if (distance < minDistance) {
+        minDistance = distance;
+        nearest = i;
+      }
     }
-    return { point: this.index[best], distance: Math.sqrt(least) };
+    return { point: this.index[nearest], distance: Math.sqrt(minDistance) };
   }
 
-  /* Lowest and highest of each objective over all placements. */
+  /* Range of each objective over all placements. */
   get extent() {
-    return (this.span ??= Object.fromEntries(OBJECTIVES.map((o) => {
-      let [low, high] = [Infinity, -Infinity];
-      for (const value of this.normalised[o]) { if (value < low) low = value; if (value > high) high = value; }
-      return [o, [low, high]];
-    })));
+    this.span ??= Object.fromEntries(OBJECTIVES.map((o) => [o, rangeOf(this.normalised[o])]));
+    return this.span;
   }
+}
+
+function rangeOf(values) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) {
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return [low, high];
 }

@@ -1,80 +1,86 @@
-/* Preference sets: saved under a name, loaded again, compared in columns. */
+/* Preference sets: the saved sets, and the form that saves the current picks as one. */
 import { ApiError, call } from "../api.js";
-import { problemText, toast } from "../notices.js";
+import { byId } from "../dom.js";
+import { fullProblemText, toast, toastProblem } from "../notices.js";
 import { guarded } from "./fronts.js";
-import { keepAddress, mayChange, model, on, picking, tell } from "./model.js";
-import { FEWEST, NAMES, OBJECTIVES, SCREENS, byId, drawn, element, many, percent, raw, watts } from "./words.js";
+import { mayChange, model, publish, setRequest, subscribe, updateAddress } from "./model.js";
+import { MIN_PICKS, OBJECTIVES, SCREENS } from "./objectives.js";
+import { showSets } from "./set_list.js";
 
-const PATH = "/api/v1/preference-sets/";
-const LOOK_S = 2; // of a preview for a comparison
-const RULES = { spread: "inverse spread", reference: "reference point", direct: "sliders" };
-let sets = [];
-let compared = new Set();
-let filled = ""; // the name of a loaded set, as the page put it into the field
+export const SETS_URL = "/api/v1/preference-sets/";
+export const sets = []; // newest first
+let prefilledName = ""; // of a loaded set
+let isStarted = false;
 
 export function startSets() {
-  byId("cal-form").addEventListener("submit", (event) => { event.preventDefault(); guardedSave(); });
-  byId("cal-compare").addEventListener("click", compare);
-  byId("cal-sets").addEventListener("click", pressed);
-  byId("cal-sets").addEventListener("change", (event) => {
-    if (event.target.checked) compared.add(event.target.value); else compared.delete(event.target.value);
+  byId("cal-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    saveWithNotice();
   });
-  on("draft", followName);
-  on("derived", allow);
-  on("front", once);
+  byId("cal-sets").addEventListener("click", onClick);
+  subscribe("draft", updateName);
+  subscribe("derived", updateButtons);
+  subscribe("front", loadOnce);
 }
 
-/* The list, and with ?set= one of it, as soon as there is a front to load it on; a set loaded before has its name again. */
-let isStarted = false;
-async function once() {
+/* As soon as there is a front, load the list and the set named in the address. */
+async function loadOnce() {
   if (isStarted || !model.points) return;
   isStarted = true;
   await guarded(refreshSets);
-  const [wanted, parent] = [inAddress(), model.draft.state.parent].map(setOf);
-  if (wanted && wanted !== parent) load(wanted);
-  else if (parent && isShown(parent) && !typed()) fill(parent.name);
+  const [requested, parent] = [setInAddress(), model.draft.state.parent].map(setById);
+  if (requested && requested !== parent) load(requested);
+  else if (parent && isCurrent(parent) && !enteredName()) prefillName(parent.name);
 }
 
-function fill(name) {
+function prefillName(name) {
   byId("cal-name").value = name;
-  filled = name;
+  prefilledName = name;
 }
 
-/* Undo and redo lead away from a loaded set and back to it: its name goes and comes, unless another was typed. */
-function followName() {
-  const parent = setOf(model.draft.state.parent);
-  if (filled && typed() === filled && parent?.name !== filled) fill(parent?.name ?? "");
-  else if (parent && !typed() && isShown(parent)) fill(parent.name);
+/* Undo and redo can leave a loaded set and return to it: its name follows, unless another name was entered. */
+function updateName() {
+  const parent = setById(model.draft.state.parent);
+  if (prefilledName && enteredName() === prefilledName && parent?.name !== prefilledName)
+    prefillName(parent?.name ?? "");
+  else if (parent && !enteredName() && isCurrent(parent)) prefillName(parent.name);
 }
 
-/* Picks are kept once there are enough on every screen; other rules need none. */
-function allow() {
-  const isEnough = model.draft.state.rule !== "spread" || SCREENS.every(({ name }) => model.draft.byScreen[name].length >= FEWEST);
-  for (const id of ["cal-save", "cal-activate"]) byId(id).disabled = !model.derived || !isEnough || !mayChange();
+/* The inverse-spread rule needs enough picks on every screen; the other rules need none. */
+function updateButtons() {
+  const { rule } = model.draft.state;
+  const { byScreen } = model.draft;
+  const hasEnoughPicks = rule !== "spread" || SCREENS.every(({ name }) => byScreen[name].length >= MIN_PICKS);
+  for (const id of ["cal-save", "cal-activate"]) byId(id).disabled = !model.derived || !hasEnoughPicks || !mayChange();
 }
 
-const inAddress = () => new URLSearchParams(location.search).get("set");
-const setOf = (id) => sets.find((set) => set.id === id);
-const typed = () => byId("cal-name").value.trim();
+const setInAddress = () => new URLSearchParams(location.search).get("set");
+export const setById = (id) => sets.find((set) => set.id === id);
+const enteredName = () => byId("cal-name").value.trim();
 
-/* The newest sets, and however old the one worked on. */
+/* Load the newest sets, and the current one even if it is older. */
 export async function refreshSets() {
-  sets = (await call("GET", `${PATH}?limit=100`)).value.results;
-  for (const id of new Set([inAddress(), model.draft.state.parent])) if (id && !setOf(id)) await add(id);
-  show();
+  const { results } = (await call("GET", `${SETS_URL}?limit=100`)).value;
+  sets.splice(0, sets.length, ...results);
+  for (const id of new Set([setInAddress(), model.draft.state.parent])) if (id && !setById(id)) await loadSet(id);
+  showSets();
 }
 
-async function add(id) {
-  try { sets.push((await call("GET", `${PATH}${encodeURIComponent(id)}/`)).value); } catch (error) {
-    if (error.status !== 404) throw error; // deleted, or never there
+async function loadSet(id) {
+  try {
+    sets.push((await call("GET", `${SETS_URL}${encodeURIComponent(id)}/`)).value);
+  } catch (error) {
+    if (error.status !== 404) throw error; // the set was deleted
   }
 }
 
-const isShort = () => getComputedStyle(byId("cal-name").closest(".field")).display === "none";
+/* ---- the form ---- */
 
-/* On a phone the fields come up with the first press. */
+const isCollapsed = () => getComputedStyle(byId("cal-name").closest(".field")).display === "none";
+
+/* On a phone, the first tap shows the fields. Returns whether they were hidden. */
 export function openFields() {
-  if (!isShort()) return false;
+  if (!isCollapsed()) return false;
   byId("cal-form").classList.add("open");
   byId("cal-name").focus();
   return true;
@@ -82,221 +88,103 @@ export function openFields() {
 
 export const closeFields = () => byId("cal-form").classList.remove("open");
 
-/* ---- saving ---- */
-
-async function guardedSave() {
+async function saveWithNotice() {
   if (openFields()) return;
   byId("cal-save").disabled = true;
   try {
-    const set = await save();
-    if (set) { toast(`Saved as ${set.name}.`); closeFields(); }
+    const set = await saveSet();
+    if (set) {
+      toast(`Saved as ${set.name}.`);
+      closeFields();
+    }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    fault(byId("cal-name"), error.problem);
+    showFieldError(byId("cal-name"), error.problem);
   }
-  allow();
+  updateButtons();
 }
 
-/* A field that is wrong says so itself, and the form why. */
-export function fault(field, problem) {
-  const more = (problem.errors ?? []).map((one) => one.detail).join(" ");
+/* Mark a field as invalid and show the reason, until it is edited. */
+export function showFieldError(field, problem) {
   const line = byId("cal-error");
-  line.textContent = [problemText(problem), more].filter(Boolean).join(" ");
+  line.textContent = fullProblemText(problem);
   line.hidden = false;
   field.setAttribute("aria-invalid", "true");
   field.focus();
-  field.addEventListener("input", () => { field.removeAttribute("aria-invalid"); line.hidden = true; }, { once: true });
+  const clear = () => {
+    field.removeAttribute("aria-invalid");
+    line.hidden = true;
+  };
+  field.addEventListener("input", clear, { once: true });
 }
 
-const isSame = (some, others) => { const [a, b] = [new Set(some), new Set(others)]; return a.size === b.size && [...a].every((one) => b.has(one)); };
+const haveSameMembers = (some, others) => {
+  const [a, b] = [new Set(some), new Set(others)];
+  return a.size === b.size && [...a].every((member) => b.has(member));
+};
 
-/* Whether a set holds just what is on the page; in which order it was picked does not matter. */
-function isShown(set) {
-  const now = picking();
-  return set.rule === now.rule
-    && (!set.front || (set.front === now.front && set.version === now.version))
-    && SCREENS.every(({ name }) => isSame(set.picks[name] ?? [], now.picks[name]))
-    && isSame(set.rejected, now.rejected)
-    && (set.rule === "spread" || OBJECTIVES.every((o) => set.wanted[o] === now.wanted[o]));
+/* Whether a set equals the current picks and settings, in any order. */
+function isCurrent(set) {
+  const current = setRequest();
+  return (
+    set.rule === current.rule &&
+    (!set.front || (set.front === current.front && set.version === current.version)) &&
+    SCREENS.every(({ name }) => haveSameMembers(set.picks[name] ?? [], current.picks[name])) &&
+    haveSameMembers(set.rejected, current.rejected) &&
+    (set.rule === "spread" || OBJECTIVES.every((o) => set.wanted[o] === current.wanted[o]))
+  );
 }
 
-/* The set that holds what is on the page under the name given there, if there is one. */
-export const held = () => sets.find((set) => set.name === typed() && isShown(set));
+/* The saved set with the entered name and the current picks, if there is one. */
+export const savedSet = () => sets.find((set) => set.name === enteredName() && isCurrent(set));
 
-/* Save what is on the page, unless it is saved already; returns the set, or null where a name is missing. */
-export async function save() {
-  const known = held();
-  if (known) return known;
-  const name = typed();
-  if (!name) { fault(byId("cal-name"), { title: "Give the set a name: it is how you find it again." }); return null; }
-  const { value } = await call("POST", PATH, { ...picking(), note: "", name, parent: setOf(model.draft.state.parent)?.id ?? null });
+/* Save the current picks, unless they are saved already. Returns the set, or null if the name is missing. */
+export async function saveSet() {
+  const saved = savedSet();
+  if (saved) return saved;
+  const name = enteredName();
+  if (!name) {
+    showFieldError(byId("cal-name"), { title: "Enter a name for the set." });
+    return null;
+  }
+  const parent = setById(model.draft.state.parent)?.id ?? null;
+  const { value } = await call("POST", SETS_URL, { ...setRequest(), note: "", name, parent });
   model.draft.amend({ parent: value.id });
-  keepAddress({ set: value.id });
+  updateAddress({ set: value.id });
   await refreshSets();
   return value;
 }
 
-/* ---- the list ---- */
+/* ---- loading and deleting ---- */
 
-const picksOf = (set) => new Set(Object.values(set.picks).flat()).size;
-const parentOf = (set) => setOf(set.parent)?.name ?? "";
-
-function show() {
-  const host = byId("cal-sets");
-  if (!sets.length) {
-    const tr = element("tr");
-    tr.append(element("td", "No set has been saved yet. A set keeps the picks, the rule and the weights under a name.", "t2 wrap-cell"));
-    host.replaceChildren(tr);
+async function onClick(event) {
+  const button = event.target.closest("button");
+  const set = setById(button?.dataset.load ?? button?.dataset.delete);
+  if (!set) return;
+  if ("load" in button.dataset) {
+    load(set);
     return;
   }
-  const head = element("tr");
-  head.append(...[["Compare", "sr"], ["Name", ""], ["Weights", ""], ["From", "from"], ["Actions", "sr"]].map(([name, cls]) => { const th = element("th", "", cls === "from" ? "from" : "", { scope: "col" }); th.append(element("span", name, cls)); return th; }));
-  const top = element("thead");
-  top.append(head);
-  const body = element("tbody");
-  body.append(...sets.map(row));
-  host.replaceChildren(element("caption", "Saved preference sets", "sr"), top, body);
-}
-
-function row(set) {
-  const tr = element("tr", "", set.id === model.draft.state.parent ? "sel" : "");
-  const first = element("td");
-  const box = element("input", "", "", { type: "checkbox", value: set.id, "aria-label": `Compare ${set.name}` });
-  box.checked = compared.has(set.id);
-  first.append(box);
-  const name = element("td");
-  name.append(element("b", set.name));
-  if (parentOf(set)) name.append(element("span", ` derived from ${parentOf(set)}`, "t3"));
-  if (set.is_in_force) name.append(" ", element("span", "in force", "badge acc"));
-  const from = set.rule === "spread" ? many(picksOf(set), "pick") : RULES[set.rule];
-  const of = set.front_name ? `${from} of ${set.front_name} v${set.version}` : from;
-  const weights = element("td");
-  weights.append(...OBJECTIVES.flatMap((o) => [element("span", `${o} ${set.weights[o].toFixed(2)}`, "weight"), " "]));
-  const origin = element("td", of, "t2 from");
-  origin.append(element("span", `${set.created_by}, ${new Date(set.created_at).toLocaleDateString("en-GB", { day: "numeric", month: "short" })}`, "by"));
-  const actions = element("td", "", "num");
-  actions.append(element("button", "Load", "btn small", { type: "button", "data-load": set.id, "aria-label": `Load ${set.name}` }));
-  if (mayChange() && !set.activations) actions.append(" ", element("button", "Delete", "btn small quiet", { type: "button", "data-delete": set.id, "aria-label": `Delete ${set.name}` }));
-  tr.append(first, name, weights, origin, actions);
-  return tr;
-}
-
-async function pressed(event) {
-  const button = event.target.closest("button");
-  const set = sets.find((one) => one.id === (button?.dataset.load ?? button?.dataset.delete));
-  if (!set) return;
-  if ("load" in button.dataset) { load(set); return; }
   button.disabled = true;
   try {
-    await call("DELETE", `${PATH}${set.id}/`);
-    compared.delete(set.id);
-    toast(`${set.name} is deleted.`);
+    await call("DELETE", `${SETS_URL}${set.id}/`);
+    toast(`Deleted ${set.name}.`);
     await refreshSets();
   } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    toast(problemText(error.problem), { tone: "bad", stays: true });
+    toastProblem(error);
     button.disabled = false;
   }
 }
 
-/* Back to the picks of a set: on its own front and version. */
+/* Load the picks of a set, on its own front and version. */
 function load(set) {
-  if (set.front && set.front !== model.front.id) { location.href = `/calibrate/?front=${set.front}&version=${set.version}&set=${set.id}`; return; }
-  model.draft.load(set, set.version ?? model.version);
-  fill(set.name);
-  keepAddress({ set: set.id });
-  show();
-  tell("loaded");
-}
-
-/* ---- comparing ---- */
-
-/* Columns of sets; what the solver and the running cluster make of each comes in one by one. */
-async function compare() {
-  const chosen = sets.filter((set) => compared.has(set.id));
-  if (chosen.length < 2) {
-    toast("Tick two sets or more under Saved sets; then they are compared in columns.");
-    byId("cal-sets").scrollIntoView({ block: "center" });
-    byId("cal-sets").querySelector("input")?.focus({ preventScroll: true });
+  if (set.front && set.front !== model.front.id) {
+    location.href = `/calibrate/?front=${set.front}&version=${set.version}&set=${set.id}`;
     return;
   }
-  const dialog = byId("cal-compare-dialog");
-  const made = columns(chosen);
-  dialog.addEventListener("close", () => tell("compared"), { once: true });
-  dialog.showModal();
-  const isOpen = () => dialog.open && byId("cp-table").contains(made[0]?.star ?? null);
-  for (const [k, set] of chosen.entries()) {
-    if (!isOpen()) return;
-    await attempt(made[k].star, async () => starOf(set));
-  }
-  for (const [k, set] of chosen.entries()) {
-    if (!isOpen()) return;
-    await attempt(made[k].preview, async () => previewOf(set));
-  }
-}
-
-async function attempt(cell, work) {
-  try { cell.replaceChildren(...(await work()).map((line) => element("div", line))); } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    cell.textContent = problemText(error.problem);
-  }
-}
-
-const TRIES = 40, EVERY_MS = 250;
-
-function columns(chosen) {
-  const cells = chosen.map(() => ({ star: element("td", "solving…", "t2"), preview: element("td", "waiting…", "t2") }));
-  const line = (name, of) => {
-    const tr = element("tr");
-    tr.append(element("th", name, "", { scope: "row" }), ...chosen.map((set, k) => of(set, k)));
-    return tr;
-  };
-  const head = element("tr");
-  head.append(element("td"), ...chosen.map((set) => element("th", set.name, "", { scope: "col" })));
-  const top = element("thead");
-  top.append(head);
-  const body = element("tbody");
-  const text = (of) => (set) => element("td", of(set));
-  body.append(
-    line("Weights", (set) => { const td = element("td"); td.append(bars(set.weights)); return td; }),
-    line("Rule", text((set) => RULES[set.rule])),
-    line("Picks", text((set) => (picksOf(set) ? many(picksOf(set), "placement") : "none"))),
-    line("Derived from", text((set) => parentOf(set) || "–")),
-    line("The solver returns", (_, k) => cells[k].star),
-    line("On the running cluster", (_, k) => cells[k].preview),
-    line("Note", text((set) => set.note || "–")),
-  );
-  byId("cp-table").replaceChildren(top, body);
-  return cells;
-}
-
-function bars(weights) {
-  const svg = drawn("svg", { viewBox: "0 0 180 64", class: "plot", role: "img", "aria-label": OBJECTIVES.map((o) => `${NAMES[o]} ${weights[o].toFixed(2)}`).join(", ") });
-  OBJECTIVES.forEach((o, k) => {
-    drawn("text", { x: 0, y: 14 + 21 * k }, svg, o);
-    drawn("rect", { x: 14, y: 5 + 21 * k, width: 130 * weights[o], height: 11, class: "fa" }, svg);
-    drawn("text", { x: 180, y: 14 + 21 * k, class: "end strong" }, svg, weights[o].toFixed(2));
-  });
-  return svg;
-}
-
-async function starOf(set) {
-  if (!set.front) return ["–"];
-  const { value } = await call("POST", `${PATH}check/`, { front: set.front, version: set.version, rule: set.rule, picks: set.picks, rejected: set.rejected, wanted: set.wanted });
-  return [...OBJECTIVES.map((o) => raw(o, value.star.raw[o])), value.sentence];
-}
-
-async function previewOf(set) {
-  if (!mayChange()) return ["needs the role operator"];
-  const { value } = await call("POST", "/api/v1/previews/", { weights: set.weights, racks: [], limit_seconds: LOOK_S });
-  for (let k = 0; k < TRIES; k += 1) {
-    const now = (await call("GET", `/api/v1/previews/${value.id}/`)).value;
-    if (!["waiting", "searching"].includes(now.state)) {
-      if (!now.answer) return [now.problem || "no answer"];
-      const { before, after, moves } = now.answer;
-      return [`${watts(before.watts)} to ${watts(after.watts)}`, `${before.targets_met} to ${after.targets_met} of ${after.targets_measured} targets met`, `${many(moves, "move")}, gap ${percent(now.answer.gap)}`];
-    }
-    await new Promise((resolve) => { setTimeout(resolve, EVERY_MS); });
-  }
-  return ["no answer in time"];
+  model.draft.load(set, set.version ?? model.version);
+  prefillName(set.name);
+  updateAddress({ set: set.id });
+  showSets();
+  publish("loaded");
 }

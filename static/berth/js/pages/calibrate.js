@@ -1,26 +1,51 @@
-/* Calibrate: placements one would accept become weights, are checked, tried on the running cluster, and come into force. */
+/* Calibrate: weights are derived from accepted placements, checked, previewed on the running cluster and activated. */
+
+import { startActivation } from "../calibrate/activation.js";
+import { announce } from "../calibrate/announce.js";
 import { startAxes } from "../calibrate/axes.js";
 import { startCheck } from "../calibrate/check.js";
+import { startComparison } from "../calibrate/comparison.js";
 import { Draft } from "../calibrate/draft.js";
-import { startForce } from "../calibrate/force.js";
-import { followDraft, startFronts, startNew } from "../calibrate/fronts.js";
+import { showDraft, startFronts } from "../calibrate/fronts.js";
 import { model } from "../calibrate/model.js";
 import { startModes } from "../calibrate/modes.js";
-import { startPanel } from "../calibrate/panel.js";
+import { startNewFront } from "../calibrate/new_front.js";
+import { startPicks } from "../calibrate/picks.js";
 import { startPreview } from "../calibrate/preview.js";
 import { startRules } from "../calibrate/rules.js";
 import { startScreens } from "../calibrate/screens.js";
 import { startSets } from "../calibrate/sets.js";
-import { startTwin } from "../calibrate/twin.js";
+import { startTable } from "../calibrate/table.js";
 import { startWeights } from "../calibrate/weights.js";
-import { announce, byId } from "../calibrate/words.js";
+import { byId } from "../dom.js";
+
+const STARTS = [
+  startScreens,
+  startAxes,
+  startTable,
+  startModes,
+  startPicks,
+  startRules,
+  startWeights,
+  startCheck,
+  startPreview,
+  startSets,
+  startComparison,
+  startActivation,
+];
 
 export async function start() {
   model.page = byId("calibrate");
-  startNew();
+  startNewFront();
   if (!model.page.dataset.front) return;
-  model.draft = new Draft(model.page.dataset.front, (what) => { announce(what); followDraft(); });
-  for (const begin of [startScreens, startAxes, startTwin, startModes, startPanel, startRules, startWeights, startCheck, startPreview, startSets, startForce]) begin();
-  document.addEventListener("click", (event) => { const button = event.target.closest("[data-act=hide-banner]"); if (button) button.closest(".banner").hidden = true; });
+  model.draft = new Draft(model.page.dataset.front, (action) => {
+    announce(action);
+    showDraft();
+  });
+  for (const startPart of STARTS) startPart();
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-act=hide-banner]");
+    if (button) button.closest(".banner").hidden = true;
+  });
   await startFronts();
 }

@@ -1,9 +1,9 @@
-/* Classification: learn the matrices anew and watch it; a click on a live row opens its application. */
-import { ApiError, call } from "../api.js";
-import { problemText, toast } from "../notices.js";
+/* Classification: retrain the matrices; a click on a row of the matrix opens its application. */
+import { call } from "../api.js";
+import { showProblem, toast } from "../notices.js";
 import { refreshRegions } from "../regions.js";
 
-const ASK_MS = 1500;
+const POLL_MS = 1500;
 
 export function start() {
   document.getElementById("rc-go")?.addEventListener("click", reclassify);
@@ -25,21 +25,27 @@ async function reclassify() {
   try {
     const { value } = await call("POST", "/api/v1/revisions/", {});
     document.getElementById("reclassify").close();
-    toast("The next revision is being made.");
+    toast("Retraining has started.");
     await refreshRegions();
     watch(value.id);
   } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    line.textContent = problemText(error.problem);
-    line.hidden = false;
-  } finally { button.disabled = false; }
+    showProblem(line, error);
+  } finally {
+    button.disabled = false;
+  }
 }
 
-/* Events may be a few seconds apart: whoever started it sees every step. */
+/* Poll the operation, because events may be seconds apart. */
 async function watch(id) {
   const { value } = await call("GET", `/api/v1/operations/${id}/`);
   await refreshRegions();
-  if (["pending", "running"].includes(value.status)) { setTimeout(() => watch(id), ASK_MS); return; }
-  if (value.status === "succeeded") toast(`Revision ${value.result?.revision ?? ""} is in force.`, { link: { href: "/classification/", text: "Show it" } });
-  else toast(value.problem?.detail ?? `It ${value.status}.`, { tone: "bad", stays: true });
+  if (["pending", "running"].includes(value.status)) {
+    setTimeout(() => watch(id), POLL_MS);
+    return;
+  }
+  if (value.status === "succeeded")
+    toast(`Revision ${value.result?.revision ?? ""} is in force.`, {
+      link: { href: "/classification/", text: "Show revision" },
+    });
+  else toast(value.problem?.detail ?? `The retraining ${value.status}.`, { tone: "bad", stays: true });
 }

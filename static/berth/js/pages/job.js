@@ -3,26 +3,31 @@ import { ApiError, call } from "../api.js";
 import { problemText, toast } from "../notices.js";
 import { refreshRegions } from "../regions.js";
 
-const SAID = { hold: "The job is held.", release: "The job is released.", cancel: "The job is being cancelled." };
+const NOTICES = { hold: "The job is held.", release: "The job is released.", cancel: "The job is being cancelled." };
 
 export function start() {
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-job-action]");
-    if (button) act(button, button.dataset.jobAction);
+    if (button) runAction(button, button.dataset.jobAction);
   });
 }
 
-async function act(button, action) {
+async function runAction(button, action) {
   const id = location.pathname.split("/")[2];
   button.disabled = true;
   try {
     await call("POST", `/api/v1/jobs/${id}/${action}/`);
     button.closest("dialog")?.close();
-    toast(SAID[action]);
+    toast(NOTICES[action]);
     await refreshRegions();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const line = action === "cancel" ? document.getElementById("cj-error") : null;
-    if (line) { line.textContent = problemText(error.problem); line.hidden = false; } else toast(problemText(error.problem), { tone: "bad", stays: true });
-  } finally { button.disabled = false; }
+    if (line) {
+      line.textContent = problemText(error.problem);
+      line.hidden = false;
+    } else toast(problemText(error.problem), { tone: "bad", stays: true });
+  } finally {
+    button.disabled = false;
+  }
 }

@@ -1,4 +1,4 @@
-/* One server: cordon, drain, take back. */
+/* One server: cordon, drain, return to service. */
 import { refreshRegions } from "../regions.js";
 import { changeServers } from "../servers.js";
 
@@ -7,6 +7,11 @@ export function start() {
     const button = event.target.closest("[data-server-action]");
     const bar = button?.closest("[data-server]");
     if (!bar) return;
-    changeServers(button.dataset.serverAction, [{ id: bar.dataset.server, name: bar.dataset.name }], Number(bar.dataset.jobs), refreshRegions);
+    changeServers(
+      button.dataset.serverAction,
+      [{ id: bar.dataset.server, name: bar.dataset.name }],
+      Number(bar.dataset.jobs),
+      refreshRegions,
+    );
   });
 }

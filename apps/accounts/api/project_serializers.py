@@ -1,0 +1,87 @@
+"""Projects and members as the API shows them."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.accounts.api.serializers import ROLES
+from apps.accounts.models import Membership, Project
+from apps.common.api.representations import time
+
+
+class LabelsField(serializers.DictField):
+    """Labels: up to 64 names with texts."""
+
+    child = serializers.CharField(max_length=63, allow_blank=True)
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Return the labels, or raise a validation error."""
+        labels = super().to_internal_value(data)
+        if len(labels) > 64 or any(not 0 < len(name) <= 63 for name in labels):
+            raise serializers.ValidationError("must be at most 64 names of 1 to 63 characters")
+        return labels
+
+
+class ProjectSerializer(serializers.Serializer[Any]):
+    """A group of users and their jobs."""
+
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    description = serializers.CharField()
+    labels = serializers.DictField(child=serializers.CharField())
+    requires_key = serializers.BooleanField(
+        help_text="Service accounts must submit jobs with an Idempotency-Key."
+    )
+    created_at = serializers.DateTimeField()
+    archived_at = serializers.DateTimeField(
+        allow_null=True, help_text="An archived project accepts no jobs."
+    )
+
+
+class ProjectRequestSerializer(serializers.Serializer[Any]):
+    """The request for a new project."""
+
+    name = serializers.SlugField(max_length=63)
+    description = serializers.CharField(max_length=1000, allow_blank=True, required=False)
+    labels = LabelsField(required=False)
+    requires_key = serializers.BooleanField(required=False)
+
+
+class ProjectPatchSerializer(ProjectRequestSerializer):
+    """A change of a project."""
+
+    name = serializers.SlugField(max_length=63, required=False)
+    archived = serializers.BooleanField(required=False)
+
+
+class MemberSerializer(serializers.Serializer[Any]):
+    """A member of a project."""
+
+    user_id = serializers.UUIDField()
+    username = serializers.CharField()
+    role = serializers.ChoiceField(choices=ROLES)
+
+
+class MemberRequestSerializer(serializers.Serializer[Any]):
+    """A member to add, or whose role to change."""
+
+    username = serializers.CharField(max_length=150)
+    role = serializers.ChoiceField(choices=ROLES)
+
+
+def represent_project(project: Project) -> dict[str, Any]:
+    """JSON of a project."""
+    return {
+        "id": str(project.pk),
+        "name": project.name,
+        "description": project.description,
+        "labels": project.labels,
+        "requires_key": not project.key_optional,
+        "created_at": time(project.created_at),
+        "archived_at": time(project.archived_at),
+    }
+
+
+def represent_member(row: Membership) -> dict[str, Any]:
+    """JSON of a member whose user is loaded."""
+    return {"user_id": str(row.user_id), "username": row.user.username, "role": row.role}

@@ -1,0 +1,157 @@
+"""Create, change and archive projects, and their memberships."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models import ProtectedError
+from django.utils import timezone
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import Membership, Project, User
+from apps.accounts.services.audit import Act, record_act
+from apps.common.core.errors import ConflictError, NotFoundError
+
+DEFAULT_PROJECT: Final = "default"
+
+
+def ensure_project(name: str) -> Project:
+    """Return the project of a name; create it if needed."""
+    project, _ = Project.objects.get_or_create(name=name)
+    return project
+
+
+def join_project(*, user: User, project: Project, role: Role | None = None) -> Membership:
+    """Make a user a member of a project; by default with the user's own role."""
+    membership, _ = Membership.objects.update_or_create(
+        user=user, project=project, defaults={"role": (role or Role(user.role)).value}
+    )
+    return membership
+
+
+def create_project(name: str, values: Mapping[str, Any]) -> Project:
+    """Create a project.
+
+    Parameters
+    ----------
+    values : further fields of `Project`
+
+    Raises
+    ------
+    ConflictError : the name is taken.
+    """
+    try:
+        with transaction.atomic():
+            project = Project.objects.create(name=name, **values)
+            act = Act("project.created", str(project.pk), name, after=_state(project))
+            record_act(act)
+    except IntegrityError as error:
+        raise ConflictError(f"A project named {name} already exists.") from error
+    return project
+
+
+def update_project(project_id: UUID, changes: Mapping[str, Any]) -> Project:
+    """Rename, describe, label, archive or restore a project.
+
+    Parameters
+    ----------
+    changes : new values by field of `Project`; ``is_archived`` sets or clears ``archived_at``
+
+    Raises
+    ------
+    ConflictError : the name is taken.
+    """
+    try:
+        with transaction.atomic():
+            project = _locked(project_id)
+            before, name = _state(project), project.name
+            for field, value in changes.items():
+                if field != "is_archived":
+                    setattr(project, field, value)
+                elif value != (project.archived_at is not None):
+                    project.archived_at = timezone.now() if value else None
+            project.save()
+            after = _state(project)
+            if after != before:
+                record_act(Act("project.updated", str(project_id), name, before, after))
+    except IntegrityError as error:
+        raise ConflictError(f"A project named {changes.get('name')} already exists.") from error
+    return project
+
+
+def delete_project(project_id: UUID) -> None:
+    """Delete a project without jobs, and its memberships.
+
+    Raises
+    ------
+    ConflictError : it has jobs.
+    """
+    with transaction.atomic():
+        project = _locked(project_id)
+        before, name = _state(project), project.name
+        try:
+            project.delete()
+        except ProtectedError as error:
+            raise ConflictError(f"The project {name} has jobs: archive it instead.") from error
+        record_act(Act("project.deleted", str(project_id), name, before))
+
+
+def set_membership(*, user: User, project: Project, role: Role) -> Membership:
+    """Make a user a member of a project, or change the role of a member."""
+    with transaction.atomic():
+        _locked(project.pk)
+        earlier = Membership.objects.filter(user=user, project=project).first()
+        before = None if earlier is None else {"role": str(earlier.role)}
+        if before == {"role": role.value}:
+            assert earlier is not None  # noqa: S101  (before is its role)
+            return earlier
+        membership = join_project(user=user, project=project, role=role)
+        action = "membership.created" if before is None else "membership.updated"
+        record_act(_membership_act(action, user, project, before, {"role": role.value}))
+    return membership
+
+
+def remove_membership(*, user: User, project: Project) -> None:
+    """Remove a user from a project; open streams and sessions lose its jobs.
+
+    Raises
+    ------
+    NotFoundError : the user is not a member.
+    """
+    with transaction.atomic():
+        _locked(project.pk)
+        row = Membership.objects.filter(user=user, project=project).first()
+        if row is None:
+            raise NotFoundError(f"{user.username} is not a member of {project.name}.")
+        before = {"role": str(row.role)}
+        row.delete()
+        record_act(_membership_act("membership.removed", user, project, before, None))
+
+
+def _locked(project_id: UUID) -> Project:
+    project = Project.objects.select_for_update().filter(pk=project_id).first()
+    if project is None:
+        raise NotFoundError(f"There is no project {project_id}.")
+    return project
+
+
+def _state(project: Project) -> dict[str, Any]:
+    return {
+        "name": project.name,
+        "description": project.description,
+        "labels": project.labels,
+        "key_optional": project.key_optional,
+        "is_archived": project.archived_at is not None,
+    }
+
+
+def _membership_act(
+    action: str,
+    user: User,
+    project: Project,
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+) -> Act:
+    name = f"{user.username} in {project.name}"
+    return Act(action, f"{project.pk}", name, before, after)

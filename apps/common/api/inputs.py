@@ -1,0 +1,65 @@
+"""Validation of small request bodies; errors become field problems."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from django.http import HttpRequest
+from rest_framework import serializers
+
+from apps.common.api.problems import ProblemError
+from apps.common.core.errors import FieldProblem, InvalidInputError
+from apps.common.core.problem_codes import ProblemCode
+
+HEADER: Final = "HTTP_IDEMPOTENCY_KEY"
+
+
+def idempotency_key(request: HttpRequest) -> str | None:
+    """Return the Idempotency-Key of a request, without quotes; None if it has none.
+
+    Raises
+    ------
+    ProblemError : the key is malformed.
+    """
+    key = request.META.get(HEADER)
+    if key is None:
+        return None
+    key = key.strip().strip('"')
+    if not key or len(key) > 200 or not key.isprintable() or not key.isascii():
+        raise ProblemError(
+            ProblemCode.MALFORMED_REQUEST,
+            "Idempotency-Key must have 1 to 200 printable ASCII characters.",
+        )
+    return str(key)
+
+
+def validated(serializer: type[serializers.Serializer[Any]], data: Any) -> dict[str, Any]:
+    """Return the validated body.
+
+    Raises
+    ------
+    InvalidInputError : lists every problem; an unknown field is one.
+    """
+    if not isinstance(data, dict):
+        raise InvalidInputError([FieldProblem("", "wrong_type", "must be an object")])
+    bound = serializer(data=data)
+    unknown = sorted(data.keys() - bound.fields.keys())
+    problems = [
+        FieldProblem(
+            f"/{name}", "unknown_field", f"unknown field; accepted: {', '.join(bound.fields)}"
+        )
+        for name in unknown
+    ]
+    if not bound.is_valid():
+        problems += _problems(bound.errors, "")
+    if problems:
+        raise InvalidInputError(problems)
+    return dict(bound.validated_data)
+
+
+def _problems(errors: Any, at: str) -> Iterator[FieldProblem]:
+    if isinstance(errors, dict):
+        for name, inner in errors.items():
+            yield from _problems(inner, at if name == "non_field_errors" else f"{at}/{name}")
+        return
+    for error in errors:
+        yield FieldProblem(at, getattr(error, "code", "invalid"), str(error))

@@ -1,0 +1,42 @@
+"""SQL helpers: rows of a query, bulk inserts, the wall time that all hosts share."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+
+
+def fetch_rows(
+    sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None
+) -> list[tuple[Any, ...]]:
+    """Run a statement and return its rows.
+
+    JSON columns are text, as Django leaves them in plain cursors. Without parameters, a ``%`` in
+    the statement stands for itself.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return cursor.fetchall()
+
+
+def database_now() -> datetime:
+    """Return the wall time of the database: leases and deadlines of all hosts are in this time.
+
+    The clocks of the hosts may differ, so a lease must not be written by one and compared with
+    another. In queries, use ``statement_timestamp()`` or `django.db.models.functions.Now`.
+    """
+    now: datetime
+    ((now,),) = fetch_rows("SELECT clock_timestamp()")
+    return now
+
+
+def copy_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Append rows with COPY: some ten times the speed of INSERT, for hundreds of rows and more."""
+    names = ", ".join(f'"{column}"' for column in columns)
+    with (
+        connection.cursor() as cursor,
+        cursor.copy(f'COPY "{table}" ({names}) FROM STDIN') as copy,
+    ):
+        for row in rows:
+            copy.write_row(row)

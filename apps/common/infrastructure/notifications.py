@@ -1,0 +1,51 @@
+"""Start a periodic task before its next scheduled run.
+
+Work is stored in rows; a notification only says that there is some. A lost notification costs
+time, not work: the periodic run finds the rows. Repeated notifications of a task are merged until
+the task has acknowledged the first.
+"""
+
+import logging
+
+import redis
+from celery import current_app
+from django.conf import settings
+from django.db import transaction
+from kombu.exceptions import OperationalError
+
+_logger = logging.getLogger(__name__)
+_MERGE_MS = 2_000
+
+
+def notify(task: str, *, queue: str) -> None:
+    """Send a task by name after the current transaction commits, unless one is pending."""
+    transaction.on_commit(lambda: _send(task, queue))
+
+
+def acknowledge(task: str) -> None:
+    """Accept new notifications of a task; the task calls this before it reads any row."""
+    _client().delete(_key(task))
+
+
+def _send(task: str, queue: str) -> None:
+    try:
+        if _client().set(_key(task), 1, nx=True, px=_MERGE_MS):
+            current_app.send_task(task, queue=queue, expires=30)
+    except (redis.RedisError, OperationalError, OSError) as error:
+        # The rows are committed and the periodic run finds them: an unreachable broker must not
+        # fail the request.
+        _logger.warning("notification of %s was lost: %s", task, error)
+
+
+def _key(task: str) -> str:
+    return f"notification:{task}"
+
+
+_CLIENTS: dict[str, redis.Redis] = {}
+
+
+def _client() -> redis.Redis:
+    url = settings.REDIS_URL
+    if url not in _CLIENTS:
+        _CLIENTS[url] = redis.Redis.from_url(url, socket_timeout=2.0, socket_connect_timeout=2.0)
+    return _CLIENTS[url]

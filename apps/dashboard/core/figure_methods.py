@@ -1,0 +1,122 @@
+"""Explanations of how each figure is computed."""
+
+from typing import Final
+
+METHODS: Final = {
+    "utilisation": (
+        "Each row is the mean CPU use of up to four neighbouring servers of one platform, from "
+        "their last reports before each sample. Hatched: no report. The lines above are the "
+        "used and allocated cores of the whole cluster."
+    ),
+    "attainment": (
+        "Performance divided by the target; the target is met at 1 or more. It is target ÷ "
+        "expected completion time, the worse of rate and latency, or instructions/s ÷ target. "
+        "Counted are running jobs at their last report and jobs that succeeded in the range. "
+        "Failed, cancelled and best-effort jobs are not counted."
+    ),
+    "queue": (
+        "Jobs that are submitted, being profiled or queued, by their most important reason. The "
+        "wait is the cluster time since submission of the jobs waiting now."
+    ),
+    "decision-latency": (
+        "Wall time an agent takes to place a batch, divided by the jobs of the batch. The lines "
+        "are percentiles of the decisions in each interval; the title covers the whole range. "
+        "Conflicts are commits rejected because another agent took the units first."
+    ),
+    "jobs-by-project": "Running and waiting jobs in the projects that you may see.",
+    "power": (
+        "Sum of the power last reported for each server. The dotted lines are the idle and the "
+        "peak power of all servers."
+    ),
+    "performance": (
+        "All reports of the job's backend, in cluster time. The dashed line and its band are "
+        "the prediction at placement with its 90 % interval."
+    ),
+    "guarantee": (
+        "A rank is the share of the eligible units that are not better than the chosen one. It "
+        "is measured for a fraction of the one-unit decisions. With R independent samples, the "
+        "rank is at most x with probability x to the power R. The band contains 95 % of such "
+        "samples (Kolmogorov)."
+    ),
+    "pressure": (
+        "Bars: pressure caused by all tenants, per resource, divided by the number of cores "
+        "minus one. Marks: the lowest tolerance of any tenant, from its profile."
+    ),
+    "plan-progress": (
+        "Each bar runs from the request of a migration to the backend's report that the "
+        "container is on its new server, in cluster time. A job migrates one container at a "
+        "time, the loop's settings limit the migrations started per minute, and a migration may "
+        "wait for capacity that another one frees. Outlined bars show when waiting migrations "
+        "are expected if capacity is available."
+    ),
+    "server-history": ("Share of the server's cores in use and allocated, at each sample."),
+    "feasibility": (
+        "The rate on each platform from the profile, times the scaling curve, minus 10 % for "
+        "neighbours. For tasks, units left idle by the last wave are not counted. For services, "
+        "the latency is that of an M/M/c queue. The variances of the rate, the scaling curve "
+        "and the platform are added for the intervals."
+    ),
+    "scale-up": (
+        "Work per second of a number of units on one server of the highest-end platform, "
+        "divided by that of one unit. Filled points were measured in short runs; hollow points "
+        "are inferred from them and from the library of fully measured applications. Whiskers "
+        "are 90 % intervals."
+    ),
+    "scale-out": (
+        "Work per second of n servers, divided by n times that of one server. Filled points "
+        "were measured in short runs, hollow points are inferred. Whiskers are 90 % intervals."
+    ),
+    "platform-speed": (
+        "Work per second of one unit on each platform, divided by that on the highest-end "
+        "platform. Filled marks were measured in short runs, hollow marks are inferred, "
+        "diamonds were set by hand. Whiskers are 90 % intervals."
+    ),
+    "setting-speed": (
+        "Work per second of the same tasks on the same units under each setting, divided by "
+        "that under the default setting. Filled marks were measured in short runs, hollow marks "
+        "are inferred, diamonds were set by hand. Whiskers are 90 % intervals."
+    ),
+    "interference": (
+        "Tolerated: a microbenchmark raises the pressure on one resource; the score is the "
+        "pressure at which the application has lost 5 % of its performance. Caused: the "
+        "pressure that one unit puts on others, on the same scale. Filled marks were measured, "
+        "hollow marks are inferred. Whiskers are 90 % intervals."
+    ),
+    "matrix": (
+        "Rows are applications, columns are the quantities measured. Solid cells were measured "
+        "(the weighted mean of all measurements), hatched cells are inferred by the estimator "
+        "from the rest of their row and from the other rows, and diamonds were set by hand. "
+        "Rates and speed-ups use a logarithmic colour scale; base rates are relative to the "
+        "median of the applications of the same kind on the page."
+    ),
+    "singular-values": (
+        "Singular values of the fully measured rows after subtracting the column means; rates "
+        "and speed-ups are logarithms, scores are points. Each is the strength of one "
+        "similarity concept (Paragon §3.2). Its share of the variance is its square divided by "
+        "the sum of squares."
+    ),
+    "calibration": (
+        "Five-fold cross-validation: in each fold, a fifth of the applications keep two random "
+        "cells and the others are inferred. A point is the share of hidden cells inside the "
+        "intervals of one level; well-calibrated intervals lie on the diagonal. Whiskers are 95 "
+        "% intervals of the share (Wilson)."
+    ),
+    "revision-error": (
+        "Each new revision is evaluated by five-fold cross-validation: in each fold, a fifth of "
+        "the applications keep two random cells and the others are inferred. The lines are the "
+        "average, median and 90th percentile over applications of the mean error of their "
+        "hidden cells."
+    ),
+    "prediction-error": (
+        "Each point compares the measured performance of a running job with the prediction of "
+        "its profile for its units and neighbours. The band contains 90 % of the points if the "
+        "error estimated by the profile is right. Drift is detected by a two-sided CUSUM test "
+        "on the standardised errors."
+    ),
+}
+METHOD_ALIASES: Final = {"quality": "guarantee"}
+
+
+def method_text(name: str) -> str:
+    """Return the explanation of a figure; "" if there is none."""
+    return METHODS.get(METHOD_ALIASES.get(name, name), "")

@@ -1,0 +1,70 @@
+"""Names of codes as the pages show them."""
+
+from typing import Final
+
+HIDDEN_JOB: Final = "a job of another project"
+REASONS: Final = {  # short, for lists; the full sentences are in workloads.core.reasons
+    "Invalid": "invalid specification",
+    "Held": "on hold",
+    "Unclassifiable": "could not be classified",
+    "ProfilingFailed": "profiling failed",
+    "InfeasibleTarget": "no platform meets the target",
+    "NoMatchingServer": "no server matches",
+    "QuotaExceeded": "quota exhausted",
+    "ServersClosed": "matching servers are cordoned or drained",
+    "LocalityShort": "free units too far apart",
+    "SpreadShort": "free units too close together",
+    "QualityShort": "free units too contended",
+    "CapacityShort": "not enough free capacity",
+    "NotEnoughFreeUnits": "not enough free units",
+    "NoFreeUnit": "no free unit",
+    "WaitingForBucket": "waiting for a unit of its class",
+    "WaitingForProfile": "being profiled",
+    "WaitingForAgent": "waiting for an agent",
+    "CommitConflict": "commit conflict",
+    "BackendLost": "backend stopped responding",
+    "Preempted": "preempted by a job of higher priority",
+    "Starting": "being launched",
+    "PlacedBestOfSample": "best unit of the sample",
+    "PlacedLeastLoaded": "on the least loaded server",
+    "PlacedAtRandom": "on a random server",
+    "MeetsTarget": "meets its target",
+    "BelowTarget": "below its target",
+    "Succeeded": "completed",
+    "JobFailed": "ended with an error",
+    "TooManyAttempts": "too many launches",
+    "Cancelled": "cancelled",
+}
+
+SOURCE_NAMES: Final = {
+    "memory_capacity": "Memory capacity",
+    "memory_bandwidth": "Memory bandwidth",
+    "llc_capacity": "LLC capacity",
+    "llc_bandwidth": "LLC bandwidth",
+    "l1i": "L1 instructions",
+    "l1d": "L1 data",
+    "tlb": "TLB",
+    "core": "Core",
+    "network_bandwidth": "Network",
+    "storage_bandwidth": "Storage",
+}
+
+SHORT_SOURCES: Final = {  # for the heads of narrow columns
+    "memory_capacity": "Mem. cap.",
+    "memory_bandwidth": "Mem. bandw.",
+    "llc_capacity": "LLC cap.",
+    "llc_bandwidth": "LLC bandw.",
+    "l1i": "L1 instr.",
+}
+
+TARGET_KINDS: Final = {
+    "completion_time": "completion time",
+    "throughput_latency": "queries/s within latency",
+    "ips": "instructions/s",
+    "best_effort": "best effort",
+}
+
+
+def reason_text(code: str) -> str:
+    """Return the text of a reason code, or the code if it is unknown."""
+    return REASONS.get(code, code) or "no reason given"

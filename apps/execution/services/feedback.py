@@ -1,0 +1,290 @@
+"""The feedback loop: the performance of running jobs corrects their applications' profiles.
+
+Finds the jobs whose next observation is due, records each observation once, and passes the
+observations of each application to classification. Only one process runs the loop at a time; the
+others return immediately.
+
+Source: Quasar §3.2 and §4.1 (Q5), Paragon §3.4 (P7).
+"""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from apps.classification.core.feedback import Observation, ServerUnits
+from apps.classification.selectors.known_cells import valid_since
+from apps.classification.services.feedback import (
+    MAX_OBSERVATIONS,
+    JobObservation,
+    learn,
+    record_observations,
+)
+from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.notifications import notify
+from apps.execution.core.telemetry import (
+    EVERY_S,
+    FIRST_S,
+    MIN_S,
+    ObservedRate,
+    ObservedRun,
+    Sample,
+    busy_share,
+    column_of,
+    rate,
+)
+from apps.execution.services.profiles import CLASSIFY_QUEUE, CLASSIFY_TASK
+from apps.inventory.selectors import cluster_now
+from apps.scheduling.selectors import beyond_tolerance_of
+from apps.workloads.core.targets import read_target
+
+_LOCK: Final = 7103  # advisory lock
+ENDED_WITHIN_S: Final = 600.0  # wall seconds for which an ended job is still observed
+CHUNK: Final = 500
+
+# A job is observed if its reports can be compared with a prediction: its application has a
+# profile, and its kind and target match. After a migration it is observed again, on its new
+# allocations.
+_DUE_JOBS: Final = """
+WITH observable AS (
+    SELECT j.id, j.application_id, j.target, j.target_kind, j.input_bytes, j.tasks_total, j.units,
+           j.duration_s, j.attempts, j.started_s, a.kind,
+           CASE WHEN j.state = 'succeeded' THEN j.finished_s END AS finished_s,
+           coalesce(e.number, 0) AS number,
+           greatest(e.cluster_s, j.started_s, m.moved_s) AS since_s,
+           coalesce(e.cluster_s >= greatest(j.started_s, m.moved_s), false) AS is_continued
+    FROM workloads_job j
+    JOIN workloads_application a ON a.id = j.application_id
+    JOIN classification_profile p ON p.application_id = a.id AND p.is_current
+    LEFT JOIN LATERAL (
+        SELECT number, cluster_s FROM classification_predictionerror
+        WHERE job_id = j.id ORDER BY number DESC LIMIT 1) e ON true
+    CROSS JOIN LATERAL (
+        SELECT max(ended_s) AS moved_s FROM execution_migration
+        WHERE job_id = j.id AND started_s IS NOT NULL) m
+    WHERE (j.state = 'running'
+           OR j.state = 'succeeded' AND j.finished_at > now() - make_interval(secs => %s))
+      AND CASE a.kind WHEN 'latency_critical' THEN j.target_kind = 'throughput_latency'
+                      ELSE j.target_kind IN ('completion_time', 'best_effort')
+                               AND j.input_bytes > 0
+                           OR j.target_kind = 'ips' AND a.kind = 'single_node' END)
+SELECT * FROM observable
+WHERE coalesce(finished_s, %s) - since_s >= CASE WHEN finished_s IS NOT NULL THEN %s
+                                                 WHEN is_continued THEN %s ELSE %s END
+ORDER BY since_s, id
+"""
+_SAMPLES: Final = """
+SELECT s.job_id, s.cluster_s, s.progress, s.performance
+FROM unnest(%s::uuid[], %s::float8[]) AS d(job, since_s)
+JOIN execution_jobsample s ON s.job_id = d.job AND s.cluster_s >= d.since_s
+ORDER BY s.job_id, s.cluster_s
+"""
+# The allocations on which a job ran at a moment: neither reserved ones, nor those it had already
+# left but not yet released. Allocations on one server form one part.
+_PARTS: Final = """
+SELECT d.place, a.decision_id, c.predicted->>'setting', p.name, sum(a.cores),
+       max(CASE WHEN a.moved_from IS NOT NULL THEN a.id END)
+FROM unnest(%s::uuid[], %s::float8[]) WITH ORDINALITY AS d(job, at_s, place)
+JOIN scheduling_allocation a ON a.job_id = d.job
+     AND CASE WHEN a.moved_from IS NULL THEN a.acquired_s ELSE a.moved_s END <= d.at_s
+     AND (a.released_s IS NULL OR a.released_s >= d.at_s)
+JOIN scheduling_decision c ON c.id = a.decision_id
+LEFT JOIN inventory_server s ON s.id = a.server_id
+LEFT JOIN inventory_platform p ON p.id = s.platform_id
+WHERE NOT EXISTS (
+    SELECT FROM scheduling_allocation n WHERE n.moved_from = a.id AND n.moved_s <= d.at_s)
+GROUP BY d.place, a.decision_id, c.predicted->>'setting', p.name, a.server_id
+ORDER BY d.place, a.server_id
+"""
+_OVERLAPPING_MIGRATIONS: Final = """
+SELECT d.place
+FROM unnest(%s::uuid[], %s::float8[], %s::float8[]) WITH ORDINALITY AS d(job, since_s, at_s, place)
+WHERE EXISTS (
+    SELECT FROM execution_migration m
+    WHERE m.job_id = d.job AND m.started_s < d.at_s AND coalesce(m.ended_s > d.since_s, true))
+"""
+_HISTORY: Final = """
+SELECT e.application_id, e.job_id, e.cluster_s, e.measured, e.beyond, j.target_kind,
+       j.tasks_total
+FROM unnest(%s::uuid[], %s::float8[]) AS d(application, since_s)
+JOIN LATERAL (
+    SELECT * FROM classification_predictionerror
+    WHERE application_id = d.application AND cluster_s >= d.since_s
+    ORDER BY cluster_s DESC LIMIT %s) e ON true
+JOIN workloads_job j ON j.id = e.job_id
+ORDER BY e.cluster_s, e.job_id, e.number
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _DueJob:
+    """A job whose next observation is due."""
+
+    job_id: UUID
+    application_id: UUID
+    number: int
+    kind: str
+    tasks: int
+    run: ObservedRun
+
+
+class _Placement(NamedTuple):
+    """The allocations of a job at one moment."""
+
+    run: str
+    setting: str
+    parts: tuple[ServerUnits, ...]
+    decision: UUID
+    has_migrated: bool  # its neighbours differ from those at its decision
+
+
+def update_from_feedback() -> int:
+    """Record the observations that are due; returns the number of applications observed."""
+    with _try_lock() as is_locked:
+        if not is_locked:
+            return 0
+        changed: set[UUID] = set()
+        due = _due_jobs()
+        for begin in range(0, len(due), CHUNK):
+            changed |= record_observations(_observations(due[begin : begin + CHUNK]))
+        requested = [learn(key, history) for key, history in _histories(changed).items()]
+        if any(requested):
+            notify(CLASSIFY_TASK, queue=CLASSIFY_QUEUE)
+        return len(changed)
+
+
+@contextmanager
+def _try_lock() -> Iterator[bool]:
+    """Hold the advisory lock if it is free; it ends with the connection at the latest."""
+    (is_locked,) = fetch_rows("SELECT pg_try_advisory_lock(%s)", [_LOCK])[0]
+    try:
+        yield is_locked
+    finally:
+        if is_locked:
+            fetch_rows("SELECT pg_advisory_unlock(%s)", [_LOCK])
+
+
+def _due_jobs() -> list[_DueJob]:
+    parameters = [ENDED_WITHIN_S, cluster_now(), MIN_S, EVERY_S, FIRST_S]
+    return [_read_due(row) for row in fetch_rows(_DUE_JOBS, parameters)]
+
+
+def _read_due(row: tuple[Any, ...]) -> _DueJob:
+    job, application, target, kind, input_bytes, tasks, units, duration_s, attempts, *rest = row
+    started_s, application_kind, finished_s, number, since_s, _ = rest
+    run = ObservedRun(
+        target=read_target(json.loads(target)),
+        input_bytes=float(input_bytes),
+        units=units,
+        duration_s=duration_s,
+        is_service=application_kind == "latency_critical",
+        is_first_run=attempts == 1,
+        started_s=started_s,
+        since_s=since_s,
+        finished_s=finished_s,
+    )
+    return _DueJob(job, application, number + 1, kind, tasks, run)
+
+
+def _observations(due: Sequence[_DueJob]) -> list[JobObservation]:
+    samples = _samples(due)
+    all_rates = [(job, rate(job.run, samples[job.job_id])) for job in due]
+    rates = [(job, observed) for job, observed in all_rates if observed is not None]
+    migrating = _migrating([(job.job_id, job.run.since_s, x.at_s) for job, x in rates])
+    rates = [pair for place, pair in enumerate(rates, 1) if place not in migrating]
+    placements = _placements([(job.job_id, observed.at_s) for job, observed in rates])
+    beyond = beyond_tolerance_of(
+        placement.decision
+        for placement in placements
+        if placement is not None and not placement.has_migrated
+    )
+    return [
+        JobObservation(
+            application_id=job.application_id,
+            job_id=job.job_id,
+            number=job.number,
+            at_s=observed.at_s,
+            observation=_observation(
+                placement, observed, job.tasks, beyond.get(placement.decision, 0.0)
+            ),
+        )
+        for (job, observed), placement in zip(rates, placements, strict=True)
+        if placement is not None
+    ]
+
+
+def _samples(due: Iterable[_DueJob]) -> Mapping[UUID, list[Sample]]:
+    since = {job.job_id: job.run.since_s for job in due}
+    samples: dict[UUID, list[Sample]] = defaultdict(list)
+    for job, *numbers in fetch_rows(_SAMPLES, [list(since), list(since.values())]):
+        samples[job].append(Sample(*numbers))
+    return samples
+
+
+def _migrating(spans: Sequence[tuple[UUID, float, float]]) -> set[int]:
+    """Places, from 1, of the (job, since, until) spans that overlap with a migration of the job.
+
+    Call it after reading the reports: a migration is recorded before the first report it affects.
+    """
+    columns = [list(column) for column in zip(*spans, strict=True)] or [[], [], []]
+    return {place for (place,) in fetch_rows(_OVERLAPPING_MIGRATIONS, columns)}
+
+
+def _placements(moments: Sequence[tuple[UUID, float]]) -> list[_Placement | None]:
+    """Placements of (job, time) pairs; None if one of the servers was removed."""
+    rows = fetch_rows(_PARTS, [[job for job, _ in moments], [at_s for _, at_s in moments]])
+    parts: dict[int, list[ServerUnits]] = defaultdict(list)
+    runs: dict[int, tuple[UUID, str]] = {}
+    migrated: dict[int, int] = defaultdict(int)
+    for place, decision, setting, platform, cores, migrated_to in rows:
+        parts[place].append(ServerUnits(platform, cores))
+        migrated[place] = max(migrated[place], migrated_to or 0)
+        runs[place] = (decision, setting or "")
+    removed = {place for place, _, _, platform, *_ in rows if platform is None}
+
+    def placement(place: int) -> _Placement:
+        (decision, setting), last = runs[place], migrated[place]
+        run = f"{decision}/{last}" if last else str(decision)  # a migration changes the neighbours
+        return _Placement(run, setting, tuple(parts[place]), decision, has_migrated=last > 0)
+
+    return [
+        placement(place) if place in runs and place not in removed else None
+        for place in range(1, len(moments) + 1)
+    ]
+
+
+def _observation(
+    placement: _Placement, observed: ObservedRate, tasks: int, beyond: float
+) -> Observation:
+    units = sum(part.units for part in placement.parts)
+    return Observation(
+        run=placement.run,
+        parts=placement.parts,
+        column=observed.column,
+        rate=observed.per_s,
+        deviation=observed.deviation,
+        busy=busy_share(tasks, units),
+        setting=placement.setting,
+        beyond=beyond,
+    )
+
+
+def _histories(application_ids: Collection[UUID]) -> dict[UUID, list[Observation]]:
+    """Read the valid observations of each application, oldest first."""
+    keys = sorted(application_ids)
+    since = valid_since(keys)
+    starts = [since.get(key, -math.inf) for key in keys]
+    rows = fetch_rows(_HISTORY, [keys, starts, MAX_OBSERVATIONS])
+    placements = _placements([(job, at_s) for _, job, at_s, *_ in rows])
+    histories: dict[UUID, list[Observation]] = {key: [] for key in keys}
+    for row, placement in zip(rows, placements, strict=True):
+        application, _, at_s, measured, beyond, kind, tasks = row
+        if placement is not None:
+            column, deviation = column_of(kind)
+            observed = ObservedRate(at_s, column, measured, deviation)
+            histories[application].append(_observation(placement, observed, tasks, beyond))
+    return histories

@@ -1,0 +1,58 @@
+"""Launches of jobs by backends, and the release of their units.
+
+A backend claims launches and reports on them; the emulated one uses its own SQL
+(`backends.emulated.control_plane`).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from django.db import connection
+
+from apps.execution.core.migration import MigrationOutcome
+from apps.execution.services.migration_reports import end_migrations
+from apps.scheduling import services as scheduling
+
+_REQUEST_LAUNCHES: Final = """
+WITH ready AS MATERIALIZED (
+    SELECT j.id, j.attempts, j.placed_at, j.predicted->>'setting' AS setting
+    FROM workloads_job j
+    WHERE j.state = 'starting' AND NOT EXISTS (
+        SELECT FROM execution_launch l
+        WHERE l.job_id = j.id AND (l.state <> 'ended' OR l.attempt = j.attempts))
+    -- locked: a job that is displaced meanwhile must not be launched on its old servers
+    ORDER BY j.placed_at, j.id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED)
+INSERT INTO execution_launch (job_id, attempt, backend, state, "order", cancel_requested,
+                              claimed_by, created_at, outcome, message)
+SELECT r.id, r.attempts, %s, 'requested',
+       jsonb_strip_nulls(jsonb_build_object(
+           'parts',
+           jsonb_agg(jsonb_build_array(a.server_id, a.cores) ORDER BY a.server_id),
+           'setting', r.setting)),
+       false, '', now(), '', ''
+FROM ready r
+JOIN scheduling_allocation a ON a.job_id = r.id AND a.released_seq IS NULL
+GROUP BY r.id, r.attempts, r.placed_at, r.setting ORDER BY r.placed_at, r.id
+ON CONFLICT DO NOTHING
+"""
+
+
+def request_launches(backend: str, *, limit: int) -> int:
+    """Create a launch for each job that has its units but no launch; returns their number.
+
+    A backend calls this when it polls, so a committed job never waits for a message.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_REQUEST_LAUNCHES, [limit, backend])
+        return cursor.rowcount
+
+
+def release_jobs(job_ids: Sequence[UUID]) -> None:
+    """Release the units of jobs that have just ended, in the transaction that ended them."""
+    end_migrations(
+        job_ids,
+        outcome=MigrationOutcome.CANCELLED,
+        message="the job ended before the migration completed",
+    )
+    scheduling.release(job_ids)

@@ -1,0 +1,145 @@
+"""Recovery from failures: silent servers, lost jobs, and work whose process has died."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from apps.classification import services as classification
+from apps.common.infrastructure.database import database_now, fetch_rows
+from apps.execution.core.migration import MigrationOutcome
+from apps.execution.models import Launch, LaunchState
+from apps.execution.services.locks import lock_launches_of
+from apps.execution.services.migration_reports import end_migrations, end_stranded_migrations
+from apps.inventory import services as inventory
+from apps.inventory.selectors import cluster_now, silent_servers
+from apps.profiling import services as profiling
+from apps.scheduling import services as scheduling
+from apps.workloads import services as workloads
+from apps.workloads.core.lifecycle import JobState
+from apps.workloads.core.reasons import Reason
+
+MAX_ATTEMPTS: Final = 5  # launches of one job
+SILENT_S: Final = 30.0  # wall seconds without a heartbeat
+
+# of all jobs, or of some of them
+_ON_LOST_SERVERS: Final = """
+SELECT DISTINCT j.id, j.attempts FROM workloads_job j
+JOIN scheduling_allocation a ON a.job_id = j.id AND a.released_seq IS NULL
+     AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL)
+JOIN inventory_server s ON s.id = a.server_id
+WHERE j.state IN ('starting', 'running') AND (s.state = 'down' OR s.id = ANY(%s))
+  AND (%s::uuid[] IS NULL OR j.id = ANY(%s))
+"""
+
+
+# Only while a process runs the backend: without one, the launches wait for the next process.
+_NOT_RUN: Final = """
+SELECT j.id, j.attempts FROM execution_launch l
+JOIN workloads_job j ON j.id = l.job_id
+JOIN execution_backendholder h ON h.backend = l.backend AND h.held_until > clock_timestamp()
+WHERE l.state = 'running' AND (l.claimed_until IS NULL OR l.claimed_until < clock_timestamp())
+  AND j.state IN ('starting', 'running') AND (%s::uuid[] IS NULL OR j.id = ANY(%s))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """What makes a job lose its launch.
+
+    Attributes
+    ----------
+    find : (job, attempts) of the jobs lost now; of all jobs, or of some of them
+    message : shown at the job and the launch
+    """
+
+    find: Callable[[list[UUID] | None], list[tuple[UUID, int]]]
+    message: str
+
+
+def requeue_lost_jobs(*, silent_before: datetime) -> int:
+    """Queue jobs again whose servers are down or silent; fail those launched too often.
+
+    Returns the number of jobs that lost a server.
+    """
+
+    def find(job_ids: list[UUID] | None) -> list[tuple[UUID, int]]:
+        silent = silent_servers(silent_before=silent_before).values_list("id", flat=True)
+        rows = fetch_rows(_ON_LOST_SERVERS, [list(silent), job_ids, job_ids])
+        return [(job, attempts) for job, attempts in rows]
+
+    return _recover(_Loss(find, "a server of the job stopped reporting"))
+
+
+def requeue_jobs_without_owner() -> int:
+    """Queue jobs again whose launch runs, but not at the process that runs the backend.
+
+    Jobs launched too often fail. Returns the number of jobs that lost their launch.
+    """
+
+    def find(job_ids: list[UUID] | None) -> list[tuple[UUID, int]]:
+        rows = fetch_rows(_NOT_RUN, [job_ids, job_ids])
+        return [(job, attempts) for job, attempts in rows]
+
+    return _recover(_Loss(find, "its backend stopped running it"))
+
+
+def _recover(loss: _Loss) -> int:
+    """Requeue or fail the lost jobs; returns their number."""
+    candidates = [job for job, _ in loss.find(None)]
+    if not candidates:
+        return 0
+    with transaction.atomic():
+        locked = lock_launches_of(candidates)
+        workloads.lock_jobs(candidates)
+        # A launch made since then is not locked, and a backend may hold it: leave its job to the
+        # next sweep. Another sweep may have recovered a job, which may run again by now.
+        live = Launch.objects.filter(job__in=candidates).exclude(state=LaunchState.ENDED)
+        new = set(live.exclude(id__in=locked).values_list("job_id", flat=True))
+        lost = [row for row in loss.find(candidates) if row[0] not in new]
+        if lost:
+            _end_launches(lost, loss.message)
+    return len(lost)
+
+
+def _end_launches(lost: Sequence[tuple[UUID, int]], message: str) -> None:
+    """Requeue or fail locked jobs, end their launches and release their units."""
+    requeued = [job for job, attempts in lost if attempts < MAX_ATTEMPTS]
+    failed = [job for job, attempts in lost if attempts >= MAX_ATTEMPTS]
+    last = f"{message}; this was launch {MAX_ATTEMPTS} of {MAX_ATTEMPTS}"
+    now_s = cluster_now()
+    ends = [
+        workloads.JobEnd(job, JobState.FAILED, now_s, Reason.TOO_MANY_ATTEMPTS, last)
+        for job in failed
+    ]
+    changed = [
+        *workloads.requeue_lost(requeued, reason=Reason.BACKEND_LOST, message=message),
+        *workloads.end_jobs(ends),
+    ]
+    ids = [row[0] for row in changed]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """UPDATE execution_launch SET state = 'ended', outcome = 'lost', ended_s = %s,
+                      message = %s, claimed_until = NULL
+               WHERE job_id = ANY(%s) AND state <> 'ended'""",
+            [now_s, message, ids],
+        )
+    end_migrations(ids, outcome=MigrationOutcome.FAILED, message=message)
+    scheduling.release(ids)
+    workloads.record_transitions(changed)
+
+
+def sweep() -> None:
+    """Detect and repair silent servers, and launches, migrations and runs without an owner."""
+    silent_before = database_now() - timedelta(seconds=SILENT_S)
+    inventory.save_clock()
+    inventory.mark_silent_servers(silent_before=silent_before)
+    requeue_lost_jobs(silent_before=silent_before)
+    requeue_jobs_without_owner()
+    end_stranded_migrations()
+    profiling.end_cancelled_runs()
+    profiling.give_up_runs()
+    classification.requeue_waiting_jobs()

@@ -1,0 +1,73 @@
+"""The kinds of history that execution and the apps below it own, by the limits in the settings."""
+
+from collections.abc import Callable
+
+from django.conf import settings
+
+from apps.classification.services import prune_prediction_errors, prune_profiles
+from apps.common.infrastructure.deletion import delete_before
+from apps.execution.services.samples import HOUR_S, MINUTE_S, Interval, average_samples
+from apps.inventory.selectors import cluster_now
+from apps.inventory.services import prune_changes
+from apps.operations.services.retention import Kind, cutoff
+from apps.scheduling.selectors import profiles_with_decisions
+from apps.workloads.services.retention import workload_kinds
+
+DAY_S = 86_400.0
+
+
+def execution_kinds() -> list[Kind]:
+    """Return the kinds of history, those with most rows first.
+
+    Prediction errors are deleted before profiles: a profile is kept while it has some.
+    """
+    return [
+        Kind("samples_minute", lambda: _average(MINUTE_S, settings.BERTH_SAMPLE_HOURS / 24.0)),
+        Kind("samples_hour", lambda: _average(HOUR_S, settings.BERTH_SAMPLE_MINUTE_DAYS)),
+        Kind(
+            "samples",
+            lambda: delete_before(
+                "execution_jobsample", "cluster_s", _cutoff_s(settings.BERTH_SAMPLE_DAYS)
+            ),
+        ),
+        *workload_kinds(),
+        Kind(
+            "frames",
+            lambda: delete_before(
+                "inventory_clusterframe", "cluster_s", _cutoff_s(settings.BERTH_FRAME_DAYS)
+            ),
+        ),
+        Kind(
+            "prediction_errors",
+            lambda: _if(
+                settings.BERTH_PREDICTION_ERRORS_KEPT,
+                lambda keep: prune_prediction_errors(keep=keep),
+            ),
+        ),
+        Kind(
+            "profiles",
+            lambda: _if(
+                settings.BERTH_PROFILES_KEPT,
+                lambda keep: prune_profiles(keep=keep, referenced=profiles_with_decisions),
+            ),
+        ),
+        Kind("changes", lambda: prune_changes(before=cutoff(settings.BERTH_CHANGE_DAYS))),
+    ]
+
+
+def _if(kept: int, prune: Callable[[int], int]) -> int:
+    """Return the number that ``prune`` deletes; 0 if the setting says to keep all."""
+    return prune(kept) if kept > 0 else 0
+
+
+def _cutoff_s(days: float) -> float | None:
+    """Return the cluster time before which history of this age is deleted; None: never."""
+    return cluster_now() - DAY_S * days if days > 0 else None
+
+
+def _average(width_s: float, days: float) -> int:
+    before_s = _cutoff_s(days)
+    if before_s is None:
+        return 0
+    name = "samples_minute" if width_s == MINUTE_S else "samples_hour"
+    return average_samples(Interval(name, width_s, before_s))

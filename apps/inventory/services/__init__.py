@@ -1,0 +1,47 @@
+"""Writes of the inventory: servers, units, the clock, readings and the change log."""
+
+from apps.inventory.services.allocation import (
+    Usage,
+    allocate_units,
+    lock_free_units,
+    lock_servers,
+    lock_units,
+    release_units,
+)
+from apps.inventory.services.servers import (
+    NewChange,
+    ServerReport,
+    append_changes,
+    import_cluster,
+    mark_silent_servers,
+    prune_changes,
+    record_cluster_time,
+    record_frames,
+    record_readings,
+    save_clock,
+    set_server_state,
+    start_clock,
+    stop_clock,
+)
+
+__all__ = [
+    "NewChange",
+    "ServerReport",
+    "Usage",
+    "allocate_units",
+    "append_changes",
+    "import_cluster",
+    "lock_free_units",
+    "lock_servers",
+    "lock_units",
+    "mark_silent_servers",
+    "prune_changes",
+    "record_cluster_time",
+    "record_frames",
+    "record_readings",
+    "release_units",
+    "save_clock",
+    "set_server_state",
+    "start_clock",
+    "stop_clock",
+]

@@ -1,0 +1,334 @@
+"""Writes of servers, their state, readings, frames, the clock and the change log."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import connection, transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from apps.accounts.services import Act, record_act
+from apps.common.core.errors import ConflictError, NotFoundError
+from apps.common.infrastructure.database import copy_rows
+from apps.common.infrastructure.log_numbers import Log, draw_numbers
+from apps.inventory import selectors
+from apps.inventory.core.cluster_file import ClusterSpec
+from apps.inventory.models import (
+    Change,
+    ChangeKind,
+    Cluster,
+    ClusterFrame,
+    Platform,
+    Rack,
+    ResourceUnit,
+    Server,
+    ServerState,
+)
+
+PRUNE_BATCH: Final = 10_000  # entries per statement
+
+_DELETE_OLD_CHANGES: Final = """
+DELETE FROM inventory_change c USING (
+    SELECT seq, at FROM inventory_change WHERE kind <> 'topology' ORDER BY seq LIMIT %s) oldest
+WHERE c.seq = oldest.seq AND oldest.at < %s
+  AND c.seq < (SELECT max(seq) FROM inventory_change)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewChange:
+    """A change to append to the change log."""
+
+    kind: ChangeKind
+    server_id: int
+    allocation_id: int | None = None
+    unit_ids: Sequence[int] = field(default_factory=list)
+    vector: Sequence[float] = field(default_factory=list)
+    caused: Sequence[float] = field(default_factory=list)
+
+
+def prune_changes(*, before: datetime | None) -> int:
+    """Delete one batch of old entries of the change log; returns its size. None: delete nothing.
+
+    The last entry stays, as it marks the end of the log, and so do changes of the topology, whose
+    numbers are the versions of arrays of servers. A copy that fell behind the log is read again
+    from the tables (`scheduling.selectors.ClusterFollower`).
+    """
+    if before is None:
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute(_DELETE_OLD_CHANGES, [PRUNE_BATCH, before])
+        return cursor.rowcount
+
+
+def append_changes(changes: Sequence[NewChange], *, at: datetime, cluster_s: float) -> list[int]:
+    """Insert changes under new numbers, in the caller's transaction, after all its row locks."""
+    if not changes:
+        return []
+    numbers = draw_numbers(Log.CHANGES, len(changes))
+    copy_rows(
+        Change._meta.db_table,
+        (
+            *("seq", "kind", "at", "cluster_s", "server_id", "allocation_id"),
+            *("unit_ids", "vector", "caused"),
+        ),
+        (
+            (
+                *(seq, str(c.kind), at, cluster_s, c.server_id, c.allocation_id),
+                *(list(c.unit_ids), list(c.vector), list(c.caused)),
+            )
+            for seq, c in zip(numbers, changes, strict=True)
+        ),
+    )
+    return numbers
+
+
+def start_clock(*, speed: float, was_still: bool = False) -> Cluster:
+    """Start cluster time from its current value; a running clock is not set back.
+
+    After a crash the clock restarts at the last value that a process recorded, so cluster time
+    does not pass while nothing runs.
+
+    Parameters
+    ----------
+    was_still : the caller knows that nothing has run since the clock was last recorded
+    """
+    if not 0 < speed <= 100_000:
+        msg = f"speed must be above 0 and at most 100,000 cluster seconds a second, got {speed!r}"
+        raise ValueError(msg)
+    return _anchor_clock(speed=speed, was_still=was_still)
+
+
+def stop_clock() -> Cluster:
+    """Stop cluster time."""
+    return _anchor_clock(speed=0.0)
+
+
+def _anchor_clock(*, speed: float, was_still: bool = False) -> Cluster:
+    with transaction.atomic():
+        selectors.cluster()
+        row = Cluster.objects.select_for_update().get(id=1)
+        now_s = timezone.now().timestamp()
+        current_s = max(row.cluster_anchor_s, row.seen_cluster_s)
+        if selectors.is_live(row, wall_s=now_s) and not was_still:
+            current_s = max(current_s, row.clock.at(now_s))
+        elif row.speed > 0:
+            # agents may have run for a few seconds after the clock was last recorded
+            current_s = max(current_s, selectors.last_change_s())
+        row.cluster_anchor_s = row.seen_cluster_s = current_s
+        row.wall_anchor_s, row.speed = now_s, speed
+        row.save()
+    return row
+
+
+def save_clock() -> None:
+    """Record the current cluster time, also while no backend reports.
+
+    Does nothing after a crash, since nothing ran in the meantime.
+    """
+    row, now_s = selectors.cluster(), timezone.now().timestamp()
+    if selectors.is_live(row, wall_s=now_s):
+        record_cluster_time(cluster_s=row.clock.at(now_s))
+
+
+def record_cluster_time(*, cluster_s: float) -> None:
+    """Record that cluster time has reached ``cluster_s``, for a restart after a crash."""
+    Cluster.objects.filter(id=1, seen_cluster_s__lt=cluster_s).update(seen_cluster_s=cluster_s)
+
+
+def import_cluster(spec: ClusterSpec) -> int:
+    """Import a cluster file in one transaction; returns the number of servers added.
+
+    Servers whose name exists are not changed, so importing twice is harmless.
+    """
+    with transaction.atomic():
+        selectors.cluster()
+        row = Cluster.objects.select_for_update().get(id=1)
+        row.name = spec.name or row.name
+        row.save(update_fields=["name"])
+        _add_platforms(spec)
+        racks = sorted({server.rack for server in spec.servers})
+        Rack.objects.bulk_create([Rack(name=name) for name in racks], ignore_conflicts=True)
+        platforms = {p.name: p for p in Platform.objects.all()}
+        rack_ids = dict(Rack.objects.values_list("name", "id"))
+        known = set(Server.objects.values_list("name", flat=True))
+        servers = [
+            _server(platforms[s.platform], rack_ids[s.rack], s.name, dict(s.labels))
+            for s in spec.servers
+            if s.name not in known
+        ]
+        Server.objects.bulk_create(servers, batch_size=2000)
+        copy_rows(
+            ResourceUnit._meta.db_table,
+            ["server_id", "core", "version"],
+            ((server.id, core, 0) for server in servers for core in range(server.cores)),
+        )
+        if servers:
+            record_act(Act("cluster.imported", "1", row.name, after=_added(servers)))
+            now = timezone.now()
+            append_changes(
+                [NewChange(ChangeKind.TOPOLOGY, servers[0].id)],
+                at=now,
+                cluster_s=selectors.cluster_clock().at(now.timestamp()),
+            )
+    return len(servers)
+
+
+def _added(servers: Sequence[Server]) -> dict[str, Any]:
+    return {
+        "servers": len(servers),
+        "first": servers[0].name,
+        "last": servers[-1].name,
+        "labels": sorted({name for server in servers for name in server.labels}),
+    }
+
+
+def _add_platforms(spec: ClusterSpec) -> None:
+    known = set(Platform.objects.values_list("name", flat=True))
+    last = Platform.objects.aggregate(last=Max("rank"))["last"]
+    first = 0 if last is None else last + 1
+    new = [platform for platform in spec.platforms if platform.name not in known]
+    Platform.objects.bulk_create(
+        Platform(
+            name=p.name, cores=p.cores, memory_bytes=p.memory_bytes, network_bps=p.network_bps,
+            storage_bytes=p.storage_bytes, idle_watts=p.idle_watts, peak_watts=p.peak_watts,
+            rank=first + i,
+        )
+        for i, p in enumerate(new)
+    )  # fmt: skip
+
+
+def _server(platform: Platform, rack_id: int, name: str, labels: dict[str, str]) -> Server:
+    return Server(
+        name=name, platform=platform, rack_id=rack_id, labels=labels, cores=platform.cores,
+        memory_bytes=platform.memory_bytes, network_bps=platform.network_bps,
+        storage_bytes=platform.storage_bytes, idle_watts=platform.idle_watts,
+        peak_watts=platform.peak_watts,
+    )  # fmt: skip
+
+
+def set_server_state(
+    *,
+    server_id: int,
+    state: ServerState,
+    expected_generation: int | None = None,
+    only_from: ServerState | None = None,
+) -> Server:
+    """Change the state of a server; agents read the change from the change log.
+
+    Parameters
+    ----------
+    only_from : do nothing if the server is in another state than this one
+
+    Raises
+    ------
+    NotFoundError : no such server.
+    ConflictError : the server has changed since ``expected_generation``.
+    """
+    with transaction.atomic():
+        server = Server.objects.select_for_update().filter(id=server_id).first()
+        if server is None:
+            msg = f"there is no server {server_id}"
+            raise NotFoundError(msg)
+        if expected_generation is not None and server.generation != expected_generation:
+            msg = (
+                f"server {server.name} is at generation {server.generation},"
+                f" not {expected_generation}"
+            )
+            raise ConflictError(msg)
+        if server.state == state or only_from not in {None, server.state}:
+            return server
+        before, server.state = server.state, state
+        server.generation += 1
+        server.save(update_fields=["state", "generation", "updated_at"])
+        if only_from is None:
+            _record_server_state(server, str(before))
+        now = timezone.now()
+        kind = ChangeKind.OPEN if state == ServerState.ACTIVE else ChangeKind.CLOSE
+        append_changes(
+            [NewChange(kind, server.id)],
+            at=now,
+            cluster_s=selectors.cluster_clock().at(now.timestamp()),
+        )
+    return server
+
+
+def _record_server_state(server: Server, before: str) -> None:
+    after = {"state": str(server.state)}
+    record_act(Act("server.state_changed", str(server.pk), server.name, {"state": before}, after))
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReport:
+    """Resource usage of one server: shares 0-1, power in watts."""
+
+    server_id: int
+    cpu_share: float
+    memory_share: float
+    network_share: float
+    storage_share: float
+    watts: float
+
+
+_UPSERT_READINGS = """
+INSERT INTO inventory_serverreading
+    (server_id, at, cluster_s, cpu_share, memory_share, network_share, storage_share, watts,
+     backend)
+SELECT s, %s, %s, c, m, n, st, w, %s
+FROM unnest(%s::bigint[], %s::float8[], %s::float8[], %s::float8[], %s::float8[], %s::float8[])
+     AS t(s, c, m, n, st, w)
+ON CONFLICT (server_id) DO UPDATE SET at = excluded.at, cluster_s = excluded.cluster_s,
+    cpu_share = excluded.cpu_share, memory_share = excluded.memory_share,
+    network_share = excluded.network_share, storage_share = excluded.storage_share,
+    watts = excluded.watts, backend = excluded.backend
+"""
+
+
+def record_readings(
+    readings: Iterable[ServerReport], *, backend: str, at: datetime, cluster_s: float
+) -> None:
+    """Store the latest usage of many servers in one statement; each is also a heartbeat."""
+    rows = sorted(readings, key=lambda reading: reading.server_id)
+    columns: list[list[Any]] = [
+        [row.server_id for row in rows],
+        [row.cpu_share for row in rows],
+        [row.memory_share for row in rows],
+        [row.network_share for row in rows],
+        [row.storage_share for row in rows],
+        [row.watts for row in rows],
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(_UPSERT_READINGS, [at, cluster_s, backend, *columns])
+
+
+def mark_silent_servers(*, silent_before: datetime) -> tuple[int, int]:
+    """Mark silent active servers as down and reporting servers as active again.
+
+    Returns the numbers of both. Cordoned and draining servers take no work anyway; they keep their
+    state, which would otherwise be lost when they report again.
+    """
+    silent = selectors.silent_servers(silent_before=silent_before)
+    down = list(silent.filter(state=ServerState.ACTIVE).values_list("id", flat=True))
+    up = list(
+        Server.objects.filter(state=ServerState.DOWN, reading__at__gte=silent_before)
+        .order_by("id")
+        .values_list("id", flat=True)
+    )
+    for server_id in down:
+        with transaction.atomic():
+            # it may have reported since it was read: check again under the lock
+            list(Server.objects.select_for_update().filter(id=server_id).values_list("id"))
+            if silent.filter(id=server_id).exists():
+                set_server_state(
+                    server_id=server_id, state=ServerState.DOWN, only_from=ServerState.ACTIVE
+                )
+    for server_id in up:
+        set_server_state(server_id=server_id, state=ServerState.ACTIVE, only_from=ServerState.DOWN)
+    return len(down), len(up)
+
+
+def record_frames(frames: Sequence[ClusterFrame]) -> None:
+    """Store frames; a second one of the same cluster time is ignored."""
+    ClusterFrame.objects.bulk_create(frames, batch_size=100, ignore_conflicts=True)

@@ -1,0 +1,76 @@
+"""Writes of the event log."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection
+from django.utils import timezone
+
+from apps.common.infrastructure.deletion import delete_before
+from apps.common.infrastructure.log_numbers import Log, announcement
+from apps.common.infrastructure.request_id import current_request_id
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event to append to the log.
+
+    Attributes
+    ----------
+    topic : one of `Topic`
+    kind : e.g. "job.updated"
+    subject : id of the object
+    data : what changed, compact, plain JSON
+    project_id : the owning project; None if every signed-in user may see the event
+    request_id : the correlation id; empty for the id of the current request
+    """
+
+    topic: str
+    kind: str
+    subject: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    project_id: UUID | None = None
+    request_id: str = ""
+
+
+_INSERT_EVENTS: Final = f"""
+WITH announced AS MATERIALIZED (SELECT {announcement(Log.EVENTS)})
+INSERT INTO operations_event (at, topic, kind, subject, project_id, request_id, data)
+SELECT %s, topic, kind, subject, project_id, request_id, data::jsonb
+FROM announced, unnest(%s::text[], %s::text[], %s::text[], %s::uuid[], %s::text[], %s::text[])
+     WITH ORDINALITY AS new(topic, kind, subject, project_id, request_id, data, place)
+ORDER BY place
+"""  # noqa: S608 - no input is interpolated
+
+
+def record_events(events: Sequence[NewEvent], *, at: datetime | None = None) -> None:
+    """Append events in one statement.
+
+    Call this as the last step of the transaction that makes the change: readers see no later
+    event of any transaction until this one ends. Writers do not wait for each other.
+    """
+    if not events:
+        return
+    request_id = current_request_id()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _INSERT_EVENTS,
+            [
+                at or timezone.now(),
+                [str(event.topic) for event in events],
+                [event.kind for event in events],
+                [event.subject for event in events],
+                [event.project_id for event in events],
+                [event.request_id or request_id for event in events],
+                [json.dumps(event.data, separators=(",", ":")) for event in events],
+            ],
+        )
+
+
+def prune_events(*, before: datetime | None) -> int:
+    """Delete one batch of old events; returns its size. None: delete nothing."""
+    return delete_before("operations_event", "at", before)

@@ -1,0 +1,254 @@
+"""Assignment of jobs to racks.
+
+A rack is treated as a row of nodes that differ in slots only. Jobs that stay in one rack are
+assigned largest first, to the rack where they leave the fewest guests without a host and open the
+fewest nodes. This pairs jobs of turtles with jobs of protected tazes: there they open no node.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from math import ceil
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.placement.core.problem.costs import Costs
+from apps.placement.core.problem.instance import NOWHERE, Communication, Instance
+from apps.placement.core.solver.knapsack import JobOption
+
+ANYWHERE: Final = NOWHERE
+_SHUFFLE: Final = 0.3  # standard deviation of the logarithm of the factor on a job's size
+
+
+class ContainerRole(IntEnum):
+    """How a container shares its node."""
+
+    HOST = 0  # the only host: protected tazes, and turtles more intense than the others
+    EXPOSED = 1  # with other exposed tazes
+    GUEST = 2  # with any, preferably with a host
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RolePlan:
+    """The decisions made before containers are assigned to nodes.
+
+    Attributes
+    ----------
+    roles : (c,) `ContainerRole` of each container
+    is_whole : (j,) a ``node`` or ``rack`` job stays on one node, or in one rack
+    racks : (j,) of each job that stays in one rack, `ANYWHERE` for the others; None if undecided
+    """
+
+    roles: Ints
+    is_whole: Bools
+    racks: Ints | None = None
+
+
+def role_plan(instance: Instance, options: Sequence[JobOption]) -> RolePlan:
+    """Return a plan: protected tazes are hosts, other tazes share nodes, turtles are guests."""
+    is_protected: Bools = np.array([option.is_protected for option in options], dtype=np.bool_)
+    is_whole: Bools = np.array([option.is_whole for option in options], dtype=np.bool_)
+    of_taz = np.where(is_protected[instance.job], ContainerRole.HOST, ContainerRole.EXPOSED)
+    return RolePlan(np.where(instance.is_taz, of_taz, ContainerRole.GUEST), is_whole)
+
+
+class RackSlots(NamedTuple):
+    """The slots of the nodes of a rack, or of several.
+
+    Attributes
+    ----------
+    of_largest : slots of the k largest nodes together, k = 0 to all nodes
+    mean : slots of a node on average; exact if all are equal
+    """
+
+    of_largest: tuple[int, ...]
+    mean: float
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.of_largest) - 1
+
+    @property
+    def total(self) -> int:
+        """Number of slots."""
+        return self.of_largest[-1]
+
+    def nodes_for(self, containers: int) -> int:
+        """Return the minimum number of nodes that hold these containers; one more if none do."""
+        return bisect_left(self.of_largest, containers)
+
+
+def rack_slots(instance: Instance) -> list[RackSlots]:
+    """Return the slots of each rack."""
+    order = np.lexsort((-instance.slots, instance.rack))
+    ends = np.cumsum(np.bincount(instance.rack))[:-1]
+    return [slots_of(slots) for slots in np.split(instance.slots[order], ends)]
+
+
+def slots_of(slots: Ints) -> RackSlots:
+    """Return the slots of some nodes, the largest first."""
+    sums = np.append(0, np.cumsum(slots)).tolist()
+    return RackSlots(tuple(sums), sums[-1] / max(slots.size, 1))
+
+
+class RoleCounts(NamedTuple):
+    """Number of containers of each role, in a rack or of a job."""
+
+    hosts: int
+    exposed: int
+    guests: int
+
+    def nodes(self, slots: RackSlots) -> int:
+        """Return the minimum number of nodes that hold these containers.
+
+        More than the nodes of the rack if they do not fit there.
+        """
+        return max(self.hosts + slots.nodes_for(self.exposed), slots.nodes_for(sum(self)))
+
+    def hosted(self, slots: RackSlots) -> int:
+        """Return the number of nodes if every turtle is the guest of a protected taz.
+
+        If there are too few hosts, ``cluster`` jobs are assumed to supply the others.
+        """
+        per_host = slots.mean - 1.0
+        needed = ceil(self.guests / per_host) if per_host > 0.0 else self.guests
+        return max(self.hosts, needed) + ceil(self.exposed / slots.mean)
+
+    def stuck(self, slots: RackSlots) -> float:
+        """Return the number of turtles that cannot be guests of protected tazes in the rack."""
+        needed = slots.mean * self.guests
+        minimum = needed + (slots.mean - 1.0) * (self.exposed - slots.total)
+        return min(max(0.0, minimum), self.guests)
+
+    def plus(self, other: "RoleCounts") -> "RoleCounts":
+        """Add the counts role by role."""
+        return RoleCounts(
+            self.hosts + other.hosts,
+            self.exposed + other.exposed,
+            self.guests + other.guests,
+        )
+
+
+_NOTHING: Final = RoleCounts(0, 0, 0)
+
+
+class RackAssignment(NamedTuple):
+    """The racks of jobs that stay in one.
+
+    Attributes
+    ----------
+    racks : by job, `ANYWHERE` if the job has none
+    loads : containers of these jobs by rack
+    homeless : jobs that no rack had room for
+    """
+
+    racks: list[int]
+    loads: list[RoleCounts]
+    unassigned: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class PackingStyle:
+    """Options for filling racks.
+
+    Attributes
+    ----------
+    is_strict : split a job rather than leave guests without a host
+    is_thrifty : break ties by the cost of the rack
+    """
+
+    is_strict: bool = False
+    is_thrifty: bool = True
+
+
+PLAIN_STYLE: Final = PackingStyle()
+
+
+def fill_racks(
+    instance: Instance,
+    costs: Costs,
+    plan: RolePlan,
+    style: PackingStyle = PLAIN_STYLE,
+    rng: np.random.Generator | None = None,
+) -> RackAssignment:
+    """Assign a rack to every job that stays in one; in shuffled order if there is a generator.
+
+    O(rack jobs · racks) time.
+    """
+    if plan.racks is not None:
+        return _as_planned(instance, plan, plan.racks)
+    slots = rack_slots(instance)
+    dear = rack_node_cost(instance, costs) if style.is_thrifty else [0.0] * len(slots)
+    racks = [ANYWHERE] * len(instance.job_ids)
+    loads = [_NOTHING] * len(slots)
+    state = [(0.0, 0)] * len(slots)
+    unassigned = []
+    for job, counts in _in_order(instance, rack_loads(instance, plan), rng):
+        best, least, now = ANYWHERE, (0.0, 0, 0.0, 0), (0.0, 0)
+        empty = set()
+        for rack, held in enumerate(loads):
+            if held == _NOTHING:  # try one of several identical empty racks
+                alike = (slots[rack], dear[rack])
+                if alike in empty:
+                    continue
+                empty.add(alike)
+            both, in_rack = held.plus(counts), slots[rack]
+            if both.nodes(in_rack) > in_rack.nodes:
+                continue
+            stuck, wants = both.stuck(in_rack), both.hosted(in_rack)
+            before = state[rack]
+            rise = stuck - before[0]
+            if style.is_strict and rise > counts.stuck(in_rack):
+                continue
+            rank = (rise, wants - before[1], dear[rack], in_rack.nodes - wants)
+            if best == ANYWHERE or rank < least:
+                best, least, now = rack, rank, (stuck, wants)
+        if best == ANYWHERE:
+            unassigned.append(job)
+            continue
+        racks[job] = best
+        loads[best] = loads[best].plus(counts)
+        state[best] = now
+    return RackAssignment(racks, loads, unassigned)
+
+
+def _as_planned(instance: Instance, plan: RolePlan, racks: Ints) -> RackAssignment:
+    loads = [_NOTHING] * len(instance.rack_ids)
+    for job, counts in rack_loads(instance, plan).items():
+        if racks[job] != ANYWHERE:
+            loads[racks[job]] = loads[racks[job]].plus(counts)
+    return RackAssignment(racks.tolist(), loads, [])
+
+
+def rack_node_cost(instance: Instance, costs: Costs) -> list[float]:
+    """Mean cost of a full node, by rack."""
+    full = costs.open + costs.slot * instance.slots
+    mean: Floats = np.bincount(instance.rack, full) / np.bincount(instance.rack)
+    return np.round(mean, 12).tolist()
+
+
+def rack_loads(instance: Instance, plan: RolePlan) -> dict[int, RoleCounts]:
+    """Return the containers by role of each job that stays in one rack."""
+    is_bound = (
+        (instance.effective_communication == Communication.RACK)
+        & (instance.size > 1)
+        & plan.is_whole
+    )
+    counts = np.zeros((instance.size.size, len(ContainerRole)), dtype=np.int64)
+    np.add.at(counts, (instance.job, plan.roles), 1)
+    return {job: RoleCounts(*counts[job].tolist()) for job in np.flatnonzero(is_bound).tolist()}
+
+
+def _in_order(
+    instance: Instance, counts: dict[int, RoleCounts], rng: np.random.Generator | None
+) -> list[tuple[int, RoleCounts]]:
+    """Jobs that stay in one rack, in descending order of the nodes they need."""
+    slots = slots_of(-np.sort(-instance.slots))
+    each = list(counts.items())
+    shake = np.ones(len(each)) if rng is None else np.exp(_SHUFFLE * rng.normal(size=len(each)))
+    rank = [-held.nodes(slots) * by for (_, held), by in zip(each, shake.tolist(), strict=True)]
+    return [each[i] for i in np.argsort(rank, kind="stable").tolist()]

@@ -1,0 +1,179 @@
+"""Record the versions, the history and the progress of a running front search."""
+
+import json
+import zlib
+from collections.abc import Callable
+from typing import Any, Final
+
+from django.db import transaction
+
+from apps.inventory.core.snapshot import Ints
+from apps.operations.core.states import Topic
+from apps.operations.services import (
+    NewEvent,
+    advance_operation,
+    owned_operation,
+    record_events,
+)
+from apps.placement.core.front import archive as fronts
+from apps.placement.core.front.facts import NO_JOB, placement_facts
+from apps.placement.core.front.nsga2 import FrontProgress
+from apps.placement.core.problem.instance import Instance
+from apps.placement.models import Front, FrontVersion
+from apps.placement.selectors.fronts import assignments_of
+
+FIRST_VERSION_S: Final = 0.3
+# the pause between two versions is the largest of the three
+MIN_PAUSE_S: Final = 2.0
+_WRITE_TIME_FACTOR: Final = 10.0  # times the time to write a version
+_ELAPSED_SHARE: Final = 0.05  # of the elapsed time: about a hundred versions in an hour
+_PROGRESS_INTERVAL_S: Final = 1.0
+_MAX_HISTORY: Final = 400
+_MIN_BUDGET_S: Final = 1.0  # for a search that was interrupted
+_COMPRESSION: Final = 1  # the fastest level of zlib: the search waits for it
+
+
+class VersionRecorder:
+    """Records the results of one search; the search calls it a few times per second.
+
+    Attributes
+    ----------
+    is_stopped : whether the search should end
+    remaining_s : of the budget; an interrupted search continues with the rest
+    """
+
+    def __init__(self, front: Front, instance: Instance, clock: Callable[[], float]) -> None:
+        self.is_stopped = False
+        self._front, self._instance, self._clock = front, instance, clock
+        last = FrontVersion.objects.filter(front=front).order_by("number").last()
+        self._last = last
+        self._before_s = last.seconds if last else 0.0
+        self._before_generations = last.generations if last else 0
+        self.remaining_s = max(front.budget_s - self._before_s, _MIN_BUDGET_S)
+        self._next_version_s, self._next_progress_s, self._next_history_s = (
+            FIRST_VERSION_S,
+            0.0,
+            0.0,
+        )
+        self._history_interval_s = 0.0
+        self._history: list[dict[str, Any]] = list(front.history)
+
+    def starts(self) -> list[Ints]:
+        """Return the placements found before an interruption."""
+        return list(assignments_of(self._last.pk)) if self._last else []
+
+    def on_progress(self, progress: FrontProgress) -> None:
+        """Add to the history and report progress, each at its interval."""
+        if progress.seconds >= self._next_history_s:
+            self._next_history_s = progress.seconds + self._history_interval_s
+            self._add_to_history(progress)
+        if progress.seconds >= self._next_progress_s:
+            self._next_progress_s = progress.seconds + _PROGRESS_INTERVAL_S
+            self._report(progress)
+
+    def on_version(self, progress: FrontProgress, build: Callable[[], fronts.ParetoFront]) -> None:
+        """Write a version if one is due and the result changed."""
+        if progress.seconds < self._next_version_s or not self._has_changed(progress):
+            return
+        began = self._clock()
+        self._write(build())
+        write_s = self._clock() - began
+        elapsed_s = self._before_s + progress.seconds
+        pause_s = max(MIN_PAUSE_S, _WRITE_TIME_FACTOR * write_s, _ELAPSED_SHARE * elapsed_s)
+        self._next_version_s = progress.seconds + write_s + pause_s
+
+    def finish(self, result: fronts.ParetoFront) -> int:
+        """Write the last version unless it equals the previous one; returns its number."""
+        progress = FrontProgress(
+            result.seconds, result.generations, result.hypervolume, result.points
+        )
+        self._add_to_history(progress)
+        if (
+            self._last is None
+            or self._has_changed(progress)
+            or result.is_exact != self._last.is_exact
+        ):
+            return self._write(result).number
+        Front.objects.filter(pk=self._front.pk).update(history=self._history)
+        return self._last.number
+
+    def _has_changed(self, progress: FrontProgress) -> bool:
+        if self._last is None:
+            return True
+        previous = (self._last.points, self._last.hypervolume)
+        return previous != (progress.points, progress.hypervolume)
+
+    def _add_to_history(self, progress: FrontProgress) -> None:
+        self._history.append(
+            {
+                "seconds": round(self._before_s + progress.seconds, 3),
+                "generation": self._before_generations + progress.generations,
+                "hypervolume": progress.hypervolume,
+                "points": progress.points,
+            }
+        )
+        if len(self._history) > _MAX_HISTORY:
+            self._history = self._history[:-1:2] + self._history[-1:]
+            self._history_interval_s = max(2.0 * self._history_interval_s, 0.1)
+
+    def _report(self, progress: FrontProgress) -> None:
+        share = progress.seconds / self.remaining_s
+        generation = self._before_generations + progress.generations
+        message = f"generation {generation:,}, {progress.points:,} points"
+        is_active = advance_operation(
+            self._front.operation, progress=min(int(100 * share), 99), message=message
+        )
+        self.is_stopped = self.is_stopped or not is_active
+
+    def _write(self, result: fronts.ParetoFront) -> FrontVersion:
+        number = 1 if self._last is None else self._last.number + 1
+        row = FrontVersion(
+            front=self._front,
+            number=number,
+            points=result.points,
+            shown=len(result.raw),
+            generations=self._before_generations + result.generations,
+            seconds=self._before_s + result.seconds,
+            hypervolume=result.hypervolume,
+            is_exact=result.is_exact,
+            raw=result.raw.tobytes(),
+            normalised=result.normalised.tobytes(),
+            assignments=zlib.compress(result.assignments.astype("int32").tobytes(), _COMPRESSION),
+            facts=zlib.compress(json.dumps(_columns(self._instance, result)).encode()),
+        )
+        with transaction.atomic():
+            owned_operation(self._front.operation)
+            row.save(force_insert=True)
+            Front.objects.filter(pk=self._front.pk).update(history=self._history)
+            record_events([_event(self._front, row)])
+        self._last = row
+        return row
+
+
+def _columns(instance: Instance, result: fronts.ParetoFront) -> dict[str, Any]:
+    """Return the facts of each point as columns; see `selectors.fronts.Points`."""
+    counted = placement_facts(instance, result.assignments)
+    worst = [None if job == NO_JOB else instance.job_ids[job] for job in counted.worst_job]
+    return {
+        "nodes_on": counted.nodes_on.tolist(),
+        "jobs_protected": counted.jobs_protected.tolist(),
+        "jobs_exposed": counted.jobs_exposed.tolist(),
+        "jobs_split": counted.jobs_split.tolist(),
+        "worst_job": worst,
+        "standing": fronts.representative_rank(fronts.losses(result.normalised)).tolist(),
+    }
+
+
+def _event(front: Front, version: FrontVersion) -> NewEvent:
+    return NewEvent(
+        topic=Topic.FRONTS,
+        kind="front.version",
+        subject=str(front.pk),
+        data={
+            "name": str(front),
+            "version": version.number,
+            "points": version.points,
+            "hypervolume": version.hypervolume,
+            "exact": version.is_exact,
+        },
+    )

@@ -1,0 +1,138 @@
+"""Requests for profiling runs, and the column ranking that their plans follow.
+
+Every service that opens or ends a run, or stores a profile, locks the row of the application first
+(`lock_applications`), so that a job in profiling always has a run that will end. The rows of the
+run, its operation and the jobs follow, and the event log comes last.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+from uuid import UUID
+
+import numpy as np
+from django.db import transaction
+
+from apps.common.core.errors import ConflictError
+from apps.common.infrastructure.request_id import current_request_id
+from apps.inventory.selectors import cluster_now
+from apps.operations.models import Operation
+from apps.operations.services import operation_created, record_events
+from apps.profiling import selectors
+from apps.profiling.core.plan import ColumnRanking, PlatformShape, plan
+from apps.profiling.models import OPEN_STATES, ProfilingRun, Ranking
+from apps.workloads.models import Application
+
+KIND: Final = "profiling"  # of the operations
+UNKNOWN: Final = "the application has no profile yet"
+
+
+def lock_applications(application_ids: Iterable[UUID]) -> list[Application]:
+    """Lock applications in the order of their ids until the transaction ends."""
+    rows = Application.objects.select_for_update(no_key=True).filter(id__in=list(application_ids))
+    return list(rows.order_by("id"))
+
+
+def rank_columns(ranking: ColumnRanking) -> None:
+    """Store the ranking of columns by information about a new application, for later plans.
+
+    Parameters
+    ----------
+    ranking : columns of "heterogeneity", "scale_up", "scale_out" and "tolerated", best first
+    """
+    columns = {matrix: list(ranked) for matrix, ranked in ranking.items()}
+    Ranking.objects.update_or_create(id=1, defaults={"order": columns})
+
+
+def request_runs(application_ids: Iterable[UUID]) -> int:
+    """Request a profiling run of each application without an open one; returns their number.
+
+    Runs in the caller's transaction. Records no event: the first is recorded when a backend
+    claims the run.
+
+    Raises
+    ------
+    ValueError : the cluster has no servers.
+    """
+    applications = lock_applications(application_ids)
+    is_open = set(
+        ProfilingRun.objects.filter(
+            application__in=applications, state__in=OPEN_STATES
+        ).values_list("application_id", flat=True)
+    )
+    new = [application for application in applications if application.id not in is_open]
+    return len(_create_runs(new, reason=UNKNOWN, by=None))
+
+
+def request_run(
+    application_id: UUID,
+    *,
+    requested_by: UUID | None = None,
+    reason: str = "",
+    thorough: bool = False,
+) -> ProfilingRun:
+    """Request a run of one application, even if it has a profile.
+
+    The new measurements are added to the existing ones; the current profile is used until
+    then. A ``thorough`` run measures every source.
+
+    Raises
+    ------
+    ConflictError : it is being profiled already, or the cluster has no servers.
+    """
+    with transaction.atomic():
+        (application,) = lock_applications([application_id])
+        if (other := selectors.open_run(application_id)) is not None:
+            raise ConflictError(
+                f"{application.name} is being profiled already: run {other.pk} is {other.state}."
+            )
+        try:
+            (run,) = _create_runs([application], reason=reason, by=requested_by, thorough=thorough)
+        except ValueError as error:
+            raise ConflictError(f"{application.name} cannot be profiled now: {error}.") from error
+        if run.operation is not None:
+            record_events([operation_created(run.operation)])
+    return run
+
+
+def _create_runs(
+    applications: Sequence[Application], *, reason: str, by: UUID | None, thorough: bool = False
+) -> list[ProfilingRun]:
+    if not applications:
+        return []
+    shapes, ranking, now_s = selectors.platform_shapes(), selectors.ranking(), cluster_now()
+    runs = [
+        _new_run(application, shapes, ranking, now_s, thorough=thorough)
+        for application in applications
+    ]
+    for run in runs:
+        run.reason = reason
+        run.operation = _new_operation(run, by)
+    Operation.objects.bulk_create(run.operation for run in runs if run.operation)
+    return ProfilingRun.objects.bulk_create(runs)
+
+
+def _new_run(
+    application: Application,
+    shapes: Sequence[PlatformShape],
+    ranking: ColumnRanking,
+    now_s: float,
+    *,
+    thorough: bool,
+) -> ProfilingRun:
+    run = ProfilingRun(application=application, requested_s=now_s)
+    # seeded by the id, so that another run of the same application draws other columns
+    run.seed = run.id.int & (1 << 62) - 1
+    rng = np.random.default_rng(run.seed)
+    run.plan = plan(application.kind, shapes, rng, ranking=ranking, thorough=thorough)
+    return run
+
+
+def _new_operation(run: ProfilingRun, by: UUID | None) -> Operation:
+    return Operation(
+        kind=KIND,
+        total=len(run.plan["runs"]) + len(run.plan["runs"][0]["sources"]),
+        message=f"{run.application.name} waits for a backend",
+        arguments={"application": run.application.name, "run": str(run.pk)},
+        created_by_id=by,
+        request_id=current_request_id(),
+    )

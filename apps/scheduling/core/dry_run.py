@@ -1,0 +1,244 @@
+"""Dry runs: size and place a job on a snapshot, without writing anything."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from apps.classification.core.profile import Profile
+from apps.inventory.core.snapshot import Snapshot
+from apps.profiling.core.short import skips_profiling
+from apps.scheduling.core.feasibility import Feasibility, feasibility, lighter_load
+from apps.scheduling.core.requests import (
+    CLOSED,
+    cluster_facts,
+    is_only_closed,
+    request_of,
+    size_of,
+    work_of,
+)
+from apps.scheduling.core.sizing import EASIER, Infeasible, Sized
+from apps.scheduling.core.types import Placed, Policy, Refused
+from apps.workloads.core.spec import JobSpec
+from apps.workloads.core.targets import CompletionTime, InstructionRate, ThroughputLatency
+
+SHOWN_CANDIDATES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A feasible target, and its description."""
+
+    text: str
+    target: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunResult:
+    """Predicted outcome of a submission.
+
+    Attributes
+    ----------
+    outcome : "placed" (would start now), "waits", "infeasible" or "profiling" (no profile yet)
+    feasible : whether the target can be met; None = unknown before profiling
+    reason : code of `workloads.core.reasons.Reason`
+    predicted, low, high : performance in the target's unit; None = not predicted
+    probability_met : probability of meeting the target
+    dropped : number of units rejected by each filter
+    feasibility : predictions for all sizes; None = unknown before profiling
+    """
+
+    outcome: str
+    feasible: bool | None
+    reason: str
+    summary: str
+    units: int | None = None
+    platforms: Sequence[str] = ()
+    servers: Sequence[str] = ()
+    predicted: float | None = None
+    low: float | None = None
+    high: float | None = None
+    probability_met: float | None = None
+    examined: int = 0
+    eligible: int = 0
+    rank_threshold: float | None = None
+    probability: float | None = None
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    suggestions: Sequence[Suggestion] = ()
+    candidates: Sequence[Mapping[str, Any]] = ()
+    snapshot: int = 0
+    feasibility: Feasibility | None = None
+
+
+def dry_run(
+    spec: JobSpec,
+    profile: Profile | None,
+    snapshot: Snapshot,
+    policy: Policy,
+    rng: np.random.Generator,
+) -> DryRunResult:
+    """Size and place a job on a snapshot.
+
+    Parameters
+    ----------
+    profile : of the application; None = not profiled yet
+
+    Returns
+    -------
+    The decision of an agent at this moment, except for the random draw of a sampling policy.
+    """
+    if profile is None:
+        return _unknown(spec, snapshot)
+    facts = cluster_facts(snapshot, profile.platforms)
+    sized = size_of(spec, profile, facts)
+    grid = feasibility(profile, spec.target, work_of(spec), facts, sized)
+    if isinstance(sized, Infeasible) and is_only_closed(spec, profile, snapshot):
+        return replace(_closed(snapshot), feasibility=grid)
+    if isinstance(sized, Infeasible):
+        best = _infeasible(spec, sized, snapshot)
+        if isinstance(spec.target, ThroughputLatency) and math.isinf(sized.best):
+            lighter = lighter_load(profile, spec.target, work_of(spec), facts)
+            best = replace(best, suggestions=_fewer(lighter))
+        return replace(best, feasibility=grid)
+    request = request_of(spec, profile, sized, snapshot.topology, job="check")
+    (outcome,) = policy.place(snapshot, [request], rng)
+    if isinstance(outcome, Refused):
+        return replace(_refused(sized, outcome), feasibility=grid)
+    return replace(_placed(sized, outcome, snapshot), feasibility=grid)
+
+
+def _unknown(spec: JobSpec, snapshot: Snapshot) -> DryRunResult:
+    is_short = skips_profiling(
+        spec.kind, spec.target, duration_s=spec.duration_s, input_bytes=spec.input_bytes
+    )
+    next_step = "it will be profiled first, then sized and placed."
+    if is_short:
+        next_step = (
+            "the job is shorter than profiling, so it starts at once on a server with little "
+            "interference, provided that typical applications would meet its target."
+        )
+    return DryRunResult(
+        outcome="profiling",
+        feasible=None,
+        reason="PlacedAtRandom" if is_short else "WaitingForProfile",
+        summary=f"{spec.application} has no profile yet: {next_step}",
+        snapshot=snapshot.sequence,
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _closed(snapshot: Snapshot) -> DryRunResult:
+    return DryRunResult(
+        outcome="waits",
+        feasible=True,
+        reason="ServersClosed",
+        summary=f"The job would wait: {CLOSED}.",
+        snapshot=snapshot.sequence,
+    )
+
+
+def _infeasible(spec: JobSpec, sized: Infeasible, snapshot: Snapshot) -> DryRunResult:
+    best = (
+        f" The best option is {sized.units} units of {sized.platform}." if sized.platform else ""
+    )
+    return DryRunResult(
+        outcome="infeasible",
+        feasible=False,
+        reason="InfeasibleTarget" if sized.platform else "NoMatchingServer",
+        summary=f"The target cannot be met: {sized.suggestion}.{best}",
+        units=sized.units or None,
+        platforms=(sized.platform,) if sized.platform else (),
+        predicted=_finite(sized.best),
+        suggestions=tuple(_easier(spec, sized.best)),
+        snapshot=snapshot.sequence,
+    )
+
+
+def _easier(spec: JobSpec, best: float) -> Sequence[Suggestion]:
+    """Return the closest target that is predicted to be feasible."""
+    if not math.isfinite(best) or best <= 0.0:
+        return ()
+    match spec.target:
+        case CompletionTime():
+            seconds = math.ceil(best * EASIER)
+            text = f"completion within {seconds:,} s"
+            return (Suggestion(text, {"kind": "completion_time", "seconds": seconds}),)
+        case ThroughputLatency() as target:
+            latency = float(f"{best * EASIER:.3g}")
+            text = f"p{target.percentile:g} within {latency * 1e3:g} ms at {target.qps:g} qps"
+            return (Suggestion(text, {**target.as_json(), "latency_seconds": latency}),)
+        case InstructionRate():
+            ips = float(f"{best / EASIER:.3g}")
+            return (Suggestion(f"{ips:.3g} instructions/s", {"kind": "ips", "ips": ips}),)
+        case _:
+            return ()
+
+
+def _fewer(lighter: ThroughputLatency | None) -> Sequence[Suggestion]:
+    """Return the lighter load as a suggestion."""
+    if lighter is None:
+        return ()
+    within = f"p{lighter.percentile:g} within {lighter.latency_seconds * 1e3:g} ms"
+    load = f"{lighter.qps:,.0f}" if lighter.qps >= 10.0 else f"{lighter.qps:g}"
+    return (Suggestion(f"{load} queries/s, {within}", lighter.as_json()),)
+
+
+def _refused(sized: Sized, refused: Refused) -> DryRunResult:
+    return DryRunResult(
+        outcome="infeasible" if refused.reason.is_permanent else "waits",
+        feasible=not refused.reason.is_permanent,
+        reason=refused.reason.value,
+        summary=f"The job would wait: {refused.detail or refused.reason.value}.",
+        units=sized.units,
+        platforms=tuple(sorted(sized.platforms or ())),
+        predicted=_finite(sized.predicted),
+        low=_finite(sized.low),
+        high=_finite(sized.high),
+        probability_met=_finite(sized.probability),
+        examined=refused.examined,
+        eligible=refused.eligible,
+        dropped=refused.dropped,
+        snapshot=refused.sequence,
+    )
+
+
+def _placed(sized: Sized, placed: Placed, snapshot: Snapshot) -> DryRunResult:
+    topology = snapshot.topology
+    servers = [topology.server_name[i] for i in topology.unit_server[placed.units]]
+    distinct = list(dict.fromkeys(servers))
+    units = "1 unit" if sized.units == 1 else f"{sized.units} units"
+    count = "1 server" if len(distinct) == 1 else f"{len(distinct)} servers"
+    return DryRunResult(
+        outcome="placed",
+        feasible=True,
+        reason="Starting",
+        summary=f"The job would start now: {units} on {count}, starting with {distinct[0]}.",
+        units=sized.units,
+        platforms=tuple(sorted(sized.platforms or ())),
+        servers=distinct,
+        predicted=_finite(sized.predicted),
+        low=_finite(sized.low),
+        high=_finite(sized.high),
+        probability_met=_finite(sized.probability),
+        examined=placed.examined,
+        eligible=placed.eligible,
+        rank_threshold=placed.rank_threshold,
+        probability=placed.probability,
+        dropped=placed.dropped,
+        candidates=tuple(
+            {
+                "server": topology.server_name[candidate.server],
+                "quality": _finite(candidate.quality),
+                "target": _finite(candidate.target),
+                "closeness": _finite(candidate.closeness),
+                "verdict": str(candidate.verdict),
+            }
+            for candidate in placed.candidates[:SHOWN_CANDIDATES]
+        ),
+        snapshot=placed.sequence,
+    )

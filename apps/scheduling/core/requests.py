@@ -1,0 +1,144 @@
+"""Turn a job and the profile of its application into the request that a policy receives."""
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from apps.classification.core.profile import Profile
+from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
+from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized, Work, locality_of, size
+from apps.scheduling.core.types import Request, Within
+from apps.workloads.core.spec import JobSpec
+from apps.workloads.core.targets import CompletionTime
+
+START_DELAY_S: Final = 0.25  # wall seconds from commit to the start of work
+CLOSED: Final = "all servers that could meet the target are drained, cordoned or down"
+UNKNOWN_SPEED: Final = 1e-3  # of platforms without measurements; requests exclude them
+
+
+def cluster_facts(snapshot: Snapshot, platforms: tuple[str, ...]) -> ClusterFacts:
+    """Count the open and free units of platforms, and the units of their largest server. O(U)."""
+    topology = snapshot.topology
+    n = len(topology.platform_name)
+    opened = np.where(snapshot.server_open, topology.server_units, 0)
+    largest = np.zeros(n, dtype=np.int64)
+    np.maximum.at(largest, topology.server_platform, opened)
+    total = np.bincount(topology.server_platform, weights=opened, minlength=n)
+    usable = snapshot.unit_free & snapshot.server_open[topology.unit_server]
+    free = np.bincount(topology.server_platform[topology.unit_server], weights=usable, minlength=n)
+    place = {name: i for i, name in enumerate(topology.platform_name)}
+
+    def of(counts: Floats | Ints) -> tuple[int, ...]:
+        return tuple(int(counts[place[name]]) if name in place else 0 for name in platforms)
+
+    return ClusterFacts(platforms, units=of(total), server_units=of(largest), free=of(free))
+
+
+def work_of(spec: JobSpec, *, elapsed_s: float = 0.0) -> Work:
+    """Return the part of a job that sizing depends on."""
+    return Work(
+        input_bytes=spec.input_bytes,
+        tasks=spec.tasks if spec.tasks > 1 else None,
+        elapsed_s=elapsed_s,
+        platforms=frozenset(spec.constraints.platforms) or None,
+        locality=Within(spec.constraints.locality) if spec.constraints.locality else None,
+        unit_memory_bytes=spec.unit_memory_bytes,
+    )
+
+
+def size_of(
+    spec: JobSpec, profile: Profile, facts: ClusterFacts, *, elapsed_s: float = 0.0
+) -> Sized | Infeasible:
+    """Size a job. A size fixed by the submitter is kept, without a prediction.
+
+    Parameters
+    ----------
+    elapsed_s : cluster seconds from submission to the expected start
+    """
+    work = work_of(spec, elapsed_s=elapsed_s)
+    if spec.units is None:
+        return size(profile, spec.target, work, facts)
+    locality = locality_of(profile, work)
+    return Sized(spec.units, work.platforms, locality, math.nan, math.nan, math.nan, math.nan)
+
+
+def size_or_late(
+    spec: JobSpec, profile: Profile, facts: ClusterFacts, *, elapsed_s: float
+) -> Sized | Infeasible:
+    """Size a job; if only waiting made its deadline infeasible, use its size at submission.
+
+    Such a job will be late, with probability 0 of meeting its target, but it still runs.
+    """
+    sized = size_of(spec, profile, facts, elapsed_s=elapsed_s)
+    if isinstance(sized, Sized) or not isinstance(spec.target, CompletionTime):
+        return sized
+    at_submission = size_of(spec, profile, facts)
+    if isinstance(at_submission, Infeasible):
+        return sized
+    return replace(
+        at_submission,
+        predicted=at_submission.predicted + elapsed_s,
+        low=at_submission.low + elapsed_s,
+        high=at_submission.high + elapsed_s,
+        probability=0.0,
+    )
+
+
+def is_only_closed(spec: JobSpec, profile: Profile, snapshot: Snapshot) -> bool:
+    """Return True if an infeasible job would be feasible with every server open."""
+    if snapshot.server_open.all():
+        return False
+    facts = facts_if_open(snapshot, profile.platforms)
+    return isinstance(size_of(spec, profile, facts), Sized)
+
+
+def facts_if_open(snapshot: Snapshot, platforms: tuple[str, ...]) -> ClusterFacts:
+    """Return `cluster_facts` as if every server were open."""
+    everything = replace(snapshot, server_open=np.ones_like(snapshot.server_open))
+    return cluster_facts(everything, platforms)
+
+
+def request_of(
+    spec: JobSpec,
+    profile: Profile,
+    sized: Sized,
+    topology: Topology,
+    *,
+    job: str,
+    measure_rank: bool = False,
+) -> Request:
+    """Build the request of a sized job.
+
+    Placement uses the pessimistic end of the tolerance's interval, as sizing does for speeds: if
+    an inferred tolerance is too high, the job is slowed down and nothing shows it before it runs
+    (docs/policies.md, ``./dev bench caution``).
+    """
+    allowed = sized.platforms
+    if allowed is None and not set(topology.platform_name) <= set(profile.platforms):
+        allowed = frozenset(profile.platforms)
+    constraints = spec.constraints
+    return Request(
+        job=job,
+        units=sized.units,
+        caused=profile.caused.value,
+        tolerated=profile.tolerated.low,
+        platform_speed=_speeds(profile, topology),
+        unit_memory_bytes=spec.unit_memory_bytes,
+        unit_network_bps=spec.unit_network_bps,
+        unit_storage_bytes=spec.unit_storage_bytes,
+        gang=spec.gang,
+        platforms=allowed,
+        labels=frozenset(f"{key}={value}" for key, value in constraints.labels.items()),
+        locality=sized.locality,
+        spread=Within(constraints.spread) if constraints.spread else None,
+        measure_rank=measure_rank,
+    )
+
+
+def _speeds(profile: Profile, topology: Topology) -> Floats:
+    if profile.platforms == topology.platform_name:
+        return profile.platform_speed.value
+    known = dict(zip(profile.platforms, profile.platform_speed.value.tolist(), strict=True))
+    return np.array([known.get(name, UNKNOWN_SPEED) for name in topology.platform_name])

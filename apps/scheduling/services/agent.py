@@ -1,0 +1,343 @@
+"""The scheduling agent: claims waiting jobs, decides on its copy of the cluster, and commits.
+
+Several agents may run concurrently, each with a copy. An agent that loses a conflict reads the
+change log and decides again. The copy is its only state: the claims of an agent that dies expire.
+
+Source: Tarcil §5.1 (T8, T9).
+"""
+
+import logging
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import numpy as np
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, transaction
+
+from apps.classification import selectors as classification
+from apps.classification.core.estimators import EmptyLibraryError
+from apps.classification.core.profile import Profile
+from apps.classification.selectors.typical import typical_profile
+from apps.classification.services import request_profiles
+from apps.common.infrastructure.transactions import retry_once
+from apps.inventory.core.snapshot import Topology
+from apps.inventory.selectors import cluster_clock
+from apps.profiling.core.short import skips_profiling
+from apps.scheduling.core import registry
+from apps.scheduling.core.requests import (
+    CLOSED,
+    START_DELAY_S,
+    cluster_facts,
+    is_only_closed,
+    request_of,
+    size_or_late,
+)
+from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
+from apps.scheduling.core.types import Policy, Refused
+from apps.scheduling.core.wakes import needs_of, needs_of_spec
+from apps.scheduling.selectors import ClaimedJob, ClusterFollower, claimed_jobs
+from apps.scheduling.services import (
+    AgentIdentity,
+    Proposal,
+    Refusal,
+    SizedJob,
+    commit,
+    record_refusals,
+    refuse_permanently,
+)
+from apps.scheduling.services.queue import WaitingQueue, retry_delay_s
+from apps.workloads import services as workloads
+from apps.workloads.core.reasons import Reason
+from apps.workloads.core.shapes import Needs, WaitsFor
+
+logger = logging.getLogger(__name__)
+
+RETRIES: Final = 3
+RANK_ONE_IN: Final = 10  # one-unit decisions whose rank D is measured
+MAX_CACHED_PROFILES: Final = 4096
+
+
+_ProfiledJob = tuple[ClaimedJob, UUID | None, Profile]  # without an id: a typical profile
+
+
+class _Decider(NamedTuple):
+    """A policy and the identity stored with its decisions."""
+
+    policy: Policy
+    identity: AgentIdentity
+
+
+class SchedulingAgent:
+    """A scheduling agent; one per process."""
+
+    def __init__(self, name: str, *, policy: Policy, rng: np.random.Generator) -> None:
+        self._default, self._short = (
+            _Decider(each, AgentIdentity(name, each.name, each.version, settings.BERTH_VERSION))
+            for each in (policy, registry.make(registry.SHORT))
+        )
+        self.name, self._rng = name, rng
+        self._cluster = ClusterFollower()
+        self._queue = WaitingQueue(name, self._cluster)
+        self._profiles: dict[UUID, Profile] = {}
+        self._one_unit = 0
+        self._sequence = 0  # of the change log, before the jobs in hand were evaluated
+
+    def work(self, *, for_s: float) -> int:
+        """Decide on waiting jobs for up to ``for_s`` wall seconds; returns their number."""
+        until, decided = time.monotonic() + for_s, 0
+        while time.monotonic() < until:
+            count = self.take_turn()
+            if not count:
+                break
+            decided += count
+        return decided
+
+    def take_turn(self) -> int:
+        """Decide on the next waiting jobs; returns the number of jobs that changed."""
+        turn = self._queue.begin()
+        if turn.job_ids:
+            self._decide_all(turn.job_ids)
+        return len(turn.job_ids) + self._queue.end(turn)
+
+    def _decide_all(self, claimed: Sequence[UUID]) -> None:
+        """Decide on a batch, or on each job alone if that raises an error.
+
+        Errors are logged. The claim of a job that raises one expires, and the job is retried.
+        """
+        try:
+            retry_once(self._decide)(claimed)
+        except (OperationalError, InterfaceError):
+            raise  # the database is unavailable: retrying single jobs is pointless
+        except Exception:
+            logger.exception("decision failed for jobs %s", ", ".join(map(str, claimed)))
+            if len(claimed) > 1:
+                for job in claimed:
+                    self._decide_all([job])
+
+    def _decide(self, claimed: Sequence[UUID]) -> None:
+        clock = cluster_clock()
+        self._sequence = self._cluster.follow().sequence
+        jobs = claimed_jobs(
+            claimed, cluster_s=clock.at(time.time()), start_delay_s=START_DELAY_S * clock.speed
+        )
+        known = classification.current_profile_ids({job.application_id for job in jobs})
+        new = [job for job in jobs if job.application_id not in known]
+        short = self._short_jobs(new) if new else []
+        short_ids = {sized_job.job.id for sized_job in short}
+        unprofiled = self._profile([job for job in new if job.id not in short_ids])
+        self._load(known.values())
+        ready, refused = self._size(
+            [
+                (job, known[job.application_id], self._profiles[known[job.application_id]])
+                for job in jobs
+                if job.application_id in known
+            ]
+        )
+        self._refuse(unprofiled + refused + self._place(ready, self._default), self._default)
+        self._refuse(self._place(short, self._short), self._short)
+
+    def _short_jobs(self, jobs: Sequence[ClaimedJob]) -> list[SizedJob]:
+        """Size the jobs of new applications that are shorter than profiling (P9).
+
+        They are sized with a typical profile. If that does not meet their target they are
+        profiled: no job is refused because of a guess.
+        """
+        short = [job for job in jobs if _is_short(job)]
+        if not short or self._cluster.copy.topology.server_id.size == 0:
+            return []
+        try:
+            typical = [(job, None, typical_profile(job.spec.kind)) for job in short]
+        except (classification.NoLibraryError, EmptyLibraryError):
+            return []
+        ready, _ = self._size(typical)
+        return ready
+
+    def _profile(self, jobs: Sequence[ClaimedJob]) -> list[Refusal]:
+        """Let jobs of new applications wait for their profiles, and request these."""
+        if jobs and self._cluster.copy.topology.server_id.size == 0:
+            return [_no_servers(job) for job in jobs]
+        if not jobs:
+            return []
+        with transaction.atomic():
+            awaited = request_profiles({job.application_id for job in jobs})
+            wait = [job.id for job in jobs if job.application_id in awaited]
+            known = [job.id for job in jobs if job.application_id not in awaited]
+            workloads.send_to_profiling(wait, agent=self.name, profiled=known)
+        return []
+
+    def _load(self, profile_ids: Collection[UUID]) -> None:
+        missing = set(profile_ids) - self._profiles.keys()
+        if len(self._profiles) + len(missing) > MAX_CACHED_PROFILES:
+            self._profiles.clear()
+            missing = set(profile_ids)
+        if missing:
+            self._profiles |= classification.profiles(missing)
+
+    def _size(self, jobs: Sequence[_ProfiledJob]) -> tuple[list[SizedJob], list[Refusal]]:
+        snapshot = self._cluster.copy.snapshot()
+        facts: dict[tuple[str, ...], ClusterFacts] = {}
+        ready, refused = [], []
+        for job, profile_id, profile in jobs:
+            if profile.platforms not in facts:
+                facts[profile.platforms] = cluster_facts(snapshot, profile.platforms)
+            sized = size_or_late(
+                job.spec, profile, facts[profile.platforms], elapsed_s=job.elapsed_s
+            )
+            if isinstance(sized, Infeasible):
+                is_closed = is_only_closed(job.spec, profile, snapshot)
+                refused.append(_infeasible(job, profile_id, sized, is_closed=is_closed))
+                continue
+            # ranks verify the sampling guarantee of the default policy
+            is_measured = profile_id is not None and self._is_measured(sized)
+            topology = snapshot.topology
+            request = request_of(
+                job.spec, profile, sized, topology, job=str(job.id), measure_rank=is_measured
+            )
+            ready.append(SizedJob(job, profile_id, profile, sized, request, topology))
+        return ready, refused
+
+    def _is_measured(self, sized: Sized) -> bool:
+        if sized.units != 1 or sized.locality is not None:
+            return False
+        self._one_unit += 1
+        return self._one_unit % RANK_ONE_IN == 0
+
+    def _place(self, ready: Sequence[SizedJob], by: _Decider) -> list[Refusal]:
+        refused: list[Refusal] = []
+        for attempt in range(RETRIES + 1):
+            if not ready:
+                return refused
+            copy = self._cluster.follow()
+            ready = [self._updated(sized_job, copy.topology) for sized_job in ready]
+            begun = time.perf_counter()
+            outcomes = by.policy.place(copy.snapshot(), [r.request for r in ready], self._rng)
+            elapsed_s = (time.perf_counter() - begun) / len(ready)
+            proposals = []
+            for sized_job, outcome in zip(ready, outcomes, strict=True):
+                if isinstance(outcome, Refused):
+                    refused.append(_refusal(sized_job, outcome, elapsed_s, attempt))
+                else:
+                    proposals.append(Proposal(sized_job, outcome, elapsed_s, attempt))
+            if not proposals:
+                return refused
+            won, lost = commit(proposals, agent=by.identity)
+            logger.debug("committed %d of %d placements", len(won), len(proposals))
+            again = {entry.proposal.job.id for entry in lost if not entry.is_gone}
+            if attempt == RETRIES:
+                refused += [_conflict(p) for p in proposals if p.job.id in again]
+            ready = [sized_job for sized_job in ready if sized_job.job.id in again]
+        return refused
+
+    def _updated(self, sized_job: SizedJob, topology: Topology) -> SizedJob:
+        """Rebuild the request if the topology changed: it refers to platforms by index."""
+        if sized_job.topology is topology:
+            return sized_job
+        request = request_of(
+            sized_job.job.spec,
+            sized_job.profile,
+            sized_job.sized,
+            topology,
+            job=sized_job.request.job,
+            measure_rank=sized_job.request.measure_rank,
+        )
+        return replace(sized_job, request=request, topology=topology)
+
+    def _refuse(self, refused: Sequence[Refusal], by: _Decider) -> None:
+        topology = self._cluster.copy.topology
+        permanent = [r for r in refused if r.reason in _PERMANENT]
+        refuse_permanently(permanent, agent=by.identity, topology=topology)
+        waiting = [r for r in refused if r.reason not in _PERMANENT]
+        if not waiting:
+            return
+        record_refusals(
+            waiting,
+            agent=by.identity,
+            topology=topology,
+            sequence=self._sequence,
+            delay_s=retry_delay_s(len(waiting)),
+        )
+
+
+_PERMANENT: Final = frozenset({Reason.INFEASIBLE_TARGET, Reason.INVALID, Reason.UNCLASSIFIABLE})
+
+
+def _is_short(job: ClaimedJob) -> bool:
+    return skips_profiling(
+        job.spec.kind,
+        job.spec.target,
+        duration_s=job.spec.duration_s,
+        input_bytes=job.spec.input_bytes,
+    )
+
+
+def _no_servers(job: ClaimedJob) -> Refusal:
+    return Refusal(
+        job=job,
+        reason=Reason.NO_MATCHING_SERVER,
+        message="the cluster has no servers to profile the application on",
+        units=0,
+        profile_id=None,
+        elapsed_s=0.0,
+        needs=Needs(WaitsFor.SERVERS),
+    )
+
+
+def _infeasible(
+    job: ClaimedJob, profile_id: UUID | None, sized: Infeasible, *, is_closed: bool
+) -> Refusal:
+    best = (
+        f"; the best option is {sized.units} units of {sized.platform}" if sized.platform else ""
+    )
+    reason = Reason.INFEASIBLE_TARGET if sized.platform else Reason.NO_MATCHING_SERVER
+    message = f"{sized.suggestion}{best}"
+    if is_closed:
+        reason = Reason.SERVERS_CLOSED
+        message = CLOSED
+    return Refusal(
+        job=job,
+        reason=reason,
+        message=message,
+        units=sized.units,
+        profile_id=profile_id,
+        elapsed_s=0.0,
+        needs=needs_of_spec(job.spec, WaitsFor.OPENING if is_closed else WaitsFor.SERVERS),
+    )
+
+
+def _refusal(sized_job: SizedJob, refused: Refused, elapsed_s: float, attempt: int) -> Refusal:
+    return Refusal(
+        job=sized_job.job,
+        reason=Reason(refused.reason.value),
+        message=refused.detail,
+        units=sized_job.request.units,
+        profile_id=sized_job.profile_id,
+        elapsed_s=elapsed_s,
+        needs=needs_of(sized_job.request, refused.reason),
+        refused=refused,
+        also=tuple(reason.value for reason in refused.also),
+        retries=attempt,
+    )
+
+
+def _conflict(proposal: Proposal) -> Refusal:
+    return Refusal(
+        job=proposal.job,
+        reason=Reason.COMMIT_CONFLICT,
+        message=f"other agents were faster in {proposal.retries + 1} attempts",
+        units=proposal.sized_job.request.units,
+        profile_id=proposal.sized_job.profile_id,
+        elapsed_s=proposal.elapsed_s,
+        needs=None,
+        lost=proposal.placed,
+        retries=proposal.retries,
+    )
+
+
+def make_agent(name: str) -> SchedulingAgent:
+    """Return an agent with the configured policy."""
+    return SchedulingAgent(
+        name, policy=registry.make(settings.DEFAULT_POLICY), rng=np.random.default_rng()
+    )

@@ -1,0 +1,164 @@
+"""Reservations for migrations: units on other servers that replace live allocations.
+
+All functions run in the caller's transaction, which has locked the jobs.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+from uuid import UUID
+
+from django.utils import timezone
+
+from apps.common.infrastructure.database import fetch_rows
+from apps.inventory.selectors import cluster_clock
+from apps.inventory.services import lock_free_units, lock_servers
+from apps.scheduling.core.conflicts import Claim, Vector, resolve_conflicts
+from apps.scheduling.services.allocation_store import (
+    Grant,
+    allocate,
+    record_allocations,
+    remaining,
+)
+from apps.scheduling.services.release import release_allocations
+
+
+class ReservationRequest(NamedTuple):
+    """A live allocation, and the server on which to reserve the same number of units."""
+
+    allocation: int
+    server: int
+
+
+class ReservationFailure(StrEnum):
+    """Why units could not be reserved."""
+
+    SERVER_CLOSED = "server_closed"
+    UNITS_SHORT = "units_short"
+    CAPACITY_SHORT = "capacity_short"
+
+
+class _AllocationSpec(NamedTuple):
+    """What a reservation copies from the allocation that migrates."""
+
+    job: UUID
+    decision: UUID
+    cores: int
+    caused: list[float]
+    requested: Sequence[int]  # resources per unit; 0 = an equal share
+
+
+def reserve_units(requests: Sequence[ReservationRequest]) -> list[int | ReservationFailure]:
+    """Reserve units for migrations, in addition to the live allocations; earlier requests win.
+
+    Reservations are allocations that name the allocation they replace. They use the same resources
+    as a commit on that server would. The caller checks the constraints of the job (platforms,
+    labels, locality).
+
+    Returns
+    -------
+    The id of the new allocation or the failure of each request. Afterwards, only events and rows
+    without contention may be written.
+    """
+    sources = _sources(request.allocation for request in requests)
+    servers = sorted({request.server for request in requests})
+    unused, free = lock_free_units(servers), lock_servers(servers)
+    left, shares = dict(free), _shares(servers)
+    grants: dict[int, Grant] = {}
+    failures: dict[int, ReservationFailure] = {}
+    for place, (allocation, server) in enumerate(requests):
+        source, units = sources[allocation], unused[server]
+        vector = _vector(source, shares[server]) if server in shares else (0.0, 0.0, 0.0)
+        claim = _claim(source, units[: source.cores], server, vector)
+        if server not in left:
+            failures[place] = ReservationFailure.SERVER_CLOSED
+        elif len(units) < source.cores:
+            failures[place] = ReservationFailure.UNITS_SHORT
+        elif positions := resolve_conflicts([claim], dict.fromkeys(units), left)[0]:
+            del units[: source.cores]
+            left[server] = remaining(left[server], vector, source.cores)
+            grants[place] = _grant(source, allocation, claim, positions)
+        else:
+            failures[place] = ReservationFailure.CAPACITY_SHORT
+    reserved = dict(zip(grants, _write(list(grants.values()), free), strict=True))
+    return [
+        failures[place] if place in failures else reserved[place] for place in range(len(requests))
+    ]
+
+
+def finish_migrations(arrived: Mapping[int, float], *, given_up: Sequence[int] = ()) -> int:
+    """Finish migrations: release the replaced allocations, and abandoned reservations.
+
+    Parameters
+    ----------
+    arrived : id of a reserved allocation -> cluster second at which it replaced the other
+    given_up : ids of abandoned reservations
+
+    Returns
+    -------
+    The number of allocations released. Afterwards, only events may be written.
+    """
+    ids = sorted(arrived)
+    rows = fetch_rows(
+        """UPDATE scheduling_allocation AS a SET moved_s = d.at
+           FROM unnest(%s::bigint[], %s::float8[]) AS d(id, at)
+           WHERE a.id = d.id AND a.moved_s IS NULL RETURNING a.moved_from""",
+        [ids, [arrived[key] for key in ids]],
+    )
+    return release_allocations([*(source for (source,) in rows), *given_up])
+
+
+def _sources(allocation_ids: Iterable[int]) -> dict[int, _AllocationSpec]:
+    rows = fetch_rows(
+        """SELECT a.id, a.job_id, a.decision_id, a.cores, a.caused,
+                  j.unit_memory_bytes, j.unit_network_bps, j.unit_storage_bytes
+           FROM scheduling_allocation a JOIN workloads_job j ON j.id = a.job_id
+           WHERE a.id = ANY(%s)""",
+        [sorted(set(allocation_ids))],
+    )
+    return {
+        key: _AllocationSpec(job, decision, cores, caused, requested)
+        for key, job, decision, cores, caused, *requested in rows
+    }
+
+
+def _shares(servers: Sequence[int]) -> dict[int, Vector]:
+    """Return the equal share of one unit on each server, rounded down."""
+    rows = fetch_rows(
+        """SELECT id, memory_bytes / cores, network_bps / cores, storage_bytes / cores
+           FROM inventory_server WHERE id = ANY(%s)""",
+        [servers],
+    )
+    return {server: (memory, network, storage) for server, memory, network, storage in rows}
+
+
+def _vector(source: _AllocationSpec, share: Vector) -> Vector:
+    memory, network, storage = (
+        requested or equal for requested, equal in zip(source.requested, share, strict=True)
+    )
+    return memory, network, storage
+
+
+def _claim(source: _AllocationSpec, units: Sequence[int], server: int, vector: Vector) -> Claim:
+    return Claim(
+        job=str(source.job),
+        units=units,
+        servers=[server] * len(units),
+        vectors=[vector] * len(units),
+        whole=True,
+    )
+
+
+def _grant(
+    source: _AllocationSpec, allocation: int, claim: Claim, positions: tuple[int, ...]
+) -> Grant:
+    return Grant(source.job, source.decision, claim, positions, source.caused, allocation)
+
+
+def _write(grants: Sequence[Grant], free: Mapping[int, Vector]) -> list[int]:
+    if not grants:
+        return []
+    now = timezone.now()
+    new = allocate(grants, free)
+    record_allocations(new, at=now, cluster_s=cluster_clock().at(now.timestamp()))
+    return [row.allocation for row in new]

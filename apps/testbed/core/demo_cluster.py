@@ -1,0 +1,99 @@
+"""Demo clusters in memory: their topology for schedulers and their machines for the engine."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from apps.emulation.core.events import Machines
+from apps.emulation.core.platforms import catalogue
+from apps.emulation.core.truth import Truth
+from apps.inventory.core.demo import PLATFORMS, platform_counts
+from apps.inventory.core.snapshot import Floats, Topology
+from apps.scheduling.core.types import Request
+
+SERVERS_PER_RACK: Final = 40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DemoCluster:
+    """One cluster as schedulers see it and as the engine runs it, in the same server order."""
+
+    topology: Topology
+    machines: Machines
+    seed: int
+
+
+def demo_cluster(servers: int, seed: int) -> DemoCluster:
+    """Return servers of the fourteen demo platforms in proportion, shuffled over racks of 40.
+
+    Raises
+    ------
+    ValueError : fewer than one server.
+    """
+    rng = np.random.default_rng(seed)
+    kinds = np.repeat(np.arange(len(PLATFORMS)), platform_counts(servers))
+    platform = rng.permutation(kinds)
+    facts = np.array(
+        [
+            (p.cores, p.memory_bytes, p.network_bps, p.storage_bytes, p.idle_watts, p.peak_watts)
+            for p in PLATFORMS
+        ],
+        dtype=np.float64,
+    )[platform]
+    units = facts[:, 0].astype(np.int64)
+    return DemoCluster(
+        topology=_topology(platform, units, facts[:, 1:4]),
+        machines=Machines(
+            platforms=catalogue([p.name for p in PLATFORMS], seed=seed),
+            platform=platform,
+            units=units,
+            rack=np.arange(servers) // SERVERS_PER_RACK,
+            memory_bytes=facts[:, 1],
+            network_bps=facts[:, 2],
+            storage_bytes=facts[:, 3],
+            idle_watts=facts[:, 4],
+            peak_watts=facts[:, 5],
+        ),
+        seed=seed,
+    )
+
+
+def exact_request(
+    truth: Truth, job: str, *, units: int = 1, measure_rank: bool = False
+) -> Request:
+    """Return the request for a job with a perfect profile."""
+    return Request(
+        job=job,
+        units=units,
+        caused=truth.caused,
+        tolerated=truth.tolerated,
+        platform_speed=truth.platform_speed,
+        measure_rank=measure_rank,
+    )
+
+
+def _topology(
+    platform: np.ndarray[tuple[int], np.dtype[np.int64]],
+    units: np.ndarray[tuple[int], np.dtype[np.int64]],
+    capacity: Floats,
+) -> Topology:
+    servers = len(platform)
+    first = np.concatenate(([0], np.cumsum(units)[:-1]))
+    owner = np.repeat(np.arange(servers), units)
+    racks = -(-servers // SERVERS_PER_RACK)
+    return Topology(
+        unit_id=np.arange(1, len(owner) + 1, dtype=np.int64),
+        unit_server=owner.astype(np.int32),
+        unit_core=(np.arange(len(owner)) - first[owner]).astype(np.int32),
+        server_id=np.arange(1, servers + 1, dtype=np.int64),
+        server_name=tuple(f"server-{i:05d}" for i in range(servers)),
+        server_first_unit=first.astype(np.int32),
+        server_units=units.astype(np.int32),
+        server_platform=platform.astype(np.int32),
+        server_rack=(np.arange(servers) // SERVERS_PER_RACK).astype(np.int32),
+        server_capacity=capacity,
+        server_labels=(frozenset(),) * servers,
+        platform_name=tuple(facts.name for facts in PLATFORMS),
+        rack_name=tuple(f"rack-{i:03d}" for i in range(racks)),
+    )

@@ -1,0 +1,273 @@
+"""Waiting shapes: which refused jobs agents evaluate again, and when.
+
+Refused jobs wait in the shape of their request. Agents evaluate only the oldest jobs of a shape,
+when capacity that they need was freed or when the shape is due; new jobs of that shape join it
+without an evaluation.
+
+Rows are locked in the order of `common.infrastructure.locks`, shapes by key.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from apps.common.infrastructure.database import database_now, fetch_rows
+from apps.operations.services import record_events
+from apps.workloads.core.shapes import Freed
+from apps.workloads.services.rows import row_event
+from apps.workloads.services.turns import (
+    EQUAL_SHARE,
+    JOB_IS_NEW,
+    JOB_IS_UNCLAIMED,
+    PROJECTS_OF_NEW_JOBS,
+    PROJECTS_OF_SHAPES,
+)
+from apps.workloads.services.waiting import CLAIM_S, RETRY_S
+
+MAX_ALLOWANCE: Final = 128  # jobs of one shape that are evaluated at once
+JOINED_AT_ONCE: Final = 500
+
+# Only the first jobs of each project are compared with the shapes: the others are read later.
+_JOINING: Final = f"""
+WITH RECURSIVE {PROJECTS_OF_NEW_JOBS}
+SELECT j.id, s.id FROM projects p, LATERAL (
+    SELECT j.id, j.shape_key FROM workloads_job j
+    WHERE j.project_id = p.id AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
+    ORDER BY j.priority DESC, j.created_at, j.id LIMIT %(limit)s) j
+JOIN workloads_waitingshape s ON s.key = j.shape_key
+LIMIT %(limit)s
+"""  # noqa: S608 - constants
+_JOIN: Final = f"""
+UPDATE workloads_job AS j
+SET state = 'queued', queued_s = coalesce(j.queued_s, %(cluster_s)s), shape_id = s.id,
+    reason_code = s.reason_code, reason_message = s.reason_message, reason_also = s.reason_also,
+    claimed_by = '', claimed_until = NULL, updated_at = now(), generation = j.generation + 1
+FROM unnest(%(jobs)s::uuid[], %(shapes)s::bigint[]) AS d(job_id, shape_id)
+JOIN workloads_waitingshape AS s ON s.id = d.shape_id
+WHERE j.id = d.job_id AND s.key = j.shape_key AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
+RETURNING j.id, j.name, j.project_id, j.state, j.reason_code
+"""  # noqa: S608 - constants
+
+
+def join_shapes(*, cluster_s: float, limit: int = JOINED_AT_ONCE) -> int:
+    """Queue new jobs whose shape could not be placed, with its reason; returns their number.
+
+    They are not evaluated: the older jobs of their shape come first.
+    """
+    now = database_now()
+    with transaction.atomic():
+        joining = fetch_rows(_JOINING, {"now": now, "limit": limit})
+        if not joining:
+            return 0
+        shapes = fetch_rows(
+            # the lock keeps the shapes from being deleted as empty
+            "SELECT id FROM workloads_waitingshape WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE",
+            [sorted({shape for _, shape in joining})],
+        )
+        jobs = fetch_rows(
+            "SELECT id FROM workloads_job WHERE id = ANY(%s) FOR NO KEY UPDATE SKIP LOCKED",
+            [[job for job, _ in joining]],
+        )
+        locked = {row[0] for row in [*shapes, *jobs]}
+        pairs = [(job, shape) for job, shape in joining if {job, shape} <= locked]
+        rows = fetch_rows(
+            _JOIN,
+            {
+                "cluster_s": cluster_s,
+                "now": now,
+                "jobs": [job for job, _ in pairs],
+                "shapes": [shape for _, shape in pairs],
+            },
+        )
+        record_events([row_event("job.waiting", row, reason=row[4]) for row in rows])
+    return len(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedShapes:
+    """Shapes that an agent evaluates, and the oldest jobs of them, which it has claimed.
+
+    Attributes
+    ----------
+    found : number of shapes to evaluate, including those without a claimable job
+    """
+
+    shape_ids: Sequence[int] = ()
+    job_ids: Sequence[UUID] = ()
+    found: int = 0
+
+
+_SHAPE_IS_UNCLAIMED: Final = "(s.claimed_until IS NULL OR s.claimed_until < %(now)s)"
+_DUE: Final = f"""
+SELECT s.id, s.allowance FROM workloads_waitingshape s
+WHERE s.due_at <= %(now)s AND {_SHAPE_IS_UNCLAIMED}
+ORDER BY s.due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+"""  # noqa: S608 - constants
+_WOKEN: Final = f"""
+WITH RECURSIVE {PROJECTS_OF_SHAPES}, freed AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(%(freed)s::jsonb) AS f(
+        platform text, labels jsonb, units int, memory_bytes bigint, network_bps bigint,
+        storage_bytes bigint, wakes jsonb, sequence bigint))
+SELECT next.id, next.allowance FROM projects p, LATERAL (
+    SELECT s.id, s.allowance, s.priority, s.evaluated_at FROM workloads_waitingshape s
+    WHERE s.project_id = p.id AND {_SHAPE_IS_UNCLAIMED} AND s.min_units <= %(free)s
+      AND NOT s.id = ANY(%(claimed)s)
+      AND EXISTS (
+        SELECT FROM freed f
+        WHERE s.evaluated_seq < f.sequence AND f.wakes ? s.waits_for
+          AND (s.platforms IS NULL OR s.platforms ? f.platform) AND f.labels @> s.labels
+          AND (NOT s.on_one_server OR s.min_units <= f.units)
+          AND s.unit_memory_bytes <= f.memory_bytes AND s.unit_network_bps <= f.network_bps
+          AND s.unit_storage_bytes <= f.storage_bytes)
+    ORDER BY s.priority DESC, s.evaluated_at, s.id
+    LIMIT {EQUAL_SHARE} FOR UPDATE SKIP LOCKED) next
+ORDER BY row_number() OVER (
+    PARTITION BY p.id ORDER BY next.priority DESC, next.evaluated_at, next.id),
+    next.priority DESC, next.evaluated_at, next.id
+LIMIT %(limit)s
+"""  # noqa: S608 - constants
+_CLAIM_OLDEST: Final = f"""
+UPDATE workloads_job SET claimed_by = %(agent)s, claimed_until = %(until)s
+WHERE id = ANY(ARRAY(
+    SELECT oldest.id FROM unnest(%(shapes)s::bigint[], %(allowances)s::int[]) AS d(id, allowance),
+    LATERAL (
+        SELECT j.id FROM workloads_job j WHERE j.shape_id = d.id AND {JOB_IS_UNCLAIMED}
+        ORDER BY j.created_at, j.id LIMIT d.allowance FOR NO KEY UPDATE SKIP LOCKED) oldest))
+RETURNING id, shape_id
+"""  # noqa: S608 - constants
+
+
+def claim_shapes(*, agent: str, limit: int, freed: Freed | None = None) -> ClaimedShapes:
+    """Claim shapes to evaluate again, at most ``limit``, and the oldest jobs of each.
+
+    A quarter of the limit is kept for shapes that are due; the rest is for shapes that ``freed``
+    may let start, with an equal share for every project. Shapes without jobs are deleted.
+    """
+    now = database_now()
+    values: dict[str, Any] = {"now": now, "until": now + timedelta(seconds=CLAIM_S)}
+    with transaction.atomic():
+        due = limit if freed is None else -(-limit // 4)
+        found = fetch_rows(_DUE, {**values, "limit": due})
+        if freed is not None and len(found) < limit:
+            found += _woken(freed, values, limit - len(found), [row[0] for row in found])
+        if not found:
+            return ClaimedShapes()
+        shapes = dict(_within(found, MAX_ALLOWANCE))
+        claimed = fetch_rows(
+            _CLAIM_OLDEST,
+            {
+                **values,
+                "agent": agent,
+                "shapes": list(shapes),
+                "allowances": list(shapes.values()),
+            },
+        )
+        ours = {shape for _, shape in claimed}
+        _lease(sorted(ours), sorted(shapes.keys() - ours), until=values["until"])
+    return ClaimedShapes(sorted(ours), [job for job, _ in claimed], len(found))
+
+
+def _woken(
+    freed: Freed, values: dict[str, Any], limit: int, claimed: Sequence[int]
+) -> list[tuple[Any, ...]]:
+    servers = json.dumps([asdict(each) for each in freed.servers])
+    return fetch_rows(
+        _WOKEN,
+        {**values, "limit": limit, "freed": servers, "free": freed.units, "claimed": claimed},
+    )
+
+
+def _within(found: Sequence[tuple[Any, ...]], jobs: int) -> list[tuple[int, int]]:
+    """Return the first shapes whose allowances add up to at most ``jobs``, at least one."""
+    chosen: list[tuple[int, int]] = []
+    for shape, allowance in found:
+        jobs -= allowance
+        if chosen and jobs < 0:
+            break
+        chosen.append((shape, allowance))
+    return chosen
+
+
+def _lease(ours: list[int], others: list[int], *, until: datetime) -> None:
+    """Lease locked shapes; of those without a claimable job, delete the empty ones."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE workloads_waitingshape SET claimed_until = %s WHERE id = ANY(%s)",
+            [until, ours],
+        )
+        if others:
+            cursor.execute(
+                """DELETE FROM workloads_waitingshape s WHERE id = ANY(%s)
+                   AND NOT EXISTS (SELECT FROM workloads_job j WHERE j.shape_id = s.id)""",
+                [others],
+            )
+            cursor.execute(
+                """UPDATE workloads_waitingshape
+                   SET due_at = clock_timestamp() + make_interval(secs => %s)
+                   WHERE id = ANY(%s)""",
+                [RETRY_S, others],
+            )
+
+
+def continue_shapes(claimed: ClaimedShapes, *, agent: str) -> None:
+    """Let more jobs of shapes be evaluated at once: twice as many as before.
+
+    Ignores shapes that were refused, and those with a job that the agent has not decided.
+    """
+    if not claimed.shape_ids:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """UPDATE workloads_waitingshape s
+               SET claimed_until = NULL, due_at = clock_timestamp(), decision_id = NULL,
+                   evaluated_at = clock_timestamp(), allowance = least(2 * allowance, %s)
+               WHERE id = ANY(ARRAY(SELECT id FROM workloads_waitingshape WHERE id = ANY(%s)
+                                    ORDER BY key FOR NO KEY UPDATE))
+                 AND claimed_until IS NOT NULL AND NOT EXISTS (
+                   SELECT FROM workloads_job j
+                   WHERE j.id = ANY(%s) AND j.shape_id = s.id AND j.claimed_by = %s)""",
+            [MAX_ALLOWANCE, list(claimed.shape_ids), list(claimed.job_ids), agent],
+        )
+
+
+_STALE: Final = """
+FROM workloads_job j JOIN workloads_waitingshape s ON s.id = j.shape_id
+WHERE j.shape_id = %(shape)s
+  AND (j.reason_code, j.reason_message) <> (s.reason_code, s.reason_message)
+"""
+_COPY_REASON: Final = f"""
+UPDATE workloads_job AS j
+SET reason_code = s.reason_code, reason_message = s.reason_message, reason_also = s.reason_also,
+    updated_at = now(), generation = j.generation + 1
+FROM workloads_waitingshape s
+WHERE s.id = j.shape_id AND j.id = ANY(ARRAY(
+    SELECT j.id {_STALE} ORDER BY j.created_at, j.id LIMIT %(limit)s
+    FOR NO KEY UPDATE OF j SKIP LOCKED))
+RETURNING j.id, j.name, j.project_id, j.state, j.reason_code
+"""  # noqa: S608 - constants
+
+
+def copy_reasons(*, limit: int) -> int:
+    """Copy the new reason of one shape to its jobs; returns their number."""
+    with transaction.atomic():
+        found = fetch_rows(
+            """SELECT id FROM workloads_waitingshape WHERE NOT is_reason_copied
+               ORDER BY id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"""
+        )
+        if not found:
+            return 0
+        values = {"shape": found[0][0], "limit": limit}
+        rows = fetch_rows(_COPY_REASON, values)
+        if len(rows) < limit and not fetch_rows(f"SELECT 1 {_STALE} LIMIT 1", values):
+            fetch_rows(
+                "UPDATE workloads_waitingshape SET is_reason_copied = true"
+                " WHERE id = %s RETURNING id",
+                [values["shape"]],
+            )
+        record_events([row_event("job.waiting", row, reason=row[4]) for row in rows])
+    return len(rows)

@@ -1,0 +1,230 @@
+"""Claims of jobs that no agent has refused, and refusals.
+
+A refused job joins the shape of its request (`WaitingShape`); `services.shapes` claims it again.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.common.infrastructure.database import database_now, fetch_rows
+from apps.operations.services import record_events
+from apps.workloads.core.shapes import Needs
+from apps.workloads.models import Job
+from apps.workloads.services.rows import as_json, lock_jobs, row_event
+from apps.workloads.services.turns import (
+    EQUAL_SHARE,
+    JOB_IS_NEW,
+    JOB_IS_UNCLAIMED,
+    PROJECTS_OF_NEW_JOBS,
+)
+
+CLAIM_S: Final = 10.0  # wall seconds until another agent may claim the job
+RETRY_S: Final = 0.25  # wall seconds until a shape is tried again whose jobs are claimed
+
+# ARRAY is evaluated once; IN could be evaluated per row and claim more than LIMIT jobs
+_CLAIM: Final = f"""
+WITH RECURSIVE {PROJECTS_OF_NEW_JOBS}
+UPDATE workloads_job SET claimed_by = %(agent)s, claimed_until = %(until)s
+WHERE id = ANY(ARRAY(
+    SELECT next.id FROM projects p, LATERAL (
+        SELECT j.id, j.priority, j.created_at FROM workloads_job j
+        WHERE j.project_id = p.id AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
+          AND NOT EXISTS (SELECT FROM workloads_waitingshape s WHERE s.key = j.shape_key)
+        ORDER BY j.priority DESC, j.created_at, j.id
+        LIMIT {EQUAL_SHARE} FOR NO KEY UPDATE SKIP LOCKED) next
+    ORDER BY row_number() OVER (
+        PARTITION BY p.id ORDER BY next.priority DESC, next.created_at, next.id),
+        next.priority DESC, next.created_at, next.id
+    LIMIT %(limit)s))
+RETURNING id
+"""  # noqa: S608 - constants
+
+
+def claim_waiting(*, agent: str, limit: int) -> list[UUID]:
+    """Claim jobs that no agent has refused yet and return their ids.
+
+    Every project gets an equal share of ``limit``; inside a project, jobs of higher priority and
+    older jobs come first. Jobs whose shape waits are left to `join_shapes`. Claims expire after
+    ``CLAIM_S`` wall seconds, so that other agents take over the jobs of an agent that died.
+    """
+    now = database_now()
+    until = now + timedelta(seconds=CLAIM_S)
+    rows = fetch_rows(_CLAIM, {"agent": agent, "now": now, "until": until, "limit": limit})
+    return [row[0] for row in rows]
+
+
+def release_claims(job_ids: Sequence[UUID], *, agent: str) -> None:
+    """Release claims without a decision; the jobs can be claimed again at once."""
+    with transaction.atomic():
+        lock_jobs(job_ids)
+        ours = Job.objects.filter(id__in=job_ids, claimed_by=agent)
+        ours.update(claimed_by="", claimed_until=None)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A job that could not be placed, and its reason.
+
+    Attributes
+    ----------
+    decision_id : of the decision that refused it
+    needs : None if the refusal does not depend on the request; the job then joins no shape
+    """
+
+    job_id: UUID
+    reason: str
+    message: str
+    decision_id: UUID
+    needs: Needs | None
+    also: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationTime:
+    """When jobs were evaluated, and when they are evaluated again.
+
+    Attributes
+    ----------
+    cluster_s : cluster seconds
+    sequence : change-log number up to which the agent had read before
+    delay_s : wall seconds until their shapes are due
+    """
+
+    cluster_s: float
+    sequence: int
+    delay_s: float
+
+
+def keep_waiting(jobs: Sequence[WaitingJob], *, agent: str, at: EvaluationTime) -> set[UUID]:
+    """Queue jobs that could not be placed, in the shapes of their requests.
+
+    An event is recorded for each job whose reason changed.
+
+    Returns
+    -------
+    ids of the jobs whose decisions are new: one of each shape whose reason changed, and the
+    jobs without a shape whose reason changed
+    """
+    if not jobs:
+        return set()
+    by_id = {job.job_id: job for job in jobs}
+    with transaction.atomic():
+        lock_jobs(by_id)
+        shaped = fetch_rows(_REFUSED, [sorted(by_id), agent])
+        refused = [(by_id[job], key) for job, key in shaped]
+        decided = {job.decision_id for job, _ in refused if job.needs is None}
+        decided |= _refuse_shapes({key: job for job, key in reversed(refused) if job.needs}, at)
+        rows = _queue([job for job, _ in refused], at)
+        changed = {row[0]: row for row in rows if row[4]}
+        record_events([row_event("job.waiting", row, reason=row[5]) for row in changed.values()])
+    return {
+        job.job_id
+        for job, _ in refused
+        if job.decision_id in decided and (job.needs is not None or job.job_id in changed)
+    }
+
+
+# the most urgent first, whose reason becomes that of the shape
+_REFUSED: Final = """
+SELECT id, shape_key FROM workloads_job
+WHERE id = ANY(%s) AND state IN ('submitted', 'queued') AND NOT held AND claimed_by = %s
+ORDER BY priority DESC, created_at, id
+"""
+
+# shapes become due together, so that one turn of an agent evaluates many of them
+_DUE_AT: Final = (
+    "to_timestamp(ceil((extract(epoch FROM clock_timestamp()) + %(delay_s)s) / 0.5) * 0.5)"
+)
+_REFUSE_SHAPES: Final = f"""
+INSERT INTO workloads_waitingshape AS s
+    (key, project_id, priority, reason_code, reason_message, reason_also, is_reason_copied,
+     decision_id, evaluated_seq, evaluated_at, due_at, allowance, waits_for, min_units,
+     on_one_server, platforms, labels, unit_memory_bytes, unit_network_bps, unit_storage_bytes)
+SELECT d.key, j.project_id, j.priority, d.reason, left(d.message, 500), d.also, true, d.decision,
+       %(sequence)s, clock_timestamp(), {_DUE_AT}, 1,
+       d.waits_for, d.units, d.on_one_server, d.platforms, d.labels, d.unit_memory_bytes,
+       d.unit_network_bps, d.unit_storage_bytes
+FROM jsonb_to_recordset(%(rows)s::jsonb) AS d(
+    job uuid, key uuid, reason text, message text, also jsonb, decision uuid, waits_for text,
+    units int, on_one_server bool, platforms jsonb, labels jsonb, unit_memory_bytes bigint,
+    unit_network_bps bigint, unit_storage_bytes bigint)
+JOIN workloads_job j ON j.id = d.job
+ORDER BY d.key
+ON CONFLICT (key) DO UPDATE
+SET is_reason_copied = s.is_reason_copied AND s.reason_code = excluded.reason_code
+              AND s.reason_message = excluded.reason_message,
+    decision_id = CASE WHEN s.reason_code = excluded.reason_code AND s.decision_id IS NOT NULL
+                       THEN s.decision_id ELSE excluded.decision_id END,
+    reason_code = excluded.reason_code, reason_message = excluded.reason_message,
+    reason_also = excluded.reason_also, evaluated_seq = excluded.evaluated_seq,
+    evaluated_at = excluded.evaluated_at, due_at = excluded.due_at, claimed_until = NULL,
+    allowance = 1, waits_for = excluded.waits_for, min_units = excluded.min_units,
+    on_one_server = excluded.on_one_server, platforms = excluded.platforms,
+    labels = excluded.labels, unit_memory_bytes = excluded.unit_memory_bytes,
+    unit_network_bps = excluded.unit_network_bps,
+    unit_storage_bytes = excluded.unit_storage_bytes
+WHERE s.evaluated_seq <= excluded.evaluated_seq
+RETURNING s.decision_id
+"""  # noqa: S608 - constants
+
+
+def _refuse_shapes(refused: dict[UUID, WaitingJob], at: EvaluationTime) -> set[UUID]:
+    """Store the refusals of shapes by key; returns the ids of their decisions."""
+    if not refused:
+        return set()
+    rows = [
+        {
+            **asdict(job.needs),
+            "job": str(job.job_id),
+            "key": str(key),
+            "reason": job.reason,
+            "message": job.message,
+            "also": list(job.also),
+            "decision": str(job.decision_id),
+        }
+        for key, job in refused.items()
+        if job.needs is not None
+    ]
+    values = {"sequence": at.sequence, "delay_s": at.delay_s, "rows": json.dumps(rows)}
+    return {row[0] for row in fetch_rows(_REFUSE_SHAPES, values)}
+
+
+_QUEUE: Final = """
+UPDATE workloads_job AS j
+SET state = 'queued', queued_s = coalesce(j.queued_s, %(cluster_s)s), tries = j.tries + 1,
+    reason_code = d.reason, reason_message = left(d.message, 500),
+    reason_also = d.also::jsonb, claimed_by = '', updated_at = now(),
+    claimed_until = CASE WHEN d.shaped THEN NULL
+                         ELSE clock_timestamp() + make_interval(secs => %(retry_s)s) END,
+    shape_id = CASE WHEN d.shaped THEN s.id ELSE j.shape_id END,
+    generation = j.generation + (o.reason_code <> d.reason OR o.state <> 'queued')::int
+FROM unnest(%(ids)s::uuid[], %(reasons)s::text[], %(messages)s::text[], %(also)s::text[],
+            %(shaped)s::bool[]) AS d(id, reason, message, also, shaped)
+JOIN workloads_job AS o ON o.id = d.id
+LEFT JOIN workloads_waitingshape AS s ON s.key = o.shape_key
+WHERE j.id = d.id
+RETURNING j.id, j.name, j.project_id, j.state,
+          o.reason_code <> d.reason OR o.state <> 'queued', d.reason
+"""
+
+
+def _queue(refused: Sequence[WaitingJob], at: EvaluationTime) -> list[tuple[Any, ...]]:
+    """Queue locked jobs; returns event rows with whether the reason changed, and the reason."""
+    return fetch_rows(
+        _QUEUE,
+        {
+            "cluster_s": at.cluster_s,
+            "retry_s": RETRY_S,
+            "ids": [job.job_id for job in refused],
+            "reasons": [job.reason for job in refused],
+            "messages": [job.message for job in refused],
+            "also": [as_json(list(job.also)) for job in refused],
+            "shaped": [job.needs is not None for job in refused],
+        },
+    )

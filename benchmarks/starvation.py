@@ -1,0 +1,213 @@
+"""Ordinary jobs during a flood of jobs that cannot be placed; a long queue on a full cluster.
+
+    ./dev bench starvation [--jobs 20000] [--shapes 200] [--servers 600] [--seconds 30]
+
+Starts its own instance. Two ordinary one-unit jobs a second are submitted for a while; then again
+while 20,000 jobs are submitted in the same project that require a label no server has. Printed:
+wall seconds from the submission of the ordinary jobs to their start, and until every job of the
+flood was evaluated. Then jobs that do not end fill all units, and as many jobs of other requests
+are submitted again: wall seconds until each of them was evaluated once. ``--shapes`` is the number
+of different requests among the jobs of a flood.
+"""
+
+import argparse
+import sys
+import threading
+import time
+from typing import Any, Final
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+
+from apps.testbed.management.replay.api_client import ApiClient
+from benchmarks._calibration import calibrate, calibration_line
+from benchmarks._instance import RunningInstance
+
+RATIO: Final = 2.0  # goal: median start of ordinary jobs during the flood, relative to usual
+EVERY_S: Final = 0.5  # between ordinary jobs
+AT_ONCE: Final = 10_000  # jobs per request
+TIMEOUT_S: Final = 900.0
+MEBIBYTE: Final = 2**20
+ENDLESS: Final = 2**50
+
+
+def main() -> int:
+    """Run the benchmark; return 0 if ordinary jobs start within twice their usual time."""
+    options = _options()
+    before_ms = calibrate()
+    instance = RunningInstance(("--servers", str(options.servers), "--speed", "60", "--no-replay"))
+    try:
+        instance.start()
+        url, token = instance.url, instance.variable("BERTH_TOKEN")
+        with (
+            ApiClient(url, token) as api,
+            psycopg.connect(instance.variable("DATABASE_URL"), autocommit=True) as database,
+        ):
+            _warm(api, database)
+            usual_s = _starts(database, _ordinary(api, "usual", options.seconds))
+            during_s, evaluated_s = _during_flood(url, token, api, database, options)
+            full_s = _full_cluster(api, database, options)
+    finally:
+        instance.discard()
+    _print(f"{options.servers:,} servers, {options.jobs:,} jobs of {options.shapes:,} requests")
+    _print(_quantiles("ordinary jobs, submit to start", usual_s))
+    _print(_quantiles("the same during the flood", during_s))
+    slowest = ", ".join(f"{seconds:.1f}" for seconds in during_s[:20])
+    _print(f"the first of them, one each {EVERY_S:g} s: {slowest} s")
+    _print(f"every job of the flood evaluated {evaluated_s:.1f} s after it was accepted")
+    _print(f"full cluster: every job evaluated {full_s:.1f} s after it was accepted")
+    _print(calibration_line(before_ms, calibrate()))
+    ratio = float(np.median(during_s) / np.median(usual_s))
+    is_met = during_s.size > 0 and ratio <= RATIO
+    _print(f"ratio of the medians {ratio:.2f}, goal {RATIO:g}: {'met' if is_met else 'MISSED'}")
+    return 0 if is_met else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=20_000)
+    parser.add_argument("--shapes", type=int, default=200, help="different requests of a flood")
+    parser.add_argument("--servers", type=int, default=600)
+    parser.add_argument("--seconds", type=float, default=30.0, help="of ordinary jobs")
+    return parser.parse_args()
+
+
+def _spec(bench: str, input_bytes: int, **values: Any) -> dict[str, Any]:
+    return {
+        "application": "bench-ordinary",
+        "application_kind": "batch",
+        "target": {"kind": "best_effort"},
+        "input_bytes": input_bytes,
+        "units": 1,
+        "labels": {"bench": bench},
+        **values,
+    }
+
+
+def _warm(api: ApiClient, database: "psycopg.Connection[Any]") -> None:
+    """Profile the application, so that no measured job waits for it."""
+    _submit(api, "warm", [_spec("warm", MEBIBYTE)])
+    _await(database, "SELECT count(*) FROM workloads_job WHERE finished_at IS NULL")
+
+
+def _submit(api: ApiClient, key: str, items: list[dict[str, Any]]) -> None:
+    for first in range(0, len(items), AT_ONCE):
+        batch = {"items": items[first : first + AT_ONCE]}
+        reply = api.post("/api/v1/batches/", batch, key=f"{key}-{first}")
+        if not reply.is_good:
+            raise SystemExit(f"a batch was refused: {reply.problem}")
+
+
+def _await(database: "psycopg.Connection[Any]", count: str, *parameters: Any) -> float:
+    """Return the wall seconds until a query counts no row."""
+    began = time.monotonic()
+    while time.monotonic() - began < TIMEOUT_S:
+        row = database.execute(count, parameters).fetchone()
+        if row is not None and not row[0]:
+            return time.monotonic() - began
+        time.sleep(0.1)
+    raise SystemExit(f"not done within {TIMEOUT_S:.0f} s: {count}")
+
+
+def _ordinary(api: ApiClient, bench: str, seconds: float) -> str:
+    """Submit ordinary jobs at a steady rate; returns the value of their label."""
+    began = time.monotonic()
+    for number in range(int(seconds / EVERY_S)):
+        time.sleep(max(0.0, began + number * EVERY_S - time.monotonic()))
+        _submit(api, f"{bench}-{number}", [_spec(bench, MEBIBYTE)])
+    return bench
+
+
+_STARTS: Final = """
+SELECT extract(epoch FROM min(e.at) - j.created_at)
+FROM workloads_job j JOIN operations_event e ON e.subject = j.id::text AND e.kind = 'job.running'
+WHERE j.labels->>'bench' = %s GROUP BY j.id ORDER BY j.created_at
+"""
+
+
+def _starts(database: "psycopg.Connection[Any]", bench: str) -> NDArray[np.float64]:
+    """(n,) wall seconds from the submission of jobs to their start, once all have ended."""
+    _await(
+        database,
+        "SELECT count(*) FROM workloads_job WHERE labels->>'bench' = %s AND finished_at IS NULL",
+        bench,
+    )
+    return np.array([float(row[0]) for row in database.execute(_STARTS, [bench])])
+
+
+_UNEVALUATED: Final = """
+SELECT count(*) FROM workloads_job
+WHERE labels->>'bench' = %s AND reason_code = 'WaitingForAgent'
+"""
+
+
+def _during_flood(
+    url: str,
+    token: str,
+    api: ApiClient,
+    database: "psycopg.Connection[Any]",
+    options: argparse.Namespace,
+) -> tuple[NDArray[np.float64], float]:
+    """Return the starts of ordinary jobs, and the seconds until the flood was evaluated."""
+    label = {"constraints": {"labels": {"bench": "no-such-server"}}}
+    specs = _flood("flood", options, **label)
+
+    def submit() -> None:
+        with ApiClient(url, token) as other:
+            _submit(other, "flood", specs)
+
+    sender = threading.Thread(target=submit)
+    sender.start()
+    bench = _ordinary(api, "during", options.seconds)
+    sender.join()
+    _await(database, _UNEVALUATED, "flood")
+    return _starts(database, bench), _evaluated_after(database, "flood")
+
+
+def _flood(bench: str, options: argparse.Namespace, **values: Any) -> list[dict[str, Any]]:
+    sizes = (ENDLESS + number % options.shapes for number in range(options.jobs))
+    return [_spec(bench, size, **values) for size in sizes]
+
+
+def _evaluated_after(database: "psycopg.Connection[Any]", bench: str) -> float:
+    """Return the seconds from the last submission to the first refusal of the last job."""
+    row = database.execute(
+        """SELECT extract(epoch FROM max(e.at) - max(j.created_at))
+           FROM workloads_job j JOIN LATERAL (
+               SELECT min(at) AS at FROM operations_event
+               WHERE subject = j.id::text AND kind = 'job.waiting') e ON true
+           WHERE j.labels->>'bench' = %s""",
+        [bench],
+    ).fetchone()
+    return float(row[0]) if row else float("nan")
+
+
+def _full_cluster(
+    api: ApiClient, database: "psycopg.Connection[Any]", options: argparse.Namespace
+) -> float:
+    """Fill all units, submit jobs, and return the seconds until each was evaluated."""
+    free = "SELECT count(*) FROM inventory_resourceunit WHERE allocation_id IS NULL"
+    row = database.execute(free).fetchone()
+    units = int(row[0]) if row else 0
+    _submit(api, "fill", [_spec("fill", ENDLESS) for _ in range(units)])
+    _await(database, free)
+    _submit(api, "full", _flood("full", options))
+    _await(database, _UNEVALUATED, "full")
+    return _evaluated_after(database, "full")
+
+
+def _quantiles(label: str, values_s: NDArray[np.float64]) -> str:
+    p50, p95 = np.percentile(values_s, (50, 95))
+    return (
+        f"{label}: p50 {p50:.2f} s, p95 {p95:.2f} s, slowest {values_s.max():.2f} s"
+        f" ({values_s.size} jobs)"
+    )
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""The verbs of `berth audit`."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import Any, Final
+
+from controlplane.cli.client import BerthClient
+from controlplane.cli.errors import Exit
+from controlplane.cli.output import columns, print_result, render
+from controlplane.cli.verbs import Verbs
+
+AUDIT: Final = "/api/v1/audit/"
+FILTERS: Final = {  # option: (parameter, help)
+    "user": ("username", "acts of this user"),
+    "action": ("action", "this action, such as plan.approved"),
+    "kind": ("object_kind", "acts on objects of this kind, such as plan"),
+    "object": ("object_name", "acts on the object of this name"),
+    "request": ("request_id", "acts of this request"),
+    "since": ("at__gte", "at or after this time (RFC 3339)"),
+    "until": ("at__lt", "before this time (RFC 3339)"),
+}
+
+
+def declare(verbs: Verbs) -> None:
+    """Declare the verbs and their arguments."""
+    log = verbs.noun("audit", "The log of administrative acts")
+    list_parser = log.add("list", list_entries)
+    list_parser.add_argument("--limit", type=int, default=50, help="max number of rows (50)")
+    export_parser = log.add("export", export)
+    export_parser.add_argument("format", choices=("csv", "jsonl"))
+    for parser in (list_parser, export_parser):
+        _add_filters(parser)
+
+
+def list_entries(client: BerthClient, args: Namespace) -> int:
+    """List administrative acts, newest first."""
+    rows = list(client.pages(AUDIT, _filters(args), args.limit))
+    headings = ("TIME", "WHO", "TOKEN", "ACTION", "OBJECT", "CHANGE", "REASON")
+    shown = [
+        (
+            *(row["at"], _who(row), row["token_name"] or None, row["action"]),
+            *(row["object_name"] or row["object_id"] or None, _change(row)),
+            row["message"] or None,
+        )
+        for row in rows
+    ]
+    print_result(render(rows, args.output, columns(headings, shown)))
+    return Exit.OK
+
+
+def export(client: BerthClient, args: Namespace) -> int:
+    """Write all matching acts to stdout, oldest first, as CSV or JSON lines."""
+    client.download(f"{AUDIT}export/", {"as": args.format, **_filters(args)}, sys.stdout.buffer)
+    return Exit.OK
+
+
+def _add_filters(parser: ArgumentParser) -> None:
+    for option, (_, about) in FILTERS.items():
+        parser.add_argument(f"--{option}", help=about)
+
+
+def _filters(args: Namespace) -> dict[str, str]:
+    given = {name: getattr(args, option) for option, (name, _) in FILTERS.items()}
+    return {name: value for name, value in given.items() if value}
+
+
+def _who(row: dict[str, Any]) -> str:
+    return str(row["username"] or ("Berth" if row["via"] == "system" else "not signed in"))
+
+
+def _change(row: dict[str, Any]) -> str | None:
+    """Return the fields that differ: "state active > draining"."""
+    before, after = row["before"] or {}, row["after"] or {}
+    names = [*before, *(name for name in after if name not in before)]
+    changed = [name for name in names if before.get(name) != after.get(name)]
+    texts = [f"{name} {before.get(name, '')} > {after.get(name, '')}" for name in changed]
+    return ", ".join(texts)[:80] or None

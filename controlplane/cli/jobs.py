@@ -1,0 +1,336 @@
+"""The verbs of `berth` for jobs; each returns the exit code."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from controlplane.cli.client import BerthClient
+from controlplane.cli.errors import CliError, Exit
+from controlplane.cli.jobfile import read_job, seconds, size
+from controlplane.cli.long_poll import FollowSpec, follow
+from controlplane.cli.output import (
+    columns,
+    duration,
+    facts,
+    ips,
+    percent,
+    print_message,
+    print_result,
+    render,
+    target,
+)
+from controlplane.cli.verbs import Verbs, argument_type, positive_int
+
+JOBS: Final = "/api/v1/jobs/"
+TERMINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
+PLACED: Final = frozenset({"starting", "running"}) | TERMINAL
+WAIT_FOR: Final = {
+    "placed": PLACED,
+    "running": frozenset({"running"}) | TERMINAL,
+    "done": TERMINAL,
+}
+
+
+def declare(verbs: Verbs) -> None:
+    """Declare the verbs and their arguments."""
+    _add_job_options(verbs.add("check", check))
+    _add_submit_options(verbs.add("submit", submit))
+    verbs.add("get", get).add_argument("job", help="id or name")
+    _add_list_options(verbs.add("list", list_jobs))
+    watch_parser = verbs.add("watch", watch)
+    watch_parser.add_argument("job", help="id or name")
+    watch_parser.add_argument(
+        "--timeout", type=argument_type(seconds), help="give up after this (wall time)"
+    )
+    verbs.add("cancel", cancel).add_argument("jobs", nargs="+", metavar="JOB")
+    why_parser = verbs.add("why", why)
+    why_parser.add_argument("job", help="id or name")
+    why_parser.add_argument(
+        "--candidates", action="store_true", help="also show the units examined"
+    )
+
+
+def _add_job_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-f", "--file", help="JSON or YAML file with the job; - is stdin")
+    add("--app", help="application")
+    add("--name", help="name of the job")
+    add("--project")
+    add("--label", action="append", metavar="NAME=VALUE")
+    add("--tasks", type=int)
+    add("--units", type=int, help="fixed number of resource units")
+    add("--priority", type=int)
+    add("--input", type=argument_type(size), help="size of the input, e.g. 64Gi")
+    add("--within", type=argument_type(seconds), help="target: completion time, e.g. 10min")
+    add("--qps", type=float, help="target: queries per second, with --p99")
+    add("--p99", type=argument_type(seconds), help="target: 99th percentile of latency, e.g. 10ms")
+    add("--ips", type=float, help="target: instructions per second")
+    add("--best-effort", action="store_true", help="no target")
+
+
+def _add_submit_options(parser: ArgumentParser) -> None:
+    _add_job_options(parser)
+    parser.add_argument(
+        "--key", help="Idempotency-Key: repeated requests with the same key create one job"
+    )
+    parser.add_argument(
+        "--wait", choices=list(WAIT_FOR), help="wait until the job reaches this state"
+    )
+    parser.add_argument(
+        "--timeout", type=argument_type(seconds), help="time limit of --wait (wall time)"
+    )
+
+
+def _add_list_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--state", action="append", help="repeatable")
+    parser.add_argument("--app")
+    parser.add_argument("--project")
+    parser.add_argument("--label", metavar="NAME:VALUE")
+    parser.add_argument("-q", "--query", help="part of the name")
+    parser.add_argument("--limit", type=positive_int, default=50, help="max number of rows (50)")
+
+
+def submit(client: BerthClient, args: Namespace) -> int:
+    """Submit a job and print its id."""
+    headers = {"Idempotency-Key": args.key} if args.key else {}
+    reply = client.call("POST", JOBS, body=read_job(args), headers=headers)
+    job = reply.body
+    if reply.headers.get("idempotency-replayed") == "true":
+        print_message("berth: this key was used before; no new job was created")
+    job_id = job["metadata"]["id"]
+    if args.wait:
+        job = _follow(
+            client, job_id, until=WAIT_FOR[args.wait], timeout_s=args.timeout, quiet=True
+        )
+    print_result(render(job, args.output, job_id))
+    if args.wait:
+        _require_success(job)
+    return Exit.OK
+
+
+def check(client: BerthClient, args: Namespace) -> int:
+    """Evaluate a job without submitting it."""
+    job = read_job(args)
+    response = client.post("/api/v1/checks/", job).body
+    print_result(
+        render(response, args.output, _check_table(response, job.get("spec", job)["target"]))
+    )
+    return Exit.INFEASIBLE if response["feasible"] is False else Exit.OK
+
+
+def _check_table(response: Mapping[str, Any], target: Mapping[str, Any]) -> str:
+    guarantee = response["guarantee"]
+    shown = {
+        "outcome": response["outcome"],
+        "units": response["units"],
+        "platforms": ", ".join(response["platforms"]) or None,
+        "servers": ", ".join(response["servers"][:5]) or None,
+        "predicted": _predicted(response["predicted"], target["kind"]),
+        "P(target met)": percent(response["probability_met"]),
+        "examined": f"{response['units_examined']} of {response['units_eligible']} eligible units",
+        "guarantee": guarantee["statement"] if guarantee else None,
+    }
+    lines = [response["summary"], "", facts(shown)]
+    lines += [f"feasible: {suggestion['text']}" for suggestion in response["suggestions"]]
+    return "\n".join(lines)
+
+
+def _predicted(predicted: Mapping[str, float] | None, kind: str) -> str | None:
+    """Return the prediction in the unit of the target."""
+    if predicted is None:
+        return None
+    unit = ips if kind == "ips" else duration
+    low, high = unit(predicted["low"]), unit(predicted["high"])
+    return f"{unit(predicted['value'])} (90% interval {low} to {high})"
+
+
+def find_job(client: BerthClient, key: str) -> dict[str, Any]:
+    """Return the job with this id, or the newest job with this name.
+
+    Raises
+    ------
+    CliError : it does not exist.
+    """
+    if len(key) == 36 and key.count("-") == 4:
+        by_id: dict[str, Any] = client.get(f"{JOBS}{quote(key)}/")
+        return by_id
+    matches = client.get(JOBS, name=key, limit="1")["results"]
+    if not matches:
+        raise CliError(f"job {key} not found", code=Exit.NOT_FOUND)
+    job: dict[str, Any] = matches[0]
+    return job
+
+
+def get(client: BerthClient, args: Namespace) -> int:
+    """Show one job."""
+    job = find_job(client, args.job)
+    print_result(render(job, args.output, _job_table(job)))
+    return Exit.OK
+
+
+def _job_table(job: Mapping[str, Any]) -> str:
+    meta, spec, status = job["metadata"], job["spec"], job["status"]
+    reason = status["reason"]
+    return facts(
+        {
+            "id": meta["id"],
+            "name": meta["name"],
+            "project": meta["project"],
+            "application": spec["application"],
+            "target": target(spec["target"]),
+            "state": status["state"] + (" (held)" if status["held"] else ""),
+            "reason": f"{reason['code']}: {reason['sentence']}" if reason else None,
+            "units": status["units"],
+            "progress": percent(status["progress"]),
+            "attainment": percent(status["attainment"]),
+            "created": meta["created_at"],
+            "request id": meta["request_id"],
+        }
+    )
+
+
+def list_jobs(client: BerthClient, args: Namespace) -> int:
+    """List jobs, newest first."""
+    params = {
+        "state__in": ",".join(args.state) if args.state else None,
+        "application": args.app,
+        "project": args.project,
+        "q": args.query,
+        "label": args.label,
+    }
+    rows = list(client.pages(JOBS, {k: v for k, v in params.items() if v}, args.limit))
+    table = columns(
+        ("ID", "NAME", "APPLICATION", "TARGET", "STATE", "REASON", "UNITS", "DONE", "OF TARGET"),
+        [_job_row(job) for job in rows],
+    )
+    print_result(render(rows, args.output, table))
+    return Exit.OK
+
+
+def _job_row(job: Mapping[str, Any]) -> tuple[Any, ...]:
+    status = job["status"]
+    return (
+        job["metadata"]["id"],
+        job["metadata"]["name"],
+        job["spec"]["application"],
+        target(job["spec"]["target"]),
+        status["state"],
+        status["reason"]["code"] if status["reason"] else None,
+        status["units"],
+        percent(status["progress"]),
+        percent(status["attainment"]),
+    )
+
+
+def watch(client: BerthClient, args: Namespace) -> int:
+    """Follow a job until it ends."""
+    job_id = find_job(client, args.job)["metadata"]["id"]
+    is_for_people = args.output == "table"
+    job = _follow(client, job_id, until=TERMINAL, timeout_s=args.timeout, quiet=not is_for_people)
+    if not is_for_people:
+        print_result(render(job, args.output, ""))
+    _require_success(job)
+    return Exit.OK
+
+
+def _follow(
+    client: BerthClient,
+    job_id: str,
+    *,
+    until: frozenset[str],
+    timeout_s: float | None,
+    quiet: bool,
+) -> dict[str, Any]:
+    """Follow a job, printing each change, until it reaches one of the states."""
+    spec = FollowSpec(
+        address=f"{JOBS}{job_id}/",
+        topic="jobs",
+        subject=job_id,
+        state=lambda job: str(job["status"]["state"]),
+        line=lambda job: "" if quiet else _progress_line(job),
+        is_over=lambda job: job["status"]["state"] in until,
+        noun="job",
+        next_command=f"berth why {job_id}",
+    )
+    return follow(client, spec, timeout_s=timeout_s, write=print_result)
+
+
+def _progress_line(job: Mapping[str, Any]) -> str:
+    status = job["status"]
+    reason = status["reason"]["code"] if status["reason"] else ""
+    parts = [status["state"], reason, percent(status["progress"])]
+    if status["attainment"] is not None:
+        parts.append(f"{percent(status['attainment'])} of target")
+    return "  ".join(part for part in parts if part)
+
+
+def _require_success(job: Mapping[str, Any]) -> None:
+    """Raise an error with the reason if an awaited job has failed or was cancelled."""
+    state, reason = job["status"]["state"], job["status"]["reason"]
+    if state not in {"failed", "cancelled"}:
+        return
+    detail = f"{reason['code']}: {reason['sentence']} {reason['message']}" if reason else ""
+    raise CliError(
+        "the job failed" if state == "failed" else "the job was cancelled",
+        code=Exit.INFEASIBLE if state == "failed" else Exit.FAILED,
+        detail=detail.rstrip(),
+        next_command=f"berth why {job['metadata']['id']}",
+    )
+
+
+def cancel(client: BerthClient, args: Namespace) -> int:
+    """Cancel jobs."""
+    cancelled = []
+    for key in args.jobs:
+        job_id = find_job(client, key)["metadata"]["id"]
+        cancelled.append(client.post(f"{JOBS}{job_id}/cancel/").body)
+    lines = [f"{job['metadata']['id']}  {_cancel_word(job)}" for job in cancelled]
+    print_result(render(cancelled, args.output, "\n".join(lines)))
+    return Exit.OK
+
+
+def _cancel_word(job: Mapping[str, Any]) -> str:
+    return "cancelled" if job["status"]["state"] == "cancelled" else "stopping"
+
+
+def why(client: BerthClient, args: Namespace) -> int:
+    """Explain the state of a job and its last decision."""
+    job_id = find_job(client, args.job)["metadata"]["id"]
+    response = client.get(f"{JOBS}{job_id}/explanation/")
+    if args.candidates and response["decision"]:
+        path = f"/api/v1/decisions/{response['decision']['id']}/candidates/"
+        response["candidates"] = client.get(path)
+    print_result(render(response, args.output, _why_table(response)))
+    return Exit.OK
+
+
+def _why_table(response: Mapping[str, Any]) -> str:
+    lines = [response["summary"] or f"The job is {response['state']}."]
+    reason, decision = response["reason"], response["decision"]
+    if reason:
+        lines += ["", f"{reason['code']} (tier {reason['tier']}): {reason['sentence']}"]
+        lines += [f"  {reason['message']}"] if reason["message"] else []
+        lines += [f"  also: {', '.join(reason['also'])}"] if reason["also"] else []
+        lines.append(f"  next: {reason['next_action']}")
+    if decision:
+        sample = decision["sample"]
+        lines += [
+            "",
+            f"Decision {decision['id']} by {decision['policy']} v{decision['policy_version']}"
+            f" in {duration(sample['elapsed_seconds'])}, snapshot {decision['snapshot']},"
+            f" seed {decision['seed']}",
+        ]
+        # without examined units there is no guarantee
+        if sample["units_examined"]:
+            guarantee = decision["guarantee"]
+            lines.append(f"  {guarantee['statement']}, assuming {guarantee['assumption']}")
+    table = response.get("candidates")
+    if table:
+        rows = [[_short(row[name]) for name in table["columns"]] for row in table["results"]]
+        lines += ["", columns([name.upper() for name in table["columns"]], rows)]
+    return "\n".join(lines)
+
+
+def _short(value: Any) -> Any:
+    return f"[{len(value)}]" if isinstance(value, list) else value

@@ -1,0 +1,56 @@
+"""The verb `berth servers`."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from controlplane.cli.client import BerthClient
+from controlplane.cli.errors import CliError, Exit
+from controlplane.cli.output import columns, facts, percent, print_result, render
+from controlplane.cli.verbs import Verbs, positive_int
+
+
+def declare(verbs: Verbs) -> None:
+    """Declare the verb and its arguments."""
+    parser = verbs.add("servers", servers)
+    parser.add_argument("server", nargs="?", help="id or name; default: list all")
+    parser.add_argument("--state")
+    parser.add_argument("--platform")
+    parser.add_argument("--rack")
+    parser.add_argument("--limit", type=positive_int, default=100, help="max number of rows (100)")
+
+
+def servers(client: BerthClient, args: Namespace) -> int:
+    """List servers, or show one."""
+    if args.server:
+        try:
+            response = client.get(f"/api/v1/servers/{quote(args.server, safe='')}/")
+        except CliError as error:
+            if error.code is Exit.NOT_FOUND:
+                error.next_command = "berth servers"
+            raise
+        print_result(render(response, args.output, facts(_server_facts(response))))
+        return Exit.OK
+    params = {"state": args.state, "platform": args.platform, "rack": args.rack}
+    filters = {name: value for name, value in params.items() if value}
+    rows = list(client.pages("/api/v1/servers/", filters, args.limit))
+    shown = [list(_server_facts(row).values()) for row in rows]
+    headings = [name.upper() for name in _server_facts(rows[0])] if rows else []
+    print_result(render(rows, args.output, columns(headings, shown)))
+    return Exit.OK
+
+
+def _server_facts(server: Mapping[str, Any]) -> dict[str, Any]:
+    spec, status = server["spec"], server["status"]
+    reading = status["reading"] or {}
+    return {
+        "name": server["metadata"]["name"],
+        "platform": spec["platform"],
+        "rack": spec["rack"],
+        "state": status["state"],
+        "allocated": f"{status['allocated']['cores']}/{spec['cores']}",
+        "cpu": percent(reading.get("cpu_share")),
+        "memory": percent(reading.get("memory_share")),
+        "watts": reading.get("power_watts"),
+    }

@@ -1,0 +1,83 @@
+"""Declare the verbs of `berth` and the types of their arguments."""
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from controlplane.cli.output import FORMATS
+
+if TYPE_CHECKING:
+    from controlplane.cli.client import BerthClient
+
+    Verb = Callable[[BerthClient, Namespace], int]
+    AddVerb = Callable[[str, Verb], ArgumentParser]
+
+
+class Verbs:
+    """The verbs of one command line, or of one noun."""
+
+    def __init__(self, subparsers: Any) -> None:
+        """Take what `ArgumentParser.add_subparsers` returns."""
+        self._subparsers = subparsers
+
+    def add(self, name: str, run: "Verb") -> ArgumentParser:
+        """Add a verb that calls the server; its docstring is the help text."""
+        parser: ArgumentParser = self._subparsers.add_parser(
+            name, parents=[_server_options()], help=_summary(run), description=_summary(run)
+        )
+        parser.set_defaults(run=run, offline=None)
+        return parser
+
+    def add_offline(
+        self, name: str, run: Callable[[Namespace], int], epilog: str | None
+    ) -> ArgumentParser:
+        """Add a verb that needs no server."""
+        parser: ArgumentParser = self._subparsers.add_parser(
+            name, parents=[_output_options()], help=_summary(run), epilog=epilog
+        )
+        parser.set_defaults(offline=run)
+        return parser
+
+    def noun(self, name: str, about: str) -> "Verbs":
+        """Return the verbs grouped under a noun."""
+        parser: ArgumentParser = self._subparsers.add_parser(name, help=about, description=about)
+        # no metavar, so that the error for a missing verb lists the verbs
+        return Verbs(parser.add_subparsers(required=True))
+
+
+def argument_type(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Turn a ValueError of ``read`` into a usage error of argparse."""
+
+    def convert(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise ArgumentTypeError(f"{text!r}: {error}") from error
+
+    return convert
+
+
+def positive_int(text: str) -> int:
+    """Read a number of at least 1."""
+    number = int(text)
+    if number < 1:
+        raise ArgumentTypeError(f"must be at least 1, not {number}")
+    return number
+
+
+def _output_options() -> ArgumentParser:
+    options = ArgumentParser(add_help=False)
+    options.add_argument("-o", "--output", choices=FORMATS, default="table")
+    as_json: dict[str, Any] = {"action": "store_const", "const": "json", "dest": "output"}
+    options.add_argument("--json", help="same as -o json", **as_json)
+    return options
+
+
+def _server_options() -> ArgumentParser:
+    options = ArgumentParser(add_help=False, parents=[_output_options()])
+    options.add_argument("--url", help="address of the server; default: BERTH_URL")
+    return options
+
+
+def _summary(run: Callable[..., Any]) -> str:
+    return (run.__doc__ or "").strip().rstrip(".").replace("%", "%%")

@@ -1,0 +1,108 @@
+/* Saved sets in columns, with the solver result and the effect on the running cluster of each. */
+import { call } from "../api.js";
+import { byId, element, svgElement } from "../dom.js";
+import { counted, percent, watts } from "../format.js";
+import { showProblem, toast } from "../notices.js";
+import { mayChange, publish } from "./model.js";
+import { formatRaw, NAMES, OBJECTIVES, RULES } from "./objectives.js";
+import { comparedSets, parentName, pickCount, startSetList } from "./set_list.js";
+import { SETS_URL } from "./sets.js";
+
+const PREVIEW_LIMIT_S = 2;
+const MAX_POLLS = 40;
+const POLL_MS = 250;
+
+export function startComparison() {
+  startSetList();
+  byId("cal-compare").addEventListener("click", compare);
+}
+
+/* Show the columns, then fill in the results one by one until the dialog is closed. */
+async function compare() {
+  const sets = comparedSets();
+  if (sets.length < 2) {
+    toast("Select two or more sets under Saved sets to compare them.");
+    byId("cal-sets").scrollIntoView({ block: "center" });
+    byId("cal-sets").querySelector("input")?.focus({ preventScroll: true });
+    return;
+  }
+  const dialog = byId("cal-compare-dialog");
+  const cells = showColumns(sets);
+  dialog.addEventListener("close", () => publish("compared"), { once: true });
+  dialog.showModal();
+  const isOpen = () => dialog.open && byId("cp-table").contains(cells[0].result);
+  for (const [k, set] of sets.entries()) if (isOpen()) await fillCell(cells[k].result, () => solverResult(set));
+  for (const [k, set] of sets.entries()) if (isOpen()) await fillCell(cells[k].preview, () => previewResult(set));
+}
+
+async function fillCell(cell, loadLines) {
+  try {
+    cell.replaceChildren(...(await loadLines()).map((line) => element("div", line)));
+  } catch (error) {
+    showProblem(cell, error);
+  }
+}
+
+/* Fill the table. Returns the cells of the results, by set. */
+function showColumns(sets) {
+  const cells = sets.map(() => ({ result: element("td", "solving…", "t2"), preview: element("td", "waiting…", "t2") }));
+  const row = (name, cellOf) => {
+    const tr = element("tr");
+    tr.append(element("th", name, "", { scope: "row" }), ...sets.map(cellOf));
+    return tr;
+  };
+  const textRow = (name, textOf) => row(name, (set) => element("td", textOf(set)));
+  const [head, body, headings] = [element("thead"), element("tbody"), element("tr")];
+  headings.append(element("td"), ...sets.map((set) => element("th", set.name, "", { scope: "col" })));
+  head.append(headings);
+  body.append(
+    row("Weights", weightsCell),
+    textRow("Rule", (set) => RULES[set.rule]),
+    textRow("Picks", (set) => (pickCount(set) ? counted(pickCount(set), "placement") : "none")),
+    textRow("Derived from", (set) => parentName(set) || "–"),
+    row("Solver result", (_, k) => cells[k].result),
+    row("Running cluster", (_, k) => cells[k].preview),
+    textRow("Note", (set) => set.note || "–"),
+  );
+  byId("cp-table").replaceChildren(head, body);
+  return cells;
+}
+
+function weightsCell({ weights }) {
+  const label = OBJECTIVES.map((o) => `${NAMES[o]} ${weights[o].toFixed(2)}`).join(", ");
+  const svg = svgElement("svg", { viewBox: "0 0 180 64", class: "plot", role: "img", "aria-label": label });
+  for (const [k, o] of OBJECTIVES.entries()) {
+    svgElement("text", { x: 0, y: 14 + 21 * k }, svg, o);
+    svgElement("rect", { x: 14, y: 5 + 21 * k, width: 130 * weights[o], height: 11, class: "fa" }, svg);
+    svgElement("text", { x: 180, y: 14 + 21 * k, class: "end strong" }, svg, weights[o].toFixed(2));
+  }
+  const cell = element("td");
+  cell.append(svg);
+  return cell;
+}
+
+async function solverResult({ front, version, rule, picks, rejected, wanted }) {
+  if (!front) return ["–"];
+  const { value } = await call("POST", `${SETS_URL}check/`, { front, version, rule, picks, rejected, wanted });
+  return [...OBJECTIVES.map((o) => formatRaw(o, value.star.raw[o])), value.sentence];
+}
+
+async function previewResult({ weights }) {
+  if (!mayChange()) return ["requires the role operator"];
+  const { id } = (await call("POST", "/api/v1/previews/", { weights, racks: [], limit_seconds: PREVIEW_LIMIT_S }))
+    .value;
+  for (let polls = 0; polls < MAX_POLLS; polls += 1) {
+    const { state, answer, problem } = (await call("GET", `/api/v1/previews/${id}/`)).value;
+    if (!["waiting", "searching"].includes(state)) return answer ? answerLines(answer) : [problem || "no result"];
+    await new Promise((resolve) => {
+      setTimeout(resolve, POLL_MS);
+    });
+  }
+  return ["timed out"];
+}
+
+const answerLines = ({ before, after, moves, gap }) => [
+  `${watts(before.watts)} to ${watts(after.watts)}`,
+  `${before.targets_met} to ${after.targets_met} of ${after.targets_measured} targets met`,
+  `${counted(moves, "migration")}, gap ${percent(gap)}`,
+];

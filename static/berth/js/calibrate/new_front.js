@@ -1,0 +1,52 @@
+/* The dialog that starts the search for a front. */
+import { call } from "../api.js";
+import { byId } from "../dom.js";
+import { clusterTime } from "../format.js";
+import { showProblem } from "../notices.js";
+
+export function startNewFront() {
+  const dialog = byId("cal-new-dialog");
+  if (!dialog) return;
+  for (const id of ["cal-new", "cal-first"])
+    byId(id)?.addEventListener("click", () => {
+      byId("nf-error").hidden = true;
+      dialog.showModal();
+    });
+  startTimeSlider();
+  for (const radio of dialog.querySelectorAll("[name=nf-when]")) radio.addEventListener("change", showPast);
+  byId("nf-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    startSearch();
+  });
+}
+
+const isPast = () => document.querySelector("[name=nf-when]:checked").value === "past";
+
+function showPast() {
+  const fields = byId("cal-new-dialog").querySelector(".nf-past");
+  if (fields) fields.hidden = !isPast();
+}
+
+function startTimeSlider() {
+  const slider = byId("nf-at");
+  if (!slider) return;
+  const showTime = () => {
+    byId("nf-at-said").textContent = clusterTime(Number(slider.value));
+  };
+  slider.addEventListener("input", showTime);
+  showTime();
+}
+
+async function startSearch() {
+  const body = { source: "cluster", budget_seconds: Number(byId("nf-budget").value) };
+  if (isPast()) body.cluster_seconds = Number(byId("nf-at").value);
+  byId("nf-go").disabled = true;
+  byId("nf-error").hidden = true;
+  try {
+    const { value } = await call("POST", "/api/v1/fronts/", body);
+    location.href = `/calibrate/?front=${value.arguments.front}`;
+  } catch (error) {
+    showProblem(byId("nf-error"), error);
+  }
+  byId("nf-go").disabled = false;
+}

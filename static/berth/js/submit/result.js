@@ -1,0 +1,174 @@
+/* The result of a check: where the job would be placed, and its predicted performance. */
+import { dataTable, definitionList, element, icon, scrollRegion } from "../dom.js";
+import { counted, grouped } from "../format.js";
+import { performanceText, significantText } from "../performance.js";
+
+const MAX_SERVERS = 6;
+const VERDICTS = {
+  chosen: "would be chosen",
+  outranked: "better than needed",
+  too_noisy: "too contended",
+  no_room: "does not fit with the other units of the job",
+};
+const FILTERS = {
+  busy: "allocated to other jobs",
+  closed: "on servers closed to new jobs",
+  platform: "on other platforms",
+  label: "without the required labels",
+  labels: "without the required labels",
+  capacity: "without enough memory, network or storage",
+  locality: "too far from the other units of the job",
+  spread: "too close to the other units of the job",
+  noisy: "too contended",
+};
+const COLUMNS = [
+  ["Server", ""],
+  ["Units", "num"],
+  ["Quality", "num"],
+  ["Needs", "num"],
+  ["Match", "num"],
+  ["Verdict", ""],
+];
+
+export function banner(tone, title, lines, requestId = "") {
+  const box = element("div", "", `banner ${tone}`, { role: "alert" });
+  const text = element("div");
+  text.append(element("b", title), ...lines.map((line) => element("p", line)));
+  if (requestId) {
+    const line = element("p", "Request ");
+    line.append(element("code", requestId));
+    text.append(line);
+  }
+  box.append(icon(tone === "bad" ? "trib" : "tri"), text);
+  return box;
+}
+
+/* Sections of a check's result; `useTarget` is called with a suggested target. */
+export function resultSections(check, jobDocument, useTarget) {
+  const { kind } = (jobDocument.spec ?? jobDocument).target;
+  const dropped = Object.entries(check.dropped);
+  const heading = (text) => element("h3", text, "check-title");
+  return [
+    summary(check),
+    ...(check.known
+      ? []
+      : [
+          element(
+            "p",
+            "The application has no profile entries yet (n = 0), so there is no estimate.",
+            "meta check-facts",
+          ),
+        ]),
+    ...(check.suggestions.length
+      ? [heading("Nearest feasible target"), suggestionButtons(check.suggestions, useTarget)]
+      : []),
+    factList(facts(check, kind)),
+    ...(check.feasibility ? [feasibilityChart(jobDocument)] : []),
+    ...(check.candidates.length ? [heading("Candidates"), candidateTable(check.candidates)] : []),
+    ...(dropped.length
+      ? [
+          heading("Units removed by filters"),
+          factList(
+            dropped.map(([name, count]) => [FILTERS[name] ?? name.replaceAll("_", " "), counted(count, "unit")]),
+          ),
+        ]
+      : []),
+    element("p", "Nothing was submitted. The sample of candidates is drawn again when the job is placed.", "meta"),
+  ];
+}
+
+function summary({ outcome, summary: text, next_action: nextAction }) {
+  if (outcome === "placed") return element("h2", text, "check-title");
+  return banner(outcome === "infeasible" ? "bad" : "warn", text, [nextAction]);
+}
+
+const factList = (pairs) =>
+  definitionList(
+    pairs.filter(([, value]) => value),
+    "kv check-facts",
+  );
+
+function facts(check, kind) {
+  const {
+    units,
+    servers,
+    platforms,
+    probability_met: probability,
+    units_eligible: eligible,
+    guarantee,
+    snapshot,
+  } = check;
+  const more = servers.length - MAX_SERVERS;
+  return [
+    ["Units", units === null ? "" : counted(units, "unit")],
+    ["Platforms", platforms.join(", ")],
+    ["Servers", servers.slice(0, MAX_SERVERS).join(", ") + (more > 0 ? ` and ${more} more` : "")],
+    ["Predicted", predictedText(check.predicted, kind)],
+    ["Probability of meeting the target", probability === null ? "" : `${significantText(100 * probability)} %`],
+    ["Examined", eligible ? `${counted(check.units_examined, "unit")} of ${grouped(eligible)} eligible` : ""],
+    ["Guarantee", guarantee ? guaranteeText(guarantee) : ""],
+    ["Snapshot", snapshot ? grouped(snapshot) : ""],
+  ];
+}
+
+function predictedText(predicted, kind) {
+  if (!predicted) return "";
+  const { value, low, high } = predicted;
+  const interval =
+    low === null || high === null ? "" : ` [${performanceText(kind, low)}, ${performanceText(kind, high)}]`;
+  return performanceText(kind, value) + interval;
+}
+
+function guaranteeText({ probability, rank_threshold: rank }) {
+  return `${significantText(100 * probability)} % probability that the best candidate is not in the top ${significantText(100 * (1 - rank))} %, if sampling is uniform`;
+}
+
+/* Predicted performance by number of units, for the same job. */
+function feasibilityChart(jobDocument) {
+  const chart = document.getElementById("feasibility").content.firstElementChild.cloneNode(true);
+  chart.dataset.figure = `${chart.dataset.figure}?${new URLSearchParams({ spec: JSON.stringify(jobDocument) })}`;
+  chart.classList.add("feasibility");
+  return chart;
+}
+
+function suggestionButtons(suggestions, useTarget) {
+  const box = element("div", "", "chips");
+  for (const { text, target } of suggestions) {
+    const button = element("button", `Use ${text}`, "btn small", { type: "button" });
+    button.addEventListener("click", () => useTarget(target));
+    box.append(button);
+  }
+  return box;
+}
+
+/* Merge equal candidates on one server that follow each other. */
+export function mergeEqual(candidates) {
+  const rows = [];
+  for (const candidate of candidates) {
+    const last = rows.at(-1);
+    const isEqual = last && ["server", "verdict", "closeness"].every((key) => last[key] === candidate[key]);
+    if (isEqual) last.units += 1;
+    else rows.push({ ...candidate, units: 1 });
+  }
+  return rows;
+}
+
+function candidateTable(candidates) {
+  const rows = mergeEqual(candidates).map(candidateRow);
+  const table = dataTable(COLUMNS, rows, { cls: "table tight flush", caption: "Candidates, best first" });
+  return scrollRegion("Candidates", table);
+}
+
+function candidateRow(candidate) {
+  const row = element("tr", "", candidate.verdict === "chosen" ? "sel" : "");
+  const server = element("td", candidate.server, "mono");
+  if (candidate.units > 1) server.title = `${candidate.units} equal units`;
+  const scores = [candidate.quality, candidate.target, candidate.closeness];
+  row.append(
+    server,
+    element("td", String(candidate.units), "num"),
+    ...scores.map((score) => element("td", score === null ? "–" : score.toFixed(3), "num")),
+    element("td", VERDICTS[candidate.verdict] ?? candidate.verdict),
+  );
+  return row;
+}

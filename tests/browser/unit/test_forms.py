@@ -1,0 +1,157 @@
+"""Validation errors at fields, and the submit page's documents and programs."""
+
+import ast
+import json
+import shlex
+from typing import Any
+
+import pytest
+
+from tests.browser.unit.conftest import Script
+
+FORM = """
+    document.body.innerHTML = `<form><details><div class="field">
+        <input id="units" data-pointer="/spec/units"></div></details>
+        <div class="field"><input id="name" data-pointer="/metadata/name"></div></form>`;
+    const { clearProblems, showProblems } = await load("fields.js");
+    const form = document.querySelector("form");
+    const unplaced = showProblems(form, argument);
+"""
+
+
+def test_an_error_is_shown_at_its_field_which_is_opened_and_focused(js: Script) -> None:
+    script = (
+        FORM
+        + """return [unplaced, document.getElementById("units-error").textContent,
+        document.activeElement.id, document.querySelector("details").open,
+        document.getElementById("units").getAttribute("aria-describedby")];"""
+    )
+    error = {"pointer": "/spec/units", "detail": "At most 8.", "suggestion": 8}
+    assert js(script, [error]) == [
+        [],
+        "At most 8. Nearest valid value: 8.",
+        "units",
+        True,
+        "units-error",
+    ]
+
+
+def test_an_error_below_a_field_belongs_to_it_and_others_are_returned(js: Script) -> None:
+    script = FORM + "return [unplaced.map((error) => error.pointer), form.innerText.trim()];"
+    errors = [
+        {"pointer": "/metadata/name/0", "detail": "Too long."},
+        {"pointer": "/metadata/names", "detail": "Unknown."},
+    ]
+    unplaced, text = js(script, errors)
+    assert unplaced == ["/metadata/names"]
+    assert text == "Too long."
+
+
+def test_only_the_first_of_two_errors_of_a_field_is_shown_and_clearing_removes_it(
+    js: Script,
+) -> None:
+    script = (
+        FORM
+        + """const shown = form.querySelectorAll(".error").length;
+        clearProblems(form);
+        const rest = form.querySelectorAll(".error, [aria-invalid], [aria-describedby]");
+        return [shown, rest.length];"""
+    )
+    error = {"pointer": "/metadata/name", "detail": "Missing."}
+    assert js(script, [error, error]) == [1, 0]
+
+
+def test_no_errors_change_nothing(js: Script) -> None:
+    assert js(FORM + "return [unplaced, form.querySelectorAll('.error').length];", None) == [[], 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [("", {}), ("  ", {}), ("a=1 b", {"a": "1", "b": ""}), ("a=1\na=2", {"a": "2"})],
+)
+def test_labels_are_parsed(js: Script, text: str, labels: dict[str, str]) -> None:
+    script = "const m = await load('submit/form.js'); return m.parseLabels(argument);"
+    assert js(script, text) == labels
+
+
+BODY: dict[str, Any] = {
+    "metadata": {"name": "it's true"},
+    "spec": {"gang": True, "held": False, "input_bytes": None, "note": 'say "null"\\'},
+}
+PROGRAM = """const m = await load("submit/programs.js");
+    return m[argument.name](argument.body, { host: "http://host", key: "k-1" });"""
+
+
+def test_the_curl_program_sends_the_document_unchanged(js: Script) -> None:
+    words = shlex.split(js(PROGRAM, {"name": "curlProgram", "body": BODY}))
+    assert words[:4] == ["curl", "-X", "POST", "http://host/api/v1/jobs/"]
+    assert "Idempotency-Key: k-1" in words
+    assert json.loads(words[words.index("-d") + 1]) == BODY
+
+
+def test_the_python_program_is_valid_and_holds_the_document(js: Script) -> None:
+    tree = ast.parse(js(PROGRAM, {"name": "pythonProgram", "body": BODY}))
+    values = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "job"
+    ]
+    assert [ast.literal_eval(value) for value in values] == [BODY]
+
+
+def test_the_command_line_program_holds_the_document_and_the_key(js: Script) -> None:
+    program = js(PROGRAM, {"name": "cliProgram", "body": BODY})
+    document = program.split("<<'EOF'\n")[1].split("\nEOF\n")[0]
+    assert json.loads(document) == BODY
+    assert program.endswith("berth submit -f job.json --key k-1")
+
+
+def test_equal_candidates_that_follow_each_other_are_merged(js: Script) -> None:
+    script = "const m = await load('submit/result.js'); return m.mergeEqual(argument);"
+
+    def candidate(server: str, closeness: float) -> dict[str, Any]:
+        return {"server": server, "verdict": "outranked", "closeness": closeness}
+
+    rows = [candidate("a", 1), candidate("a", 1), candidate("a", 2), candidate("b", 2)]
+    merged = js(script, [*rows, candidate("a", 1)])
+    assert [(row["server"], row["units"]) for row in merged] == [
+        ("a", 2),
+        ("a", 1),
+        ("b", 1),
+        ("a", 1),
+    ]
+    assert js(script, []) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        ("ips", 2.5e9, "2.5 G instr./s"),
+        ("ips", 1234, "1,230 instr./s"),
+        ("best_effort", 0.001, "3.6 of the work per hour"),
+        ("completion_time", 0.25, "250 ms"),
+        ("completion_time", 119, "119 s"),
+        ("completion_time", 120, "2 min"),
+    ],
+)
+def test_performance_has_the_unit_of_its_kind_of_target(
+    js: Script, kind: str, value: float, text: str
+) -> None:
+    script = "const m = await load('performance.js'); return m.performanceText(...argument);"
+    assert js(script, [kind, value]) == text
+
+
+@pytest.mark.parametrize(
+    ("estimate", "unit", "text"),
+    [
+        (None, "seconds", "–"),
+        ({"value": 90}, "seconds", "90 s"),
+        ({"value": 5e6}, "instructions/s", "5 M instr./s"),
+        ({"value": 1.5e6}, "bytes/s", "1.5 MB/s"),
+    ],
+)
+def test_estimates_have_the_unit_that_the_api_names(
+    js: Script, estimate: dict[str, float] | None, unit: str, text: str
+) -> None:
+    script = "const m = await load('performance.js'); return m.estimateText(...argument);"
+    assert js(script, [estimate, unit]) == text

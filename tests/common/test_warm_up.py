@@ -1,0 +1,71 @@
+"""One process of a machine compiles the kernels, and reports it."""
+
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+import redis
+from django.core.cache import cache
+
+from apps.common.infrastructure import warm_up
+from apps.common.infrastructure.warm_up import Kernels, warming, warming_up
+
+LOCK_FILE = warm_up._lock_file
+
+
+@pytest.fixture(autouse=True)
+def _own_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(warm_up, "_lock_file", lambda kernels: tmp_path / kernels)
+
+
+def _enters(kernels: Kernels, *, within_s: float) -> bool:
+    """Whether another thread gets the lock in time; it gives the lock back at once."""
+    entered = Event()
+
+    def enter() -> None:
+        with warming_up(kernels):
+            entered.set()
+
+    Thread(target=enter, daemon=True).start()
+    return entered.wait(within_s)
+
+
+def test_a_second_process_waits_while_the_first_compiles() -> None:
+    with warming_up(Kernels.PLACEMENT):
+        assert not _enters(Kernels.PLACEMENT, within_s=0.2)
+
+
+def test_the_lock_is_free_once_the_kernels_are_compiled() -> None:
+    with warming_up(Kernels.PLACEMENT):
+        pass
+    assert _enters(Kernels.PLACEMENT, within_s=10.0)
+
+
+def test_each_group_of_kernels_has_its_own_lock() -> None:
+    with warming_up(Kernels.PLACEMENT):
+        assert _enters(Kernels.SCHEDULING, within_s=10.0)
+
+
+def test_a_warm_up_is_reported_while_it_lasts() -> None:
+    assert warming() == ()
+    with warming_up(Kernels.PLACEMENT):
+        assert warming() == (Kernels.PLACEMENT,)
+    assert warming() == ()
+
+
+def test_kernels_are_compiled_while_the_cache_is_unreachable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise redis.ConnectionError
+
+    monkeypatch.setattr(cache, "set", fail)
+    with warming_up(Kernels.PLACEMENT):
+        assert warming() == ()
+
+
+def test_containers_that_share_machine_code_share_the_lock(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert LOCK_FILE(Kernels.PLACEMENT).parent == tmp_path

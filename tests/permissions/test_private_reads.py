@@ -1,0 +1,134 @@
+"""Pages and REST views read rows of single projects with what limits them to the caller."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.permissions.private_reads import modules_of_pages_and_api, unlimited_reads
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+# Reads without a limit, by what makes them harmless. Add one only if it names no job.
+COUNTS: Final = "numbers over all jobs, which name none"
+FOR_OPERATORS: Final = "plans and the cluster of all projects; operators and the loop only"
+FOR_AGENTS: Final = "used by agents and backends, not by pages"
+OF_ONE_USER: Final = "the view passes the caller, or admits administrators only"
+COMBINED: Final = "the caller combines it with what limits it"
+ALLOWED: Final = {
+    **dict.fromkeys(
+        (
+            "dashboard.selectors.applications._annotated",
+            "dashboard.selectors.decisions.log_summary",
+            "dashboard.selectors.overview._running",
+            "dashboard.selectors.overview._waits",
+            "dashboard.selectors.overview.attainment",
+            "dashboard.selectors.overview.queue_by_reason",
+            "dashboard.selectors.overview.decision_latency",
+            "dashboard.selectors.sampling.comparable_ranks",
+            "dashboard.selectors.sampling._live_ranks",
+            "dashboard.selectors.servers._caused_by_server",
+            "dashboard.selectors.servers.considered",
+            "dashboard.selectors.system._agents",
+            "dashboard.selectors.system._backends",
+            "operations.selectors.complete_seq",
+            "operations.selectors.event_bounds",
+            "placement.selectors.preferences.share_of_targets_met",
+            "workloads.selectors.name_search",
+        ),
+        COUNTS,
+    ),
+    **dict.fromkeys(
+        (
+            "dashboard.selectors.classification.open_reclassification",
+            "dashboard.selectors.plans.counts",
+            "placement.selectors.cluster.read_cluster",
+            "placement.selectors.drift.running_mix",
+            "placement.selectors.plans.last_tick_event",
+            "placement.selectors.plans.plans",
+            "placement.selectors.plans.migrations_of",
+            "placement.selectors.plans.proposed_count",
+            "placement.selectors.plans.unfinished_plans",
+            "placement.selectors.plans.open_plan",
+            "placement.selectors.plans.capacity_steps",
+            "placement.selectors.plans.stale_migrations",
+            "placement.selectors.plans.migrating_jobs",
+            "placement.selectors.plans.started_since",
+            "placement.selectors.plans.plans_per_job",
+            "placement.selectors.plans.recently_left_servers",
+            "placement.selectors.plans.thrashing_report",
+            "placement.selectors.plans.held_count",
+            "placement.selectors.plans.job_changes_since",
+        ),
+        FOR_OPERATORS,
+    ),
+    **dict.fromkeys(
+        (
+            "execution.selectors.migrations",
+            "scheduling.selectors.profiles_with_decisions",
+            "scheduling.selectors.beyond_tolerance_of",
+            "scheduling.selectors._live_claims",
+            "scheduling.selectors.claimed_jobs",
+            "workloads.api.bulk._attempt",
+            "workloads.selectors.locked_generation",
+        ),
+        FOR_AGENTS,
+    ),
+    **dict.fromkeys(
+        (
+            "accounts.selectors.live_tokens",
+            "accounts.selectors.members_of",
+            "accounts.selectors.users",
+        ),
+        OF_ONE_USER,
+    ),
+    **dict.fromkeys(
+        (
+            "classification.selectors.history.prediction_errors_of",
+            "execution.selectors.migrations_of",
+            "operations.selectors.events_after",
+            "scheduling.api.reads.jobs_on",
+            "scheduling.api.reads.decisions_at",
+            "workloads.selectors.batch_items",
+            "workloads.selectors.batch_states",
+        ),
+        COMBINED,
+    ),
+}
+
+
+def test_every_read_of_private_rows_is_limited_or_harmless() -> None:
+    found = {
+        name
+        for module, source in modules_of_pages_and_api(ROOT)
+        for name in unlimited_reads(module, source)
+    }
+    assert sorted(found - ALLOWED.keys()) == [], "take the caller or the visible jobs"
+    assert sorted(ALLOWED.keys() - found) == [], "gone: delete their entries"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def tenancy(server: Server) -> list[Job]:\n    return list(Job.objects.all())",
+        "def errors(name: str) -> object:\n    return PredictionError.objects.filter(n=name)",
+        "_SQL = 'SELECT name FROM workloads_job'\n\ndef f() -> object:\n    return rows(_SQL)",
+        "def f() -> object:\n    return rows('SELECT 1 FROM scheduling_decision d')",
+        "class View:\n    def rows(self) -> object:\n        return Operation.objects.all()",
+    ],
+)
+def test_an_unlimited_read_is_found(source: str) -> None:
+    assert len(list(unlimited_reads("new", source))) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(visible: QuerySet[Job]) -> object:\n    return Decision.objects.filter(j=visible)",
+        "def f(principal: Principal) -> object:\n    return Operation.objects.all()",
+        "def f() -> object:\n    return Server.objects.all()",
+        "def f() -> object:\n    return rows('SELECT 1 FROM inventory_server')",
+    ],
+)
+def test_limited_and_shared_reads_pass(source: str) -> None:
+    assert list(unlimited_reads("new", source)) == []

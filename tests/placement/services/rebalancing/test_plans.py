@@ -1,0 +1,150 @@
+"""Plans: writing, approval and superseding."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from apps.common.core.errors import ConflictError
+from apps.common.core.preconditions import ChangedMeanwhileError
+from apps.placement.core.rebalancing.lifecycle import PlanState
+from apps.placement.models import Plan
+from apps.placement.services.rebalancing.executor import execute_plans
+from apps.placement.services.rebalancing.plans import (
+    PlanSupersededError,
+    approve_plan,
+    cancel_plan,
+    prune_plans,
+    prune_proposals,
+    supersede_stale,
+)
+from tests.placement import rebalancing_world as world
+from tests.placement.conftest import Stage
+from tests.placement.rebalancing_world import create_plan, new_migration, states
+
+
+def test_a_newer_plan_supersedes_a_proposed_one(stage: Stage) -> None:
+    older = create_plan(new_migration(0, stage.one, stage.servers[2]))
+    newer = create_plan(new_migration(0, stage.two, stage.servers[2]))
+    older.refresh_from_db()
+    assert (str(older), str(newer)) == ("p-0001", "p-0002")
+    assert (older.state, older.message) == (PlanState.SUPERSEDED, "p-0002 is newer.")
+    assert states(older) == ["cancelled"]
+
+
+def test_a_newer_plan_does_not_supersede_an_approved_one(stage: Stage) -> None:
+    older = create_plan(new_migration(0, stage.one, stage.servers[2]), approve=True)
+    create_plan(new_migration(0, stage.two, stage.servers[2]))
+    older.refresh_from_db()
+    assert older.state == PlanState.APPROVED
+
+
+def test_an_approval_records_the_user_and_the_time(stage: Stage) -> None:
+    plan = create_plan(new_migration(0, stage.one, stage.servers[2]))
+    approve_plan(plan.pk, by=stage.by.pk)
+    plan.refresh_from_db()
+    assert (plan.state, plan.approved_by, plan.approved_s) == (
+        PlanState.APPROVED, stage.by, world.NOW_S
+    )  # fmt: skip
+
+
+def test_an_approval_requires_the_generation_the_user_has_seen(stage: Stage) -> None:
+    plan = create_plan(new_migration(0, stage.one, stage.servers[2]))
+    with pytest.raises(ChangedMeanwhileError):
+        approve_plan(plan.pk, by=stage.by.pk, expected=plan.generation + 1)
+
+
+def test_a_cancelled_plan_cannot_be_approved(stage: Stage) -> None:
+    plan = create_plan(new_migration(0, stage.one, stage.servers[2]))
+    cancel_plan(plan.pk, by="olga")
+    with pytest.raises(ConflictError, match="cancelled plan cannot approve"):
+        approve_plan(plan.pk, by=stage.by.pk)
+
+
+def test_a_plan_is_superseded_if_its_container_ends(stage: Stage) -> None:
+    plan = create_plan(new_migration(0, stage.one, stage.servers[2]))
+    world.end_job(stage.one)
+    with pytest.raises(PlanSupersededError, match="1 container of it ended or moved"):
+        approve_plan(plan.pk, by=stage.by.pk)
+    plan.refresh_from_db()
+    assert plan.state == PlanState.SUPERSEDED
+
+
+def test_a_plan_that_lost_half_of_its_bundles_still_stands(stage: Stage) -> None:
+    s2 = stage.servers[2]
+    plan = create_plan(
+        new_migration(0, stage.one, s2, bundle=0), new_migration(1, stage.three, s2, bundle=1)
+    )
+    world.end_job(stage.one)
+    assert supersede_stale() == 0
+    approve_plan(plan.pk, by=stage.by.pk)
+    execute_plans()
+    assert world.states(plan) == ["skipped", "moving"]
+
+
+def test_a_plan_is_superseded_if_its_target_has_no_capacity(stage: Stage) -> None:
+    plan = create_plan(new_migration(0, stage.one, stage.servers[2]))
+    world.running_job("fills it", (stage.servers[2], 3))
+    assert supersede_stale() == 1
+    plan.refresh_from_db()
+    assert plan.message == "s2 no longer has enough free capacity for its migrations."
+
+
+def test_capacity_that_the_plan_itself_frees_counts(stage: Stage) -> None:
+    s0, s1, s2 = stage.servers
+    create_plan(new_migration(0, stage.three, s2), new_migration(1, stage.one, s1))
+    assert supersede_stale() == 0
+    assert s0.cores == 4
+
+
+def test_a_plan_is_superseded_if_other_weights_come_into_force(stage: Stage) -> None:
+    plan = create_plan(new_migration(0, stage.one, stage.servers[2]))
+    world.activate(stage.by, {"P": 0.1, "D": 1.0, "C": 0.0})
+    with pytest.raises(PlanSupersededError, match="other weights are in force"):
+        approve_plan(plan.pk, by=stage.by.pk)
+
+
+def test_activating_the_same_weights_again_keeps_the_plan(stage: Stage) -> None:
+    plan = create_plan(new_migration(0, stage.one, stage.servers[2]))
+    world.activate(stage.by)
+    assert approve_plan(plan.pk, by=stage.by.pk).state == PlanState.APPROVED
+
+
+def test_a_plan_for_weights_no_longer_in_force_is_not_written(stage: Stage) -> None:
+    world.activate(stage.by, {"P": 0.1, "D": 1.0, "C": 0.0})
+    with pytest.raises(PlanSupersededError):
+        create_plan(new_migration(0, stage.one, stage.servers[2]))
+    assert not Plan.objects.exists()
+
+
+def test_plans_that_never_began_are_pruned_after_some_days(stage: Stage) -> None:
+    old, young, moved = (
+        create_plan(new_migration(0, stage.one, stage.servers[2])) for _ in range(3)
+    )
+    Plan.objects.filter(pk__in=[old.pk, moved.pk]).update(
+        created_at=timezone.now() - timedelta(days=8), state=PlanState.CANCELLED
+    )
+    Plan.objects.filter(pk=moved.pk).update(began_s=world.NOW_S, ended_s=world.NOW_S)
+    week_ago = timezone.now() - timedelta(days=7)
+    assert prune_proposals(before=None) == prune_plans(before=None) == 0
+    assert prune_proposals(before=week_ago) == 1
+    assert set(Plan.objects.values_list("pk", flat=True)) == {young.pk, moved.pk}
+
+
+def test_plans_that_have_ended_are_pruned_but_the_newest(stage: Stage) -> None:
+    done, running, newest = (
+        create_plan(new_migration(0, stage.one, stage.servers[2])) for _ in range(3)
+    )
+    Plan.objects.update(created_at=timezone.now() - timedelta(days=91), state=PlanState.DONE)
+    Plan.objects.filter(pk=running.pk).update(state=PlanState.RUNNING)
+    assert prune_plans(before=timezone.now() - timedelta(days=90)) == 1
+    assert set(Plan.objects.values_list("pk", flat=True)) == {running.pk, newest.pk}
+    assert not Plan.objects.filter(pk=done.pk).exists()
+
+
+def test_the_same_weights_in_fewer_racks_supersede_a_plan(stage: Stage) -> None:
+    plan = create_plan(new_migration(0, stage.one, stage.servers[2]))
+    world.activate(stage.by, racks=[stage.servers[0].rack_id])
+    assert supersede_stale() == 1
+    plan.refresh_from_db()
+    assert plan.state == PlanState.SUPERSEDED

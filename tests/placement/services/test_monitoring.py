@@ -1,0 +1,170 @@
+"""Container classes follow the telemetry."""
+
+import pytest
+
+from apps.inventory.models import Server
+from apps.placement.core.problem.instance import Communication
+from apps.placement.models import ContainerClass, MetricThreshold
+from apps.placement.services.monitoring import RETENTION_S, prune_classes, refresh_classes
+from apps.placement.tasks.fronts import prune as prune_task
+from apps.scheduling.models import Allocation
+from apps.workloads.models import Job
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+LOUD, QUIET = 2e7, 1e5
+
+
+@pytest.fixture
+def servers() -> list[Server]:
+    factories.cluster(seen_cluster_s=7200.0)
+    kind = factories.platform("J", cores=4)
+    return [factories.server(f"s{i}", of=kind) for i in range(3)]
+
+
+def running() -> Job:
+    application = factories.application()
+    factories.profile(application)
+    return factories.job(state="running", application=application, started_s=3600.0)
+
+
+def report(job: Job, at_s: float, memory: float, *, traffic: float = 0.0) -> None:
+    factories.sample(
+        job, at_s, memory_rate=memory, network_wait=0.0, disk_wait=0.0, traffic_bps=traffic
+    )
+
+
+def set_threshold(value: float) -> None:
+    """A memory threshold; the other metrics have none."""
+    platform = Server.objects.get(name="s0").platform
+    for metric, level in enumerate((value, float("inf"), float("inf"))):
+        MetricThreshold.objects.create(
+            platform=platform,
+            metric=metric,
+            value=level,
+            accuracy=1.0,
+            readings=9,
+            learnt_s=7000.0,
+        )
+
+
+def class_of(held: Allocation) -> ContainerClass:
+    return ContainerClass.objects.get(allocation_id=held.id)
+
+
+def test_a_container_above_the_threshold_of_its_platform_is_a_taz(
+    servers: list[Server],
+) -> None:
+    set_threshold(6e6)
+    job = running()
+    big = factories.allocation(job, servers[0], cores=2)
+    small = factories.allocation(job, servers[1], cores=1)
+    report(job, 7000.0, 1.6e7)  # per unit: 8e6 and 4e6 per container
+    assert refresh_classes(7200.0) == 2
+    assert class_of(big).intensity == pytest.approx(0.5 * 8 / 6)
+    assert class_of(big).is_taz
+    assert class_of(small).intensity == pytest.approx(0.5 * 4 / 6)
+    assert not class_of(small).is_taz
+
+
+def test_a_sample_counts_once(servers: list[Server]) -> None:
+    set_threshold(4e6)
+    job = running()
+    factories.allocation(job, servers[0])
+    report(job, 7000.0, LOUD)
+    assert (refresh_classes(7200.0), refresh_classes(7201.0)) == (1, 0)
+    report(job, 7100.0, LOUD)
+    assert refresh_classes(7202.0) == 1
+
+
+def test_a_phase_that_lasts_changes_the_class_and_a_flicker_does_not(
+    servers: list[Server],
+) -> None:
+    set_threshold(4e6)
+    job = running()
+    held = factories.allocation(job, servers[0])
+    report(job, 7000.0, LOUD)
+    refresh_classes(7000.0)
+    report(job, 7005.0, QUIET)
+    refresh_classes(7005.0)
+    assert class_of(held).is_taz
+    report(job, 7300.0, QUIET)
+    refresh_classes(7300.0)
+    assert not class_of(held).is_taz
+
+
+def test_a_migrated_container_keeps_its_class(servers: list[Server]) -> None:
+    set_threshold(4e6)
+    job = running()
+    before = factories.allocation(job, servers[0])
+    report(job, 7000.0, LOUD)
+    refresh_classes(7000.0)
+    Allocation.objects.filter(pk=before.pk).update(released_seq=10**9, released_s=7001.0)
+    after = factories.allocation(job, servers[1], moved_from=before.id, moved_s=7001.0)
+    report(job, 7010.0, QUIET)
+    refresh_classes(7010.0)
+    assert class_of(after).is_taz
+    was, now = class_of(before).intensity, class_of(after).intensity
+    assert was is not None
+    assert now is not None
+    assert now < was
+
+
+def test_a_job_with_much_traffic_has_a_communication_class(servers: list[Server]) -> None:
+    set_threshold(4e6)
+    talks, alone, quiet = running(), running(), running()
+    for job in (talks, quiet):
+        for server in servers[:2]:
+            factories.allocation(job, server)
+    factories.allocation(alone, servers[2])
+    for job, traffic in ((talks, 1e8), (alone, 1e8), (quiet, 1e6)):
+        report(job, 7000.0, QUIET, traffic=traffic)  # 5 % of 1e9 bits/s are 5e7
+    refresh_classes(7200.0)
+    wishes = {
+        job: set(ContainerClass.objects.filter(job=job).values_list("communication", flat=True))
+        for job in (talks, alone, quiet)
+    }
+    assert wishes == {talks: {Communication.NODE}, alone: {0}, quiet: {0}}
+
+
+def test_thresholds_are_refitted_at_an_interval(servers: list[Server]) -> None:
+    job = running()
+    factories.allocation(job, servers[0])
+    report(job, 7000.0, LOUD)
+    refresh_classes(7200.0)
+    assert MetricThreshold.objects.count() == 3
+    report(job, 7300.0, LOUD)
+    refresh_classes(7300.0)
+    assert set(MetricThreshold.objects.values_list("learnt_s", flat=True)) == {7200.0}
+    report(job, 7900.0, LOUD)
+    refresh_classes(7900.0)
+    assert set(MetricThreshold.objects.values_list("learnt_s", flat=True)) == {7900.0}
+
+
+def test_a_job_without_samples_has_no_class(servers: list[Server]) -> None:
+    factories.allocation(running(), servers[0])
+    silent = running()
+    factories.allocation(silent, servers[1])
+    factories.sample(silent, 7000.0)
+    assert refresh_classes(7200.0) == 0
+    assert not ContainerClass.objects.exists()
+
+
+def test_classes_of_ended_containers_are_pruned(servers: list[Server]) -> None:
+    job = running()
+    held = factories.allocation(job, servers[0])
+    released = factories.allocation(job, servers[1], released_seq=10**9)
+    for row in (held, released):
+        ContainerClass.objects.create(allocation_id=row.id, job=job, read_s=10.0, intensity=0.1)
+    assert prune_classes(RETENTION_S + 5.0) == 0
+    assert prune_classes(RETENTION_S + 15.0) == 1
+    assert ContainerClass.objects.get().allocation_id == held.id
+
+
+def test_the_prune_task_prunes_container_classes(servers: list[Server]) -> None:
+    job = running()
+    released = factories.allocation(job, servers[1], released_seq=10**9)
+    ContainerClass.objects.create(allocation_id=released.id, job=job, read_s=10.0, intensity=0.1)
+    factories.cluster(seen_cluster_s=RETENTION_S + 100.0)
+    prune_task()
+    assert not ContainerClass.objects.exists()

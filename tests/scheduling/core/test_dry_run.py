@@ -1,0 +1,114 @@
+"""Dry runs predict the decision of the agent and suggest feasible targets."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from apps.classification.core.profile import Profile
+from apps.inventory.core.snapshot import Snapshot
+from apps.scheduling.core.dry_run import DryRunResult, dry_run
+from apps.scheduling.core.policies import tarcil
+from apps.scheduling.core.requests import cluster_facts
+from apps.workloads.core.reasons import Reason
+from apps.workloads.core.spec import parse_job
+from tests.classification.core.profiles import profile
+from tests.scheduling.core.clusters import idle, loaded, topology
+
+CLUSTER = topology((16, 8) * 20)
+GIGABYTE = 10**9
+
+
+def checked(of: Profile | None, snapshot: Snapshot | None = None, **fields: Any) -> DryRunResult:
+    """Run a dry run of a job of 9 GB at 100 MB/s per unit, due in 100 s by default."""
+    job = {
+        "application": "a",
+        "target": {"kind": "completion_time", "seconds": 100},
+        "input_bytes": 9 * GIGABYTE,
+        **fields,
+    }
+    rng = np.random.default_rng(1)
+    return dry_run(parse_job(job), of, snapshot or idle(CLUSTER), tarcil(), rng)
+
+
+def test_a_job_that_fits_would_start_now() -> None:
+    answer = checked(profile(bytes_rate=1e8))
+    assert (answer.outcome, answer.feasible) == ("placed", True)
+    assert answer.units == 2  # 9 GB in 100 s are 90 MB/s, and 90 of a unit's 100 are counted on
+    assert answer.predicted is not None
+    assert answer.predicted <= 100.0
+    assert len(answer.servers) >= 1
+    assert {candidate["verdict"] for candidate in answer.candidates} >= {"chosen"}
+    assert answer.probability == pytest.approx(0.8**16 + 16 * 0.2 * 0.8**15)
+
+
+def test_an_unknown_application_would_be_profiled_first() -> None:
+    answer = checked(None)
+    assert (answer.outcome, answer.feasible) == ("profiling", None)
+
+
+def test_a_short_job_of_an_unknown_application_would_not_be_profiled() -> None:
+    answer = checked(None, target={"kind": "best_effort"}, input_bytes=10**7)
+    assert (answer.outcome, answer.reason) == ("profiling", "PlacedAtRandom")
+    assert "starts at once" in answer.summary
+
+
+def test_an_infeasible_target_gets_a_feasible_suggestion() -> None:
+    answer = checked(profile(bytes_rate=1e8), target={"kind": "completion_time", "seconds": 0.1})
+    assert (answer.outcome, answer.feasible) == ("infeasible", False)
+    (suggestion,) = answer.suggestions
+    again = checked(profile(bytes_rate=1e8), target=dict(suggestion.target))
+    assert again.feasible is True
+
+
+def test_a_job_waits_if_the_cluster_is_full() -> None:
+    full = loaded(CLUSTER, 1.0, np.random.default_rng(2))
+    answer = checked(profile(bytes_rate=1e8), full)
+    assert (answer.outcome, answer.feasible, answer.reason) == ("waits", True, "NoFreeUnit")
+
+
+def test_constraints_without_a_matching_server_are_infeasible() -> None:
+    answer = checked(profile(bytes_rate=1e8), constraints={"labels": {"gpu": "yes"}})
+    assert (answer.outcome, answer.reason) == ("infeasible", "NoMatchingServer")
+
+
+def test_a_fixed_size_is_kept_without_a_prediction() -> None:
+    answer = checked(profile(bytes_rate=1e8), units=5)
+    assert (answer.units, answer.predicted, answer.probability_met) == (5, None, None)
+
+
+def test_every_reason_has_a_meaning() -> None:
+    full = loaded(CLUSTER, 1.0, np.random.default_rng(2))
+    answers = [
+        checked(None),
+        checked(profile(bytes_rate=1e8)),
+        checked(profile(bytes_rate=1e8), full),
+    ]
+    assert {Reason(answer.reason) for answer in answers} == {
+        Reason.WAITING_FOR_PROFILE,
+        Reason.STARTING,
+        Reason.NO_FREE_UNIT,
+    }
+
+
+def test_the_snapshot_does_not_change() -> None:
+    snapshot = idle(CLUSTER)
+    checked(profile(bytes_rate=1e8), snapshot)
+    assert snapshot.unit_free.all()
+
+
+def test_sizing_uses_the_units_of_open_servers() -> None:
+    closed = np.arange(CLUSTER.server_id.size) != 0
+    facts = cluster_facts(replace(idle(CLUSTER), server_open=closed), CLUSTER.platform_name)
+    assert facts.platforms == ("J", "A")
+    assert facts.units == (304, 160)
+    assert facts.server_units == (16, 8)
+
+
+def test_too_many_queries_get_a_lower_suggestion_in_plain_digits() -> None:
+    target = {"kind": "throughput_latency", "qps": 10**9, "latency_seconds": 1, "percentile": 99}
+    answer = checked(profile(kind="latency_critical", base_rate=1e3), target=target, input_bytes=0)
+    (suggestion,) = answer.suggestions
+    assert suggestion.text == f"{suggestion.target['qps']:,.0f} queries/s, p99 within 1000 ms"
+    assert checked(profile(base_rate=1e3), target=dict(suggestion.target)).feasible is True
