@@ -1,10 +1,10 @@
 """Peers from scikit-learn, which only this comparison needs."""
 
-import importlib.util
 from collections.abc import Callable
 from typing import Final
 
 import numpy as np
+from sklearn.impute import KNNImputer
 
 from apps.classification.core.estimates import Estimates
 from apps.classification.core.estimators.protocol import backward, forward
@@ -17,16 +17,12 @@ NEIGHBOURS: Final = 5
 def peers() -> dict[str, Method]:
     """KNNImputer on logarithms as they are, and with every row moved to the column means.
 
-    It has no intervals: they are empty, and cover nothing. Nothing when scikit-learn is missing.
+    It has no intervals: they are empty, and cover nothing.
     """
-    if importlib.util.find_spec("sklearn") is None:
-        return {}
     return {"sklearn_knn_plain": _imputer(_in_place), "sklearn_knn": _imputer(_moved)}
 
 
 def _imputer(prepare: Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]) -> Method:
-    from sklearn.impute import KNNImputer  # noqa: PLC0415 - an optional package
-
     def answer(case: Case) -> Estimates:
         z = forward(case.library, case.scale)
         safe = np.where(case.known, case.observed, 1.0)

@@ -1,6 +1,8 @@
 """The evaluation of estimators: held-out cells and scores."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from benchmarks._compare import Sampled, against_best, overall, ratio
 from benchmarks._datasets import Block, scout_multinode
 from benchmarks._generated import Size, emulated, roofline_case
 from benchmarks._held_out import Case, Scores, cases, method, random_cells, scores
+from controlplane.embedded.instance import PROJECT
 
 VALUES = np.random.default_rng(0).lognormal(0.0, 0.5, (12, 6))
 BLOCK = Block("made.up", tuple("abcdefghijkl"), tuple("uvwxyz"), VALUES, tuple("aabbccddeeff"))
@@ -135,6 +138,15 @@ def test_the_command_prints_json(data: Path, capsys: pytest.CaptureFixture[str])
     printed = json.loads(capsys.readouterr().out)
     assert {line["method"] for line in printed["lines"]} == {"blend", "knn"}
     assert printed["ratios"][-1]["where"] == "all real sets, 2 entries"
+
+
+def test_without_scikit_learn_the_comparison_fails_instead_of_leaving_it_out() -> None:
+    program = "import sys; sys.modules['sklearn'] = None; import benchmarks.classification"
+    done = subprocess.run(  # noqa: S603 - our own
+        [sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "sklearn" in done.stderr.splitlines()[-1]
 
 
 def test_an_unknown_set_is_named(capsys: pytest.CaptureFixture[str]) -> None:

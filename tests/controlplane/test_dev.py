@@ -83,6 +83,11 @@ def test_running_after_testing_installs_nothing(checkout: Path) -> None:
     assert dev(checkout, "run").stdout == "ran run\n"
 
 
+def test_benchmarks_get_the_packages_that_they_compare_with(checkout: Path) -> None:
+    dev(checkout, "bench", "classification")
+    assert installed(checkout) == {"base", "dev"}
+
+
 def test_a_python_with_pip_but_without_venv_works(checkout: Path) -> None:
     done = dev(checkout, "berth", without=("ensurepip",))
     assert done.stdout.splitlines()[-1] == "ran berth"
