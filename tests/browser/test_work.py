@@ -281,7 +281,33 @@ def test_an_invalid_field_is_marked(visitor: Visitor) -> None:
     field = page.get_by_label("Complete within")
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(field).to_be_focused()
-    expect(page.locator("#f-seconds-error")).to_contain_text("must be at least")
+    expect(page.locator("#f-seconds-error")).to_contain_text("Must be at least")
+
+
+def test_errors_name_the_label_of_their_field_until_it_is_edited(visitor: Visitor) -> None:
+    page = visitor.visit("/submit/")
+    page.get_by_label("Application", exact=True).fill("wordcount")
+    page.get_by_label("Kind of target").select_option("throughput_latency")
+    page.get_by_label("Latency").fill("-10")
+    page.get_by_role("button", name="Check", exact=True).click()
+    refusal = page.locator("#p-check [role=alert]")
+    expect(refusal).to_contain_text("Latency: must be at least 0.000001, not -10")
+    expect(refusal).not_to_contain_text("/spec")
+    page.get_by_label("Latency").fill("10")
+    expect(page.locator("#f-latency-error")).to_have_count(0)
+    expect(page.get_by_label("Latency")).not_to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#p-check")).to_contain_text("The job was edited after this result")
+
+
+def test_the_result_of_a_check_is_shown_and_announced_on_a_phone(phone_visitor: Visitor) -> None:
+    phone_visitor.page.route("**/api/v1/checks/", lambda route: route.fulfill(json=CHECKED))
+    page = phone_visitor.visit("/submit/")
+    page.get_by_label("Application", exact=True).fill("wordcount")
+    page.get_by_role("button", name="Check", exact=True).click()
+    expect(page.locator("#p-check [role=alert]")).to_be_in_viewport(ratio=0.9)
+    expect(page.get_by_role("status").filter(has_text="Checked:")).to_contain_text(
+        "The target cannot be met"
+    )
 
 
 def test_the_same_job_is_shown_for_programs(visitor: Visitor) -> None:

@@ -20,8 +20,19 @@ export function toast(text, { tone = "ok", link = null, stays = false } = {}) {
 
 /* A problem document as one sentence with its request id. */
 export function problemText(problem) {
-  const text = [problem.title, problem.detail].filter(Boolean).join(": ");
+  const text = [problem.title, withFieldNames(problem)].filter(Boolean).join(": ");
   return problem.request_id ? `${text} (request ${problem.request_id})` : text;
+}
+
+/* The detail, with the names of the fields in place of their JSON Pointers. */
+function withFieldNames({ detail = "", errors = [] }) {
+  return errors.reduce((text, { pointer }) => {
+    const name = pointer
+      .split("/")
+      .filter((part) => part && !/^\d+$/.test(part))
+      .at(-1);
+    return name ? text.replace(`${pointer}: `, `${name.replaceAll("_", " ")}: `) : text.replace(/^\/: /, "");
+  }, detail);
 }
 
 /* The text of an API error with the problems of its fields, each once: with a single problem, the

@@ -36,6 +36,80 @@ def test_an_error_is_shown_at_its_field_which_is_opened_and_focused(js: Script) 
     ]
 
 
+def test_editing_a_field_removes_its_error_and_keeps_its_hint(js: Script) -> None:
+    script = """
+        document.body.innerHTML = `<form><div class="field"><label for="f">Size</label>
+            <input id="f" data-pointer="/spec/units" aria-describedby="h"><span id="h">Hint</span>
+            </div></form>`;
+        const { showProblems } = await load("fields.js");
+        const field = document.getElementById("f");
+        showProblems(document.querySelector("form"), argument);
+        const marked = [field.getAttribute("aria-describedby"), field.ariaInvalid];
+        field.dispatchEvent(new Event("input", { bubbles: true }));
+        return [marked, field.getAttribute("aria-describedby"), field.ariaInvalid,
+            document.querySelectorAll(".error").length];"""
+    error = {"pointer": "/spec/units", "code": "too_low", "detail": "must be at least 1, not 0"}
+    assert js(script, [error]) == [["h f-error", "true"], "h", None, 0]
+
+
+LINES = """
+    document.body.innerHTML = `<form>
+        <div class="field"><label for="l">Latency</label>
+            <input id="l" data-pointer="/spec/target/latency_seconds" data-scale="0.001"></div>
+        <label class="chk-row"><input type="checkbox" id="g" data-pointer="/spec/gang"> Gang
+        </label>
+        </form>`;
+    const { problemLine } = await load("fields.js");
+    return argument.map((error) => problemLine(document.querySelector("form"), error));
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            {"pointer": "/spec/gang", "code": "wrong_type", "detail": "must be true or false"},
+            "Gang: must be true or false",
+        ),
+        (
+            {
+                "pointer": "/spec/target/latency_seconds",
+                "code": "too_low",
+                "detail": "must be at least 1e-09, not -0.01",
+            },
+            "Latency: must be at least 0.000001, not -10",
+        ),
+        (
+            {
+                "pointer": "/spec/target/latency_seconds",
+                "code": "wrong_type",
+                "detail": "must be a number, not '10ms'",
+            },
+            "Latency: must be a number, not '10ms'",
+        ),
+        (
+            {
+                "pointer": "/spec/target/latency_seconds",
+                "code": "required",
+                "detail": "a throughput_latency target needs latency_seconds",
+            },
+            "Latency: a value is required",
+        ),
+        (
+            {"pointer": "/spec/a~1b/0", "code": "unknown_field", "detail": "not known"},
+            "spec, a/b, 1: not known",
+        ),
+        ({"pointer": "", "code": "wrong_type", "detail": "a job must be an object"},
+         "a job must be an object"),
+    ],
+    ids=["checkbox", "scaled", "text", "required", "no-field", "whole"],
+)  # fmt: skip
+def test_an_error_is_told_with_the_label_and_the_unit_of_its_field(
+    js: Script, error: dict[str, str], line: str
+) -> None:
+    assert js(LINES, [error]) == [line]
+
+
 def test_an_error_below_a_field_belongs_to_it_and_others_are_returned(js: Script) -> None:
     script = FORM + "return [unplaced.map((error) => error.pointer), form.innerText.trim()];"
     errors = [

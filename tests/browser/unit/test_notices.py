@@ -20,7 +20,7 @@ TITLE = {"title": "Invalid input"}
     [
         (
             {**TITLE, "detail": "/cells/0/value: must be at least 0, not -1", "errors": [LOW]},
-            "Invalid input: /cells/0/value: must be at least 0, not -1",
+            "Invalid input: value: must be at least 0, not -1",
         ),
         (
             {**TITLE, "detail": "2 fields are invalid", "errors": [LOW, HIGH]},
@@ -32,6 +32,14 @@ TITLE = {"title": "Invalid input"}
             "Invalid input: Too late. (request r1)",
         ),
         ({**TITLE, "errors": [LOW]}, "Invalid input; must be at least 0, not -1"),
+        (
+            {
+                **TITLE,
+                "detail": "/: a job must be an object",
+                "errors": [{"pointer": "", "detail": "a job must be an object"}],
+            },
+            "Invalid input: a job must be an object",
+        ),
     ],
 )
 def test_every_problem_of_a_field_is_told_once(

@@ -5,7 +5,7 @@
    from the response), otherwise the lists of the page are refreshed. */
 import { call } from "../api.js";
 import { byId, element } from "../dom.js";
-import { clearProblems, showProblems } from "../fields.js";
+import { clearProblems, problemLine, showProblems } from "../fields.js";
 import { problemText, showProblem, toast, toastProblem } from "../notices.js";
 import { refreshRegions } from "../regions.js";
 
@@ -84,7 +84,7 @@ async function submit(form) {
   } catch (error) {
     const left = error.problem?.errors ? showProblems(form, error.problem.errors) : null;
     if (left?.length) {
-      line.textContent = left.map((problem) => problem.detail).join(" ");
+      line.textContent = left.map((problem) => problemLine(form, problem)).join(" ");
       line.hidden = false;
     } else if (!left) showProblem(line, error);
   } finally {

@@ -1,6 +1,6 @@
 /* The list of plans: request a plan, change the settings of the loop. */
 import { ApiError, call } from "../api.js";
-import { clearProblems, showProblems } from "../fields.js";
+import { clearProblems, problemLine, showProblems } from "../fields.js";
 import { problemText, toast, toastProblem } from "../notices.js";
 import { refreshRegions } from "../regions.js";
 
@@ -119,7 +119,7 @@ async function save(form) {
     const errors = (error.problem.errors ?? []).map((fieldError) =>
       fieldError.code === "null" ? { ...fieldError, detail: "Enter a number." } : fieldError,
     );
-    const unplaced = showProblems(form, errors).map(({ pointer, detail }) => `${pointer.slice(1)}: ${detail}`);
+    const unplaced = showProblems(form, errors).map((fieldError) => problemLine(form, fieldError));
     showError(
       error.status === 412
         ? "The settings were changed by another user. Review them and save again."

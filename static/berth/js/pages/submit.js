@@ -2,7 +2,7 @@
 import { ApiError, call } from "../api.js";
 import { startCharts } from "../charts.js";
 import { byId, element } from "../dom.js";
-import { clearProblems, showProblems } from "../fields.js";
+import { clearProblems, problemLine, showProblems } from "../fields.js";
 import { toast } from "../notices.js";
 import { fillTarget, form, formDocument, showFieldsOfKind, usualTargetKind } from "../submit/form.js";
 import { cliProgram, curlProgram, pythonProgram } from "../submit/programs.js";
@@ -27,6 +27,7 @@ export function start() {
   form.application.addEventListener("change", suggestKind);
   form.addEventListener("input", (event) => {
     if (event.target !== jsonField) showForm();
+    markResultAsOld();
   });
   form.addEventListener("change", () => {
     showFieldsOfKind();
@@ -97,7 +98,7 @@ function validDocument() {
     return jobDocument();
   } catch (error) {
     showTab("t-check");
-    result.replaceChildren(banner("bad", "The JSON is invalid", [error.message]));
+    showResult([banner("bad", "The JSON is invalid", [error.message])]);
     return null;
   }
 }
@@ -109,7 +110,8 @@ async function check() {
   result.setAttribute("aria-busy", "true");
   try {
     const { value } = await call("POST", "/api/v1/checks/", body);
-    result.replaceChildren(...resultSections(value, body, useTarget));
+    showResult(resultSections(value, body, useTarget));
+    note.textContent = `Checked: ${value.summary}`;
     startCharts();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
@@ -125,11 +127,27 @@ function useTarget(target) {
   check();
 }
 
+/* Show the problems at their fields, and all of them in the result. */
 function showRefusal({ problem }) {
-  const others = showProblems(form, problem.errors);
-  const lines = others.map(({ pointer, detail }) => `${pointer}: ${detail}`);
-  if (problem.detail && !lines.length) lines.push(problem.detail);
-  result.replaceChildren(banner("bad", problem.title ?? "Refused", lines, problem.request_id));
+  const errors = problem.errors ?? [];
+  const lines = errors.map((error) => problemLine(form, error));
+  if (!lines.length && problem.detail) lines.push(problem.detail);
+  const title = errors.length ? "Correct these fields" : (problem.title ?? "Refused");
+  showResult([banner("bad", title, lines, problem.request_id)]);
+  showProblems(form, errors);
+}
+
+/* Show a result where the user sees it. */
+function showResult(nodes) {
+  result.replaceChildren(...nodes);
+  result.scrollIntoView({ block: "nearest" });
+}
+
+/* Say that the result belongs to an earlier version of the job. */
+function markResultAsOld() {
+  if (!result.firstElementChild || result.querySelector(".empty, .outdated")) return;
+  note.textContent = "";
+  result.prepend(element("p", "The job was edited after this result. Check it again.", "meta outdated"));
 }
 
 async function submit() {
@@ -145,8 +163,8 @@ async function submit() {
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     showTab("t-check");
-    showRefusal(error);
     note.textContent = "Not submitted.";
+    showRefusal(error);
   } finally {
     button.disabled = false;
   }

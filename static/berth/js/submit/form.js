@@ -3,13 +3,12 @@ export const form = document.getElementById("submit-form");
 const SERVICES = ["throughput_latency", "ips"]; // kinds of target of jobs that run for a given time
 const WITH_TASKS = ["completion_time", "best_effort"];
 const USUAL_KINDS = { latency_critical: "throughput_latency", single_node: "ips", analytics: "completion_time" };
-const BYTES_PER_GB = 1e9;
 const TARGET_FIELDS = {
-  seconds: ["seconds", 1],
-  qps: ["qps", 1],
-  latency_seconds: ["latency_ms", 1000],
-  percentile: ["percentile", 1],
-  ips: ["ips", 1],
+  seconds: "seconds",
+  qps: "qps",
+  latency_seconds: "latency_ms",
+  percentile: "percentile",
+  ips: "ips",
 };
 
 /* The kind of target that jobs of a kind of application usually have. */
@@ -21,12 +20,14 @@ export function showFieldsOfKind() {
     field.hidden = !field.dataset.kind.split(" ").includes(form.kind.value);
 }
 
-/* The number in a field; undefined if it is empty, its text if it is not a number. */
-function numberIn(name, scale = 1) {
+const scaleOf = (name) => Number(form[name].dataset.scale ?? 1);
+
+/* The number in a field in the unit of the API; undefined if it is empty, its text if it is not a number. */
+function numberIn(name) {
   const text = form[name].value.trim();
   if (!text) return undefined;
   const value = Number(text);
-  return Number.isNaN(value) ? text : value * scale;
+  return Number.isNaN(value) ? text : Number((value * scaleOf(name)).toPrecision(15));
 }
 
 const withoutEmpty = (object) =>
@@ -41,7 +42,7 @@ function targetSpec() {
     return {
       kind,
       qps: numberIn("qps"),
-      latency_seconds: numberIn("latency_ms", 0.001),
+      latency_seconds: numberIn("latency_ms"),
       percentile: numberIn("percentile"),
     };
   if (kind === "ips") return { kind, ips: numberIn("ips") };
@@ -64,7 +65,7 @@ function constraints() {
 }
 
 function inputBytes() {
-  const input = numberIn("input_gb", BYTES_PER_GB);
+  const input = numberIn("input_gb");
   return typeof input === "number" ? Math.round(input) : input;
 }
 
@@ -95,8 +96,7 @@ export function formDocument() {
 /* Put a suggested target into the fields. */
 export function fillTarget(target) {
   for (const [name, value] of Object.entries(target)) {
-    if (!TARGET_FIELDS[name]) continue;
-    const [field, scale] = TARGET_FIELDS[name];
-    form[field].value = String(value * scale);
+    const field = TARGET_FIELDS[name];
+    if (field) form[field].value = String(Number((value / scaleOf(field)).toPrecision(12)));
   }
 }
