@@ -14,14 +14,13 @@ import numpy as np
 from apps.inventory.core.snapshot import Bools, Ints
 from apps.placement.core.problem.instance import Communication
 from apps.placement.core.rebalancing.cluster import (
-    ATTAINMENT_MARGIN,
-    EXPECTED_SHARE,
     MIN_SPEED_RATIO,
     RunningCluster,
-    job_speed,
     pressure,
     retained_share,
 )
+from apps.placement.core.rebalancing.guarantee import SpeedGuarantee
+from apps.placement.core.rebalancing.obstacles import Obstacle
 from apps.placement.core.rebalancing.state import PlacementState
 from apps.placement.core.solver.migrations import ContainerMigration
 
@@ -69,21 +68,23 @@ class BundleBuilder:
     Parameters
     ----------
     price : cost of one migration, in F
+
+    Attributes
+    ----------
+    obstacle : why the last candidate was refused; None if it became a bundle, or has nothing to
+        migrate
     """
 
     def __init__(self, cluster: RunningCluster, weights: dict[str, float], price: float) -> None:
         self._cluster, self._price = cluster, price
+        self.obstacle: Obstacle | None = None
         self._state = PlacementState(cluster, weights)
         self._is_fixed = ~cluster.is_movable
         self._containers_of: list[list[int]] = [[] for _ in cluster.job_id]
         for container, job in enumerate(cluster.job.tolist()):
             self._containers_of[job].append(container)
         self._counts_as: list[int] = cluster.counts_as().tolist()
-        self._initial_speed = job_speed(cluster, cluster.assignment)
-        self._isolated_speed = job_speed(cluster, cluster.assignment, is_alone=True)
-        self._speed = self._initial_speed.copy()
-        slowdowns = self._state.predicted_slowdowns(range(cluster.units.size))
-        self._initial_share = [slowdowns[c].retained_share for c in range(cluster.job.size)]
+        self._guarantee = SpeedGuarantee(cluster, self._state, self._containers_of)
 
     @property
     def assignment(self) -> Ints:
@@ -127,17 +128,21 @@ class BundleBuilder:
         The state is the same afterwards.
         """
         state = self._state
-        before = state.value
+        before, self.obstacle = state.value, None
         migrations = self._try_candidate(candidate, limit)
         if not migrations:
             state.value = before  # discards the rounding errors of undone migrations
             return None
         gain = before - state.value
-        cost = self._price * len(migrations) + MIN_GAIN
-        pays = gain > cost and self._meets_expectations(migrations)
+        if gain <= self._price * len(migrations) + MIN_GAIN:
+            self.obstacle = Obstacle.COST
+        elif not self._guarantee.meets_expectations(migrations):
+            self.obstacle = Obstacle.SLOWER
+        else:
+            self.obstacle = None
         self._undo(migrations)
         state.value = before
-        if not pays:
+        if self.obstacle is not None:
             return None
         return Bundle(candidate.purpose, self._subject(candidate), tuple(migrations), gain)
 
@@ -167,7 +172,7 @@ class BundleBuilder:
         self, containers: list[int], limit: int, *, only_on: bool = False
     ) -> list[ContainerMigration]:
         """Move each container to its best target; none if one has no target."""
-        if not containers or len(containers) > limit or any(self._is_fixed[c] for c in containers):
+        if not containers or self._refuses(containers, limit):
             return []
         migrations: list[ContainerMigration] = []
         for container in containers:
@@ -177,6 +182,18 @@ class BundleBuilder:
                 return []
             migrations.append(self._migrate(container, target))
         return migrations
+
+    def _refuses(self, containers: list[int], limit: int) -> bool:
+        """Whether a container is fixed or there are too many; sets the obstacle."""
+        fixed = [c for c in containers if self._is_fixed[c]]
+        if fixed:
+            is_pinned = not self._cluster.is_movable[fixed].all()
+            self.obstacle = Obstacle.PINNED if is_pinned else Obstacle.MOVED
+        elif len(containers) > limit:
+            self.obstacle = Obstacle.LIMIT
+        else:
+            return False
+        return True
 
     def _migrate(self, container: int, target: int) -> ContainerMigration:
         migration = ContainerMigration(container, self._state.assignment[container], target)
@@ -193,12 +210,13 @@ class BundleBuilder:
                 continue
             others = [c for c in state.on[server] if cluster.is_taz[c] and c != container]
             movers = [container] if not self._is_fixed[container] else others
-            if any(self._is_fixed[c] for c in movers) or len(migrations) + len(movers) > limit:
+            if self._refuses(movers, limit - len(migrations)):
                 self._undo(migrations)
                 return []
             for mover in movers:
                 added = self._isolate(mover, {m.container for m in migrations})
                 if not added or len(migrations) + len(added) > limit:
+                    self.obstacle = Obstacle.LIMIT if added else self.obstacle
                     self._undo([*migrations, *added])
                     return []
                 migrations += added
@@ -224,7 +242,7 @@ class BundleBuilder:
                 migrations = [self._migrate(turtle, target)]
                 if self._is_suitable(container)[server]:
                     migrations.append(self._migrate(container, server))
-                    if self._keeps_speed([server]):
+                    if self._guarantee.keeps_speed([server]):
                         return migrations
                 self._undo(migrations)
         return []
@@ -259,7 +277,7 @@ class BundleBuilder:
                 if (int(cluster.rack[state.assignment[c]]) if by_rack else state.assignment[c])
                 != place
             ]
-            if len(outside) > limit or any(self._is_fixed[c] for c in outside):
+            if self._refuses(outside, limit):
                 continue
             migrations: list[ContainerMigration] = []
             for container in self._largest_first(outside):
@@ -267,6 +285,7 @@ class BundleBuilder:
                     target = self._best_target(container, rack=place)
                 else:
                     target = place if self._is_suitable(container)[place] else None
+                    self.obstacle = Obstacle.NO_ROOM if target is None else self.obstacle
                 if target is None:
                     break
                 migrations.append(self._migrate(container, target))
@@ -309,12 +328,13 @@ class BundleBuilder:
             is_candidate &= cluster.rack == rack
         servers = np.flatnonzero(is_candidate)
         if not servers.size:
+            self.obstacle = Obstacle.NO_ROOM
             return None
         best, lowest, compared = None, np.inf, 0
         for target in self._ranked_targets(container, servers):
             source, before = state.assignment[container], state.value
             state.move(container, target)
-            if self._keeps_speed([target]):
+            if self._guarantee.keeps_speed([target]):
                 compared += 1
                 if state.value < lowest:
                     best, lowest = target, state.value
@@ -322,6 +342,7 @@ class BundleBuilder:
             state.value = before
             if compared == MAX_TARGETS:
                 break
+        self.obstacle = Obstacle.SLOWER if best is None else self.obstacle
         return best
 
     def _ranked_targets(self, container: int, servers: Ints) -> list[int]:
@@ -333,7 +354,7 @@ class BundleBuilder:
         job = int(cluster.job[container])
         felt = pressure(state.caused[servers], cluster.units[servers])
         share = retained_share(felt, cluster.tolerated[job])
-        is_fast = share >= min(EXPECTED_SHARE, MIN_SPEED_RATIO * self._initial_share[container])
+        is_fast = share >= self._guarantee.min_share[container]
         servers, felt = servers[is_fast], felt[is_fast]
         is_near = np.isin(cluster.rack[servers], list(state.racks_of(job)))
         has_clash = (state.tazes[servers] > 0) & bool(cluster.is_taz[container])
@@ -342,46 +363,6 @@ class BundleBuilder:
         order = np.lexsort((state.free[servers], is_loud, ~is_near, is_off, has_clash))
         return [int(s) for s in servers[order[:MAX_CHECKED]]]
 
-    # ---- speed guarantees ----
-
-    def _keeps_speed(self, servers: Iterable[int]) -> bool:
-        """Whether all containers there keep the expected share of speed, or their initial one."""
-        slowdowns = self._state.predicted_slowdowns(servers)
-        return all(
-            slowdown.retained_share
-            >= min(EXPECTED_SHARE, MIN_SPEED_RATIO * self._initial_share[container])
-            for container, slowdown in slowdowns.items()
-        )
-
-    def _meets_expectations(self, migrations: list[ContainerMigration]) -> bool:
-        """Whether every affected job stays fast enough; see `cluster.meets_expectations`.
-
-        A job that earlier bundles slowed down may also keep its present speed.
-        """
-        if not self._keeps_speed({migration.target for migration in migrations}):
-            return False
-        affected = self._affected_speeds(migrations)
-        jobs = np.array(list(affected), dtype=np.int64)
-        speed = np.array(list(affected.values()))
-        ratio = speed / np.maximum(self._initial_speed[jobs], 1e-300)
-        is_met = (
-            (speed >= EXPECTED_SHARE * self._isolated_speed[jobs])
-            | (ratio >= MIN_SPEED_RATIO)
-            | (speed >= self._speed[jobs])
-            | (self._cluster.attainment[jobs] * ratio >= ATTAINMENT_MARGIN)
-        )
-        return bool(is_met.all())
-
-    def _affected_speeds(self, migrations: Iterable[ContainerMigration]) -> dict[int, float]:
-        """Predicted speed of each job with a container on a source or target server."""
-        state = self._state
-        servers = {server for m in migrations for server in (m.source, m.target)}
-        jobs = sorted({int(self._cluster.job[c]) for server in servers for c in state.on[server]})
-        slowdowns = state.predicted_slowdowns(
-            {state.assignment[c] for job in jobs for c in self._containers_of[job]}
-        )
-        return {job: sum(slowdowns[c].speed for c in self._containers_of[job]) for job in jobs}
-
     # ---- changes of the state ----
 
     def apply(self, bundle: Bundle) -> None:
@@ -389,8 +370,7 @@ class BundleBuilder:
         for migration in bundle.migrations:
             self._state.move(migration.container, migration.target)
             self._is_fixed[migration.container] = True
-        for job, speed in self._affected_speeds(bundle.migrations).items():
-            self._speed[job] = speed
+        self._guarantee.record(bundle.migrations)
 
     def _undo(self, migrations: Iterable[ContainerMigration]) -> None:
         for migration in reversed(list(migrations)):

@@ -11,8 +11,9 @@ speed of jobs; see `bound`. Source: ClavisMO §3.3, C6, C7; the bundles are ours
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
@@ -20,6 +21,7 @@ from apps.inventory.core.snapshot import Ints
 from apps.placement.core.rebalancing.bound import bound, gap
 from apps.placement.core.rebalancing.bundles import Bundle, BundleBuilder, BundleCandidate
 from apps.placement.core.rebalancing.cluster import RunningCluster, objective_value
+from apps.placement.core.rebalancing.obstacles import Obstacle
 
 PROGRESS_S: Final = 0.3  # interval of progress reports
 SWEEP_S: Final = 1.0  # max time to evaluate all candidates once
@@ -37,6 +39,7 @@ class RebalancingResult:
     bound : lower bound of F over all placements of these containers
     gap : (after − bound)/(after + beta)
     is_complete : no further bundle pays; False if a limit ended the search
+    obstacles : candidates refused in the last pass, by reason
     """
 
     bundles: tuple[Bundle, ...]
@@ -47,6 +50,7 @@ class RebalancingResult:
     gap: float
     seconds: float
     is_complete: bool
+    obstacles: Mapping[Obstacle, int] = field(default_factory=dict)
 
     @property
     def migration_count(self) -> int:
@@ -101,6 +105,7 @@ class _GreedySearch:
         self._applied: list[Bundle] = []
         self._bound = bound(cluster, weights)
         self._before = objective_value(cluster, cluster.assignment, weights)
+        self._obstacles = Counter[Obstacle]()
         self.is_complete = False
 
     def run(
@@ -121,6 +126,7 @@ class _GreedySearch:
             builder.single_candidates(),
             builder.bundle_candidates(),
         ):
+            self._obstacles.clear()
             max_migrations -= self._apply_best(
                 list(candidates), max_migrations, is_within_limits, on_progress
             )
@@ -155,6 +161,8 @@ class _GreedySearch:
                 _, _, candidate, version = heapq.heappop(heap)
             bundle = self._builder.evaluate(candidate, max_migrations - migrations)
             if bundle is None:
+                if self._builder.obstacle is not None:
+                    self._obstacles[self._builder.obstacle] += 1
                 continue
             rate = bundle.gain / len(bundle.migrations)
             is_old = version != len(self._applied) and heap and rate < -heap[0][0]
@@ -184,4 +192,5 @@ class _GreedySearch:
             gap=gap(after, self._bound, self._weights),
             seconds=self._clock() - self._began_at,
             is_complete=is_complete,
+            obstacles=dict(self._obstacles),
         )

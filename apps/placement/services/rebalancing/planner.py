@@ -335,7 +335,12 @@ def prediction_json(
     cluster: RunningCluster, outcome: RebalancingResult, weights: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return the predicted effect of a plan as JSON."""
-    steps = [step for bundle in outcome.bundles for step in bundle.migrations]
     return prediction(
-        cluster, outcome.assignment, weights, seconds=math.fsum(_migration_seconds(cluster, steps))
+        cluster, outcome.assignment, weights, seconds=math.fsum(downtimes(cluster, outcome))
     )
+
+
+def downtimes(cluster: RunningCluster, outcome: RebalancingResult) -> list[float]:
+    """Return the cluster seconds for which each migration stops its container, in order."""
+    steps = [step for bundle in outcome.bundles for step in bundle.migrations]
+    return _migration_seconds(cluster, steps)

@@ -19,9 +19,14 @@ from apps.common.core.errors import NotFoundError
 from apps.placement.core.rebalancing.cluster import RunningCluster
 from apps.placement.core.rebalancing.planner import RebalancingResult, improve
 from apps.placement.core.rebalancing.prediction import server_columns
+from apps.placement.core.rebalancing.reach import MAX_PREFIXES, reach_json
 from apps.placement.selectors import plans as selectors
 from apps.placement.selectors.objectives import effective_weights
-from apps.placement.services.rebalancing.planner import prediction_json, read_planning_cluster
+from apps.placement.services.rebalancing.planner import (
+    downtimes,
+    prediction_json,
+    read_planning_cluster,
+)
 
 RETENTION_S: Final = 600
 START_TIMEOUT_S: Final = 5.0  # a preview that no worker has started by then is discarded
@@ -29,6 +34,7 @@ HEARTBEAT_TIMEOUT_S: Final = 15  # since the last heartbeat, until its worker co
 IDLE_TIMEOUT_S: Final = 20  # since the last poll, until the search stops
 FIRST_ANSWER_S: Final = 1.5  # time of the first answer, including reading the cluster
 MIN_SEARCH_S: Final = 0.3  # of search before the first answer
+INTERMEDIATE_PREFIXES: Final = 11  # points of the curve of an intermediate result
 STOP_POLL_S: Final = 0.25  # between two checks whether to stop
 
 
@@ -130,7 +136,8 @@ def search_preview(
     def store(outcome: RebalancingResult, state: PreviewState = PreviewState.SEARCHING) -> None:
         nonlocal count
         count += 1
-        answer = _answer_json(cluster, outcome, weights, refined=count)
+        is_final = state is not PreviewState.SEARCHING
+        answer = _answer_json(cluster, outcome, weights, refined=count, is_final=is_final)
         _store(preview_id, PreviewState.STOPPED if stop.is_set() else state, answer)
 
     search = partial(
@@ -159,8 +166,14 @@ def _answer_json(
     weights: Mapping[str, float],
     *,
     refined: int,
+    is_final: bool,
 ) -> dict[str, Any]:
-    """Return a search result as JSON; ``refined`` counts the answers of a preview."""
+    """Return a search result as JSON; ``refined`` counts the answers of a preview.
+
+    The curve of an intermediate result has fewer points, because the search waits for it.
+    """
+    points = MAX_PREFIXES if is_final else INTERMEDIATE_PREFIXES
+    seconds = downtimes(cluster, outcome)
     return {
         "refined": refined,
         "seconds": outcome.seconds,
@@ -169,6 +182,7 @@ def _answer_json(
         "F_after": outcome.after,
         **prediction_json(cluster, outcome, weights),
         "servers": server_columns(cluster, outcome.assignment),
+        "reach": reach_json(cluster, outcome, weights, seconds, limit=points),
     }
 
 

@@ -44,6 +44,20 @@ def test_the_answer_predicts_the_effect_of_the_weights(stage: Stage) -> None:
     assert preview.answer["seconds"] < 2.0
 
 
+def test_the_answer_has_the_curve_of_what_migrations_reach(stage: Stage) -> None:
+    world.running_job("stays", (stage.servers[2], 1))
+    preview_id = start_preview(stage.by.pk, world.WEIGHTS, [], 5.0)
+    answer = read_preview(preview_id, by=stage.by.pk).answer
+    assert answer is not None
+    reach = answer["reach"]
+    assert (reach["moves"], reach["fallen"]) == ([0, 1], [0, 0])
+    assert [reach["watts"][0] - reach["watts"][1], reach["seconds"][1]] == pytest.approx(
+        [40.0, answer["move_seconds"]]
+    )
+    assert (reach["F"][0], reach["F"][-1]) == (answer["F_before"], answer["F_after"])
+    assert reach["meaning"]
+
+
 def test_a_first_answer_comes_before_the_best_one(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
