@@ -77,6 +77,18 @@ def test_pause_holds_the_page_still(visitor: Visitor) -> None:
     expect(page.locator("#jobs-table")).to_contain_text("while-paused", timeout=8_000)
 
 
+def test_why_follows_a_job_from_the_queue_to_its_servers(visitor: Visitor) -> None:
+    job = factories.job("to-be-placed", project=visitor.site.world.running.project)
+    page = visitor.visit(f"/jobs/{job.id}/")
+    expect(page.locator("#tab-panel")).to_contain_text("No agent has evaluated this job yet")
+    page.evaluate("window.stayed = true")
+    machine = visitor.site.world.server
+    factories.decision(job, candidates=[factories.candidate(machine, verdict="chosen")])
+    expect(page.locator("#tab-panel")).to_contain_text(machine.name, timeout=12_000)
+    expect(page.locator("#tab-panel .plot .main-svg").first).to_be_visible(timeout=12_000)
+    assert page.evaluate("window.stayed")
+
+
 # ---- charts ----
 
 

@@ -1,7 +1,17 @@
+import math
 from dataclasses import replace
 
+import pytest
+
 from apps.common.core.interference import N_SOURCES
-from apps.dashboard.core.explanation import CandidateFacts, DecisionFacts, paragraph
+from apps.dashboard.core.contributions import deciding_source
+from apps.dashboard.core.explanation import (
+    CandidateFacts,
+    Decider,
+    DecisionFacts,
+    heading,
+    paragraph,
+)
 
 ROOMY = tuple([30.0] * N_SOURCES)
 TIGHT = (30.0, 9.0, *([30.0] * (N_SOURCES - 2)))
@@ -40,9 +50,70 @@ def test_names_server_units_and_sample() -> None:
 def test_names_the_tightest_resource_and_the_runner_up() -> None:
     assert paragraph(PLACED)[1] == (
         "On its tightest resource, Memory bandwidth, the job has **9 points** of headroom there, "
-        "21 fewer than on the runner-up srv-0077, which keeps the quieter unit free for a more "
-        "sensitive job."
+        "21 fewer than on srv-0077."
     )
+
+
+def test_names_the_resource_that_decided_and_no_other() -> None:
+    decider = Decider("Network", headroom=12.0, other=30.0, runner_up="srv-0077")
+    assert paragraph(replace(PLACED, decider=decider))[1] == (
+        "Network made the difference: the job has **12 points** of headroom there, 18 fewer than "
+        "on the runner-up srv-0077, which keeps the quieter unit free for a more sensitive job."
+    )
+
+
+def test_the_smallest_excess_is_only_claimed_where_it_is() -> None:
+    quieter = (candidate("a", "chosen", NOISY), candidate("b", "outranked", ROOMY))
+    assert paragraph(replace(PLACED, candidates=quieter))[1] == (
+        "LLC capacity pressure there is 18 points above its tolerance."
+    )
+
+
+HIT = (0.8, 0.7, 0.9)  # quality, needed quality, match
+TOO_TIGHT = (0.8, 0.7, 0.8)
+MISS = (0.6, 0.7, 0.6)
+Codes = tuple[float, float, float]
+
+
+def unit(verdict: str, codes: Codes, *, deciding: int | None = None) -> CandidateFacts:
+    return CandidateFacts("a", 0, "C", *codes, verdict, TIGHT, deciding)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "examined", "text"),
+    [
+        (
+            [unit("chosen", HIT), *6 * [unit("outranked", TOO_TIGHT)]],
+            7,
+            "Of 7 candidates, 1 would meet the target with headroom and 6 have too little "
+            "headroom",
+        ),
+        (
+            [unit("chosen", TOO_TIGHT), unit("too_noisy", MISS)],
+            9,
+            "Of the best 2 of 9 examined, none would meet the target with headroom, 1 has too "
+            "little headroom and 1 is too contended",
+        ),
+        ([unit("chosen", HIT), unit("outranked", HIT)], 2, "Of 2 candidates, all would meet "
+         "the target"),
+        (
+            [unit("chosen", (math.nan, math.nan, 0.5))] * 2,
+            4,
+            "Of the best 2 of 4 examined, 2 were chosen",
+        ),
+        ([unit("chosen", HIT)], 1, "The only candidate"),
+    ],
+    ids=["tight", "none", "all", "without quality", "one"],
+)  # fmt: skip
+def test_the_heading_counts_what_the_verdicts_say(
+    candidates: list[CandidateFacts], examined: int, text: str
+) -> None:
+    assert heading(candidates, examined) == text
+
+
+def test_a_candidate_with_too_little_headroom_names_its_tightest_resource() -> None:
+    verdict = unit("outranked", TOO_TIGHT).verdict_text
+    assert verdict == "too little headroom in Memory bandwidth"
 
 
 def test_ends_with_the_prediction_and_its_interval() -> None:
@@ -58,8 +129,17 @@ def test_counts_the_candidates_that_were_too_noisy() -> None:
     )
 
 
-def test_a_noisy_candidate_names_its_resource() -> None:
-    assert candidate("a", "too_noisy", NOISY).verdict_text == "LLC capacity too contended"
+def test_a_noisy_candidate_names_the_resource_that_decided_not_the_tightest() -> None:
+    assert unit("too_noisy", MISS, deciding=8).verdict_text == "Network too contended"
+    assert unit("too_noisy", MISS).verdict_text == "too contended"
+
+
+def test_the_deciding_resource_is_the_first_that_differs_in_the_order_of_the_job() -> None:
+    caused = [10.0, 90.0, 50.0, *[0.0] * 7]  # order: memory bandwidth, LLC capacity, memory cap.
+    assert deciding_source(0.804010, 0.805010, caused) == 2
+    assert deciding_source(0.704010, 0.805010, caused) == 1
+    assert deciding_source(0.905010, 0.805010, caused) is None
+    assert deciding_source(math.nan, 0.805010, caused) is None
 
 
 def test_the_paragraph_says_if_even_the_best_unit_exceeds_the_tolerance() -> None:

@@ -1,6 +1,7 @@
 """Every page, by role."""
 
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,40 @@ def test_the_why_tab_shows_the_stored_decision(as_operator: Client) -> None:
     page = as_operator.get(f"/jobs/{job.id}/").content.decode()
     assert "<b>srv-0212</b>" in page
     assert "8 of 100 examined: 16.8 % chance that the best is outside the top 20 %" in page
+
+
+def test_the_sorted_column_of_the_candidates_is_sorted(as_operator: Client) -> None:
+    job, machine = factories.job(state="running"), factories.server("srv-0212")
+    good = factories.candidate(machine, verdict="chosen", closeness=0.9)
+    tight = factories.candidate(machine, quality=0.95, closeness=0.95)
+    factories.decision(job, candidates=[good, tight])
+    page = as_operator.get(f"/jobs/{job.id}/").content.decode()
+    (table,) = re.findall(r'<table class="table flush tight cands">.*?</table>', page, re.DOTALL)
+    heads = re.findall(r"<th [^>]*>", table)
+    column, sorted_head = next((i, h) for i, h in enumerate(heads) if "aria-sort" in h)
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr.*?</tr>", table)]
+    values = [float(re.sub(r"<[^>]*>", "", row[column])) for row in rows if row]
+    assert values == sorted(values, reverse="descending" in sorted_head)
+    assert "Of the best 2 of 8 examined, 1 would meet the target with headroom" in page
+
+
+def _why_version(client: Client, job: Job) -> str:
+    page = client.get(f"/jobs/{job.id}/").content.decode()
+    (version,) = re.findall(r'id="tab-panel" data-live data-version="([^"]+)"', page)
+    return str(version)
+
+
+def test_an_open_why_tab_is_replaced_when_the_job_is_decided_and_not_before(
+    as_operator: Client,
+) -> None:
+    job = factories.job()
+    waiting = _why_version(as_operator, job)
+    assert _why_version(as_operator, job) == waiting
+    factories.decision(job, candidates=[factories.candidate(factories.server())])
+    placed = _why_version(as_operator, job)
+    assert placed != waiting
+    factories.sample(job, 3100.0)
+    assert _why_version(as_operator, job) == placed
 
 
 def test_the_why_tab_of_a_waiting_job_shows_the_decision_on_its_shape(

@@ -12,7 +12,7 @@ from typing import Final
 
 from apps.common.core.interference import SOURCES
 from apps.dashboard.core import formats, labels
-from apps.dashboard.core.explanation import CandidateFacts
+from apps.dashboard.core.explanation import CandidateFacts, Decider
 
 DECIDING: Final = 3
 
@@ -63,6 +63,12 @@ class MatchComparison:
     runner_up: str
     rows: tuple[Contribution, ...]
 
+    @property
+    def decider(self) -> Decider:
+        """The first source that differs: it weighs a hundred times as much as the next."""
+        first = _first_different(self.rows)
+        return Decider(first.name, first.headroom, first.other, self.runner_up)
+
 
 def compare(
     candidates: Sequence[CandidateFacts], caused: Sequence[float]
@@ -102,6 +108,22 @@ def compare(
     return MatchComparison(_title(rows, other), chosen.server, other.server, rows)
 
 
+def deciding_source(quality: float, target: float, caused: Sequence[float]) -> int | None:
+    """Return the index of the source by which a quality U falls below the needed T.
+
+    None if it does not, or only in digits that decisions do not store.
+
+    Parameters
+    ----------
+    caused : (N,) interference the job causes, 0-100: the order of the sources
+    """
+    order = sorted(range(len(SOURCES)), key=lambda i: -caused[i])
+    for place, (mine, needed) in enumerate(zip(pairs(quality), pairs(target), strict=False)):
+        if mine != needed:
+            return order[place] if mine < needed else None
+    return None
+
+
 def pairs(code: float) -> tuple[int, ...]:
     """Return the first three digit pairs of a code in [0, 1]; () = not computed."""
     if math.isnan(code):
@@ -120,8 +142,12 @@ def _gains(chosen: CandidateFacts, other: CandidateFacts) -> tuple[float, ...]:
     )
 
 
+def _first_different(rows: Sequence[Contribution]) -> Contribution:
+    return next((row for row in rows if row.gain), rows[0])
+
+
 def _title(rows: Sequence[Contribution], other: CandidateFacts) -> str:
-    first = next((row for row in rows if row.gain), rows[0])
+    first = _first_different(rows)
     total = sum(row.gain or 0.0 for row in rows)
     return (
         f"{first.name} made the difference: match {formats.signed(total, 4)} over {other.server}"

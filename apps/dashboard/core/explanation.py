@@ -1,6 +1,10 @@
 """A decision in sentences, from its stored facts alone."""
 
+import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Final
 
 from apps.common.core.interference import SOURCES
@@ -28,6 +32,15 @@ FILTERS = {
 }
 
 
+class Fit(StrEnum):
+    """How well a unit fits a job, by quality U, needed quality T and headroom."""
+
+    GOOD = "good"
+    TIGHT = "tight"  # U >= T, but some source has too little headroom
+    NOISY = "noisy"  # U < T
+    UNKNOWN = "unknown"  # the policy computes no quality
+
+
 @dataclass(frozen=True, slots=True)
 class CandidateFacts:
     """One unit that a decision examined.
@@ -37,6 +50,7 @@ class CandidateFacts:
     quality, target : U_H and T_W in [0, 1], NaN = the policy does not compute them
     closeness : order key of the candidates, as shown; NaN = not computed
     headroom : tolerated pressure minus pressure on the unit, per source; empty = not stored
+    deciding : index of the source by which U falls below T; None = unknown, or U >= T
     alike : number of equal units of the same server, shown in one row
     """
 
@@ -48,6 +62,7 @@ class CandidateFacts:
     closeness: float
     verdict: str
     headroom: tuple[float, ...]
+    deciding: int | None = None
     alike: int = 1
 
     @property
@@ -61,13 +76,38 @@ class CandidateFacts:
         return abs(1.0 - self.quality + self.target - self.closeness) < 5e-6
 
     @property
+    def fit(self) -> Fit:
+        """How well the unit fits the job, whether or not it was chosen."""
+        if self.verdict == "too_noisy" or self.quality < self.target:
+            return Fit.NOISY
+        if math.isnan(self.quality):
+            return Fit.UNKNOWN
+        return Fit.GOOD if self.is_enough else Fit.TIGHT
+
+    @property
     def verdict_text(self) -> str:
         """The verdict as text, with the deciding source if there is one."""
-        if self.verdict == "outranked" and self.closeness == self.quality and self.headroom:
-            return f"too little headroom in {labels.SOURCE_NAMES[SOURCES[self.tightest]]}"
-        if self.verdict == "too_noisy" and self.headroom:
-            return f"{labels.SOURCE_NAMES[SOURCES[self.tightest]]} too contended"
+        if self.verdict == "outranked" and self.fit is Fit.TIGHT and self.headroom:
+            return f"too little headroom in {_source(self.tightest)}"
+        if self.verdict == "too_noisy" and self.deciding is not None:
+            return f"{_source(self.deciding)} too contended"
         return VERDICTS.get(self.verdict, self.verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decider:
+    """The source that decided between the chosen unit and the runner-up.
+
+    Attributes
+    ----------
+    headroom, other : in points, on the chosen unit and on the runner-up
+    runner_up : name of its server
+    """
+
+    source: str
+    headroom: float
+    other: float
+    runner_up: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +129,44 @@ class DecisionFacts:
     predicted_interval: str
     target: str
     reason_detail: str = ""
+    decider: Decider | None = None
+
+
+def heading(candidates: Sequence[CandidateFacts], examined: int) -> str:
+    """Return the heading of the table: how many candidates fit, as the verdicts say."""
+    stored = len(candidates)
+    if stored == 1 and examined <= 1:
+        return "The only candidate"
+    which = (
+        f"Of the best {stored} of {formats.thousands(examined)} examined"
+        if examined > stored
+        else f"Of {formats.plural(stored, 'candidate')}"
+    )
+    counts = Counter(candidate.fit for candidate in candidates)
+    if counts[Fit.UNKNOWN]:
+        chosen = sum(candidate.verdict == "chosen" for candidate in candidates)
+        return f"{which}, {chosen} {'was' if chosen == 1 else 'were'} chosen"
+    if counts[Fit.GOOD] == stored:
+        return f"{which}, all would meet the target"
+    good = counts[Fit.GOOD] or "none"
+    parts = [f"{good} would meet the target with headroom"]
+    if counts[Fit.TIGHT]:
+        parts.append(f"{counts[Fit.TIGHT]} {_has(counts[Fit.TIGHT])} too little headroom")
+    if counts[Fit.NOISY]:
+        parts.append(f"{counts[Fit.NOISY]} {_is(counts[Fit.NOISY])} too contended")
+    return f"{which}, {formats.listed(parts)}"
+
+
+def _has(count: int) -> str:
+    return "has" if count == 1 else "have"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _source(index: int) -> str:
+    return labels.SOURCE_NAMES[SOURCES[index]]
 
 
 def paragraph(facts: DecisionFacts) -> tuple[str, ...]:
@@ -116,30 +194,45 @@ def _placed(facts: DecisionFacts) -> tuple[str, ...]:
     first = f"The job was placed on **{units}** of **{where}**: {choice} among {examined}."
     if not chosen or not chosen[0].headroom:
         return (first,)
-    best = chosen[0]
-    source = labels.SOURCE_NAMES[SOURCES[best.tightest]]
-    room = best.headroom[best.tightest]
-    middle = (
-        f"On its tightest resource, {source}, the job has "
-        f"**{formats.thousands(room)} points** of headroom there"
-        if room >= 0
-        else f"{source} pressure there is {formats.thousands(-room)} points above its tolerance, "
-        "the smallest excess of all candidates"
-    )
-    if others and others[0].headroom:
-        gain = room - others[0].headroom[others[0].tightest]
-        if abs(gain) >= 0.5:
-            more = "more" if gain > 0 else "fewer"
-            tail = (
-                "" if gain > 0 else ", which keeps the quieter unit free for a more sensitive job"
-            )
-            middle += f", {formats.thousands(abs(gain))} {more} than on the runner-up "
-            middle += f"{others[0].server}{tail}"
+    middle = _tightest(chosen[0], others) if facts.decider is None else _decided(facts.decider)
     noisy = sum(1 for c in facts.candidates if c.verdict == "too_noisy")
     last = (
         (f"{formats.plural(noisy, 'candidate')} would not have met the target.",) if noisy else ()
     )
     return (first, f"{middle}.", *last)
+
+
+def _decided(decider: Decider) -> str:
+    """Describe the source that decided."""
+    room = f"**{formats.thousands(decider.headroom)} points** of headroom"
+    gain = decider.headroom - decider.other
+    apart = f"{formats.thousands(abs(gain))} {'more' if gain > 0 else 'fewer'}"
+    is_quieter_kept = gain < 0 <= decider.headroom
+    tail = ", which keeps the quieter unit free for a more sensitive job"
+    return (
+        f"{decider.source} made the difference: the job has {room} there, {apart} than on the "
+        f"runner-up {decider.runner_up}{tail if is_quieter_kept else ''}"
+    )
+
+
+def _tightest(best: CandidateFacts, others: Sequence[CandidateFacts]) -> str:
+    """Describe the source with the least headroom, where no source decided."""
+    source, room = _source(best.tightest), best.headroom[best.tightest]
+    if room < 0:
+        least = max((c.headroom[c.tightest] for c in others if c.headroom), default=-math.inf)
+        excess = (
+            f"{source} pressure there is {formats.thousands(-room)} points above its tolerance"
+        )
+        return f"{excess}, the smallest excess of all candidates" if room >= least else excess
+    text = (
+        f"On its tightest resource, {source}, the job has "
+        f"**{formats.thousands(room)} points** of headroom there"
+    )
+    runner_up = next((other for other in others if other.headroom), None)
+    if runner_up is None or abs(gain := room - runner_up.headroom[best.tightest]) < 0.5:
+        return text
+    more = "more" if gain > 0 else "fewer"
+    return f"{text}, {formats.thousands(abs(gain))} {more} than on {runner_up.server}"
 
 
 def _choice(policy: str) -> str:

@@ -2,7 +2,8 @@
 
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,13 +12,14 @@ import numpy as np
 from apps.classification.core.profile import Profile
 from apps.classification.selectors import profiles
 from apps.dashboard.core import formats, labels
-from apps.dashboard.core.contributions import MatchComparison, compare
+from apps.dashboard.core.contributions import MatchComparison, compare, deciding_source
 from apps.dashboard.core.counterfactuals import Counterfactual, SizePrediction, counterfactuals
 from apps.dashboard.core.explanation import (
     CandidateFacts,
     DecisionFacts,
     filter_text,
     grouped,
+    heading,
     paragraph,
     shortened,
 )
@@ -106,25 +108,30 @@ class Explanation:
         return len(self.candidates) - sum(c.alike for c, _ in self.rows)
 
     @property
+    def has_quality(self) -> bool:
+        """Whether the policy computes the quality of units."""
+        return any(not math.isnan(candidate.quality) for candidate in self.candidates)
+
+    @property
     def heading(self) -> str:
         """Heading of the table of candidates."""
-        stored, examined = len(self.candidates), self.decision.examined
-        which = f"Of the best {stored} of {formats.thousands(examined)} examined, "
-        which = which if examined > stored else f"Of {formats.plural(stored, 'candidate')}, "
-        if self.noisy:
-            return f"{which}{self.noisy} would not meet the target"
-        return f"{which}all would meet the target" if stored > 1 else "The only candidate fits"
+        return heading(self.candidates, self.decision.examined)
 
 
 def explanation(decision: Decision) -> Explanation:
     """Explain a decision from its row, the profile it used and the names of its servers."""
     profile = _profile(decision)
-    candidates = _candidates(decision)
+    caused = None if profile is None else profile.caused.value.tolist()
+    candidates = _candidates(decision, caused)
+    comparison = None if caused is None else compare(candidates, caused)
     code = _reason(decision.reason_code)
     reason = MEANINGS.get(code) if code is not None else None
     dropped = sorted(_dropped(decision), key=lambda pair: -pair[1])
     total = sum(units for _, units in dropped) + decision.eligible
-    facts = _facts(decision, candidates, tuple(dropped), reason.sentence if reason else "")
+    facts = replace(
+        _facts(decision, candidates, tuple(dropped), reason.sentence if reason else ""),
+        decider=None if comparison is None else comparison.decider,
+    )
     noisy = sum(1 for c in candidates if c.verdict == "too_noisy")
     return Explanation(
         decision=decision,
@@ -141,7 +148,7 @@ def explanation(decision: Decision) -> Explanation:
             for name, units in dropped
         ),
         guarantee=_guarantee(decision) if decision.outcome == "placed" else None,
-        comparison=None if profile is None else compare(candidates, profile.caused.value.tolist()),
+        comparison=comparison,
         counterfactuals=counterfactuals(
             facts, None if profile is None else _sizes(decision, profile)
         ),
@@ -231,7 +238,7 @@ def _allocated_servers(decision: Decision) -> tuple[str, ...]:
     return tuple(names[pk] for pk in ids if pk in names)
 
 
-def _candidates(decision: Decision) -> tuple[CandidateFacts, ...]:
+def _candidates(decision: Decision, caused: Sequence[float] | None) -> tuple[CandidateFacts, ...]:
     stored = [row for row in decision.candidates if isinstance(row, dict)]
     ids = {row["server_id"] for row in stored if isinstance(row.get("server_id"), int)}
     servers = {
@@ -240,7 +247,12 @@ def _candidates(decision: Decision) -> tuple[CandidateFacts, ...]:
             "id", "name", "platform__name"
         )
     }
-    return tuple(_candidate(row, servers) for row in stored)
+    known = (_candidate(row, servers) for row in stored)
+    if caused is None:
+        return tuple(known)
+    return tuple(
+        replace(one, deciding=deciding_source(one.quality, one.target, caused)) for one in known
+    )
 
 
 def _candidate(row: dict[str, Any], servers: dict[int, tuple[str, str]]) -> CandidateFacts:

@@ -12,6 +12,7 @@ from django.db.models import Count, QuerySet
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.dashboard.core import formats, labels
+from apps.dashboard.core.gauge import Gauge, gauge
 from apps.dashboard.core.job_query import JobQuery
 from apps.dashboard.selectors.jobs import allocations, matching
 from apps.inventory.models import Server
@@ -101,9 +102,7 @@ class JobHeader:
     units: int
     setting: str  # of its framework, in words; empty = the default
     title: str
-    gauge: float  # share of the track from 0 to twice the target
-    gauge_predicted: float | None
-    has_target: bool
+    gauge: Gauge | None  # None = best effort
     waited: float  # cluster seconds from submission until now or the end
     to_start: float | None
     trend: Trend
@@ -237,7 +236,6 @@ def job_header(job: Job, *, now_s: float) -> JobHeader:
     kind = job.target_kind
     value, low, high = (_number(job.predicted, name) for name in ("value", "low", "high"))
     ratio = job.attainment
-    predicted_ratio = _predicted_ratio(job, value)
     return JobHeader(
         target=formats.target_text(job.target),
         performance=""
@@ -256,9 +254,12 @@ def job_header(job: Job, *, now_s: float) -> JobHeader:
         if (label := job.predicted.get("setting"))
         else "",
         title=_gauge_title(job),
-        gauge=min(1.0, (ratio or 0.0) / 2),
-        gauge_predicted=None if predicted_ratio is None else min(1.0, predicted_ratio / 2),
-        has_target=kind != "best_effort",
+        gauge=gauge(
+            job.target,
+            performance=job.performance,
+            attainment=ratio,
+            predicted=(value, low, high),
+        ),
         waited=max(0.0, (now_s if job.finished_s is None else job.finished_s) - job.submitted_s),
         to_start=None if job.started_s is None else max(0.0, job.started_s - job.submitted_s),
         trend=trends([job], now_s=now_s).get(job.id, ()) if job.finished_s is None else (),
@@ -295,20 +296,6 @@ def _parts(job: Job) -> tuple[tuple[str, float], ...]:
             parts.append((name, max(0.0, at - before)))
             before = max(before, at)
     return tuple(parts)
-
-
-def _predicted_ratio(job: Job, value: float) -> float | None:
-    field = {
-        "completion_time": "seconds",
-        "throughput_latency": "latency_seconds",
-        "ips": "ips",
-    }.get(job.target_kind)
-    target = _number(job.target, field) if field else float("nan")
-    if not (value > 0 and target > 0):
-        return None
-    if field == "latency_seconds":
-        return min(1.0, target / value)  # a service cannot exceed its load
-    return value / target if field == "ips" else target / value
 
 
 def _gauge_title(job: Job) -> str:

@@ -10,6 +10,7 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from apps.dashboard.core import formats, labels
+from apps.dashboard.core.gauge import Gauge
 from apps.dashboard.selectors.shell import Shell, shell_of
 
 register = template.Library()
@@ -244,39 +245,86 @@ def progress(share: float) -> SafeString:
 
 
 @register.simple_tag
-def gauge(share: float, predicted: float | None, ratio: float | None) -> SafeString:
-    """Return a gauge of performance over target from 0 to 2, with the target in the middle."""
-    x = 8 + share * 384
-    bar = (
-        format_html('<rect x="8" y="34" width="{}" height="8" class="fa"/>', f"{x - 8:.1f}")
-        if ratio is not None
-        else ""
-    )
-    mark = (
+def gauge(shown: Gauge) -> SafeString:
+    """Return a gauge on an axis in the target's unit, with the headroom to the target."""
+    x = {name: _gauge_x(getattr(shown, name)) for name in ("target", "value", "predicted")}
+    missed = (x["target"], 392.0) if not shown.is_rate else (8.0, x["target"])
+    parts = [
+        _gauge_bar(8.0, 392.0, "fq"),
+        _gauge_bar(*missed, "fbad wash"),
+        *_measured(shown, x["value"], x["target"]),
+        format_html('<path d="M{} 22v30" class="tgt"/>', f"{x['target']:.1f}"),
         format_html(
-            '<path d="M{} 58h8l-4,-7z" class="fn"/>'
-            '<text x="{}" y="72" class="mid dim">predicted</text>',
-            f"{4 + predicted * 384:.1f}",
-            f"{min(360.0, max(30.0, 8 + predicted * 384)):.1f}",
-        )
-        if predicted is not None
-        else ""
-    )
-    ends = [
-        format_html('<text x="{}" y="72"{}>{}</text>', x_end, mark_safe(cls), text)  # noqa: S308
-        for x_end, cls, text, near in ((8, "", "0", 0.0), (392, ' class="end"', "2 ×", 1.0))
-        if predicted is None or abs(predicted - near) > 0.2  # would overlap "predicted"
+            '<text x="{}" y="16" class="mid strong">target {}</text>',
+            f"{min(330.0, max(70.0, x['target'])):.1f}",
+            shown.target_text,
+        ),
+        *_predicted_mark(shown, x["predicted"]),
+        *(_gauge_tick(at, text) for at, text in shown.ticks),
     ]
-    current = "" if ratio is None else f"{formats.significant(ratio)} × target"
+    words = [shown.value_text or "not measured yet", f"target {shown.target_text}", shown.headroom]
     return format_html(
-        '<svg class="gaugebar plot" viewBox="0 0 400 78" role="img" aria-label="{}">'
-        '<rect x="8" y="30" width="192" height="16" class="fbad" opacity=".16"/>'
-        '<rect x="200" y="30" width="192" height="16" class="fq"/>{}'
-        '<rect x="199" y="24" width="2" height="28" class="ft"/>'
-        '<text x="200" y="16" class="mid strong">target</text>{}'
-        "{}</svg>",
-        current or "not measured yet",
-        bar,
-        mark,
-        mark_safe("".join(ends)),  # noqa: S308 - every part is escaped
+        '<svg class="gaugebar plot" viewBox="0 0 400 92" role="img" aria-label="{}">{}</svg>',
+        "; ".join(word for word in words if word),
+        mark_safe("".join(parts)),  # noqa: S308 - every part is escaped
+    )
+
+
+def _gauge_x(share: float | None) -> float:
+    return math.nan if share is None else 8.0 + 384.0 * share
+
+
+def _gauge_bar(left: float, right: float, cls: str) -> SafeString:
+    return format_html(
+        '<rect x="{}" y="30" width="{}" height="14" class="{}"/>',
+        f"{left:.1f}",
+        f"{max(0.0, right - left):.1f}",
+        cls,
+    )
+
+
+def _measured(shown: Gauge, x: float, target: float) -> list[SafeString]:
+    """Return the bar of the measurement, and the distance from it to the target."""
+    if math.isnan(x):
+        return []
+    tone = "fp" if shown.meets else "fbad"
+    distance = format_html(
+        '<rect x="{}" y="47" width="{}" height="4" class="{}"/>',
+        f"{min(x, target):.1f}",
+        f"{abs(target - x):.1f}",
+        tone,
+    )
+    bar = format_html('<rect x="8" y="34" width="{}" height="6" class="fa"/>', f"{x - 8:.1f}")
+    arrow = '<path d="M392 37l-7 -5v10z" class="fa"/>' if shown.is_beyond else ""
+    return [bar, distance, mark_safe(arrow)]  # noqa: S308 - a constant
+
+
+def _predicted_mark(shown: Gauge, x: float) -> list[SafeString]:
+    """Return the prediction as a triangle with its interval."""
+    if math.isnan(x):
+        return []
+    low, high = _gauge_x(shown.low), _gauge_x(shown.high)
+    whisker = (
+        format_html('<path d="M{} 57H{}" class="sn"/>', f"{low:.1f}", f"{high:.1f}")
+        if not (math.isnan(low) or math.isnan(high))
+        else mark_safe("")
+    )
+    mark = format_html(
+        '<path d="M{} 62h8l-4,-8z" class="fn"/><text x="{}" y="66" class="{}">predicted</text>',
+        f"{x - 4:.1f}",
+        f"{x + 8 if x < 300.0 else x - 8:.1f}",
+        "dim" if x < 300.0 else "end dim",
+    )
+    return [whisker, mark]
+
+
+def _gauge_tick(share: float, text: str) -> SafeString:
+    cls = "dim" if share == 0.0 else "end dim" if share > 0.95 else "mid dim"
+    x = _gauge_x(share)
+    return format_html(
+        '<path d="M{} 68v4" class="sn"/><text x="{}" y="84" class="{}">{}</text>',
+        f"{x:.1f}",
+        f"{x:.1f}",
+        cls,
+        text,
     )

@@ -14,8 +14,10 @@ from apps.dashboard.selectors import jobs as selectors
 from apps.dashboard.views.access import has_role, page, projects_of, visible_to
 from apps.dashboard.views.lists import requested_page
 from apps.inventory.selectors import cluster_now
+from apps.scheduling.models import Decision
 from apps.scheduling.selectors import current_decision
 from apps.workloads.core.lifecycle import TERMINAL_STATES
+from apps.workloads.models import Job
 
 TABS = {
     "why": "Why",
@@ -95,6 +97,7 @@ def _tab(request: HttpRequest, tab: str, shown_job: Any) -> dict[str, Any]:
             "decisions": known,
             "why": explanation.explanation(shown) if shown is not None else None,
             "waiting": job_facts.waiting_reason(shown_job),
+            "tab_version": _why_version(shown_job, shown, len(known)),
         }
     if tab == "allocation":
         return {
@@ -114,3 +117,10 @@ def _tab(request: HttpRequest, tab: str, shown_job: Any) -> dict[str, Any]:
             "calls": job_facts.api_calls(shown_job, spec, host=host),
         }
     return {}
+
+
+def _why_version(job: Job, shown: Decision | None, decisions: int) -> str:
+    """Return a text that changes when the Why tab does; open pages then replace the tab."""
+    if shown is not None:
+        return f"{shown.id} {decisions} {' '.join(job.reason_also)}"
+    return f"{job.state} {job.held} {job.reason_code} {job.reason_message}"

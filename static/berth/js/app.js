@@ -157,6 +157,7 @@ const PAGES = {
 if (!("signedOut" in document.body.dataset)) {
   startSearch();
   startCharts();
+  document.addEventListener("berth:patched", startCharts);
   startLive(async () => {
     await Promise.all([refreshRegions(), refreshCharts()]);
   });

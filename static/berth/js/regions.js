@@ -1,4 +1,7 @@
-/* Live regions: elements with an id and data-live are replaced from a fresh copy of the page. */
+/* Live regions: elements with an id and data-live are replaced from a fresh copy of the page.
+
+   A region with data-version holds charts, which change it after it is loaded: it is replaced only when its version
+   changes. */
 let busy = false;
 
 export async function refreshRegions(url = location.href) {
@@ -21,12 +24,18 @@ export async function refreshRegions(url = location.href) {
 }
 
 function patch(old, fresh) {
-  if (!fresh || old.innerHTML === fresh.innerHTML) return;
+  if (!fresh || isCurrent(old, fresh)) return;
   const focused = old.contains(document.activeElement) ? pathTo(old, document.activeElement) : null;
   const checked = new Set([...old.querySelectorAll("input[type=checkbox]:checked")].map((box) => box.value));
   old.replaceChildren(...document.importNode(fresh, true).childNodes);
+  if (fresh.dataset.version) old.dataset.version = fresh.dataset.version;
   for (const box of old.querySelectorAll("input[type=checkbox]")) if (checked.has(box.value)) box.checked = true;
   if (focused) at(old, focused)?.focus({ preventScroll: true });
+}
+
+function isCurrent(old, fresh) {
+  if (fresh.dataset.version) return old.dataset.version === fresh.dataset.version;
+  return old.innerHTML === fresh.innerHTML;
 }
 
 function pathTo(root, node) {
