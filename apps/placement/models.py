@@ -335,7 +335,21 @@ class Plan(models.Model):
     )
     seconds = models.FloatField(help_text="wall seconds of search")
     gap = models.FloatField(help_text="(F - bound)/(F + beta) after the plan")
-    predicted = models.JSONField(help_text="before and after: see core.rebalancing.prediction")
+    predicted = models.JSONField(
+        help_text="before and after, on the cluster it was last based on: see"
+        " core.rebalancing.prediction"
+    )
+    proposed = models.JSONField(
+        default=dict,
+        help_text="before, after, moves and bundles when it was proposed or last trimmed",
+    )
+    rebased_at = models.DateTimeField(null=True, help_text="of the last re-base")
+    rebased_s = models.FloatField(null=True, help_text="cluster seconds of the last re-base")
+    changes = models.JSONField(
+        default=list,
+        help_text="bundles dropped or rewritten since it was proposed: see"
+        " core.rebalancing.changes",
+    )
     realised = models.JSONField(null=True, help_text="the same measures after the plan ended")
     verdict = models.CharField(max_length=500, blank=True)
     message = models.CharField(max_length=500, blank=True)

@@ -227,6 +227,8 @@ def cancel(client: BerthClient, args: Namespace) -> int:
 
 def _change(client: BerthClient, args: Namespace, action: str, *, wait: bool) -> int:
     plan = _act(client, find_plan(client, args.plan), action)
+    if action == "approve" and plan["difference"]:
+        print_message(f"berth: since it was proposed: {plan['difference']}")
     if wait:
         plan = _follow_plan(client, plan, args.timeout)
     print_result(render(plan, args.output, f"{plan['name']}  {_outcome(plan)}"))
@@ -324,6 +326,7 @@ def _shown(plan: Mapping[str, Any], steps: list[dict[str, Any]]) -> str:
                 "state": plan["state"],
                 "message": plan["message"] or None,
                 "verdict": plan["verdict"] or None,
+                "since proposed": plan["difference"] or None,
                 "cause": plan["cause"],
                 "weights": weights,
                 "created": f"{plan['created_at']} by {made_by}",

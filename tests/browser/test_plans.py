@@ -17,6 +17,7 @@ from apps.placement.models import (
     PreferenceSet,
     RebalancingLoop,
 )
+from apps.placement.services.rebalancing.approval import approve_plan
 from apps.placement.services.rebalancing.evaluation import evaluate_plan
 from apps.placement.services.rebalancing.executor import execute_plans
 from apps.placement.services.rebalancing.loop import update_loop_settings
@@ -26,7 +27,7 @@ from apps.placement.services.rebalancing.plan_requests import (
     request_plan,
 )
 from apps.placement.services.rebalancing.planner import measure_effect
-from apps.placement.services.rebalancing.plans import approve_plan
+from apps.placement.services.rebalancing.rebasing import rebase_plans
 from apps.placement.services.rebalancing.trimming import trim_plan
 from apps.scheduling.models import Allocation
 from apps.workloads.models import Job
@@ -162,6 +163,27 @@ def test_bundles_excluded_by_another_user_are_shown(visitor: Visitor, site: Site
     trim_plan(plan.pk, skip=[0], take=[], by="otto")
     expect(page.locator("tbody.out")).to_have_count(1, timeout=SLOW_MS)
     expect(page.locator(".toast")).to_contain_text("The plan was changed by another user")
+
+
+def test_a_rebase_keeps_the_excluded_bundles_of_the_tab(visitor: Visitor, site: Site) -> None:
+    plan = proposed(site)
+    page = visitor.visit(f"/plans/{plan}/")
+    boxes = page.locator("[data-bundle]")
+    total = boxes.count()
+    boxes.nth(1).uncheck()
+    jobs = Job.objects.filter(planned_migrations__plan=plan, planned_migrations__bundle=0)
+    names = list(jobs.values_list("pk", flat=True))
+    Job.objects.filter(pk__in=names).update(state="starting")  # none of them can be migrated
+    try:
+        Plan.objects.update(proposed={})  # whatever is left is enough
+        rebase_plans()
+        expect(page.locator("#plan-changes")).to_contain_text("dropped", timeout=SLOW_MS)
+        expect(boxes).to_have_count(total - 1)
+        expect(boxes.first).not_to_be_checked()
+        expect(page.locator("#plan-bulk-say")).to_contain_text("1 bundle excluded")
+        expect(page.locator("#plan-banner")).to_contain_text("Re-based on the cluster of")
+    finally:
+        Job.objects.filter(pk__in=names).update(state="running")
 
 
 def test_the_approval_dialog_repeats_effects_and_warns(visitor: Visitor, site: Site) -> None:

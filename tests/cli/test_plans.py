@@ -171,7 +171,9 @@ def test_a_superseded_plan_is_a_conflict(berth: Berth, servers: list[Server]) ->
     world.end_job(Job.objects.get(name="stays"))
     code, _, err = berth("plan", "approve", "p-0001")
     assert code == Exit.CONFLICT
-    assert "p-0001 is superseded: 2 containers of it ended or moved." in err
+    assert (
+        "p-0001 is superseded: all of its 2 bundles were dropped: one ended; stays ended." in err
+    )
     assert "berth plan show p-0001" in err
 
 

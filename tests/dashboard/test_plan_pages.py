@@ -17,6 +17,7 @@ from apps.placement.services.rebalancing.evaluation import evaluate_plan
 from apps.placement.services.rebalancing.executor import execute_plans
 from apps.placement.services.rebalancing.loop import claim_tick, update_loop_settings
 from apps.placement.services.rebalancing.planner import measure_effect
+from apps.placement.services.rebalancing.rebasing import rebase_plans
 from tests import factories
 from tests.placement import rebalancing_world as world
 from tests.placement.conftest import Stage, stage
@@ -105,6 +106,25 @@ def test_an_ended_plan_compares_prediction_and_result(operator: Client, stage: S
     assert "data-bundle=" not in page
 
 
+def test_a_plan_shows_what_was_dropped_since_it_was_proposed(
+    operator: Client, stage: Stage
+) -> None:
+    world.running_job("stays", (stage.servers[2], 1))
+    plan = proposed(stage)
+    # the gain that was promised: s0 is emptied, 40 of 360 W
+    predicted = {"before": {"watts": 260.0, "F": 0.7}, "after": {"watts": 220.0, "F": 0.6}}
+    Plan.objects.update(predicted=predicted, proposed={**predicted, "moves": 2, "bundles": 2})
+    world.end_job(stage.two)
+    rebase_plans()
+    page = operator.get(f"/plans/{plan}/").content.decode()
+    assert "1 bundle changed since the plan was proposed" in page
+    assert "two ended" in page
+    assert "1 of 2 bundles dropped" in page
+    assert "When proposed" in page
+    assert 'data-s="dropped"' in page
+    assert page.count("data-bundle=") == 1
+
+
 def test_a_superseded_plan_says_why(operator: Client, stage: Stage) -> None:
     plan = proposed(stage)
     proposed(stage)
@@ -157,7 +177,8 @@ def test_realised_effects_are_shown_with_the_predicted_ones(stage: Stage) -> Non
 
 
 def test_migrations_are_grouped_by_bundle(stage: Stage) -> None:
-    first, second = selectors.bundles(moves(proposed(stage)))
+    plan = proposed(stage)
+    first, second = selectors.bundles(plan, moves(plan))
     assert (first.purpose, first.about, first.first, first.is_taken) == ("Empty", "s0", 0, True)
     assert [(s.source, s.target) for s in second.migrations] == [("s1", "s2")]
 

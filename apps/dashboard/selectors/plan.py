@@ -8,6 +8,7 @@ from apps.dashboard.core import formats
 from apps.dashboard.core.migration_counts import MigrationCounts
 from apps.dashboard.figures.plan_progress import MigrationSpan, PlanProgress
 from apps.inventory.selectors import cluster_clock, cluster_now, server_names
+from apps.placement.core.rebalancing import changes
 from apps.placement.core.rebalancing.executor import migration_spans
 from apps.placement.core.rebalancing.lifecycle import STARTED, PlanState, possible_actions
 from apps.placement.core.rebalancing.verdicts import reduction
@@ -64,7 +65,8 @@ def sides(change: Mapping[str, Any]) -> tuple[Mapping[str, float], Mapping[str, 
 class Effect:
     """One measure: current, predicted and realised, as texts with units; "" if unknown.
 
-    ``tone`` is "ok" for an improvement; ``more`` explains why it does not improve further.
+    ``tone`` is "ok" for an improvement; ``proposed`` is the change predicted when the plan was
+    proposed; ``more`` explains why it does not improve further.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Effect:
     without: str = ""
     now: str = ""
     realised: str = ""
+    proposed: str = ""
     more: str = ""
 
 
@@ -94,6 +97,7 @@ def effects(plan: Plan) -> list[Effect]:
     """Return the predicted and realised effects of a plan."""
     before, after = sides(plan.predicted)
     without, now = sides(plan.realised or {})
+    first_before, first_after = sides(plan.proposed)
     rows = []
     for name, label, unit, digits, is_higher_better in _MEASURES:
         if name not in before or name not in after:
@@ -110,6 +114,7 @@ def effects(plan: Plan) -> list[Effect]:
                 without=_without(without, name, unit, digits),
                 now=_number(now[name], unit, digits) if name in now else "",
                 realised=_realised(without, now, name, unit, digits),
+                proposed=_change(first_before, first_after, name, unit, digits),
                 more=_remaining_crossing(plan) if name == "crossing" else "",
             )
         )
@@ -132,9 +137,15 @@ def _without(without: Mapping[str, float], name: str, unit: str, digits: int) ->
 def _realised(
     without: Mapping[str, float], now: Mapping[str, float], name: str, unit: str, digits: int
 ) -> str:
-    if name not in without or name not in now or name == "targets_met":
+    return "" if name == "targets_met" else _change(without, now, name, unit, digits)
+
+
+def _change(
+    before: Mapping[str, float], after: Mapping[str, float], name: str, unit: str, digits: int
+) -> str:
+    if name not in before or name not in after:
         return ""
-    return formats.signed(now[name] - without[name], digits) + unit
+    return formats.signed(after[name] - before[name], digits) + unit
 
 
 def _number(value: float, unit: str, digits: int) -> str:
@@ -178,7 +189,13 @@ class MigrationRow:
 
 @dataclass(frozen=True, slots=True)
 class BundleRow:
-    """Migrations that are only useful together."""
+    """Migrations that are only useful together.
+
+    Attributes
+    ----------
+    is_dropped : a re-base dropped it; it cannot be included again
+    rewritten : why a re-base rewrote it; "" = it did not
+    """
 
     number: int
     purpose: str
@@ -186,7 +203,9 @@ class BundleRow:
     gain: float
     migrations: Sequence[MigrationRow]
     is_taken: bool
+    is_dropped: bool
     why: str
+    rewritten: str
 
     @property
     def first(self) -> int:
@@ -194,25 +213,35 @@ class BundleRow:
         return self.migrations[0].move.ordinal
 
 
-def bundles(moves: Sequence[PlannedMigration]) -> list[BundleRow]:
+def bundles(plan: Plan, moves: Sequence[PlannedMigration]) -> list[BundleRow]:
     """Return the migrations of a plan by bundle, in order."""
+    rewritten = {
+        entry["bundle"]: entry["reason"]
+        for entry in plan.changes
+        if entry["change"] == changes.REWRITTEN
+    }
     names = server_names(s for m in moves for s in (m.from_server_id, m.to_server_id))
     grouped: dict[int, list[MigrationRow]] = {}
     for move in moves:
         source = names.get(move.from_server_id, f"#{move.from_server_id}")
         target = names.get(move.to_server_id, f"#{move.to_server_id}")
         grouped.setdefault(move.bundle, []).append(MigrationRow(move, source, target, shown(move)))
-    return [_bundle(number, migrations) for number, migrations in grouped.items()]
+    return [
+        _bundle(number, migrations, rewritten.get(number, ""))
+        for number, migrations in grouped.items()
+    ]
 
 
 def shown(move: PlannedMigration) -> str:
     """Return the displayed state of a migration; excluded ones differ from skipped ones."""
     if move.state != PlannedMigrationState.SKIPPED:
         return str(move.state)
+    if placement_plans.is_dropped(move):
+        return "dropped"
     return "excluded" if placement_plans.is_left_out(move) else "skipped"
 
 
-def _bundle(number: int, migrations: Sequence[MigrationRow]) -> BundleRow:
+def _bundle(number: int, migrations: Sequence[MigrationRow], rewritten: str) -> BundleRow:
     first = migrations[0].move
     is_taken = any(
         migration.move.state != PlannedMigrationState.SKIPPED for migration in migrations
@@ -224,6 +253,8 @@ def _bundle(number: int, migrations: Sequence[MigrationRow]) -> BundleRow:
         gain=first.gain,
         migrations=migrations,
         is_taken=is_taken,
+        is_dropped=placement_plans.is_dropped(first),
+        rewritten=rewritten,
         why="" if is_taken else first.message,
     )
 

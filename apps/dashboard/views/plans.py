@@ -7,6 +7,7 @@ from apps.accounts.core.roles import Role
 from apps.common.core.errors import NotFoundError
 from apps.dashboard.selectors import plan as details
 from apps.dashboard.selectors import plans as listing
+from apps.dashboard.selectors.plan_changes import rebase_summary
 from apps.dashboard.views.access import has_role, page
 from apps.dashboard.views.lists import requested_page
 from apps.placement.core.rebalancing.lifecycle import PlanState
@@ -62,7 +63,8 @@ def plan(request: HttpRequest, key: str) -> HttpResponse:
             "status": details.plan_status(found, moves),
             "effects": details.effects(found),
             "approval": details.approval_summary(found),
-            "bundles": details.bundles(moves),
+            "bundles": details.bundles(found, moves),
+            "rebase": rebase_summary(found),
             "impact": details.impact(moves),
             "weights": listing.weights_text(found.weights),
             "jobs": found.predicted.get("jobs", []),

@@ -8,6 +8,7 @@ from rest_framework import serializers
 from apps.common.api.representations import time
 from apps.inventory.selectors import server_names
 from apps.placement.api.plan_request_serializers import LOOP_FIELDS, MODES, LoopChangeSerializer
+from apps.placement.core.rebalancing import changes
 from apps.placement.core.rebalancing.lifecycle import PlanState, possible_actions
 from apps.placement.core.rebalancing.verdicts import FinishedPlan, realised_share, reduction
 from apps.placement.models import (
@@ -25,6 +26,7 @@ STATES: Final = [(state.value, state.value) for state in PlanState]
 CAUSES: Final = [(cause.value, cause.value) for cause in PlanCause]
 MIGRATION_STATES: Final = [(state.value, state.value) for state in PlannedMigrationState]
 PURPOSES: Final = [(purpose.value, purpose.value) for purpose in MigrationPurpose]
+CHANGES: Final = [(change, change) for change in (changes.DROPPED, changes.REWRITTEN)]
 PREVIEW_STATES: Final = [(state.value, state.value) for state in PreviewState]
 BULKY: Final = ("jobs",)  # parts of a prediction that lists omit
 
@@ -44,13 +46,37 @@ class MigrationCountsSerializer(serializers.Serializer[Any]):
     moving = serializers.IntegerField()
     done = serializers.IntegerField()
     skipped = serializers.IntegerField(
-        help_text="Left out before the plan began, or skipped during execution."
+        help_text="Left out or dropped before the plan began, or skipped during execution."
     )
     left_out = serializers.IntegerField(
-        help_text="Of the skipped ones: left out before the plan began."
+        help_text="Of the skipped ones: left out by a user, or dropped by a re-base, before the"
+        " plan began."
     )
     failed = serializers.IntegerField()
     cancelled = serializers.IntegerField()
+
+
+class BundleChangeSerializer(serializers.Serializer[Any]):
+    """A bundle that was dropped or rewritten since the plan was proposed."""
+
+    bundle = serializers.IntegerField()
+    change = serializers.ChoiceField(
+        choices=[(c, c) for c in (changes.DROPPED, changes.REWRITTEN)]
+    )
+    reason = serializers.CharField()
+    purpose = serializers.ChoiceField(choices=PURPOSES)
+    about = serializers.CharField(help_text="Server to empty, or job to improve.")
+    gain = serializers.FloatField(help_text="Gain in F of the bundle before the change.")
+    cluster_seconds = serializers.FloatField()
+
+
+class ProposedEffectSerializer(serializers.Serializer[Any]):
+    """What a plan promised when it was proposed, or when its migrations were last selected."""
+
+    before = serializers.DictField()
+    after = serializers.DictField()
+    moves = serializers.IntegerField()
+    bundles = serializers.IntegerField()
 
 
 class PlanSerializer(serializers.Serializer[Any]):
@@ -68,7 +94,22 @@ class PlanSerializer(serializers.Serializer[Any]):
     reverses = PlanReferenceSerializer(allow_null=True, help_text="The plan that it rolls back.")
     moves = MigrationCountsSerializer()
     predicted = serializers.DictField(
-        help_text="Measures before and after, migrations, downtime, and (single plan only) jobs."
+        help_text="Measures before and after, migrations, downtime, and (single plan only) jobs,"
+        " on the cluster that the plan was last based on."
+    )
+    proposed = ProposedEffectSerializer()
+    rebased_at = serializers.DateTimeField(
+        allow_null=True,
+        help_text="When its bundles were last evaluated again on the running cluster.",
+    )
+    rebased_cluster_seconds = serializers.FloatField(allow_null=True)
+    changes = BundleChangeSerializer(many=True, help_text="Since it was proposed, by bundle.")
+    gain_left = serializers.FloatField(
+        allow_null=True,
+        help_text="Predicted gain over proposed gain; null: no gain was proposed.",
+    )
+    difference = serializers.CharField(
+        allow_blank=True, help_text="What changed since it was proposed; empty: never re-based."
     )
     realised = serializers.DictField(
         allow_null=True, help_text="The same measures after the plan ended."
@@ -182,6 +223,15 @@ def represent_plan(plan: Plan, *, is_whole: bool = True) -> dict[str, Any]:
             "left_out": getattr(plan, "migrations_left_out"),  # noqa: B009 - annotated
         },
         "predicted": predicted,
+        "proposed": {
+            **{side: plan.proposed.get(side, {}) for side in ("before", "after")},
+            **{name: plan.proposed.get(name, 0) for name in ("moves", "bundles")},
+        },
+        "rebased_at": None if plan.rebased_at is None else time(plan.rebased_at),
+        "rebased_cluster_seconds": plan.rebased_s,
+        "changes": plan.changes,
+        "gain_left": changes.gain_left(plan.proposed, plan.predicted),
+        "difference": selectors.difference(plan),
         "realised": plan.realised,
         "verdict": plan.verdict,
         "message": plan.message,

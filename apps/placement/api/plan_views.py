@@ -55,6 +55,7 @@ from apps.placement.models import (
 from apps.placement.selectors import plans as selectors
 from apps.placement.services.rebalancing import plan_requests
 from apps.placement.services.rebalancing import plans as services
+from apps.placement.services.rebalancing.approval import approve_plan
 from apps.placement.services.rebalancing.loop import update_loop_settings
 from apps.placement.services.rebalancing.previews import read_preview, stop_preview
 from apps.placement.services.rebalancing.trimming import trim_plan
@@ -193,12 +194,16 @@ class PlanApprove(ClusterWide, ApiView):
 
     @extend_schema(request=ApproveRequestSerializer, responses=PlanSerializer)
     def post(self, request: Request, key: str) -> Response:
-        """Approve a plan for execution; 409 `plan_superseded` if it no longer fits."""
+        """Approve a plan for execution, re-based on the cluster as it is.
+
+        `changes` and `difference` say what differs from the proposal. 409 `plan_superseded` if
+        too little of its predicted gain is left or other weights are in force.
+        """
         expected = required_generation(request._request)
         body = validated(ApproveRequestSerializer, request.data or {})
         plan_id, by = selectors.plan_by_key(key).pk, principal_of(request).user_id
         with superseded_plan_as_problem():
-            services.approve_plan(plan_id, by=by, expected=expected, skipped=body.get("skipped"))
+            approve_plan(plan_id, by=by, expected=expected, skipped=body.get("skipped"))
         return answer_plan(request, selectors.plan_by_key(plan_id))
 
 

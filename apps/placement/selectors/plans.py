@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Max, Q, QuerySet
 
 from apps.common.core.errors import NotFoundError
 from apps.execution.models import Migration, MigrationState
 from apps.inventory.models import Server, ServerState
 from apps.inventory.selectors import server_names
 from apps.operations.models import Event
+from apps.placement.core.rebalancing import changes
 from apps.placement.core.rebalancing.executor import PendingMigration, Resources
 from apps.placement.core.rebalancing.lifecycle import PlanState
 from apps.placement.models import (
@@ -29,6 +30,7 @@ from apps.workloads.models import Job
 HOUR_S: Final = 3600.0
 # begins the message of a migration that was left out before its plan began; stored in rows
 LEFT_OUT_PREFIX: Final = "left out"
+DROPPED_PREFIX: Final = "dropped"  # when the plan was re-based
 TICK_EVENT: Final = "loop.looked"
 LOOP_SUBJECT: Final = "placement-loop"
 UNFINISHED_STATES: Final = (PlannedMigrationState.WAITING, PlannedMigrationState.MOVING)
@@ -59,25 +61,31 @@ def last_tick_event() -> Event | None:
 def plans() -> QuerySet[Plan]:
     """Return all plans, annotated with the number of their migrations by state.
 
-    ``migrations_left_out`` counts the skipped ones that were left out before the plan began.
+    ``migrations_left_out`` counts the skipped ones that were left out, or dropped by a re-base,
+    before the plan began.
     """
     counts = {
         f"migrations_{state.value}": Count("migrations", filter=Q(migrations__state=state))
         for state in PlannedMigrationState
     }
-    left_out = Q(
-        migrations__state=PlannedMigrationState.SKIPPED,
-        migrations__message__startswith=LEFT_OUT_PREFIX,
-    )
-    counts["migrations_left_out"] = Count("migrations", filter=left_out)
+    left_out = Q(migrations__message__startswith=LEFT_OUT_PREFIX)
+    dropped = Q(migrations__message__startswith=DROPPED_PREFIX)
+    is_skipped = Q(migrations__state=PlannedMigrationState.SKIPPED)
+    counts["migrations_left_out"] = Count("migrations", filter=is_skipped & (left_out | dropped))
     rows = Plan.objects.select_related("created_by", "approved_by", "preference_set", "reverses")
     return rows.annotate(**counts)
 
 
 def is_left_out(migration: PlannedMigration) -> bool:
-    """Whether a migration was left out before its plan began, rather than skipped later."""
+    """Whether a migration was left out or dropped before its plan began, not skipped later."""
     is_skipped = migration.state == PlannedMigrationState.SKIPPED
-    return is_skipped and migration.message.startswith(LEFT_OUT_PREFIX)
+    return is_skipped and migration.message.startswith((LEFT_OUT_PREFIX, DROPPED_PREFIX))
+
+
+def is_dropped(migration: PlannedMigration) -> bool:
+    """Whether a re-base dropped a migration; it cannot be included again."""
+    is_skipped = migration.state == PlannedMigrationState.SKIPPED
+    return is_skipped and migration.message.startswith(DROPPED_PREFIX)
 
 
 def plan_by_key(key: str | UUID) -> Plan:
@@ -106,6 +114,20 @@ def migrations_of(plan_id: UUID) -> QuerySet[PlannedMigration]:
     """Return the migrations of a plan in order, with their jobs."""
     rows = PlannedMigration.objects.filter(plan_id=plan_id)
     return rows.select_related("job").order_by("ordinal")
+
+
+def difference(plan: Plan) -> str:
+    """Return what changed in a plan since it was proposed; "" if it was never re-based."""
+    if plan.rebased_at is None:
+        return ""
+    return changes.difference(plan.proposed, plan.predicted, plan.changes)
+
+
+def last_ordinal(plan_id: UUID) -> int:
+    """Return the highest ordinal of a plan's migrations; -1 for none."""
+    rows = PlannedMigration.objects.filter(plan_id=plan_id)
+    last: int | None = rows.aggregate(last=Max("ordinal"))["last"]
+    return -1 if last is None else last
 
 
 def proposed_count() -> int:

@@ -145,6 +145,41 @@ def test_an_approval_requires_the_current_version(power: APIClient, stage: Stage
     assert done.json()["approved_by"] == "olga"
 
 
+def test_an_approval_says_what_changed_since_the_proposal(power: APIClient, stage: Stage) -> None:
+    world.running_job("stays", (stage.servers[2], 1))
+    promised = {"before": {"watts": 260.0, "F": 0.7}, "after": {"watts": 220.0, "F": 0.6}}
+    plan = create_plan(
+        new_migration(0, stage.one, stage.servers[2], bundle=0),
+        new_migration(1, stage.two, stage.servers[2], bundle=1),
+        predicted=promised,
+    )
+    match = tag(power, plan)
+    body = power.get(f"{PLANS}{plan.pk}/").json()
+    assert (body["rebased_at"], body["changes"], body["difference"]) == (None, [], "")
+    world.end_job(stage.two)
+    body = post(power, plan, "approve", match).json()
+    assert body["state"] == "approved"
+    assert body["rebased_at"] is not None
+    assert body["rebased_cluster_seconds"] == world.NOW_S
+    assert body["changes"] == [
+        {
+            "bundle": 1,
+            "change": "dropped",
+            "reason": "two ended",
+            "purpose": "empty",
+            "about": "s0",
+            "gain": 0.05,
+            "cluster_seconds": world.NOW_S,
+        }
+    ]
+    assert body["proposed"] == {**promised, "moves": 2, "bundles": 2}
+    assert body["gain_left"] == pytest.approx((40.0 / 360.0) / 0.1)
+    assert body["difference"] == (
+        "1 of 2 bundles dropped; 111 % of the proposed gain is left; saves 40 W instead of 40 W."
+    )
+    assert body["moves"]["left_out"] == 1
+
+
 def test_approving_a_superseded_plan_has_its_own_code(power: APIClient, stage: Stage) -> None:
     plan = proposed(stage)
     match = tag(power, plan)
@@ -152,7 +187,10 @@ def test_approving_a_superseded_plan_has_its_own_code(power: APIClient, stage: S
     world.end_job(stage.two)
     response = post(power, plan, "approve", match)
     assert (response.status_code, response.json()["code"]) == (409, "plan_superseded")
-    assert response.json()["detail"] == "p-0001 is superseded: 2 containers of it ended or moved."
+    assert (
+        response.json()["detail"]
+        == "p-0001 is superseded: all of its 2 bundles were dropped: one ended; two ended."
+    )
     assert power.get(f"{PLANS}p-0001/").json()["state"] == "superseded"
 
 

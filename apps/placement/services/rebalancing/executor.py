@@ -28,8 +28,8 @@ from apps.placement.services.rebalancing.plans import (
     lock_planned_migrations,
     plan_event,
     save_plan,
-    supersede_stale,
 )
+from apps.placement.services.rebalancing.rebasing import rebase_plans
 from apps.workloads.core.lifecycle import ACTIVE_STATES
 
 MINUTE_S: Final = 60.0
@@ -53,7 +53,7 @@ def execute_plans() -> list[UUID]:
 
     A plan is ready when all its migrations have ended; evaluate it outside of a transaction.
     """
-    supersede_stale()
+    rebase_plans()
     _begin_next_plan()
     plan_ids = selectors.unfinished_plans().order_by("number").values_list("pk", flat=True)
     return [plan_id for plan_id in plan_ids if _advance_plan(plan_id)]

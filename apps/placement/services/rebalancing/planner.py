@@ -132,7 +132,7 @@ def _search(
             migration_cost=settings.migration,
             should_stop=should_stop,
         )
-        returning = [] if may_return else _returning_containers(cluster, outcome.bundles)
+        returning = [] if may_return else returning_containers(cluster, outcome.bundles)
         if not returning:
             return outcome
         movable = cluster.is_movable.copy()
@@ -168,7 +168,7 @@ def _drop_infeasible_bundles(
     )
 
 
-def _returning_containers(cluster: RunningCluster, bundles: Iterable[Bundle]) -> list[int]:
+def returning_containers(cluster: RunningCluster, bundles: Iterable[Bundle]) -> list[int]:
     """Return the containers that would go back to a server they left within the hour."""
     steps = [step for bundle in bundles for step in bundle.migrations]
     jobs = {UUID(cluster.job_id[cluster.job[step.container]]) for step in steps}
@@ -263,13 +263,23 @@ def predict_effect(
     StalePlanError : all of their containers ended or moved.
     """
     cluster = read_cluster()
-    index = {int(pk): i for i, pk in enumerate(cluster.allocation_id)}
-    server = {int(pk): i for i, pk in enumerate(cluster.server_id)}
-    possible = [migration for migration in migrations if migration.allocation_id in index]
+    held = set(cluster.allocation_id.tolist())
+    possible = [migration for migration in migrations if migration.allocation_id in held]
     if migrations and not possible:
         raise StalePlanError("all of its containers ended or moved")
+    return predict_migrations(cluster, weights, possible)
+
+
+def predict_migrations(
+    cluster: RunningCluster,
+    weights: Mapping[str, float],
+    migrations: Sequence[PlannedMigration],
+) -> PlanPrediction:
+    """Predict the effect of migrations, all of containers of the cluster."""
+    index = {int(pk): i for i, pk in enumerate(cluster.allocation_id)}
+    server = {int(pk): i for i, pk in enumerate(cluster.server_id)}
     assignment, steps = cluster.assignment.copy(), list[ContainerMigration]()
-    for migration in possible:
+    for migration in migrations:
         container, to = index[migration.allocation_id], server[migration.to_server_id]
         steps.append(ContainerMigration(container, int(assignment[container]), to))
         assignment[container] = to

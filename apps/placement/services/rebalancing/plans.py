@@ -4,7 +4,7 @@ Every change locks the plan's row. Creating a plan locks the row of the loop, so
 numbered and superseded in one order.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -16,17 +16,14 @@ from django.db.models import Max, Q, QuerySet
 from apps.accounts.services import Act, record_act
 from apps.common.core.errors import (
     ConflictError,
-    FieldProblem,
-    InvalidInputError,
     NotFoundError,
 )
 from apps.common.core.preconditions import require_generation
 from apps.common.infrastructure.notifications import notify
 from apps.execution.services.migrations import cancel_migrations
-from apps.inventory.selectors import cluster_now, server_names
+from apps.inventory.selectors import cluster_now
 from apps.operations.core.states import Topic
 from apps.operations.services import NewEvent, record_events
-from apps.placement.core.rebalancing.executor import bundles_without_room
 from apps.placement.core.rebalancing.lifecycle import PlanAction, PlanState, next_state
 from apps.placement.models import (
     Activation,
@@ -44,7 +41,6 @@ PLAN_TASK: Final = "placement.make_plans"
 EXECUTE_TASK: Final = "placement.carry_out"
 QUEUE: Final = "default"  # its tasks are short; fronts and previews run in another queue
 PRUNED_PLANS: Final = 100  # of one batch
-MAX_BROKEN_SHARE: Final = 0.5  # a plan with a larger share of infeasible bundles is superseded
 
 
 class PlanSupersededError(ConflictError):
@@ -95,7 +91,7 @@ def write_plan(new: NewPlan, *, approve: bool = False) -> Plan:
     """
     with transaction.atomic():
         loop = selectors.lock_loop_settings()
-        if new.cause is not PlanCause.REVERSE and not _is_in_force(new.activation, new.weights):
+        if new.cause is not PlanCause.REVERSE and not is_in_force(new.activation, new.weights):
             raise PlanSupersededError("Other weights came into force during planning.")
         if new.cause is PlanCause.LOOP:
             if loop.mode == LoopMode.OFF:
@@ -111,6 +107,7 @@ def write_plan(new: NewPlan, *, approve: bool = False) -> Plan:
             activation=new.activation,
             preference_set=new.activation.preference_set if new.activation else None,
             predicted=dict(new.predicted),
+            proposed=proposal_summary(new.predicted, new.migrations),
             gap=new.gap,
             seconds=new.seconds,
             snapshot=new.snapshot,
@@ -124,12 +121,25 @@ def write_plan(new: NewPlan, *, approve: bool = False) -> Plan:
         PlannedMigration.objects.bulk_create(new.migrations)
         events = [plan_event(plan, "created")]
         older = list(_proposed_plans().exclude(pk=plan.pk))
-        events += [_supersede(other, f"{plan} is newer.") for other in older]
+        events += [supersede(other, f"{plan} is newer.") for other in older]
         if approve:
-            events.append(_approve(plan, new.created_by))
+            events.append(mark_approved(plan, new.created_by))
             notify(EXECUTE_TASK, queue=QUEUE)
         record_events(events)
     return plan
+
+
+def proposal_summary(
+    predicted: Mapping[str, Any], migrations: Sequence[PlannedMigration]
+) -> dict[str, Any]:
+    """Return what a plan promises, to compare it with the promise of a later re-base."""
+    waiting = [m for m in migrations if m.state == PlannedMigrationState.WAITING]
+    return {
+        "before": predicted.get("before") or {},
+        "after": predicted.get("after") or {},
+        "moves": len(waiting),
+        "bundles": len({migration.bundle for migration in waiting}),
+    }
 
 
 def _proposed_plans() -> QuerySet[Plan]:
@@ -138,65 +148,6 @@ def _proposed_plans() -> QuerySet[Plan]:
 
 
 # ---- user actions ----
-
-
-def approve_plan(
-    plan_id: UUID,
-    *,
-    by: UUID,
-    expected: int | None = None,
-    skipped: Collection[int] | None = None,
-) -> Plan:
-    """Approve a plan for execution.
-
-    Parameters
-    ----------
-    skipped : ordinals of the migrations the caller sees as left out, each for its whole bundle;
-        None = not compared
-
-    Raises
-    ------
-    PlanSupersededError : it no longer fits the cluster and is now superseded.
-    ConflictError : it does not await approval, all of it is left out, or it leaves out other
-        bundles than ``skipped``.
-    InvalidInputError : ``skipped`` names a migration that the plan does not have.
-    """
-    with transaction.atomic():
-        plan = lock_plan(plan_id, expected=expected)
-        next_state(plan.state, PlanAction.APPROVE)
-        if skipped is not None:
-            _require_left_out(plan, skipped)
-        reason = superseded_reason(plan)
-        if not reason:
-            if not plan.migrations.filter(state=PlannedMigrationState.WAITING).exists():
-                raise ConflictError(f"All migrations of {plan} are left out.")
-            record_events([_approve(plan, by)])
-            notify(EXECUTE_TASK, queue=QUEUE)
-            return plan
-        record_events([_supersede(plan, reason)])
-    raise PlanSupersededError(f"{plan} is superseded: {reason}")
-
-
-def _require_left_out(plan: Plan, skipped: Collection[int]) -> None:
-    """Require that a plan leaves out exactly the bundles of the given migrations."""
-    migrations = list(plan.migrations.values_list("ordinal", "bundle", "state"))
-    bundle_of = {ordinal: bundle for ordinal, bundle, _ in migrations}
-    if unknown := sorted(set(skipped) - bundle_of.keys()):
-        detail = f"there is no migration {unknown[0]}"
-        raise InvalidInputError([FieldProblem("/skipped", "unknown", detail)])
-    expected = {bundle_of[ordinal] for ordinal in skipped}
-    actual = {b for _, b, state in migrations if state == PlannedMigrationState.SKIPPED}
-    differences = [
-        f"{counted(len(bundles), 'bundle')} {difference}"
-        for bundles, difference in (
-            (expected - actual, "shown as left out would be carried out"),
-            (actual - expected, "shown as included would be left out"),
-        )
-        if bundles
-    ]
-    if differences:
-        detail = " and ".join(differences)
-        raise ConflictError(f"{plan} differs from what you see: {detail}. Recompute it first.")
 
 
 def pause_plan(plan_id: UUID, *, expected: int | None = None) -> Plan:
@@ -243,49 +194,10 @@ def _transition(plan_id: UUID, action: PlanAction, event: str, expected: int | N
     return plan
 
 
-# ---- superseded plans ----
+# ---- superseded and old plans ----
 
 
-def superseded_reason(plan: Plan) -> str:
-    """Return why a plan that has not begun no longer fits; empty if it still does.
-
-    On a busy cluster containers come and go during a review: infeasible bundles are skipped, and
-    the plan is superseded only if their share exceeds `MAX_BROKEN_SHARE`.
-    """
-    if plan.cause != PlanCause.REVERSE and not _is_in_force(plan.activation, plan.weights):
-        return "other weights are in force."
-    waiting = list(plan.migrations.filter(state=PlannedMigrationState.WAITING).order_by("ordinal"))
-    stale = selectors.stale_migrations(waiting)
-    broken = {migration.bundle for migration in stale}
-    possible = [migration for migration in waiting if migration.bundle not in broken]
-    infeasible = bundles_without_room(
-        selectors.capacity_steps(possible), selectors.free_capacities(possible)
-    )
-    bundles = {migration.bundle for migration in waiting}
-    if len(broken) + len(infeasible) <= MAX_BROKEN_SHARE * len(bundles):
-        return ""
-    if stale:
-        return f"{counted(len(stale), 'container')} of it ended or moved."
-    target = next(m.to_server_id for m in possible if m.bundle == infeasible[0])
-    name = server_names([target]).get(target, "A server")
-    return f"{name} no longer has enough free capacity for its migrations."
-
-
-def supersede_stale() -> int:
-    """Supersede plans that have not begun and no longer fit; returns their number."""
-    superseded = 0
-    states = [PlanState.PROPOSED, PlanState.APPROVED]
-    for plan_id in Plan.objects.filter(state__in=states).values_list("pk", flat=True):
-        with transaction.atomic():
-            rows = Plan.objects.select_for_update(skip_locked=True)
-            plan = rows.filter(pk=plan_id, state__in=states).first()
-            if plan is not None and (reason := superseded_reason(plan)):
-                record_events([_supersede(plan, reason)])
-                superseded += 1
-    return superseded
-
-
-def _is_in_force(activation: Activation | None, weights: Mapping[str, float]) -> bool:
+def is_in_force(activation: Activation | None, weights: Mapping[str, float]) -> bool:
     """Whether the weights and racks of a plan are in force."""
     current = weights_in_force()
     if current is None or activation is None:
@@ -340,7 +252,8 @@ def lock_planned_migrations(plan: Plan) -> None:
     list(plan.migrations.select_for_update().order_by("pk").values_list("pk"))
 
 
-def _approve(plan: Plan, by: UUID | None) -> NewEvent:
+def mark_approved(plan: Plan, by: UUID | None) -> NewEvent:
+    """Approve a locked plan; returns the event to record."""
     before, plan.state = plan.state, next_state(plan.state, PlanAction.APPROVE)
     plan.approved_by_id, plan.approved_s = by, cluster_now()
     save_plan(plan)
@@ -354,7 +267,8 @@ def plan_act(plan: Plan, verb: str, before: str, **more: Any) -> Act:
     return Act(f"plan.{verb}", str(plan.pk), str(plan), {"state": str(before)}, after)
 
 
-def _supersede(plan: Plan, reason: str) -> NewEvent:
+def supersede(plan: Plan, reason: str) -> NewEvent:
+    """Supersede a locked plan that has not begun; returns the event to record."""
     plan.state = next_state(plan.state, PlanAction.SUPERSEDE)
     plan.message = reason
     lock_planned_migrations(plan)

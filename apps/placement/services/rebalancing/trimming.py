@@ -1,7 +1,9 @@
 """Leave migrations of a plan out, or include them again, and predict the effect again."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 from uuid import UUID
 
 from django.db import transaction
@@ -24,8 +26,15 @@ from apps.placement.services.rebalancing.plans import (
     lock_plan,
     plan_act,
     plan_event,
+    proposal_summary,
     save_plan,
 )
+
+_MAX_ATTEMPTS: Final = 3  # of a change while workers re-base the plan
+
+
+class RebasedMeanwhileError(ConflictError):
+    """The plan was re-based since it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,20 @@ def trim_plan(
     PlanSupersededError : all of its containers ended or moved.
     ConflictError : it does not await approval, or another user changes it at the same time.
     """
+    for _ in range(_MAX_ATTEMPTS - 1):
+        with suppress(RebasedMeanwhileError):
+            return _trim(plan_id, skip=skip, take=take, by=by, expected=expected)
+    return _trim(plan_id, skip=skip, take=take, by=by, expected=expected)
+
+
+def _trim(
+    plan_id: UUID,
+    *,
+    skip: Collection[int],
+    take: Collection[int],
+    by: str,
+    expected: int | None,
+) -> TrimResult:
     plan = selectors.plan_by_key(plan_id)
     require_generation(expected, plan.generation)
     if plan.state != PlanState.PROPOSED:
@@ -70,9 +93,7 @@ def trim_plan(
         prediction = predict_effect(plan.weights, included)
     except StalePlanError as error:
         raise PlanSupersededError(f"{plan} cannot be predicted again: {error}.") from error
-    trimmed = apply_selection(
-        plan_id, selection, by=by, prediction=prediction, expected=plan.generation
-    )
+    trimmed = apply_selection(plan, selection, by=by, prediction=prediction)
     skipped = frozenset(m.ordinal for m in migrations) - selection.included
     return TrimResult(trimmed, skipped, selection.notes)
 
@@ -108,6 +129,7 @@ def select_migrations(
     """
     bundle_of = {m.ordinal: m.bundle for m in migrations}
     _require_known(bundle_of, skip, take)
+    _require_possible(migrations, take)
     skipped = {bundle_of[ordinal] for ordinal in skip}
     taken = {bundle_of[ordinal] for ordinal in take}
     if clash := sorted(skipped & taken):
@@ -130,6 +152,16 @@ def _require_known(known: Mapping[int, int], skip: Collection[int], take: Collec
         FieldProblem(f"/{name}", "unknown", f"there is no migration {ordinal}")
         for name, ordinals in (("skip", skip), ("take", take))
         for ordinal in sorted(set(ordinals) - known.keys())
+    ]
+    if problems:
+        raise InvalidInputError(problems)
+
+
+def _require_possible(migrations: Sequence[PlannedMigration], take: Collection[int]) -> None:
+    problems = [
+        FieldProblem("/take", "dropped", f"migration {m.ordinal} was {m.message}")
+        for m in migrations
+        if m.ordinal in take and selectors.is_dropped(m)
     ]
     if problems:
         raise InvalidInputError(problems)
@@ -162,23 +194,25 @@ def _listed(ordinals: Sequence[int]) -> str:
 
 
 def apply_selection(
-    plan_id: UUID,
-    selection: MigrationSelection,
-    *,
-    by: str,
-    prediction: PlanPrediction,
-    expected: int,
+    read: Plan, selection: MigrationSelection, *, by: str, prediction: PlanPrediction
 ) -> Plan:
     """Store which migrations of a plan that awaits approval are left out, and their effect.
 
     Parameters
     ----------
-    expected : generation that the selection and its prediction are based on
+    read : the plan that the selection and its prediction are based on
+
+    Raises
+    ------
+    RebasedMeanwhileError : the plan was re-based since it was read.
+    ConflictError : a user changed it, or it no longer awaits approval.
     """
     with transaction.atomic():
-        plan = lock_plan(plan_id, expected=expected)
+        plan = lock_plan(read.pk, expected=read.generation)
         if plan.state != PlanState.PROPOSED:
             raise ConflictError(f"A {plan.state} plan cannot be changed.")
+        if plan.rebased_at != read.rebased_at:
+            raise RebasedMeanwhileError(f"{plan} was re-based at the same time: try again.")
         migrations = list(plan.migrations.select_for_update().order_by("pk"))
         for migration in migrations:
             if migration.ordinal in selection.included:
@@ -190,7 +224,10 @@ def apply_selection(
                 migration.message = selection.reasons.get(migration.bundle, by_user)
         PlannedMigration.objects.bulk_update(migrations, ["state", "message"])
         plan.predicted, plan.gap = prediction.predicted, prediction.gap
-        plan.snapshot, plan.cluster_s = prediction.snapshot, prediction.cluster_s
+        plan.snapshot = prediction.snapshot
+        included = [m for m in migrations if m.ordinal in selection.included]
+        promise = proposal_summary(prediction.predicted, included)
+        plan.proposed = {**promise, "bundles": plan.proposed.get("bundles", promise["bundles"])}
         save_plan(plan)
         record_act(plan_act(plan, "trimmed", plan.state, included=sorted(selection.included)))
         record_events([plan_event(plan, "trimmed")])

@@ -32,13 +32,18 @@ export function start() {
   document.getElementById("plan-recompute")?.addEventListener("click", recompute);
   document.getElementById("plan-reset")?.addEventListener("click", reset);
   document.getElementById("pr-go").addEventListener("click", rollBack);
-  const count = document.getElementById("pa-count");
-  count?.addEventListener("input", () => {
-    document.querySelector("[data-plan-action=approve]").disabled = count.value.trim() !== count.dataset.wanted;
+  document.addEventListener("input", (event) => {
+    if (event.target.id === "pa-count") approveButton().disabled = event.target.value.trim() !== wantedCount();
   });
   restoreBoxes();
 }
 
+function approveButton() {
+  return document.querySelector("[data-plan-action=approve]");
+}
+function wantedCount() {
+  return document.getElementById("pa-moves").dataset.moves;
+}
 function version() {
   return document.getElementById("plan-version");
 }
@@ -50,7 +55,8 @@ function match() {
 }
 
 /* The check boxes and dialogs depend on the state, so a new state reloads the page; so do bundles that another person
-   skipped. Every refresh replaces the button that approves. */
+   skipped. A re-base keeps the generation: the bundles are replaced, and the check boxes of this tab restored. Every
+   refresh replaces the button that approves. */
 function onPatched() {
   const { state, generation } = version().dataset;
   const chart = document.querySelector("[data-figure*=plan-progress]");
@@ -63,15 +69,23 @@ function onPatched() {
     location.reload();
   } else if ((shown.state === "proposed" && state !== shown.state) || (!chart && state === "running"))
     location.reload();
-  else showExcluded();
+  else {
+    if (!document.getElementById("pa-count")) approveButton().disabled = false;
+    if (!recomputing) restoreBoxes();
+    showExcluded();
+  }
 }
 
 async function runAction(button, action) {
   button.disabled = true;
   try {
-    await call("POST", address(action), action === "approve" ? { skipped: excludedBundles() } : {}, match());
+    const body = action === "approve" ? { skipped: excludedBundles() } : {};
+    const { value } = await call("POST", address(action), body, match());
     button.closest("dialog")?.close();
-    toast(NOTICES[action]);
+    const difference = action === "approve" && value.difference;
+    toast(difference ? `${NOTICES[action]} Since it was proposed: ${difference}` : NOTICES[action], {
+      stays: Boolean(difference),
+    });
     await refreshRegions();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
@@ -96,10 +110,12 @@ function showRefusal(error, line) {
 function boxes() {
   return [...document.querySelectorAll("[data-bundle]")];
 }
+function changedBoxes(isTaken) {
+  return boxes().filter((box) => box.checked === isTaken && box.defaultChecked !== isTaken);
+}
+/* The first migration of each changed bundle, by which requests name it. */
 function changedBundles(isTaken) {
-  return boxes()
-    .filter((box) => box.checked === isTaken && box.defaultChecked !== isTaken)
-    .map((box) => Number(box.dataset.bundle));
+  return changedBoxes(isTaken).map((box) => Number(box.dataset.bundle));
 }
 
 function excludedBundles() {
@@ -108,9 +124,11 @@ function excludedBundles() {
     .map((box) => Number(box.dataset.bundle));
 }
 
-/* Store the check boxes for this tab, so that leaving the page loses no change that was not recomputed. */
+/* Store the check boxes for this tab, so that leaving the page loses no change that was not recomputed. A re-base may
+   replace the migrations of a bundle, not its number. */
 function storeBoxes() {
-  const bundles = { out: changedBundles(false), back: changedBundles(true) };
+  const numbers = (isTaken) => changedBoxes(isTaken).map((box) => Number(box.value));
+  const bundles = { out: numbers(false), back: numbers(true) };
   if (bundles.out.length || bundles.back.length) sessionStorage.setItem(BOXES, JSON.stringify(bundles));
   else sessionStorage.removeItem(BOXES);
 }
@@ -118,7 +136,7 @@ function storeBoxes() {
 function restoreBoxes() {
   const { out = [], back = [] } = JSON.parse(sessionStorage.getItem(BOXES) ?? "{}");
   for (const box of boxes()) {
-    const bundle = Number(box.dataset.bundle);
+    const bundle = Number(box.value);
     if (out.includes(bundle)) box.checked = false;
     if (back.includes(bundle)) box.checked = true;
   }

@@ -299,7 +299,7 @@ def test_a_plan_whose_target_closes_is_superseded(stage: Stage, state: ServerSta
     execute_plans()
     plan.refresh_from_db()
     assert plan.state == PlanState.SUPERSEDED
-    assert plan.message == "s2 no longer has enough free capacity for its migrations."
+    assert plan.message == ("its only bundle was dropped: s2 no longer has enough free capacity.")
 
 
 @pytest.mark.django_db(transaction=True)

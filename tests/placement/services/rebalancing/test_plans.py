@@ -9,14 +9,12 @@ from apps.common.core.errors import ConflictError
 from apps.common.core.preconditions import ChangedMeanwhileError
 from apps.placement.core.rebalancing.lifecycle import PlanState
 from apps.placement.models import Plan
-from apps.placement.services.rebalancing.executor import execute_plans
+from apps.placement.services.rebalancing.approval import approve_plan
 from apps.placement.services.rebalancing.plans import (
     PlanSupersededError,
-    approve_plan,
     cancel_plan,
     prune_plans,
     prune_proposals,
-    supersede_stale,
 )
 from tests.placement import rebalancing_world as world
 from tests.placement.conftest import Stage
@@ -59,42 +57,6 @@ def test_a_cancelled_plan_cannot_be_approved(stage: Stage) -> None:
     cancel_plan(plan.pk, by="olga")
     with pytest.raises(ConflictError, match="cancelled plan cannot approve"):
         approve_plan(plan.pk, by=stage.by.pk)
-
-
-def test_a_plan_is_superseded_if_its_container_ends(stage: Stage) -> None:
-    plan = create_plan(new_migration(0, stage.one, stage.servers[2]))
-    world.end_job(stage.one)
-    with pytest.raises(PlanSupersededError, match="1 container of it ended or moved"):
-        approve_plan(plan.pk, by=stage.by.pk)
-    plan.refresh_from_db()
-    assert plan.state == PlanState.SUPERSEDED
-
-
-def test_a_plan_that_lost_half_of_its_bundles_still_stands(stage: Stage) -> None:
-    s2 = stage.servers[2]
-    plan = create_plan(
-        new_migration(0, stage.one, s2, bundle=0), new_migration(1, stage.three, s2, bundle=1)
-    )
-    world.end_job(stage.one)
-    assert supersede_stale() == 0
-    approve_plan(plan.pk, by=stage.by.pk)
-    execute_plans()
-    assert world.states(plan) == ["skipped", "moving"]
-
-
-def test_a_plan_is_superseded_if_its_target_has_no_capacity(stage: Stage) -> None:
-    plan = create_plan(new_migration(0, stage.one, stage.servers[2]))
-    world.running_job("fills it", (stage.servers[2], 3))
-    assert supersede_stale() == 1
-    plan.refresh_from_db()
-    assert plan.message == "s2 no longer has enough free capacity for its migrations."
-
-
-def test_capacity_that_the_plan_itself_frees_counts(stage: Stage) -> None:
-    s0, s1, s2 = stage.servers
-    create_plan(new_migration(0, stage.three, s2), new_migration(1, stage.one, s1))
-    assert supersede_stale() == 0
-    assert s0.cores == 4
 
 
 def test_a_plan_is_superseded_if_other_weights_come_into_force(stage: Stage) -> None:
@@ -140,11 +102,3 @@ def test_plans_that_have_ended_are_pruned_but_the_newest(stage: Stage) -> None:
     assert prune_plans(before=timezone.now() - timedelta(days=90)) == 1
     assert set(Plan.objects.values_list("pk", flat=True)) == {running.pk, newest.pk}
     assert not Plan.objects.filter(pk=done.pk).exists()
-
-
-def test_the_same_weights_in_fewer_racks_supersede_a_plan(stage: Stage) -> None:
-    plan = create_plan(new_migration(0, stage.one, stage.servers[2]))
-    world.activate(stage.by, racks=[stage.servers[0].rack_id])
-    assert supersede_stale() == 1
-    plan.refresh_from_db()
-    assert plan.state == PlanState.SUPERSEDED

@@ -4,9 +4,7 @@ import pytest
 
 from apps.common.core.errors import ConflictError, InvalidInputError
 from apps.placement.models import Plan
-from apps.placement.services.rebalancing.plans import (
-    approve_plan,
-)
+from apps.placement.services.rebalancing.approval import approve_plan
 from apps.placement.services.rebalancing.trimming import trim_plan
 from tests.placement import rebalancing_world as world
 from tests.placement.conftest import Stage
