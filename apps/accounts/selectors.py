@@ -30,7 +30,7 @@ from apps.accounts.models import (
     User,
 )
 from apps.common.core.errors import NotFoundError
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import database_now, fetch_rows
 
 # One statement per request: the token, its user and the memberships.
 _MEMBERSHIPS = """
@@ -222,7 +222,7 @@ def members_of(project: Project) -> QuerySet[Membership]:
 def blocked_sign_ins() -> QuerySet[SignInFailures]:
     """Return the accounts and addresses that have to wait now."""
     rows = SignInFailures.objects.select_related("user")
-    return rows.filter(blocked_until__gt=timezone.now())
+    return rows.filter(blocked_until__gt=database_now())
 
 
 def sign_in_failures_of(user: User) -> QuerySet[SignInFailures]:

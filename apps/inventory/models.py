@@ -1,10 +1,14 @@
 """Platforms, racks, servers, resource units and the change log that agents follow."""
 
+from typing import Final
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
 from apps.common.core.clock import ClusterClock
+
+CLOCK_UNSEEN_S: Final = 30.0  # wall seconds without a record after which a clock has crashed
 
 
 class ServerState(models.TextChoices):
@@ -41,12 +45,19 @@ class Cluster(models.Model):
         return self.name
 
     @property
+    def recorded_s(self) -> float:
+        """Cluster time when the clock was last recorded."""
+        return max(self.cluster_anchor_s, self.seen_cluster_s)
+
+    @property
     def clock(self) -> ClusterClock:
-        """The clock defined by this row."""
+        """The clock defined by this row; it stays near the last record if the wall clock steps."""
         return ClusterClock(
             wall_anchor_s=self.wall_anchor_s,
             cluster_anchor_s=self.cluster_anchor_s,
             speed=self.speed,
+            min_s=self.recorded_s,
+            max_s=self.recorded_s + CLOCK_UNSEEN_S * self.speed,
         )
 
 

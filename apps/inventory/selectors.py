@@ -8,16 +8,15 @@ from typing import Final
 import numpy as np
 from django.db.models import Count, Max, QuerySet, Sum
 from django.db.models.functions import Coalesce
-from django.utils import timezone
 
 from apps.common.core.arrays import as_readonly
-from apps.common.core.clock import ClusterClock
 from apps.common.core.errors import FieldProblem
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import DatabaseClock, fetch_rows
 from apps.common.infrastructure.log_numbers import Log, complete_up_to
 from apps.inventory.core.cluster_file import ClusterSpec
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.models import (
+    CLOCK_UNSEEN_S,
     Change,
     ChangeKind,
     Cluster,
@@ -27,8 +26,7 @@ from apps.inventory.models import (
     Server,
     ServerReading,
 )
-
-CLOCK_UNSEEN_S: Final = 30.0  # wall seconds without a record after which a clock has crashed
+from apps.operations.models import Event
 
 
 def cluster() -> Cluster:
@@ -37,9 +35,60 @@ def cluster() -> Cluster:
     return row
 
 
-def cluster_clock() -> ClusterClock:
-    """Return the current cluster clock."""
-    return cluster().clock
+STEP_EVENT: Final = "cluster.clock_stepped"
+
+
+@dataclass(frozen=True, slots=True)
+class ClockStep:
+    """A step of the wall clock: when, and by how many seconds; below 0 = back."""
+
+    at: datetime
+    seconds: float
+
+    @property
+    def size_s(self) -> float:
+        """How far it stepped, in either direction."""
+        return abs(self.seconds)
+
+
+def last_clock_step() -> ClockStep | None:
+    """Return the last step of the wall clock; None if there is none in the event log."""
+    event = Event.objects.filter(kind=STEP_EVENT).order_by("-seq").first()
+    return ClockStep(event.at, event.data["step_s"]) if event is not None else None
+
+
+def lock_cluster() -> Cluster:
+    """Lock the one cluster row and return it."""
+    cluster()
+    return Cluster.objects.select_for_update().get(id=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTime:
+    """Wall time and cluster time at one moment.
+
+    Attributes
+    ----------
+    at : wall time of the database
+    speed : cluster seconds per wall second; 0 = stopped
+    """
+
+    at: datetime
+    cluster_s: float
+    speed: float
+
+
+def cluster_time() -> ClusterTime:
+    """Read the wall time of the database and the cluster time.
+
+    Cluster time stays within `CLOCK_UNSEEN_S` wall seconds of its last record: the wall clock may
+    step, and `services.save_clock` then reports the step.
+    """
+    row = Cluster.objects.filter(id=1).annotate(at=DatabaseClock()).first()
+    if row is None:
+        row = Cluster.objects.filter(id=cluster().id).annotate(at=DatabaseClock()).get()
+    at: datetime = row.at
+    return ClusterTime(at, row.clock.at(at.timestamp()), row.speed)
 
 
 def is_live(row: Cluster, *, wall_s: float) -> bool:
@@ -48,8 +97,7 @@ def is_live(row: Cluster, *, wall_s: float) -> bool:
     The emulator records it every 2 s and the sweep every 5 s. The wall time of the last record
     follows from the recorded cluster time.
     """
-    seen_s = max(row.cluster_anchor_s, row.seen_cluster_s)
-    return row.speed > 0 and wall_s - row.clock.wall(seen_s) <= CLOCK_UNSEEN_S
+    return row.speed > 0 and wall_s - row.clock.wall(row.recorded_s) <= CLOCK_UNSEEN_S
 
 
 def last_change_s() -> float:
@@ -60,7 +108,7 @@ def last_change_s() -> float:
 
 def cluster_now() -> float:
     """Cluster time in seconds at this moment."""
-    return cluster_clock().at(timezone.now().timestamp())
+    return cluster_time().cluster_s
 
 
 @dataclass(frozen=True, slots=True)

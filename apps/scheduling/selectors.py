@@ -113,7 +113,7 @@ class ClusterFollower:
 
     def follow(self) -> ClusterCopy:
         """Apply the change log; read the whole cluster at first and if its servers changed."""
-        now = time.time()
+        now = time.monotonic()
         if self._copy is None or now - self._followed_at > REREAD_S:
             self._copy = self._read_all()
         self._followed_at = now

@@ -7,6 +7,7 @@ from django.db.models import Func, Q
 
 from apps.accounts.models import Project
 from apps.common.core.ids import uuid7
+from apps.common.infrastructure.database import DatabaseClock
 from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState
 from apps.workloads.core.shapes import AGE_SHARE, MIN_AGE_S, WaitsFor
 from apps.workloads.infrastructure.name_search import Words
@@ -221,7 +222,7 @@ class Job(models.Model):
     cancel_requested = models.BooleanField(default=False)
 
     # times
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=DatabaseClock())
     updated_at = models.DateTimeField(auto_now=True)
     submitted_s = models.FloatField()
     profiled_s = models.FloatField(null=True)

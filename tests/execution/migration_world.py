@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
+from apps.common.core.clock import ClusterClock
 from apps.execution.backends.emulated.control_plane import DatabaseControlPlane, Hooks
 from apps.execution.backends.emulated.port import EndReport
 from apps.execution.core.migration import MigrationOutcome, MigrationReport
@@ -26,11 +27,24 @@ from tests import factories
 from tests.scheduling.world import ME, build, claimed, proposal
 
 MOVED_S = 7300.0
+SPEED = 60.0  # cluster seconds per wall second
 HOOKS = Hooks(
     request_launches=lambda backend, limit: launches.request_launches(backend, limit=limit),
     release_jobs=launches.release_jobs,
     record_measurements=profiles.record_measurements,
 )
+
+
+class SteadyPlane(DatabaseControlPlane):
+    """A control plane for emulators whose ticks a test numbers, from this second on."""
+
+    begun_s: float = 0.0
+    cluster_s: float = 7200.0
+
+    def clock(self) -> ClusterClock:
+        return ClusterClock(
+            wall_anchor_s=self.begun_s, cluster_anchor_s=self.cluster_s, speed=SPEED
+        )
 
 
 def cluster(*names: str, cores: int = 4, **sizes: int) -> None:

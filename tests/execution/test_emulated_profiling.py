@@ -21,7 +21,7 @@ from apps.profiling.models import Measurement, ProfilingRun
 from apps.profiling.services import MAX_ATTEMPTS, request_run
 from apps.workloads.models import Job
 from tests import factories
-from tests.execution.migration_world import holding
+from tests.execution.migration_world import SteadyPlane, holding
 from tests.execution.test_emulated_control_plane import Calls, plane
 
 pytestmark = pytest.mark.django_db
@@ -61,7 +61,7 @@ def lapse(run: ProfilingRun, **values: Any) -> None:
 def renewing(worker: str = "emulator-1") -> DatabaseControlPlane:
     """A control plane whose next claim also renews."""
     control_plane = plane(worker=worker)
-    control_plane._renewed = timezone.now() - timedelta(seconds=60)
+    control_plane._renewed_s -= 60.0
     return control_plane
 
 
@@ -85,7 +85,7 @@ def test_a_profiling_run_in_progress_keeps_its_lease() -> None:
     control_plane = renewing()
     control_plane.claim_profiling(5)
     lapse(run)
-    control_plane._renewed -= timedelta(seconds=60)
+    control_plane._renewed_s -= 60.0
     assert control_plane.claim_profiling(5, doing=[run.id]) == []
     run.refresh_from_db()
     assert run.attempts == 1
@@ -238,19 +238,15 @@ class Play:
     """An emulator from cluster second 0, 60 a wall second."""
 
     def __init__(self, *, failures: float = 0.0, worker: str = "emulator-1") -> None:
-        self.begun = timezone.now().timestamp()
-        clock = {"cluster_anchor_s": 0.0, "wall_anchor_s": self.begun, "speed": 60.0}
-        factories.cluster(seen_cluster_s=0.0, **clock)
-        self.one = Emulator(
-            holding(DatabaseControlPlane(worker=worker, hooks=_hooks())),
-            wall_s=self.begun,
-            probe_failures=failures,
-        )
+        factories.cluster(seen_cluster_s=0.0)
+        plane = SteadyPlane(worker=worker, hooks=_hooks())
+        plane.cluster_s = 0.0
+        self.one = Emulator(holding(plane), wall_s=0.0, probe_failures=failures)
         self.at(0.0)
 
     def at(self, cluster_s: float) -> None:
         """Tick at a cluster time."""
-        self.one.tick(self.begun + cluster_s / 60.0)
+        self.one.tick(cluster_s / 60.0)
 
 
 def test_a_run_from_its_request_to_its_cells() -> None:

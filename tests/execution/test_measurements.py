@@ -1,5 +1,6 @@
 """After profiling, waiting jobs are queued with a profile, or get the reason of the failure."""
 
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -129,8 +130,9 @@ def test_a_sweep_gives_up_and_repairs() -> None:
 
 def play(*, until_s: float, worker: str = "emulator-1") -> None:
     """Let an emulator run from cluster second 0 to this one, 60 a wall second, in two ticks."""
-    begun = timezone.now().timestamp()
-    factories.cluster(seen_cluster_s=0.0, cluster_anchor_s=0.0, wall_anchor_s=begun, speed=60.0)
+    now_s = timezone.now().timestamp()
+    factories.cluster(seen_cluster_s=0.0, cluster_anchor_s=0.0, wall_anchor_s=now_s, speed=60.0)
+    begun = time.monotonic()
     plane = holding(DatabaseControlPlane(worker=worker, hooks=_hooks()))
     # run seeds are random: one copy in a hundred would fail
     backend = Emulator(plane, wall_s=begun, probe_failures=0.0)

@@ -22,40 +22,48 @@ from apps.execution.services.migrations import (
     request_migrations,
 )
 from apps.execution.services.recovery import sweep
-from apps.inventory.models import Cluster, ResourceUnit
+from apps.inventory.models import ResourceUnit
 from apps.scheduling.models import Allocation
 from apps.scheduling.selectors import IN_USE, read_copy
 from apps.scheduling.services import commit
 from apps.workloads import services as workloads
 from apps.workloads.models import Job
 from tests import factories
-from tests.execution.migration_world import broken, cluster, holds, moving, plane, server, stand
+from tests.execution.migration_world import (
+    HOOKS,
+    SteadyPlane,
+    broken,
+    cluster,
+    holding,
+    holds,
+    moving,
+    plane,
+    server,
+    stand,
+)
 from tests.execution.test_emulated_backend import ALWAYS
 from tests.races import wait_for_a_waiter
 from tests.scheduling.world import ME, at_once, claimed, proposal
 
 pytestmark = pytest.mark.django_db
 
-BEGUN_S = 1e9  # wall time of the first tick
-SPEED = 60.0
-
 
 @pytest.fixture(autouse=True)
 def _cluster(db: None) -> None:
     cluster("a", "b", "c", "d")
-    Cluster.objects.update(wall_anchor_s=BEGUN_S, cluster_anchor_s=7200.0, speed=SPEED)
 
 
 class Site:
     """The emulator process: it can be killed and replaced."""
 
     def __init__(self) -> None:
-        self.wall_s, self.processes = BEGUN_S, 0
+        self.wall_s, self.processes = 0.0, 0
         self.one = self._begin()
 
     def _begin(self) -> Emulator:
         self.processes += 1
-        return Emulator(plane(f"emulator-{self.processes}"), wall_s=self.wall_s, pace=ALWAYS)
+        plane = holding(SteadyPlane(worker=f"emulator-{self.processes}", hooks=HOOKS))
+        return Emulator(plane, wall_s=self.wall_s, pace=ALWAYS)
 
     def run(self, seconds: float) -> None:
         """Tick ten times a second."""

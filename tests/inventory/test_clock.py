@@ -3,8 +3,8 @@
 import pytest
 from django.utils import timezone
 
-from apps.inventory.models import ChangeKind, Cluster
-from apps.inventory.selectors import CLOCK_UNSEEN_S, cluster_clock, cluster_now, is_live
+from apps.inventory.models import CLOCK_UNSEEN_S, ChangeKind, Cluster
+from apps.inventory.selectors import cluster_now, is_live
 from apps.inventory.services import (
     NewChange,
     append_changes,
@@ -24,14 +24,14 @@ def wall_s() -> float:
 
 def test_a_new_clock_is_at_zero() -> None:
     assert cluster_now() == 0.0
-    assert cluster_clock().at(wall_s() + 1e6) == 0.0
+    assert Cluster.objects.get().clock.at(wall_s() + 1e6) == 0.0
 
 
 def test_a_started_clock_continues_from_its_value() -> None:
     factories.cluster(seen_cluster_s=7200.0)
     row = start_clock(speed=60.0)
     assert row.cluster_anchor_s == 7200.0
-    assert cluster_clock().at(row.wall_anchor_s + 10.0) == 7800.0
+    assert row.clock.at(row.wall_anchor_s + 10.0) == 7800.0
     assert row.wall_anchor_s == pytest.approx(wall_s(), abs=5.0)
 
 
@@ -96,12 +96,19 @@ def test_a_stopped_clock_is_not_live() -> None:
     assert not is_live(factories.cluster(), wall_s=wall_s())
 
 
-@pytest.mark.parametrize("speed", [60.0, 0.0])
-def test_a_crashed_or_stopped_clock_is_not_recorded(speed: float) -> None:
+def test_a_stopped_clock_is_not_recorded() -> None:
     row = running(since_s=1000.0, unseen_s=900.0)
-    Cluster.objects.update(speed=speed)
+    Cluster.objects.update(speed=0.0)
     save_clock()
     assert Cluster.objects.get().seen_cluster_s == row.seen_cluster_s
+
+
+def test_after_a_pause_of_all_processes_the_clock_continues_near_its_last_record() -> None:
+    row = running(since_s=1000.0, unseen_s=900.0)
+    save_clock()
+    after = Cluster.objects.get()
+    assert after.seen_cluster_s == row.seen_cluster_s + CLOCK_UNSEEN_S * 60.0
+    assert is_live(after, wall_s=wall_s())
 
 
 def test_a_clock_that_was_never_recorded_is_not_set_back() -> None:
@@ -114,7 +121,7 @@ def test_a_stopped_clock_keeps_its_value() -> None:
     row = stop_clock()
     assert row.cluster_anchor_s == pytest.approx(7000.0, abs=200.0)
     assert (row.speed, row.seen_cluster_s) == (0.0, row.cluster_anchor_s)
-    assert cluster_clock().at(wall_s() + 1e6) == row.cluster_anchor_s
+    assert row.clock.at(wall_s() + 1e6) == row.cluster_anchor_s
 
 
 def test_stopping_a_clock_after_a_crash_does_not_count_the_time_between() -> None:

@@ -9,13 +9,13 @@ from uuid import UUID
 from django.contrib.auth import authenticate
 from django.contrib.sessions.models import Session
 from django.db import transaction
-from django.utils import timezone
 
 from apps.accounts.core.sign_in import FORGET_S, Subject, account_key, delay_s
 from apps.accounts.models import BrowserSession, SignInFailures, User
 from apps.accounts.services.audit import Act, record_act
 from apps.common.core.addresses import network_of
 from apps.common.core.errors import NotFoundError
+from apps.common.infrastructure.database import database_now
 
 _FORGET: Final = timedelta(seconds=FORGET_S)
 
@@ -49,7 +49,7 @@ def verify_password(
     """
     with transaction.atomic():
         counters = _locked_counters(username, address)
-        now = timezone.now()
+        now = database_now()
         wait_s = max((row.blocked_until - now).total_seconds() for row in counters)
         if wait_s > 0:
             return Blocked(wait_s)
@@ -141,7 +141,7 @@ def unblock_sign_in(counter_id: UUID) -> None:
 
 def prune_sign_ins() -> int:
     """Delete forgotten failures and ended sessions; returns the number of rows."""
-    now = timezone.now()
+    now = database_now()
     failures = SignInFailures.objects.filter(failed_at__lt=now - _FORGET, blocked_until__lt=now)
     deleted = failures.delete()[0]
     deleted += Session.objects.filter(expire_date__lt=now).delete()[0]
@@ -152,7 +152,7 @@ def prune_sign_ins() -> int:
 def _locked_counters(username: str, address: str) -> Sequence[SignInFailures]:
     """Return the locked counters of an account and an address, new ones if needed."""
     user = User.objects.filter(username__iexact=username).first()
-    now = timezone.now()
+    now = database_now()
     keys = {Subject.ACCOUNT: account_key(username)}
     if address:
         keys[Subject.ADDRESS] = network_of(address)
@@ -190,7 +190,7 @@ def _forgive(username: str, address: str) -> None:
                 row.delete()
                 continue
             row.failures -= 1
-            row.blocked_until = timezone.now()
+            row.blocked_until = database_now()
             row.save(update_fields=["failures", "blocked_until"])
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
@@ -24,6 +25,7 @@ from apps.common.core.errors import (
     NotFoundError,
 )
 from apps.common.core.ids import uuid7
+from apps.common.infrastructure.database import database_now
 
 TOKEN_PREFIX: Final = "berth_"  # noqa: S105 - lets scanners recognise a leaked token
 SHOWN: Final = len(TOKEN_PREFIX) + 6
@@ -83,7 +85,7 @@ def create_token(
 
 
 def _expiry_problems(expires_at: datetime | None, by: Principal | None) -> Iterator[FieldProblem]:
-    if expires_at is not None and expires_at <= timezone.now():
+    if expires_at is not None and expires_at <= database_now():
         yield FieldProblem("/expires_at", "in_the_past", "must be in the future")
     latest = None if by is None else by.expires_at
     if expires_at is not None and latest is not None and expires_at > latest:
@@ -153,4 +155,4 @@ def _token_act(action: str, token: Token, username: str) -> Act:
 
 def record_token_use(token_id: UUID) -> None:
     """Record the use of a token; called at most once a minute per token."""
-    Token.objects.filter(pk=token_id).update(last_used_at=timezone.now())
+    Token.objects.filter(pk=token_id).update(last_used_at=Now())

@@ -7,7 +7,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from apps.accounts.services import Act, record_act
 from apps.classification import selectors
@@ -22,6 +21,7 @@ from apps.classification.services.revisions import (
     retrain,
 )
 from apps.common.core.errors import ConflictError
+from apps.common.infrastructure.database import database_now
 from apps.common.infrastructure.notifications import notify
 from apps.operations.core.states import TERMINAL, OperationStatus
 from apps.operations.models import Operation
@@ -100,7 +100,7 @@ def _due() -> RevisionReason | None:
     profiled = new.exclude(source=TELEMETRY).values("application_id").distinct().count()
     if profiled >= settings.BERTH_RECLASSIFY_ROWS:
         return RevisionReason.ROWS
-    age = timezone.now() - revision.created_at
+    age = database_now() - revision.created_at
     if applications and age >= timedelta(seconds=settings.BERTH_RECLASSIFY_SECONDS):
         return RevisionReason.SCHEDULE
     return None

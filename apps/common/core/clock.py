@@ -6,6 +6,7 @@ clocks are the same (``speed`` 1).
 """
 
 from dataclasses import dataclass
+from math import inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,15 +18,19 @@ class ClusterClock:
     wall_anchor_s : wall time (Unix seconds) at which the clock showed ``cluster_anchor_s``
     cluster_anchor_s : cluster time in seconds at the anchor; 0 = the cluster's first start
     speed : cluster seconds per wall second, >= 0; 0 = stopped
+    min_s, max_s : bounds of the cluster time that it shows, whatever the wall time
     """
 
     wall_anchor_s: float
     cluster_anchor_s: float
     speed: float
+    min_s: float = 0.0
+    max_s: float = inf
 
     def at(self, wall_s: float) -> float:
-        """Cluster time in seconds at a wall time; never before the anchor."""
-        return self.cluster_anchor_s + max(0.0, wall_s - self.wall_anchor_s) * self.speed
+        """Cluster time in seconds at a wall time; never before the anchor, within the bounds."""
+        elapsed_s = max(0.0, wall_s - self.wall_anchor_s) * self.speed
+        return min(max(self.cluster_anchor_s + elapsed_s, self.min_s), self.max_s)
 
     def wall(self, cluster_s: float) -> float:
         """Wall time at which the clock shows ``cluster_s``; infinity if it is stopped."""

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection
+from django.db.models import DateTimeField, Func
 
 
 def fetch_rows(
@@ -29,6 +30,13 @@ def database_now() -> datetime:
     now: datetime
     ((now,),) = fetch_rows("SELECT clock_timestamp()")
     return now
+
+
+class DatabaseClock(Func):
+    """`database_now` as an expression of a query."""
+
+    function = "CLOCK_TIMESTAMP"
+    output_field = DateTimeField()
 
 
 def copy_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -18,6 +18,7 @@ from django.db.models import CASCADE, Model
 from psycopg.sql import SQL, Identifier
 
 LOCK_ORDER: Final = (
+    "inventory_cluster",
     "execution_backendholder",
     "workloads_application",
     "profiling_profilingrun",

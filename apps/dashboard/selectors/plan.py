@@ -7,7 +7,7 @@ from typing import Any, Final
 from apps.dashboard.core import formats
 from apps.dashboard.core.migration_counts import MigrationCounts
 from apps.dashboard.figures.plan_progress import MigrationSpan, PlanProgress
-from apps.inventory.selectors import cluster_clock, cluster_now, server_names
+from apps.inventory.selectors import cluster_now, cluster_time, server_names
 from apps.placement.core.rebalancing import changes
 from apps.placement.core.rebalancing.executor import migration_spans
 from apps.placement.core.rebalancing.lifecycle import STARTED, PlanState, possible_actions
@@ -290,7 +290,7 @@ def _spans(moves: Sequence[PlannedMigration]) -> list[tuple[float, float]]:
     return migration_spans(
         [(move.job_id, move.predicted_s) for move in moves],
         per_minute=placement_plans.loop_settings().moves_per_minute,
-        turn_s=TURN_S * cluster_clock().speed,
+        turn_s=TURN_S * cluster_time().speed,
     )
 
 

@@ -14,7 +14,7 @@ from apps.common.infrastructure.database import fetch_rows
 from apps.common.infrastructure.warm_up import Kernels, warming
 from apps.execution.models import Launch
 from apps.inventory.models import Change, Cluster, ServerReading
-from apps.inventory.selectors import cluster, cluster_now
+from apps.inventory.selectors import ClockStep, cluster, cluster_now, last_clock_step
 from apps.operations.models import Event, Operation
 from apps.operations.selectors import operations
 from apps.profiling.models import ProfilingRun, RunState
@@ -57,6 +57,7 @@ class System:
     cluster: Cluster
     cluster_s: float
     policy: str
+    clock_step: ClockStep | None  # the last one
     agents: tuple[AgentActivity, ...]
     backends: tuple[BackendActivity, ...]
     profiling_open: int
@@ -91,6 +92,7 @@ def system(principal: Principal, *, now: datetime) -> System:
         policy=settings.DEFAULT_POLICY,
         agents=_agents(now, clock.wall_anchor_s),
         backends=_backends(),
+        clock_step=last_clock_step(),
         profiling_open=runs.get(RunState.QUEUED, 0) + runs.get(RunState.RUNNING, 0),
         profiling_failed=runs.get(RunState.FAILED, 0),
         reporting=readings["all"],

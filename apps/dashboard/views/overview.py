@@ -2,8 +2,8 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 
+from apps.common.infrastructure.database import database_now
 from apps.dashboard.core.ranges import LABELS
 from apps.dashboard.selectors.attention import needs_attention
 from apps.dashboard.selectors.overview import summary
@@ -19,7 +19,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "dashboard/overview.html",
         {
             "summary": summary(span),
-            "attention": needs_attention(caller(request), now=timezone.now()),
+            "attention": needs_attention(caller(request), now=database_now()),
             "range": span,
             "ranges": LABELS.items(),
         },

@@ -3,9 +3,9 @@
 from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
-from django.utils import timezone
 
 from apps.accounts.core.roles import Role
+from apps.common.infrastructure.database import database_now
 from apps.dashboard.selectors import servers as selectors
 from apps.dashboard.views.access import has_role, page, visible_to
 from apps.inventory.models import Server
@@ -34,7 +34,7 @@ def map_state(request: HttpRequest) -> HttpResponse:
     """Return the state of every server; cached for a second for all users."""
     state = cache.get("dashboard.map")
     if state is None:
-        state = selectors.map_state(now=timezone.now())
+        state = selectors.map_state(now=database_now())
         cache.set("dashboard.map", state, CACHE_S)
     return JsonResponse(state)
 
@@ -53,7 +53,7 @@ def server(request: HttpRequest, name: str) -> HttpResponse:
             "tenancy": selectors.tenancy(shown, visible),
             "considered": selectors.considered(shown),
             "decisions": selectors.decisions_about(shown, visible),
-            "now": timezone.now(),
+            "now": database_now(),
             "may_change": has_role(request, Role.OPERATOR),
         },
     )

@@ -2,8 +2,8 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 
+from apps.common.infrastructure.database import database_now
 from apps.dashboard.selectors.system import system as system_status
 from apps.dashboard.views.access import caller, page
 
@@ -11,6 +11,6 @@ from apps.dashboard.views.access import caller, page
 @page
 def system(request: HttpRequest) -> HttpResponse:
     """Show the clock, agents, backends, logs and operations."""
-    now = timezone.now()
+    now = database_now()
     status = system_status(caller(request), now=now)
     return render(request, "dashboard/system.html", {"system": status, "now": now})

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from apps.execution.models import Launch, LaunchState
 from apps.execution.services.locks import lock_launches_of
 from apps.execution.services.migration_reports import end_migrations, end_stranded_migrations
 from apps.inventory import services as inventory
-from apps.inventory.selectors import cluster_now, silent_servers
+from apps.inventory.selectors import cluster, cluster_now, silent_servers
 from apps.profiling import services as profiling
 from apps.scheduling import services as scheduling
 from apps.workloads import services as workloads
@@ -132,12 +132,24 @@ def _end_launches(lost: Sequence[tuple[UUID, int]], message: str) -> None:
     workloads.record_transitions(changed)
 
 
+def _heartbeat_limit() -> datetime | None:
+    """Return the wall time before which the last heartbeat of a silent server lies.
+
+    Returns None for `SILENT_S` after the cluster clock started or stepped: servers that have not
+    reported since then cannot be told from silent ones.
+    """
+    now = database_now()
+    anchored = datetime.fromtimestamp(cluster().wall_anchor_s, UTC)
+    limit = now - timedelta(seconds=SILENT_S)
+    return None if limit < anchored <= now else limit
+
+
 def sweep() -> None:
     """Detect and repair silent servers, and launches, migrations and runs without an owner."""
-    silent_before = database_now() - timedelta(seconds=SILENT_S)
     inventory.save_clock()
-    inventory.mark_silent_servers(silent_before=silent_before)
-    requeue_lost_jobs(silent_before=silent_before)
+    if (silent_before := _heartbeat_limit()) is not None:
+        inventory.mark_silent_servers(silent_before=silent_before)
+        requeue_lost_jobs(silent_before=silent_before)
     requeue_jobs_without_owner()
     end_stranded_migrations()
     profiling.end_cancelled_runs()

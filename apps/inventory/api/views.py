@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
-from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -257,8 +256,8 @@ class ClusterView(ApiView):
 
 
 def _clock() -> dict[str, Any]:
-    clock, wall = selectors.cluster_clock(), timezone.now()
-    return represent_clock(clock.at(wall.timestamp()), clock.speed, wall)
+    now = selectors.cluster_time()
+    return represent_clock(now.cluster_s, now.speed, now.at)
 
 
 class MapView(ApiView):

@@ -8,6 +8,12 @@ from apps.inventory.services.allocation import (
     lock_units,
     release_units,
 )
+from apps.inventory.services.clock import (
+    record_cluster_time,
+    save_clock,
+    start_clock,
+    stop_clock,
+)
 from apps.inventory.services.servers import (
     NewChange,
     ServerReport,
@@ -15,13 +21,9 @@ from apps.inventory.services.servers import (
     import_cluster,
     mark_silent_servers,
     prune_changes,
-    record_cluster_time,
     record_frames,
     record_readings,
-    save_clock,
     set_server_state,
-    start_clock,
-    stop_clock,
 )
 
 __all__ = [

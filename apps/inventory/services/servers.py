@@ -1,4 +1,4 @@
-"""Writes of servers, their state, readings, frames, the clock and the change log."""
+"""Writes of servers, their state, readings, frames and the change log."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from django.db import connection, transaction
 from django.db.models import Max
-from django.utils import timezone
 
 from apps.accounts.services import Act, record_act
 from apps.common.core.errors import ConflictError, NotFoundError
@@ -18,7 +17,6 @@ from apps.inventory.core.cluster_file import ClusterSpec
 from apps.inventory.models import (
     Change,
     ChangeKind,
-    Cluster,
     ClusterFrame,
     Platform,
     Rack,
@@ -85,67 +83,13 @@ def append_changes(changes: Sequence[NewChange], *, at: datetime, cluster_s: flo
     return numbers
 
 
-def start_clock(*, speed: float, was_still: bool = False) -> Cluster:
-    """Start cluster time from its current value; a running clock is not set back.
-
-    After a crash the clock restarts at the last value that a process recorded, so cluster time
-    does not pass while nothing runs.
-
-    Parameters
-    ----------
-    was_still : the caller knows that nothing has run since the clock was last recorded
-    """
-    if not 0 < speed <= 100_000:
-        msg = f"speed must be above 0 and at most 100,000 cluster seconds a second, got {speed!r}"
-        raise ValueError(msg)
-    return _anchor_clock(speed=speed, was_still=was_still)
-
-
-def stop_clock() -> Cluster:
-    """Stop cluster time."""
-    return _anchor_clock(speed=0.0)
-
-
-def _anchor_clock(*, speed: float, was_still: bool = False) -> Cluster:
-    with transaction.atomic():
-        selectors.cluster()
-        row = Cluster.objects.select_for_update().get(id=1)
-        now_s = timezone.now().timestamp()
-        current_s = max(row.cluster_anchor_s, row.seen_cluster_s)
-        if selectors.is_live(row, wall_s=now_s) and not was_still:
-            current_s = max(current_s, row.clock.at(now_s))
-        elif row.speed > 0:
-            # agents may have run for a few seconds after the clock was last recorded
-            current_s = max(current_s, selectors.last_change_s())
-        row.cluster_anchor_s = row.seen_cluster_s = current_s
-        row.wall_anchor_s, row.speed = now_s, speed
-        row.save()
-    return row
-
-
-def save_clock() -> None:
-    """Record the current cluster time, also while no backend reports.
-
-    Does nothing after a crash, since nothing ran in the meantime.
-    """
-    row, now_s = selectors.cluster(), timezone.now().timestamp()
-    if selectors.is_live(row, wall_s=now_s):
-        record_cluster_time(cluster_s=row.clock.at(now_s))
-
-
-def record_cluster_time(*, cluster_s: float) -> None:
-    """Record that cluster time has reached ``cluster_s``, for a restart after a crash."""
-    Cluster.objects.filter(id=1, seen_cluster_s__lt=cluster_s).update(seen_cluster_s=cluster_s)
-
-
 def import_cluster(spec: ClusterSpec) -> int:
     """Import a cluster file in one transaction; returns the number of servers added.
 
     Servers whose name exists are not changed, so importing twice is harmless.
     """
     with transaction.atomic():
-        selectors.cluster()
-        row = Cluster.objects.select_for_update().get(id=1)
+        row = selectors.lock_cluster()
         row.name = spec.name or row.name
         row.save(update_fields=["name"])
         _add_platforms(spec)
@@ -167,11 +111,11 @@ def import_cluster(spec: ClusterSpec) -> int:
         )
         if servers:
             record_act(Act("cluster.imported", "1", row.name, after=_added(servers)))
-            now = timezone.now()
+            now = selectors.cluster_time()
             append_changes(
                 [NewChange(ChangeKind.TOPOLOGY, servers[0].id)],
-                at=now,
-                cluster_s=selectors.cluster_clock().at(now.timestamp()),
+                at=now.at,
+                cluster_s=now.cluster_s,
             )
     return len(servers)
 
@@ -245,12 +189,12 @@ def set_server_state(
         server.save(update_fields=["state", "generation", "updated_at"])
         if only_from is None:
             _record_server_state(server, str(before))
-        now = timezone.now()
+        now = selectors.cluster_time()
         kind = ChangeKind.OPEN if state == ServerState.ACTIVE else ChangeKind.CLOSE
         append_changes(
             [NewChange(kind, server.id)],
-            at=now,
-            cluster_s=selectors.cluster_clock().at(now.timestamp()),
+            at=now.at,
+            cluster_s=now.cluster_s,
         )
     return server
 

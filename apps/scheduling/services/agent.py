@@ -24,7 +24,7 @@ from apps.classification.selectors.typical import typical_profile
 from apps.classification.services import request_profiles
 from apps.common.infrastructure.transactions import retry_once
 from apps.inventory.core.snapshot import Topology
-from apps.inventory.selectors import cluster_clock
+from apps.inventory.selectors import cluster_time
 from apps.profiling.core.short import skips_profiling
 from apps.scheduling.core import registry
 from apps.scheduling.core.requests import (
@@ -118,10 +118,10 @@ class SchedulingAgent:
                     self._decide_all([job])
 
     def _decide(self, claimed: Sequence[UUID]) -> None:
-        clock = cluster_clock()
+        now = cluster_time()
         self._sequence = self._cluster.follow().sequence
         jobs = claimed_jobs(
-            claimed, cluster_s=clock.at(time.time()), start_delay_s=START_DELAY_S * clock.speed
+            claimed, cluster_s=now.cluster_s, start_delay_s=START_DELAY_S * now.speed
         )
         known = classification.current_profile_ids({job.application_id for job in jobs})
         new = [job for job in jobs if job.application_id not in known]

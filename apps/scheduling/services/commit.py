@@ -10,11 +10,10 @@ from uuid import UUID
 
 import numpy as np
 from django.db import transaction
-from django.utils import timezone
 
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import fetch_rows
-from apps.inventory.selectors import cluster_clock
+from apps.inventory.selectors import cluster_time
 from apps.inventory.services import lock_servers, lock_units
 from apps.scheduling.core.capacity import unit_vectors
 from apps.scheduling.core.conflicts import Claim, Vector, resolve_conflicts
@@ -99,8 +98,8 @@ def _write(
 ) -> dict[UUID, int]:
     if not won:
         return {}
-    now = timezone.now()
-    cluster_s = cluster_clock().at(now.timestamp())
+    time = cluster_time()
+    now, cluster_s = time.at, time.cluster_s
     allocations = allocate((grant for _, grant in won), free)
     placed = workloads.place_jobs(
         [_placed_job(p, grant, agent) for p, grant in won], agent=agent.name, cluster_s=cluster_s

@@ -8,10 +8,8 @@ from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
-from django.utils import timezone
-
 from apps.common.infrastructure.database import fetch_rows
-from apps.inventory.selectors import cluster_clock
+from apps.inventory.selectors import cluster_time
 from apps.inventory.services import lock_free_units, lock_servers
 from apps.scheduling.core.conflicts import Claim, Vector, resolve_conflicts
 from apps.scheduling.services.allocation_store import (
@@ -158,7 +156,7 @@ def _grant(
 def _write(grants: Sequence[Grant], free: Mapping[int, Vector]) -> list[int]:
     if not grants:
         return []
-    now = timezone.now()
+    now = cluster_time()
     new = allocate(grants, free)
-    record_allocations(new, at=now, cluster_s=cluster_clock().at(now.timestamp()))
+    record_allocations(new, at=now.at, cluster_s=now.cluster_s)
     return [row.allocation for row in new]

@@ -16,7 +16,7 @@ from apps.classification.core.differences import CellChange, cell_changes
 from apps.classification.models import Profile as ProfileRow
 from apps.classification.services import InferredProfile, NewOverride, check_overrides
 from apps.inventory.core.snapshot import Snapshot
-from apps.inventory.selectors import cluster_clock
+from apps.inventory.selectors import cluster_time
 from apps.scheduling.core.preview import HeldUnits, JobPreview, preview
 from apps.scheduling.core.requests import START_DELAY_S
 from apps.scheduling.models import Allocation
@@ -140,12 +140,12 @@ def _previewed(
 
 def _specs(jobs: Sequence[Job]) -> Mapping[UUID, tuple[JobSpec, float]]:
     """Read the spec of each job, and its elapsed seconds: until now or until it was placed."""
-    clock = cluster_clock()
-    delay_s = START_DELAY_S * clock.speed
+    now = cluster_time()
+    delay_s = START_DELAY_S * now.speed
     placed_s = {job.pk: job.placed_s for job in jobs if job.state in ACTIVE_STATES}
     specs = {}
     for job in claimed_jobs(
-        [job.pk for job in jobs], cluster_s=clock.at(time.time()), start_delay_s=delay_s
+        [job.pk for job in jobs], cluster_s=now.cluster_s, start_delay_s=delay_s
     ):
         elapsed_s = job.elapsed_s
         if (at_s := placed_s.get(job.id)) is not None:

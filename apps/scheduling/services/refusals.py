@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from django.db import transaction
-from django.utils import timezone
 
 from apps.inventory.core.snapshot import Topology
-from apps.inventory.selectors import cluster_clock
+from apps.inventory.selectors import cluster_time
 from apps.scheduling.services.decisions import insert_decisions, refusal_row
 from apps.scheduling.services.proposals import AgentIdentity, Refusal
 from apps.workloads import services as workloads
@@ -31,8 +30,8 @@ def record_refusals(
     """
     if not refusals:
         return
-    now = timezone.now()
-    cluster_s = cluster_clock().at(now.timestamp())
+    time = cluster_time()
+    now, cluster_s = time.at, time.cluster_s
     with transaction.atomic():
         decided = workloads.keep_waiting(
             [
@@ -55,8 +54,8 @@ def refuse_permanently(
     refusals: Sequence[Refusal], *, agent: AgentIdentity, topology: Topology
 ) -> None:
     """Fail jobs that waiting cannot help, and store their decisions."""
-    now = timezone.now()
-    cluster_s = cluster_clock().at(now.timestamp())
+    time = cluster_time()
+    now, cluster_s = time.at, time.cluster_s
     for refusal in refusals:
         with transaction.atomic():
             ended = workloads.fail_waiting(

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from django.utils import timezone
-
 from apps.common.infrastructure.database import fetch_rows
 from apps.common.infrastructure.notifications import notify
-from apps.inventory.selectors import cluster_clock
+from apps.inventory.selectors import cluster_time
 from apps.inventory.services import Usage
 from apps.scheduling.services.allocation_store import LiveAllocation, end_allocations
 
@@ -49,7 +47,7 @@ def _release(select: str, keys: Sequence[Any]) -> int:
         for allocation, units, *usage in fetch_rows(select, [sorted(keys)])
     ]
     if rows:
-        now = timezone.now()
-        end_allocations(rows, at=now, cluster_s=cluster_clock().at(now.timestamp()))
+        now = cluster_time()
+        end_allocations(rows, at=now.at, cluster_s=now.cluster_s)
         notify(AGENT_TASK, queue=AGENT_QUEUE)
     return len(rows)

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models import JSONField
-from django.utils import timezone
 
 from apps.accounts.models import Project, User
 from apps.common.core.errors import ConflictError
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import copy_rows
-from apps.inventory.selectors import cluster_now
+from apps.inventory.selectors import cluster_time
 from apps.operations.services import record_events
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
@@ -36,7 +36,8 @@ def submit_jobs(
     if Project.objects.filter(pk=project.pk, archived_at__isnull=False).exists():
         raise ConflictError(f"The project {project.name} is archived and accepts no jobs.")
     applications = _applications(specs)
-    submission = _Submission(project, user, batch, cluster_now())
+    now = cluster_time()
+    submission = _Submission(project, user, batch, now.cluster_s)
     jobs = [
         _new_job(
             spec,
@@ -49,19 +50,18 @@ def submit_jobs(
     if len(jobs) == 1:
         jobs[0].save(force_insert=True)
     else:
-        _copy_jobs(jobs)
+        _copy_jobs(jobs, at=now.at)
     record_events([job_event("job.submitted", job, JobState.SUBMITTED) for job in jobs])
     return jobs
 
 
-def _copy_jobs(jobs: Sequence[Job]) -> None:
+def _copy_jobs(jobs: Sequence[Job], *, at: datetime) -> None:
     """Insert jobs with COPY, which takes a third of the time of a bulk insert."""
-    now = timezone.now()
     fields = [field for field in Job._meta.concrete_fields if not field.generated]
     are_json = [isinstance(field, JSONField) for field in fields]
     names = [str(field.attname) for field in fields]
     for job in jobs:
-        job.created_at = job.updated_at = now
+        job.created_at = job.updated_at = at
     copy_rows(
         Job._meta.db_table,
         [str(field.column) for field in fields],

@@ -9,13 +9,12 @@ once if PostgreSQL rolled it back for a deadlock.
 """
 
 import math
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
-
-from django.utils import timezone
 
 from apps.common.core.clock import ClusterClock
 from apps.common.infrastructure.database import copy_rows, database_now, fetch_rows
@@ -54,6 +53,7 @@ from apps.execution.services.migration_reports import (
 from apps.inventory import selectors as inventory
 from apps.inventory import services as inventory_services
 from apps.inventory.core.snapshot import Ints
+from apps.inventory.models import CLOCK_UNSEEN_S
 from apps.profiling import selectors as profiling_selectors
 from apps.profiling import services as profiling
 from apps.profiling.core.measurements import MeasuredCell, ProfilingStep
@@ -112,7 +112,7 @@ class DatabaseControlPlane:
     def __init__(self, *, worker: str, hooks: Hooks) -> None:
         self._worker, self._hooks = worker, hooks
         self._token = 0  # of no holder
-        self._renewed = timezone.now()
+        self._renewed_s = time.monotonic()
 
     @retry_once
     def hold(self) -> None:
@@ -130,8 +130,14 @@ class DatabaseControlPlane:
         renew_backend(BACKEND, self._token, launches)
 
     def clock(self) -> ClusterClock:
-        """Read the cluster clock."""
-        return inventory.cluster_clock()
+        """Read the cluster clock as a function of this process's monotonic clock."""
+        now, read_s = inventory.cluster_time(), time.monotonic()
+        return ClusterClock(
+            wall_anchor_s=read_s,
+            cluster_anchor_s=now.cluster_s,
+            speed=now.speed,
+            max_s=now.cluster_s + CLOCK_UNSEEN_S * now.speed,
+        )
 
     def site(self) -> Site:
         """Read the current servers."""
@@ -199,11 +205,11 @@ class DatabaseControlPlane:
         Renews the leases of `doing`. A claim whose answer was lost is not among them, so its lease
         expires like that of a dead process.
         """
-        now = timezone.now()
-        if doing and (now - self._renewed).total_seconds() >= RENEW_S:
+        now_s = time.monotonic()
+        if doing and now_s - self._renewed_s >= RENEW_S:
             profiling.renew_claims(doing, worker=self._worker, lease_s=PROFILING_LEASE_S)
-            self._renewed = now
-        at_s = inventory.cluster_clock().at(now.timestamp())
+            self._renewed_s = now_s
+        at_s = inventory.cluster_now()
         with self._as_holder():
             runs = profiling.claim_runs(
                 self._worker, limit=limit, lease_s=PROFILING_LEASE_S, at_s=at_s

@@ -1,8 +1,8 @@
 """One process that emulates all servers: claims work, runs it in cluster time, and reports.
 
-Pure apart from the port: the wall time is an argument, the control plane a `ControlPlane`. If a
-tick fails, the next one repeats its reports, which stay in the outbox until the control plane
-confirms them.
+Pure apart from the port: the wall time is an argument, in seconds of a monotonic clock, and the
+control plane a `ControlPlane`. If a tick fails, the next one repeats its reports, which stay in
+the outbox until the control plane confirms them.
 """
 
 import logging

@@ -137,7 +137,7 @@ class ControlPlane(Protocol):
     """The control plane as its emulated backend sees it."""
 
     def clock(self) -> ClusterClock:
-        """Read the cluster clock."""
+        """Read the cluster clock as a function of the emulator's wall seconds."""
         ...
 
     def site(self) -> Site:

@@ -30,7 +30,7 @@ class Environment:
 
     Attributes
     ----------
-    wall_s : Unix seconds now
+    wall_s : seconds of a monotonic clock: a step of the wall clock changes no interval
     away : exceptions that mean that the database does not answer
     reconnect : close the broken connection
     stop : set to stop the loop; its `wait` is also the pause between ticks

@@ -55,7 +55,7 @@ class Command(BaseCommand):
         try:
             if options["once"]:
                 plane.hold()
-                now = time.time()
+                now = time.monotonic()
                 Emulator(plane, wall_s=now, probe_failures=failures).tick(now)
                 return
 
@@ -86,7 +86,7 @@ def _hooks() -> Hooks:
 
 def _environment(stop: Event) -> Environment:
     return Environment(
-        wall_s=time.time,
+        wall_s=time.monotonic,
         away=(OperationalError, InterfaceError),
         reconnect=connection.close,
         stop=stop,

@@ -18,7 +18,6 @@ from uuid import UUID
 import numpy as np
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, ProtectedError, QuerySet
-from django.utils import timezone
 
 from apps.common.core.errors import (
     ConflictError,
@@ -27,6 +26,7 @@ from apps.common.core.errors import (
     InvalidInputError,
 )
 from apps.common.core.ids import uuid7
+from apps.common.infrastructure.database import database_now
 from apps.common.infrastructure.notifications import notify
 from apps.inventory.selectors import cluster_now
 from apps.operations.core.states import OperationStatus, Topic
@@ -152,7 +152,7 @@ def prune_versions() -> int:
 
     Versions with preference sets are kept.
     """
-    before = timezone.now() - VERSION_RETENTION
+    before = database_now() - VERSION_RETENTION
     later = FrontVersion.objects.filter(front=OuterRef("front"), number__gt=OuterRef("number"))
     intermediate = FrontVersion.objects.filter(
         Exists(later), preference_sets=None, front__operation__finished_at__lt=before

@@ -8,11 +8,11 @@ from datetime import timedelta
 from typing import Any, Final
 
 from django.db import transaction
-from django.utils import timezone
 
 from apps.accounts.services import Act, record_act
 from apps.common.core.errors import ConflictError
 from apps.common.core.preconditions import require_generation
+from apps.common.infrastructure.database import database_now
 from apps.inventory.selectors import cluster_now
 from apps.operations.core.states import Topic
 from apps.operations.services import NewEvent, record_events
@@ -56,7 +56,7 @@ def claim_tick() -> float | None:
     A clock that was set back belongs to a new instance: the tick is due. If cluster time runs
     faster than wall time, ticks are spaced out so that searches use at most 20 % of a CPU core.
     """
-    row, now_s, now = selectors.loop_settings(), cluster_now(), timezone.now()
+    row, now_s, now = selectors.loop_settings(), cluster_now(), database_now()
     if 0.0 <= now_s - row.looked_s < row.every_s:
         return None
     pause = timedelta(seconds=MIN_INTERVAL_FACTOR * row.solve_s)

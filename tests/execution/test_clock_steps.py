@@ -1,0 +1,119 @@
+"""The wall clock of the database steps: cluster time moves little, and an event reports it."""
+
+from datetime import datetime, timedelta
+from threading import Event
+from time import monotonic
+
+import pytest
+from django.test import Client
+
+from apps.common.infrastructure.database import database_now
+from apps.execution.management.commands.run_emulator import _environment
+from apps.execution.services.recovery import SILENT_S, sweep
+from apps.inventory.models import CLOCK_UNSEEN_S, Cluster, Server
+from apps.inventory.selectors import cluster_now
+from apps.inventory.services import record_cluster_time, save_clock
+from apps.operations.models import Event as LoggedEvent
+from tests import factories
+from tests.execution.migration_world import cluster, plane
+
+pytestmark = pytest.mark.django_db
+HOUR_S = 3600.0
+SPEED = 60.0
+RECORDED_S = 7200.0
+BOUND_S = CLOCK_UNSEEN_S * SPEED  # cluster seconds
+
+
+def step(by_s: float) -> None:
+    """Let the wall clock of the database step, just after the cluster clock was recorded."""
+    factories.cluster(
+        seen_cluster_s=RECORDED_S,
+        wall_anchor_s=database_now().timestamp() - by_s,
+        speed=SPEED,
+    )
+
+
+def steps() -> list[LoggedEvent]:
+    return list(LoggedEvent.objects.filter(kind="cluster.clock_stepped"))
+
+
+def expected_s(by_s: float) -> float:
+    return RECORDED_S + (BOUND_S if by_s > 0 else 0.0)
+
+
+@pytest.mark.parametrize("by_s", [HOUR_S, -HOUR_S])
+def test_cluster_time_moves_by_at_most_the_bound(by_s: float) -> None:
+    step(by_s)
+    assert cluster_now() == expected_s(by_s)
+
+
+@pytest.mark.parametrize("by_s", [HOUR_S, -HOUR_S])
+def test_a_report_of_the_emulator_does_not_move_the_bound(by_s: float) -> None:
+    step(by_s)
+    record_cluster_time(cluster_s=cluster_now() + 60.0)
+    assert cluster_now() == expected_s(by_s)
+
+
+@pytest.mark.parametrize("by_s", [HOUR_S, -HOUR_S])
+def test_the_sweep_reports_the_step_and_cluster_time_continues(by_s: float) -> None:
+    step(by_s)
+    sweep()
+    (event,) = steps()
+    assert (event.topic, event.subject) == ("cluster", "1")
+    assert event.data["step_s"] == pytest.approx(by_s, abs=20.0)
+    begin, end = (datetime.fromisoformat(event.data[name]) for name in ("from", "to"))
+    assert (end - begin).total_seconds() == pytest.approx(event.data["step_s"], abs=0.01)
+    assert event.data["cluster_s"] == expected_s(by_s)
+    Cluster.objects.update(wall_anchor_s=database_now().timestamp() - 10.0)
+    assert cluster_now() >= expected_s(by_s) + 10.0 * SPEED
+    sweep()
+    assert len(steps()) == 1
+
+
+def test_the_clock_of_the_emulator_is_monotonic_and_bounded() -> None:
+    cluster("a")
+    Cluster.objects.update(wall_anchor_s=database_now().timestamp() - 10.0, speed=SPEED)
+    clock, now_s = plane().clock(), monotonic()
+    assert _environment(Event()).wall_s is monotonic
+    assert clock.at(now_s) == pytest.approx(RECORDED_S + 10.0 * SPEED, abs=15.0 * SPEED)
+    assert clock.at(now_s + HOUR_S) - clock.at(now_s) == pytest.approx(BOUND_S, abs=15.0 * SPEED)
+
+
+@pytest.mark.parametrize("by_s", [CLOCK_UNSEEN_S - 20.0, 15.0 - CLOCK_UNSEEN_S])
+def test_a_small_step_is_not_reported(by_s: float) -> None:
+    step(by_s)
+    save_clock()
+    assert steps() == []
+    assert RECORDED_S <= Cluster.objects.get().seen_cluster_s <= RECORDED_S + BOUND_S
+
+
+def test_a_stopped_clock_does_not_step() -> None:
+    step(HOUR_S)
+    Cluster.objects.update(speed=0.0)
+    save_clock()
+    assert steps() == []
+    assert cluster_now() == RECORDED_S
+
+
+def test_servers_are_not_silent_because_the_wall_clock_stepped() -> None:
+    server, other = factories.server(), factories.server()
+    factories.reading(server, at=database_now() - timedelta(seconds=HOUR_S))
+    factories.reading(other, at=database_now())  # the first that reports after the step
+    step(HOUR_S)
+    sweep()
+    assert Server.objects.get(pk=server.pk).state == "active"
+    past_s = SILENT_S + 1.0
+    later = database_now().timestamp() - past_s
+    seen_s = Cluster.objects.get().seen_cluster_s + past_s * SPEED
+    Cluster.objects.update(wall_anchor_s=later, seen_cluster_s=seen_s)
+    sweep()
+    assert Server.objects.get(pk=server.pk).state == "down"
+
+
+def test_the_system_page_shows_the_last_step(admin_client: Client) -> None:
+    assert "Last clock step" not in admin_client.get("/system/").content.decode()
+    step(HOUR_S)
+    save_clock()
+    page = admin_client.get("/system/").content.decode()
+    assert "Last clock step" in page
+    assert "+1 h" in page
