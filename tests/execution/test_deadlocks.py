@@ -8,6 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.common.models import TransactionRetry
 from apps.execution.models import Launch
 from apps.execution.services.recovery import SILENT_S, requeue_lost_jobs
 from apps.inventory.models import Server, ServerState
@@ -61,6 +62,22 @@ def test_requests_with_the_same_new_applications_in_opposite_order() -> None:
         transaction.set_rollback(True)
     assert sorted(Application.objects.values_list("name", flat=True)) == ["a", "m", "z"]
     assert Job.objects.count() == 6
+
+
+def test_two_batches_with_4000_new_applications_in_opposite_order() -> None:
+    factories.cluster()
+    factories.project()
+    by = factories.user("ada")
+    names = [f"app-{number:04}" for number in range(4_000)]
+    both = in_background(lambda: submit(by, *names), lambda: submit(by, *reversed(names)))
+    with ExitStack() as under_way, transaction.atomic():
+        Application.objects.create(name=names[2_000], kind="analytics")
+        under_way.enter_context(both)
+        wait_for_a_waiter(number=2)
+        transaction.set_rollback(True)
+    assert Application.objects.count() == 4_000
+    assert Job.objects.count() == 8_000
+    assert not TransactionRetry.objects.exists()
 
 
 def test_jobs_that_are_sent_to_profiling_and_jobs_profiled_meanwhile() -> None:
