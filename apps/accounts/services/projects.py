@@ -12,6 +12,7 @@ from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership, Project, User
 from apps.accounts.services.audit import Act, record_act
 from apps.common.core.errors import ConflictError, NotFoundError
+from apps.common.infrastructure.database import fetch_rows
 
 DEFAULT_PROJECT: Final = "default"
 
@@ -78,6 +79,15 @@ def update_project(project_id: UUID, changes: Mapping[str, Any]) -> Project:
     except IntegrityError as error:
         raise ConflictError(f"A project named {changes.get('name')} already exists.") from error
     return project
+
+
+def keep_open(project_id: UUID) -> bool:
+    """Keep a project from being archived until the transaction ends; False if it is archived.
+
+    Transactions that do so do not wait for each other.
+    """
+    sql = "SELECT id FROM accounts_project WHERE id = %s AND archived_at IS NULL FOR SHARE"
+    return bool(fetch_rows(sql, [project_id]))
 
 
 def delete_project(project_id: UUID) -> None:

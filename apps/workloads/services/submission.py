@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db.models import JSONField
 
 from apps.accounts.models import Project, User
+from apps.accounts.services import keep_open
 from apps.common.core.errors import ConflictError
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import copy_rows
@@ -33,7 +34,7 @@ def submit_jobs(
     ------
     ConflictError : the project is archived.
     """
-    if Project.objects.filter(pk=project.pk, archived_at__isnull=False).exists():
+    if not keep_open(project.pk):
         raise ConflictError(f"The project {project.name} is archived and accepts no jobs.")
     applications = _applications(specs)
     now = cluster_time()
