@@ -50,6 +50,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "apps.common.api.middleware.RequestIdMiddleware",
+    "apps.common.api.middleware.CompressionMiddleware",
     "apps.common.api.middleware.ApiProblemMiddleware",
     "apps.common.api.middleware.SecurityHeadersMiddleware",
     "apps.common.api.middleware.InputMiddleware",

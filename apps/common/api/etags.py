@@ -2,7 +2,8 @@
 
 A tag reads ``"g17"`` or ``"g17-0a1b2c3d"``: the generation of the editable fields, then a digest
 of the rest of the representation. If-Match compares generations only, so that the progress of a
-job does not make every edit fail. If-None-Match compares the whole tag.
+job does not make every edit fail. If-None-Match compares the whole tag. The tag of a compressed
+body ends in ``-gzip``, which neither comparison counts.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from apps.common.core.problem_codes import ProblemCode
 
 _TAG: Final = re.compile(r'(W/)?"([^"]*)"')
 _GENERATION: Final = re.compile(r"g(\d+)(?:-[0-9a-f]+)?")
+_COMPRESSED: Final = "-gzip"
 
 
 def entity_tag(generation: int | None, content: bytes | None = None) -> str:
@@ -32,12 +34,18 @@ def entity_tag(generation: int | None, content: bytes | None = None) -> str:
     return f'"{"-".join(parts)}"'
 
 
+def compressed_tag(tag: str) -> str:
+    """Return the tag of the compressed form of a body; a weak tag is that of both forms."""
+    return tag if tag.startswith("W/") else f'{tag[:-1]}{_COMPRESSED}"'
+
+
 def is_unchanged(request: HttpRequest, tag: str) -> bool:
     """Return True if If-None-Match names the tag: the response is 304 without a body."""
     given = request.META.get("HTTP_IF_NONE_MATCH")
     if not given:
         return False
-    return given.strip() == "*" or tag in {f'"{found[1]}"' for found in _TAG.findall(given)}
+    named = {f'"{found[1].removesuffix(_COMPRESSED)}"' for found in _TAG.findall(given)}
+    return given.strip() == "*" or tag in named
 
 
 def expected_generation(request: HttpRequest) -> int | None:
@@ -51,7 +59,8 @@ def expected_generation(request: HttpRequest) -> int | None:
     if not given or given.strip() == "*":
         return None
     found = _TAG.fullmatch(given.strip())
-    match = _GENERATION.fullmatch(found.group(2)) if found and not found.group(1) else None
+    tag = found[2].removesuffix(_COMPRESSED) if found and not found[1] else ""
+    match = _GENERATION.fullmatch(tag)
     if match is None:
         raise ProblemError(
             ProblemCode.PRECONDITION_FAILED,

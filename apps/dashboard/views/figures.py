@@ -14,6 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 
 from apps.accounts.core.roles import Role
 from apps.classification.core.matrix import MatrixName
+from apps.common.api.etags import entity_tag, is_unchanged
 from apps.common.core.errors import NotFoundError
 from apps.dashboard.core import formats
 from apps.dashboard.core.figure_methods import method_text
@@ -62,6 +63,7 @@ from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Job
 
 CACHE_S = 2.0
+AS_OF = re.compile(r'"as_of": "[^"]*", ')
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,16 +264,32 @@ def figure(request: HttpRequest, name: str) -> HttpResponse:
     if not has_role(request, source.needs):
         raise Http404(f"{name} needs the role {source.needs}")
     owner = request.user.pk if isinstance(source, PrivateFigure) else "all"
-    key = f"dashboard.figure.{owner}.{name}?{request.GET.urlencode()}"
-    body = cache.get(key)
-    if body is None:
+    key = f"dashboard.drawn.{owner}.{name}?{request.GET.urlencode()}"
+    drawn: DrawnFigure | None = cache.get(key)
+    if drawn is None:
         try:
             data = _data(source, request)
         except NotFoundError as error:
             raise Http404(str(error)) from error
-        body = figure_json(source, data, how=method_text(name), parameters=request.GET.dict())
-        cache.set(key, body, source.cache_s)
-    return HttpResponse(body, content_type="application/json")
+        parameters = request.GET.dict()
+        drawn = _drawn(figure_json(source, data, how=method_text(name), parameters=parameters))
+        cache.set(key, drawn, source.cache_s)
+    headers = {"ETag": f"W/{drawn.tag}"}
+    if is_unchanged(request, drawn.tag):
+        return HttpResponse(status=304, headers=headers)
+    return HttpResponse(drawn.body, content_type="application/json", headers=headers)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnFigure:
+    """The JSON of a figure, and the tag of everything in it but the time of its data."""
+
+    body: str
+    tag: str
+
+
+def _drawn(body: str) -> DrawnFigure:
+    return DrawnFigure(body, entity_tag(None, AS_OF.sub("", body, count=1).encode()))
 
 
 def _data(source: SharedFigure | PrivateFigure, request: HttpRequest) -> Any:

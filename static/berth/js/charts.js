@@ -42,7 +42,7 @@ export async function refreshCharts() {
       chart.element.isConnected &&
       now - chart.requestedAt >= ("slow" in chart.element.dataset ? SLOW_MS : FAST_MS),
   );
-  for (const chart of due) await load(chart);
+  await Promise.all(due.map(load));
 }
 
 export function redrawCharts() {
@@ -54,17 +54,18 @@ async function load(chart) {
   chart.busy = true;
   chart.requestedAt = Date.now();
   try {
-    const [response] = await Promise.all([fetch(figureUrl(chart.element), { credentials: "same-origin" }), plotly()]);
+    const [response] = await Promise.all([figureResponse(chart), plotly()]);
+    if (response.status === 304) {
+      restoreTitles(chart);
+      return;
+    }
     if (!response.ok)
       throw new Error(
         `the server returned ${response.status} (request ${response.headers.get("X-Request-ID") ?? "unknown"})`,
       );
-    const text = await response.text();
-    const data = JSON.parse(text);
-    data.asOf = new Date().toLocaleTimeString("en-GB", { hour12: false });
-    if (chart.text === withoutTime(text)) return;
-    chart.text = withoutTime(text);
-    chart.data = data;
+    chart.data = await response.json();
+    chart.data.asOf = clock();
+    chart.tag = response.headers.get("ETag");
     chart.element.classList.remove("failed");
     showTitles(chart);
     await draw(chart);
@@ -75,8 +76,20 @@ async function load(chart) {
   }
 }
 
-function withoutTime(text) {
-  return text.replace(/"as_of": "[^"]*"/, "");
+/* The figure, or 304 if it is the one shown; its tag leaves out the time of its data. */
+function figureResponse(chart) {
+  const headers = chart.tag ? { "If-None-Match": chart.tag } : {};
+  return fetch(figureUrl(chart.element), { credentials: "same-origin", headers });
+}
+
+const clock = () => new Date().toLocaleTimeString("en-GB", { hour12: false });
+
+/* An unchanged figure is as new as this response; a failed refresh before it is over. */
+function restoreTitles(chart) {
+  chart.data.asOf = clock();
+  if (!chart.element.classList.contains("failed")) return;
+  chart.element.classList.remove("failed");
+  showTitles(chart);
 }
 
 function figureUrl(host) {
