@@ -10,3 +10,6 @@ urlpatterns = [
     path("api/v1/", include("controlplane.api_urls")),
     path("", include("apps.dashboard.urls")),
 ]
+
+handler403 = "apps.dashboard.views.errors.forbidden"
+handler404 = "apps.dashboard.views.errors.not_found"

@@ -8,8 +8,15 @@ from uuid import UUID
 
 from django.db.models import Count, F, Q, QuerySet
 
+from apps.accounts.core.principal import Principal
 from apps.accounts.models import AuditEntry, Project, SignInFailures, Token, User
-from apps.accounts.selectors import audit_entries, blocked_sign_ins, live_tokens, users
+from apps.accounts.selectors import (
+    audit_entries,
+    blocked_sign_ins,
+    live_tokens,
+    users,
+    visible_projects,
+)
 from apps.common.api.paging import Order, Page, keyset_page
 from apps.dashboard.core.audit_text import FieldChange, action_text, changes, object_url
 from apps.dashboard.core.formats import plural
@@ -106,6 +113,12 @@ def project_rows(visible: QuerySet[Project]) -> list[ProjectRow]:
         ProjectRow(project, project.members, label_texts(project))
         for project in counted.order_by(F("archived_at").asc(nulls_first=True), "name")
     ]
+
+
+def project_names(principal: Principal, prefix: str, *, limit: int = 200) -> list[str]:
+    """Return names of the caller's projects."""
+    rows = visible_projects(principal).filter(name__startswith=prefix).order_by("name")
+    return list(rows.values_list("name", flat=True)[:limit])
 
 
 def jobs_by_project(visible: QuerySet[Job]) -> Bars:

@@ -229,3 +229,9 @@ def totals(query: ApplicationQuery) -> ApplicationTotals:
 def search(text: str, *, limit: int = 4) -> Sequence[Application]:
     """Return applications whose name contains the text."""
     return list(Application.objects.filter(name__icontains=text).order_by("name")[:limit])
+
+
+def names_starting_with(prefix: str, *, limit: int = 200) -> list[str]:
+    """Return names of applications."""
+    rows = Application.objects.filter(name__startswith=prefix).order_by("name")
+    return list(rows.values_list("name", flat=True)[:limit])

@@ -284,6 +284,12 @@ def search(text: str, *, limit: int = 4) -> Sequence[Server]:
     )
 
 
+def names_starting_with(prefix: str, *, limit: int = 200) -> list[str]:
+    """Return names of servers."""
+    rows = Server.objects.filter(name__startswith=prefix).order_by("name")
+    return list(rows.values_list("name", flat=True)[:limit])
+
+
 def decisions_about(
     server: Server, visible: QuerySet[Job], *, limit: int = 12
 ) -> Sequence[Allocation]:

@@ -17,20 +17,21 @@ from apps.workloads.models import Job
 @page
 def search(request: HttpRequest) -> HttpResponse:
     """Return a few servers, applications and jobs whose name contains the text."""
-    return JsonResponse({"results": _results(request, request.GET.get("q", "").strip())})
+    return JsonResponse({"results": results_of(request, request.GET.get("q", "").strip())})
 
 
 @page
 def go(request: HttpRequest) -> HttpResponse:
     """Open the object with exactly this name or id, or else list matching jobs."""
     text = request.GET.get("q", "").strip()
-    for result in _results(request, text):
+    for result in results_of(request, text):
         if text in {result["name"], result["id"]}:
             return HttpResponseRedirect(result["url"])
     return HttpResponseRedirect(f"{reverse('jobs')}?{urlencode({'q': text})}")
 
 
-def _results(request: HttpRequest, text: str) -> list[dict[str, str]]:
+def results_of(request: HttpRequest, text: str) -> list[dict[str, str]]:
+    """Return servers, applications, jobs and decisions that the user may see, by name or id."""
     if len(text) < 2:
         return []
     visible = visible_to(request)
