@@ -91,7 +91,7 @@ def test_the_revision_in_force_is_shown(as_operator: Client) -> None:
     revision(1, is_current=False, reason="library")
     revision(2, rows=5)
     page = as_operator.get("/classification/").content.decode()
-    assert "Revision <b>2</b> is in force: <b>2</b> library and <b>3</b> live applications" in page
+    assert "<b>2</b> is in force: <b>2</b> library and <b>3</b> live applications" in page
     assert "14 points" in page
     assert "88.0 %" in page
 

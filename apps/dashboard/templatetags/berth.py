@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from apps.dashboard.core import formats, labels
 from apps.dashboard.core.gauge import Gauge
+from apps.dashboard.files import glossary
 from apps.dashboard.selectors.shell import Shell, shell_of
 
 register = template.Library()
@@ -327,4 +328,23 @@ def _gauge_tick(share: float, text: str) -> SafeString:
         f"{x:.1f}",
         cls,
         text,
+    )
+
+
+@register.simple_tag
+def term(word: str, shown: str = "") -> SafeString:
+    """Return a word that explains itself on hover, focus and touch.
+
+    Parameters
+    ----------
+    word : entry of ``docs/glossary.md``
+    shown : text on the page; the word itself by default
+
+    Raises
+    ------
+    KeyError : the glossary has no such entry.
+    """
+    meaning = glossary()[word.lower()]
+    return format_html(
+        '<dfn class="term" tabindex="0" aria-description="{}">{}</dfn>', meaning, shown or word
     )

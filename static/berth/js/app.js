@@ -156,6 +156,7 @@ const PAGES = {
 
 if (!("signedOut" in document.body.dataset)) {
   startSearch();
+  if (document.querySelector(".term, template[id^=term-]")) import("./terms.js").then((module) => module.startTerms());
   startCharts();
   document.addEventListener("berth:patched", startCharts);
   startLive(async () => {

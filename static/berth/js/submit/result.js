@@ -156,7 +156,16 @@ export function mergeEqual(candidates) {
 function candidateTable(candidates) {
   const rows = mergeEqual(candidates).map(candidateRow);
   const table = dataTable(COLUMNS, rows, { cls: "table tight flush", caption: "Candidates, best first" });
+  explain(table);
   return scrollRegion("Candidates", table);
+}
+
+/* Replace the headings that the glossary explains; the page has them as templates. */
+function explain(table) {
+  for (const heading of table.querySelectorAll("th")) {
+    const term = document.getElementById(`term-${heading.textContent.toLowerCase()}`);
+    if (term) heading.replaceChildren(term.content.cloneNode(true));
+  }
 }
 
 function candidateRow(candidate) {
