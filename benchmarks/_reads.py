@@ -254,12 +254,14 @@ def _page_queries(name: str, samples: Samples) -> list[dict[str, str]]:
     tabs = [{"tab": tab} for tab in TABS] if name == "job" else []
     spans = [{"range": span} for span in RANGES_S] if name == "overview" else []
     outcomes = ("placed", "refused", "conflict") if name == "decisions" else ()
+    known = [{"application": job.application.name}] if name == "submit-usual" else []
     sorts = SORTS if name == "applications" else {}
     standings = STANDINGS if name == "applications" else {}
     return [
         *({"q": text} for text in queries.get(name, [])),
         *tabs,
         *spans,
+        *known,
         *({"outcome": outcome} for outcome in outcomes),
         *({"sort": sort} for sort in sorts),
         *({"standing": standing} for standing in standings),

@@ -32,6 +32,7 @@ urlpatterns = [
     path("projects/<str:name>/", administration.project, name="project"),
     path("audit/", administration.audit, name="audit"),
     path("submit/", submit.submit, name="submit"),
+    path("submit/usual.json", submit.usual, name="submit-usual"),
     path("jobs/", jobs.jobs, name="jobs"),
     path("jobs/preview/", jobs.preview, name="jobs-preview"),
     path("jobs/<uuid:job_id>/", jobs.job, name="job"),

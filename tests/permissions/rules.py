@@ -256,6 +256,7 @@ RULES: Final[dict[str, Rule]] = {
     "submit/": page(),
     "jobs/": page(),
     "jobs/preview/": page(),
+    "submit/usual.json": page(query="application={application}"),
     "jobs/<uuid:job_id>/": page(PROJECT_READERS),
     "map/": page(),
     "map/layout.json": page(),

@@ -1,14 +1,19 @@
 """The Submit form; checking and submitting go through the REST API."""
 
 from django.db.models import OuterRef, Subquery
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
 from apps.accounts.core.roles import Role
 from apps.classification.models import Profile
 from apps.common.core.ids import uuid7
-from apps.dashboard.views.access import caller, has_role, page
+from apps.dashboard.core.usual_job import UsualJob, suggested_targets, usual_job
+from apps.dashboard.selectors.usual_job import past_jobs
+from apps.dashboard.views.access import caller, has_role, page, visible_to
 from apps.inventory.models import Platform
+from apps.scheduling.services import check_job
+from apps.workloads.core.spec import JobSpec
+from apps.workloads.core.targets import read_target
 from apps.workloads.models import Application
 
 SUGGESTED = 200
@@ -34,6 +39,42 @@ def submit(request: HttpRequest) -> HttpResponse:
             "host": request.build_absolute_uri("/").rstrip("/"),
             "may_submit": has_role(request, Role.SUBMITTER),
         },
+    )
+
+
+@page
+def usual(request: HttpRequest) -> HttpResponse:
+    """Return the usual job of an application and sensible targets, from jobs the user may see."""
+    application = Application.objects.filter(name=request.GET.get("application", "")).first()
+    if application is None:
+        raise Http404("there is no such application")
+    past = past_jobs(application, visible_to(request))
+    filled = usual_job(past, application.kind)
+    grid = check_job(_spec(application, filled)).feasibility
+    return JsonResponse(
+        {
+            "target": filled.target,
+            "input_bytes": filled.input_bytes,
+            "tasks": filled.tasks,
+            "duration_seconds": filled.duration_s,
+            "units": filled.units,
+            "reason": filled.reason,
+            "suggestions": [
+                {"text": one.text, "target": one.target, "reason": one.reason}
+                for one in suggested_targets(past, filled, grid)
+            ],
+        }
+    )
+
+
+def _spec(application: Application, filled: UsualJob) -> JobSpec:
+    return JobSpec(
+        application=application.name,
+        target=read_target(filled.target),
+        application_kind=application.kind,
+        input_bytes=filled.input_bytes,
+        tasks=filled.tasks,
+        duration_s=filled.duration_s,
     )
 
 

@@ -7,6 +7,7 @@ import { toast } from "../notices.js";
 import { fillTarget, form, formDocument, showFieldsOfKind, usualTargetKind } from "../submit/form.js";
 import { cliProgram, curlProgram, pythonProgram } from "../submit/programs.js";
 import { banner, resultSections } from "../submit/result.js";
+import { followApplication } from "../submit/usual.js";
 
 const jsonField = byId("raw");
 const result = byId("p-check");
@@ -25,6 +26,11 @@ export function start() {
     isKindChosen = true;
   });
   form.application.addEventListener("change", suggestKind);
+  followApplication(application ?? "", () => {
+    showFieldsOfKind();
+    showForm();
+    markResultAsOld();
+  });
   form.addEventListener("input", (event) => {
     if (event.target !== jsonField) showForm();
     markResultAsOld();

@@ -93,10 +93,23 @@ export function formDocument() {
   };
 }
 
-/* Put a suggested target into the fields. */
-export function fillTarget(target) {
+/* Put the work of a usual job into the fields that `follows` selects. */
+export function fillWork({ input_bytes: bytes, tasks, duration_seconds: seconds, units }, follows) {
+  const texts = {
+    input_gb: bytes ? String(Number((bytes / scaleOf("input_gb")).toPrecision(12))) : form.input_gb.value,
+    tasks: String(tasks),
+    duration_seconds: seconds === null ? "" : String(seconds),
+    units: units === null ? "" : String(units),
+  };
+  for (const [name, text] of Object.entries(texts)) if (follows(name)) form[name].value = text;
+}
+
+/* Put a target into the form: its kind, and the fields that `follows` selects. */
+export function fillTarget(target, follows = () => true) {
+  if (target.kind && follows("kind")) form.kind.value = target.kind;
+  if (target.kind && form.kind.value !== target.kind) return;
   for (const [name, value] of Object.entries(target)) {
     const field = TARGET_FIELDS[name];
-    if (field) form[field].value = String(Number((value / scaleOf(field)).toPrecision(12)));
+    if (field && follows(field)) form[field].value = String(Number((value / scaleOf(field)).toPrecision(12)));
   }
 }

@@ -1,0 +1,47 @@
+/* The form follows the application: its usual job fills the fields that were not edited by hand, and sensible targets
+   are offered with their reasons. */
+import { byId, element } from "../dom.js";
+import { fillTarget, fillWork, form } from "./form.js";
+
+const edited = new Set(); // names of fields edited by hand
+let requests = 0; // only the answer to the last one is used
+
+/* Call `changed` after the form was filled. */
+export function followApplication(application, changed) {
+  form.addEventListener("input", ({ target }) => edited.add(target.name));
+  form.application.addEventListener("change", () => follow(changed));
+  if (application) follow(changed);
+}
+
+async function follow(changed) {
+  requests += 1;
+  const request = requests;
+  const box = byId("usual");
+  const url = `${box.dataset.url}?${new URLSearchParams({ application: form.application.value.trim() })}`;
+  const response = await fetch(url, { credentials: "same-origin" });
+  if (request !== requests) return;
+  box.hidden = true;
+  if (!response.ok) return; // a new application: nothing is known of it
+  const usual = await response.json();
+  const follows = (name) => !edited.has(name);
+  fillTarget(usual.target, follows);
+  fillWork(usual, follows);
+  show(box, usual, changed);
+  changed();
+}
+
+function show(box, usual, changed) {
+  const lines = usual.reason ? [element("p", `Filled in: ${usual.reason}.`)] : [];
+  for (const { text, target, reason } of usual.suggestions) {
+    const line = element("p");
+    const button = element("button", `Use ${text}`, "btn small", { type: "button" });
+    button.addEventListener("click", () => {
+      fillTarget(target);
+      changed();
+    });
+    line.append(button, ` ${reason}.`);
+    lines.push(line);
+  }
+  box.replaceChildren(...lines);
+  box.hidden = !lines.length;
+}
