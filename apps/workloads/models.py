@@ -122,9 +122,18 @@ _SHAPE_KEY = """md5(
 )::uuid"""
 
 
-def _shape_key() -> Func:
-    sql = _SHAPE_KEY.replace("AGE_SHARE", str(AGE_SHARE)).replace("MIN_AGE_S", str(MIN_AGE_S))
+def _key(sql: str) -> Func:
+    sql = sql.replace("AGE_SHARE", str(AGE_SHARE)).replace("MIN_AGE_S", str(MIN_AGE_S))
     return Func(template=" ".join(sql.split()), output_field=models.UUIDField())
+
+
+# The request apart from its size, priority and target: jobs of one user with the same key mostly
+# wait for the same servers.
+_FLOW_KEY = """md5(
+    application_id::text || ' ' || gang::text || ' ' || constraints::text
+    || ' ' || coalesce(units_requested::text, '-') || ' ' || unit_memory_bytes::text
+    || ' ' || unit_network_bps::text || ' ' || unit_storage_bytes::text
+)::uuid"""
 
 
 class JobCount(models.Model):
@@ -239,7 +248,11 @@ class Job(models.Model):
 
     # while agents evaluate it through its shape
     shape_key = models.GeneratedField(
-        expression=_shape_key(), output_field=models.UUIDField(), db_persist=True
+        expression=_key(_SHAPE_KEY), output_field=models.UUIDField(), db_persist=True
+    )
+    # agents take turns over it and its user
+    flow_key = models.GeneratedField(
+        expression=_key(_FLOW_KEY), output_field=models.UUIDField(), db_persist=True
     )
     shape = models.ForeignKey(
         WaitingShape, on_delete=models.PROTECT, null=True, related_name="jobs", db_index=False
@@ -269,6 +282,18 @@ class Job(models.Model):
             models.Index(
                 fields=["project", "-priority", "created_at", "id"],
                 name="job_to_evaluate",
+                condition=Q(state__in=["submitted", "queued"], held=False, shape__isnull=True),
+            ),
+            # agents: the same, by user and flow
+            models.Index(
+                fields=["project", "created_by", "flow_key", "-priority", "created_at", "id"],
+                name="job_by_flow",
+                condition=Q(state__in=["submitted", "queued"], held=False, shape__isnull=True),
+            ),
+            # agents: the same, newest first
+            models.Index(
+                fields=["project", "-created_at", "-id"],
+                name="job_to_evaluate_by_age",
                 condition=Q(state__in=["submitted", "queued"], held=False, shape__isnull=True),
             ),
             # agents: the oldest jobs of a shape

@@ -198,8 +198,8 @@ def test_two_concurrent_agents_place_each_job_once_and_request_one_profiling_run
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_the_claim_limit_holds_for_every_query_plan(size: int) -> None:
-    application = factories.application()
-    jobs = [waiting(application) for _ in range(6)]
+    application, user = factories.application(), factories.user()
+    jobs = [waiting(application, created_by=user) for _ in range(6)]
     with connection.cursor() as cursor:  # a nested loop would ask its inner side again and again
         for method in ("hashjoin", "mergejoin", "hashagg", "material", "sort"):
             cursor.execute(f"SET LOCAL enable_{method} = off")

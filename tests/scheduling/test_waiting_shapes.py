@@ -65,18 +65,6 @@ def test_jobs_of_one_shape_are_refused_with_one_decision_and_all_show_its_reason
     assert Event.objects.filter(kind="job.waiting").count() == FLOOD
 
 
-def test_an_ordinary_job_behind_a_flood_of_its_own_project_is_placed_in_the_second_turn() -> None:
-    build("a")
-    application = known()
-    flood(application, 3 * BATCH, **NOWHERE)
-    ordinary = waiting(application, **ONE_UNIT)
-    by, _ = counting()
-    by.take_turn()
-    assert state_and_reason(ordinary)[0] == "submitted"
-    by.take_turn()
-    assert state_and_reason(ordinary)[0] == "starting"
-
-
 def test_an_ordinary_job_behind_a_flood_of_another_project_is_placed_in_the_first_turn() -> None:
     build("a")
     application = known()
@@ -144,7 +132,7 @@ def test_projects_get_equal_shares_of_the_claims() -> None:
     flood(application, 2, project=factories.project("third"))
     mine = workloads.claim_waiting(agent="agent-1", limit=12)
     projects = Job.objects.filter(id__in=mine).values_list("project__name", flat=True)
-    assert sorted(projects) == ["default"] * 4 + ["second"] * 4 + ["third"] * 2
+    assert sorted(projects) == ["default"] * 5 + ["second"] * 5 + ["third"] * 2
 
 
 def test_jobs_of_one_project_are_claimed_by_priority_and_then_by_age() -> None:

@@ -80,7 +80,7 @@ class SchedulingAgent:
         )
         self.name, self._rng = name, rng
         self._cluster = ClusterFollower()
-        self._queue = WaitingQueue(name, self._cluster)
+        self._queue = WaitingQueue(name, self._cluster, rng.spawn(1)[0])
         self._profiles: dict[UUID, Profile] = {}
         self._one_unit = 0
         self._sequence = 0  # of the change log, before the jobs in hand were evaluated

@@ -6,13 +6,23 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
+import numpy as np
+
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.rate_limit import RateLimit
+from apps.scheduling.core.step_size import StepSize
 from apps.scheduling.selectors import ClusterFollower
 from apps.workloads import services as workloads
 from apps.workloads.selectors import count_waiting_shapes
 
-BATCH: Final = 128  # new jobs
+BATCH: Final = 128  # new jobs, at most
+MIN_BATCH: Final = 16
+JOINED: Final = 500  # jobs that join their shapes in one turn, at most
+MIN_JOINED: Final = 25
+# A job that is submitted meanwhile waits for the end of the turn. On a slow machine the targets
+# are as long as the statements before, so that these cost at most half of the time.
+DECIDING_S: Final = 0.1
+JOINING_S: Final = 0.05
 SHAPES: Final = 32  # waiting shapes
 MIN_WOKEN: Final = 4  # shapes for any freed capacity: the first may be unable to use it
 RETRIES_PER_S: Final = 200.0  # waiting shapes that one agent evaluates each second
@@ -29,45 +39,72 @@ class Turn:
     ----------
     job_ids : claimed
     shapes : the waiting shapes among them
+    begun_s, claimed_s : before and after the claims, monotonic
     has_waiting : whether any shape waits
     """
 
     job_ids: Sequence[UUID]
+    begun_s: float
+    claimed_s: float
     shapes: workloads.ClaimedShapes = field(default_factory=workloads.ClaimedShapes)
     has_waiting: bool = False
 
 
 class WaitingQueue:
-    """Takes new jobs first, and a limited number of waiting shapes each second."""
+    """Takes new jobs first, and a limited number of waiting shapes each second.
 
-    def __init__(self, agent: str, cluster: ClusterFollower) -> None:
-        self._agent, self._cluster = agent, cluster
+    The number of jobs of a turn adapts to the time that a job takes.
+    """
+
+    def __init__(self, agent: str, cluster: ClusterFollower, rng: np.random.Generator) -> None:
+        self._agent, self._cluster, self._rng = agent, cluster, rng
+        self._batch = StepSize(smallest=MIN_BATCH, largest=BATCH)
+        self._joined = StepSize(smallest=MIN_JOINED, largest=JOINED)
+        self._copied = StepSize(smallest=MIN_JOINED, largest=JOINED)
         self._retries = RateLimit(per_s=RETRIES_PER_S, burst=SHAPES)
         self._copies = RateLimit(per_s=REASONS_PER_S, burst=REASONS_PER_S)
 
     def begin(self) -> Turn:
         """Claim the jobs of the next turn."""
-        jobs = workloads.claim_waiting(agent=self._agent, limit=BATCH)
+        begun_s = time.monotonic()
+        jobs = workloads.claim_waiting(
+            agent=self._agent, limit=self._batch.current, start=UUID(bytes=self._rng.bytes(16))
+        )
         if not count_waiting_shapes():
             self._cluster.freed.clear()
-            return Turn(jobs)
+            return Turn(jobs, begun_s, time.monotonic())
         shapes = self._claim_shapes(time.monotonic())
-        return Turn([*jobs, *shapes.job_ids], shapes, has_waiting=True)
+        return Turn([*jobs, *shapes.job_ids], begun_s, time.monotonic(), shapes, has_waiting=True)
 
     def end(self, turn: Turn) -> int:
         """Give jobs the reasons of their shapes, after the jobs of the turn were decided.
 
         Returns the number of jobs whose reason changed.
         """
+        decided_s = time.monotonic()
+        self._batch.record(
+            len(turn.job_ids),
+            decided_s - turn.claimed_s,
+            target_s=max(DECIDING_S, turn.claimed_s - turn.begun_s),
+        )
         if not turn.has_waiting:
             return 0
         workloads.continue_shapes(turn.shapes, agent=self._agent)
-        return workloads.join_shapes(cluster_s=cluster_now()) + self._copy_reasons()
+        target_s = max(JOINING_S, decided_s - turn.begun_s)
+        return self._join_shapes(target_s) + self._copy_reasons(target_s)
 
-    def _copy_reasons(self) -> int:
-        limit = self._copies.available(time.monotonic())
+    def _join_shapes(self, target_s: float) -> int:
+        begun_s = time.monotonic()
+        count = workloads.join_shapes(cluster_s=cluster_now(), limit=self._joined.current)
+        self._joined.record(count, time.monotonic() - begun_s, target_s=target_s)
+        return count
+
+    def _copy_reasons(self, target_s: float) -> int:
+        begun_s = time.monotonic()
+        limit = min(self._copied.current, self._copies.available(begun_s))
         count = workloads.copy_reasons(limit=limit) if limit else 0
         self._copies.spend(count)
+        self._copied.record(count, time.monotonic() - begun_s, target_s=target_s)
         return count
 
     def _claim_shapes(self, now_s: float) -> workloads.ClaimedShapes:

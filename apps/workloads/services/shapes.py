@@ -30,7 +30,6 @@ from apps.workloads.services.turns import (
 from apps.workloads.services.waiting import CLAIM_S, RETRY_S
 
 MAX_ALLOWANCE: Final = 128  # jobs of one shape that are evaluated at once
-JOINED_AT_ONCE: Final = 500
 
 # Only the first jobs of each project are compared with the shapes: the others are read later.
 _JOINING: Final = f"""
@@ -54,7 +53,7 @@ RETURNING j.id, j.name, j.project_id, j.state, j.reason_code
 """  # noqa: S608 - constants
 
 
-def join_shapes(*, cluster_s: float, limit: int = JOINED_AT_ONCE) -> int:
+def join_shapes(*, cluster_s: float, limit: int = 500) -> int:
     """Queue new jobs whose shape could not be placed, with its reason; returns their number.
 
     They are not evaluated: the older jobs of their shape come first.

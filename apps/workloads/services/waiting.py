@@ -19,43 +19,111 @@ from apps.workloads.models import Job
 from apps.workloads.services.rows import as_json, lock_jobs, row_event
 from apps.workloads.services.turns import (
     EQUAL_SHARE,
+    FLOWS_OF_NEW_JOBS,
     JOB_IS_NEW,
     JOB_IS_UNCLAIMED,
-    PROJECTS_OF_NEW_JOBS,
 )
 
 CLAIM_S: Final = 10.0  # wall seconds until another agent may claim the job
+FIRST_FLOW: Final = UUID(int=0)
 RETRY_S: Final = 0.25  # wall seconds until a shape is tried again whose jobs are claimed
 
-# ARRAY is evaluated once; IN could be evaluated per row and claim more than LIMIT jobs
+# Jobs that are read for each that is claimed: other agents lock some, and some join a shape.
+_READ: Final = 2
+_HAS_NO_SHAPE: Final = (
+    "NOT EXISTS (SELECT FROM workloads_waitingshape s WHERE s.key = next.shape_key)"
+)
+_MOST_URGENT: Final = f"""
+SELECT p.id AS project_id, next.id, next.priority, next.created_at, row_number() OVER (
+    PARTITION BY p.id ORDER BY next.priority DESC, next.created_at, next.id) AS place
+FROM projects p, LATERAL (
+    SELECT j.id, j.priority, j.created_at, j.shape_key FROM workloads_job j
+    WHERE j.project_id = p.id AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
+    ORDER BY j.priority DESC, j.created_at, j.id LIMIT {_READ} * {EQUAL_SHARE}) next
+WHERE {_HAS_NO_SHAPE}
+"""  # noqa: S608 - constants
+# the first job of each flow, then the second of each, and so on
+_IN_TURN: Final = f"""
+SELECT t.project_id, t.id, t.priority, t.created_at,
+       row_number() OVER (PARTITION BY t.project_id ORDER BY t.turn, t.created_at, t.id) AS place
+FROM (
+    SELECT f.project_id, next.*, row_number() OVER (
+        PARTITION BY f.project_id, f.user_id ORDER BY next.number, f.place) AS turn
+    FROM (
+        SELECT *, count(*) OVER (PARTITION BY project_id, user_id) AS count FROM flows) f,
+    LATERAL (
+        SELECT next.*, row_number() OVER (
+            ORDER BY next.priority DESC, next.created_at, next.id) AS number
+        FROM (
+            SELECT j.id, j.priority, j.created_at, j.shape_key FROM workloads_job j
+            WHERE j.project_id = f.project_id AND j.created_by_id = f.user_id
+              AND j.flow_key = f.key AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
+            ORDER BY j.priority DESC, j.created_at, j.id
+            LIMIT {_READ} * greatest(1, f.share / f.count)) next
+        WHERE {_HAS_NO_SHAPE}) next) t
+"""  # noqa: S608 - constants
+# the newest jobs that are the first of their flow
+_NEWEST: Final = f"""
+SELECT p.id AS project_id, next.id, next.priority, next.created_at,
+       row_number() OVER (PARTITION BY p.id ORDER BY next.created_at DESC, next.id DESC) AS place
+FROM projects p, LATERAL (
+    SELECT j.id, j.priority, j.created_at, j.shape_key, j.created_by_id, j.flow_key
+    FROM workloads_job j
+    WHERE j.project_id = p.id AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
+    ORDER BY j.created_at DESC, j.id DESC LIMIT greatest(1, {EQUAL_SHARE} / 4)) next
+WHERE {_HAS_NO_SHAPE} AND next.id = (
+    SELECT j.id FROM workloads_job j
+    WHERE j.project_id = p.id AND j.created_by_id = next.created_by_id
+      AND j.flow_key = next.flow_key AND {JOB_IS_NEW}
+    ORDER BY j.priority DESC, j.created_at, j.id LIMIT 1)
+"""  # noqa: S608 - constants
+# Of four jobs of a project, two are the most urgent, one has its turn and one is the newest.
+# OFFSET 0: a nested loop in the order of the ranks, which stops when it has locked enough jobs.
 _CLAIM: Final = f"""
-WITH RECURSIVE {PROJECTS_OF_NEW_JOBS}
+WITH RECURSIVE {FLOWS_OF_NEW_JOBS}, candidates AS (
+    SELECT id, project_id, priority, created_at, min(place) AS place FROM (
+        SELECT project_id, id, priority, created_at, 2 * place AS place
+        FROM ({_MOST_URGENT}) most_urgent
+        UNION ALL
+        SELECT project_id, id, priority, created_at, 4 * place - 1 FROM ({_IN_TURN}) in_turn
+        UNION ALL
+        SELECT project_id, id, priority, created_at, 4 * place + 1 FROM ({_NEWEST}) newest) each
+    GROUP BY id, project_id, priority, created_at),
+ranked AS (
+    SELECT id, row_number() OVER (ORDER BY rank, priority DESC, created_at, id) AS rank FROM (
+        SELECT *, row_number() OVER (
+            PARTITION BY project_id ORDER BY place, created_at, id) AS rank
+        FROM candidates) of_project)
 UPDATE workloads_job SET claimed_by = %(agent)s, claimed_until = %(until)s
 WHERE id = ANY(ARRAY(
-    SELECT next.id FROM projects p, LATERAL (
-        SELECT j.id, j.priority, j.created_at FROM workloads_job j
-        WHERE j.project_id = p.id AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
-          AND NOT EXISTS (SELECT FROM workloads_waitingshape s WHERE s.key = j.shape_key)
-        ORDER BY j.priority DESC, j.created_at, j.id
-        LIMIT {EQUAL_SHARE} FOR NO KEY UPDATE SKIP LOCKED) next
-    ORDER BY row_number() OVER (
-        PARTITION BY p.id ORDER BY next.priority DESC, next.created_at, next.id),
-        next.priority DESC, next.created_at, next.id
-    LIMIT %(limit)s))
+    SELECT job.id FROM (SELECT * FROM ranked ORDER BY rank LIMIT {_READ} * %(limit)s) r, LATERAL (
+        SELECT j.id FROM workloads_job j
+        WHERE j.id = r.id AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
+        OFFSET 0 FOR NO KEY UPDATE SKIP LOCKED) job
+    ORDER BY r.rank LIMIT %(limit)s))
 RETURNING id
 """  # noqa: S608 - constants
 
 
-def claim_waiting(*, agent: str, limit: int) -> list[UUID]:
+def claim_waiting(*, agent: str, limit: int, start: UUID = FIRST_FLOW) -> list[UUID]:
     """Claim jobs that no agent has refused yet and return their ids.
 
-    Every project gets an equal share of ``limit``; inside a project, jobs of higher priority and
-    older jobs come first. Jobs whose shape waits are left to `join_shapes`. Claims expire after
-    ``CLAIM_S`` wall seconds, so that other agents take over the jobs of an agent that died.
+    Every project gets an equal share of ``limit``. Half of it is for the jobs of the highest
+    priority and age; a quarter for all users and flows in turn (`services.turns`); a quarter for
+    the newest flows, so that no number of flows holds back a job that is submitted later. Inside
+    a flow, jobs of higher priority and older jobs come first. Jobs whose shape waits are left to
+    `join_shapes`. Claims expire after ``CLAIM_S`` wall seconds, so that other agents take over
+    the jobs of an agent that died.
+
+    Parameters
+    ----------
+    start : the flow after which the turns begin; a random one serves all flows alike
     """
     now = database_now()
     until = now + timedelta(seconds=CLAIM_S)
-    rows = fetch_rows(_CLAIM, {"agent": agent, "now": now, "until": until, "limit": limit})
+    rows = fetch_rows(
+        _CLAIM, {"agent": agent, "now": now, "until": until, "limit": limit, "start": start}
+    )
     return [row[0] for row in rows]
 
 
