@@ -24,5 +24,5 @@ RUN python -m compileall -q apps controlplane \
 USER berth
 EXPOSE 8000 8001
 CMD ["gunicorn", "controlplane.wsgi:application", "--bind", "0.0.0.0:8000", \
-     "--worker-class", "gthread", "--workers", "2", "--threads", "8", \
+     "--worker-class", "controlplane.web_worker.Worker", "--workers", "2", "--threads", "8", \
      "--keep-alive", "30", "--no-control-socket"]

@@ -27,7 +27,14 @@ def web(port: int) -> Service:
         "web",
         (
             *("gunicorn", "controlplane.wsgi:application", "--bind", f"127.0.0.1:{port}"),
-            *("--worker-class", "gthread", "--workers", "1", "--threads", "8"),
+            *(
+                "--worker-class",
+                "controlplane.web_worker.Worker",
+                "--workers",
+                "1",
+                "--threads",
+                "8",
+            ),
             *("--keep-alive", "30", "--timeout", "60", "--graceful-timeout", "1"),
             *("--no-control-socket", "--log-level", "warning"),
         ),
@@ -40,6 +47,7 @@ def stream(port: int) -> Service:
         "stream",
         (
             *("uvicorn", "controlplane.asgi:stream", "--host", "127.0.0.1", "--port", str(port)),
+            *("--http", "controlplane.stream_protocol:Protocol"),
             *("--timeout-graceful-shutdown", "1", "--lifespan", "off"),
             *("--no-access-log", "--log-level", "warning"),
         ),
