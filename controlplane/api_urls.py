@@ -3,13 +3,13 @@
 from django.urls import include, path, re_path
 
 from apps.accounts.api import openapi as _openapi  # noqa: F401 - registers the schema's security
-from apps.accounts.api.urls import token_routes
+from apps.accounts.api.urls import keyed_routes
 from apps.common.api.routes import route
 from apps.operations.api.idempotency import once
 from controlplane import api_views
 
 urlpatterns = [
-    *token_routes(once),
+    *keyed_routes(once),
     path("", include("apps.accounts.api.urls")),
     path("", include("apps.operations.api.urls")),
     path("", include("apps.inventory.api.urls")),

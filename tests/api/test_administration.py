@@ -9,6 +9,7 @@ from rest_framework.test import APIClient
 from apps.accounts.core.roles import Role
 from apps.accounts.models import AuditEntry, Membership, Project, SignInFailures, User
 from apps.accounts.services import Blocked, Verified, verify_password
+from apps.operations.models import IdempotencyKey
 from apps.workloads.models import Job
 from tests.api.conftest import Speak
 from tests.api.samples import JOB
@@ -51,6 +52,77 @@ def test_secrets_are_shown_once_and_never_audited(root: APIClient) -> None:
     log = root.get("/api/v1/audit/?limit=500").content.decode()
     assert body["one_time_password"] not in log
     assert body["token"] not in log
+
+
+KEY: dict[str, Any] = {"HTTP_IDEMPOTENCY_KEY": "k1"}
+
+
+def test_a_key_adds_one_user_and_shows_its_secrets_again(
+    root: APIClient, project: Project
+) -> None:
+    body = {"username": "new"}
+    first, again = (root.post(USERS, body, **KEY) for _ in range(2))
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert first.json() == again.json()
+    assert again["Location"] == first["Location"]
+    assert again["Idempotency-Replayed"] == "true"
+    assert User.objects.filter(username="new").count() == 1
+    shown = again.json()
+    assert isinstance(verify_password("new", shown["one_time_password"], address=HERE), Verified)
+    assert speaking(shown["token"]).get("/api/v1/me/").json()["username"] == "new"
+    stored = str(IdempotencyKey.objects.get(key="k1").response)
+    assert shown["token"] not in stored
+    assert shown["one_time_password"] not in stored
+
+
+def test_a_key_adds_one_service_account_without_a_password(root: APIClient) -> None:
+    body = {"username": "nightly", "is_service": True, "projects": []}
+    first, again = (root.post(USERS, body, **KEY).json() for _ in range(2))
+    assert first == again
+    assert first["one_time_password"] is None
+
+
+def test_a_key_with_another_user_is_refused(root: APIClient, project: Project) -> None:
+    root.post(USERS, {"username": "new"}, **KEY)
+    other = root.post(USERS, {"username": "newer"}, **KEY)
+    assert (other.status_code, other.json()["code"]) == (422, "key_reused")
+    assert not User.objects.filter(username="newer").exists()
+
+
+def test_a_key_resets_a_password_once(root: APIClient, operator: User) -> None:
+    url = f"{USERS}olga/reset-password/"
+    first, again = (root.post(url, **KEY) for _ in range(2))
+    password = first.json()["one_time_password"]
+    assert first.json() == again.json() == {"one_time_password": password}
+    assert isinstance(verify_password("olga", password, address=HERE), Verified)
+    assert AuditEntry.objects.filter(action="user.password_reset").count() == 1
+
+
+def test_a_key_used_again_after_a_day_gives_another_password(
+    root: APIClient, operator: User
+) -> None:
+    url = f"{USERS}olga/reset-password/"
+    first = root.post(url, **KEY).json()
+    IdempotencyKey.objects.all().delete()
+    assert root.post(url, **KEY).json() != first
+
+
+def test_a_key_creates_one_project(root: APIClient) -> None:
+    first, again = (root.post(PROJECTS, {"name": "new"}, **KEY) for _ in range(2))
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert first.json() == again.json()
+    assert again["Idempotency-Replayed"] == "true"
+    assert AuditEntry.objects.filter(action="project.created").count() == 1
+
+
+def test_a_key_sets_a_membership_once(root: APIClient, project: Project, operator: User) -> None:
+    url, body = f"{PROJECTS}default/members/", {"username": "olga", "role": "submitter"}
+    first = root.post(url, body, **KEY)
+    Membership.objects.all().delete()
+    again = root.post(url, body, **KEY)
+    assert (again.status_code, again.json()) == (200, first.json())
+    assert again["Idempotency-Replayed"] == "true"
+    assert not Membership.objects.exists()
 
 
 def test_a_service_account_has_no_password(root: APIClient) -> None:

@@ -45,6 +45,15 @@ def test_key_order_and_white_space_make_no_other_body(api: APIClient) -> None:
     assert again["Idempotency-Replayed"] == "true"
 
 
+def test_a_key_creates_one_application(api: APIClient) -> None:
+    url, body = "/api/v1/applications/", {"name": "new", "kind": "batch"}
+    first, again = (api.post(url, body, HTTP_IDEMPOTENCY_KEY="k1") for _ in range(2))
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert first.json() == again.json()
+    assert first["ETag"] == again["ETag"] == '"g1"'
+    assert again["Idempotency-Replayed"] == "true"
+
+
 def test_another_body_under_the_same_key_is_refused(api: APIClient) -> None:
     api.post(URL, short(), HTTP_IDEMPOTENCY_KEY="k1")
     other = api.post(URL, short(tasks=2), HTTP_IDEMPOTENCY_KEY="k1")

@@ -67,6 +67,24 @@ def test_every_operation_promises_problems() -> None:
     assert missing == []
 
 
+CREATE_WITHOUT_KEY = {
+    "/api/v1/stream/tickets/",  # each pass is good once
+    "/api/v1/previews/",  # kept for minutes; a new one stops the one before
+    "/api/v1/jobs/{job_id}/cancel/",  # creates nothing
+}
+
+
+def test_every_request_that_creates_something_takes_an_idempotency_key() -> None:
+    creating = {
+        path: {header["name"] for header in operation.get("parameters", ())}
+        for path, method, operation in operations()
+        if method == "post" and {"201", "202"} & operation["responses"].keys()
+    }
+    assert len(creating) >= 18
+    without = {path for path, names in creating.items() if "Idempotency-Key" not in names}
+    assert without == CREATE_WITHOUT_KEY
+
+
 def test_the_codes_of_problems_are_listed() -> None:
     codes = schema()["components"]["schemas"]["ProblemCodeEnum"]["enum"]
     assert set(codes) == {code.value for code in ProblemCode}

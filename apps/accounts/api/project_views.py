@@ -17,6 +17,7 @@ from apps.accounts.api.project_serializers import (
     represent_member,
     represent_project,
 )
+from apps.accounts.api.views import Once, not_wired
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership, Project
 from apps.accounts.selectors import members_of, project_by, user_by, visible_projects
@@ -32,12 +33,15 @@ from apps.common.api.paging import Order
 from apps.common.api.queries import Filter, ListQuery, exact, label, read_flag
 from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import FieldProblem, InvalidInputError, NotFoundError
+from apps.common.core.keyed_requests import KeyedResponse
 
 
 class ProjectList(ListView):
     """The projects that the caller may see; administrators add more."""
 
     write_role = Role.ADMIN
+    takes_key = True
+    once: Once = staticmethod(not_wired)
     row_serializer = ProjectSerializer
     orders: ClassVar = {"name": Order(("name",))}
     filters: ClassVar = {
@@ -63,13 +67,13 @@ class ProjectList(ListView):
     def post(self, request: Request) -> Response:
         """Create a project without members."""
         data = _fields(validated(ProjectRequestSerializer, request.data))
-        project = create_project(data.pop("name"), data)
-        return answer(
-            request,
-            represent_project(project),
-            status=201,
-            headers={"Location": f"/api/v1/projects/{project.pk}/"},
-        )
+
+        def make() -> KeyedResponse:
+            project = create_project(data.pop("name"), data)
+            location = f"/api/v1/projects/{project.pk}/"
+            return KeyedResponse(201, location, represent_project(project))
+
+        return self.once(request, request.data, make)
 
 
 class ProjectDetail(ApiView):
@@ -100,6 +104,8 @@ class MemberList(ListView):
     """The members of a project."""
 
     write_role = Role.ADMIN
+    takes_key = True
+    once: Once = staticmethod(not_wired)
     row_serializer = MemberSerializer
     brief_fields = ("user_id", "username")
     orders: ClassVar = {"id": Order(("id",))}
@@ -121,8 +127,12 @@ class MemberList(ListView):
             user = user_by(data["username"])
         except NotFoundError as error:
             raise InvalidInputError([FieldProblem("/username", "unknown", str(error))]) from error
-        row = set_membership(user=user, project=project, role=Role(data["role"]))
-        return Response(represent_member(row))
+
+        def make() -> KeyedResponse:
+            row = set_membership(user=user, project=project, role=Role(data["role"]))
+            return KeyedResponse(200, "", represent_member(row))
+
+        return self.once(request, request.data, make)
 
 
 class MemberDetail(ApiView):

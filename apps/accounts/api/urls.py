@@ -18,12 +18,17 @@ from apps.accounts.api.views import MeView, Once, TokenDetail, TokenList
 from apps.common.api.routes import route
 
 
-def token_routes(once: Once) -> list[URLPattern]:
+def keyed_routes(once: Once) -> list[URLPattern]:
     """Return the routes that need the Idempotency-Keys of a higher app."""
     of_user = UserTokenList.as_view(once=once)
+    reset = UserPasswordReset.as_view(once=once)
     return [
         *route("tokens/", TokenList.as_view(once=once), "api-tokens"),
+        *route("users/", UserList.as_view(once=once), "api-users"),
         *route("users/<str:key>/tokens/", of_user, "api-user-tokens"),
+        *route("users/<str:key>/reset-password/", reset, "api-user-reset"),
+        *route("projects/", ProjectList.as_view(once=once), "api-projects"),
+        *route("projects/<str:key>/members/", MemberList.as_view(once=once), "api-members"),
     ]
 
 
@@ -33,15 +38,11 @@ urlpatterns = [
     *route("account/password/", PasswordView.as_view(), "api-password"),
     *route("account/sessions/", SessionList.as_view(), "api-sessions"),
     *route("account/sessions/<uuid:session_id>/", SessionDetail.as_view(), "api-session"),
-    *route("users/", UserList.as_view(), "api-users"),
     *route("users/<str:key>/", UserDetail.as_view(), "api-user"),
-    *route("users/<str:key>/reset-password/", UserPasswordReset.as_view(), "api-user-reset"),
     *route("users/<str:key>/tokens/<uuid:token_id>/", UserToken.as_view(), "api-user-token"),
     *route("blocked-sign-ins/", BlockedSignInList.as_view(), "api-blocked-sign-ins"),
     *route("blocked-sign-ins/<uuid:counter_id>/", BlockedSignIn.as_view(), "api-blocked-sign-in"),
-    *route("projects/", ProjectList.as_view(), "api-projects"),
     *route("projects/<str:key>/", ProjectDetail.as_view(), "api-project"),
-    *route("projects/<str:key>/members/", MemberList.as_view(), "api-members"),
     *route("projects/<str:key>/members/<str:user>/", MemberDetail.as_view(), "api-member"),
     *route("audit/", AuditList.as_view(), "api-audit"),
     *route("audit/export/", AuditExport.as_view(), "api-audit-export"),

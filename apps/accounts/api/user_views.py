@@ -1,5 +1,6 @@
 """Administration of users, their tokens and their failed sign-ins."""
 
+from secrets import token_urlsafe
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -26,21 +27,24 @@ from apps.accounts.api.user_serializers import (
     represent_blocked_sign_in,
     represent_user,
 )
-from apps.accounts.api.views import Once, new_token_response, not_wired
+from apps.accounts.api.views import Once, new_token_response, not_wired, with_credential
 from apps.accounts.core.roles import Role
 from apps.accounts.models import SignInFailures, Token, User
 from apps.accounts.selectors import blocked_sign_ins, live_tokens, user_by, users
 from apps.accounts.services import (
     add_user,
+    one_time_password,
     reset_password,
     revoke_token,
+    secret_of,
     unblock_sign_in,
     update_user,
 )
-from apps.common.api.inputs import validated
+from apps.common.api.inputs import idempotency_key, validated
 from apps.common.api.paging import Order
 from apps.common.api.queries import ListQuery, choice, exact, flag
 from apps.common.api.views import ApiView, ListView, answer
+from apps.common.core.keyed_requests import KeyedResponse
 
 
 class UserList(ListView):
@@ -48,6 +52,8 @@ class UserList(ListView):
 
     manages_credentials = True
     read_role = write_role = Role.ADMIN
+    takes_key = True
+    once: Once = staticmethod(not_wired)
     row_serializer = UserSerializer
     orders: ClassVar = {
         "username": Order(("username",)),
@@ -71,20 +77,28 @@ class UserList(ListView):
 
     @extend_schema(request=UserRequestSerializer, responses={201: NewUserSerializer})
     def post(self, request: Request) -> Response:
-        """Add a user; only this response contains the one-time password and the token."""
+        """Add a user; only this response and its repeats contain password and token."""
         data = validated(UserRequestSerializer, request.data)
-        added = add_user(
-            username=data["username"],
-            role=Role(data["role"]),
-            service=data["is_service"],
-            projects=data["projects"],
-        )
-        body = represent_user(user_by(str(added.user.pk))) | {
-            "one_time_password": added.password,
-            "token": added.token,
-        }
-        location = f"/api/v1/users/{added.user.pk}/"
-        return Response(body, status=201, headers={"Location": location})
+        key = idempotency_key(request._request) or token_urlsafe(32)
+
+        def make() -> KeyedResponse:
+            added = add_user(
+                username=data["username"],
+                role=Role(data["role"]),
+                service=data["is_service"],
+                projects=data["projects"],
+                key=key,
+            )
+            user = represent_user(user_by(str(added.user.pk)))
+            body = {"user": user, "token_id": str(added.token_id)}
+            return KeyedResponse(201, f"/api/v1/users/{added.user.pk}/", body)
+
+        response = self.once(request, with_credential(request), make)
+        user, token_id = response.data["user"], UUID(response.data["token_id"])
+        password = None if user["is_service"] else one_time_password(UUID(user["id"]), key)
+        secrets = {"one_time_password": password, "token": secret_of(token_id, key)}
+        response.data = user | secrets
+        return response
 
 
 class UserDetail(ApiView):
@@ -115,12 +129,25 @@ class UserPasswordReset(ApiView):
 
     manages_credentials = True
     write_role = Role.ADMIN
+    takes_key = True
+    once: Once = staticmethod(not_wired)
 
     @extend_schema(request=None, responses={201: OneTimePasswordSerializer})
     def post(self, request: Request, key: str) -> Response:
-        """Replace the password; only this response contains the one-time password."""
-        password = reset_password(user_by(key).pk)
-        return Response({"one_time_password": password}, status=201)
+        """Replace the password; only this response and its repeats contain the new one."""
+        user = user_by(key)
+        given = idempotency_key(request._request) or token_urlsafe(32)
+
+        def make() -> KeyedResponse:
+            # a key may be used again after a day, and must not give an old password
+            nonce = token_urlsafe(12)
+            reset_password(user.pk, key=f"{nonce} {given}")
+            return KeyedResponse(201, "", {"nonce": nonce})
+
+        response = self.once(request, with_credential(request), make)
+        password = one_time_password(user.pk, f"{response.data['nonce']} {given}")
+        response.data = {"one_time_password": password}
+        return response
 
 
 class UserTokenList(ListView):

@@ -91,11 +91,14 @@ def new_token_response(request: Request, user: User, url: str, *, once: Once) ->
         ).token
         return KeyedResponse(201, f"{url}{token.pk}/", represent_token(token))
 
-    # The credential is a part of the request: a repeat with another one gets no secret.
-    asked = {"body": request.data, "by": str(principal.token_id)}
-    response = once(request, asked, make)
+    response = once(request, with_credential(request), make)
     response.data["token"] = secret_of(UUID(response.data["id"]), key)
     return response
+
+
+def with_credential(request: Request) -> dict[str, Any]:
+    """Return what identifies a request for a secret: a repeat by another credential gets none."""
+    return {"body": request.data, "by": str(principal_of(request).token_id)}
 
 
 def visible_token(request: Request, token_id: UUID) -> Token:

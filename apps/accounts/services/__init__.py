@@ -41,6 +41,7 @@ from apps.accounts.services.users import (
     change_password,
     create_user,
     ensure_admin,
+    one_time_password,
     reset_password,
     update_user,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "ensure_project",
     "join_project",
     "keep_open",
+    "one_time_password",
     "prune_sign_ins",
     "record_act",
     "record_export",

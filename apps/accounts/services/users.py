@@ -1,14 +1,16 @@
 """Create users and the first administrator; change roles, passwords and access."""
 
 import secrets
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.utils.crypto import salted_hmac
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Project, User
@@ -17,6 +19,9 @@ from apps.accounts.services.projects import DEFAULT_PROJECT, ensure_project, joi
 from apps.accounts.services.sign_in import end_sessions
 from apps.accounts.services.tokens import create_token
 from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError, NotFoundError
+from apps.common.core.ids import uuid7
+
+_PASSWORD_BYTES: Final = 12  # random bytes of a one-time password
 
 
 def create_user(
@@ -26,16 +31,19 @@ def create_user(
     role: Role,
     service: bool = False,
     projects: Sequence[str] = (DEFAULT_PROJECT,),
+    user_id: UUID | None = None,
 ) -> User:
     """Create a person or a service account as a member of projects.
 
     Parameters
     ----------
+    user_id : None for a new one
     password : a one-time password; None disables sign-in by password
     projects : names; the default project is created if needed
     """
     with transaction.atomic():
         user = User(
+            id=user_id or uuid7(),
             username=username,
             role=role.value,
             is_service=service,
@@ -59,6 +67,7 @@ class NewUser:
     user: User
     password: str | None
     token: str
+    token_id: UUID
 
 
 def add_user(
@@ -67,8 +76,14 @@ def add_user(
     role: Role,
     service: bool = False,
     projects: Sequence[str] = (DEFAULT_PROJECT,),
+    key: str = "",
 ) -> NewUser:
     """Add a person or a service account with a one-time password and a token.
+
+    Parameters
+    ----------
+    key : the Idempotency-Key of the request; the secrets then follow from it, see
+        `one_time_password` and `secret_of`
 
     Raises
     ------
@@ -86,7 +101,8 @@ def add_user(
     if unknown:
         detail = f"there is no project {', '.join(unknown)}"
         raise InvalidInputError([FieldProblem("/projects", "unknown", detail)])
-    password = None if service else _one_time_password()
+    user_id, key = uuid7(), key or secrets.token_urlsafe(32)
+    password = None if service else one_time_password(user_id, key)
     try:
         with transaction.atomic():
             user = create_user(
@@ -95,11 +111,12 @@ def add_user(
                 role=role,
                 service=service,
                 projects=projects,
+                user_id=user_id,
             )
-            token = create_token(user=user, name="first").secret
+            token = create_token(user=user, name="first", key=key)
     except IntegrityError as error:
         raise ConflictError(f"The user name {username} is taken.") from error
-    return NewUser(user=user, password=password, token=token)
+    return NewUser(user=user, password=password, token=token.secret, token_id=token.token.pk)
 
 
 def update_user(
@@ -135,16 +152,20 @@ def update_user(
     return user
 
 
-def reset_password(user_id: UUID) -> str:
+def reset_password(user_id: UUID, *, key: str = "") -> str:
     """Replace the password of a person by a one-time password, which is returned once.
 
     Ends all sessions of the user; tokens stay valid.
+
+    Parameters
+    ----------
+    key : the password follows from it, see `one_time_password`; empty for a random one
 
     Raises
     ------
     ConflictError : a service account has no password.
     """
-    password = _one_time_password()
+    password = one_time_password(user_id, key or secrets.token_urlsafe(32))
     with transaction.atomic():
         user = _locked(user_id)
         if user.is_service:
@@ -202,7 +223,7 @@ def ensure_admin(*, username: str, new_token: bool) -> AdminAccess:
         user = User.objects.filter(username=username).first()
         password = None
         if user is None:
-            password = _one_time_password()
+            password = secrets.token_urlsafe(_PASSWORD_BYTES)
             user = create_user(username=username, password=password, role=Role.ADMIN)
         token = None
         if new_token or password is not None:
@@ -210,8 +231,15 @@ def ensure_admin(*, username: str, new_token: bool) -> AdminAccess:
     return AdminAccess(user=user, password=password, token=token)
 
 
-def _one_time_password() -> str:
-    return secrets.token_urlsafe(12)
+def one_time_password(user_id: UUID, key: str) -> str:
+    """Return the one-time password of a user that was set with a key.
+
+    A repeat of a request with an Idempotency-Key computes it again, so that it need not be stored.
+    It is as hard to guess as SECRET_KEY, or as a random key.
+    """
+    salt = "apps.accounts.services.users"
+    digest = salted_hmac(salt, f"{user_id} {key}", algorithm="sha256").digest()
+    return urlsafe_b64encode(digest[:_PASSWORD_BYTES]).decode()
 
 
 def _locked(user_id: UUID) -> User:

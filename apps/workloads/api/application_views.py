@@ -8,12 +8,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.core.roles import Role
-from apps.common.api.etags import expected_generation
+from apps.common.api.etags import entity_tag, expected_generation
 from apps.common.api.inputs import validated
 from apps.common.api.paging import Order
 from apps.common.api.queries import ListQuery, choice, exact, label
 from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import NotFoundError
+from apps.common.core.keyed_requests import KeyedResponse
+from apps.operations.api.idempotency import once
 from apps.workloads import selectors
 from apps.workloads.api.representations import represent_application
 from apps.workloads.api.serializers import (
@@ -29,6 +31,7 @@ class ApplicationList(ListView):
     """Applications: list them, add one before its first job."""
 
     row_serializer = ApplicationSerializer
+    takes_key = True
     orders: ClassVar = {
         "name": Order(("name",)),
         "-created_at": Order(("created_at", "id"), descending=True),
@@ -51,14 +54,16 @@ class ApplicationList(ListView):
     @extend_schema(request=ApplicationRequestSerializer, responses={201: ApplicationSerializer})
     def post(self, request: Request) -> Response:
         """Add an application."""
-        application = create_application(**validated(ApplicationRequestSerializer, request.data))
-        return answer(
-            request,
-            represent_application(application),
-            generation=application.generation,
-            status=201,
-            headers={"Location": f"/api/v1/applications/{application.pk}/"},
-        )
+        data = validated(ApplicationRequestSerializer, request.data)
+
+        def make() -> KeyedResponse:
+            application = create_application(**data)
+            location = f"/api/v1/applications/{application.pk}/"
+            return KeyedResponse(201, location, represent_application(application))
+
+        response = once(request, request.data, make)
+        response["ETag"] = entity_tag(response.data["generation"])
+        return response
 
 
 def named_application(key: str) -> Application:
