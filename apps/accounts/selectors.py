@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -212,6 +212,12 @@ def project_by(principal: Principal, key: str) -> Project:
     if project is None:
         raise NotFoundError(f"There is no project {key}.")
     return project
+
+
+def archived_projects(ids: Iterable[UUID]) -> set[UUID]:
+    """Return which of these projects are archived."""
+    rows = Project.objects.filter(pk__in=list(ids), archived_at__isnull=False)
+    return set(rows.values_list("pk", flat=True))
 
 
 def members_of(project: Project) -> QuerySet[Membership]:

@@ -43,6 +43,7 @@ WATCH_INTERVAL_S = 0.2
 DISK_INTERVAL_S = 5.0
 MIN_FREE_BYTES = 64 * MEBIBYTE
 REPLAY = "replay"
+REPLAY_PROJECT = "default"  # of the administrator whose token the replay uses
 REPLAY_DONE = (0, 3)  # 3: complete, but the server refused some jobs
 
 
@@ -123,7 +124,8 @@ class Session:
             self._supervise(service)
         if self.options.has_replay:
             trace = ("--trace", str(self.options.trace)) if self.options.trace else ()
-            self.replay = self._launch(fleet.command(REPLAY, "run_replay", *trace))
+            replay = fleet.command(REPLAY, "run_replay", "--project", REPLAY_PROJECT, *trace)
+            self.replay = self._launch(replay)
         if self.servers.broker is not None and self.servers.start_broker is not None:
             self.broker.add(self.servers.broker, self.servers.start_broker)
 

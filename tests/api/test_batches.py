@@ -98,7 +98,7 @@ def test_a_gzip_bomb_is_refused(api: APIClient) -> None:
         ({"items": {}}, "/items"),
         ({"items": [{}], "mode": "some"}, "/mode"),
         ({"items": [{}], "default": {}}, "/default"),
-        ({"items": [{}], "project": "elsewhere"}, "/metadata/project"),
+        ({"items": [{}], "project": "elsewhere"}, "/project"),
     ],
 )
 def test_a_wrong_envelope_is_refused(api: APIClient, body: dict[str, Any], pointer: str) -> None:

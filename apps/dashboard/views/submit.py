@@ -5,6 +5,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
 from apps.accounts.core.roles import Role
+from apps.accounts.selectors import archived_projects
 from apps.classification.models import Profile
 from apps.common.core.ids import uuid7
 from apps.dashboard.core.usual_job import UsualJob, suggested_targets, usual_job
@@ -79,10 +80,11 @@ def _spec(application: Application, filled: UsualJob) -> JobSpec:
 
 
 def _projects(request: HttpRequest) -> list[str]:
-    """Return the projects the user may submit to, in the order the API tries them."""
+    """Return the projects the user may submit to, oldest first."""
     principal = caller(request)
+    archived = archived_projects(principal.projects)
     return [
         name
         for project_id, (name, _) in sorted(principal.projects.items())
-        if principal.may(Role.SUBMITTER, project_id)
+        if principal.may(Role.SUBMITTER, project_id) and project_id not in archived
     ]

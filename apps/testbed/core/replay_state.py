@@ -86,11 +86,12 @@ def request_key(state: ReplayState, first: int, count: int) -> str:
     return f"replay-{state.identity}-{first}-{count}"
 
 
-def job_body(state: ReplayState, job: ReplayJob) -> dict[str, Any]:
-    """Return the request body of a job: its spec and the replay it belongs to."""
+def job_body(state: ReplayState, job: ReplayJob, *, project: str | None = None) -> dict[str, Any]:
+    """Return the request body of a job: its spec, project and the replay it belongs to."""
     marks = {"replay": state.identity, "replay_key": job.key}
     return {
         **job.spec,
+        **({"project": project} if project else {}),
         "client_id": f"{state.identity}-{job.key}",
         "annotations": {**job.spec.get("annotations", {}), **marks},
     }

@@ -41,7 +41,7 @@ from apps.workloads.api.serializers import (
     CancelledSerializer,
     ExpectSerializer,
 )
-from apps.workloads.api.submission import choose_project, parse_items, refuse_foreign_projects
+from apps.workloads.api.submission import parse_items, project_of_batch, refuse_foreign_projects
 from apps.workloads.models import Batch
 
 MODES: Final = ("independent", "atomic")
@@ -93,8 +93,9 @@ def _read_bulk(request: Request) -> Bulk:
     principal = principal_of(request)
     data = {"items": request.data} if isinstance(request.data, list) else request.data
     items, defaults, mode, project_name = _read_envelope(data)
-    project = choose_project(principal, project_name)
-    parsed = refuse_foreign_projects(parse_items(items, defaults), project)
+    parsed = parse_items(items, defaults)
+    project = project_of_batch(principal, project_name, parsed)
+    parsed = refuse_foreign_projects(parsed, project)
     if mode == "atomic" and parsed.problems:
         problems = [problem for per_item in parsed.problems.values() for problem in per_item]
         raise InvalidInputError(problems[:100])

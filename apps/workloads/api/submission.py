@@ -8,6 +8,7 @@ from uuid import UUID
 from apps.accounts.core.principal import Principal
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Project, User
+from apps.accounts.selectors import archived_projects
 from apps.common.api.problems import ProblemError
 from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.common.core.problem_codes import ProblemCode
@@ -16,15 +17,24 @@ from apps.workloads.core.spec import JobSpec, parse_job
 MAX_ITEMS: Final = 10_000
 
 
-def choose_project(principal: Principal, name: str | None) -> Project:
-    """Return the project to submit to: the named one, or the caller's first.
+def choose_project(
+    principal: Principal, name: str | None, *, at: str = "/metadata/project"
+) -> Project:
+    """Return the project to submit to: the named one, or the only one of the caller.
+
+    Parameters
+    ----------
+    at : pointer to the field that names it
 
     Raises
     ------
-    ProblemError : the caller has no such project, or may not submit there.
+    ProblemError : the caller may not submit there.
+    InvalidInputError : the caller has no such project, or has several and named none.
     """
+    if name is None:
+        return _only_project(principal, at)
     for project_id, (known, _) in sorted(principal.projects.items()):
-        if name is None or known == name:
+        if known == name:
             if not principal.may(Role.SUBMITTER, project_id):
                 raise ProblemError(
                     ProblemCode.PERMISSION_DENIED,
@@ -32,16 +42,29 @@ def choose_project(principal: Principal, name: str | None) -> Project:
                 )
             return Project(pk=project_id, name=known)
     # Not a 404, as the address exists; and do not reveal whether the project exists.
-    known_names = ", ".join(sorted(known for known, _ in principal.projects.values())) or "none"
-    raise InvalidInputError(
-        [
-            FieldProblem(
-                "/metadata/project",
-                "unknown_value",
-                f"must be one of your projects: {known_names}",
-            )
-        ]
-    )
+    known_names = _names(principal.projects) or "none"
+    detail = f"must be one of your projects: {known_names}"
+    raise InvalidInputError([FieldProblem(at, "unknown_value", detail)])
+
+
+def _only_project(principal: Principal, at: str) -> Project:
+    """Return the only project that the caller may submit to and that accepts jobs."""
+    rows = principal.projects.items()
+    mine = {key: row for key, row in rows if principal.may(Role.SUBMITTER, key)}
+    if len(mine) > 1:
+        archived = archived_projects(mine)
+        mine = {key: row for key, row in mine.items() if key not in archived} or mine
+    if len(mine) == 1:
+        ((key, (name, _)),) = mine.items()
+        return Project(pk=key, name=name)
+    detail = f"is required, as you have several projects; must be one of: {_names(mine)}"
+    if not mine:
+        detail = "must be one of your projects: none"
+    raise InvalidInputError([FieldProblem(at, "required", detail)])
+
+
+def _names(projects: Mapping[UUID, tuple[str, Role]]) -> str:
+    return ", ".join(sorted(name for name, _ in projects.values()))
 
 
 def caller_as_user(principal: Principal) -> User:
@@ -126,6 +149,21 @@ def refuse_foreign_projects(parsed: Parsed, project: Project) -> Parsed:
         return parsed
     accepted = {i: spec for i, spec in parsed.specs.items() if i not in foreign}
     return Parsed(accepted, {**parsed.problems, **foreign})
+
+
+def project_of_batch(principal: Principal, name: str | None, parsed: Parsed) -> Project:
+    """Return the project of a batch: the named one, that of its items, or the caller's only one.
+
+    Raises
+    ------
+    ProblemError : the caller may not submit there.
+    InvalidInputError : the caller has no such project, or has several and named none.
+    """
+    of_items = {spec.project for spec in parsed.specs.values()}
+    if name is None and len(of_items) == 1:
+        mine = {known for known, _ in principal.projects.values()}
+        (name,) = of_items & mine or {None}
+    return choose_project(principal, name, at="/project")
 
 
 def job_url(job_id: UUID) -> str:

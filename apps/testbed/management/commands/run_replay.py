@@ -72,6 +72,7 @@ class Command(BaseCommand):
             help="share of the units used by long-running services, 0 to 1 (default: fill up to"
             " a nominal load of 60 %%); 0 for none",
         )
+        add("--project", help="project to submit to (default: your only one)")
         add("--units", type=int, help="units of the cluster (default: read from the server)")
         add("--again", action="store_true", help="start a new replay after a finished one")
         add("--wait", action="store_true", help="wait until every job of the trace has ended")
@@ -116,6 +117,7 @@ class Command(BaseCommand):
             plan,
             state,
             state_path(),
+            project=options["project"],
             on_progress=lambda now, late_s: line.show(now, plan, late_s),
             on_rejected=lambda reason: line.say(f"Refused by the server: {reason}"),
         )

@@ -66,6 +66,7 @@ class Replay:
     plan : all jobs in order of submission
     state : progress; saved before and after every request
     path : state file
+    project : to submit to; None = the only one of the caller
     on_progress : called with the state and the delay of the next job (cluster seconds)
     on_rejected : called with the reason of each refusal
     """
@@ -75,6 +76,7 @@ class Replay:
     plan: Sequence[ReplayJob]
     state: ReplayState
     path: Path
+    project: str | None = None
     on_progress: Callable[[ReplayState, float], None] = lambda _state, _late: None
     on_rejected: Callable[[str], None] = lambda _reason: None
 
@@ -111,7 +113,10 @@ class Replay:
         first = self.state.next
         self._save(replace(self.state, sending=count))
         key = request_key(self.state, first, count)
-        items = [job_body(self.state, job) for job in self.plan[first : first + count]]
+        items = [
+            job_body(self.state, job, project=self.project)
+            for job in self.plan[first : first + count]
+        ]
         if count == 1:
             accepted = self._accepted_single(self.api.post(JOBS, items[0], key=key))
         else:
