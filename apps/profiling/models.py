@@ -1,5 +1,8 @@
 """Profiling runs and their measurements."""
 
+from typing import Final
+from uuid import UUID
+
 from django.db import models
 from django.db.models import Q
 
@@ -18,6 +21,7 @@ class RunState(models.TextChoices):
     CANCELLED = "cancelled"
 
 
+NO_PROJECT: Final = UUID(int=0)
 OPEN_STATES = (RunState.QUEUED, RunState.RUNNING)
 
 
@@ -31,6 +35,9 @@ class ProfilingRun(models.Model):
     # progress and cancellation; null for runs from before operations existed
     operation = models.OneToOneField(
         Operation, null=True, on_delete=models.SET_NULL, related_name="profiling_run"
+    )
+    project_id = models.UUIDField(
+        default=NO_PROJECT, help_text="whose job waits for it; zero if none waited"
     )
     state = models.CharField(max_length=9, choices=RunState.choices, default=RunState.QUEUED)
     reason = models.CharField(max_length=200, blank=True)
@@ -56,11 +63,17 @@ class ProfilingRun(models.Model):
             ),
         )
         indexes = (
-            # backends: the next run, and expired leases
+            # backends: the next run of each project, and expired leases
             models.Index(
-                fields=["created_at"],
-                name="profiling_run_open",
+                fields=["project_id", "created_at", "id"],
+                name="profiling_run_by_turn",
                 condition=Q(state__in=["queued", "running"]),
+            ),
+            # lists: newest first, of all runs or of a state
+            models.Index(fields=["-created_at", "-id"], name="profiling_run_by_age"),
+            models.Index(fields=["state", "-created_at", "-id"], name="profiling_run_by_state"),
+            models.Index(
+                fields=["application", "-created_at", "-id"], name="profiling_run_by_app"
             ),
         )
 

@@ -1,7 +1,7 @@
 """Reads of applications, jobs and batches."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -235,3 +235,16 @@ def application_kinds(names: Iterable[str]) -> dict[str, str]:
     """Return the kinds of applications by name, without unknown names."""
     rows = Application.objects.filter(name__in=set(names))
     return dict(rows.values_list("name", "kind"))
+
+
+_WAITING_PROJECTS = """
+SELECT a.id, j.project_id FROM unnest(%s::uuid[]) AS a(id), LATERAL (
+    SELECT project_id FROM workloads_job
+    WHERE application_id = a.id AND state IN ('submitted', 'queued', 'profiling')
+    ORDER BY created_at, id LIMIT 1) j
+"""
+
+
+def waiting_projects(application_ids: Sequence[UUID]) -> dict[UUID, UUID]:
+    """Return the project of the oldest waiting job of each application that has one."""
+    return dict(fetch_rows(_WAITING_PROJECTS, [list(application_ids)]))

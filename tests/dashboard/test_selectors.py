@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from apps.common.core.interference import N_SOURCES
+from apps.common.infrastructure.database import database_now
 from apps.dashboard.core.job_query import parse
 from apps.dashboard.core.ranges import TimeRange
 from apps.dashboard.selectors import (
@@ -27,6 +28,7 @@ from apps.dashboard.selectors.job_facts import (
 )
 from apps.execution.models import JobSample
 from apps.inventory.models import ServerState
+from apps.profiling.models import ProfilingRun
 from apps.testbed.models import SamplingCheck
 from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Job
@@ -170,6 +172,19 @@ def test_many_silent_servers_are_one_item() -> None:
         factories.server(of=kind, state=ServerState.DOWN)
     rows = needs_attention(factories.principal(), now=factories.MOMENT)
     assert [item.title for item in rows.items] == ["3 servers are silent or down"]
+    assert rows.total == 1
+
+
+def test_failed_profiling_runs_need_attention_for_a_day() -> None:
+    now = database_now()
+    old, new = (factories.application(name) for name in ("old", "new"))
+    for about in (old, new, new):
+        factories.profiling_run(about, state="failed")
+    ProfilingRun.objects.filter(application=old).update(created_at=now - timedelta(hours=25))
+    rows = needs_attention(factories.principal(), now=now)
+    assert [(item.title, item.fact) for item in rows.items] == [
+        ("new could not be profiled", "2 runs failed within a day")
+    ]
     assert rows.total == 1
 
 

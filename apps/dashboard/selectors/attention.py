@@ -21,6 +21,7 @@ SHOWN = 6
 SILENT_AFTER_S = 60.0
 PER_KIND = 3
 SILENT_NAMED = 2
+FAILED_PROFILING = timedelta(days=1)  # how long failed runs are shown
 UNPLACEABLE = (
     "Invalid",
     "Unclassifiable",
@@ -69,7 +70,7 @@ def needs_attention(principal: Principal, *, now: datetime) -> Attention:
         _silent(now),
         _failed_jobs(visible, now),
         _drifted(),
-        _failed_profiling(),
+        _failed_profiling(now),
         _failed_operations(principal, now),
         _draining(),
     ]
@@ -187,15 +188,16 @@ def _drifted() -> tuple[list[AttentionItem], int]:
     return items, drifted.count()
 
 
-def _failed_profiling() -> tuple[list[AttentionItem], int]:
-    failed = ProfilingRun.objects.filter(state=RunState.FAILED)
+def _failed_profiling(now: datetime) -> tuple[list[AttentionItem], int]:
+    since = now - FAILED_PROFILING
+    failed = ProfilingRun.objects.filter(state=RunState.FAILED, created_at__gte=since)
     by_application = failed.values("application__name").annotate(runs=Count("id"))
     items = [
         AttentionItem(
             "circ",
             "t3",
             f"{row['application__name']} could not be profiled",
-            formats.plural(row["runs"], "run") + " failed",
+            formats.plural(row["runs"], "run") + " failed within a day",
             "Open",
             reverse("application", args=[row["application__name"]]),
         )

@@ -12,12 +12,13 @@ from django.db.models.functions import Now
 from apps.accounts.core.principal import Principal
 from apps.common.infrastructure.database import fetch_rows
 from apps.common.infrastructure.warm_up import Kernels, warming
+from apps.dashboard.selectors.attention import FAILED_PROFILING
 from apps.execution.models import Launch
 from apps.inventory.models import Change, Cluster, ServerReading
 from apps.inventory.selectors import ClockStep, cluster, cluster_now, last_clock_step
 from apps.operations.models import Event, Operation
 from apps.operations.selectors import operations
-from apps.profiling.models import ProfilingRun, RunState
+from apps.profiling.models import OPEN_STATES, ProfilingRun, RunState
 
 LATEST = 2_000
 OPERATIONS_SHOWN = 20
@@ -56,12 +57,12 @@ class System:
 
     cluster: Cluster
     cluster_s: float
-    policy: str
     clock_step: ClockStep | None  # the last one
+    policy: str
     agents: tuple[AgentActivity, ...]
     backends: tuple[BackendActivity, ...]
     profiling_open: int
-    profiling_failed: int
+    profiling_failed: int  # within a day
     reporting: int
     silent: int
     oldest_heartbeat: datetime | None
@@ -84,15 +85,17 @@ def system(principal: Principal, *, now: datetime) -> System:
         silent=Count("server_id", filter=Q(at__lt=now - timedelta(seconds=SILENT_S))),
         oldest=Min("at"),
     )
-    runs = dict(ProfilingRun.objects.values_list("state").annotate(n=Count("id")))
+    is_recent = Q(state=RunState.FAILED, created_at__gte=now - FAILED_PROFILING)
+    shown = ProfilingRun.objects.filter(Q(state__in=OPEN_STATES) | is_recent)
+    runs = dict(shown.values_list("state").annotate(n=Count("id")))
     clock = cluster()
     return System(
         cluster=clock,
         cluster_s=cluster_now(),
+        clock_step=last_clock_step(),
         policy=settings.DEFAULT_POLICY,
         agents=_agents(now, clock.wall_anchor_s),
         backends=_backends(),
-        clock_step=last_clock_step(),
         profiling_open=runs.get(RunState.QUEUED, 0) + runs.get(RunState.RUNNING, 0),
         profiling_failed=runs.get(RunState.FAILED, 0),
         reporting=readings["all"],

@@ -12,26 +12,33 @@ from apps.operations.core.states import OperationStatus
 from apps.operations.services import OperationChange, mirror_operations, record_events
 from apps.profiling.core.measurements import ProfilingStep
 from apps.profiling.models import ProfilingRun, RunState
+from apps.workloads.services.turns import PROJECTS_OF_OPEN_RUNS
 
 MAX_ATTEMPTS: Final = 5
-_CLAIM_RUNS: Final = """
-WITH claimed AS (
+_CLAIM_RUNS: Final = f"""
+WITH RECURSIVE {PROJECTS_OF_OPEN_RUNS},
+claimed AS (
     UPDATE profiling_profilingrun
-    SET state = 'running', claimed_by = %s,
-        claimed_until = clock_timestamp() + make_interval(secs => %s),
-        attempts = attempts + 1, started_s = coalesce(started_s, %s)
+    SET state = 'running', claimed_by = %(worker)s,
+        claimed_until = clock_timestamp() + make_interval(secs => %(lease_s)s),
+        attempts = attempts + 1, started_s = coalesce(started_s, %(at_s)s)
     WHERE id = ANY(ARRAY(
-        SELECT r.id FROM profiling_profilingrun r
-        WHERE (r.state = 'queued' OR (r.state = 'running' AND r.claimed_until < clock_timestamp()
-                                      AND r.attempts < %s))
-          AND NOT EXISTS (
-            SELECT FROM operations_operation o
-            WHERE o.id = r.operation_id AND (o.cancel_requested OR o.status = 'cancelled'))
-        ORDER BY r.created_at LIMIT %s FOR UPDATE OF r SKIP LOCKED))
+        SELECT next.id FROM projects p, LATERAL (
+            SELECT r.id, r.created_at FROM profiling_profilingrun r
+            WHERE r.project_id = p.id
+              AND (r.state = 'queued' OR (r.state = 'running'
+                   AND r.claimed_until < clock_timestamp() AND r.attempts < %(attempts)s))
+              AND NOT EXISTS (
+                SELECT FROM operations_operation o
+                WHERE o.id = r.operation_id AND (o.cancel_requested OR o.status = 'cancelled'))
+            ORDER BY r.created_at, r.id LIMIT %(limit)s FOR UPDATE OF r SKIP LOCKED) next
+        ORDER BY row_number() OVER (PARTITION BY p.id ORDER BY next.created_at, next.id),
+            next.created_at, next.id
+        LIMIT %(limit)s))
     RETURNING id, application_id, plan, seed, attempts)
 SELECT c.id, a.name, a.kind, c.plan, c.seed, c.attempts FROM claimed c
 JOIN workloads_application a ON a.id = c.application_id ORDER BY c.id
-"""
+"""  # noqa: S608 - constants
 
 
 class ClaimedRun(NamedTuple):
@@ -48,13 +55,16 @@ class ClaimedRun(NamedTuple):
 def claim_runs(worker: str, *, limit: int, lease_s: float, at_s: float) -> list[ClaimedRun]:
     """Claim queued runs, and runs whose lease has expired, for one process.
 
+    The projects take turns; inside a project, older runs come first.
+
     Parameters
     ----------
     lease_s : wall seconds until the claims expire
     at_s : cluster time of the claim
     """
     with transaction.atomic():
-        rows = fetch_rows(_CLAIM_RUNS, [worker, lease_s, at_s, MAX_ATTEMPTS, limit])
+        values = {"worker": worker, "lease_s": lease_s, "at_s": at_s, "limit": limit}
+        rows = fetch_rows(_CLAIM_RUNS, {**values, "attempts": MAX_ATTEMPTS})
         runs = [ClaimedRun(*row)._replace(plan=json.loads(row[3])) for row in rows]
         record_begun([run.id for run in runs])
     return runs

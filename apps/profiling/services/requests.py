@@ -5,7 +5,8 @@ Every service that opens or ends a run, or stores a profile, locks the row of th
 run, its operation and the jobs follow, and the event log comes last.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
@@ -19,8 +20,9 @@ from apps.operations.models import Operation
 from apps.operations.services import operation_created, record_events
 from apps.profiling import selectors
 from apps.profiling.core.plan import ColumnRanking, PlatformShape, plan
-from apps.profiling.models import OPEN_STATES, ProfilingRun, Ranking
+from apps.profiling.models import NO_PROJECT, OPEN_STATES, ProfilingRun, Ranking
 from apps.workloads.models import Application
+from apps.workloads.selectors import waiting_projects
 
 KIND: Final = "profiling"  # of the operations
 UNKNOWN: Final = "the application has no profile yet"
@@ -60,7 +62,8 @@ def request_runs(application_ids: Iterable[UUID]) -> int:
         ).values_list("application_id", flat=True)
     )
     new = [application for application in applications if application.id not in is_open]
-    return len(_create_runs(new, reason=UNKNOWN, by=None))
+    waiting = waiting_projects([application.id for application in new])
+    return len(_create_runs(new, _Request(UNKNOWN, None, waiting)))
 
 
 def request_run(
@@ -73,7 +76,7 @@ def request_run(
     """Request a run of one application, even if it has a profile.
 
     The new measurements are added to the existing ones; the current profile is used until
-    then. A ``thorough`` run measures every source.
+    then. A ``thorough`` run measures every source. It belongs to no project.
 
     Raises
     ------
@@ -86,7 +89,8 @@ def request_run(
                 f"{application.name} is being profiled already: run {other.pk} is {other.state}."
             )
         try:
-            (run,) = _create_runs([application], reason=reason, by=requested_by, thorough=thorough)
+            request = _Request(reason, requested_by, is_thorough=thorough)
+            (run,) = _create_runs([application], request)
         except ValueError as error:
             raise ConflictError(f"{application.name} cannot be profiled now: {error}.") from error
         if run.operation is not None:
@@ -94,19 +98,28 @@ def request_run(
     return run
 
 
-def _create_runs(
-    applications: Sequence[Application], *, reason: str, by: UUID | None, thorough: bool = False
-) -> list[ProfilingRun]:
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What the runs of one request share; ``projects`` whose jobs wait, by application."""
+
+    reason: str
+    by: UUID | None
+    projects: Mapping[UUID, UUID] = field(default_factory=dict)
+    is_thorough: bool = False
+
+
+def _create_runs(applications: Sequence[Application], request: _Request) -> list[ProfilingRun]:
     if not applications:
         return []
     shapes, ranking, now_s = selectors.platform_shapes(), selectors.ranking(), cluster_now()
     runs = [
-        _new_run(application, shapes, ranking, now_s, thorough=thorough)
+        _new_run(application, shapes, ranking, now_s, thorough=request.is_thorough)
         for application in applications
     ]
     for run in runs:
-        run.reason = reason
-        run.operation = _new_operation(run, by)
+        run.reason = request.reason
+        run.project_id = request.projects.get(run.application_id, NO_PROJECT)
+        run.operation = _new_operation(run, request.by)
     Operation.objects.bulk_create(run.operation for run in runs if run.operation)
     return ProfilingRun.objects.bulk_create(runs)
 

@@ -280,10 +280,11 @@ ON CONFLICT DO NOTHING
 RUNS: Final = """
 INSERT INTO profiling_profilingrun
     (id, application_id, state, reason, plan, seed, created_at, requested_s, started_s,
-     finished_s, claimed_by, attempts, message)
+     finished_s, claimed_by, attempts, message, project_id)
 SELECT pg_temp.key(%(begin)s, 'run' || a), pg_temp.key(%(begin)s, 'application' || a),
        CASE a %% 200 WHEN 0 THEN 'failed' ELSE 'done' END, '', '{"runs": []}', a, %(begin)s,
-       %(begin_s)s, %(begin_s)s, %(begin_s)s + 60, '', 1, ''
+       %(begin_s)s, %(begin_s)s, %(begin_s)s + 60, '', 1, '',
+       pg_temp.key(%(begin)s, 'project' || 1 + a %% %(projects)s)
 FROM generate_series(1, %(applications)s) AS a
 """
 # As many as retention keeps for each application.

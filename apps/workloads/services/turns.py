@@ -19,6 +19,9 @@ projects(id) AS (
             ORDER BY j.project_id LIMIT 1)
     FROM projects p WHERE p.id IS NOT NULL)
 """
+PROJECTS_OF_OPEN_RUNS: Final = _PROJECTS.format(
+    table="profiling_profilingrun", condition="j.state IN ('queued', 'running')"
+)
 PROJECTS_OF_NEW_JOBS: Final = _PROJECTS.format(table="workloads_job", condition=JOB_IS_NEW)
 PROJECTS_OF_SHAPES: Final = _PROJECTS.format(table="workloads_waitingshape", condition="true")
 EQUAL_SHARE: Final = """
