@@ -1,21 +1,32 @@
 """Retrain the matrices in the background, and infer previews for waiting processes."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 from uuid import UUID, uuid4
 
-from celery import shared_task
+from celery import current_app, shared_task
+from celery.signals import worker_process_init
 from kombu.exceptions import OperationalError
 
+from apps.classification.core.inference import compile_kernels
 from apps.classification.core.matrix import MatrixName
 from apps.classification.services import InferredProfile, NewOverride, reclassify_if_due
 from apps.classification.services.override_previews import WAIT_S, await_preview, store_preview
 from apps.classification.services.reclassification import TASK
 from apps.common.core.errors import TransientError
 from apps.common.infrastructure.notifications import acknowledge
+from apps.common.infrastructure.warm_up import Kernels, warming_up
 from apps.workloads.models import Application
 
 QUEUE: Final = "default"
+
+
+@worker_process_init.connect
+def warm_up(**_: Any) -> None:
+    """Load the compiled kernels before the first profile needs them, in workers that infer."""
+    if QUEUE in current_app.amqp.queues.consume_from:
+        with warming_up(Kernels.CLASSIFICATION):
+            compile_kernels()
 
 
 @shared_task(name=TASK)

@@ -137,6 +137,16 @@ def fitted_model(estimator: str, scale: Scale, values: Floats) -> Model:
     return _fitted(estimator, scale, values.shape, np.ascontiguousarray(values).tobytes())
 
 
+def compile_kernels() -> None:
+    """Compile the kernels of the default estimator, or load them from the cache.
+
+    Processes that infer profiles call this at their start, as compilation takes some seconds.
+    """
+    values = np.random.default_rng(0).uniform(10.0, 90.0, (12, 4))
+    model = fitted_model(DEFAULT, Scale.SCORE, values)
+    model.fold(values[0], np.arange(4) < 2)
+
+
 def pool_rows(library: Library, pool: Sequence[MatrixName], platforms: tuple[str, ...]) -> Floats:
     """Join the matrices of a pool to (n, m) rows; NaN for unknown cells.
 

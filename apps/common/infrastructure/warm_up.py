@@ -27,6 +27,7 @@ _logger = logging.getLogger(__name__)
 class Kernels(StrEnum):
     """Groups of kernels that are compiled together."""
 
+    CLASSIFICATION = "classification"
     SCHEDULING = "scheduling"
     PLACEMENT = "placement"
 
