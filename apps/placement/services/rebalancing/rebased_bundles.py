@@ -264,12 +264,15 @@ def _gone_reason(rows: Sequence[PlannedMigration]) -> str:
     """Say which containers ended or moved; "" for none."""
     if len(rows) > _MAX_NAMED:
         return f"{counted(len(rows), 'container')} of it ended or moved"
-    return " and ".join(
-        f"a container of {row.job.name} moved"
-        if row.job.state in ACTIVE_STATES
-        else f"{row.job.name} ended"
-        for row in rows
-    )
+    return " and ".join(map(_why_gone, rows))
+
+
+def _why_gone(row: PlannedMigration) -> str:
+    if row.job.state not in ACTIVE_STATES:
+        return f"{row.job.name} ended"
+    if row.job.cancel_requested:
+        return f"{row.job.name} is being cancelled"
+    return f"a container of {row.job.name} moved"
 
 
 def _no_room(server: str) -> str:

@@ -86,6 +86,14 @@ def test_a_bundle_whose_container_ended_is_dropped_and_the_others_stay(yard: Yar
     assert row.rebased_s == world.NOW_S
 
 
+def test_a_bundle_whose_job_is_being_cancelled_is_dropped_and_says_so(yard: Yard) -> None:
+    plan = yard.plan(yard.empty(0, 0, 3), yard.empty(1, 1, 4))
+    Job.objects.filter(pk=yard.jobs[1].pk).update(cancel_requested=True)
+    world.end_job(yard.jobs[7])  # an entry in the change log
+    rebase_plan(plan.pk, is_forced=True)
+    assert [c["reason"] for c in fresh(plan).changes] == ["job-1 is being cancelled"]
+
+
 def test_the_effect_of_the_rest_is_predicted_on_the_present_cluster(yard: Yard) -> None:
     plan = yard.plan(yard.empty(0, 0, 3), yard.empty(1, 1, 4), yard.empty(2, 2, 5))
     world.end_job(yard.jobs[1])
