@@ -101,9 +101,14 @@ class Front(models.Model):
         help_text="progress of the search",
     )
     source = models.CharField(max_length=8, choices=FrontSource.choices)
-    cluster_s = models.FloatField(null=True, help_text="cluster time of the workload")
+    cluster_s = models.FloatField(null=True, help_text="cluster time of the (last) workload")
+    moments = models.JSONField(
+        default=list, help_text="cluster seconds of its workloads, if it covers several"
+    )
     instance = models.BinaryField(
-        null=True, help_text="zlib-compressed JSON; null until a worker has read the cluster"
+        null=True,
+        help_text="zlib-compressed JSON, a list for several moments; null until a worker has read"
+        " the cluster",
     )
     containers = models.PositiveIntegerField(default=0)
     nodes = models.PositiveIntegerField(default=0)

@@ -29,6 +29,11 @@ def declare(verbs: Verbs) -> None:
         "--at", type=float, help="state of the cluster at this time, in cluster seconds"
     )
     run_parser.add_argument(
+        "--window",
+        type=time_limit,
+        help="average over this recorded period (cluster time, such as 1h) until --at or now",
+    )
+    run_parser.add_argument(
         "--budget", type=time_limit, default=10.0, help="time limit, such as 10s (10s)"
     )
     run_parser.add_argument("--seed", type=int, default=0)
@@ -58,10 +63,12 @@ def run(client: BerthClient, args: Namespace) -> int:
     body: dict[str, Any] = {"budget_seconds": args.budget, "seed": args.seed}
     if args.instance is None:
         body |= {"source": "cluster", "cluster_seconds": args.at}
+        body |= {} if args.window is None else {"window_seconds": args.window}
     else:
         body |= {"source": "instance", "instance": read_json_file(args.instance)}
-        if args.at is not None:
-            raise CliError("--at applies to the cluster, not to a file", code=Exit.USAGE)
+        if args.at is not None or args.window is not None:
+            detail = "--at and --window apply to the cluster, not to a file"
+            raise CliError(detail, code=Exit.USAGE)
     headers = {"Idempotency-Key": args.key} if args.key else {}
     operation = client.call("POST", FRONTS, body=body, headers=headers).body
     front = find_front(client, operation["arguments"]["front"])
@@ -201,8 +208,14 @@ def _outcome(front: Mapping[str, Any]) -> str:
     )
 
 
+def _coverage_text(coverage: Mapping[str, Any]) -> str:
+    left = coverage["good_for_seconds"]
+    text = f"{100 * coverage['still_share']:.0f} % of the containers running now"
+    return text if left is None else f"{text}, good for {duration(left)} of cluster time"
+
+
 def _shown(front: Mapping[str, Any]) -> str:
-    drift = front["drift"]
+    drift, coverage = front["drift"], front["coverage"]
     lines = [
         facts(
             {
@@ -216,7 +229,9 @@ def _shown(front: Mapping[str, Any]) -> str:
                 "seed": front["seed"],
                 "progress": f"{front['progress']} of {front['total']}",
                 "result": _outcome(front),
+                "moments": len(front["moments"]) or None,
                 "drift": drift["sentence"] if drift else None,
+                "coverage": _coverage_text(coverage) if coverage else None,
             }
         )
     ]

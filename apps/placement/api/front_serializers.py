@@ -1,6 +1,6 @@
 """Serializers of fronts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -10,15 +10,16 @@ from rest_framework import serializers
 from apps.common.api.representations import time
 from apps.inventory.core.snapshot import Ints
 from apps.operations.api.serializers import STATUSES
-from apps.placement.core.problem.instance import Instance
+from apps.placement.core.front.moments import MAX_MOMENTS
 from apps.placement.core.problem.objectives import OBJECTIVES
 from apps.placement.models import Front, FrontSource, FrontVersion
-from apps.placement.selectors.drift import FrontDrift
+from apps.placement.selectors.drift import FrontCoverage, FrontDrift
 from apps.placement.selectors.fronts import Points
 
 MAX_BUDGET_S: Final = 3600.0
 MIN_BUDGET_S: Final = 0.1
 MAX_CLUSTER_S: Final = 1e12
+MAX_WINDOW_S: Final = 86_400.0
 SOURCES: Final = [(source.value, source.value) for source in FrontSource]
 
 
@@ -32,6 +33,20 @@ class FrontRequestSerializer(serializers.Serializer[Any]):
         min_value=0.0,
         max_value=MAX_CLUSTER_S,
         help_text="Cluster time of the workload; omitted: now.",
+    )
+    moments = serializers.ListField(
+        child=serializers.FloatField(min_value=0.0, max_value=MAX_CLUSTER_S),
+        required=False,
+        min_length=2,
+        max_length=MAX_MOMENTS,
+        help_text="Cluster times of several workloads: the objectives are averaged over them.",
+    )
+    window_seconds = serializers.FloatField(
+        required=False,
+        min_value=60.0,
+        max_value=MAX_WINDOW_S,
+        help_text="Instead of `moments`: a window that ends at `cluster_seconds`, or now. Its"
+        f" moments are five minutes apart, or further if it has more than {MAX_MOMENTS}.",
     )
     instance = serializers.JSONField(
         required=False,
@@ -97,6 +112,28 @@ class MixDriftSerializer(serializers.Serializer[Any]):
     sentence = serializers.CharField()
 
 
+class CoverageSerializer(serializers.Serializer[Any]):
+    """What a front covers, and for how long it is expected to stay valid."""
+
+    moments = serializers.ListField(
+        child=serializers.FloatField(), help_text="Cluster times of its workloads."
+    )
+    containers = serializers.IntegerField(help_text="Different containers over all moments.")
+    still_running = serializers.IntegerField(help_text="Of them.")
+    still_share = serializers.FloatField(
+        help_text="Share of the containers running now that it covers, 0-1."
+    )
+    good_for_seconds = serializers.FloatField(
+        allow_null=True,
+        help_text="Cluster seconds until the drift is expected to exceed its limit, from the"
+        " measured change of the mix. Null: the mix did not change that much while it was"
+        " measured.",
+    )
+    measured_seconds = serializers.FloatField(
+        help_text="Cluster seconds over which the change of the mix was measured."
+    )
+
+
 class FrontRowSerializer(serializers.Serializer[Any]):
     """Summary of a front."""
 
@@ -108,7 +145,11 @@ class FrontRowSerializer(serializers.Serializer[Any]):
         allow_null=True,
         help_text="Cluster time of the workload; null: not read yet, or a submitted instance.",
     )
-    containers = serializers.IntegerField()
+    moments = serializers.ListField(
+        child=serializers.FloatField(),
+        help_text="Cluster times of its workloads if it covers several; else empty.",
+    )
+    containers = serializers.IntegerField(help_text="Different containers over all moments.")
     nodes = serializers.IntegerField()
     budget_seconds = serializers.FloatField()
     seed = serializers.IntegerField()
@@ -130,6 +171,9 @@ class FrontSerializer(FrontRowSerializer):
     scales = ScalesSerializer()
     drift = MixDriftSerializer(
         allow_null=True, help_text="Null: the workload is a submitted instance."
+    )
+    coverage = CoverageSerializer(
+        allow_null=True, help_text="Null: a submitted instance, or not read yet."
     )
 
 
@@ -199,6 +243,7 @@ def represent_row(front: Front, versions: Sequence[FrontVersion]) -> dict[str, A
         "state": operation.status,
         "source": front.source,
         "cluster_seconds": front.cluster_s,
+        "moments": front.moments,
         "containers": front.containers,
         "nodes": front.nodes,
         "budget_seconds": front.budget_s,
@@ -215,7 +260,10 @@ def represent_row(front: Front, versions: Sequence[FrontVersion]) -> dict[str, A
 
 
 def represent_front(
-    front: Front, versions: Sequence[FrontVersion], drift: FrontDrift | None
+    front: Front,
+    versions: Sequence[FrontVersion],
+    drift: FrontDrift | None,
+    coverage: FrontCoverage | None,
 ) -> dict[str, Any]:
     """Return a front as JSON."""
     return {
@@ -224,6 +272,18 @@ def represent_front(
         "anchors": front.anchors,
         "scales": front.scales or dict.fromkeys(OBJECTIVES),
         "drift": None if drift is None else asdict(drift),
+        "coverage": None if coverage is None else _coverage(coverage),
+    }
+
+
+def _coverage(coverage: FrontCoverage) -> dict[str, Any]:
+    return {
+        "moments": list(coverage.moments),
+        "containers": coverage.containers,
+        "still_running": coverage.still_running,
+        "still_share": coverage.still_running / max(coverage.cluster_containers, 1),
+        "good_for_seconds": coverage.good_for_s,
+        "measured_seconds": coverage.measured_s,
     }
 
 
@@ -260,10 +320,14 @@ def represent_points(version: FrontVersion, points: Points, indices: Ints) -> di
 
 
 def represent_point(
-    version: FrontVersion, points: Points, index: int, instance: Instance, assignment: Ints
+    version: FrontVersion, points: Points, index: int, placed: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return one placement as JSON, with its containers by name."""
-    nodes = [instance.node_ids[node] for node in assignment.tolist()]
+    """Return one placement as JSON.
+
+    Parameters
+    ----------
+    placed : node of each container, by name
+    """
     columns = represent_points(version, points, np.array([index]))
     for name in ("points", "shown"):
         del columns[name]
@@ -278,7 +342,7 @@ def represent_point(
         "front": columns["front"],
         "version": columns["version"],
         **single,
-        "assignment": dict(zip(instance.container_ids, nodes, strict=True)),
+        "assignment": dict(placed),
     }
 
 

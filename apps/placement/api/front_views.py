@@ -17,6 +17,7 @@ from apps.common.api.queries import ListQuery, choice, choices, exact, moment, r
 from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import FieldProblem, InvalidInputError, NotFoundError
 from apps.common.core.keyed_requests import KeyedResponse
+from apps.inventory.selectors import cluster_now
 from apps.operations.api.idempotency import once
 from apps.operations.api.serializers import OperationSerializer, represent_operation
 from apps.operations.core.states import OperationStatus
@@ -32,11 +33,12 @@ from apps.placement.api.front_serializers import (
     represent_row,
 )
 from apps.placement.core.front.archive import MAX_SHOWN
+from apps.placement.core.front.moments import window_moments
 from apps.placement.core.problem.instance import Instance
 from apps.placement.core.problem.instance_file import parse
 from apps.placement.models import Front, FrontSource, FrontVersion
 from apps.placement.selectors import fronts as selectors
-from apps.placement.selectors.drift import front_drift
+from apps.placement.selectors.drift import front_coverage, front_drift
 from apps.placement.services.front.fronts import FrontRequest, request_front, stop_front
 
 MAX_BYTES: Final = 32 << 20
@@ -106,20 +108,34 @@ def _front_request(given: dict[str, Any]) -> FrontRequest:
     InvalidInputError : the instance is invalid, missing, or not allowed for the source.
     """
     is_given = given["source"] == FrontSource.INSTANCE
-    moment_s = given.get("cluster_seconds")
     problems = []
     if is_given and "instance" not in given:
         problems.append(FieldProblem("/instance", "required", "required for the source instance"))
     if not is_given and "instance" in given:
         detail = "only allowed for the source instance"
         problems.append(FieldProblem("/instance", "not_allowed", detail))
-    if is_given and moment_s is not None:
+    times = ("cluster_seconds", "moments", "window_seconds")
+    named = [name for name in times if given.get(name) is not None]
+    if is_given:
         detail = "only allowed for the source cluster"
-        problems.append(FieldProblem("/cluster_seconds", "not_allowed", detail))
+        problems += [FieldProblem(f"/{name}", "not_allowed", detail) for name in named]
+    if "moments" in named and len(named) > 1:
+        detail = "not allowed with cluster_seconds or window_seconds"
+        problems.append(FieldProblem("/moments", "not_allowed", detail))
     if problems:
         raise InvalidInputError(problems)
     instance = _instance(given["instance"]) if is_given else None
-    return FrontRequest(given["budget_seconds"], given["seed"], instance, moment_s)
+    moments = tuple(sorted(set(given.get("moments", ()))))
+    until_s = given.get("cluster_seconds")
+    if (window_s := given.get("window_seconds")) is not None:
+        moments = window_moments(cluster_now() if until_s is None else until_s, window_s)
+    return FrontRequest(
+        given["budget_seconds"],
+        given["seed"],
+        instance,
+        cluster_s=None if moments else until_s,
+        moments=moments,
+    )
 
 
 def _instance(data: Any) -> Instance:
@@ -143,7 +159,9 @@ class FrontDetail(ApiView):
         """Return a front with its progress, versions and reference placements."""
         front = selectors.front_by_key(key)
         versions = selectors.versions_of([front.pk])
-        return answer(request, represent_front(front, versions, front_drift(front)))
+        drift = front_drift(front)
+        coverage = front_coverage(front, drift)
+        return answer(request, represent_front(front, versions, drift, coverage))
 
 
 class FrontStop(ApiView):
@@ -202,8 +220,10 @@ class FrontPoint(ApiView):
                 f"{front} version {version.number} has the points 0-{version.shown - 1}."
             )
         assignment = selectors.assignments_of(version.pk)[index]
-        points, instance = selectors.points_of(version), selectors.instance_of(front.pk)
-        return answer(request, represent_point(version, points, index, instance, assignment))
+        placed = selectors.placed_containers(front, assignment)
+        return answer(
+            request, represent_point(version, selectors.points_of(version), index, placed)
+        )
 
 
 def requested_version(request: Request, front: Front) -> FrontVersion:

@@ -17,6 +17,7 @@ from django.db.models import Q, QuerySet
 
 from apps.common.core.errors import NotFoundError
 from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.placement.core.front.moments import split_by_moment
 from apps.placement.core.problem.instance import Instance
 from apps.placement.core.problem.instance_file import parse
 from apps.placement.core.problem.objectives import OBJECTIVES
@@ -137,14 +138,48 @@ def assignments_of(version_id: int) -> Ints:
     return cells.reshape(row.shown, -1).astype(np.int64)
 
 
+def placed_containers(front: Front, assignment: Ints) -> dict[str, str]:
+    """Return the node of each container of a placement, by name.
+
+    Over several moments, the name is followed by "@" and the cluster time in seconds.
+    """
+    instances = instances_of(front.pk)
+    names = [f"@{at_s:.0f}" for at_s in front.moments] or [""]
+    parts = split_by_moment(instances, assignment[None, :])
+    return {
+        f"{container}{name}": instance.node_ids[node]
+        for instance, part, name in zip(instances, parts, names, strict=True)
+        for container, node in zip(instance.container_ids, part[0].tolist(), strict=True)
+    }
+
+
 def has_instance(front_id: UUID) -> bool:
     """Whether the workload of a front has been read."""
     return Front.objects.filter(pk=front_id, instance__isnull=False).exists()
 
 
-@lru_cache(maxsize=4)
 def instance_of(front_id: UUID) -> Instance:
-    """Return the workload of a front; it never changes once it is read.
+    """Return the workload of a front of one moment.
+
+    Raises
+    ------
+    Front.DoesNotExist : there is no such front, or its workload has not been read yet.
+    """
+    (instance,) = instances_of(front_id)
+    return instance
+
+
+@lru_cache(maxsize=8)
+def container_ids(front_id: UUID) -> frozenset[int]:
+    """Return the allocations that the workloads of a front of the cluster consist of."""
+    return frozenset(
+        int(key) for instance in instances_of(front_id) for key in instance.container_ids
+    )
+
+
+@lru_cache(maxsize=4)
+def instances_of(front_id: UUID) -> tuple[Instance, ...]:
+    """Return the workload of a front at each of its moments; it never changes once it is read.
 
     Raises
     ------
@@ -155,4 +190,6 @@ def instance_of(front_id: UUID) -> Instance:
         .values_list("instance", flat=True)
         .get()
     )
-    return parse(json.loads(zlib.decompress(bytes(packed or b""))))
+    stored = json.loads(zlib.decompress(bytes(packed or b"")))
+    each = stored if isinstance(stored, list) else [stored]
+    return tuple(parse(data) for data in each)

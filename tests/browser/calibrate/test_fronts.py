@@ -127,6 +127,47 @@ def test_a_front_shows_its_drift_from_the_cluster(visitor: Visitor) -> None:
     expect(page.locator("#cal-drift")).to_have_text("31.0 % of the mix, limit 10 %")
 
 
+def test_a_front_shows_what_it_covers_and_for_how_long_it_is_good(visitor: Visitor) -> None:
+    def measured(route: Any) -> None:
+        coverage = {
+            "moments": [30_000.0, 33_600.0],
+            "containers": 300,
+            "still_running": 210,
+            "still_share": 0.7,
+            "good_for_seconds": 4800.0,
+            "measured_seconds": 10_800.0,
+        }
+        drift = {"share": 0.02, "limit": 0.1, "sentence": ""}
+        more = {"moments": coverage["moments"], "drift": drift, "coverage": coverage}
+        route.fulfill(json=route.fetch().json() | more)
+
+    front = fronts.version(fronts.front(by=visitor.site.world.operator)).front
+    visitor.page.route(f"**/api/v1/fronts/{front.id}/", measured)
+    page = opened(visitor, front)
+    expect(page.locator("#cal-workload")).to_contain_text("mean of 2 moments, day 1, 08:20 to")
+    expect(page.locator("#cal-workload")).to_contain_text("70 % of those running now")
+    expect(page.locator("#cal-drift")).to_have_text(
+        "2.0 % of the mix, limit 10 %, good for about 1 h 20 min of cluster time"
+    )
+
+
+def test_a_front_over_a_period_is_requested(visitor: Visitor) -> None:
+    front = fronts.version(fronts.front(by=visitor.site.world.operator)).front
+    page = opened(visitor, front)
+    page.get_by_role("button", name="New front…").click()
+    expect(page.get_by_label("Period that ends then")).to_be_hidden()
+    page.get_by_label("Recorded, over a period").check()
+    page.get_by_label("Period that ends then").select_option("1800")
+    assert visitor.serious_findings() == []
+    with page.expect_request("**/api/v1/fronts/") as sent:
+        page.get_by_role("button", name="Search", exact=True).click()
+    asked: dict[str, Any] = sent.value.post_data_json or {}
+    assert asked["window_seconds"] == 1800
+    assert asked["cluster_seconds"] > 0
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.locator("#cal-progress")).to_contain_text("was stopped")
+
+
 def test_refusals_are_shown_with_the_request_id(visitor: Visitor) -> None:
     front = fronts.version(fronts.front(by=visitor.site.world.operator)).front
     refusal = {"title": "The database rests", "status": 503, "request_id": "r-17"}

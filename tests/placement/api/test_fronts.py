@@ -1,21 +1,27 @@
 """REST API of fronts."""
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pytest
+from django.core.cache import cache
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from apps.accounts.models import User
+from apps.inventory.models import ClusterFrame
 from apps.placement.core.front.mix import mix_of
-from apps.placement.core.problem.examples import generate_instance
+from apps.placement.core.problem.examples import InstanceSpec, generate_instance
 from apps.placement.core.problem.instance_file import instance_to_json
 from apps.placement.models import Front
 from apps.placement.selectors import fronts as selectors
 from apps.placement.selectors.drift import running_mix
 from apps.placement.services.front.fronts import search_next_front
+from apps.scheduling.models import Allocation
 from tests import factories
 from tests.api.conftest import Speak
 from tests.placement.front_world import (
@@ -242,8 +248,10 @@ def test_a_front_of_the_cluster_reports_its_drift(power: APIClient, operator: Us
     servers = [factories.server(of=racked) for _ in range(4)]
     for server in servers:
         factories.allocation(factories.job(state="running"), server, cores=1)
-    front = requested_front(operator)
-    Front.objects.filter(pk=front.pk).update(source="cluster", mix=running_mix())
+    held = tuple(map(str, Allocation.objects.values_list("pk", flat=True)))
+    instance = generate_instance(InstanceSpec(containers=4, nodes=4), 0)
+    front = requested_front(operator, replace(instance, container_ids=held))
+    Front.objects.filter(pk=front.pk).update(source="cluster", mix=running_mix(), cluster_s=3600.0)
     drift = power.get(f"{URL}f-0001/").json()["drift"]
     assert (drift["share"], drift["limit"]) == (0.0, 0.1)
     assert drift["sentence"].startswith("0.0 % of the containers and 0.0 % of the servers")
@@ -257,6 +265,83 @@ def test_a_front_of_the_cluster_reports_its_drift(power: APIClient, operator: Us
         "50.0 % of the containers and 25.0 % of the servers changed in kind since it was"
         " computed; the limit is 10 %."
     )
+
+
+def test_a_front_says_what_it_covers_and_for_how_long_it_is_good(
+    power: APIClient, operator: User
+) -> None:
+    """Ten containers of jobs of one; every five minutes two of a job of two arrived."""
+    now_s = 7200.0
+    factories.cluster(seen_cluster_s=now_s)
+    kind = factories.platform("A", cores=8)
+    server = factories.server(of=kind)
+    for at_s in range(int(now_s) - 3000, int(now_s) + 1, 300):
+        ClusterFrame.objects.create(**frame(float(at_s)))
+    stays = [factories.job(state="running", started_s=0.0) for _ in range(10)]
+    for job in stays:
+        factories.allocation(job, server, cores=0, acquired_s=0.0)
+    for step in range(10):  # containers of jobs of two, one more every five minutes
+        late = factories.job(state="running", started_s=now_s - 300.0 * step - 1.0)
+        for _ in range(2):
+            factories.allocation(late, server, cores=0, acquired_s=now_s - 300.0 * step - 1.0)
+    held = list(Allocation.objects.order_by("pk").values_list("pk", flat=True))
+    instance = generate_instance(InstanceSpec(containers=12, nodes=8), 0)
+    ids = tuple(map(str, [*held[:8], 900_001, 900_002, 900_003, 900_004]))
+    front = requested_front(operator, replace(instance, container_ids=ids))
+    Front.objects.filter(pk=front.pk).update(source="cluster", mix=running_mix(), cluster_s=3600.0)
+    cache.clear()
+    coverage = power.get(f"{URL}f-0001/").json()["coverage"]
+    assert coverage["moments"] == [3600.0]
+    assert (coverage["containers"], coverage["still_running"]) == (12, 8)
+    assert coverage["still_share"] == pytest.approx(8 / 30)
+    assert coverage["measured_seconds"] == 3000.0
+    assert 0.0 < coverage["good_for_seconds"] < 600.0
+    Front.objects.update(mix={**running_mix(), "containers": {"taz node 1": 1}})
+    assert power.get(f"{URL}f-0001/").json()["coverage"]["good_for_seconds"] == 0.0
+
+
+def frame(at_s: float) -> dict[str, Any]:
+    numbers = ("servers", "units", "units_allocated", "servers_on", "cpu_share", "memory_share")
+    return {
+        "at": timezone.now() - timedelta(seconds=(7200.0 - at_s) / 60.0),
+        "cluster_s": at_s,
+        "server_cpu": b"",
+        "server_allocated": b"",
+        "watts": 0.0,
+        **dict.fromkeys(numbers, 0),
+    }
+
+
+def test_a_front_is_requested_over_a_window(power: APIClient) -> None:
+    factories.cluster(seen_cluster_s=9000.0)
+    asked = {"source": "cluster", "budget_seconds": 1.0}
+    power.post(URL, {**asked, "window_seconds": 1200.0, "cluster_seconds": 7200.0})
+    assert Front.objects.get().moments == [6000.0, 6300.0, 6600.0, 6900.0, 7200.0]
+    assert power.get(f"{URL}f-0001/").json()["moments"] == Front.objects.get().moments
+    power.post(URL, {**asked, "window_seconds": 3600.0})
+    hour = Front.objects.get(number=2).moments
+    assert (len(hour), hour[0], hour[-1]) == (12, 5400.0, 9000.0)
+    power.post(URL, {**asked, "moments": [7200.0, 3600.0]})
+    assert Front.objects.get(number=3).moments == [3600.0, 7200.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "pointer"),
+    [
+        ({"moments": [60.0]}, "/moments"),
+        ({"moments": [float(i) for i in range(13)]}, "/moments"),
+        ({"moments": [60.0, 1e9]}, "/moments"),
+        ({"moments": [60.0, 70.0], "window_seconds": 600.0}, "/moments"),
+        ({"window_seconds": 1.0}, "/window_seconds"),
+    ],
+)
+def test_moments_that_make_no_sense_are_refused(
+    power: APIClient, given: dict[str, Any], pointer: str
+) -> None:
+    factories.cluster(seen_cluster_s=9000.0)
+    response = power.post(URL, {"source": "cluster", **given})
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"].startswith(pointer)
 
 
 def test_the_running_mix_is_that_of_the_instance(operator: User) -> None:

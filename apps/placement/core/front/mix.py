@@ -8,7 +8,7 @@ of a representative workload.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from apps.placement.core.problem.instance import Communication, Instance
 
 DRIFT_LIMIT: Final = 0.10  # share of the mix; beyond it, a front is outdated
 
+Kinds = Mapping[str, int]  # how many of each kind
 Mix = dict[str, dict[str, int]]  # "containers" and "nodes": how many of each kind
 
 
@@ -56,22 +57,35 @@ def mix(
     """
     kinds: Counter[str] = Counter()
     for is_taz, communication, size, count in containers:
-        kind = "taz" if is_taz else "turtle"
-        kinds[f"{kind} {Communication(communication).name.lower()} {size.bit_length()}"] += count
+        kinds[container_kind(is_taz, communication, size)] += count
     platforms: Counter[str] = Counter()
     for idle, peak, count in nodes:
         platforms[f"{idle:g} {peak:g}"] += count
     return {"containers": dict(kinds), "nodes": dict(platforms)}
 
 
+def mean_mix(mixes: Sequence[Mix]) -> Mix:
+    """Return the mix of several moments: all their containers, and the nodes of the last."""
+    kinds: Counter[str] = Counter()
+    for each in mixes:
+        kinds.update(each["containers"])
+    return {"containers": dict(kinds), "nodes": dict(mixes[-1]["nodes"])}
+
+
+def container_kind(is_taz: bool, communication: int, size: int) -> str:
+    """Return the kind of a container of a job with so many containers."""
+    kind = "taz" if is_taz else "turtle"
+    return f"{kind} {Communication(communication).name.lower()} {size.bit_length()}"
+
+
 def drift(then: Mix, now: Mix) -> WorkloadDrift:
     """Compare two mixes."""
     return WorkloadDrift(
-        _variation(then["containers"], now["containers"]), _changed(then["nodes"], now["nodes"])
+        variation(then["containers"], now["containers"]), _changed(then["nodes"], now["nodes"])
     )
 
 
-def _variation(then: Mapping[str, int], now: Mapping[str, int]) -> float:
+def variation(then: Kinds, now: Kinds) -> float:
     """Total variation distance of two distributions; 1 if only one of them is empty."""
     before, after = sum(then.values()), sum(now.values())
     if not before or not after:
@@ -80,7 +94,7 @@ def _variation(then: Mapping[str, int], now: Mapping[str, int]) -> float:
     return sum(abs(then.get(k, 0) / before - now.get(k, 0) / after) for k in kinds) / 2.0
 
 
-def _changed(then: Mapping[str, int], now: Mapping[str, int]) -> float:
+def _changed(then: Kinds, now: Kinds) -> float:
     """Return added and removed nodes as a share of the nodes before, at most 1."""
     differing = sum(abs(then.get(k, 0) - now.get(k, 0)) for k in then.keys() | now.keys())
     before = sum(then.values())

@@ -9,7 +9,7 @@ import logging
 import math
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -28,6 +28,7 @@ from apps.common.core.errors import (
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import database_now
 from apps.common.infrastructure.notifications import notify
+from apps.inventory.core.snapshot import Floats, Ints
 from apps.inventory.selectors import cluster_now
 from apps.operations.core.states import OperationStatus, Topic
 from apps.operations.models import Operation
@@ -44,14 +45,15 @@ from apps.operations.services import (
     record_events,
 )
 from apps.placement.core.front import search, starts
-from apps.placement.core.front.mix import mix_of
+from apps.placement.core.front.mix import mean_mix, mix_of
+from apps.placement.core.front.moments import find_front_of_moments, mean_scales
 from apps.placement.core.problem.examples import InstanceSpec, generate_instance
 from apps.placement.core.problem.instance import Instance
 from apps.placement.core.problem.instance_file import instance_to_json
-from apps.placement.core.problem.objectives import OBJECTIVES, evaluate, scales
+from apps.placement.core.problem.objectives import OBJECTIVES, evaluate
 from apps.placement.core.solver.round_robin import fill_free_slots
 from apps.placement.models import Front, FrontSource, FrontVersion
-from apps.placement.selectors.fronts import has_instance, instance_of
+from apps.placement.selectors.fronts import has_instance, instances_of
 from apps.placement.services.front.versions import VersionRecorder
 from apps.placement.services.locks import AdvisoryLock, acquire
 
@@ -86,12 +88,14 @@ class FrontRequest:
     ----------
     instance : its workload; None = the running cluster
     cluster_s : cluster time of the workload; None = now
+    moments : cluster times of several workloads, whose objectives are averaged; () = one
     """
 
     budget_s: float
     seed: int
     instance: Instance | None = None
     cluster_s: float | None = None
+    moments: tuple[float, ...] = ()
 
 
 def request_front(request: FrontRequest, *, by: UUID) -> Front:
@@ -99,11 +103,9 @@ def request_front(request: FrontRequest, *, by: UUID) -> Front:
 
     Raises
     ------
-    InvalidInputError : its cluster time is in the future.
+    InvalidInputError : a cluster time is in the future.
     """
-    if request.cluster_s is not None and request.cluster_s > (now_s := cluster_now()):
-        detail = f"must not be later than the current cluster time, {now_s:.0f}"
-        raise InvalidInputError([FieldProblem("/cluster_seconds", "too_high", detail)])
+    _require_past(request)
     front_id = uuid7()
     is_given = request.instance is not None
     with transaction.atomic():
@@ -117,17 +119,31 @@ def request_front(request: FrontRequest, *, by: UUID) -> Front:
             number=number,
             operation=operation,
             source=FrontSource.INSTANCE if is_given else FrontSource.CLUSTER,
-            cluster_s=request.cluster_s,
+            cluster_s=max(request.moments, default=request.cluster_s),
+            moments=list(request.moments),
             budget_s=request.budget_s,
             seed=request.seed,
             created_by_id=by,
         )
         if request.instance is not None:
-            _describe(front, request.instance)
+            _describe(front, [request.instance])
         front.save(force_insert=True)
         record_events([_event(front, "front.created")])
         notify(TASK, queue=QUEUE)
     return front
+
+
+def _require_past(request: FrontRequest) -> None:
+    now_s = cluster_now()
+    detail = f"must not be later than the current cluster time, {now_s:.0f}"
+    given = {"/cluster_seconds": [request.cluster_s or 0.0], "/moments": request.moments}
+    problems = [
+        FieldProblem(pointer, "too_high", detail)
+        for pointer, times in given.items()
+        if max(times, default=0.0) > now_s
+    ]
+    if problems:
+        raise InvalidInputError(problems)
 
 
 def prune_fronts(*, before: datetime | None) -> int:
@@ -242,10 +258,10 @@ def _search_or_fail(front: Front, read: WorkloadReader, clock: Callable[[], floa
 
 
 def _search(front: Front, read: WorkloadReader, clock: Callable[[], float]) -> None:
-    instance = _workload(front, read)
-    recorder = VersionRecorder(front, instance, clock)
-    result = search.find_front(
-        instance,
+    instances = _workloads(front, read)
+    recorder = VersionRecorder(front, instances, clock)
+    result = find_front_of_moments(
+        instances,
         clock=clock,
         budget_s=recorder.remaining_s,
         seed=front.seed,
@@ -270,45 +286,59 @@ def _search(front: Front, read: WorkloadReader, clock: Callable[[], float]) -> N
         record_events([_event(front, "front.finished", state=status, version=version)])
 
 
-def _workload(front: Front, read: WorkloadReader) -> Instance:
-    """Return the instance of a front, reading the cluster the first time."""
+def _workloads(front: Front, read: WorkloadReader) -> tuple[Instance, ...]:
+    """Return the instances of a front, reading the cluster the first time."""
     if not has_instance(front.pk):
-        instance, front.cluster_s = read(front.cluster_s)
-        if not instance.job.size:
+        found = [read(at_s) for at_s in front.moments or [front.cluster_s]]
+        found = [workload for workload in found if workload.instance.job.size]
+        if not found:
             raise EmptyClusterError("No container runs on the cluster.")
-        _describe(front, instance)
+        front.cluster_s = found[-1].cluster_s
+        front.moments = [w.cluster_s for w in found] if front.moments else []
+        _describe(front, [workload.instance for workload in found])
         front.save()
-    return instance_of(front.pk)
+    return instances_of(front.pk)
 
 
-def _describe(front: Front, instance: Instance) -> None:
-    front.instance = zlib.compress(json.dumps(instance_to_json(instance)).encode())
-    front.containers, front.nodes = instance.job.size, len(instance.node_ids)
+def _describe(front: Front, instances: Sequence[Instance]) -> None:
+    """Store the instances of the moments of a front, and what is the same for all versions."""
+    stored = [instance_to_json(instance) for instance in instances]
+    front.instance = zlib.compress(json.dumps(stored if front.moments else stored[0]).encode())
+    front.containers = len({key for each in instances for key in each.container_ids})
+    front.nodes = max(len(instance.node_ids) for instance in instances)
+    divisors = mean_scales(instances)
     front.scales = {
         name: scale if math.isfinite(scale) else None
-        for name, scale in zip(OBJECTIVES, scales(instance).tolist(), strict=True)
+        for name, scale in zip(OBJECTIVES, divisors.tolist(), strict=True)
     }
-    front.mix = mix_of(instance)
-    front.anchors = list(_anchors(instance))
+    front.mix = mean_mix([mix_of(instance) for instance in instances])
+    front.anchors = list(_anchors(instances, divisors))
 
 
-def _anchors(instance: Instance) -> list[dict[str, Any]]:
+def _anchors(instances: Sequence[Instance], divisors: Floats) -> Iterator[dict[str, Any]]:
     """Evaluate the current placement and those of common schedulers (ClavisMO §4.2)."""
+    each = [_reference_placements(instance) for instance in instances]
+    for name in each[0]:
+        judged = [
+            evaluate(instance, np.asarray(placements[name])).raw
+            for instance, placements in zip(instances, each, strict=True)
+        ]
+        raw = np.mean([[values[key] for key in OBJECTIVES] for values in judged], axis=0)
+        yield {
+            "name": name,
+            "raw": dict(zip(OBJECTIVES, raw.tolist(), strict=True)),
+            "normalised": dict(zip(OBJECTIVES, (raw / divisors).tolist(), strict=True)),
+        }
+
+
+def _reference_placements(instance: Instance) -> dict[str, Ints]:
     placements = {
         "SlotRR": starts.slot_round_robin(instance),
         "NodeRR": starts.node_round_robin(instance),
     }
     if instance.has_current:
         placements = {"now": fill_free_slots(instance, instance.current), **placements}
-    evaluations = {name: evaluate(instance, np.asarray(at)) for name, at in placements.items()}
-    return [
-        {
-            "name": name,
-            "raw": {key: value.raw[key] for key in OBJECTIVES},
-            "normalised": {key: value.normalised[key] for key in OBJECTIVES},
-        }
-        for name, value in evaluations.items()
-    ]
+    return placements
 
 
 def _fail(front: Front, detail: str) -> None:

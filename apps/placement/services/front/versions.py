@@ -2,9 +2,10 @@
 
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
 from django.db import transaction
 
 from apps.inventory.core.snapshot import Ints
@@ -17,6 +18,7 @@ from apps.operations.services import (
 )
 from apps.placement.core.front import archive as fronts
 from apps.placement.core.front.facts import NO_JOB, placement_facts
+from apps.placement.core.front.moments import split_by_moment
 from apps.placement.core.front.nsga2 import FrontProgress
 from apps.placement.core.problem.instance import Instance
 from apps.placement.models import Front, FrontVersion
@@ -42,9 +44,11 @@ class VersionRecorder:
     remaining_s : of the budget; an interrupted search continues with the rest
     """
 
-    def __init__(self, front: Front, instance: Instance, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, front: Front, instances: Sequence[Instance], clock: Callable[[], float]
+    ) -> None:
         self.is_stopped = False
-        self._front, self._instance, self._clock = front, instance, clock
+        self._front, self._instances, self._clock = front, instances, clock
         last = FrontVersion.objects.filter(front=front).order_by("number").last()
         self._last = last
         self._before_s = last.seconds if last else 0.0
@@ -139,7 +143,7 @@ class VersionRecorder:
             raw=result.raw.tobytes(),
             normalised=result.normalised.tobytes(),
             assignments=zlib.compress(result.assignments.astype("int32").tobytes(), _COMPRESSION),
-            facts=zlib.compress(json.dumps(_columns(self._instance, result)).encode()),
+            facts=zlib.compress(json.dumps(_columns(self._instances, result)).encode()),
         )
         with transaction.atomic():
             owned_operation(self._front.operation)
@@ -150,15 +154,24 @@ class VersionRecorder:
         return row
 
 
-def _columns(instance: Instance, result: fronts.ParetoFront) -> dict[str, Any]:
-    """Return the facts of each point as columns; see `selectors.fronts.Points`."""
-    counted = placement_facts(instance, result.assignments)
-    worst = [None if job == NO_JOB else instance.job_ids[job] for job in counted.worst_job]
+def _columns(instances: Sequence[Instance], result: fronts.ParetoFront) -> dict[str, Any]:
+    """Return the facts of each point as columns; see `selectors.fronts.Points`.
+
+    Over several moments, numbers are means and the worst job is that of the last moment with one.
+    """
+    parts = split_by_moment(instances, result.assignments)
+    counted = [placement_facts(each, part) for each, part in zip(instances, parts, strict=True)]
+    worst: list[str | None] = [None] * len(result.assignments)
+    for instance, facts in zip(instances, counted, strict=True):
+        for point in np.flatnonzero(facts.worst_job != NO_JOB).tolist():
+            worst[point] = instance.job_ids[facts.worst_job[point]]
     return {
-        "nodes_on": counted.nodes_on.tolist(),
-        "jobs_protected": counted.jobs_protected.tolist(),
-        "jobs_exposed": counted.jobs_exposed.tolist(),
-        "jobs_split": counted.jobs_split.tolist(),
+        **{
+            name: np.rint(np.mean([getattr(facts, name) for facts in counted], axis=0))
+            .astype(np.int64)
+            .tolist()
+            for name in ("nodes_on", "jobs_protected", "jobs_exposed", "jobs_split")
+        },
         "worst_job": worst,
         "standing": fronts.representative_rank(fronts.losses(result.normalised)).tolist(),
     }

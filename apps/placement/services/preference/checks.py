@@ -11,11 +11,16 @@ from dataclasses import asdict, dataclass
 from typing import Final
 from uuid import UUID
 
+import numpy as np
+
 from apps.common.infrastructure.worker_results import await_result, store_result
-from apps.placement.core.problem.objectives import OBJECTIVES
+from apps.inventory.core.snapshot import Floats
+from apps.placement.core.front.moments import mean_scales
+from apps.placement.core.problem.instance import Instance
+from apps.placement.core.problem.objectives import OBJECTIVES, scales
 from apps.placement.core.solver import registry
-from apps.placement.core.solver.run import SolverProgress, SolverRun
-from apps.placement.selectors.fronts import instance_of
+from apps.placement.core.solver.run import Solution, SolverProgress, SolverRun
+from apps.placement.selectors.fronts import instances_of
 
 ANSWER_TIMEOUT_S: Final = 5.0  # of wall time
 TIME_LIMIT_S: Final = 3.0
@@ -48,7 +53,40 @@ def solve_and_store(key: str, front_id: UUID, weights: Mapping[str, float]) -> N
     ----------
     key : identifies the request
     """
-    instance = instance_of(front_id)
+    instances = instances_of(front_id)
+    limit_s = TIME_LIMIT_S / len(instances)
+    divisors = mean_scales(instances)
+    solved = [
+        _solve(instance, _weights_of_moment(instance, weights, divisors), limit_s)
+        for instance in instances
+    ]
+    raw = np.mean([[one.evaluation.raw[name] for name in OBJECTIVES] for one in solved], axis=0)
+    gaps = [one.gap for one in solved]
+    answer = SolverAnswer(
+        raw=dict(zip(OBJECTIVES, raw.tolist(), strict=True)),
+        normalised=dict(zip(OBJECTIVES, (raw / divisors).tolist(), strict=True)),
+        F=float(np.mean([one.evaluation.F for one in solved])),
+        gap=max(gaps) if all(map(math.isfinite, gaps)) else None,
+        optimal=all(one.is_optimal for one in solved),
+        seconds=math.fsum(one.seconds for one in solved),
+    )
+    store_result(key, asdict(answer))
+
+
+def _weights_of_moment(
+    instance: Instance, weights: Mapping[str, float], divisors: Floats
+) -> dict[str, float]:
+    """Return weights under which the mean of F over the moments is F of the averages.
+
+    A moment normalises its objectives by its own maxima, the averages by the mean of the maxima.
+    """
+    own = scales(instance)
+    ratio = np.where(np.isfinite(own) & np.isfinite(divisors), own / divisors, 1.0)
+    factors = dict(zip(OBJECTIVES, ratio.tolist(), strict=True))
+    return {name: weight * factors.get(name, 1.0) for name, weight in weights.items()}
+
+
+def _solve(instance: Instance, weights: Mapping[str, float], limit_s: float) -> Solution:
     registry.prepare(instance, weights)
     is_close = False
 
@@ -60,21 +98,11 @@ def solve_and_store(key: str, front_id: UUID, weights: Mapping[str, float]) -> N
         instance,
         weights,
         clock=time.monotonic,
-        limit_s=TIME_LIMIT_S,
+        limit_s=limit_s,
         should_stop=lambda: is_close,
         on_progress=check_gap,
     )
-    solution = registry.solve(search)
-    evaluation = solution.evaluation
-    answer = SolverAnswer(
-        raw={name: evaluation.raw[name] for name in OBJECTIVES},
-        normalised={name: evaluation.normalised[name] for name in OBJECTIVES},
-        F=evaluation.F,
-        gap=solution.gap if math.isfinite(solution.gap) else None,
-        optimal=solution.is_optimal,
-        seconds=solution.seconds,
-    )
-    store_result(key, asdict(answer))
+    return registry.solve(search)
 
 
 def await_solver_answer(key: str) -> SolverAnswer:

@@ -20,9 +20,21 @@ export function showFront() {
   publish("front");
 }
 
-function workloadText({ source, cluster_seconds: seconds, containers, nodes }) {
+function workloadText({ source, cluster_seconds: seconds, moments, containers, nodes, coverage }) {
   const time = source !== "cluster" ? "an instance" : seconds === null ? "loading" : clusterTime(seconds);
-  return containers ? `${time}, ${counted(containers, "container")} on ${counted(nodes, "server")}` : time;
+  const span = moments.length ? `mean of ${moments.length} moments, ${clusterTime(moments[0])} to ${time}` : time;
+  if (!containers) return span;
+  const covered = coverage ? `, ${percent(coverage.still_share, 0)} of those running now` : "";
+  return `${span}, ${counted(containers, "container")} on ${counted(nodes, "server")}${covered}`;
+}
+
+/* How long the front is expected to stay valid, from the measured change of the mix. */
+function validityText(coverage) {
+  if (!coverage) return "";
+  const { good_for_seconds: left, measured_seconds: measured } = coverage;
+  if (left === 0) return "";
+  if (left !== null) return `, good for about ${duration(left)} of cluster time`;
+  return measured ? `, which the mix did not reach in ${duration(measured)}` : "";
 }
 
 function versionText({ generations, points, hypervolume, is_exact: isExact }) {
@@ -54,12 +66,12 @@ function showNewer() {
 }
 
 function showDrift() {
-  const { drift } = model.front;
+  const { drift, coverage } = model.front;
   byId("cal-drift-fact").hidden = !drift;
   const isOverLimit = Boolean(drift) && drift.share > drift.limit;
   byId("cal-drifted").hidden = !isOverLimit;
   if (!drift) return;
-  const limit = element("span", `of the mix, limit ${percent(drift.limit, 0)}`, "iv");
+  const limit = element("span", `of the mix, limit ${percent(drift.limit, 0)}${validityText(coverage)}`, "iv");
   byId("cal-drift").replaceChildren(`${percent(drift.share)} `, limit);
   if (!isOverLimit) return;
   const advice = "Search for a new front before you use its weights.";

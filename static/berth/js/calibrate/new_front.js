@@ -20,11 +20,13 @@ export function startNewFront() {
   });
 }
 
-const isPast = () => document.querySelector("[name=nf-when]:checked").value === "past";
+const chosen = () => document.querySelector("[name=nf-when]:checked").value;
 
 function showPast() {
   const fields = byId("cal-new-dialog").querySelector(".nf-past");
-  if (fields) fields.hidden = !isPast();
+  if (!fields) return;
+  fields.hidden = chosen() === "now";
+  byId("nf-window-field").hidden = chosen() !== "window";
 }
 
 function startTimeSlider() {
@@ -39,7 +41,8 @@ function startTimeSlider() {
 
 async function startSearch() {
   const body = { source: "cluster", budget_seconds: Number(byId("nf-budget").value) };
-  if (isPast()) body.cluster_seconds = Number(byId("nf-at").value);
+  if (chosen() !== "now") body.cluster_seconds = Number(byId("nf-at").value);
+  if (chosen() === "window") body.window_seconds = Number(byId("nf-window").value);
   byId("nf-go").disabled = true;
   byId("nf-error").hidden = true;
   try {
