@@ -6,6 +6,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from controlplane.cli.client import BerthClient
+from controlplane.cli.diagnosis import diagnosis_lines
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.jobfile import read_job, seconds, size
 from controlplane.cli.long_poll import FollowSpec, follow
@@ -295,9 +296,13 @@ def _cancel_word(job: Mapping[str, Any]) -> str:
 
 
 def why(client: BerthClient, args: Namespace) -> int:
-    """Explain the state of a job and its last decision."""
-    job_id = find_job(client, args.job)["metadata"]["id"]
+    """Explain the state of a job, its last decision, and why it misses its target."""
+    job = find_job(client, args.job)
+    job_id = job["metadata"]["id"]
     response = client.get(f"{JOBS}{job_id}/explanation/")
+    attainment = job["status"]["attainment"]
+    if attainment is not None and attainment < 1.0:
+        response["diagnosis"] = client.get(f"{JOBS}{job_id}/diagnosis/")
     if args.candidates and response["decision"]:
         path = f"/api/v1/decisions/{response['decision']['id']}/candidates/"
         response["candidates"] = client.get(path)
@@ -325,6 +330,8 @@ def _why_table(response: Mapping[str, Any]) -> str:
         if sample["units_examined"]:
             guarantee = decision["guarantee"]
             lines.append(f"  {guarantee['statement']}, assuming {guarantee['assumption']}")
+    if response.get("diagnosis"):
+        lines += ["", *diagnosis_lines(response["diagnosis"])]
     table = response.get("candidates")
     if table:
         rows = [[_short(row[name]) for name in table["columns"]] for row in table["results"]]

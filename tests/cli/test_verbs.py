@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from apps.accounts.models import User
 from apps.accounts.services import create_token, create_user, ensure_project
 from apps.workloads.models import Job
 from controlplane.cli.errors import Exit
+from tests import factories
 from tests.api.cluster import build_cluster, place
 from tests.cli.conftest import Berth, working
+from tests.execution.miss_world import missed
 
 
 @pytest.fixture
@@ -181,6 +184,15 @@ def test_a_placement_is_explained_with_its_candidates(berth: Berth) -> None:
     assert "Placed by tarcil: 2 units on srv-1." in out
     assert "P(one of the best 2 of 8 is outside the top 20%) = 0.168" in out
     assert "SERVER" in out
+
+
+def test_a_job_below_its_target_is_explained_with_its_suspects(berth: Berth) -> None:
+    world = missed(project=factories.project())
+    out = berth("why", str(world.job.id))[1]
+    assert "most likely cause: shuffle-88 on srv-0212" in out
+    assert re.search(r"llc_bandwidth +0 +72 +50 \[50, 50\]", out)
+    assert "What would help:\n" in out
+    assert "  Relax the target to" in out
 
 
 def test_a_login_is_stored(

@@ -211,6 +211,7 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/jobs/<uuid:job_id>/events": api(get=PROJECT_READERS),
     # execution
     "api/v1/jobs/<uuid:job_id>/metrics": api(get=PROJECT_READERS),
+    "api/v1/jobs/<uuid:job_id>/diagnosis": api(get=PROJECT_READERS),
     "api/v1/jobs/<uuid:job_id>/migrations": api(get=PROJECT_READERS),
     "api/v1/jobs/<uuid:job_id>/tasks": api(get=PROJECT_READERS),
     # placement: plans name jobs of all projects

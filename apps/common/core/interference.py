@@ -18,3 +18,16 @@ SOURCES: Final = (
     "storage_bandwidth",
 )
 N_SOURCES: Final = len(SOURCES)
+
+SOURCE_NAMES: Final = {
+    "memory_capacity": "Memory capacity",
+    "memory_bandwidth": "Memory bandwidth",
+    "llc_capacity": "LLC capacity",
+    "llc_bandwidth": "LLC bandwidth",
+    "l1i": "L1 instructions",
+    "l1d": "L1 data",
+    "tlb": "TLB",
+    "core": "Core",
+    "network_bandwidth": "Network",
+    "storage_bandwidth": "Storage",
+}

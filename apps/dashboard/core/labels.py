@@ -2,6 +2,10 @@
 
 from typing import Final
 
+from apps.common.core import interference
+
+SOURCE_NAMES: Final = interference.SOURCE_NAMES
+
 HIDDEN_JOB: Final = "a job of another project"
 REASONS: Final = {  # short, for lists; the full sentences are in workloads.core.reasons
     "Invalid": "invalid specification",
@@ -34,19 +38,6 @@ REASONS: Final = {  # short, for lists; the full sentences are in workloads.core
     "JobFailed": "ended with an error",
     "TooManyAttempts": "too many launches",
     "Cancelled": "cancelled",
-}
-
-SOURCE_NAMES: Final = {
-    "memory_capacity": "Memory capacity",
-    "memory_bandwidth": "Memory bandwidth",
-    "llc_capacity": "LLC capacity",
-    "llc_bandwidth": "LLC bandwidth",
-    "l1i": "L1 instructions",
-    "l1d": "L1 data",
-    "tlb": "TLB",
-    "core": "Core",
-    "network_bandwidth": "Network",
-    "storage_bandwidth": "Storage",
 }
 
 SHORT_SOURCES: Final = {  # for the heads of narrow columns

@@ -4,13 +4,15 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.api.permissions import principal_of
 from apps.common.api.paging import Order
-from apps.common.api.queries import ListQuery, choice, number
+from apps.common.api.queries import ListQuery, choice, number, read, read_float
 from apps.common.api.views import ApiView, ListView, answer
+from apps.execution.api.diagnosis_serializers import DiagnosisSerializer, represent_diagnosis
 from apps.execution.api.serializers import (
     JobSampleSerializer,
     MigrationSerializer,
@@ -21,10 +23,12 @@ from apps.execution.api.serializers import (
 )
 from apps.execution.models import JobSample, Migration, MigrationState
 from apps.execution.selectors import migrations_of
+from apps.execution.selectors.diagnosis import diagnosis
 from apps.inventory.selectors import server_names
 from apps.workloads.api.job_views import visible_job
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.waves import count_tasks
+from apps.workloads.selectors import visible_jobs
 
 
 class JobMetrics(ListView):
@@ -45,6 +49,28 @@ class JobMetrics(ListView):
     def represent(self, row: JobSample) -> dict[str, Any]:
         """JSON of a report."""
         return represent_sample(row)
+
+
+class JobDiagnosis(ApiView):
+    """Why a job misses, or missed, its target."""
+
+    query_parameters = frozenset({"at"})
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter(
+                "at", float, description="Cluster second: the dip then, or the last one before it."
+            )
+        ],
+        responses=DiagnosisSerializer,
+    )
+    def get(self, request: Request, job_id: UUID) -> Response:
+        """Return the job's dips, and for one of them suspects, pressure and remedies."""
+        job = visible_job(request, job_id)
+        given = request.query_params.get("at")
+        at_s = None if given is None else read("at", given, read_float)
+        found = diagnosis(job, visible_jobs(principal_of(request)), at_s=at_s)
+        return answer(request, represent_diagnosis(found))
 
 
 class JobMigrations(ListView):

@@ -58,7 +58,7 @@ def latency_percentile(units: int | Ints, capacity: Floats, load: float, share: 
     return np.where(np.isnan(capacity), np.nan, np.where(load < capacity, high, np.inf))
 
 
-def capacity_at(units: int, latency_s: float, load: Floats, share: float) -> Floats:
+def capacity_at(units: int, latency_s: float | Floats, load: Floats, share: float) -> Floats:
     """Return the queries/s capacity at which ``share`` of the queries stay within ``latency_s``.
 
     The inverse of `latency_percentile`, by bisection in the logarithm to 2^-40 of the span.
@@ -66,7 +66,7 @@ def capacity_at(units: int, latency_s: float, load: Floats, share: float) -> Flo
     Parameters
     ----------
     units : c >= 1
-    latency_s : > 0
+    latency_s : > 0, a number or of the shape of the load
     load : of any shape, as the result; > 0
     """
     low, high = np.log(load), np.log(2.0 * load)

@@ -191,7 +191,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.BELOW_TARGET: Meaning(
         10,
         "The job is running below its target.",
-        "Check the other jobs on its servers, or relax the target.",
+        "See the diagnosis of the job: its suspects, and what would help.",
     ),
     Reason.SUCCEEDED: Meaning(
         10,

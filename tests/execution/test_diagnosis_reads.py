@@ -1,0 +1,144 @@
+"""Diagnosis of a job from its rows."""
+
+import pytest
+
+from apps.execution.core.diagnosis.attribution import Kind
+from apps.execution.core.diagnosis.remedies import RemedyKind
+from apps.execution.models import JobSample, Migration
+from apps.execution.selectors.diagnosis import diagnosis
+from apps.scheduling.models import Allocation
+from apps.scheduling.selectors import ClusterFollower
+from apps.workloads.models import Job
+from tests import factories
+from tests.execution.miss_world import BEGIN_S, DIP_S, NOW_S, Missed, missed
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _new_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process's copy of the cluster outlives the tests."""
+    monkeypatch.setattr("apps.scheduling.services.dry_run._COPY", ClusterFollower())
+
+
+@pytest.fixture
+def world() -> Missed:
+    return missed()
+
+
+def test_the_neighbour_that_arrived_with_the_dip_is_the_first_suspect(world: Missed) -> None:
+    found = diagnosis(world.job, Job.objects.all())
+    assert found.dip is not None
+    assert (found.dip.begin_s, found.dip.is_open) == (DIP_S, True)
+    assert found.finding is not None
+    first = found.finding.suspects[0]
+    assert (first.kind, first.title) == (Kind.NEIGHBOUR, "shuffle-88 on srv-0212")
+    assert first.confidence > 0.8
+
+
+def test_the_pressure_rises_with_the_neighbour(world: Missed) -> None:
+    found = diagnosis(world.job, Job.objects.all()).finding
+    assert found is not None
+    assert found.pressure.before[3] == pytest.approx(0.0)
+    assert found.pressure.at_dip[3] == pytest.approx(72.0)
+    assert found.pressure.crossed.tolist() == [i == 3 for i in range(10)]
+
+
+def test_the_units_can_move_to_the_empty_server(world: Missed) -> None:
+    found = diagnosis(world.job, Job.objects.all())
+    move = next(r for r in found.remedies if r.kind is RemedyKind.MOVE)
+    assert (move.from_server, move.to_server, move.units) == (world.here.id, world.empty.id, 2)
+    assert move.predicted is not None
+    assert found.unchanged is not None
+    assert move.probability > 0.5 > found.unchanged.probability
+    assert found.names.server(world.empty.id) == "srv-0317"
+
+
+def test_a_closed_server_is_not_proposed(world: Missed) -> None:
+    world.empty.state = "cordoned"
+    world.empty.save(update_fields=["state"])
+    factories.change(1)  # of the servers: copies of the cluster are read again
+    kinds = {r.kind for r in diagnosis(world.job, Job.objects.all()).remedies}
+    assert RemedyKind.MOVE not in kinds
+
+
+def test_a_job_without_a_dip_has_only_its_reports(world: Missed) -> None:
+    JobSample.objects.filter(cluster_s__gte=DIP_S).delete()
+    found = diagnosis(world.job, Job.objects.all())
+    assert (found.dips, found.dip, found.finding, found.remedies) == ((), None, None, ())
+    assert found.shown.at_s[0] == BEGIN_S
+
+
+def test_a_dip_that_ended_has_no_remedies(world: Missed) -> None:
+    for at_s in (NOW_S + 10.0, NOW_S + 20.0):
+        factories.sample(world.job, at_s, attainment=1.1, performance=1.1e9)
+    found = diagnosis(world.job, Job.objects.all())
+    assert found.dip is not None
+    assert not found.dip.is_open
+    assert found.remedies == ()
+    assert found.finding is not None
+
+
+def test_an_earlier_dip_can_be_asked_for(world: Missed) -> None:
+    JobSample.objects.filter(cluster_s__in=[6100.0, 6110.0, 6120.0]).update(attainment=0.9)
+    found = diagnosis(world.job, Job.objects.all(), at_s=6110.0)
+    assert [dip.begin_s for dip in found.dips] == [6100.0, DIP_S]
+    assert found.dip == found.dips[0]
+    assert diagnosis(world.job, Job.objects.all(), at_s=6000.0).dip is None
+
+
+def test_a_neighbour_acts_from_its_start_until_it_leaves(world: Missed) -> None:
+    gone = factories.job("gone", state="succeeded", started_s=6010.0)
+    factories.allocation(
+        gone, world.empty, acquired_s=6000.0, released_seq=10**6, released_s=6300.0
+    )
+    Allocation.objects.filter(job=gone).update(server_id=world.here.id)
+    waits = factories.job("waits", state="starting")
+    factories.allocation(waits, world.here, acquired_s=6100.0)
+    case = diagnosis(world.job, Job.objects.all()).case
+    assert case is not None
+    assert {(h.job, h.from_s, h.to_s) for h in case.others if h.job == str(gone.id)} == {
+        (str(gone.id), 6010.0, 6300.0)
+    }
+    assert str(waits.id) not in {h.job for h in case.others}
+
+
+def test_a_migration_of_the_job_stalls_its_units(world: Missed) -> None:
+    source = Allocation.objects.get(job=world.job)
+    target = factories.allocation(
+        world.job, world.empty, cores=2, moved_from=source.id, moved_s=6700.0, acquired_s=6600.0
+    )
+    Migration.objects.create(
+        job=world.job,
+        launch=world.job.launches.get(),
+        source_allocation_id=source.id,
+        target_allocation_id=target.id,
+        from_server_id=world.here.id,
+        to_server_id=world.empty.id,
+        units=2,
+        predicted_s=60.0,
+        state="done",
+        requested_s=6600.0,
+        started_s=6610.0,
+        ended_s=6700.0,
+        reason_code="plan",
+    )
+    case = diagnosis(world.job, Job.objects.all()).case
+    assert case is not None
+    assert [(h.server, h.from_s, h.to_s) for h in case.own] == [
+        (world.here.id, BEGIN_S - 10.0, 6700.0),
+        (world.empty.id, 6700.0, float("inf")),
+    ]
+    assert [(s.begin_s, s.end_s, s.units) for s in case.stalls] == [(6610.0, 6700.0, 2)]
+
+
+def test_jobs_that_the_reader_may_not_see_are_not_named(world: Missed) -> None:
+    found = diagnosis(world.job, Job.objects.filter(id=world.job.id))
+    assert found.finding is not None
+    assert found.finding.suspects[0].title == "A job of another project on srv-0212"
+
+
+def test_best_effort_has_no_diagnosis(world: Missed) -> None:
+    job = factories.job(state="running", target={"kind": "best_effort"})
+    factories.sample(job, 7000.0, attainment=None)
+    assert diagnosis(job, Job.objects.all()).dip is None
