@@ -264,7 +264,7 @@ def _gone_reason(rows: Sequence[PlannedMigration]) -> str:
     """Say which containers ended or moved; "" for none."""
     if len(rows) > _MAX_NAMED:
         return f"{counted(len(rows), 'container')} of it ended or moved"
-    return " and ".join(map(_why_gone, rows))
+    return " and ".join(dict.fromkeys(map(_why_gone, rows)))  # a job may have several containers
 
 
 def _why_gone(row: PlannedMigration) -> str:

@@ -94,6 +94,23 @@ def test_a_bundle_whose_job_is_being_cancelled_is_dropped_and_says_so(yard: Yard
     assert [c["reason"] for c in fresh(plan).changes] == ["job-1 is being cancelled"]
 
 
+def test_a_job_with_several_containers_is_named_once(yard: Yard) -> None:
+    wide = world.running_job("wide", (yard.servers[0], 1), (yard.servers[0], 1))
+    parts = wide.allocations.order_by("pk")
+    moves = [
+        PlannedMigration(
+            ordinal=place, bundle=0, purpose="empty", about="s0", job=wide, allocation_id=part.pk,
+            from_server_id=part.server_id, to_server_id=yard.servers[3].pk, units=1, gain=0.01,
+            predicted_s=1.0,
+        )
+        for place, part in enumerate(parts)
+    ]  # fmt: skip
+    plan = yard.plan(*moves, yard.empty(2, 1, 4))
+    world.end_job(wide)
+    rebase_plans()
+    assert {change["reason"] for change in fresh(plan).changes} == {"wide ended"}
+
+
 def test_the_effect_of_the_rest_is_predicted_on_the_present_cluster(yard: Yard) -> None:
     plan = yard.plan(yard.empty(0, 0, 3), yard.empty(1, 1, 4), yard.empty(2, 2, 5))
     world.end_job(yard.jobs[1])
