@@ -22,6 +22,7 @@ urlpatterns = [
     path("", include("apps.execution.api.urls")),
     path("", include("apps.placement.api.plan_urls")),
     path("", include("apps.placement.api.urls")),
+    path("", include("apps.testbed.api.urls")),
     *route("version/", api_views.VersionView.as_view(), "api-version"),
     *route("errors/", api_views.ErrorsView.as_view(), "api-errors"),
     *route("schema/", api_views.SchemaView.as_view(), "api-schema"),

@@ -46,6 +46,11 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 5.0,
         "options": {"expires": 5.0, "queue": "placement"},
     },
+    "testbed.sampling": {
+        "task": "testbed.sampling",
+        "schedule": 5.0,
+        "options": {"expires": 5.0, "queue": "placement"},
+    },
     "operations.sweep": {"task": "operations.sweep", "schedule": 10.0, "options": _UPKEEP},
     "accounts.prune": {"task": "accounts.prune", "schedule": 3600.0},
     "operations.prune": {

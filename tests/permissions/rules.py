@@ -141,6 +141,7 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/operations": api(get=SIGNED_IN),
     "api/v1/operations/<uuid:operation_id>": api(get=PROJECT_READERS),
     "api/v1/operations/<uuid:operation_id>/cancel": api(post=PROJECT_WRITERS),
+    "api/v1/sampling-checks": api(post=OPERATORS),
     # inventory
     "api/v1/cluster": api(get=SIGNED_IN),
     "api/v1/cluster/clock": api(get=SIGNED_IN),

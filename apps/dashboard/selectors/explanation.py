@@ -25,12 +25,13 @@ from apps.dashboard.core.explanation import (
 )
 from apps.dashboard.figures.quality_cdf import kolmogorov_limit, largest_distance, superscript
 from apps.dashboard.selectors.job_facts import spec_of
-from apps.dashboard.selectors.sampling import ENOUGH_RANKS, SAMPLE_SIZES, comparable_ranks
+from apps.dashboard.selectors.sampling import ENOUGH_RANKS, comparable_ranks
 from apps.inventory.models import Server
 from apps.scheduling.core.sizing import ClusterFacts, Work, performance_grid
 from apps.scheduling.core.types import MAX_UNITS, Within
 from apps.scheduling.models import Decision
 from apps.scheduling.selectors import working_allocations
+from apps.testbed.selectors.sampling_checks import SAMPLE_SIZES
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.core.targets import BestEffort, read_target
 

@@ -9,10 +9,10 @@ from apps.dashboard.core import formats
 from apps.dashboard.figures.quality_cdf import QualityCdf, kolmogorov_limit, largest_distance
 from apps.scheduling.models import Decision
 from apps.testbed.models import SamplingCheck
+from apps.testbed.selectors.sampling_checks import SAMPLE_SIZES
 
 LAST_RANKED = 1_000
 ENOUGH_RANKS = 35  # from here on, the asymptotic limit is accurate enough
-SAMPLE_SIZES = (8, 16, 32)
 THRESHOLD = 0.8
 
 

@@ -5,12 +5,18 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from apps.accounts.core.roles import Role
 from apps.dashboard.selectors import decisions as selectors
 from apps.dashboard.selectors import sampling as ranks
 from apps.dashboard.selectors.explanation import explanation
-from apps.dashboard.views.access import page, visible_to
+from apps.dashboard.views.access import has_role, page, visible_to
 from apps.dashboard.views.lists import requested_page
 from apps.scheduling.models import Outcome
+from apps.testbed.selectors.sampling_checks import (
+    SAMPLE_SIZES,
+    last_sampling_check,
+    open_sampling_check,
+)
 
 OUTCOMES = [(str(value), str(value)) for value in Outcome.values]
 
@@ -51,11 +57,17 @@ def decision(request: HttpRequest, decision_id: UUID) -> HttpResponse:
 @page
 def sampling(request: HttpRequest) -> HttpResponse:
     """Compare measured ranks to the promise for three sample sizes, offline and live."""
+    summary, operation = ranks.sampling_summary(), open_sampling_check()
     return render(
         request,
         "dashboard/sampling.html",
         {
-            "sizes": ranks.SAMPLE_SIZES,
-            "summary": ranks.sampling_summary(),
+            "sizes": SAMPLE_SIZES,
+            "summary": summary,
+            "is_measured": all(row.checked.samples for row in summary),
+            "operation": operation,
+            "operation_share": (operation.progress / (operation.total or 1)) if operation else 0.0,
+            "last": last_sampling_check(),
+            "may_run": has_role(request, Role.OPERATOR),
         },
     )

@@ -4,7 +4,7 @@ Short and long one-unit jobs keep a heterogeneous cluster at a given load. For e
 the policy, the rank D of its unit is measured among the eligible units of its agent's snapshot.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -77,8 +77,19 @@ class SamplingQuality:
     ks_between: float
 
 
-def measure(check: SamplingExperiment, policy: Policy) -> SamplingQuality:
+def _ignore(measured: int) -> None:
+    """Report nothing."""
+
+
+def measure(
+    check: SamplingExperiment, policy: Policy, report: Callable[[int], None] = _ignore
+) -> SamplingQuality:
     """Run the experiment.
+
+    Parameters
+    ----------
+    report : called with the number of measured decisions at every arrival, also during the
+        warm-up; an exception that it raises ends the experiment
 
     Raises
     ------
@@ -90,9 +101,9 @@ def measure(check: SamplingExperiment, policy: Policy) -> SamplingQuality:
     run_seed, draw_seed = np.random.SeedSequence([check.seed, check.size]).spawn(2)
     settings = AgentSettings(agents=check.agents, sync_s=check.sync_s)
     offline = OfflineRun(world, policy, settings, seed=int(run_seed.generate_state(1)[0]))
-    arrivals = _arrivals(world, check, offline, np.random.default_rng(draw_seed))
-    report = offline.run(arrivals, drain=False)
-    return _quality(check, [d for d in report.decisions if d.placed.ranks.size > 0])
+    arrivals = _arrivals(world, check, offline, np.random.default_rng(draw_seed), report)
+    ran = offline.run(arrivals, drain=False)
+    return _quality(check, [d for d in ran.decisions if d.placed.ranks.size > 0])
 
 
 def distances(ranks: Floats, eligible: Ints, size: int) -> tuple[float, float, float]:
@@ -157,7 +168,11 @@ def _quality(check: SamplingExperiment, decisions: list[RecordedDecision]) -> Sa
 
 
 def _arrivals(
-    world: DemoCluster, check: SamplingExperiment, offline: OfflineRun, rng: np.random.Generator
+    world: DemoCluster,
+    check: SamplingExperiment,
+    offline: OfflineRun,
+    rng: np.random.Generator,
+    report: Callable[[int], None],
 ) -> Iterator[JobArrival]:
     """Draw arrivals: a warm-up, then one job per decision to measure.
 
@@ -173,6 +188,7 @@ def _arrivals(
         now += rng.exponential(1.0 / (base * np.clip(1.0 + GAIN * error, *RATE_RANGE)))
         is_measured = now > WARM_UP_S
         measured += is_measured
+        report(measured)
         truth = library[rng.integers(len(library))]
         is_short = rng.random() < SHORT_SHARE
         work = rng.exponential(SHORT_S) if is_short else rng.uniform(*LONG_S)

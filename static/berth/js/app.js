@@ -150,6 +150,7 @@ const PAGES = {
   map: "./pages/map.js",
   plan: "./pages/plan.js",
   plans: "./pages/plans.js",
+  sampling: "./pages/sampling.js",
   server: "./pages/server.js",
   submit: "./pages/submit.js",
 };

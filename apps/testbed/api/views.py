@@ -1,0 +1,38 @@
+"""Request a measurement of sampling quality."""
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import Serializer
+
+from apps.accounts.api.permissions import principal_of
+from apps.accounts.core.roles import Role
+from apps.common.api.inputs import validated
+from apps.common.api.views import ApiView
+from apps.common.core.keyed_requests import KeyedResponse
+from apps.operations.api.idempotency import once
+from apps.operations.api.serializers import OperationSerializer, represent_operation
+from apps.testbed.services.sampling_runs import begin_sampling_check
+
+
+class SamplingRequestSerializer(Serializer[None]):
+    """A request without fields."""
+
+
+class SamplingChecks(ApiView):
+    """Measurements of the quality of sampling."""
+
+    write_role = Role.OPERATOR
+    takes_key = True
+
+    @extend_schema(request=SamplingRequestSerializer, responses={202: OperationSerializer})
+    def post(self, request: Request) -> Response:
+        """Measure the ranks of sampled units on an emulated cluster; returns the operation."""
+        validated(SamplingRequestSerializer, request.data or {})
+
+        def begin() -> KeyedResponse:
+            operation = begin_sampling_check(by=principal_of(request).user_id)
+            location = f"/api/v1/operations/{operation.pk}/"
+            return KeyedResponse(202, location, represent_operation(operation))
+
+        return once(request, request.data, begin)
