@@ -8,7 +8,7 @@ from uuid import UUID
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -16,6 +16,7 @@ from apps.accounts.core.principal import Principal
 from apps.accounts.core.roles import Role
 from apps.accounts.selectors import holds, principal_by_user
 from apps.dashboard.core.ranges import TimeRange, time_range
+from apps.dashboard.core.regions import changed_regions
 from apps.inventory.selectors import cluster_now
 from apps.workloads.models import Job
 from apps.workloads.selectors import visible_jobs, visible_projects
@@ -24,16 +25,31 @@ View = Callable[..., HttpResponse]
 
 
 def page(view: View) -> View:
-    """Return a read-only view for signed-in users that is never cached."""
+    """Return a read-only view for signed-in users that is never cached.
+
+    A script that names live regions in ``X-Berth-Regions`` gets those that changed, and no page.
+    """
 
     @require_safe
     @never_cache
     @login_required
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return view(request, *args, **kwargs)
+        response = view(request, *args, **kwargs)
+        asked = request.META.get("HTTP_X_BERTH_REGIONS")
+        is_html = response.get("Content-Type", "").startswith("text/html")
+        if asked is None or not is_html or response.status_code != 200:
+            return response
+        return _regions(response, asked)
 
     return guarded
+
+
+def _regions(page_response: HttpResponse, asked: str) -> HttpResponse:
+    """Return the regions of a page that changed; ``asked`` is a list of id or id=digest."""
+    known = {name: digest for name, _, digest in (part.partition("=") for part in asked.split())}
+    html = page_response.content.decode()
+    return JsonResponse({"regions": changed_regions(html, known)})
 
 
 def has_role(request: HttpRequest, role: Role) -> bool:
