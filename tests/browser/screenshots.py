@@ -2,19 +2,26 @@
 
     python -m tests.browser.screenshots http://127.0.0.1:8000 --user admin --password ...
 
-Each page is taken at 1440 x 900 and 390 x 844, light and dark, without scrolling.
+Each page is taken at 1440 x 900 and 390 x 844, light and dark, without scrolling. Waits until
+there are a front, which it requests if there is none, and a plan, so that Calibrate and Plans
+show them.
 """
 
 import sys
+import time
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, CHROMIUM, DESK, NOTHING_LOADS, PHONE, signed_in
 
+REQUEST_FRONT: Final = """async () => {
+    const { call } = await import("/static/berth/js/api.js");
+    await call("POST", "/api/v1/fronts/", { source: "cluster", budget_seconds: 20 });
+}"""
 THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 PATHS = {
     "overview": "/",
@@ -38,10 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--user", default="admin")
     parser.add_argument("--password", required=True)
     parser.add_argument("--out", type=Path, default=Path("docs/screenshots"))
+    parser.add_argument("--wait", type=float, default=600.0, help="seconds for front and plan")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        first = signed_in(browser, options.url, name=options.user, password=options.password)
+        await_placement(first.new_page(), options.url, timeout_s=options.wait)
+        first.close()
         for width, height in (DESK, PHONE):
             for theme in THEMES:
                 context = signed_in(
@@ -56,6 +67,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 context.close()
         browser.close()
     return 0
+
+
+class MissingError(RuntimeError):
+    """The instance has nothing to show on a page."""
+
+
+def await_placement(page: Page, url: str, *, timeout_s: float) -> None:
+    """Wait until a front with placements and a plan exist; request a front if there is none.
+
+    Raises
+    ------
+    MissingError : names what does not exist after the time.
+    """
+    page.goto(f"{url}/calibrate/")
+    if not _rows(page, f"{url}/api/v1/fronts/?limit=1"):
+        page.evaluate(REQUEST_FRONT)
+    deadline = time.monotonic() + timeout_s
+    missing = _missing(page, url)
+    while missing:
+        if time.monotonic() > deadline:
+            raise MissingError(f"no {' and no '.join(missing)} after {timeout_s:.0f} s")
+        page.wait_for_timeout(1_000)
+        missing = _missing(page, url)
+
+
+def _missing(page: Page, url: str) -> list[str]:
+    fronts = _rows(page, f"{url}/api/v1/fronts/?limit=20")
+    has_front = any(front["versions"] for front in fronts)
+    has_plan = bool(_rows(page, f"{url}/api/v1/plans/?limit=1"))
+    return [name for name, exists in (("front", has_front), ("plan", has_plan)) if not exists]
+
+
+def _rows(page: Page, address: str) -> list[dict[str, Any]]:
+    answer: dict[str, Any] = page.evaluate(
+        "(address) => fetch(address).then((response) => response.json())", address
+    )
+    rows: list[dict[str, Any]] = answer["results"]
+    return rows
 
 
 def _shoot(context: BrowserContext, url: str, out: Path, suffix: str) -> None:
