@@ -6,21 +6,19 @@ All values come from the database, so every web process answers the same.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-import redis
-from django.conf import settings
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from apps.common.api.middleware import API_VERSION
 from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.queues import QUEUES, waiting_tasks
 from apps.common.infrastructure.transactions import CONFLICTS
 from apps.inventory.models import ServerState
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.selectors import job_counts
 
 Labels = Mapping[str, str]
-QUEUES: Final = ("default", "agents", "placement", "upkeep")
 _QUANTILES: Final = (0.5, 0.95, 0.99)
 
 
@@ -169,9 +167,7 @@ def _retention() -> Iterator[GaugeMetricFamily]:
 
 
 def _queues() -> Iterator[GaugeMetricFamily]:
-    try:
-        with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1.0) as client:
-            depths = [({"queue": name}, float(client.llen(name))) for name in QUEUES]
-    except redis.RedisError:
-        depths = []  # absent, not zero: an alert on a missing series fires
+    # absent, not zero, if the broker is away: an alert on a missing series fires
+    waiting = waiting_tasks(QUEUES)
+    depths = [({"queue": name}, float(count)) for name, count in waiting.items()]
     yield gauge("berth_task_queue_depth", "Tasks waiting for a worker.", depths)

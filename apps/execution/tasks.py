@@ -4,7 +4,7 @@ from celery import shared_task
 
 from apps.common.infrastructure.notifications import acknowledge
 from apps.execution.services import feedback as feedback_service
-from apps.execution.services import frames, profiles, recovery
+from apps.execution.services import frames, profiles, recovery, system_samples
 from apps.execution.services.retention import execution_kinds
 from apps.operations.services.retention import run_retention
 
@@ -26,6 +26,12 @@ def classify() -> int:
 def frame() -> None:
     """Store a frame of the cluster once each cluster minute."""
     frames.store_frame()
+
+
+@shared_task(name="execution.sample_system")
+def sample_system() -> None:
+    """Store the state of queues, agents and event streams."""
+    system_samples.sample_system()
 
 
 @shared_task(name="execution.prune")

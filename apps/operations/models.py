@@ -115,6 +115,23 @@ class Operation(models.Model):
         return f"{self.kind} {self.status}"
 
 
+class SystemSample(models.Model):
+    """The state of queues, agents and event streams at one moment; sampled every ten seconds."""
+
+    at = models.DateTimeField(unique=True)  # retention and charts, by time
+    seconds = models.FloatField(help_text="wall time since the sample before, which agents covers")
+    queues = models.JSONField(help_text="waiting tasks by queue; empty: the broker is away")
+    agents = models.JSONField(
+        help_text="by agent: decisions, lost commits, and p50_s and p99_s of the decision time"
+    )
+    streams = models.PositiveIntegerField(
+        null=True, help_text="open streams; null: the broker is away"
+    )
+
+    def __str__(self) -> str:
+        return f"system at {self.at:%H:%M:%S}"
+
+
 class Retention(models.Model):
     """How the deletion of one kind of history goes; `services.retention` runs it."""
 

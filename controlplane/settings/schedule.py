@@ -15,6 +15,11 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 1.0,
         "options": {"expires": 1.0, "queue": "agents"},
     },
+    "execution.sample_system": {
+        "task": "execution.sample_system",
+        "schedule": 10.0,
+        "options": _UPKEEP,
+    },
     "execution.frame": {"task": "execution.frame", "schedule": 1.0, "options": _UPKEEP},
     "classification.reclassify": {
         "task": "classification.reclassify",
@@ -72,7 +77,9 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
 CELERY_TASK_ROUTES: dict[str, dict[str, str]] = {
     "scheduling.agent": {"queue": "agents"},
     "placement.fronts": {"queue": "placement"},
+    "testbed.sampling": {"queue": "placement"},
     "execution.frame": {"queue": "upkeep"},
+    "execution.sample_system": {"queue": "upkeep"},
     "execution.sweep": {"queue": "upkeep"},
     "operations.sweep": {"queue": "upkeep"},
 }

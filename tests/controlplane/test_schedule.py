@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from apps.common.infrastructure.queues import QUEUES
 from controlplane.celery import app
 from controlplane.embedded import fleet, session
 from controlplane.embedded.instance import PROJECT
-from controlplane.metrics import QUEUES
 
 SCHEDULE: dict[str, dict[str, Any]] = settings.CELERY_BEAT_SCHEDULE
 
@@ -87,7 +87,10 @@ def test_every_queue_is_served_here_and_in_the_deployment() -> None:
 
 
 def test_frames_and_sweeps_do_not_wait_for_long_tasks() -> None:
-    tasks = ("execution.frame", "execution.sweep", "operations.sweep")
+    tasks = (
+        *("execution.frame", "execution.sample_system"),
+        *("execution.sweep", "operations.sweep"),
+    )
     assert {queue_of(SCHEDULE[name]) for name in tasks} == {"upkeep"}
     assert {name for name in SCHEDULE if queue_of(SCHEDULE[name]) == "upkeep"} == set(tasks)
 

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.django_db
 FIGURES = [
     *("utilisation", "attainment", "queue", "decision-latency", "power", "quality"),
     *("matrix", "singular-values", "jobs-by-project", "calibration", "revision-error"),
+    *("system-queues", "system-rate", "system-time", "system-conflicts", "system-streams"),
 ]
 PASSWORD = "right-one-11"  # noqa: S105 - of users that exist only in tests
 PAGES = [

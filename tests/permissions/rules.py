@@ -286,6 +286,7 @@ FIGURES: Final[dict[str, Rule]] = {
     "decision-latency": page(),
     "power": page(),
     "jobs-by-project": page(),
+    **{f"system-{of}": page() for of in ("queues", "rate", "time", "conflicts", "streams")},
     "performance": page(PROJECT_READERS, query="job={jobs}"),
     "feasibility": page(query=f"spec={json.dumps(JOB)}"),
     "guarantee": page(PROJECT_READERS, query="decision={decisions}"),

@@ -24,12 +24,12 @@ def notify(task: str, *, queue: str) -> None:
 
 def acknowledge(task: str) -> None:
     """Accept new notifications of a task; the task calls this before it reads any row."""
-    _client().delete(_key(task))
+    broker().delete(_key(task))
 
 
 def _send(task: str, queue: str) -> None:
     try:
-        if _client().set(_key(task), 1, nx=True, px=_MERGE_MS):
+        if broker().set(_key(task), 1, nx=True, px=_MERGE_MS):
             current_app.send_task(task, queue=queue, expires=30)
     except (redis.RedisError, OperationalError, OSError) as error:
         # The rows are committed and the periodic run finds them: an unreachable broker must not
@@ -44,7 +44,8 @@ def _key(task: str) -> str:
 _CLIENTS: dict[str, redis.Redis] = {}
 
 
-def _client() -> redis.Redis:
+def broker() -> redis.Redis:
+    """Return a client of the broker, for short commands."""
     url = settings.REDIS_URL
     if url not in _CLIENTS:
         _CLIENTS[url] = redis.Redis.from_url(url, socket_timeout=2.0, socket_connect_timeout=2.0)

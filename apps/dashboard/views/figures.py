@@ -26,6 +26,7 @@ from apps.dashboard.figures import (
     decision_latency,
     feasibility,
     interference,
+    lines,
     matrix_heatmap,
     performance,
     plan_progress,
@@ -53,6 +54,7 @@ from apps.dashboard.selectors import (
     plan,
     sampling,
     servers,
+    system_history,
     utilisation,
 )
 from apps.dashboard.views.access import has_role, page, requested_range, visible_to
@@ -116,6 +118,10 @@ CLASSIFICATION = "/api/v1/applications/{application}/classification/"
 
 def _matrix_row(matrix: MatrixName) -> Callable[[FigureRequest], MatrixRow]:
     return lambda asked: application.matrix_row(asked.application, matrix)
+
+
+def _system(read: Callable[[], lines.Lines]) -> Callable[[FigureRequest], lines.Lines]:
+    return lambda _: read()
 
 
 FIGURES: dict[str, SharedFigure | PrivateFigure] = {
@@ -228,6 +234,16 @@ FIGURES: dict[str, SharedFigure | PrivateFigure] = {
         draw=bars,
         api="/api/v1/jobs/?state__in=submitted,profiling,queued,starting,running",
     ),
+    **{
+        name: SharedFigure(read=_system(read), draw=lines, api="/api/v1/cluster/", cache_s=5.0)
+        for name, read in {
+            "system-queues": system_history.queues,
+            "system-rate": system_history.decision_rate,
+            "system-time": system_history.decision_time,
+            "system-conflicts": system_history.lost_commits,
+            "system-streams": system_history.streams,
+        }.items()
+    },
     "revision-error": SharedFigure(
         read=lambda asked: classification.revision_errors(
             classification.read_query(asked.parameters)

@@ -51,6 +51,12 @@ def execution_kinds() -> list[Kind]:
                 lambda keep: prune_profiles(keep=keep, referenced=profiles_with_decisions),
             ),
         ),
+        Kind(
+            "system_samples",
+            lambda: delete_before(
+                "operations_systemsample", "at", cutoff(settings.BERTH_SYSTEM_DAYS)
+            ),
+        ),
         Kind("changes", lambda: prune_changes(before=cutoff(settings.BERTH_CHANGE_DAYS))),
     ]
 

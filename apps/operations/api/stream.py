@@ -23,6 +23,7 @@ from apps.common.api.problems import MEDIA_TYPE, ProblemError, problem_body
 from apps.common.api.representations import time
 from apps.common.core.ids import uuid7
 from apps.common.core.problem_codes import CATALOGUE, ProblemCode
+from apps.common.infrastructure.queues import report_streams
 from apps.operations import selectors
 from apps.operations.api.stream_auth import authenticate, is_known_host, may_read_from
 from apps.operations.core.feed import Feed, Item
@@ -120,6 +121,7 @@ class Hub:
         self.clients: set[Client] = set()
         self.position = 0  # every event up to here has been read and is complete
         self._task: asyncio.Task[None] | None = None
+        self._report: asyncio.Future[bool] | None = None
 
     def join(self, client: Client) -> None:
         """Add a client; the first one starts the reading."""
@@ -136,9 +138,11 @@ class Hub:
         has_begun = False
         loop = asyncio.get_running_loop()
         recheck_at = loop.time() + RECHECK_S
+        self._report_count()
         while self.clients:
             try:
                 if loop.time() >= recheck_at:
+                    self._report_count()
                     await self._end_streams_of_changed_rights()
                     recheck_at = loop.time() + RECHECK_S
                 if not has_begun:
@@ -157,6 +161,12 @@ class Hub:
                     client.offer(items)
             if len(events) < PAGE:
                 await asyncio.sleep(POLL_S)
+        self._report_count()
+
+    def _report_count(self) -> None:
+        """Report the number of open streams, in a thread: a slow broker delays no event."""
+        work = asyncio.to_thread(report_streams, str(id(self)), len(self.clients))
+        self._report = asyncio.ensure_future(work)  # the loop itself keeps no reference
 
     async def _end_streams_of_changed_rights(self) -> None:
         """End the streams of callers with other rights than before.
