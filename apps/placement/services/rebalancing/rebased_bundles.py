@@ -83,7 +83,7 @@ def rebased_plan(plan: Plan, rows: Sequence[PlannedMigration]) -> RebasedPlan:
     cluster = read_planning_cluster(settings, racks=racks)
     by_bundle = _by_bundle(rows)
     if is_reverse:
-        outcomes = _reverse_outcomes(by_bundle)
+        outcomes = _reverse_outcomes(cluster, by_bundle)
     else:
         limits = {
             "max_migrations": settings.moves_per_plan,
@@ -104,15 +104,16 @@ def _by_bundle(rows: Sequence[PlannedMigration]) -> dict[int, list[PlannedMigrat
     return bundles
 
 
-def _reverse_outcomes(by_bundle: Mapping[int, list[PlannedMigration]]) -> list[BundleOutcome]:
+def _reverse_outcomes(
+    cluster: RunningCluster, by_bundle: Mapping[int, list[PlannedMigration]]
+) -> list[BundleOutcome]:
     """Drop the containers of a rollback that ended or moved; the others go back at any cost."""
-    all_rows = [row for rows in by_bundle.values() for row in rows]
-    stale = {row.pk for row in selectors.stale_migrations(all_rows)}
+    held = set(cluster.allocation_id.tolist())
     return [
         BundleOutcome(
             number,
-            kept=tuple(row for row in rows if row.pk not in stale),
-            reason=_gone_reason([row for row in rows if row.pk in stale]),
+            kept=tuple(row for row in rows if row.allocation_id in held),
+            reason=_gone_reason([row for row in rows if row.allocation_id not in held]),
         )
         for number, rows in by_bundle.items()
     ]
