@@ -27,7 +27,7 @@ NO_DATA: Final = frozenset(
     {"healthz", "readyz", "login", "logout", "api-docs", "api-schema", "api-unknown", "api-stream"}
 )
 ABSENT_ID: Final = "00000000-0000-7000-8000-000000000000"
-TABS: Final = ("why", "performance", "allocation", "events", "spec", "api")
+TABS: Final = ("explain", "why", "performance", "allocation", "events", "spec", "api")
 RANGED: Final = frozenset(
     {"utilisation", "attainment", "queue", "decision-latency", "power", "server-history"}
 )
@@ -173,6 +173,8 @@ def _figures(samples: Samples) -> Iterator[Read]:
     of_application = {"application": samples.running.application.name}
     needs = {
         "performance": {"job": job},
+        "dip": {"job": job},
+        "dip-pressure": {"job": job},
         "guarantee": {"decision": str(samples.decision.pk)},
         "pressure": {"server": server},
         "server-history": {"server": server},

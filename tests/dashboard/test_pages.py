@@ -111,7 +111,7 @@ def test_a_job_name_is_escaped(as_operator: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "tab", ["why", "performance", "allocation", "events", "spec", "api", "no"]
+    "tab", ["explain", "why", "performance", "allocation", "events", "spec", "api", "no"]
 )
 def test_every_tab_of_a_job_opens(as_operator: Client, tab: str) -> None:
     job = factories.job(state="running", started_s=3020.0, placed_s=3010.0)

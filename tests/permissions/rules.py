@@ -288,6 +288,8 @@ FIGURES: Final[dict[str, Rule]] = {
     "jobs-by-project": page(),
     **{f"system-{of}": page() for of in ("queues", "rate", "time", "conflicts", "streams")},
     "performance": page(PROJECT_READERS, query="job={jobs}"),
+    "dip": page(PROJECT_READERS, query="job={jobs}"),
+    "dip-pressure": page(PROJECT_READERS, query="job={jobs}"),
     "feasibility": page(query=f"spec={json.dumps(JOB)}"),
     "guarantee": page(PROJECT_READERS, query="decision={decisions}"),
     "quality": page(query="r=8&source=live"),
@@ -308,7 +310,8 @@ FIGURES: Final[dict[str, Rule]] = {
 # The views of one page that need their own request.
 VARIANTS: Final[dict[str, tuple[str, ...]]] = {
     "jobs/<uuid:job_id>/": tuple(
-        f"tab={tab}" for tab in ("why", "performance", "allocation", "events", "spec", "api")
+        f"tab={tab}"
+        for tab in ("explain", "why", "performance", "allocation", "events", "spec", "api")
     ),
     "jobs/": ("q=zq-secret", "q=project:{project}"),
     "api/v1/jobs": ("project={project}", "q=zq-secret", "count=exact"),

@@ -32,6 +32,16 @@ METHODS: Final = {
         "All reports of the job's backend, in cluster time. The dashed line and its band are "
         "the prediction at placement with its 90 % interval."
     ),
+    "dip": (
+        "All reports around the dip, in the unit of the target. Bars: other jobs that worked on "
+        "the job's servers, from their start until they left; numbered bars are suspects. A dip "
+        "is at least two reports below the target."
+    ),
+    "dip-pressure": (
+        "Pressure that the other jobs cause by their profiles, divided by the other units of the "
+        "server and averaged over the job's units and the reports. Tolerated: the current "
+        "profile of the job's application, with its 90 % interval."
+    ),
     "guarantee": (
         "A rank is the share of the eligible units that are not better than the chosen one. It "
         "is measured for a fraction of the one-unit decisions. With R independent samples, the "

@@ -81,7 +81,7 @@ def gauge(
         high=place(predicted[2]),
         is_rate=kind == "ips",
         is_beyond=value > top,
-        ticks=tuple((tick / top, _tick_text(kind, tick)) for tick in _ticks(top)),
+        ticks=tuple((tick / top, _tick_text(kind, tick)) for tick in round_ticks(top)),
         target_text=formats.performance_text(kind, float(limit)),
         value_text=formats.performance_text(kind, value) if known else "",
         headroom=_headroom(kind, float(limit), value, attainment),
@@ -105,7 +105,7 @@ def _headroom(kind: str, limit: float, value: float, attainment: float | None) -
     return f"{apart} {side} the target, {share} of it"
 
 
-def _ticks(top: float) -> tuple[float, ...]:
+def round_ticks(top: float) -> tuple[float, ...]:
     """Return round numbers from 0 to at most ``top``: at least three besides 0."""
     power = 10.0 ** math.floor(math.log10(top))
     factors = (2.5, 2.0, 1.0, 0.5, 0.25)

@@ -168,6 +168,18 @@ def share_bar(share: float, cls: str = "fa") -> SafeString:
 
 
 @register.simple_tag
+def confidence_bar(share: float) -> SafeString:
+    """Return a probability in [0, 1] as a bar of 60 px; a number always accompanies it."""
+    known = 0.0 if math.isnan(share) else max(0.0, min(1.0, share))
+    return format_html(
+        '<svg class="pbar" viewBox="0 0 60 8" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect width="60" height="8" class="fq"/>'
+        '<rect width="{}" height="8" class="fa"/></svg>',
+        f"{60 * known:.1f}",
+    )
+
+
+@register.simple_tag
 def source_mark(source: str) -> SafeString:
     """Return the mark of a cell's source; a text always accompanies it."""
     shapes = {

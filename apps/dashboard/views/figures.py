@@ -24,6 +24,8 @@ from apps.dashboard.figures import (
     bars,
     calibration,
     decision_latency,
+    dip,
+    dip_pressure,
     feasibility,
     interference,
     lines,
@@ -50,6 +52,7 @@ from apps.dashboard.selectors import (
     classification,
     decisions,
     jobs,
+    misses,
     overview,
     plan,
     sampling,
@@ -153,6 +156,20 @@ FIGURES: dict[str, SharedFigure | PrivateFigure] = {
         read=lambda asked, visible: jobs.performance(jobs.job_by_id(visible, asked.value("job"))),
         draw=performance,
         api="/api/v1/jobs/",
+    ),
+    "dip": PrivateFigure(
+        read=lambda asked, visible: misses.timeline(
+            asked.value("job"), visible, at=asked.value("at")
+        ),
+        draw=dip,
+        api="/api/v1/jobs/{job}/diagnosis/",
+    ),
+    "dip-pressure": PrivateFigure(
+        read=lambda asked, visible: misses.pressure(
+            asked.value("job"), visible, at=asked.value("at")
+        ),
+        draw=dip_pressure,
+        api="/api/v1/jobs/{job}/diagnosis/",
     ),
     "feasibility": SharedFigure(
         read=lambda asked: _feasibility(asked.value("spec")),

@@ -9,7 +9,7 @@ from django.shortcuts import render
 
 from apps.accounts.core.roles import Role
 from apps.dashboard.core.job_query import parse
-from apps.dashboard.selectors import decisions, explanation, job_facts
+from apps.dashboard.selectors import decisions, explanation, job_facts, misses
 from apps.dashboard.selectors import jobs as selectors
 from apps.dashboard.views.access import has_role, page, projects_of, visible_to
 from apps.dashboard.views.lists import requested_page
@@ -20,6 +20,7 @@ from apps.workloads.core.lifecycle import TERMINAL_STATES
 from apps.workloads.models import Job
 
 TABS = {
+    "explain": "Explain",
     "why": "Why",
     "performance": "Performance",
     "allocation": "Allocation",
@@ -68,8 +69,9 @@ def preview(request: HttpRequest) -> HttpResponse:
 def job(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """Show one job, on the tab named in the address."""
     shown_job = selectors.job_by_id(visible_to(request), job_id)
-    tab = request.GET.get("tab", "why")
-    tab = tab if tab in TABS else "why"
+    tab = request.GET.get("tab", "")
+    if tab not in TABS:
+        tab = "explain" if misses.is_below(shown_job) else "why"
     now_s = cluster_now()
     context: dict[str, Any] = {
         "job": shown_job,
@@ -88,6 +90,9 @@ def job(request: HttpRequest, job_id: UUID) -> HttpResponse:
 
 def _tab(request: HttpRequest, tab: str, shown_job: Any) -> dict[str, Any]:
     """Return the data of one tab."""
+    if tab == "explain":
+        at = request.GET.get("at", "")
+        return {"explained": misses.explained(shown_job, visible_to(request), at=at)}
     if tab == "why":
         known = decisions.decisions_of(shown_job)
         requested = request.GET.get("decision", "")

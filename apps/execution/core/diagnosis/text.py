@@ -55,7 +55,8 @@ def relaxed_target(target: Target, value: float) -> dict[str, object]:
 
 def _value(value: float, target: Target) -> str:
     if isinstance(target, InstructionRate):
-        return f"{value:.3g} instructions/s"
+        scaled, prefix = (value / 1e9, "G") if value >= 1e9 else (value / 1e6, "M")
+        return f"{scaled:.3g} {prefix} instr./s"
     if value < 1.0:
         return f"{1000.0 * value:.3g} ms"
     return f"{value:.3g} s" if value < 1000.0 else f"{value:,.0f} s"

@@ -1,4 +1,4 @@
-/* One job: hold, release, cancel. */
+/* One job: hold, release, cancel, and what would help it. */
 import { ApiError, call } from "../api.js";
 import { problemText, toast } from "../notices.js";
 import { refreshRegions } from "../regions.js";
@@ -9,6 +9,8 @@ export function start() {
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-job-action]");
     if (button) runAction(button, button.dataset.jobAction);
+    const remedy = event.target.closest("[data-remedy]");
+    if (remedy) apply(remedy);
   });
 }
 
@@ -27,6 +29,22 @@ async function runAction(button, action) {
       line.textContent = problemText(error.problem);
       line.hidden = false;
     } else toast(problemText(error.problem), { tone: "bad", stays: true });
+  } finally {
+    button.disabled = false;
+  }
+}
+
+/* Send the request of a remedy. */
+async function apply(button) {
+  const { method, path, body } = JSON.parse(button.dataset.remedy);
+  button.disabled = true;
+  try {
+    await call(method, path, body);
+    toast(method === "PATCH" ? "The target is changed." : "The application is being profiled.");
+    await refreshRegions();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    toast(problemText(error.problem), { tone: "bad", stays: true });
   } finally {
     button.disabled = false;
   }
