@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
+from apps.inventory.core.snapshot import Topology
 from apps.inventory.models import Change, Server, ServerState
 from apps.inventory.services import import_cluster, set_server_state
 from apps.scheduling import selectors
@@ -150,6 +151,29 @@ def test_a_copy_read_during_an_open_transaction_misses_no_entry() -> None:
         early = meanwhile(following.follow).frozen()
     assert early.server_open.tolist() == [True, False]
     assert following.follow().snapshot().server_open.tolist() == [False, False]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_copy_shows_one_moment_while_servers_are_added_and_filled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    factories.cluster()
+    build("a", "b")
+    topology = selectors.inventory.topology
+
+    def grow() -> None:
+        placed_on(build("c", "d"), 0, 12)
+
+    def topology_after_the_servers() -> Topology:
+        monkeypatch.setattr(selectors.inventory, "topology", topology)
+        meanwhile(grow)
+        return topology()
+
+    monkeypatch.setattr(selectors.inventory, "topology", topology_after_the_servers)
+    early = read_copy()
+    assert early.topology.server_name == ("a", "b")
+    assert early.snapshot().unit_free.all()
+    assert read_copy().topology.server_name == ("a", "b", "c", "d")
 
 
 @pytest.mark.django_db(transaction=True)

@@ -340,6 +340,16 @@ def test_releasing_claims_locks_jobs_in_order() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_committing_locks_jobs_in_order() -> None:
+    factories.cluster()
+    copy = build("a", "b")
+    proposals = [proposal(claimed(), copy.topology, [unit]) for unit in (0, 5)]
+    ids = [row.job.id for row in proposals]
+    assert_locks_in_order(Job, ids, partial(commit, proposals[::-1], agent=ME))
+    assert Allocation.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
 def test_batches_with_the_same_units_in_opposite_orders_do_not_deadlock() -> None:
     factories.cluster()
     copy = build("a", "b")

@@ -19,6 +19,7 @@ from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Job
 from tests import factories
+from tests.races import assert_locks_in_order
 from tests.scheduling.world import ME, at_once, build, claimed, proposal, used
 
 AGENTS = [AgentIdentity(f"agent-{i}", "tarcil", 1, "0.1.0") for i in range(4)]
@@ -40,6 +41,23 @@ def test_all_allocations_of_a_job_are_released(copy: ClusterCopy) -> None:
     changes = Change.objects.filter(kind="release").order_by("seq")
     assert [part.released_seq for part in parts] == [change.seq for change in changes]
     assert [change.unit_ids for change in changes] == [part.unit_ids for part in parts]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_releasing_locks_allocations_in_order() -> None:
+    factories.cluster()
+    topology = build("a", "b").topology
+    jobs = [claimed(), claimed()]
+    commit([proposal(j, topology, [u]) for j, u in zip(jobs, (0, 5), strict=True)], agent=ME)
+
+    def release_both() -> None:
+        with transaction.atomic():
+            release([job.id for job in jobs])
+
+    assert_locks_in_order(
+        Allocation, Allocation.objects.values_list("id", flat=True), release_both
+    )
+    assert not ResourceUnit.objects.exclude(allocation_id=None).exists()
 
 
 def test_allocations_of_other_jobs_on_the_server_stay(copy: ClusterCopy) -> None:

@@ -162,11 +162,16 @@ def test_problems_of_batch_items_name_their_position() -> None:
     assert [problem.pointer for problem in caught.value.problems] == ["/items/7/tasks"]
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+
+
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """A value, or a short list or object of such values."""
+    names = st.text(max_size=20)
+    return inner | st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3)
+
+
+JSON = nested(nested(SCALARS))
 
 
 @given(
@@ -176,6 +181,7 @@ JSON = st.recursive(
              "priority", "gang", "name", "spec", "metadata", "client_id", "duration_seconds"]
         ),
         JSON,
+        max_size=4,
     )
 )  # fmt: skip
 def test_no_json_raises_another_error(data: dict[str, Any]) -> None:
