@@ -111,13 +111,13 @@ def roofline_case(size: Size, new: int, k: int, seed: int) -> Generated:
     rng = np.random.default_rng([seed, dense, columns, k])
     capacity = rng.lognormal(0.0, PLATFORM_SPREAD, (1, columns))
     capacity = capacity * rng.lognormal(0.0, BOTTLENECK_SPREAD, (BOTTLENECKS, columns))
-    rows = _roofline(dense, capacity, rng)
-    truth = _roofline(new, capacity, rng)
-    prior = np.log(_roofline(PRIOR_ROWS, capacity, rng))
+    rows = roofline(dense, capacity, rng)
+    truth = roofline(new, capacity, rng)
+    prior = np.log(roofline(PRIOR_ROWS, capacity, rng))
     observed = truth * rng.lognormal(0.0, NOISE, truth.shape)
     known = random_cells(truth, k, rng)
     library = rows * rng.lognormal(0.0, NOISE, rows.shape)
-    few = _roofline(sparse, capacity, rng) * rng.lognormal(0.0, NOISE, (sparse, columns))
+    few = roofline(sparse, capacity, rng) * rng.lognormal(0.0, NOISE, (sparse, columns))
     few[~random_cells(few, SPARSE_CELLS, rng)] = np.nan
     case = Case(
         np.vstack([library, few]),
@@ -133,7 +133,8 @@ def roofline_case(size: Size, new: int, k: int, seed: int) -> Generated:
     return Generated(case, np.exp(np.array(means)))
 
 
-def _roofline(n: int, capacity: Floats, rng: np.random.Generator) -> Floats:
+def roofline(n: int, capacity: Floats, rng: np.random.Generator) -> Floats:
+    """(n, m) speed of applications on platforms of (K, m) capacities, 1 on their best one."""
     demand = rng.dirichlet(np.full(BOTTLENECKS, CONCENTRATION), size=n)
     speed = 1.0 / (demand @ (1.0 / capacity))
     return speed / speed.max(axis=1, keepdims=True)

@@ -1,7 +1,8 @@
 """Speed of the default estimator, and errors of all estimators on unseen applications.
 
     python -m benchmarks.classification [--data DIR] [--sets a,b] [--entries 2,3,4,8]
-        [--methods x,y] [--seed 1] [--repeat 7] [--json] [--probing] [--papers]
+        [--methods x,y] [--seed 1] [--repeat 7] [--json]
+        [--probing | --papers | --strange]
 
 First the speed, next to peers and a calibration loop (`benchmarks._classification_speed`);
 ``--repeat 0`` leaves it out. Then, when ``--data`` or ``--sets`` is given, the accuracy. DIR holds
@@ -13,7 +14,8 @@ column was found, and one within 5 % of it; rank agreement (Spearman); and the s
 cells inside the 90 % intervals. Then the ratio of the default's average error to that of others,
 with 90 % intervals from resampled applications. ``--probing`` measures instead what choosing the
 measured cells buys (`benchmarks._probing`), ``--papers`` the papers' figures next to ours
-(`benchmarks._papers`).
+(`benchmarks._papers`), ``--strange`` intervals and flags of applications that are unlike the
+library (`benchmarks._strange`).
 """
 
 import argparse
@@ -36,6 +38,7 @@ from benchmarks._held_out import Case, Method, Scores, cases, method, scores
 from benchmarks._papers import papers
 from benchmarks._peers import peers
 from benchmarks._probing import probing
+from benchmarks._strange import strange
 
 SINGLES = ("knn", "knn_plain", "sklearn_knn", "sklearn_knn_plain", "kde")
 GENERATED = (
@@ -88,7 +91,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         printed |= probing(sets, options.data, options.seed, quiet=options.json)
     if options.papers:
         printed |= papers(options.seed, quiet=options.json)
-    is_other = options.probing or options.papers
+    if options.strange:
+        printed |= strange(options.seed, quiet=options.json)
+    is_other = options.probing or options.papers or options.strange
     if options.repeat and not is_other:
         printed |= _speed(options)
     if (options.data or options.sets) and not is_other:
@@ -148,6 +153,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--probing", action="store_true", help="random, fixed, informative cells")
     parser.add_argument("--papers", action="store_true", help="the papers' figures next to ours")
+    parser.add_argument("--strange", action="store_true", help="rows unlike the library")
     return parser
 
 

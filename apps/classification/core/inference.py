@@ -196,7 +196,7 @@ def _infer_pool(
     known = ~np.isnan(values)
     model = fit_pool(library, pool, platforms, estimator)
     row = model.fold(values, known, error=errors)
-    reasons = tuple(sorted(model.flags(values, known)[0]))
+    reasons = tuple(sorted(model.flags(values, known, error=errors)[0]))
     return {
         name: _Row(row.part(part), reasons)
         for name, part in column_slices(library, pool, platforms).items()

@@ -59,7 +59,8 @@ FLAG_NAMES: Final = {
     Degraded.NO_CELL: "nothing measured",
     Degraded.ONE_CELL: "only one cell measured",
     Degraded.FEW_ROWS: "small library",
-    Degraded.FAR: "unlike the library",
+    Degraded.FAR: "outside the library's range",
+    Degraded.UNFAMILIAR: "unlike the library",
 }
 
 

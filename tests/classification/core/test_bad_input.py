@@ -146,8 +146,8 @@ def test_degraded_rows_are_flagged_with_their_reasons() -> None:
     assert flags == (
         frozenset({Degraded.NO_CELL}),
         frozenset({Degraded.ONE_CELL}),
-        frozenset({Degraded.FAR}),
-        frozenset({Degraded.ONE_CELL, Degraded.FAR}),
+        frozenset({Degraded.FAR, Degraded.UNFAMILIAR}),
+        frozenset({Degraded.ONE_CELL, Degraded.FAR, Degraded.UNFAMILIAR}),
     )
 
 
@@ -169,10 +169,12 @@ def test_a_new_value_of_a_column_that_never_varied_is_far_only_beyond_a_factor_o
     library = LIBRARY.copy()
     library[:, 0] = 1.0
     model = BLEND.fit(library, scale=Scale.LOG)
-    assert model.flags(*row({0: 1.9, 1: 1.0})) == (frozenset(),)
-    assert model.flags(*row({0: 0.6, 1: 1.0})) == (frozenset(),)
-    assert model.flags(*row({0: 2.1, 1: 1.0})) == (frozenset({Degraded.FAR}),)
-    assert model.flags(*row({0: 0.4, 1: 1.0})) == (frozenset({Degraded.FAR}),)
+    # any other value of this column is unfamiliar
+    assert model.flags(*row({0: 1.9, 1: 1.0})) == (frozenset({Degraded.UNFAMILIAR}),)
+    assert model.flags(*row({0: 0.6, 1: 1.0})) == (frozenset({Degraded.UNFAMILIAR}),)
+    far = frozenset({Degraded.FAR, Degraded.UNFAMILIAR})
+    assert model.flags(*row({0: 2.1, 1: 1.0})) == (far,)
+    assert model.flags(*row({0: 0.4, 1: 1.0})) == (far,)
 
 
 def test_every_flag_has_a_sentence() -> None:

@@ -105,5 +105,5 @@ def test_rows_with_few_known_cells_are_flagged() -> None:
     assert flags[3] == frozenset()
     assert flags[5] == {Degraded.ONE_CELL}
     assert flags[7] == {Degraded.NO_CELL}
-    assert flags[9] == {Degraded.FAR}
+    assert flags[9] == {Degraded.FAR, Degraded.UNFAMILIAR}
     assert flags[0] == frozenset()

@@ -97,12 +97,13 @@ def test_tunings_go_through_json_unchanged() -> None:
     assert sorted(back) == [2, 4]
     assert back[2].weight == pytest.approx(model.tuned(2).weight, abs=0)
     assert back[4].width == model.tuned(4).width
+    assert back[4].widening == model.tuned(4).widening
 
 
 def test_a_refit_with_the_tunings_of_the_last_one_answers_the_same_without_tuning() -> None:
     first = BLEND.fit(library(25), scale=Scale.LOG)
     expected = np.array(first.fold(library(1)[0], KNOWN).ends)
-    chosen = Tuning(first.tuned(2).weight, 2.0 * first.tuned(2).width)
+    chosen = first.tuned(2)._replace(width=2.0 * first.tuned(2).width)
     again = BLEND.fit(library(25), scale=Scale.LOG, tunings={2: chosen})
     ends = np.array(again.fold(library(1)[0], KNOWN).ends)
     # after another tuning the width would be the same

@@ -18,6 +18,7 @@ class Degraded(StrEnum):
     ONE_CELL = "one_cell"
     FEW_ROWS = "few_rows"
     FAR = "far"
+    UNFAMILIAR = "unfamiliar"
 
     @property
     def sentence(self) -> str:
@@ -30,6 +31,9 @@ _SENTENCES: Final = {
     Degraded.ONE_CELL: "Only one cell is measured: the level is known, the shape is not.",
     Degraded.FEW_ROWS: "The library has fewer than five distinct rows.",
     Degraded.FAR: "A measured value lies far outside the range of the library.",
+    Degraded.UNFAMILIAR: (
+        "The measured values do not fit the applications of the library: intervals are wider."
+    ),
 }
 
 
@@ -41,12 +45,15 @@ class LibraryBounds(NamedTuple):
     rows: int
 
 
-def flags(z: Floats, bounds: LibraryBounds) -> tuple[frozenset[Degraded], ...]:
+def flags(
+    z: Floats, bounds: LibraryBounds, is_unfamiliar: Bools
+) -> tuple[frozenset[Degraded], ...]:
     """Return the reasons for each of q rows.
 
     Parameters
     ----------
     z : (q, m) in comparison space, NaN if not measured
+    is_unfamiliar : (q,) True if the known cells are unlike the library (`familiarity`)
 
     A cell is far if its distance from the column's range exceeds the width of that range, and a
     factor of two (35 points).
@@ -58,7 +65,13 @@ def flags(z: Floats, bounds: LibraryBounds) -> tuple[frozenset[Degraded], ...]:
     known = np.count_nonzero(~np.isnan(z), axis=1)
     few = {Degraded.FEW_ROWS} if bounds.rows < MIN_ROWS else set()
     count = {0: {Degraded.NO_CELL}, 1: {Degraded.ONE_CELL}}
+    rows = zip(known.tolist(), is_far.tolist(), is_unfamiliar.tolist(), strict=True)
     return tuple(
-        frozenset(few | count.get(k, set()) | ({Degraded.FAR} if far else set()))
-        for k, far in zip(known.tolist(), is_far.tolist(), strict=True)
+        frozenset(
+            few
+            | count.get(k, set())
+            | ({Degraded.FAR} if far else set())
+            | ({Degraded.UNFAMILIAR} if unlike else set())
+        )
+        for k, far, unlike in rows
     )

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from apps.classification.core.estimates import HALF_WIDTH_90, Estimates
+from apps.classification.core.estimators.familiarity import NONE, Neighbourhood, Widening
 from apps.classification.core.estimators.flags import Degraded, flags
 from apps.classification.core.estimators.library import SortedRows, prepared
 from apps.classification.core.estimators.protocol import (
@@ -19,7 +20,13 @@ from apps.classification.core.estimators.protocol import (
     forward,
     is_measurement,
 )
-from apps.classification.core.estimators.tuning import DRAWS, Tuning, TuningOptions, tune
+from apps.classification.core.estimators.tuning import (
+    DRAWS,
+    MAX_WIDTH,
+    Tuning,
+    TuningOptions,
+    tune,
+)
 from apps.classification.core.matrix import Scale
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
@@ -106,6 +113,7 @@ class Model:
     seed: int
     tunings: dict[int, Tuning] = field(default_factory=dict)
     _panels: dict[tuple[int, ...], Panel] = field(default_factory=dict)
+    _prepared: list[Neighbourhood] = field(default_factory=list)  # at most one
 
     def fold(self, observed: Floats, known: Bools, *, error: Floats | None = None) -> Estimates:
         """Complete rows.
@@ -138,8 +146,12 @@ class Model:
             whole[:, at] = part
         return Estimates(whole[0], whole[1], whole[2], mask.view())
 
-    def flags(self, observed: Floats, known: Bools) -> Sequence[frozenset[Degraded]]:
+    def flags(
+        self, observed: Floats, known: Bools, *, error: Floats | None = None
+    ) -> Sequence[frozenset[Degraded]]:
         """Return, for each row, the reasons why its estimates may be worse than their intervals.
+
+        Takes the arguments of `fold`.
 
         Raises
         ------
@@ -149,7 +161,22 @@ class Model:
         check_values(values, mask, self.scale, name="observed")
         z = np.full(values.shape, np.nan)
         z[mask] = forward(values[mask], self.scale)
-        return flags(z, self.library.bounds)
+        errors = None if error is None else np.atleast_2d(error)
+        return flags(z, self.library.bounds, self._unfamiliar(values, mask, errors))
+
+    def _unfamiliar(self, values: Floats, known: Bools, error: Floats | None) -> Bools:
+        """(q,) True for rows whose known cells are unlike the library."""
+        counts = np.count_nonzero(known, axis=1)
+        result = np.zeros(len(values), dtype=np.bool_)
+        if self._is_alone:
+            return result
+        for k in np.unique(counts[counts > 0]).tolist():
+            at = np.flatnonzero(counts == k)
+            row_error = None if error is None else error[at]
+            observations = self._observations(values[at], known[at], row_error, k)
+            limit = self.tuned(k).widening.limit
+            result[at] = self._neighbourhood.scores(observations) > limit
+        return result
 
     def weights(self, k: int) -> Floats:
         """(M,) weights of the members for rows with k known cells."""
@@ -194,13 +221,14 @@ class Model:
         measured = values.reshape(-1)[cells]
         if not is_measurement(measured, self.scale).all():
             check_values(values, known, self.scale, name="observed")
-        z = forward(measured, self.scale)
-        errors = self._errors(measured, error, cells)
-        q, m = values.shape
-        observations = Observed((cells % m).reshape(q, k), z.reshape(q, k), errors.reshape(q, k))
-        (mean, deviation), width = self._spread(observations, k)
+        observations = self._observations(values, known, error, k)
+        z, errors = observations.z.reshape(-1), observations.error.reshape(-1)
+        (mean, deviation), width, widening = self._spread(observations, k)
         half = width * deviation
         value = backward(self._shifted(mean, half), self.scale)
+        if widening.ends:
+            factor = widening.of(self._neighbourhood.scores(observations))
+            half = np.minimum(width * factor, MAX_WIDTH)[:, None] * deviation
         low = np.minimum(backward(mean - half, self.scale), value)
         high = np.maximum(backward(mean + half, self.scale), value)
         value.reshape(-1)[cells] = measured
@@ -212,6 +240,19 @@ class Model:
         )
         return value, low, high
 
+    def _observations(
+        self, values: Floats, known: Bools, error: Floats | None, k: int
+    ) -> Observed:
+        """Known cells of rows that all have k known cells, in comparison space."""
+        cells = np.flatnonzero(known)
+        measured = values.reshape(-1)[cells]
+        q, m = values.shape
+        return Observed(
+            (cells % m).reshape(q, k),
+            forward(measured, self.scale).reshape(q, k),
+            self._errors(measured, error, cells).reshape(q, k),
+        )
+
     def _shifted(self, mean: Floats, half: Floats) -> Floats:
         """Shift to the minimum of the expected relative error; a single row has no variance."""
         if self.scale is not Scale.LOG or not self.estimator.shift or self._is_alone:
@@ -220,19 +261,26 @@ class Model:
         return mean - self.estimator.shift * variance
 
     @property
+    def _neighbourhood(self) -> Neighbourhood:
+        if not self._prepared:
+            self._prepared.append(Neighbourhood.of(self.library.rows))
+        return self._prepared[0]
+
+    @property
     def _is_alone(self) -> bool:
         return self.library.bounds.rows == 1
 
-    def _spread(self, observations: Observed, k: int) -> tuple[Spread, float]:
-        """(q, m) centres and deviations, and the half width of intervals in deviations."""
+    def _spread(self, observations: Observed, k: int) -> tuple[Spread, float, Widening]:
+        """(q, m) centres and deviations; half width of intervals in deviations, and widening."""
         if self._is_alone:
             row = self.library.rows.z[:1]
             offset = observations.z - row[0][observations.at]
             mean = row + offset.sum(axis=1, keepdims=True) / max(k, 1)
-            return Spread(mean, np.full(mean.shape, LONE_DEVIATION)), HALF_WIDTH_90
+            return Spread(mean, np.full(mean.shape, LONE_DEVIATION)), HALF_WIDTH_90, NONE
         tuning = self.tuned(k)
         used = tuning.used
-        return self.panel(used).blend(observations, tuning.weight[list(used)]), tuning.width
+        spread = self.panel(used).blend(observations, tuning.weight[list(used)])
+        return spread, tuning.width, tuning.widening
 
     def _errors(self, measured: Floats, error: Floats | None, cells: Ints) -> Floats:
         if error is None:

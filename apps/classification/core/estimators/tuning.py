@@ -7,17 +7,26 @@ Tuning is model selection: it costs about twenty fits, depends little on single 
 done in the background, stored, and passed to the fit of the next revision.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from apps.classification.core.estimates import HALF_WIDTH_90
+from apps.classification.core.estimators import familiarity
+from apps.classification.core.estimators.familiarity import (
+    HeldOutErrors,
+    Neighbourhood,
+    Widening,
+    quantile,
+    strange_rows,
+)
 from apps.classification.core.estimators.imputation import imputed
 from apps.classification.core.estimators.protocol import (
     FOLDS,
     Members,
     Observed,
+    Panel,
     Rows,
     Sparse,
     Spread,
@@ -41,10 +50,11 @@ MIN_GAIN: Final = 0.01
 
 
 class Tuning(NamedTuple):
-    """(M,) weights of the members, sum 1, and the half width of intervals in deviations."""
+    """(M,) weights of the members, sum 1; half width of intervals in deviations, and widening."""
 
     weight: Floats
     width: float
+    widening: Widening = familiarity.NONE
 
     @property
     def used(self) -> tuple[int, ...]:
@@ -58,7 +68,15 @@ Tunings = Mapping[int, Tuning]
 def to_json(tunings: Tunings) -> dict[str, dict[str, object]]:
     """Return tunings as JSON data, by number of known cells."""
     return {
-        str(k): {"weight": [float(w) for w in tuning.weight], "width": float(tuning.width)}
+        str(k): {
+            "weight": [float(w) for w in tuning.weight],
+            "width": float(tuning.width),
+            "widening": {
+                "ends": list(tuning.widening.ends),
+                "factors": list(tuning.widening.factors),
+                "limit": tuning.widening.limit if tuning.widening.ends else None,
+            },
+        }
         for k, tuning in sorted(tunings.items())
     }
 
@@ -80,8 +98,16 @@ def from_json(stored: Mapping[str, Mapping[str, object]]) -> dict[int, Tuning]:
             raise ValueError(f"weight must sum to 1, got {data['weight']} for {k} known cells")
         if not 0 < width < np.inf:
             raise ValueError(f"width must be positive, got {width} for {k} known cells")
-        tunings[int(k)] = Tuning(weight, width)
+        tunings[int(k)] = Tuning(weight, width, _widening(data.get("widening")))
     return tunings
+
+
+def _widening(stored: object) -> Widening:
+    """Parse the widening of a tuning; tunings stored before 2026-11-22 have none."""
+    if not isinstance(stored, Mapping) or not stored["ends"]:
+        return familiarity.NONE
+    ends, factors = (tuple(float(x) for x in stored[name]) for name in ("ends", "factors"))
+    return Widening(ends, factors, float(stored["limit"]))
 
 
 class _HeldOut(NamedTuple):
@@ -92,6 +118,12 @@ class _HeldOut(NamedTuple):
     truth: Floats
     cells: Bools
     groups: Ints
+    score: Floats
+
+    def errors(self, weight: Floats) -> HeldOutErrors:
+        """Return the errors of the members mixed by ``weight``."""
+        centre, deviation = blended(Spread(self.mean, self.deviation), weight)
+        return HeldOutErrors(self.score, np.abs(centre - self.truth) / deviation, self.cells)
 
 
 class TuningOptions(NamedTuple):
@@ -125,9 +157,10 @@ def tune(
 
     With a single application nothing can be held out: weights are equal, intervals wide.
     """
-    held_out = _held_out(members, rows, k, rng, _Draw(options.draws, columns))
-    if held_out is None:
+    both = _held_out(members, rows, k, rng, _Draw(options.draws, columns))
+    if both is None:
         return Tuning(np.full(members.count, 1.0 / members.count), UNTESTED_WIDTH)
+    held_out, strange = both
     share, groups = _shares(held_out.groups)
     error = _errors(held_out.mean, held_out, share)
     weight = _weights(error, options.sharpness * np.sqrt(groups))
@@ -135,12 +168,12 @@ def tune(
     if np.count_nonzero(weight) * len(rows.z) > MAX_EVALUATIONS:
         weight = _frugal(weight, held_out, share)
     weight = weight / weight.sum()
-    centre, deviation = blended(Spread(held_out.mean, held_out.deviation), weight)
-    offset = np.abs(centre - held_out.truth) / deviation
+    usual = held_out.errors(weight)
     cells = held_out.cells.sum(axis=1)
-    of_cell = np.broadcast_to((share / np.maximum(cells, 1))[:, None], offset.shape)
-    width = _quantile(offset[held_out.cells], of_cell[held_out.cells], 0.9)
-    return Tuning(weight, min(width * (1.0 + SMALL_SAMPLE_WIDENING / groups), MAX_WIDTH))
+    of_cell = np.broadcast_to((share / np.maximum(cells, 1))[:, None], usual.offset.shape)
+    width = quantile(usual.offset[held_out.cells], of_cell[held_out.cells], 0.9)
+    widening = familiarity.calibrate(usual, strange.errors(weight), share, groups)
+    return Tuning(weight, min(width * (1.0 + SMALL_SAMPLE_WIDENING / groups), MAX_WIDTH), widening)
 
 
 def _shares(groups: Ints) -> tuple[Floats, int]:
@@ -179,13 +212,6 @@ def _weights(error: Floats, power: float) -> Floats:
     return weight / weight.sum()
 
 
-def _quantile(values: Floats, weight: Floats, share: float) -> float:
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weight[order])
-    at = int(np.searchsorted(reached, share * reached[-1]))
-    return float(values[order[min(at, values.size - 1)]])
-
-
 class _Draw(NamedTuple):
     """Approximate number of rows to draw, and the column order for drawing cells."""
 
@@ -195,18 +221,44 @@ class _Draw(NamedTuple):
 
 def _held_out(
     members: Members, rows: Rows, k: int, rng: np.random.Generator, draw: _Draw
-) -> _HeldOut | None:
+) -> tuple[_HeldOut, _HeldOut] | None:
+    """Predict held-out rows, and strange versions of them, by models that do not know them."""
     has_enough = rows.known.sum(axis=1) > k
-    parts = [
-        _one_fold(members, rows, _drawn(rows, part.out & has_enough, k, rng, draw), part.kept, rng)
-        for part in rows.splits
-        if (has_enough & part.out).any()
-    ]
-    if not parts:
-        return None
+    (others,) = rng.spawn(1)
+    usual, strange = [], []
+    for part in rows.splits:
+        if not (has_enough & part.out).any():
+            continue
+        row, at = _drawn(rows, part.out & has_enough, k, rng, draw)
+        panel = members.learn(part.kept, rng, tuple(range(members.count)))
+        fold = _Fold(panel, part.kept)
+        truth, cells = rows.z[row], rows.known[row]
+        np.put_along_axis(cells, at, False, axis=1)
+        unlike = strange_rows(truth, part.kept.z.mean(axis=0), others, draw.columns)
+        usual.append(fold.predicted(truth, at, cells, rows.groups[row]))
+        strange.append(fold.predicted(unlike, at, cells, rows.groups[row]))
+    return (_joined(usual), _joined(strange)) if usual else None
+
+
+class _Fold(NamedTuple):
+    """Members trained on the kept rows, and these rows."""
+
+    panel: Panel
+    kept: Rows
+
+    def predicted(self, truth: Floats, at: Ints, cells: Bools, groups: Ints) -> _HeldOut:
+        """Predict (S, m) rows from their (S, k) known columns."""
+        z = np.take_along_axis(truth, at, axis=1)
+        observed = Observed(at, z, np.zeros(z.shape))
+        each = self.panel.each(observed)
+        score = Neighbourhood.of(self.kept).scores(observed)
+        return _HeldOut(each.mean, each.deviation, truth, cells, groups, score)
+
+
+def _joined(parts: Sequence[_HeldOut]) -> _HeldOut:
     return _HeldOut(
         *(np.concatenate([p[i] for p in parts], axis=1) for i in (0, 1)),
-        *(np.concatenate([p[i] for p in parts]) for i in (2, 3, 4)),
+        *(np.concatenate([p[i] for p in parts]) for i in (2, 3, 4, 5)),
     )
 
 
@@ -228,18 +280,6 @@ def _drawn(rows: Rows, out: Bools, k: int, rng: np.random.Generator, draw: _Draw
     number[:, draw.columns] = rng.random(number.shape)
     number[~rows.known[row]] = np.inf
     return _Drawn(row, np.sort(np.argsort(number, axis=1, kind="stable")[:, :k], axis=1))
-
-
-def _one_fold(
-    members: Members, rows: Rows, drawn: _Drawn, kept: Rows, rng: np.random.Generator
-) -> _HeldOut:
-    row, at = drawn
-    truth, cells = rows.z[row], rows.known[row]
-    np.put_along_axis(cells, at, False, axis=1)
-    z = np.take_along_axis(truth, at, axis=1)
-    panel = members.learn(kept, rng, tuple(range(members.count)))
-    each = panel.each(Observed(at, z, np.zeros(z.shape)))
-    return _HeldOut(each.mean, each.deviation, truth, cells, rows.groups[row])
 
 
 def rows_of(z: Floats, known: Bools, groups: Ints, sparse: Sparse | None = None) -> Rows:
