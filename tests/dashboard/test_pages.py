@@ -130,6 +130,19 @@ def test_the_why_tab_shows_the_stored_decision(as_operator: Client) -> None:
     assert "8 of 100 examined: 16.8 % chance that the best is outside the top 20 %" in page
 
 
+def test_the_why_tab_warns_if_the_application_is_unlike_the_library(as_operator: Client) -> None:
+    job = factories.job(state="running")
+    profile = factories.profile(job.application)
+    factories.decision(job, profile_id=profile.pk)
+    warning = f"The measured values of {job.application.name} do not fit the applications"
+    assert warning not in as_operator.get(f"/jobs/{job.id}/").content.decode()
+    profile.flags = ["scale_up:unfamiliar"]
+    profile.save()
+    page = as_operator.get(f"/jobs/{job.id}/").content.decode()
+    assert warning in page
+    assert "unlike the library</span>" in page
+
+
 def test_the_sorted_column_of_the_candidates_is_sorted(as_operator: Client) -> None:
     job, machine = factories.job(state="running"), factories.server("srv-0212")
     good = factories.candidate(machine, verdict="chosen", closeness=0.9)

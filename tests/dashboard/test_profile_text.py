@@ -162,11 +162,21 @@ def test_neighbours_without_a_dominant_column() -> None:
     assert say.shared(neighbour()) == "similar in most measures"
 
 
+def test_only_an_application_unlike_the_library_has_a_caution() -> None:
+    codes = ["scale_up:unfamiliar", "tolerated:one_cell", "heterogeneity:far", "scale_up:far"]
+    assert say.caution("etl", codes) == (
+        "The measured values of etl do not fit the applications of the library"
+        " (scale-up, platforms), so this prediction is less certain than usual."
+    )
+    assert say.caution("etl", ["tolerated:one_cell", "scale_up:no_cell"]) == ""
+
+
 def test_flags_have_a_name_and_an_explanation() -> None:
     assert say.flag("far") == say.Flag(
-        "unlike the library",
+        "outside the library's range",
         "A measured value lies far outside the range of the library.",
     )
+    assert say.flag("scale_up:unfamiliar").name == "Scale-up: unlike the library"
     assert say.flag("scale_up:one_cell").name == "Scale-up: only one cell measured"
     assert say.flag("some_thing_new") == say.Flag("some thing new", "some_thing_new")
 

@@ -95,6 +95,22 @@ def flag(code: str) -> Flag:
     return Flag(f"{where}: {name}" if where else name, known.sentence)
 
 
+def caution(application: str, codes: Sequence[str]) -> str:
+    """Return a warning on predictions for an application unlike the library; "" without need."""
+    pairs = [code.rpartition(":") for code in codes]
+    parts = [
+        MATRIX_NAMES[MatrixName(matrix)].lower() if matrix in set(MatrixName) else matrix
+        for matrix, _, reason in pairs
+        if reason in (Degraded.UNFAMILIAR, Degraded.FAR)
+    ]
+    if not parts:
+        return ""
+    return (
+        f"The measured values of {application} do not fit the applications of the library"
+        f" ({', '.join(dict.fromkeys(parts))}), so this prediction is less certain than usual."
+    )
+
+
 def typed_unit(matrix: MatrixName, kind: str) -> tuple[str, float]:
     """Return the input unit of a value and its size in the unit of the matrix."""
     match matrix:

@@ -23,6 +23,7 @@ from apps.dashboard.core.explanation import (
     paragraph,
     shortened,
 )
+from apps.dashboard.core.profile_text import caution
 from apps.dashboard.figures.quality_cdf import kolmogorov_limit, largest_distance, superscript
 from apps.dashboard.selectors.job_facts import spec_of
 from apps.dashboard.selectors.sampling import ENOUGH_RANKS, comparable_ranks
@@ -65,6 +66,7 @@ class Explanation:
 
     decision: Decision
     paragraph: tuple[str, ...]
+    caution: str
     reason: str
     tier: int | None
     next_action: str
@@ -137,6 +139,7 @@ def explanation(decision: Decision) -> Explanation:
     return Explanation(
         decision=decision,
         paragraph=paragraph(facts),
+        caution="" if profile is None else caution(profile.application, profile.flags),
         reason=reason.sentence if reason else labels.reason_text(decision.reason_code),
         tier=reason.tier if reason else None,
         next_action=reason.next_action if reason else "",

@@ -5,6 +5,7 @@ import pytest
 
 from apps.classification.core.estimators import DEFAULT, ESTIMATORS, Degraded, Model
 from apps.classification.core.estimators.familiarity import (
+    NOISE,
     NONE,
     HeldOutErrors,
     Neighbourhood,
@@ -58,6 +59,18 @@ def test_a_cell_with_a_large_error_says_little() -> None:
     assert near.scores(vague)[0] < 0.2 * near.scores(exact)[0]
 
 
+def test_the_score_is_the_plain_formula() -> None:
+    rng = np.random.default_rng(2)
+    z = rng.normal(size=(9, 5)) @ rng.normal(size=(5, 5))
+    near = Neighbourhood.of(Rows(z, np.ones(z.shape, dtype=np.bool_), np.arange(9)))
+    at, cells, error = np.array([[4, 0, 2]]), rng.normal(size=(1, 3)), np.array([[0.1, 0.0, 0.3]])
+    offset = cells - near.columns[at[0]].T
+    across = near.covariance[np.ix_(at[0], at[0])] + np.diag(error[0] ** 2 + NOISE**2)
+    squared = np.einsum("na,ab,nb->n", offset, np.linalg.inv(across), offset)
+    expected = -np.log(np.exp(-0.5 * squared).mean())
+    assert near.scores(Observed(at, cells, error)) == pytest.approx([expected])
+
+
 def test_strange_rows_are_scaled_shuffled_or_both() -> None:
     z, mean = np.array([[1.0, 2.0, 4.0]] * 3), np.array([1.0, 1.0, 1.0])
     scaled, shuffled, both = strange_rows(z, mean, np.random.default_rng(3), np.arange(3))
@@ -77,8 +90,8 @@ def test_intervals_widen_with_the_score_and_the_highest_scores_are_unfamiliar() 
     usual = all_tested([float(i) for i in range(1, 101)], [1.0] * 100)
     strange = all_tested([200.0] * 100, [5.0] * 100)
     widening = calibrate(usual, strange, np.full(100, 0.01), 100)
-    assert widening.limit == 96.0
-    assert widening.of(np.array([1.0, 60.0, 96.0, 300.0])).tolist() == [1.0, 1.0, 1.0, 5.0]
+    assert widening.limit == 97.0  # 0.955 · 1.01 of the rows
+    assert widening.of(np.array([1.0, 60.0, 97.0, 300.0])).tolist() == [1.0, 1.0, 1.0, 5.0]
 
 
 @pytest.mark.parametrize("groups", [1, 14])
@@ -147,6 +160,21 @@ def test_a_row_is_flagged_alone_as_among_others() -> None:
     alone = [model.flags(np.where(known[i], rows[i], 1.0), known[i])[0] for i in range(len(rows))]
     assert list(together) == alone
     assert {Degraded.UNFAMILIAR in row for row in alone} == {True, False}
+
+
+def test_a_row_without_hidden_cells_is_not_flagged() -> None:
+    model, kinds, _ = fitted()
+    rows = kinds["unrelated"]
+    assert flagged(model, rows, np.ones(rows.shape, dtype=np.bool_)) == 0.0
+
+
+def test_rows_of_more_cells_than_any_tuning_are_seldom_flagged() -> None:
+    rng = np.random.default_rng(5)
+    library, kinds = new_rows(40, 40, rng)
+    model = BLEND.fit(library, scale=Scale.LOG)
+    usual, other = kinds["like the library"], kinds["other factors"]
+    assert flagged(model, usual, random_cells(usual, 32, rng)) <= 0.17  # 5 % + 3 deviations
+    assert flagged(model, other, random_cells(other, 32, rng)) >= 0.9
 
 
 def test_widening_without_bins_changes_nothing() -> None:

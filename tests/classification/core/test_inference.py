@@ -145,3 +145,17 @@ def test_only_relevant_matrices_are_flagged() -> None:
         for kind in ("latency_critical", "single_node")
     }
     assert flags == {"latency_critical": ("scale_out:one_cell",), "single_node": ()}
+
+
+def test_a_profile_says_which_matrices_are_unlike_the_library() -> None:
+    # twice as fast on B as on A, where every application of the library is slower
+    strange = [
+        replace(cell, value=2.0 * cell.value)
+        if cell.matrix == MatrixName.HETEROGENEITY and cell.column != "J"
+        else cell
+        for cell in CELLS
+    ]
+    plain = infer_profile("kmeans", "analytics", CELLS, library(), platforms=PLATFORMS)
+    profile = infer_profile("kmeans", "analytics", strange, library(), platforms=PLATFORMS)
+    assert not any("unfamiliar" in flag for flag in plain.flags)
+    assert {"heterogeneity:unfamiliar", "scale_up:unfamiliar"} <= set(profile.flags)

@@ -24,11 +24,10 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 WIDTH: Final = 0.4  # of a component, in deviations of the rows
 NOISE: Final = 0.02  # deviation of a measured cell
 BY_APPLICATION: Final = 0.5  # a row of an application of c rows counts c^-0.5
-MAX_CENTRES: Final = 200
-WORKING_CELLS: Final = 2_000_000  # of the largest temporary array
+MAX_CENTRES: Final = 100
 SCALED: Final = 2.0  # a strange row that is this much more sensitive than the library
 STRANGE: Final = 0.2
-FALSE_FLAGS: Final = 0.04
+FALSE_FLAGS: Final = 0.045
 MIN_APPLICATIONS: Final = 15  # with fewer, every new row would be among the 5 % strangest
 SMALLEST: Final = 1e-9  # width, in deviations
 MIN_DRAWS: Final = 60  # of held-out rows
@@ -38,9 +37,9 @@ STRANGE_BINS: Final = 0.5  # end, as a share of the strange rows that are unfami
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Neighbourhood:
-    """(n, m) components, at most `MAX_CENTRES`, and their (m, m) covariance."""
+    """(m, n) columns of the components, at most `MAX_CENTRES`, and their (m, m) covariance."""
 
-    centre: Floats
+    columns: Floats
     covariance: Floats
 
     @classmethod
@@ -51,27 +50,23 @@ class Neighbourhood:
         rest = rows.z - mean
         at = np.linspace(0, len(rest) - 1, min(len(rest), MAX_CENTRES)).round().astype(np.int64)
         centre = mean + np.sqrt(1.0 - WIDTH**2) * rest[at]
-        return cls(centre, WIDTH**2 * shrunk_covariance(rest, weight).covariance)
+        covariance = WIDTH**2 * shrunk_covariance(rest, weight).covariance
+        return cls(np.ascontiguousarray(centre.T), covariance)
 
     def scores(self, observed: Observed) -> Floats:
-        """(q,) scores, at least 0; 0 for rows without known cells. O(q·(n·k + k²)·k)."""
+        """(q,) scores, at least 0; 0 for rows without known cells. O(q·(n + k)·k²)."""
         q, k = observed.at.shape
         if k == 0:
             return np.zeros(q)
-        step = max(1, WORKING_CELLS // (len(self.centre) * k))
-        parts = [self._scores(observed, slice(i, i + step)) for i in range(0, q, step)]
-        return np.concatenate(parts) if parts else np.zeros(0)
+        # web processes only read stored estimates, and must not import numba
+        from apps.classification.core.estimators.familiarity_kernel import (  # noqa: PLC0415
+            fill_scores,
+        )
 
-    def _scores(self, observed: Observed, some: slice) -> Floats:
-        at, z, error = (part[some] for part in observed)
-        k = at.shape[1]
-        across = self.covariance[at[:, :, None], at[:, None, :]]
-        across[:, np.arange(k), np.arange(k)] += error**2 + NOISE**2
-        offset = z[:, :, None] - self.centre.T[at]
-        root = np.linalg.cholesky(across)
-        squared = (np.linalg.solve(root, offset) ** 2).sum(axis=1)
-        least = squared.min(axis=1, keepdims=True)
-        return 0.5 * least[:, 0] - np.log(np.exp(-0.5 * (squared - least)).mean(axis=1))
+        scores = np.empty(q)
+        noise = observed.error**2 + NOISE**2
+        fill_scores(self.columns, self.covariance, observed.at, observed.z, noise, scores)
+        return scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +138,8 @@ def calibrate(
     """
     if groups < MIN_APPLICATIONS or len(share) < MIN_DRAWS or not usual.score.any():
         return NONE
-    limit = quantile(usual.score, share, 1.0 - FALSE_FLAGS)
+    # + 1 / groups: the quantile is itself an estimate
+    limit = quantile(usual.score, share, min(1.0, (1.0 - FALSE_FLAGS) * (1.0 + 1.0 / groups)))
     is_unfamiliar = strange.score > limit
     ends = [quantile(usual.score, share, end) for end in FAMILIAR_BINS] + [limit]
     if is_unfamiliar.any():

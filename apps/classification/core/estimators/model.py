@@ -165,18 +165,22 @@ class Model:
         return flags(z, self.library.bounds, self._unfamiliar(values, mask, errors))
 
     def _unfamiliar(self, values: Floats, known: Bools, error: Floats | None) -> Bools:
-        """(q,) True for rows whose known cells are unlike the library."""
+        """(q,) True for rows whose known cells are unlike the library, if any cell is hidden."""
         counts = np.count_nonzero(known, axis=1)
         result = np.zeros(len(values), dtype=np.bool_)
         if self._is_alone:
             return result
-        for k in np.unique(counts[counts > 0]).tolist():
+        has_both = (counts > 0) & (counts < known.shape[1])
+        for k in np.unique(counts[has_both]).tolist():
             at = np.flatnonzero(counts == k)
             row_error = None if error is None else error[at]
             observations = self._observations(values[at], known[at], row_error, k)
-            limit = self.tuned(k).widening.limit
-            result[at] = self._neighbourhood.scores(observations) > limit
+            result[at] = self._scores(observations, k) > self.tuned(k).widening.limit
         return result
+
+    def _scores(self, observations: Observed, k: int) -> Floats:
+        """(q,) scores, per cell as for the number of known cells of the tuning."""
+        return self._neighbourhood.scores(observations) * min(1.0, MAX_K / max(k, 1))
 
     def weights(self, k: int) -> Floats:
         """(M,) weights of the members for rows with k known cells."""
@@ -227,7 +231,7 @@ class Model:
         half = width * deviation
         value = backward(self._shifted(mean, half), self.scale)
         if widening.ends:
-            factor = widening.of(self._neighbourhood.scores(observations))
+            factor = widening.of(self._scores(observations, k))
             half = np.minimum(width * factor, MAX_WIDTH)[:, None] * deviation
         low = np.minimum(backward(mean - half, self.scale), value)
         high = np.maximum(backward(mean + half, self.scale), value)
