@@ -6,8 +6,9 @@ rows without and with a flag. Without the widening, the second number is ``befor
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from benchmarks._generated import (
     roofline,
 )
 from benchmarks._held_out import random_cells
+from benchmarks._results import RESULTS, store
 
 SIZES: Final = ((28, 20), (30, 10), (400, 10), (30, 40))  # rows and columns of the library
 KNOWN: Final = (2, 3, 4, 8)
@@ -55,13 +57,47 @@ class StrangeLine:
         return f"{self.kind:<22} {self.known} cells  {'  '.join(parts)}"
 
 
-def strange(seed: int, *, quiet: bool) -> dict[str, object]:
-    """Return the lines of all kinds and numbers of known cells."""
+def strange(seed: int, *, quiet: bool, folder: Path = RESULTS) -> dict[str, object]:
+    """Return and store the lines of all kinds and numbers of known cells."""
     lines = [line for k in KNOWN for line in _lines(k, seed)]
     if not quiet:
         for line in lines:
             sys.stdout.write(f"{line}\n")
-    return {"strange": [asdict(line) for line in lines]}
+    stored = [asdict(line) for line in lines]
+    store(
+        "classification-strange",
+        arguments={"strange": True, "seed": seed},
+        figures=stored,
+        tables={"strange": table(lines)},
+        folder=folder,
+    )
+    return {"strange": stored}
+
+
+def table(lines: Sequence[StrangeLine]) -> list[list[str]]:
+    """Return the published table."""
+
+    def share(value: float | None) -> str:
+        return "-" if value is None else f"{value:.0%}".replace("%", " %")
+
+    head = ["rows", "known cells", "flagged", "inside, without widening", "inside"]
+    return [
+        [*head, "without a flag", "with a flag"],
+        *(
+            [line.kind, str(line.known)]
+            + [
+                share(value)
+                for value in (
+                    line.flagged,
+                    line.before,
+                    line.covered,
+                    line.covered_unflagged,
+                    line.covered_flagged,
+                )
+            ]
+            for line in lines
+        ),
+    ]
 
 
 def _lines(k: int, seed: int) -> list[StrangeLine]:

@@ -10,27 +10,17 @@ jobs of the second half: the speed relative to the same platform without neighbo
 
 import argparse
 import sys
-import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from apps.classification.core.inference import Library
 from apps.classification.core.profile import Profile
-from apps.classification.core.ranking import ranking
-from apps.emulation.core.probe import probe
-from apps.emulation.core.probe_runs import ProbeRun
-from apps.emulation.core.truth import Truth
-from apps.inventory.core.demo import PLATFORMS, platform_counts
 from apps.inventory.core.snapshot import Floats
-from apps.profiling.core.plan import PlatformShape, plan
 from apps.scheduling.core.registry import DEFAULT, make
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster
 from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineRun
 from benchmarks._calibration import calibrate, calibration_line
-from benchmarks._closed_loop import profile_of
-from benchmarks._world import cells_of
+from benchmarks._requests import profiled, shapes_of, with_profile
 from benchmarks.feedback import offline_library
 from benchmarks.policies import CLUSTER_SEED, arrivals
 
@@ -51,32 +41,17 @@ def main() -> int:
     before_ms = calibrate()
     world = demo_cluster(servers=options.servers, seed=CLUSTER_SEED)
     library = offline_library(world.machines.platforms)
-    shapes = [
-        PlatformShape(facts.name, count, facts.cores)
-        for facts, count in zip(PLATFORMS, platform_counts(options.servers), strict=True)
-    ]
+    shapes = shapes_of(options.servers)
     for load in map(float, options.loads.split(",")):
         jobs = arrivals(world, load, np.random.default_rng(options.seed))
         truths = {job.truth.name: job.truth for job in jobs}
-        profiles = {n: _profiled(t, library, shapes, options.seed) for n, t in truths.items()}
+        profiles = {n: profiled(t, library, shapes, options.seed) for n, t in truths.items()}
         for name, tolerance in TOLERANCES.items():
-            placed = [_with_profile(job, profiles[job.truth.name], tolerance) for job in jobs]
+            placed = [with_profile(job, profiles[job.truth.name], tolerance) for job in jobs]
             _print_row(load, name, _speeds(world, placed, options.seed))
         _print_row(load, "truth", _speeds(world, jobs, options.seed))
     sys.stdout.write(f"{calibration_line(before_ms, calibrate())}\n")
     return 0
-
-
-def _with_profile(
-    job: JobArrival, profile: Profile, tolerance: Callable[[Profile], Floats]
-) -> JobArrival:
-    request = replace(
-        job.request,
-        tolerated=tolerance(profile),
-        caused=profile.caused.value,
-        platform_speed=profile.platform_speed.value,
-    )
-    return replace(job, request=request)
 
 
 def _speeds(world: DemoCluster, jobs: Sequence[JobArrival], seed: int) -> Floats:
@@ -96,18 +71,6 @@ def _print_row(load: float, name: str, speeds: Floats) -> None:
     ends = f"p10 {np.quantile(speeds, 0.1):.3f}  p1 {np.quantile(speeds, 0.01):.3f}"
     sys.stdout.write(f"load {load:.2f}  tolerance {name:<12} {shares}  {ends}\n")
     sys.stdout.flush()
-
-
-def _profiled(
-    truth: Truth, library: Library, shapes: Sequence[PlatformShape], seed: int
-) -> Profile:
-    """Profile an application with the live plan: some cells measured, the others inferred."""
-    rng = np.random.default_rng([seed, zlib.crc32(truth.name.encode())])
-    order = ranking(library, truth.catalogue.names)
-    probing = plan(truth.kind, shapes, rng, ranking=order)
-    runs = [ProbeRun.of(run) for run in probing["runs"]]
-    probed = probe(truth, runs, rng, budget_s=probing["budget_s"])
-    return profile_of(truth, cells_of(probed.cells), library, {})
 
 
 if __name__ == "__main__":

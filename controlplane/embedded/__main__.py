@@ -63,7 +63,7 @@ def _bench(arguments: list[str]) -> int:
     if not arguments or arguments[0] not in known:
         raise LauncherError(f"Give a benchmark: {', '.join(known) or 'none exist'}.")
     name, *rest = arguments
-    return _with_servers([sys.executable, "-m", f"benchmarks.{name}", *rest])
+    return _with_servers([sys.executable, "-m", "benchmarks._run", name, *rest])
 
 
 def _with_servers(command: Sequence[str]) -> int:
