@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
+from apps.inventory import selectors as inventory
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.models import Change, Server, ServerState
 from apps.inventory.services import import_cluster, set_server_state
@@ -159,17 +160,17 @@ def test_a_copy_shows_one_moment_while_servers_are_added_and_filled(
 ) -> None:
     factories.cluster()
     build("a", "b")
-    topology = selectors.inventory.topology
+    topology = inventory.topology
 
     def grow() -> None:
         placed_on(build("c", "d"), 0, 12)
 
     def topology_after_the_servers() -> Topology:
-        monkeypatch.setattr(selectors.inventory, "topology", topology)
+        monkeypatch.setattr(inventory, "topology", topology)
         meanwhile(grow)
         return topology()
 
-    monkeypatch.setattr(selectors.inventory, "topology", topology_after_the_servers)
+    monkeypatch.setattr(inventory, "topology", topology_after_the_servers)
     early = read_copy()
     assert early.topology.server_name == ("a", "b")
     assert early.snapshot().unit_free.all()
