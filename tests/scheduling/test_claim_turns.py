@@ -100,6 +100,17 @@ def test_a_job_between_many_flows_of_another_user_starts_in_the_first_turn() -> 
     assert state_and_reason(ordinary)[0] == "starting"
 
 
+def test_a_job_before_many_jobs_of_its_flow_and_behind_many_flows_starts_in_the_first_turn() -> (
+    None
+):
+    build("a")
+    application = known()
+    flows(application, 2 * BATCH)
+    ordinary = [waiting(application, created_by=me(), **ONE_UNIT) for _ in range(BATCH // 2)]
+    counting()[0].take_turn()
+    assert state_and_reason(ordinary[0])[0] == "starting"
+
+
 def test_half_of_the_claims_of_a_project_are_the_most_urgent_jobs() -> None:
     application = known()
     urgent = mine(application, 16, priority=5)

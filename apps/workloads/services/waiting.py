@@ -62,20 +62,19 @@ FROM (
             LIMIT {_READ} * greatest(1, f.share / f.count)) next
         WHERE {_HAS_NO_SHAPE}) next) t
 """  # noqa: S608 - constants
-# the newest jobs that are the first of their flow
+# the first job of the flow of each of the newest jobs
 _NEWEST: Final = f"""
-SELECT p.id AS project_id, next.id, next.priority, next.created_at,
-       row_number() OVER (PARTITION BY p.id ORDER BY next.created_at DESC, next.id DESC) AS place
+SELECT p.id AS project_id, next.id, next.priority, next.created_at, row_number() OVER (
+    PARTITION BY p.id ORDER BY newest.created_at DESC, newest.id DESC) AS place
 FROM projects p, LATERAL (
-    SELECT j.id, j.priority, j.created_at, j.shape_key, j.created_by_id, j.flow_key
-    FROM workloads_job j
+    SELECT j.id, j.created_at, j.created_by_id, j.flow_key FROM workloads_job j
     WHERE j.project_id = p.id AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
-    ORDER BY j.created_at DESC, j.id DESC LIMIT greatest(1, {EQUAL_SHARE} / 4)) next
-WHERE {_HAS_NO_SHAPE} AND next.id = (
-    SELECT j.id FROM workloads_job j
-    WHERE j.project_id = p.id AND j.created_by_id = next.created_by_id
-      AND j.flow_key = next.flow_key AND {JOB_IS_NEW}
-    ORDER BY j.priority DESC, j.created_at, j.id LIMIT 1)
+    ORDER BY j.created_at DESC, j.id DESC LIMIT greatest(1, {EQUAL_SHARE} / 4)) newest, LATERAL (
+    SELECT j.id, j.priority, j.created_at, j.shape_key FROM workloads_job j
+    WHERE j.project_id = p.id AND j.created_by_id = newest.created_by_id
+      AND j.flow_key = newest.flow_key AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
+    ORDER BY j.priority DESC, j.created_at, j.id LIMIT 1) next
+WHERE {_HAS_NO_SHAPE}
 """  # noqa: S608 - constants
 # Of four jobs of a project, two are the most urgent, one has its turn and one is the newest.
 # OFFSET 0: a nested loop in the order of the ranks, which stops when it has locked enough jobs.
