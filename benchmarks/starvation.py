@@ -208,7 +208,6 @@ def _during_flood(
         reply = api.post(f"/api/v1/batches/{batch}/cancel/", {"expect": jobs}, key=f"end-{batch}")
         if not reply.is_good:
             raise SystemExit(f"a batch was not cancelled: {reply.problem}")
-    _await(database, "SELECT count(*) FROM workloads_waitingshape")
     return starts_s, evaluated_s
 
 
