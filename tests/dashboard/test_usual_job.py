@@ -95,7 +95,14 @@ def test_the_best_prediction_is_suggested_with_its_platform() -> None:
     usual = usual_job([past()], "analytics")
     (suggestion,) = suggested_targets([], usual, grid([[500.0, np.nan], [300.0, np.inf]]))
     assert suggestion.target == {"kind": "completion_time", "seconds": 330.0}
-    assert suggestion.reason.endswith("90 % confidence: 2 units of A")
+    assert suggestion.reason.endswith("90 % confidence for 2 units of A, its best platform")
+
+
+def test_units_that_help_little_are_not_suggested() -> None:
+    usual = usual_job([past()], "analytics")
+    (suggestion,) = suggested_targets([], usual, grid([[400.0, 900.0], [300.0, 800.0]]))
+    assert suggestion.target == {"kind": "completion_time", "seconds": 440.0}
+    assert "1 unit of A" in suggestion.reason
 
 
 def test_a_rate_is_rounded_down() -> None:

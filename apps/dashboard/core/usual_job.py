@@ -19,6 +19,7 @@ from apps.scheduling.core.feasibility import Feasibility
 Value = TypeVar("Value")
 MIN_MEASURED: Final = 5
 QUANTILE: Final = 0.9  # share of the past jobs that achieved the suggestion
+NEAR_BEST: Final = 1.5  # ratio to the best prediction from which more units help little
 USUAL_KINDS: Final = {
     "latency_critical": "throughput_latency",
     "single_node": "ips",
@@ -173,7 +174,7 @@ def _is_comparable(job: PastJob, usual: UsualJob) -> bool:
 
 
 def _predicted(usual: UsualJob, grid: Feasibility) -> SuggestedTarget | None:
-    """Return the best target that the profile predicts with 90 % confidence."""
+    """Return what the best platform is predicted to achieve before more units help little."""
     bounds = grid.low if grid.is_rate else grid.high
     usable = np.isfinite(bounds) & (bounds > 0.0)
     if grid.target is None or not usable.any():
@@ -182,11 +183,17 @@ def _predicted(usual: UsualJob, grid: Feasibility) -> SuggestedTarget | None:
         best = int(np.argmax(np.where(usable, bounds, -np.inf)))
     else:
         best = int(np.argmin(np.where(usable, bounds, np.inf)))
-    row, column = np.unravel_index(best, bounds.shape)
-    target = _with_value(usual.target, float(bounds[row, column]))
-    units = plural(int(grid.sizes[row]), "unit")
-    reason = f"the best that its profile predicts with 90 % confidence: {units} of "
-    return SuggestedTarget(target_text(dict(target)), target, reason + grid.platforms[int(column)])
+    top, column = divmod(best, bounds.shape[1])
+    on_best = bounds[:, column]
+    limit = on_best[top] / NEAR_BEST if grid.is_rate else on_best[top] * NEAR_BEST
+    near = usable[:, column] & (on_best >= limit if grid.is_rate else on_best <= limit)
+    row = int(np.argmax(near))  # the fewest units
+    target = _with_value(usual.target, float(on_best[row]))
+    reason = (
+        "its profile predicts this with 90 % confidence for"
+        f" {plural(int(grid.sizes[row]), 'unit')} of {grid.platforms[column]}, its best platform"
+    )
+    return SuggestedTarget(target_text(dict(target)), target, reason)
 
 
 _VALUES: Final = {"completion_time": "seconds", "throughput_latency": "latency_seconds"}

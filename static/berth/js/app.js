@@ -67,6 +67,10 @@ const ACTIONS = {
     closeMenus();
     document.getElementById("keys").showModal();
   },
+  search: () => {
+    document.body.toggleAttribute("data-searching");
+    document.getElementById("q").focus();
+  },
   "copy-link": () => copy(location.href, "Link copied."),
   copy: (button) => copy(button.dataset.text ?? document.getElementById(button.dataset.from).textContent, "Copied."),
   dialog: (button) => document.getElementById(button.dataset.dialog).showModal(),

@@ -1,0 +1,42 @@
+"""What the pages offer: a measurement, and the usual job of an application."""
+
+from playwright.sync_api import expect
+
+from tests import factories
+from tests.browser.conftest import Visitor
+
+
+def test_the_sampling_is_measured_from_its_page(visitor: Visitor) -> None:
+    page = visitor.visit("/sampling/")
+    page.locator("[data-sampling=run]").click()
+    expect(page.locator("#sampling-run")).to_contain_text("0 of 9,000 decisions")
+    page.reload()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("[data-sampling=run]")).to_be_visible()
+    assert visitor.errors == []
+
+
+def test_the_form_follows_the_application(visitor: Visitor) -> None:
+    project = visitor.site.world.running.project
+    application = factories.application("follow-me")
+    target = {
+        "kind": "throughput_latency",
+        "qps": 4000.0,
+        "latency_seconds": 0.02,
+        "percentile": 99.0,
+    }
+    factories.job("followed", project=project, application=application, target=target)
+    page = visitor.visit("/submit/")
+    page.get_by_label("Load").evaluate("input => { input.value = '1234'; }")
+    page.get_by_label("Application", exact=True).fill("follow-me")
+    page.keyboard.press("Tab")
+    expect(page.locator("#usual")).to_contain_text("Filled in: the target of its last job.")
+    expect(page.get_by_label("Kind of target")).to_have_value("throughput_latency")
+    expect(page.get_by_label("Load")).to_have_value("4000")
+    expect(page.get_by_label("Latency")).to_have_value("20")
+    page.get_by_label("Load").fill("99")
+    page.get_by_label("Application", exact=True).fill("wordcount")
+    page.get_by_label("Application", exact=True).fill("follow-me")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Latency")).to_have_value("20")
+    expect(page.get_by_label("Load")).to_have_value("99")
