@@ -8,6 +8,9 @@ const LINE_PX = 13;
 
 export const anchors = () => model.front?.anchors ?? [];
 
+/* Without the placement at the time of the workload where the placement now is drawn. */
+const shownAnchors = () => (model.reach ? anchors().filter(({ name }) => name !== "now") : anchors());
+
 /* Draw an arrow to the better corner and the anchors; anchors outside the range are drawn at the edge. */
 export function drawAnchors(frame) {
   const { svg, left, right, top, bottom } = frame;
@@ -27,7 +30,7 @@ export function drawAnchors(frame) {
   frame.taken = [
     { left: Math.min(gx, gx - sx * 50), right: Math.max(gx, gx - sx * 50), top: gy - 14, bottom: gy + 14 },
   ];
-  const placed = anchors().map((anchor) => placeAnchor(frame, anchor));
+  const placed = shownAnchors().map((anchor) => placeAnchor(frame, anchor));
   frame.taken.push(...placed.map(({ x, y }) => ({ left: x - 6, right: x + 6, top: y - 6, bottom: y + 6 })));
   for (const anchor of placed) drawAnchor(frame, anchor);
 }

@@ -8,8 +8,9 @@ import { significant, tickLabel, ticks } from "../format.js";
 import { anchors, drawAnchors } from "./anchors.js";
 import { drawDots } from "./dots.js";
 import { model, selection } from "./model.js";
-import { arrow, NAMES, UNITS } from "./objectives.js";
+import { arrow, inUnit, NAMES } from "./objectives.js";
 import { drawOverlay } from "./overlay.js";
+import { wayValues } from "./way.js";
 
 const MARGIN = { top: 26, right: 46, bottom: 48, left: 34 };
 const MAX_REACH = 1; // an anchor farther from the front than its span is drawn at the edge
@@ -20,11 +21,12 @@ export const frames = [];
 
 const star = () => model.checked?.star?.normalised ?? null;
 
-/* Range of an axis: the front, and anchors and solver result near it. */
+/* Range of an axis: the front, and anchors, solver result and reachable placements near it. */
 export function range(objective) {
   let [low, high] = model.points.extent[objective];
   const span = Math.max(high - low, 0.02);
-  for (const value of [...anchors().map((anchor) => anchor.normalised[objective]), star()?.[objective]]) {
+  const others = [...anchors().map((anchor) => anchor.normalised[objective]), star()?.[objective]];
+  for (const value of [...others, ...wayValues(objective)]) {
     if (value === undefined || value === null) continue;
     if (value < low && low - value <= MAX_REACH * span) low = value;
     if (value > high && value - high <= MAX_REACH * span) high = value;
@@ -68,6 +70,7 @@ export function layOut(frame) {
   frame.box = svgElement("g", {}, svg);
   drawAxes(frame);
   drawAnchors(frame);
+  frame.way = svgElement("g", {}, svg);
   frame.picks = svgElement("g", {}, svg);
   frame.ring = svgElement("circle", { r: 6, class: "ring", visibility: "hidden" }, svg);
   frame.lasso = svgElement("path", { class: "lasso", visibility: "hidden" }, svg);
@@ -78,9 +81,7 @@ export function layOut(frame) {
 function rawLabels(objective, marksAt) {
   const scale = model.front.scales[objective] ?? 0;
   const last = marksAt.at(-1) * scale;
-  const inKilo = objective === "P" && last >= 1000;
-  const unit = objective === "P" ? (inKilo ? "kW" : "W") : UNITS[objective];
-  const factor = inKilo ? 1000 : 1;
+  const { unit, factor } = inUnit(objective, last);
   return { unit, of: (value) => significant((value * scale) / factor) };
 }
 

@@ -16,6 +16,8 @@ export const model = {
   derived: null, // as POST /preference-sets/derive/ returns it
   checked: null, // as POST /preference-sets/check/ returns it
   preview: null, // as GET /previews/{id}/ returns it
+  reach: null, // { curve, index }: what migrations reach, and the position of the slider
+  trail: [], // finished plans since the workload: { name, verdict, before, after }
   mode: "pick",
   screen: "P-D", // the last one used
 };

@@ -4,6 +4,8 @@ import { counted, grouped, watts } from "../format.js";
 export const OBJECTIVES = ["P", "D", "C"];
 export const NAMES = { P: "power", D: "diversity", C: "crossing traffic" };
 export const UNITS = { P: "W", D: "points", C: "containers" };
+/* The field of a preview that holds the raw value. */
+export const RAW_KEYS = { P: "watts", D: "diversity", C: "crossing" };
 export const HIGHER = { P: false, D: true, C: false };
 export const SCREENS = [
   { name: "P-D", x: "P", y: "D" },
@@ -18,6 +20,11 @@ export const MEANINGS = {
 export const MIN_PICKS = 3; // on each screen
 
 export const arrow = (o) => (HIGHER[o] ? "↑" : "↓");
+
+/* The unit for values up to `largest`, and how many raw ones it has. */
+export function inUnit(objective, largest) {
+  return objective === "P" && largest >= 1000 ? { unit: "kW", factor: 1000 } : { unit: UNITS[objective], factor: 1 };
+}
 
 /* A measured value with its unit. */
 export function formatRaw(objective, value) {

@@ -2,6 +2,7 @@
 import { svgElement } from "../dom.js";
 import { mean } from "../format.js";
 import { model } from "./model.js";
+import { drawWay } from "./way.js";
 
 const STAR = "m0-9 2.5 6 6.400.500-4.900 4.200 1.500 6.300L0 4.600l-5.500 3.400 1.500-6.300-4.900-4.200 6.400-.5z";
 const RANGE_MARGIN = 9;
@@ -20,6 +21,7 @@ export function drawOverlay(frame) {
   if (picks.length > 1) drawRange(frame, positions);
   for (const point of rejected) drawRejected(frame, position(point));
   const result = model.checked?.star?.normalised;
+  drawWay(frame);
   if (result) drawResult(frame, [frame.X(result[frame.x]), frame.Y(result[frame.y])], positions);
   drawPicks(frame, picks, positions);
 }

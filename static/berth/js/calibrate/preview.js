@@ -29,6 +29,8 @@ export function startPreview() {
     lastRequest = ""; // the comparison has replaced the user's only preview
     onChange();
   });
+  subscribe("reach", showAgain);
+  subscribe("checked", showAgain);
   byId("cal-racks").addEventListener("change", onChange);
   byId("cal-preview-stop").addEventListener("click", () => stop());
   document.addEventListener("berth:theme", () => {
@@ -63,6 +65,12 @@ function clear() {
   byId("cal-preview-title").textContent = "Effect on the running cluster";
   showStatus(`Shows what the weights would change, as soon as there are weights. ${NO_CHANGES}`, null);
   byId("cal-preview-body").replaceChildren();
+  publish("preview");
+}
+
+/* Show the answer at the position of the slider, next to the latest solver result. */
+function showAgain() {
+  if (model.preview?.answer) showAnswer(model.preview.answer);
 }
 
 function cancel() {
@@ -112,8 +120,8 @@ async function poll(current, startedAt) {
       refined = value.answer.refined;
       model.preview = value;
       answerSeconds = elapsed;
-      showAnswer(value.answer);
       publish("preview");
+      showAnswer(value.answer);
     }
     if (!["waiting", "searching"].includes(value.state)) {
       previewId = null;

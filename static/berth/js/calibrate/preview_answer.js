@@ -2,6 +2,8 @@
 import { byId, dataTable, element, scrollRegion, svgElement } from "../dom.js";
 import { counted, duration, grouped, percent, signed, spelled, watts } from "../format.js";
 import { drawMaps } from "./maps.js";
+import { model } from "./model.js";
+import { freeValue, isAll, measuresAt } from "./reach.js";
 
 const JOB_COLUMNS = [
   ["Job", ""],
@@ -14,11 +16,12 @@ const ZERO_PX = 26; // of the line of no change
 const MAX_BAR_PX = 66; // a change by half
 
 export function showAnswer(answer) {
-  byId("cal-preview-title").textContent = headline(answer);
+  const state = reachedState(answer);
+  byId("cal-preview-title").textContent = `Running cluster: ${effectText(state)}`;
   const body = byId("cal-preview-body");
   const isOpen = body.querySelector("details")?.open ?? false;
   const [left, wrap] = [element("div"), element("div", "", "table-wrap")];
-  wrap.append(measureTable(answer));
+  wrap.append(measureTable(answer, state));
   left.append(wrap);
   if (answer.jobs.length) left.append(jobDetails(answer, isOpen));
   body.classList.remove("old");
@@ -26,11 +29,26 @@ export function showAnswer(answer) {
   drawMaps(answer);
 }
 
-function headline({ before, after, moves }) {
-  if (!moves) return "Running cluster: no migrations";
+/* Measures before and after the migrations that the slider allows. */
+export function reachedState(answer) {
+  const { before, after, moves, move_seconds: seconds } = answer;
+  if (!model.reach || isAll()) return { before, after, moves, seconds, isWhole: true };
+  const { curve, index } = model.reach;
+  return {
+    before,
+    after: { ...after, ...measuresAt(index) },
+    moves: curve.moves[index],
+    seconds: curve.seconds[index],
+    isWhole: false,
+  };
+}
+
+/* The effect in one line: power, targets and migrations. */
+export function effectText({ before, after, moves }) {
+  if (!moves) return "no migrations";
   const saved = before.watts - after.watts;
   const power = Math.abs(saved) < 0.5 ? "same power" : `${watts(Math.abs(saved))} ${saved > 0 ? "less" : "more"}`;
-  return `Running cluster: ${power}${targetsText(after.targets_met - before.targets_met)}, ${counted(moves, "migration")}`;
+  return `${power}${targetsText(after.targets_met - before.targets_met)}, ${counted(moves, "migration")}`;
 }
 
 function targetsText(change) {
@@ -82,8 +100,8 @@ function worstJobMeasure(job) {
 export const improvementOf = (before, after, direction) =>
   before ? (direction * (after - before)) / Math.abs(before) : 0;
 
-function measures(answer) {
-  const { before, after, moves, move_seconds: seconds } = answer;
+export function measures(answer, { before, after, moves, seconds, isWhole }) {
+  const free = (o, text) => (model.reach && freeValue(o) !== null ? text(freeValue(o)) : "");
   const measure = (name, description, key, direction, digits = 0) => ({
     name,
     description,
@@ -92,18 +110,23 @@ function measures(answer) {
     change: signed(after[key] - before[key], digits),
     improvement: improvementOf(before[key], after[key], direction),
   });
-  const worst = worstJob(answer);
+  const worst = isWhole ? worstJob(answer) : null;
   return [
     {
       ...measure("Power", "of the servers", "watts", -1),
       before: watts(before.watts),
       after: watts(after.watts),
       change: `${signed((after.watts - before.watts) / 1000, 1)} kW`,
+      free: free("P", watts),
     },
-    measure("Diversity", "intensity of containers without a conflicting neighbour", "diversity", 1, 1),
+    {
+      ...measure("Diversity", "intensity of containers without a conflicting neighbour", "diversity", 1, 1),
+      free: free("D", (value) => grouped(value, 1)),
+    },
     {
       ...measure("Crossing traffic", "containers outside the server or rack of their job", "crossing", -1),
-      remark: answer.apart?.meaning,
+      free: free("C", (value) => grouped(value)),
+      remark: isWhole ? answer.apart?.meaning : "",
     },
     {
       ...measure("Jobs meeting their target", "", "targets_met", 1),
@@ -121,15 +144,16 @@ function measures(answer) {
   ];
 }
 
-function measureTable(answer) {
+function measureTable(answer, state) {
   const columns = [
     ["Measure", ""],
-    ["Before", "num"],
-    ["After", "num"],
+    ["Now ◇", "num"],
+    ["Reachable ◆", "num"],
     ["Change", "num"],
+    ["Free ★", "num free"],
     ["worse", "axis"],
   ];
-  const rows = measures(answer).flatMap((measure) =>
+  const rows = measures(answer, state).flatMap((measure) =>
     measure.remark ? [measureRow(measure), remarkRow(measure.remark)] : [measureRow(measure)],
   );
   const caption = "Effect of the weights on the running cluster";
@@ -138,19 +162,26 @@ function measureTable(answer) {
   return table;
 }
 
-function measureRow({ name, href, description, before, after, change, improvement, isHarmless }) {
+function measureRow({ name, href, description, before, after, change, free = "", improvement, isHarmless }) {
   const row = element("tr");
   const [label, axis] = [element("td"), element("td", "", "axis")];
   label.append(href ? element("a", name, "", { href }) : name);
   if (description) label.append(element("span", description, "what"));
   if (improvement !== null) axis.append(changeBar(improvement, isHarmless));
-  row.append(label, element("td", before, "num"), element("td", after, "num th"), element("td", change, "num"), axis);
+  row.append(
+    label,
+    element("td", before, "num"),
+    element("td", after, "num th"),
+    element("td", change, "num"),
+    element("td", free, "num free"),
+    axis,
+  );
   return row;
 }
 
 function remarkRow(text) {
   const row = element("tr", "", "more");
-  row.append(element("td", text, "wrap-cell", { colspan: "5" }));
+  row.append(element("td", text, "wrap-cell", { colspan: "6" }));
   return row;
 }
 

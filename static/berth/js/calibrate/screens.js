@@ -15,6 +15,9 @@ export function startScreens() {
   for (const screen of SCREENS) frames.push(createFrame(screen));
   subscribe("points", layOutAll);
   subscribe("checked", layOutAll);
+  subscribe("reached", layOutAll);
+  subscribe("trail", layOutAll);
+  subscribe("reach", redrawOverlays);
   subscribe("draft", () => {
     redrawOverlays();
     showTitles();

@@ -12,6 +12,7 @@ import { startModes } from "../calibrate/modes.js";
 import { startNewFront } from "../calibrate/new_front.js";
 import { startPicks } from "../calibrate/picks.js";
 import { startPreview } from "../calibrate/preview.js";
+import { startReach } from "../calibrate/reach.js";
 import { startRules } from "../calibrate/rules.js";
 import { startScreens } from "../calibrate/screens.js";
 import { startSets } from "../calibrate/sets.js";
@@ -28,6 +29,7 @@ const STARTS = [
   startRules,
   startWeights,
   startCheck,
+  startReach, // before the preview, whose answers it receives first
   startPreview,
   startSets,
   startComparison,
