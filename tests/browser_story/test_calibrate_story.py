@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from apps.placement.models import Activation, FrontVersion, Plan, PlannedMigration, PreferenceSet
 from apps.placement.selectors.fronts import points_of
 from apps.workloads.models import Job
-from tests.browser.calibrate.acts import click, drawn, picks, screen
+from tests.browser.calibrate.acts import accept_warnings, click, drawn, picks, screen
 from tests.browser_story import plant
 
 SLOW_MS = 60_000
@@ -75,6 +75,7 @@ def bring_into_force(page: Page) -> None:
     page.get_by_label("Name", exact=True).fill("quiet days")
     page.get_by_label("Reason for the audit log").fill("fewer servers at night")
     page.get_by_role("button", name="Activate…").click()
+    accept_warnings(page)
     page.get_by_role("button", name="Activate", exact=True).click()
     expect(page.locator("#cal-line")).to_contain_text("fewer servers at night")
 

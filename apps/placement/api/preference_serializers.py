@@ -19,6 +19,8 @@ MAX_NAME: Final = 63
 MAX_TEXT: Final = 500
 MAX_PICKS: Final = 2_000
 MAX_RACKS: Final = 1_000
+MAX_WARNING: Final = 1_000
+MAX_WARNINGS: Final = 50
 
 
 def _index() -> serializers.IntegerField:
@@ -89,7 +91,7 @@ class GuardSerializer(serializers.Serializer[Any]):
 
 
 class ActivationRequestSerializer(serializers.Serializer[Any]):
-    """Reason, racks and guard of an activation."""
+    """Reason, racks, guard and accepted warnings of an activation."""
 
     message = serializers.CharField(max_length=MAX_TEXT)
     racks = serializers.ListField(
@@ -99,6 +101,12 @@ class ActivationRequestSerializer(serializers.Serializer[Any]):
         help_text="Names of the racks the weights are limited to; empty: all.",
     )
     guard = GuardSerializer(required=False, allow_null=True)
+    accepted_warnings = serializers.ListField(
+        child=serializers.CharField(max_length=MAX_WARNING),
+        max_length=MAX_WARNINGS,
+        default=list,
+        help_text="Warnings that the user has accepted; stored in the audit log.",
+    )
 
 
 class RevertSerializer(serializers.Serializer[Any]):

@@ -50,6 +50,7 @@ class ActivateView(ApiView):
                 message=given["message"],
                 racks=racks,
                 guard=Guard(**guard) if guard else None,
+                accepted_warnings=given["accepted_warnings"],
                 expected=expected,
                 by=principal_of(request).user_id,
             )

@@ -74,6 +74,15 @@ def pick_nine(page: Page) -> None:
         page.keyboard.press("Enter")
 
 
+def accept_warnings(page: Page) -> list[str]:
+    """Accept every warning of the activation dialog; returns them."""
+    boxes = page.locator("#ac-what .accepts input")
+    labels = [boxes.nth(i).get_attribute("aria-label") or "" for i in range(boxes.count())]
+    for label in labels:
+        page.get_by_label(label, exact=True).check()
+    return [label.removeprefix("Accept: ") for label in labels]
+
+
 def changed(page: Page) -> None:
     """Replace the ninth placement."""
     page.get_by_role("button", name="Remove pick 9").click()

@@ -5,7 +5,17 @@ from typing import Any
 
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.calibrate.acts import SCREENS, pick_nine, screen
+from apps.accounts.models import AuditEntry
+from apps.placement.models import FrontVersion
+from tests.browser.calibrate.acts import (
+    SCREENS,
+    accept_warnings,
+    named,
+    opened,
+    pick_nine,
+    screen,
+)
+from tests.browser.conftest import Visitor
 
 CURVE: dict[str, Any] = {
     "bundles": [0, 1, 2, 3],
@@ -157,3 +167,63 @@ def test_without_migrations_that_pay_the_page_says_so(page: Page) -> None:
 def test_the_real_curve_is_drawn(page: Page) -> None:
     pick_nine(page)
     expect(page.locator("#cal-gain .reach-mark")).to_have_count(1, timeout=20_000)
+
+
+def test_activation_repeats_the_figures_and_asks_to_accept_every_warning(page: Page) -> None:
+    reaching(page)
+    reached(page)
+    named(page, "evening")
+    page.get_by_label("Reason for the audit log").fill("tariff")
+    on_page = page.locator("#cal-preview-body .ba tbody tr").all_inner_texts()
+    shown = page.locator("#cal-risks b, #cal-warnings li.no b").all_inner_texts()
+    assert "Two jobs miss their targets" in shown
+    page.get_by_role("button", name="Activate…").click()
+    dialog = page.locator("#cal-activate-dialog")
+    expect(dialog.locator("h3").first).to_contain_text("7.5 kW less, two fewer jobs")
+    assert dialog.locator(".ba tbody tr").all_inner_texts() == on_page
+    expect(dialog.locator("table", has_text="kmeans-12").locator("tbody tr")).to_have_text(
+        ["kmeans-121.040.98", "tpch-1181.020.99"]
+    )
+    activate = page.get_by_role("button", name="Activate", exact=True)
+    expect(activate).to_be_disabled()
+    accepted = accept_warnings(page)
+    assert set(shown) <= set(accepted)
+    expect(activate).to_be_enabled()
+    activate.click()
+    expect(page.locator("#toasts")).to_contain_text("evening is in force.")
+    entry = AuditEntry.objects.filter(action="weights.activated").latest("id")
+    kept = entry.after["accepted_warnings"]
+    assert kept[0] == (
+        "Two jobs miss their targets. Worst: kmeans-12, from 1.04 to 0.98 × target."
+    )
+    assert len(kept) == len(accepted)
+
+
+def test_finished_plans_since_the_workload_are_a_trail(
+    page: Page, visitor: Visitor, pattern: FrontVersion
+) -> None:
+    normalised = [{"P": p, "D": 0.6, "C": 0.5} for p in (0.9, 0.8, 0.7)]
+    plans = [
+        {
+            "name": f"p-{number:04d}",
+            "verdict": "93 % of the predicted gain.",
+            "ended_cluster_seconds": ended_s,
+            "realised": {"before": {"normalised": before}, "after": {"normalised": after}},
+        }
+        for number, ended_s, before, after in (
+            (3, 60_000.0, normalised[1], normalised[2]),
+            (2, 55_000.0, normalised[0], normalised[1]),
+            (1, 40_000.0, normalised[0], normalised[1]),  # before the workload of the front
+        )
+    ]
+    page.route("**/api/v1/plans/?state=done*", lambda route: route.fulfill(json=page_of(plans)))
+    opened(visitor, pattern.front)
+    marks = screen(page, "P-D").locator(".trail-mark title")
+    expect(marks).to_have_text(
+        ["p-0002: 93 % of the predicted gain.", "p-0003: 93 % of the predicted gain."]
+    )
+    expect(screen(page, "P-D").locator("path.trail.between")).to_have_count(1)
+
+
+def page_of(results: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"results": results, "next": None, "previous": None}

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from apps.placement.models import Activation, FrontVersion, PreferenceSet
 from tests.browser.calibrate.acts import (
+    accept_warnings,
     changed,
     drawn,
     named,
@@ -119,6 +120,7 @@ def activate(page: Page, name: str, message: str) -> None:
     page.get_by_label("Reason for the audit log").fill(message)
     page.get_by_role("button", name="Activate…").click()
     expect(page.locator("#ac-what")).to_contain_text("Plans are made on request only")
+    accept_warnings(page)
     page.get_by_role("button", name="Activate", exact=True).click()
     expect(page.locator("#toasts")).to_contain_text(f"{name} is in force.")
     expect(page.get_by_role("button", name="Make a plan now")).to_be_focused()  # scrolled to it

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from apps.accounts.models import User
+from apps.accounts.models import AuditEntry, User
 from apps.inventory.models import Rack
 from apps.operations.models import Event
 from apps.placement.models import Activation, PreferenceSet
@@ -66,6 +66,13 @@ def test_weights_come_into_force(power: APIClient) -> None:
     assert (event.topic, event.subject) == ("plans", str(answer["id"]))
     assert event.data["message"] == "calmer nights"
     assert event.data["by"] == str(PreferenceSet.objects.get().created_by_id)
+
+
+def test_accepted_warnings_are_in_the_audit_log(power: APIClient) -> None:
+    accepted = ["Two jobs miss their targets.", "The free optimum is not proven best."]
+    activated(power, stored_set(power), accepted_warnings=accepted)
+    entry = AuditEntry.objects.get(action="weights.activated")
+    assert entry.after["accepted_warnings"] == accepted
 
 
 def test_an_activation_requires_the_version(power: APIClient) -> None:

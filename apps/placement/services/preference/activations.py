@@ -40,12 +40,13 @@ class Guard:
     seconds: float
 
 
-def activate(
+def activate(  # noqa: PLR0913 - three have defaults
     set_id: UUID,
     *,
     message: str,
     racks: Sequence[Rack] = (),
     guard: Guard | None = None,
+    accepted_warnings: Sequence[str] = (),
     expected: int | None,
     by: UUID,
 ) -> Activation:
@@ -54,6 +55,7 @@ def activate(
     Parameters
     ----------
     racks : limit the weights to these racks; empty = all
+    accepted_warnings : shown to the user before, and stored in the audit log
     expected : generation of the set the caller has seen; None = any
 
     Raises
@@ -77,7 +79,8 @@ def activate(
             met_before=share_of_targets_met(),
             **({} if guard is None else {"guard_drop": guard.drop, "guard_s": guard.seconds}),
         )
-        record_act(_act("weights.activated", before, row), by=by)
+        act = _act("weights.activated", before, row, accepted_warnings)
+        record_act(act, by=by)
         record_events([_event(row, "weights.activated")])
     return activation(row.pk)
 
@@ -149,13 +152,15 @@ def check_guard(now_s: float) -> Activation | None:
         return revert(current.pk, message=message, by=current.created_by_id, is_guard=True)
 
 
-def _act(action: str, before: Activation | None, after: Activation) -> Act:
+def _act(
+    action: str, before: Activation | None, after: Activation, warnings: Sequence[str] = ()
+) -> Act:
     return Act(
         action,
         object_id=str(after.pk),
         object_name=after.preference_set.name,
         before=None if before is None else _state(before),
-        after=_state(after),
+        after=_state(after) | ({"accepted_warnings": list(warnings)} if warnings else {}),
         message=after.message,
     )
 

@@ -1,10 +1,13 @@
 /* Activating weights after a confirmation, the history of activations, and revertedId to the previous weights. */
 import { ApiError, call } from "../api.js";
-import { byId, definitionList, element, icon } from "../dom.js";
+import { byId, dataTable, definitionList, element, icon } from "../dom.js";
+import { counted, grouped, spelled } from "../format.js";
 import { problemText, showProblem, toast, toastProblem } from "../notices.js";
 import { openPlanOf } from "../pages/plans.js";
 import { mayChange, model, subscribe } from "./model.js";
 import { OBJECTIVES } from "./objectives.js";
+import { effectText, measureTable, reachedState } from "./preview_answer.js";
+import { acceptList, attainments, fallenList, warnings } from "./risks.js";
 import { closeFields, openFields, refreshSets, savedSet, saveSet, showFieldError } from "./sets.js";
 
 const REASON_MISSING = "Enter a reason. It is stored in the audit log.";
@@ -12,6 +15,7 @@ const GUARD = { drop: 0.02, seconds: 600 };
 const POLL_MS = 15_000;
 let activations = []; // newest first
 let revertedId = null;
+let overridden = []; // warnings that the dialog asks to accept
 
 export function startActivation() {
   byId("cal-activate").addEventListener("click", confirmActivation);
@@ -111,7 +115,13 @@ async function confirmActivation() {
   const name = byId("cal-name").value.trim();
   const sentence = `${name} ${savedSet() ? "" : "is saved and "}applies to all future plans. Plans already running are not changed.`;
   const loop = element("p", "Loading the mode of the loop…");
-  byId("ac-what").replaceChildren(element("p", sentence), definitionList(activationFacts()), loop);
+  byId("ac-what").replaceChildren(
+    element("p", sentence),
+    ...effectParts(),
+    ...warningParts(),
+    definitionList(activationFacts()),
+    loop,
+  );
   byId("cal-activate-dialog").showModal();
   try {
     const { value } = await call("GET", "/api/v1/placement-loop/");
@@ -119,6 +129,61 @@ async function confirmActivation() {
   } catch (error) {
     showProblem(loop, error);
   }
+}
+
+/* The figures of the preview on the page, and the jobs that would miss their target. */
+function effectParts() {
+  const answer = model.preview?.answer;
+  if (!answer) return [];
+  const state = reachedState(answer);
+  const text = effectText(state);
+  const parts = [element("h3", text.charAt(0).toUpperCase() + text.slice(1)), measureTable(answer, state)];
+  if (!state.isWhole) {
+    const all = { ...answer, after: answer.after };
+    parts.push(element("p", `Plans continue while migrations pay. All that pay: ${effectText(all)}.`, "meta"));
+  }
+  const fallen = fallenList();
+  if (fallen.length) parts.push(element("h3", fallenTitle()), fallenTable(fallen));
+  return parts;
+}
+
+function fallenTitle() {
+  const { curve, index } = model.reach;
+  const measured = model.preview.answer.after.targets_measured;
+  return `${counted(curve.fallen[index], "job")} of ${grouped(measured)} with a measured target would miss it`;
+}
+
+function fallenTable(jobs) {
+  const rows = jobs.map((job) => {
+    const row = element("tr");
+    const name = element("td");
+    name.append(element("a", job.name, "", { href: `/jobs/${job.id}/` }));
+    const [before, after] = attainments(job).map((value) => value.toFixed(2));
+    row.append(name, element("td", before, "num"), element("td", after, "num th"));
+    return row;
+  });
+  const columns = [
+    ["Job", ""],
+    ["Now", "num"],
+    ["Then, × target", "num"],
+  ];
+  return dataTable(columns, rows, { cls: "table tight", caption: "Jobs that would miss their target" });
+}
+
+/* The warnings of the page, each to be accepted before the weights are activated. */
+function warningParts() {
+  overridden = warnings();
+  const showLeft = (count) => {
+    byId("ac-go").disabled = count > 0;
+    const left = count
+      ? `${counted(count, "warning")} left to accept`
+      : "All warnings accepted. The audit log keeps them.";
+    byId("ac-left").textContent = overridden.length ? left : "";
+  };
+  const list = acceptList(overridden, showLeft);
+  if (!overridden.length) return [];
+  const count = overridden.length === 1 ? "one warning" : `${spelled(overridden.length).toLowerCase()} warnings`;
+  return [element("h3", `You override ${count}`), list];
 }
 
 /* Whether name and reason are given; marks the field that is missing. */
@@ -133,12 +198,10 @@ function checkFields() {
 function activationFacts() {
   const racks = byId("cal-racks").value;
   const [current] = activations;
-  const preview = byId("cal-preview-title").textContent.replace("Running cluster: ", "");
   return [
     ["Weights", weightsText(model.derived.weights)],
     ["In force now", current ? `${weightsText(current.weights)}, ${current.name}` : "none"],
     ["Scope", racks ? `${racks} only, to start with` : "the whole cluster"],
-    ...(model.preview?.answer ? [["Preview", preview]] : []),
     ["Automatic revert", byId("cal-guard").checked ? "if targets met drop by 2 points for 10 min" : "never"],
   ];
 }
@@ -161,6 +224,7 @@ async function activate() {
         message: byId("cal-message").value.trim(),
         racks: rack ? [rack] : [],
         guard: byId("cal-guard").checked ? GUARD : null,
+        accepted_warnings: overridden.map(({ title, detail }) => `${title}. ${detail}`.trim()),
       },
       { "If-Match": tag },
     );

@@ -128,6 +128,14 @@ function showRefusal({ status, problem }) {
   publish("checked");
 }
 
+/* Warnings about the solver result, as { title, detail }. */
+export function checkWarnings() {
+  const { position, sentence, unreachable = [] } = model.checked ?? {};
+  if (position !== "outside") return [];
+  const names = unreachable.length ? [unreachableText(unreachable)] : [];
+  return [{ title: TITLES.outside, detail: sentence }, ...names];
+}
+
 function show() {
   const { star, position, sentence, unreachable } = model.checked;
   const meta = star.optimal
@@ -174,21 +182,27 @@ function buttonBox(text, work) {
 /* Picks that no weights can return, with possible actions. This is common; it is a warning only if the solver result is
    outside the picks. */
 function unreachableItem(points, position) {
-  const { picks } = model.draft.state;
-  const numbers = points
-    .map((point) => picks.findIndex((pick) => pick.point === point) + 1)
+  const { title, detail } = unreachableText(points);
+  const item = statusItem(position === "outside" ? false : "note", title, detail);
+  item.lastChild.append(unreachableActions(points, pickNames(pickNumbers(points))));
+  return item;
+}
+
+const pickNumbers = (points) =>
+  points
+    .map((point) => model.draft.state.picks.findIndex((pick) => pick.point === point) + 1)
     .filter(Boolean)
     .sort((a, b) => a - b);
+
+function unreachableText(points) {
+  const numbers = pickNumbers(points);
   const names = pickNames(numbers);
   const isOne = numbers.length === 1;
   const isShort = numbers.length <= MAX_NAMED;
-  const item = statusItem(
-    position === "outside" ? false : "note",
-    `${isShort ? names : `${spelled(numbers.length)} picks`} ${isOne ? "sets" : "set"} a direction only`,
-    `${isShort ? "" : `${names}. `}A weighted sum returns only placements on the convex part of a front, and ${isOne ? "this pick is" : "these picks are"} not on it. The picks still count for the weights. Plans use the solver result (★).`,
-  );
-  item.lastChild.append(unreachableActions(points, names));
-  return item;
+  return {
+    title: `${isShort ? names : `${spelled(numbers.length)} picks`} ${isOne ? "sets" : "set"} a direction only`,
+    detail: `${isShort ? "" : `${names}. `}A weighted sum returns only placements on the convex part of a front, and ${isOne ? "this pick is" : "these picks are"} not on it. The picks still count for the weights. Plans use the solver result (★).`,
+  };
 }
 
 const pickNames = (numbers) =>

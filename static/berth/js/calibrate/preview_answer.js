@@ -100,7 +100,7 @@ function worstJobMeasure(job) {
 export const improvementOf = (before, after, direction) =>
   before ? (direction * (after - before)) / Math.abs(before) : 0;
 
-export function measures(answer, { before, after, moves, seconds, isWhole }) {
+function measures(answer, { before, after, moves, seconds, isWhole }) {
   const free = (o, text) => (model.reach && freeValue(o) !== null ? text(freeValue(o)) : "");
   const measure = (name, description, key, direction, digits = 0) => ({
     name,
@@ -144,7 +144,7 @@ export function measures(answer, { before, after, moves, seconds, isWhole }) {
   ];
 }
 
-function measureTable(answer, state) {
+export function measureTable(answer, state) {
   const columns = [
     ["Measure", ""],
     ["Now ◇", "num"],

@@ -79,6 +79,9 @@ function scaleOf(o) {
   return before.normalised[o] ? before[RAW_KEYS[o]] / before.normalised[o] : (model.front.scales[o] ?? 0);
 }
 
+/* Raw value on the running cluster of a normalised one. */
+export const rawOf = (o, normalised) => normalised * scaleOf(o);
+
 /* Raw value of the solver result on the running cluster, or null. */
 export function freeValue(o) {
   const star = model.checked?.star?.normalised;

@@ -150,9 +150,13 @@ function withPickNumbers(text) {
   });
 }
 
+/* Warnings about the derived weights, as { title, detail }. */
+export const weightWarnings = () =>
+  (model.derived?.warnings ?? []).map((text) => ({ title: withPickNumbers(text), detail: "" }));
+
 function showWarnings() {
-  const { warnings: texts = [], sensitivity = [] } = model.derived ?? {};
-  const items = texts.map((text) => statusItem(false, withPickNumbers(text)));
+  const { sensitivity = [] } = model.derived ?? {};
+  const items = weightWarnings().map(({ title }) => statusItem(false, title));
   const maxChange = Math.max(0, ...sensitivity.map(({ change }) => change));
   if (sensitivity.length && maxChange <= MAX_CHANGE)
     items.push(

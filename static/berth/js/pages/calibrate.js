@@ -13,10 +13,12 @@ import { startNewFront } from "../calibrate/new_front.js";
 import { startPicks } from "../calibrate/picks.js";
 import { startPreview } from "../calibrate/preview.js";
 import { startReach } from "../calibrate/reach.js";
+import { startRisks } from "../calibrate/risks.js";
 import { startRules } from "../calibrate/rules.js";
 import { startScreens } from "../calibrate/screens.js";
 import { startSets } from "../calibrate/sets.js";
 import { startTable } from "../calibrate/table.js";
+import { startTrail } from "../calibrate/trail.js";
 import { startWeights } from "../calibrate/weights.js";
 import { byId } from "../dom.js";
 
@@ -31,6 +33,8 @@ const STARTS = [
   startCheck,
   startReach, // before the preview, whose answers it receives first
   startPreview,
+  startRisks,
+  startTrail,
   startSets,
   startComparison,
   startActivation,
