@@ -196,6 +196,9 @@ class PreferenceSet(models.Model):
     )
     rejected = models.JSONField(default=list, help_text="rejected points")
     wanted = models.JSONField(default=dict, help_text="normalised values or weights, by objective")
+    bounds = models.JSONField(
+        default=dict, help_text="by objective: smallest value if higher is better, else largest"
+    )
     weights = models.JSONField(help_text="by objective; the largest is 1")
     spread = models.JSONField(default=dict, help_text="by objective: see core.preference.weights")
     floored = models.JSONField(default=list)

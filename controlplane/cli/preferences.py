@@ -76,6 +76,14 @@ def _add_pick_options(parser: ArgumentParser) -> None:
         metavar="POINTS",
         help="rejected placements, such as 5,9",
     )
+    add(
+        "--bound",
+        action="append",
+        default=[],
+        type=_bound,
+        metavar="OBJECTIVE=VALUE",
+        help="smallest normalised value of D, largest of P or C, such as D=0.5; repeatable",
+    )
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--reference",
@@ -106,6 +114,14 @@ def _pick(text: str) -> tuple[str, list[int]]:
     if not equals:
         raise ArgumentTypeError(f"{text!r}: name the screen, such as P-D=3,17,40")
     return screen, _point_numbers(points)
+
+
+def _bound(text: str) -> tuple[str, float]:
+    objective, _, value = text.partition("=")
+    try:
+        return objective, float(value)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r}: give an objective and a value, as in D=0.5") from error
 
 
 def _values(text: str) -> dict[str, float]:
@@ -141,6 +157,8 @@ def request_body(args: Namespace) -> dict[str, Any]:
     for screen, points in args.pick:
         picks[screen] = picks.get(screen, []) + points
     body["picks"] = picks
+    if args.bound:
+        body["bounds"] = dict(args.bound)
     if args.reference is not None:
         body |= {"rule": "reference", "wanted": args.reference}
     if args.weights is not None:
@@ -190,6 +208,7 @@ def show(client: BerthClient, args: Namespace) -> int:
             f"{o} {preference_set['wanted'][o]:g}" for o in OBJECTIVES if preference_set["wanted"]
         )
         or None,
+        "bounds": ", ".join(f"{o} {v:g}" for o, v in preference_set["bounds"].items()) or None,
         "parent": preference_set["parent"],
         "in force": "now"
         if preference_set["is_in_force"]
@@ -240,6 +259,10 @@ def check(client: BerthClient, args: Namespace) -> int:
         lines.append(
             f"! No weights return {_joined(response['unreachable'])}: not on the convex hull."
         )
+    if response["broken"]:
+        chosen = response["bounded"]
+        choice = "no placement of the front keeps it" if chosen is None else f"point {chosen} does"
+        lines.append(f"! It breaks the bound on {_joined(response['broken'])}; {choice}.")
     print_result(render(response, args.output, "\n".join(lines)))
     return Exit.OK
 

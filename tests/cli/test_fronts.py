@@ -145,6 +145,19 @@ def test_an_unknown_front_is_not_found(berth: Berth, user: User) -> None:
 # ---- preferences ----
 
 
+def test_bounds_are_sent_shown_and_checked(
+    berth: Berth, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched_front(user, INSTANCE)
+    given = ("--front", "f-0001", "--weights", "1,0.1,0.1", "--bound", "P=0.01")
+    out = berth("pref", "check", *given)[1]
+    assert "! It breaks the bound on P; no placement of the front keeps it." in out
+    berth("pref", "new", "thrifty", *given)
+    assert "bounds        P 0.01\n" in berth("pref", "show", "thrifty")[1]
+    with pytest.raises(SystemExit):
+        berth("pref", "check", *given[:-1], "P")
+
+
 @pytest.fixture
 def paper(user: User) -> str:
     constructed(user, paper_front())

@@ -52,6 +52,11 @@ class PickingSerializer(serializers.Serializer[Any]):
         required=False,
         help_text="Normalised values (`reference`) or weights (`direct`), by objective.",
     )
+    bounds = serializers.DictField(
+        child=serializers.FloatField(),
+        required=False,
+        help_text="Normalised, by objective: the smallest value of D, the largest of P or C.",
+    )
 
 
 class PreferenceSetRequestSerializer(PickingSerializer):
@@ -165,6 +170,14 @@ class PickingCheckSerializer(serializers.Serializer[Any]):
         child=serializers.IntegerField(), help_text="Picks that no weights return."
     )
     sentence = serializers.CharField()
+    broken = serializers.ListField(
+        child=serializers.CharField(), help_text="Objectives whose bound the answer breaks."
+    )
+    bounded = serializers.IntegerField(
+        allow_null=True,
+        help_text="Point of the front with the smallest weighted sum within the bounds; null:"
+        " there are no bounds, or no point keeps them.",
+    )
 
 
 class IntermediatePointsSerializer(serializers.Serializer[Any]):
@@ -191,6 +204,7 @@ class PreferenceSetSerializer(serializers.Serializer[Any]):
     picks = serializers.DictField(child=serializers.ListField(child=serializers.IntegerField()))
     rejected = serializers.ListField(child=serializers.IntegerField())
     wanted = serializers.DictField(child=serializers.FloatField())
+    bounds = serializers.DictField(child=serializers.FloatField())
     weights = ObjectiveValuesSerializer()
     spread = serializers.DictField(child=serializers.FloatField())
     floored = serializers.ListField(child=serializers.CharField())
@@ -261,6 +275,8 @@ def represent_check(solved: SolverAnswer, check: OptimumComparison) -> dict[str,
         "nearest": check.nearest,
         "unreachable": check.unreachable,
         "sentence": check.sentence,
+        "broken": list(check.broken),
+        "bounded": check.bounded,
     }
 
 
@@ -280,6 +296,7 @@ def represent_set(row: PreferenceSet, in_force: Activation | None) -> dict[str, 
         "picks": row.picks,
         "rejected": row.rejected,
         "wanted": row.wanted,
+        "bounds": row.bounds,
         "weights": {name: row.weights[name] for name in OBJECTIVES},
         "spread": row.spread,
         "floored": row.floored,

@@ -32,7 +32,7 @@ from apps.placement.api.preference_serializers import (
     represent_derivation,
     represent_set,
 )
-from apps.placement.core.preference.comparison import compare_optimum
+from apps.placement.core.preference.comparison import compare_optimum, compare_with_bounds
 from apps.placement.core.preference.derivation import PreferenceInput
 from apps.placement.core.problem.objectives import OBJECTIVES
 from apps.placement.models import PreferenceSet, WeightRule
@@ -60,6 +60,7 @@ def front_picking(given: dict[str, Any]) -> FrontPicking:
         picks=given.get("picks", {}),
         rejected=given.get("rejected", []),
         wanted=given.get("wanted", {}),
+        bounds=given.get("bounds", {}),
     )
     if "front" in given:
         version = selectors.requested_version(given["front"], given.get("version"))
@@ -102,7 +103,9 @@ class PreferenceCheckView(ApiView):
         weights = picking.derive_weights().weights.weights
         solved = solve_on_worker(picking.version.front_id, weights)
         values = np.array([solved.normalised[name] for name in OBJECTIVES])
-        result = compare_optimum(values, picking.values, picking.input.distinct(), picking.wanted)
+        front, given = picking.values, picking.input
+        result = compare_optimum(values, front, given.distinct(), picking.wanted)
+        result = compare_with_bounds(result, values, front, weights, given.bounds)
         return Response(represent_check(solved, result))
 
 

@@ -152,6 +152,29 @@ def test_unreachable_picks_are_named(api: APIClient, operator: User, searched: F
     assert api.post(f"{URL}check/", body).json()["unreachable"] == [1]
 
 
+def test_a_check_within_bounds_names_the_best_point_that_keeps_them(
+    api: APIClient, operator: User, searched: Front
+) -> None:
+    dent = np.array([[0.1, 0.1, 0.5], [0.6, 0.5, 0.5], [0.9, 0.9, 0.5], [0.5, 0.5, 0.1]])
+    FrontVersion.objects.filter(pk=constructed(operator, dent).pk).update(front=searched, number=7)
+    body = {**DIRECT, "front": str(searched), "version": 7}
+    free = api.post(f"{URL}check/", body).json()
+    assert (free["broken"], free["bounded"]) == ([], None)
+    # the instance has no placement with so little power; D at least 0.4 leaves 1, 2 and 3
+    bounds = {"P": 0.0, "D": 0.4}
+    checked = api.post(f"{URL}check/", {**body, "bounds": bounds}).json()
+    assert checked["broken"][0] == "P"
+    assert checked["bounded"] is None
+    # sums P/2 - 2·D + C of 1 and 3: -0.2 and -0.65; 2 breaks the bound on P
+    bounds = {"P": 0.7, "D": 0.4}
+    assert api.post(f"{URL}check/", {**body, "bounds": bounds}).json()["bounded"] == 3
+
+
+def test_invalid_bounds_are_named(api: APIClient) -> None:
+    response = api.post(f"{URL}derive/", {**DIRECT, "bounds": {"Q": 0.5}})
+    assert [e["pointer"] for e in response.json()["errors"]] == ["/bounds/Q"]
+
+
 def test_a_check_that_times_out_is_unavailable(
     api: APIClient, searched: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,9 +237,10 @@ def stored_set(client: APIClient, name: str = "night", **values: Any) -> dict[st
 
 def test_a_set_stores_its_picks_rule_and_weights(power: APIClient, paper: dict[str, Any]) -> None:
     body = {**paper, "name": "as in the paper", "note": "figure 4", "rejected": [5]}
-    response = power.post(URL, body)
+    response = power.post(URL, {**body, "bounds": {"D": 0.25}})
     assert response.status_code == 201, response.content
     preference_set = response.json()
+    assert preference_set["bounds"] == {"D": 0.25}
     assert power.get(f"{URL}{preference_set['id']}/").json() == preference_set
     assert (preference_set["front"], preference_set["front_name"], preference_set["version"]) == (
         paper["front"],

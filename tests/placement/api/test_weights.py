@@ -72,6 +72,7 @@ def test_accepted_warnings_are_in_the_audit_log(power: APIClient) -> None:
     accepted = ["Two jobs miss their targets.", "The free optimum is not proven best."]
     activated(power, stored_set(power), accepted_warnings=accepted)
     entry = AuditEntry.objects.get(action="weights.activated")
+    assert entry.after is not None
     assert entry.after["accepted_warnings"] == accepted
 
 

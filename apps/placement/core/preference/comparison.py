@@ -5,8 +5,8 @@ from spread: with closely spaced picks, the optimum is usually outside their ran
 shown.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Floats
 from apps.placement.core.front.archive import losses
+from apps.placement.core.preference.bounds import broken_bounds, constrained_choice
 from apps.placement.core.preference.sentences import OBJECTIVE_NAMES
 from apps.placement.core.preference.support import unsupported
 from apps.placement.core.problem.objectives import OBJECTIVES
@@ -39,6 +40,9 @@ class OptimumComparison:
     distance : to the centre of the picks; None as for position
     nearest : point of the front nearest to the optimum
     unreachable : picks that no weights return
+    broken : objectives whose bound the optimum breaks
+    bounded : point of the front that the weights choose within the bounds; None without bounds,
+        or if no point keeps them
     """
 
     position: OptimumPosition | None
@@ -46,6 +50,25 @@ class OptimumComparison:
     nearest: int
     unreachable: list[int]
     sentence: str
+    broken: tuple[str, ...] = ()
+    bounded: int | None = None
+
+
+def compare_with_bounds(
+    comparison: OptimumComparison,
+    star: Floats,
+    front: Floats,
+    weights: Mapping[str, float],
+    bounds: Mapping[str, float],
+) -> OptimumComparison:
+    """Add the bounds that the optimum breaks, and the point that keeps them."""
+    if not bounds:
+        return comparison
+    return replace(
+        comparison,
+        broken=tuple(broken_bounds(star, bounds)),
+        bounded=constrained_choice(front, weights, bounds),
+    )
 
 
 def compare_optimum(

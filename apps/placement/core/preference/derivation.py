@@ -15,6 +15,7 @@ import numpy as np
 
 from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.inventory.core.snapshot import Floats, Ints
+from apps.placement.core.preference.bounds import bound_warnings, invalid_bounds
 from apps.placement.core.preference.sentences import contradictions, pick_warnings, sentence
 from apps.placement.core.preference.weights import (
     MIN_PICKS,
@@ -44,12 +45,14 @@ class PreferenceInput:
     picks : accepted points by screen ("P-D")
     rejected : points
     wanted : by objective: normalised target values (`REFERENCE`) or weights (`DIRECT`)
+    bounds : see `preference.bounds`
     """
 
     rule: str
     picks: Mapping[str, Sequence[int]] = field(default_factory=dict)
     rejected: Sequence[int] = ()
     wanted: Mapping[str, float] = field(default_factory=dict)
+    bounds: Mapping[str, float] = field(default_factory=dict)
 
     def distinct(self) -> list[int]:
         """Return the accepted points in ascending order, without duplicates."""
@@ -107,6 +110,7 @@ def derive(front: Floats, picking: PreferenceInput, *, is_final: bool = False) -
                 (strongest.point, strongest.weights, strongest.change) if strongest else None,
             ),
             *contradictions(values, chosen, picking.rejected),
+            *bound_warnings(front, chosen.tolist(), picking.bounds),
         ),
     )
 
@@ -146,6 +150,7 @@ def check_input(picking: PreferenceInput, points: int, *, is_final: bool = False
     """
     problems = [
         *_invalid_points(picking, points),
+        *invalid_bounds(picking.bounds),
         *(
             _missing_picks(picking, is_final=is_final)
             if picking.rule == SPREAD

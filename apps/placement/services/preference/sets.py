@@ -49,6 +49,7 @@ def create_preference_set(new: NewPreferenceSet, *, by: UUID) -> PreferenceSet:
         picks={screen: list(points) for screen, points in picking.picks.items()},
         rejected=list(picking.rejected),
         wanted=dict(picking.wanted),
+        bounds=dict(picking.bounds),
         weights=dict(derived.weights),
         spread=dict(derived.spread),
         floored=list(derived.floored),
