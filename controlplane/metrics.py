@@ -15,6 +15,7 @@ from apps.common.infrastructure.database import fetch_rows
 from apps.common.infrastructure.queues import QUEUES, waiting_tasks
 from apps.common.infrastructure.transactions import CONFLICTS
 from apps.inventory.models import ServerState
+from apps.inventory.selectors import cluster_totals
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.selectors import job_counts
 
@@ -114,23 +115,19 @@ def _decisions() -> Iterator[GaugeMetricFamily]:
 
 
 def _cluster() -> Iterator[GaugeMetricFamily]:
-    rows = {
-        row[0]: row[1:]
-        for row in fetch_rows(
-            "SELECT s.state, count(*), sum(s.cores), sum(s.used_cores), coalesce(sum(r.watts), 0)"
-            " FROM inventory_server s LEFT JOIN inventory_serverreading r ON r.server_id = s.id"
-            " GROUP BY s.state"
-        )
-    }
+    totals = cluster_totals()
     yield gauge(
         "berth_servers",
         "Servers by state.",
-        [({"state": state}, rows.get(state, (0,))[0]) for state in ServerState.values],
+        [
+            ({"state": state}, totals.servers_by_state.get(state, 0))
+            for state in ServerState.values
+        ],
     )
-    totals = [sum(row[i] for row in rows.values()) for i in (1, 2, 3)]
-    yield gauge("berth_units", "Resource units.", [({}, totals[0])])
-    yield gauge("berth_units_allocated", "Allocated units.", [({}, totals[1])])
-    yield gauge("berth_cluster_power_watts", "Power drawn.", [({}, totals[2])])
+    usage = totals.usage
+    yield gauge("berth_units", "Resource units.", [({}, usage.units)])
+    yield gauge("berth_units_allocated", "Allocated units.", [({}, usage.units_allocated)])
+    yield gauge("berth_cluster_power_watts", "Power drawn.", [({}, usage.watts)])
 
 
 def _migrations() -> Iterator[GaugeMetricFamily]:

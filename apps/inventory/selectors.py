@@ -1,8 +1,9 @@
 """Reads of the shared cluster state, as arrays for agents and rows for pages."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
@@ -11,10 +12,11 @@ from django.db.models.functions import Coalesce
 
 from apps.common.core.arrays import as_readonly
 from apps.common.core.errors import FieldProblem
-from apps.common.infrastructure.database import DatabaseClock, fetch_rows
+from apps.common.infrastructure.database import DatabaseClock, database_now, fetch_rows
 from apps.common.infrastructure.log_numbers import Log, complete_up_to
 from apps.inventory.core.cluster_file import ClusterSpec
 from apps.inventory.core.snapshot import Topology
+from apps.inventory.core.usage import SILENT_S, ServerUsage, UsageTotals, usage_totals
 from apps.inventory.models import (
     CLOCK_UNSEEN_S,
     Change,
@@ -331,7 +333,9 @@ def map_layer(name: str) -> Layer:
     description, expression, scale = _LAYERS[name]
     rows = fetch_rows(
         f"SELECT s.id, ({expression})::float8 FROM inventory_server s"  # noqa: S608 - ours
-        " LEFT JOIN inventory_serverreading r ON r.server_id = s.id ORDER BY s.id"
+        " LEFT JOIN inventory_serverreading r ON r.server_id = s.id AND r.at >= %s"
+        " AND s.state <> 'down' ORDER BY s.id",
+        [database_now() - timedelta(seconds=SILENT_S)],
     )
     numbers = np.array([np.nan if value is None else value for _, value in rows], dtype=float)
     steps = np.where(np.isnan(numbers), 255, np.clip(np.rint(numbers / scale), 0, 254))
@@ -339,34 +343,36 @@ def map_layer(name: str) -> Layer:
     return Layer(description, scale, ids, steps.astype(np.uint8).tobytes())
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterTotals:
-    """Totals of the cluster."""
-
-    servers_by_state: dict[str, int]
-    units: int
-    units_allocated: int
-    cpu_share: float | None
-    watts: float
-
-
-def cluster_totals() -> ClusterTotals:
-    """Totals of the cluster, from one scan of the servers."""
-    rows = fetch_rows(_TOTALS)
-    cores = sum(row[2] for row in rows)
-    known = [row for row in rows if row[4] is not None]
-    return ClusterTotals(
-        servers_by_state={row[0]: row[1] for row in rows},
-        units=cores,
-        units_allocated=sum(row[3] for row in rows),
-        cpu_share=sum(row[4] for row in known) / cores if known and cores else None,
-        watts=sum(row[5] or 0.0 for row in rows),
+def server_usage(*, now: datetime) -> ServerUsage:
+    """Return the use of all servers. Cost: one scan of the servers, a few ms for 6,000."""
+    rows = fetch_rows(_USAGE, [now - timedelta(seconds=SILENT_S)])
+    numbers = np.array(
+        [[np.nan if value is None else value for value in row[:8]] for row in rows], dtype=float
+    ).reshape(-1, 8)
+    ids, platform, rack = (numbers[:, i].astype(np.int64) for i in range(3))
+    return ServerUsage(
+        ids, platform, rack, tuple(row[8] for row in rows), *(numbers[:, i] for i in range(3, 8))
     )
 
 
-_TOTALS = """
-SELECT s.state, count(*), sum(s.cores)::bigint, sum(s.used_cores)::bigint,
-       sum(r.cpu_share * s.cores), sum(r.watts)
-FROM inventory_server s LEFT JOIN inventory_serverreading r ON r.server_id = s.id
-GROUP BY s.state ORDER BY s.state
+_USAGE: Final = """
+SELECT s.id, s.platform_id, s.rack_id, s.cores, s.used_cores, r.cpu_share, r.memory_share, r.watts,
+       s.state
+FROM inventory_server s
+LEFT JOIN inventory_serverreading r ON r.server_id = s.id AND r.at >= %s AND s.state <> 'down'
+ORDER BY s.id
 """
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTotals:
+    """The cluster as a whole: servers by state, and their use."""
+
+    servers_by_state: dict[str, int]
+    usage: UsageTotals
+
+
+def cluster_totals(*, now: datetime | None = None) -> ClusterTotals:
+    """Return the totals of the cluster, from one scan of the servers."""
+    usage = server_usage(now=now or database_now())
+    return ClusterTotals(dict(sorted(Counter(usage.states).items())), usage_totals(usage))

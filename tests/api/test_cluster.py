@@ -4,11 +4,12 @@ from base64 import b64decode
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 from rest_framework.test import APIClient
 
 from apps.accounts.models import User
-from apps.inventory.models import Change, Server
+from apps.inventory.models import Change, Server, ServerReading
 from apps.workloads.models import Job
 from tests import factories
 from tests.api.cluster import build_cluster, place
@@ -98,6 +99,7 @@ def test_draining_holds_to_if_match(power: APIClient) -> None:
 
 
 def test_the_map_packs_one_byte_per_server(api: APIClient) -> None:
+    ServerReading.objects.update(at=timezone.now())
     layer = api.get("/api/v1/cluster/map/?layer=cpu").json()
     assert list(b64decode(layer["values"])) == [100, 255, 255]
     assert 100 * layer["scale"] == 0.5
@@ -110,6 +112,7 @@ def test_an_unknown_layer_is_refused(api: APIClient) -> None:
 
 def test_the_cluster_in_a_few_numbers(api: APIClient) -> None:
     place(submitted(api))
+    ServerReading.objects.update(at=timezone.now())
     cluster = api.get("/api/v1/cluster/").json()
     assert (cluster["units"], cluster["units_allocated"]) == (10, 2)
     assert cluster["servers"] == {"active": 3}

@@ -74,7 +74,8 @@ def write_readings(machines: list[Server], now: datetime, rng: np.random.Generat
     for i, server in enumerate(machines):
         if i == 75:
             continue
-        late = timedelta(seconds=190 if i == 30 else float(rng.uniform(0, 4)))
+        fresh = -3600 + float(rng.uniform(0, 4))  # stays fresh however long the session lasts
+        late = timedelta(seconds=190 if i == 30 else fresh)
         share = float(np.clip(server.used_cores / server.cores * 0.8 + 0.02, 0, 1))
         rows.append(
             ServerReading(

@@ -130,7 +130,7 @@ def test_a_figure_says_how_it_is_computed(visitor: Visitor) -> None:
 def test_the_map_says_how_many_servers_it_shows(visitor: Visitor) -> None:
     page = visitor.visit("/map/")
     expect(page.locator("#map-lead")).to_contain_text("120 servers")
-    expect(page.locator("#map-title")).to_contain_text("on average")
+    expect(page.locator("#map-title")).to_contain_text("of the cluster")
 
 
 def test_the_why_tab_names_the_server_and_the_probability(visitor: Visitor) -> None:

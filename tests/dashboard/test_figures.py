@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,8 @@ ROWS = utilisation.Utilisation(
     ),
     cluster_used=np.array([0.4, 0.3, 0.3]),
     cluster_allocated=np.array([0.5, 0.5, 0.6]),
+    used_now=0.3,
+    allocated_now=0.6,
     servers=3,
     servers_per_row=1,
     column_s=60.0,
@@ -55,6 +58,13 @@ ROWS = utilisation.Utilisation(
 def test_utilisation_has_two_lines_a_heatmap_and_the_hatch() -> None:
     figure = utilisation.figure(ROWS)
     assert [trace.type for trace in figure.data] == ["scatter", "scatter", "heatmap", "scatter"]
+
+
+def test_utilisation_is_drawn_if_no_server_reports_now() -> None:
+    silent = replace(ROWS, used_now=math.nan)
+    texts = [note.text for note in utilisation.figure(silent).layout.annotations]
+    assert "allocated 60 %" in texts
+    assert not [text for text in texts if text.startswith("used")]
 
 
 def test_utilisation_merges_neighbouring_missing_rows() -> None:
@@ -69,7 +79,7 @@ def test_utilisation_names_the_busiest_platform_that_reports() -> None:
 
 def test_utilisation_without_frames_shows_a_sentence() -> None:
     empty = utilisation.Utilisation(
-        NOTHING, np.zeros((0, 0)), (), NOTHING, NOTHING, 0, 1, 60.0, ()
+        NOTHING, np.zeros((0, 0)), (), NOTHING, NOTHING, math.nan, math.nan, 0, 1, 60.0, ()
     )
     assert utilisation.title(empty) == "No server has reported yet"
     assert len(utilisation.figure(empty).data) == 0

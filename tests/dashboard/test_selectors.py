@@ -9,6 +9,7 @@ from apps.common.infrastructure.database import database_now
 from apps.dashboard.core.job_query import parse
 from apps.dashboard.core.ranges import TimeRange
 from apps.dashboard.selectors import (
+    decision_times,
     explanation,
     frames,
     jobs,
@@ -18,6 +19,7 @@ from apps.dashboard.selectors import (
     utilisation,
 )
 from apps.dashboard.selectors.attention import needs_attention
+from apps.dashboard.selectors.job_facets import job_facets
 from apps.dashboard.selectors.job_facts import (
     api_calls,
     api_filter,
@@ -32,6 +34,7 @@ from apps.profiling.models import ProfilingRun
 from apps.testbed.models import SamplingCheck
 from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Job
+from apps.workloads.selectors import job_counts
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -121,7 +124,7 @@ def test_latency_percentiles_cover_the_whole_range() -> None:
     job = factories.job()
     factories.decision(job, elapsed_s=0.001, cluster_s=100.0)
     factories.decision(job, elapsed_s=0.003, cluster_s=5000.0, commit_retries=2, agent="b")
-    latency = overview.decision_latency(SPAN)
+    latency = decision_times.decision_latency(SPAN)
     assert latency.decisions == 2
     assert latency.now_p50_s == pytest.approx(0.002)
     assert latency.conflicts.sum() == 2
@@ -129,7 +132,7 @@ def test_latency_percentiles_cover_the_whole_range() -> None:
 
 
 def test_latency_without_decisions_is_not_known() -> None:
-    latency = overview.decision_latency(SPAN)
+    latency = decision_times.decision_latency(SPAN)
     assert latency.decisions == 0
     assert np.isnan(latency.now_p99_s)
 
@@ -244,9 +247,9 @@ def test_the_small_line_shows_the_last_two_hours_of_reports() -> None:
 
 
 def test_a_facet_in_force_is_a_link_that_clears_it() -> None:
-    factories.job(state="running")
+    factories.job("web-1", state="running")
     text = "state:running web"
-    state = jobs.facets(jobs.facet_counts(Job.objects.all(), None), text, parse(text))[0]
+    state = job_facets(Job.objects.all(), None, text, parse(text), job_counts(None)).facets[0]
     assert [(c.name, c.count, c.text, c.current) for c in state.choices] == [
         ("running", 1, "web", True)
     ]

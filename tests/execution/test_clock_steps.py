@@ -9,7 +9,8 @@ from django.test import Client
 
 from apps.common.infrastructure.database import database_now
 from apps.execution.management.commands.run_emulator import _environment
-from apps.execution.services.recovery import SILENT_S, sweep
+from apps.execution.services.recovery import sweep
+from apps.inventory.core.usage import SILENT_S
 from apps.inventory.models import CLOCK_UNSEEN_S, Cluster, Server
 from apps.inventory.selectors import cluster_now
 from apps.inventory.services import record_cluster_time, save_clock

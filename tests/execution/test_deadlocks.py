@@ -10,7 +10,8 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.common.models import TransactionRetry
 from apps.execution.models import Launch
-from apps.execution.services.recovery import SILENT_S, requeue_lost_jobs
+from apps.execution.services.recovery import requeue_lost_jobs
+from apps.inventory.core.usage import SILENT_S
 from apps.inventory.models import Server, ServerState
 from apps.operations.services import NewEvent, record_events
 from apps.placement.models import PlannedMigration

@@ -8,8 +8,8 @@ from pytest_django import Settings
 
 from apps.execution.services import frame_gaps
 from apps.execution.services.frames import store_frame
-from apps.execution.services.recovery import SILENT_S
 from apps.execution.tasks import prune
+from apps.inventory.core.usage import SILENT_S
 from apps.inventory.models import ChangeKind, ClusterFrame, Server, ServerState
 from apps.inventory.services import NewChange, append_changes
 from tests import factories

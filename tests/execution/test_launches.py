@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from apps.execution.models import Launch
 from apps.execution.services.launches import request_launches
-from apps.execution.services.recovery import MAX_ATTEMPTS, SILENT_S, requeue_lost_jobs, sweep
+from apps.execution.services.recovery import MAX_ATTEMPTS, requeue_lost_jobs, sweep
+from apps.inventory.core.usage import SILENT_S
 from apps.inventory.models import Change, ResourceUnit, Server, ServerReading, ServerState
 from apps.inventory.services import mark_silent_servers
 from apps.operations.models import Event

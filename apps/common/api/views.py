@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar
 
-from django.db import OperationalError, connection, transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from rest_framework.request import Request
@@ -28,6 +28,7 @@ from apps.common.api.queries import (
 )
 from apps.common.api.renderers import encode
 from apps.common.core.problem_codes import ProblemCode
+from apps.common.infrastructure.database import TookTooLongError, time_limit
 from apps.common.infrastructure.transactions import retry_once
 
 Body = dict[str, Any]
@@ -180,13 +181,7 @@ def link_header(links: Mapping[str, str | None]) -> dict[str, str]:
 def count_rows(queryset: QuerySet[Model], how: str) -> tuple[int, bool]:
     """Count all matches: (n, is exact). Falls back to an estimate after 0.2 s."""
     if how == "exact":
-        try:
-            with transaction.atomic():
-                with connection.cursor() as cursor:
-                    cursor.execute(f"SET LOCAL statement_timeout = {COUNT_TIMEOUT_MS}")
-                return queryset.order_by().count(), True
-        except OperationalError as error:
-            if getattr(error.__cause__, "sqlstate", None) != "57014":  # query cancelled: too long
-                raise
+        with suppress(TookTooLongError), time_limit(COUNT_TIMEOUT_MS):
+            return queryset.order_by().count(), True
     plan = json.loads(queryset.order_by().explain(format="json"))
     return int(plan[0]["Plan"]["Plan Rows"]), False

@@ -1,11 +1,43 @@
 """SQL helpers: rows of a query, bulk inserts, the wall time that all hosts share."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from django.db import connection
+from django.db import OperationalError, connection, transaction
 from django.db.models import DateTimeField, Func
+
+_CANCELLED: Final = "57014"
+
+
+class TookTooLongError(Exception):
+    """A statement was cancelled at its time limit."""
+
+
+@contextmanager
+def time_limit(milliseconds: int) -> Iterator[None]:
+    """Cancel each statement of the block that takes longer.
+
+    Raises
+    ------
+    TookTooLongError : a statement was cancelled; what the block wrote is rolled back.
+    """
+    try:
+        with transaction.atomic():
+            fetch_nothing(f"SET LOCAL statement_timeout = {milliseconds}")
+            yield
+            fetch_nothing("SET LOCAL statement_timeout TO DEFAULT")
+    except OperationalError as error:
+        if getattr(error.__cause__, "sqlstate", None) != _CANCELLED:
+            raise
+        raise TookTooLongError from error
+
+
+def fetch_nothing(sql: str) -> None:
+    """Run a statement without rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
 
 
 def fetch_rows(

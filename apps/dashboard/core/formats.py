@@ -33,6 +33,12 @@ def significant(value: float, digits: int = 3) -> str:
     return thousands(value, min(places, 6))
 
 
+def over_target(ratio: float, digits: int = 3) -> str:
+    """Return performance over target; below 1 it is never rounded up to 1, e.g. "0.999"."""
+    places = 10.0**digits
+    return significant(min(ratio, 1 - 1 / places) if 1 - 1 / places < ratio < 1 else ratio, digits)
+
+
 def trimmed(value: float, digits: int = 3) -> str:
     """Like `significant`, without trailing zeros of a fraction, e.g. "20", "1.2"."""
     text = significant(value, digits)
@@ -83,7 +89,10 @@ def _long(seconds: int) -> str:
 
 
 def cluster_time(cluster_s: float, *, seconds: bool = False) -> str:
-    """Return cluster time as a time of day, e.g. "14:32"; the first day starts at 0."""
+    """Return cluster time as a time of day, e.g. "14:32"; the first day starts at 0.
+
+    Only where the text beside it says that it is cluster time; else use `cluster_day`.
+    """
     if math.isnan(cluster_s):
         return "–"
     rest = int(cluster_s) % DAY_S
@@ -91,11 +100,28 @@ def cluster_time(cluster_s: float, *, seconds: bool = False) -> str:
     return f"{text}:{rest % 60:02d}" if seconds else text
 
 
-def cluster_day(cluster_s: float) -> str:
+def cluster_day(cluster_s: float, *, seconds: bool = False) -> str:
     """Return cluster time with its day, e.g. "day 2, 14:32"."""
     if math.isnan(cluster_s):
         return "–"
-    return f"day {int(cluster_s) // DAY_S + 1}, {cluster_time(cluster_s)}"
+    return f"day {int(cluster_s) // DAY_S + 1}, {cluster_time(cluster_s, seconds=seconds)}"
+
+
+def cluster_rate(speed: float) -> str:
+    """Return the rate of cluster time per wall time, e.g. "60×", or "stopped"."""
+    return f"{trimmed(speed)}×" if speed > 0 else "stopped"
+
+
+def wall_time(at: datetime, *, now: datetime) -> str:
+    """Return a wall time in UTC to the second; with its date unless it is today."""
+    utc = at.astimezone(UTC)
+    same_day = now.astimezone(UTC).date() == utc.date()
+    return f"{utc:%H:%M:%S} UTC" if same_day else wall_stamp(at)
+
+
+def wall_stamp(at: datetime) -> str:
+    """Return a wall time in UTC with its date, e.g. "2011-05-01 14:32:07 UTC"."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def ago(at: datetime, *, now: datetime) -> str:

@@ -46,6 +46,13 @@ class JobQuery:
         """Whether it matches all jobs."""
         return self == JobQuery(problems=self.problems)
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the counters of jobs answer it: state, target, application and project only."""
+        return not (self.reason or self.labels or self.flags or self.words) and (
+            self.priority is None
+        )
+
 
 def parse(text: str) -> JobQuery:
     """Parse a query; invalid parts are reported in ``problems``, never dropped silently."""

@@ -10,11 +10,12 @@ DEFAULT: Final = "24h"
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """A span of cluster time that ends now."""
+    """A span of cluster time that ends now, or at an earlier moment if ``is_past``."""
 
     name: str
     first_s: float
     last_s: float
+    is_past: bool = False
 
     @property
     def label(self) -> str:
@@ -22,7 +23,22 @@ class TimeRange:
         return LABELS[self.name]
 
 
-def time_range(name: str | None, *, now_s: float) -> TimeRange:
-    """Return the named range ending now, or the default range; it starts at 0 or later."""
+def time_range(name: str | None, *, now_s: float, at_s: float | None = None) -> TimeRange:
+    """Return the named range, or the default one; it starts at 0 or later.
+
+    Parameters
+    ----------
+    at_s : end of the range; None = now
+    """
     known = name if name in RANGES_S else DEFAULT
-    return TimeRange(known, max(0.0, now_s - RANGES_S[known]), now_s)
+    last_s = now_s if at_s is None else at_s
+    return TimeRange(known, max(0.0, last_s - RANGES_S[known]), last_s, at_s is not None)
+
+
+def earlier_moment(text: str | None, *, now_s: float) -> float | None:
+    """Return the earlier moment that an address asks for, in cluster seconds; None = now."""
+    try:
+        at_s = float(text or "nan")
+    except ValueError:
+        return None
+    return at_s if 0 <= at_s < now_s else None

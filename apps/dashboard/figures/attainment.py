@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.tails import tail_cells, tail_points
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 216
@@ -80,20 +81,24 @@ def title(data: Attainment) -> str:
 
 
 def sub(data: Attainment) -> str:
-    """Return the measure, its scope and n."""
-    return f"Performance ÷ target, n = {formats.thousands(data.jobs)} {data.scope}"
+    """Return the measure, its scope, n and the lower tail."""
+    text = f"Performance ÷ target, n = {formats.thousands(data.jobs)} {data.scope}"
+    ratios = [kind.ratios for kind in data.kinds]
+    tail = tail_points(np.sort(np.concatenate(ratios)) if ratios else np.zeros(0))
+    return "; ".join([text, *(f"{at.reach} {formats.over_target(at.value)}" for at in tail)])
 
 
 def table(data: Attainment) -> Table:
-    """Return counts and the median by kind."""
+    """Return counts, the median and the lower tail by kind."""
     return Table(
-        ("Target kind", "Jobs", "Missed", "Median"),
+        ("Target kind", "Jobs", "Missed", "Median", "99 % reach", "99.9 % reach"),
         tuple(
             (
                 NAMES[kind.kind],
                 formats.thousands(kind.ratios.size),
                 formats.thousands(kind.missed),
-                formats.significant(float(np.median(kind.ratios))) if kind.ratios.size else "–",
+                formats.over_target(float(np.median(kind.ratios))) if kind.ratios.size else "–",
+                *tail_cells(kind.ratios),
             )
             for kind in data.kinds
         ),
@@ -120,6 +125,7 @@ def figure(data: Attainment) -> go.Figure:
     _add_halves(chart)
     for kind in data.kinds:
         _add_steps(chart, kind)
+        _add_tail(chart, kind)
     return chart
 
 
@@ -171,4 +177,24 @@ def _add_steps(chart: go.Figure, kind: KindAttainment) -> None:
         line={"shape": "hv", "color": COLOURS[kind.kind], "width": 1.5},
         name=NAMES[kind.kind],
         hovertemplate=f"%{{y:.0%}} of {kind.ratios.size} at or below %{{x:.2f}}<extra></extra>",
+    )
+
+
+def _add_tail(chart: go.Figure, kind: KindAttainment) -> None:
+    """Mark the values that 99 % and 99.9 % of the jobs reach; those off the scale at its edge."""
+    points = tail_points(kind.ratios)
+    if not points:
+        return
+    chart.add_scatter(
+        x=[round(max(LOW, min(HIGH, point.value)), 4) for point in points],
+        y=[point.share for point in points],
+        mode="markers",
+        marker={"color": COLOURS[kind.kind], "size": 6, "symbol": "diamond"},
+        text=[
+            f"{point.reach} {formats.over_target(point.value)}, "
+            f"{formats.plural(point.below, 'job')} below"
+            for point in points
+        ],
+        hovertemplate=f"{NAMES[kind.kind]}: %{{text}}<extra></extra>",
+        showlegend=False,
     )

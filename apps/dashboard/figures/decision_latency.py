@@ -26,7 +26,7 @@ class DecisionLatency:
     p50_s, p95_s, p99_s : (T,) wall seconds in the agent; NaN = no decision
     conflicts : (T,) commits lost to another agent
     counts : (T,) decisions
-    now_p50_s, now_p95_s, now_p99_s : over the whole range; NaN = none
+    now_p50_s, now_p95_s, now_p99_s, now_p999_s : over the whole range; NaN = none
     agents : agents that decided in the range
     """
 
@@ -40,6 +40,7 @@ class DecisionLatency:
     now_p95_s: float
     now_p99_s: float
     agents: int
+    now_p999_s: float = float("nan")
 
     @property
     def decisions(self) -> int:
@@ -61,6 +62,7 @@ def sub(data: DecisionLatency) -> str:
     return (
         f"Decision time in the agent, {formats.plural(data.agents, 'agent')}, "
         f"n = {formats.thousands(data.decisions)}"
+        + ("" if np.isnan(data.now_p999_s) else f"; p99.9 {formats.duration(data.now_p999_s)}")
     )
 
 
@@ -70,6 +72,7 @@ def table(data: DecisionLatency) -> Table:
         ("p50", data.now_p50_s, data.p50_s),
         ("p95", data.now_p95_s, data.p95_s),
         ("p99", data.now_p99_s, data.p99_s),
+        ("p99.9", data.now_p999_s, np.zeros(0)),
     )
     return Table(
         ("Percentile", "Whole range", "Worst interval"),
@@ -113,7 +116,7 @@ def _layout(data: DecisionLatency, low: float, high: float) -> dict[str, Any]:
     ticks = [t for t in _log_ticks() if 10**low <= t <= 10**high]
     return theme.layout(
         HEIGHT,
-        margin={"l": 40, "r": RIGHT, "t": 20, "b": 22},
+        margin={"l": 40, "r": RIGHT, "t": 20, "b": theme.TIME_BOTTOM},
         xaxis={
             **theme.time_axis(float(data.times_s[0]), float(data.times_s[-1]), ticks=4),
             "anchor": "y2",

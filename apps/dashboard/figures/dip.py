@@ -130,7 +130,7 @@ def figure(data: DipTimeline) -> go.Figure:
     chart = go.Figure(
         layout=theme.layout(
             HEIGHT,
-            margin={"l": 84, "r": 64, "t": 24, "b": 24},
+            margin={"l": 84, "r": 64, "t": 24, "b": theme.TIME_BOTTOM},
             xaxis={**theme.time_axis(first, last, ticks=6), "anchor": "y2"},
             yaxis={
                 "domain": [LANES + 0.06, 1],

@@ -86,7 +86,7 @@ def table(data: PerformanceHistory) -> Table:
         ("Cluster time", "Performance", "÷ target", "Progress", "CPU"),
         tuple(
             (
-                formats.cluster_time(float(data.times_s[i]), seconds=True),
+                formats.cluster_day(float(data.times_s[i]), seconds=True),
                 formats.performance_text(data.target_kind, float(data.performance[i])),
                 formats.significant(float(data.attainment[i])),
                 formats.percent(float(data.progress[i]), 0),
@@ -114,7 +114,7 @@ def figure(data: PerformanceHistory) -> go.Figure:
     chart = go.Figure(
         layout=theme.layout(
             HEIGHT,
-            margin={"l": 44, "r": RIGHT, "t": 24, "b": 24},
+            margin={"l": 44, "r": RIGHT, "t": 24, "b": theme.TIME_BOTTOM},
             xaxis={**theme.time_axis(first, last, ticks=6), "anchor": "y2"},
             yaxis={"domain": [0.3, 1], "range": [0, highest], "fixedrange": True},
             yaxis2={

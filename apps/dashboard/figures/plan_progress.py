@@ -118,7 +118,7 @@ def figure(data: PlanProgress) -> go.Figure:
     chart = go.Figure(
         layout=theme.layout(
             HEIGHT,
-            margin={"l": 124 if names else 40, "r": 16, "t": 12, "b": 32},
+            margin={"l": 124 if names else 40, "r": 16, "t": 12, "b": theme.TIME_BOTTOM},
             xaxis=theme.time_axis(first, last, ticks=6),
             yaxis=y_axis,
             barmode="overlay",

@@ -86,7 +86,7 @@ def figure(data: Power) -> go.Figure:
     chart = go.Figure(
         layout=theme.layout(
             HEIGHT,
-            margin={"l": 40, "r": RIGHT, "t": 20, "b": 22},
+            margin={"l": 40, "r": RIGHT, "t": 20, "b": theme.TIME_BOTTOM},
             xaxis=theme.time_axis(first, last, ticks=4),
             yaxis=y_axis,
             hovermode="x",

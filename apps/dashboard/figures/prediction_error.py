@@ -113,7 +113,7 @@ def figure(data: PredictionErrors) -> go.Figure:
     chart = go.Figure(
         layout=theme.layout(
             HEIGHT,
-            margin={"l": 40, "r": 16, "t": 24, "b": 24},
+            margin={"l": 40, "r": 16, "t": 24, "b": theme.TIME_BOTTOM},
             xaxis=theme.time_axis(first, last, ticks=4),
             yaxis={
                 "type": "log",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.tails import SHARES
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 264
@@ -104,6 +105,15 @@ def table(data: QualityCdf) -> Table:
         rows.append(
             (f"{x:g}", formats.percent(x**data.sample_size, 2), formats.percent(measured, 2))
         )
+    for share in SHARES:
+        reached = _quantile(data, share)
+        rows.append(
+            (
+                f"{formats.trimmed(100 * (1 - share))} % reach a rank of",
+                formats.significant(_inverse(share, data.sample_size)),
+                formats.significant(reached),
+            )
+        )
     return Table(("Rank at most", "Promised", "Measured"), tuple(rows))
 
 
@@ -128,6 +138,7 @@ def figure(data: QualityCdf) -> go.Figure:
     _add_promise(chart, data)
     if data.ranks.size:
         _add_measured(chart, data)
+        _add_tail(chart, data)
     else:
         chart.add_annotation(
             theme.note(
@@ -234,6 +245,41 @@ def _add_measured(chart: go.Figure, data: QualityCdf) -> None:
             font={"color": theme.ACCENT, "weight": 600},
         )
     )
+
+
+def _quantile(data: QualityCdf, share: float) -> float:
+    """Return the rank that all but a share of the decisions reach; NaN if they are too few."""
+    if data.samples * share < 1:
+        return float("nan")
+    return float(data.ranks[np.searchsorted(data.shares, share)])
+
+
+def _add_tail(chart: go.Figure, data: QualityCdf) -> None:
+    """Mark the ranks that 99 % and 99.9 % of the decisions reach."""
+    for share in SHARES:
+        reached = _quantile(data, share)
+        if np.isnan(reached):
+            continue
+        chart.add_scatter(
+            x=[reached],
+            y=[share],
+            mode="markers",
+            marker={"color": theme.ACCENT, "size": 7, "symbol": "diamond"},
+            hovertemplate=(
+                f"{formats.trimmed(100 * (1 - share))} % reach %{{x:.2f}}, promised "
+                f"{_inverse(share, data.sample_size):.2f}<extra></extra>"
+            ),
+        )
+        chart.add_annotation(
+            theme.note(
+                f"{formats.trimmed(100 * (1 - share))} %",
+                x=reached,
+                y=share,
+                yanchor="bottom",
+                yshift=5,
+                font={"color": theme.ACCENT},
+            )
+        )
 
 
 def _share_at(data: QualityCdf, x: float) -> float:

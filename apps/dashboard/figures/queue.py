@@ -113,7 +113,7 @@ def _layout(first: float, last: float, longest: float, rows: int) -> dict[str, A
     """Return a layout with lines at the left and waiting times at the right."""
     return theme.layout(
         HEIGHT,
-        margin={"l": 4, "r": 8, "t": 20, "b": 22},
+        margin={"l": 4, "r": 8, "t": 20, "b": theme.TIME_BOTTOM},
         xaxis={
             **theme.time_axis(first, last, ticks=3),
             "domain": [0, LINES_END],

@@ -74,7 +74,7 @@ def figure(data: ServerHistory) -> go.Figure:
     chart = go.Figure(
         layout=theme.layout(
             HEIGHT,
-            margin={"l": 44, "r": RIGHT, "t": 10, "b": 24},
+            margin={"l": 44, "r": RIGHT, "t": 10, "b": theme.TIME_BOTTOM},
             xaxis=theme.time_axis(float(data.times_s[0]), last, ticks=6),
             yaxis=y_axis,
             hovermode="x",

@@ -25,6 +25,7 @@ MISSED: Final = "var(--div-1)"
 CLEAR: Final = "rgba(0,0,0,0)"
 # tick labels with a gap to the axis
 APART: Final = {"ticks": "outside", "ticklen": 6, "tickcolor": CLEAR}
+TIME_BOTTOM: Final = 36  # px below a time axis: its labels and its title
 BAND_OPACITY: Final = "band"  # set by the page: 0.14 in light, 0.20 in dark
 
 
@@ -167,7 +168,10 @@ def empty(height: int, sentence: str, *, x: dict[str, Any], y: dict[str, Any]) -
 
 
 def time_axis(first_s: float, last_s: float, *, ticks: int = 5) -> dict[str, Any]:
-    """Return an axis in cluster seconds with round ticks, labelled with the time of day."""
+    """Return an axis in cluster seconds with round ticks, which its title calls cluster time.
+
+    The figure needs a bottom margin of `TIME_BOTTOM`.
+    """
     step = _step((last_s - first_s) / max(1, ticks))
     start = -(-first_s // step) * step
     values = []
@@ -178,8 +182,14 @@ def time_axis(first_s: float, last_s: float, *, ticks: int = 5) -> dict[str, Any
         "range": [first_s, max(last_s, first_s + 1)],
         "tickvals": values,
         "ticktext": [_clock(value, step) for value in values],
+        "title": {"text": _days(first_s, last_s), "standoff": 3},
         "fixedrange": False,
     }
+
+
+def _days(first_s: float, last_s: float) -> str:
+    first, last = (int(max(0.0, at_s)) // 86400 + 1 for at_s in (first_s, last_s))
+    return f"cluster time, day {first}" + (f" to day {last}" if last > first else "")
 
 
 def _step(min_s: float) -> float:

@@ -37,6 +37,7 @@ class Utilisation:
     used : (R, T) share of the cores in use, mean of the row's servers; NaN = not reported
     platforms : in the order of the rows
     cluster_used, cluster_allocated : (T,) shares of the whole cluster
+    used_now, allocated_now : the same shares at the end of the range
     servers : servers in the picture
     servers_per_row : of the largest platform
     column_s : width of a column in cluster seconds
@@ -48,6 +49,8 @@ class Utilisation:
     platforms: tuple[PlatformRows, ...]
     cluster_used: Floats
     cluster_allocated: Floats
+    used_now: float
+    allocated_now: float
     servers: int
     servers_per_row: int
     column_s: float
@@ -59,7 +62,7 @@ def title(data: Utilisation) -> str:
     if not data.times_s.size:
         return "No server has reported yet"
     busy = max(data.platforms, key=lambda p: -1.0 if np.isnan(p.now) else p.now)
-    used, allocated = data.cluster_used[-1], data.cluster_allocated[-1]
+    used, allocated = data.used_now, data.allocated_now
     if busy.now > 0.85:
         return (
             f"Platform {busy.name} runs at {formats.percent(busy.now, 0)}; "
@@ -111,7 +114,7 @@ def figure(data: Utilisation) -> go.Figure:
     chart = go.Figure(
         layout=theme.layout(
             HEIGHT,
-            margin={"l": 84, "r": RIGHT, "t": 6, "b": 22},
+            margin={"l": 84, "r": RIGHT, "t": 6, "b": theme.TIME_BOTTOM},
             hovermode="closest",
             xaxis={**theme.time_axis(first, last, ticks=6), "anchor": "y2", "showspikes": True},
             yaxis={
@@ -240,13 +243,11 @@ def _add_borders(chart: go.Figure, data: Utilisation, first: float, last: float)
 
 
 def _add_notes(chart: go.Figure, data: Utilisation, last: float) -> None:
-    used, allocated = float(data.cluster_used[-1]), float(data.cluster_allocated[-1])
-    for label in theme.end_labels(
-        [
-            (f"allocated {formats.percent(allocated, 0)}", allocated, theme.TEXT_2, False),
-            (f"used {formats.percent(used, 0)}", used, theme.TEXT, True),
-        ],
-        x=last,
-        pixels_per_unit=48,
-    ):
+    used, allocated = data.used_now, data.allocated_now
+    labels = [
+        (f"allocated {formats.percent(allocated, 0)}", allocated, theme.TEXT_2, False),
+        (f"used {formats.percent(used, 0)}", used, theme.TEXT, True),
+    ]
+    known = [label for label in labels if not np.isnan(label[1])]
+    for label in theme.end_labels(known, x=last, pixels_per_unit=48):
         chart.add_annotation({**label, "xref": "x", "yref": "y"})

@@ -17,10 +17,11 @@ from apps.accounts.selectors import (
     users,
     visible_projects,
 )
-from apps.common.api.paging import Order, Page, keyset_page
+from apps.common.api.paging import Order
 from apps.dashboard.core.audit_text import FieldChange, action_text, changes, object_url
 from apps.dashboard.core.formats import plural
 from apps.dashboard.figures.bars import Bars
+from apps.dashboard.selectors.lists import ListPage, list_page
 from apps.workloads.core.lifecycle import ACTIVE_STATES, WAITING_STATES
 from apps.workloads.models import Job
 
@@ -73,11 +74,11 @@ class ProjectRow:
     labels: Sequence[str]
 
 
-def audit_page(query: AuditQuery, *, cursor: str | None) -> Page[AuditEntry]:
+def audit_page(query: AuditQuery, *, cursor: str | None) -> ListPage[AuditEntry]:
     """Return one page of the matching entries, newest first."""
     named: Mapping[str, Any] = query.parameters()
     order = Order(("at", "id"), descending=True)
-    return keyset_page(
+    return list_page(
         audit_entries().filter(**named), order, limit=PAGE_ROWS, cursor=cursor or None
     )
 
@@ -95,10 +96,10 @@ def audit_rows(entries: Sequence[AuditEntry]) -> list[AuditRow]:
     ]
 
 
-def users_page(text: str, *, cursor: str | None) -> Page[User]:
+def users_page(text: str, *, cursor: str | None) -> ListPage[User]:
     """Return one page of the users whose name contains a text."""
     rows = users().filter(username__icontains=text) if text else users()
-    return keyset_page(rows, Order(("username",)), limit=PAGE_ROWS, cursor=cursor or None)
+    return list_page(rows, Order(("username",)), limit=PAGE_ROWS, cursor=cursor or None)
 
 
 def blocked() -> QuerySet[SignInFailures]:

@@ -24,11 +24,12 @@ from django.db.models.functions import Abs, Coalesce, NullIf
 
 from apps.classification.models import PredictionError, Profile
 from apps.classification.selectors import current_number
-from apps.common.api.paging import Order, Page, keyset_page
+from apps.common.api.paging import Order
 from apps.dashboard.core import formats
 from apps.dashboard.core.application_query import KINDS, SORTS, STANDINGS, ApplicationQuery
 from apps.dashboard.core.profile_cells import KnownCells, count_known, read_cells
 from apps.dashboard.core.profile_text import flag
+from apps.dashboard.selectors.lists import ListPage, list_page
 from apps.profiling.models import ProfilingRun, RunState
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Application, JobCount, JobCountChange
@@ -82,7 +83,7 @@ def applications_page(
     *,
     cursor: str | None,
     limit: int = PAGE_ROWS,
-) -> Page[Application]:
+) -> ListPage[Application]:
     """Return one page of the matching applications.
 
     Parameters
@@ -92,7 +93,7 @@ def applications_page(
     columns, descending = SORTS[query.sort]
     rows = _matching(_annotated(projects), query).select_related("drift")
     order = Order(columns=columns, descending=descending)
-    return keyset_page(rows, order, limit=limit, cursor=cursor or None)
+    return list_page(rows, order, limit=limit, cursor=cursor)
 
 
 def application_rows(rows: Sequence[Application]) -> list[ApplicationRow]:

@@ -96,7 +96,7 @@ def _below_target(visible: QuerySet[Job]) -> tuple[list[AttentionItem], int]:
             "trib",
             "bad",
             f"{job.name} is below its target",
-            f"{formats.significant(job.attainment or 0.0, 2)} × target, "
+            f"{formats.over_target(job.attainment or 0.0, 2)} × target, "
             f"{formats.target_text(job.target)}",
             "Explain",
             reverse("job", args=[job.id]),

@@ -8,7 +8,8 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.http import Http404
 
-from apps.common.api.paging import Order, Page, keyset_page
+from apps.common.api.paging import Order
+from apps.dashboard.selectors.lists import ListPage, list_page
 from apps.scheduling.models import Decision
 from apps.workloads.models import Job
 
@@ -18,14 +19,14 @@ PAGE_ROWS = 50
 
 def decisions_page(
     visible: QuerySet[Job], *, cursor: str | None, outcome: str = "", limit: int = PAGE_ROWS
-) -> Page[Decision]:
+) -> ListPage[Decision]:
     """Return one page of the log, newest first, without candidates."""
     rows = Decision.objects.select_related("job").defer("candidates", "dropped")
     if visible.query.where:  # operators see all jobs: skip the join
         rows = rows.filter(job__in=visible.values("id"))
     if outcome:
         rows = rows.filter(outcome=outcome)
-    return keyset_page(rows, ORDER, limit=limit, cursor=cursor or None)
+    return list_page(rows, ORDER, limit=limit, cursor=cursor)
 
 
 def decision_by_id(visible: QuerySet[Job], decision_id: str | UUID) -> Decision:

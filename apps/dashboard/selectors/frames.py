@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from django.db.models import Max, Min
 from numpy.typing import NDArray
 
 from apps.dashboard.core.ranges import TimeRange
@@ -54,6 +55,12 @@ def history(span: TimeRange, *, limit: int = 240) -> History:
         servers_on=numbers[:, 5],
         facts=tuple(row[6] for row in rows),
     )
+
+
+def recorded_span() -> tuple[float | None, float | None]:
+    """Return the first and the last recorded moment in cluster seconds; None before any."""
+    ends = ClusterFrame.objects.aggregate(first=Min("cluster_s"), last=Max("cluster_s"))
+    return ends["first"], ends["last"]
 
 
 def chosen_frames(span: TimeRange, *, limit: int) -> list[int]:

@@ -42,7 +42,6 @@ class JobRow:
     job: Job
     target: str
     attainment: float | None
-    tone: str  # "ok", "bad" or ""
     why: str
     time: str
     on: str
@@ -134,7 +133,6 @@ def job_rows(jobs: Sequence[Job], *, now_s: float) -> tuple[JobRow, ...]:
             job=job,
             target=formats.target_text(job.target),
             attainment=job.attainment,
-            tone=_tone(job),
             why=_why(job),
             time=_time(job, now_s),
             on=places.get(job.id, ""),
@@ -142,12 +140,6 @@ def job_rows(jobs: Sequence[Job], *, now_s: float) -> tuple[JobRow, ...]:
         )
         for job in jobs
     )
-
-
-def _tone(job: Job) -> str:
-    if job.attainment is None:
-        return ""
-    return "ok" if job.attainment >= 1 else "bad"
 
 
 def _why(job: Job) -> str:

@@ -1,6 +1,6 @@
 """Data of the Jobs list and of a job's page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -8,24 +8,22 @@ from uuid import UUID
 
 import numpy as np
 from django.conf import settings
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import Http404
 
-from apps.common.api.paging import Order, Page, keyset_page
-from apps.dashboard.core.job_query import STATES, JobQuery, with_part
-from apps.dashboard.core.labels import TARGET_KINDS, reason_text
+from apps.common.api.paging import Order
+from apps.dashboard.core.job_query import JobQuery
+from apps.dashboard.core.matches import Matches
 from apps.dashboard.figures.performance import Moment, PerformanceHistory
+from apps.dashboard.selectors.lists import ListPage, list_page
 from apps.execution.models import JobSample, Launch
 from apps.operations.models import Event
 from apps.operations.services.retention import cutoff
 from apps.scheduling.models import Allocation
-from apps.workloads.core.lifecycle import WAITING_STATES, JobState
+from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Job
 from apps.workloads.selectors import (
-    JobCounts,
     in_project,
-    job_counts,
-    job_counts_by_application,
     missing_job,
     name_search,
     of_application,
@@ -38,11 +36,16 @@ SAMPLES_SHOWN = 2_000
 
 
 def jobs_page(
-    visible: QuerySet[Job], query: JobQuery, *, cursor: str | None, limit: int = PAGE_ROWS
-) -> Page[Job]:
+    visible: QuerySet[Job],
+    query: JobQuery,
+    *,
+    cursor: str | None,
+    limit: int = PAGE_ROWS,
+    matches: Matches | None = None,
+) -> ListPage[Job]:
     """Return one page of the visible jobs that match, newest first."""
     rows = matching(visible, query).select_related("application", "project", "created_by")
-    return keyset_page(rows, ORDER, limit=limit, cursor=cursor or None)
+    return list_page(rows, ORDER, limit=limit, cursor=cursor, matches=matches)
 
 
 def matching(visible: QuerySet[Job], query: JobQuery) -> QuerySet[Job]:
@@ -67,93 +70,6 @@ def matching(visible: QuerySet[Job], query: JobQuery) -> QuerySet[Job]:
 
 
 FLAGS = {"held": Q(held=True), "below": Q(attainment__lt=1.0), "met": Q(attainment__gte=1.0)}
-
-
-@dataclass(frozen=True, slots=True)
-class FacetChoice:
-    """One value of a facet: the number of jobs that have it and the query that lists them."""
-
-    name: str
-    count: int
-    text: str
-    current: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Facet:
-    """One column to filter by."""
-
-    name: str
-    choices: tuple[FacetChoice, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FacetCounts:
-    """Numbers of visible jobs by state, target, reason of waiting jobs, and application."""
-
-    all: JobCounts
-    reasons: Mapping[str, int]
-    applications: Mapping[str, int]
-
-
-def facet_counts(visible: QuerySet[Job], projects: Sequence[UUID] | None) -> FacetCounts:
-    """Return the counts of the facets; ``projects`` are those of the visible jobs, None = all."""
-    waiting = visible.filter(state__in=WAITING_STATES).exclude(reason_code="")
-    return FacetCounts(
-        all=job_counts(projects),
-        reasons=_counted(waiting, "reason_code", limit=5),
-        applications=job_counts_by_application(projects, limit=6),
-    )
-
-
-def facets(counts: FacetCounts, text: str, query: JobQuery) -> tuple[Facet, ...]:
-    """Return counts over all visible jobs; each choice links to the query that toggles it."""
-    by_state = counts.all.by_state
-    by_target = sorted(counts.all.by_target.items(), key=lambda pair: (-pair[1], pair[0]))
-    return (
-        Facet(
-            "State",
-            tuple(
-                _facet_choice(text, "state", state, state, by_state[state], state in query.states)
-                for state in STATES
-                if by_state.get(state)
-            ),
-        ),
-        Facet(
-            "Target",
-            tuple(
-                _facet_choice(
-                    text, "target", kind, TARGET_KINDS.get(kind, kind), n, kind == query.target
-                )
-                for kind, n in by_target
-            ),
-        ),
-        Facet(
-            "Waits for",
-            tuple(
-                _facet_choice(text, "reason", code, reason_text(code), n, code == query.reason)
-                for code, n in counts.reasons.items()
-            ),
-        ),
-        Facet(
-            "Application",
-            tuple(
-                _facet_choice(text, "app", name, name, n, name == query.app)
-                for name, n in counts.applications.items()
-            ),
-        ),
-    )
-
-
-def _facet_choice(
-    text: str, key: str, value: str, name: str, count: int, current: bool
-) -> FacetChoice:
-    return FacetChoice(name, count, with_part(text, key, "" if current else value), current)
-
-
-def _counted(jobs: QuerySet[Job], column: str, *, limit: int) -> dict[str, int]:
-    rows = jobs.order_by().values_list(column).annotate(n=Count("id")).order_by("-n", column)
-    return dict(rows[:limit])
 
 
 def job_by_id(visible: QuerySet[Job], job_id: str | UUID) -> Job:

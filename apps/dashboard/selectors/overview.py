@@ -1,10 +1,11 @@
 """Data of the Overview."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from django.db import connection
-from django.db.models import Count, Q, Sum
+from django.db.models import Sum
 from numpy.typing import NDArray
 
 from apps.common.infrastructure.database import fetch_rows
@@ -15,17 +16,17 @@ from apps.dashboard.figures.attainment import NAMES, Attainment, KindAttainment
 from apps.dashboard.figures.decision_latency import DecisionLatency
 from apps.dashboard.figures.power import Power
 from apps.dashboard.figures.queue import QueueByReason, ReasonQueue
+from apps.dashboard.selectors.decision_times import decision_latency
 from apps.dashboard.selectors.frames import History, fact_series, history
-from apps.inventory.models import Server, ServerState
+from apps.dashboard.selectors.moments import cluster_moment, frame_at
+from apps.inventory.core.usage import UsageTotals
+from apps.inventory.models import Server
 from apps.inventory.selectors import cluster_now
 from apps.workloads.core.lifecycle import WAITING_STATES, JobState
 from apps.workloads.models import Job
-from apps.workloads.selectors import job_counts
 
 Floats = NDArray[np.float64]
 LATEST_ENDED = 5_000  # ended jobs read; bounds the cost of the page
-LATEST_DECISIONS = 50_000
-LATENCY_COLUMNS = 72
 REASONS_SHOWN = 5
 
 
@@ -64,31 +65,33 @@ def summary(span: TimeRange) -> Summary:
     """Return the headline figures over the range."""
     past = history(span, limit=60)
     measured = attainment(span)
-    counts = job_counts(None)
-    waiting, running = counts.of(WAITING_STATES), counts.of([JobState.RUNNING])
-    met = measured.jobs - measured.missed
-    servers = Server.objects.count()
+    moment = cluster_moment(span)
+    verdict = TargetCounts(
+        met=measured.jobs - measured.missed + moment.met,
+        jobs=measured.jobs + moment.measured,
+        waiting=moment.jobs_in(WAITING_STATES),
+        running=moment.jobs_in([JobState.RUNNING]),
+    )
     return Summary(
-        verdict=TargetCounts(met=met, jobs=measured.jobs, waiting=waiting, running=running),
+        verdict=verdict,
         strip=(
-            _targets(measured, past),
-            _processors(past),
-            _running(running, past),
-            _waiting(waiting, past),
+            _targets(verdict, past),
+            _processors(moment.usage, past),
+            _running(verdict.running, past, is_past=span.is_past),
+            _waiting(verdict.waiting, past, is_past=span.is_past),
             _decisions(decision_latency(span), past),
-            _power(servers, past),
+            _power(moment.usage, past),
         ),
-        servers=servers,
+        servers=moment.usage.servers,
     )
 
 
-def _targets(measured: Attainment, past: History) -> HeadlineFigure:
-    met = measured.jobs - measured.missed
-    low, high = wilson(met, measured.jobs)
-    share = 100 * met / measured.jobs if measured.jobs else float("nan")
+def _targets(counts: TargetCounts, past: History) -> HeadlineFigure:
+    low, high = wilson(counts.met, counts.jobs)
+    share = 100 * counts.met / counts.jobs if counts.jobs else float("nan")
     note = (
-        f"{100 * low:.1f}–{100 * high:.1f} (95 %), n = {formats.thousands(measured.jobs)}"
-        if measured.jobs
+        f"{100 * low:.1f}–{100 * high:.1f} (95 %), n = {formats.thousands(counts.jobs)}"
+        if counts.jobs
         else "no job with a target measured yet"
     )
     series = fact_series(past.facts, "targets", "met") / np.maximum(
@@ -99,40 +102,35 @@ def _targets(measured: Attainment, past: History) -> HeadlineFigure:
     )
 
 
-def _processors(past: History) -> HeadlineFigure:
-    units = Server.objects.aggregate(total=Sum("cores"), used=Sum("used_cores"))
-    total, taken = units["total"] or 0, units["used"] or 0
-    used = float(past.used[-1]) if past.used.size else float("nan")
-    allocated = formats.percent(taken / total) if total else "–"
+def _processors(now: UsageTotals, past: History) -> HeadlineFigure:
     return HeadlineFigure(
         "cpu",
         "CPU used",
-        formats.thousands(100 * used, 1),
+        formats.thousands(100 * now.cpu_share, 1),
         "%",
-        f"of {formats.thousands(total)} units; {allocated} allocated",
+        f"of {formats.thousands(now.units)} units; "
+        f"{formats.percent(now.allocated_share)} allocated",
         _spark(past.used),
     )
 
 
-def _running(running: int, past: History) -> HeadlineFigure:
-    best_effort = Job.objects.filter(state=JobState.RUNNING, target_kind="best_effort").count()
+def _running(running: int, past: History, *, is_past: bool) -> HeadlineFigure:
+    best_effort = Job.objects.filter(state=JobState.RUNNING, target_kind="best_effort")
+    note = "" if is_past else f"{formats.thousands(best_effort.count())} of them best effort"
     return HeadlineFigure(
         "running",
         "Jobs running",
         formats.thousands(running),
         "",
-        f"{formats.thousands(best_effort)} of them best effort",
+        note,
         _spark(fact_series(past.facts, "jobs", "running")),
     )
 
 
-def _waiting(waiting: int, past: History) -> HeadlineFigure:
-    median, p95 = _waits()
-    note = (
-        f"median {formats.duration(median)}, p95 {formats.duration(p95)}"
-        if waiting
-        else "all jobs have been placed"
-    )
+def _waiting(waiting: int, past: History, *, is_past: bool) -> HeadlineFigure:
+    note = "all jobs had been placed" if is_past else "all jobs have been placed"
+    if waiting:
+        note = "" if is_past else _waits()
     series = sum(
         (fact_series(past.facts, "jobs", str(state)) for state in WAITING_STATES),
         np.zeros(len(past.facts)),
@@ -143,28 +141,24 @@ def _waiting(waiting: int, past: History) -> HeadlineFigure:
 
 
 def _decisions(latency: DecisionLatency, past: History) -> HeadlineFigure:
-    value = latency.now_p99_s
-    small = not np.isnan(value) and value < 0.001
-    shown = formats.significant(value * (1e6 if small else 1e3))
+    value, _, unit = formats.duration(latency.now_p99_s).partition(" ")
     return HeadlineFigure(
         "decision",
         "Decision time, p99",
-        shown,
-        "µs" if small else "ms",
+        value,
+        unit,
         f"in the agent, n = {formats.thousands(latency.decisions)}",
         _spark(latency.p99_s),
     )
 
 
-def _power(servers: int, past: History) -> HeadlineFigure:
-    now = float(past.watts[-1]) if past.watts.size else float("nan")
-    on = int(past.servers_on[-1]) if past.servers_on.size else 0
+def _power(now: UsageTotals, past: History) -> HeadlineFigure:
     return HeadlineFigure(
         "power",
         "Power",
-        formats.significant(now / 1000),
+        formats.significant(now.watts / 1000 if now.reporting else float("nan")),
         "kW",
-        f"{formats.thousands(on)} of {formats.thousands(servers)} servers on",
+        f"{formats.thousands(now.reporting)} of {formats.thousands(now.servers)} servers report",
         _spark(past.watts),
     )
 
@@ -177,14 +171,14 @@ def _spark(series: Floats) -> tuple[float, ...]:
     return tuple(float(v) for v in series[picked])
 
 
-def _waits() -> tuple[float, float]:
-    """Return p50 and p95 of the time waited by waiting jobs, in cluster seconds."""
+def _waits() -> str:
+    """Return p50 and p95 of the time waited by waiting jobs, in words."""
     now_s = cluster_now()
     with connection.cursor() as cursor:
         cursor.execute(_WAITS, [now_s, list(WAITING_STATES)])
         row = cursor.fetchone()
     median, p95 = row[0] or (float("nan"), float("nan"))
-    return median, p95
+    return f"median {formats.duration(median)}, p95 {formats.duration(p95)}"
 
 
 _WAITS = """
@@ -194,7 +188,12 @@ FROM workloads_job WHERE state = ANY(%s)
 
 
 def attainment(span: TimeRange) -> Attainment:
-    """Return performance over target of running jobs and of jobs that ended in the range."""
+    """Return performance over target of running jobs and of jobs that ended in the range.
+
+    For an earlier moment, of the jobs that ended before it: what ran then is not recorded by job.
+    """
+    if span.is_past:
+        return _attainment(_ended_before(span), f"that ended in the {span.label} before")
     running = list(
         Job.objects.filter(state=JobState.RUNNING, attainment__isnull=False).values_list(
             "target_kind", "attainment"
@@ -205,25 +204,47 @@ def attainment(span: TimeRange) -> Attainment:
         .order_by("-created_at", "-id")
         .values_list("target_kind", "attainment", "finished_s")[:LATEST_ENDED]
     )
-    rows = running + [
+    rows = [(kind, value) for kind, value in running if value is not None] + [
         (kind, value)
         for kind, value, end in ended
         if value is not None and end is not None and end >= span.first_s
     ]
+    return _attainment(rows, f"in the last {span.label}")
+
+
+def _ended_before(span: TimeRange) -> list[tuple[str, float]]:
+    """Return target kind and attainment of the latest jobs that ended in an earlier range."""
+    frame = frame_at(span.last_s)
+    if frame is None:
+        return []
+    ended = Job.objects.filter(finished_at__lte=frame.at, state=JobState.SUCCEEDED)
+    rows = ended.order_by("-finished_at").values_list("target_kind", "attainment", "finished_s")
+    return [
+        (kind, value)
+        for kind, value, end in rows[:LATEST_ENDED]
+        if value is not None and end is not None and span.first_s <= end <= span.last_s
+    ]
+
+
+def _attainment(rows: Sequence[tuple[str, float]], scope: str) -> Attainment:
     kinds = tuple(
         KindAttainment(kind, np.sort(np.array([v for k, v in rows if k == kind], dtype=float)))
         for kind in NAMES
     )
     return Attainment(
         kinds=tuple(kind for kind in kinds if kind.ratios.size),
-        scope=f"in the last {span.label}",
+        scope=scope,
     )
 
 
 def queue_by_reason(span: TimeRange) -> QueueByReason:
     """Return waiting jobs by reason, now and as recorded over the range."""
-    queue = fetch_rows(_BY_REASON, [span.last_s, list(WAITING_STATES)])
-    now = {code: (count, waits) for code, count, waits in queue}
+    now: dict[str, tuple[int, Sequence[float] | None]]
+    if span.is_past:
+        now = {code: (count, None) for code, count in cluster_moment(span).waiting.items()}
+    else:
+        queue = fetch_rows(_BY_REASON, [span.last_s, list(WAITING_STATES)])
+        now = {code: (count, waits) for code, count, waits in queue}
     past = history(span, limit=96)
     recorded = {code for fact in past.facts for code in (fact.get("waiting") or {})}
     codes = sorted(now.keys() | recorded, key=lambda code: -now.get(code, (0, None))[0])
@@ -249,60 +270,17 @@ FROM workloads_job WHERE state = ANY(%s) GROUP BY 1 ORDER BY 2 DESC
 """
 
 
-def decision_latency(span: TimeRange) -> DecisionLatency:
-    """Return percentiles of the decision time by interval, for the latest decisions."""
-    width = max(1e-9, (span.last_s - span.first_s) / LATENCY_COLUMNS)
-    rows = fetch_rows(_LATENCY, [span.first_s, width, LATEST_DECISIONS, span.first_s])
-    whole = next((row for row in rows if row[0] is None), None)
-    columns = [row for row in rows if row[0] is not None]
-    table = np.full((LATENCY_COLUMNS, 5), np.nan)
-    table[:, 3:] = 0
-    for at, percentiles, conflicts, count, _agents in columns:
-        table[min(max(int(at), 0), LATENCY_COLUMNS - 1)] = (*percentiles, conflicts, count)
-    first = min((int(row[0]) for row in columns), default=0)
-    table = table[max(0, min(first, LATENCY_COLUMNS - 2)) :]
-    times = span.first_s + (np.arange(LATENCY_COLUMNS, dtype=np.float64) + 0.5) * width
-    now = whole[1] if whole is not None and whole[1] is not None else (float("nan"),) * 3
-    return DecisionLatency(
-        times_s=times[-table.shape[0] :],
-        p50_s=table[:, 0],
-        p95_s=table[:, 1],
-        p99_s=table[:, 2],
-        conflicts=table[:, 3],
-        counts=table[:, 4],
-        now_p50_s=now[0],
-        now_p95_s=now[1],
-        now_p99_s=now[2],
-        agents=whole[4] if whole is not None else 0,
-    )
-
-
-_LATENCY = """
-SELECT at,
-       percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY elapsed_s),
-       coalesce(sum(commit_retries), 0), count(*), count(DISTINCT agent)
-FROM (SELECT floor((cluster_s - %s) / %s)::int AS at, cluster_s, elapsed_s, commit_retries, agent
-      FROM (SELECT cluster_s, elapsed_s, commit_retries, agent FROM scheduling_decision
-            ORDER BY at DESC, id DESC LIMIT %s) newest) latest
-WHERE cluster_s >= %s
-GROUP BY GROUPING SETS ((at), ())
-"""
-
-
 def power(span: TimeRange) -> Power:
-    """Return power over the range, and the idle and peak power of all servers."""
+    """Return power over the range and now, and the idle and peak power of all servers."""
     past = history(span)
-    bounds = Server.objects.aggregate(
-        idle=Sum("idle_watts"),
-        peak=Sum("peak_watts"),
-        servers=Count("id"),
-        on=Count("id", filter=~Q(state=ServerState.DOWN)),
-    )
+    now = cluster_moment(span).usage
+    is_known = now.reporting > 0
+    bounds = Server.objects.aggregate(idle=Sum("idle_watts"), peak=Sum("peak_watts"))
     return Power(
-        times_s=past.times_s,
-        watts=past.watts,
+        times_s=np.append(past.times_s, span.last_s) if is_known else past.times_s,
+        watts=np.append(past.watts, now.watts) if is_known else past.watts,
         idle_watts=bounds["idle"] or 0.0,
         peak_watts=bounds["peak"] or 0.0,
-        servers_on=bounds["on"],
-        servers=bounds["servers"],
+        servers_on=now.reporting,
+        servers=now.servers,
     )

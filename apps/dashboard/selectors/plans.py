@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from django.db.models import Count, QuerySet
 
-from apps.common.api.paging import Order, Page, keyset_page
+from apps.common.api.paging import Order
 from apps.dashboard.core import formats
 from apps.dashboard.core.migration_counts import MigrationCounts
+from apps.dashboard.selectors.lists import ListPage, list_page
 from apps.dashboard.selectors.plan import counts_of, sides
 from apps.inventory.selectors import cluster_now
 from apps.placement.core.rebalancing.lifecycle import PlanState
@@ -38,12 +39,12 @@ class PlanRow:
     result: str
 
 
-def plans_page(*, cursor: str | None, state: str = "") -> tuple[Page[Plan], list[PlanRow]]:
+def plans_page(*, cursor: str | None, state: str = "") -> tuple[ListPage[Plan], list[PlanRow]]:
     """Return one page of plans, newest first."""
     rows: QuerySet[Any] = placement_plans.plans()
     if state:
         rows = rows.filter(state=state)
-    page = keyset_page(rows, ORDER, limit=PAGE_ROWS, cursor=cursor or None)
+    page = list_page(rows, ORDER, limit=PAGE_ROWS, cursor=cursor or None)
     return page, [_plan_row(plan) for plan in page.rows]
 
 

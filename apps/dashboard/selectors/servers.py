@@ -22,7 +22,9 @@ from apps.dashboard.core.ranges import TimeRange
 from apps.dashboard.figures.pressure import Pressure
 from apps.dashboard.figures.server_history import ServerHistory
 from apps.dashboard.selectors.frames import server_shares
+from apps.inventory.core.usage import UsageTotals, totals_by, usage_totals
 from apps.inventory.models import Platform, Rack, ResourceUnit, Server, ServerState
+from apps.inventory.selectors import server_usage
 from apps.scheduling.models import Allocation
 from apps.workloads.models import Job
 
@@ -54,9 +56,8 @@ def map_layout() -> dict[str, Any]:
     }
 
 
-_MAP = """
-SELECT r.cpu_share, s.used_cores::float / s.cores, extract(epoch FROM %s - r.at), s.state,
-       s.cores, s.id
+_AGES = """
+SELECT s.id, extract(epoch FROM %s - r.at)::float8
 FROM inventory_server s LEFT JOIN inventory_serverreading r ON r.server_id = s.id ORDER BY s.id
 """
 
@@ -65,17 +66,20 @@ def map_state(*, now: datetime) -> dict[str, Any]:
     """Return the changing part of the map: one byte per server and layer, in base64.
 
     0-200 are half percents or half points, 255 is unknown. ``age`` is the seconds since the
-    heartbeat, at most 250; ``state`` is an index; ``pressure``
-    has ten layers.
+    heartbeat, at most 250; ``state`` is an index; ``pressure`` has ten layers. ``usage`` holds the
+    shares of the cluster, of each platform and of each rack, in the order of the layout.
     """
-    rows = fetch_rows(_MAP, [now])
-    cpu = _bytes([None if r[0] is None else 200 * r[0] for r in rows], limit=200)
-    allocated = _bytes([200 * r[1] for r in rows], limit=200)
-    age = _bytes([None if r[2] is None else float(r[2]) for r in rows], limit=250)
+    usage = server_usage(now=now)
+    age_s = dict(fetch_rows(_AGES, [now]))
+    cpu = _bytes((200 * usage.cpu).tolist(), limit=200)
+    allocated = _bytes((200 * usage.allocated / usage.cores).tolist(), limit=200)
+    age = _bytes([age_s.get(pk) for pk in usage.ids.tolist()], limit=250)
     order = {str(state.value): i for i, state in enumerate(STATES)}
-    state = bytes(order[r[3]] for r in rows)
-    units = np.array([r[4] for r in rows], dtype=float)[:, None]
-    caused = _caused_by_server([r[5] for r in rows])
+    state = bytes(order[value] for value in usage.states)
+    units = usage.cores[:, None]
+    caused = _caused_by_server(usage.ids.tolist())
+    platforms = list(Platform.objects.order_by("rank").values_list("id", flat=True))
+    racks = list(Rack.objects.order_by("id").values_list("id", flat=True))
     shared = np.where(units > 1, caused / np.maximum(units - 1, 1), 0.0)  # Tarcil Eq. 3
     pressure = np.clip(2 * shared, 0, 200).astype(np.uint8)
     return {
@@ -83,10 +87,20 @@ def map_state(*, now: datetime) -> dict[str, Any]:
         "allocated": _text(allocated),
         "age": _text(age),
         "state": _text(state),
+        "usage": {
+            "all": _shares(usage_totals(usage)),
+            "platform": [_shares(row) for row in totals_by(usage, usage.platforms, platforms)],
+            "rack": [_shares(row) for row in totals_by(usage, usage.racks, racks)],
+        },
         "pressure": [
             _text(np.ascontiguousarray(pressure[:, i]).tobytes()) for i in range(N_SOURCES)
         ],
     }
+
+
+def _shares(totals: UsageTotals) -> dict[str, float | None]:
+    shares = {"cpu": totals.cpu_share, "allocated": totals.allocated_share}
+    return {name: None if np.isnan(share) else share for name, share in shares.items()}
 
 
 def _caused_by_server(ids: Sequence[int]) -> Floats:

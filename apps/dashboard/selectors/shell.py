@@ -9,7 +9,9 @@ from django.http import HttpRequest
 
 from apps.accounts.core.roles import Role
 from apps.accounts.selectors import holds
-from apps.inventory.models import Cluster
+from apps.dashboard.core.ranges import earlier_moment
+from apps.dashboard.selectors.frames import recorded_span
+from apps.inventory.selectors import ClusterTime, cluster, cluster_time
 from apps.placement.selectors.plans import proposed_count
 from apps.workloads.core.lifecycle import WAITING_STATES
 from apps.workloads.selectors import job_counts
@@ -32,15 +34,59 @@ class RailItem:
 
 
 @dataclass(frozen=True, slots=True)
+class Past:
+    """What the bar offers of earlier moments, in cluster seconds.
+
+    Attributes
+    ----------
+    at_s : the moment that the address asks for; None = now
+    is_recorded : whether this page can show earlier moments
+    first_s, last_s : the recorded moments; None before the first
+    """
+
+    at_s: float | None
+    is_recorded: bool
+    first_s: float | None
+    last_s: float | None
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the page shows an earlier moment."""
+        return self.at_s is not None and self.is_recorded
+
+    @property
+    def chosen_s(self) -> float:
+        """Position of the slider."""
+        return self.at_s if self.at_s is not None else self.last_s or 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Shell:
-    """The frame of a page; ``plans_wait`` is None for users who may not see plans."""
+    """The frame of a page.
+
+    ``plans_wait`` is None for users who may not see plans, ``clocks`` for those not signed in.
+    """
 
     cluster_name: str
     stream_url: str
     rail: tuple[tuple[RailItem, ...], ...]
     plans_wait: int | None = None
+    clocks: ClusterTime | None = None
+    past: Past | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the frame shows of the cluster, read once for all requests of two seconds.
+
+    ``counts`` are the numbers of waiting jobs and of proposed plans, by page.
+    """
+
+    cluster_name: str
+    counts: Mapping[str, int]
+
+
+PAST_PAGES = frozenset({"overview"})
 RAIL = (
     (
         RailItem("overview", "Overview", "overview", phone=True),
@@ -70,10 +116,12 @@ def shell_of(request: HttpRequest) -> Shell:
     match = request.resolver_match
     page = match.url_name if match is not None else ""
     signed_in = request.user.is_authenticated
-    name, counts = _facts() if signed_in else ("", {})
+    facts = _facts() if signed_in else None
+    clocks = cluster_time() if signed_in else None
+    counts = facts.counts if facts is not None else {}
     sees_plans = holds(request.user, Role.OPERATOR)
     return Shell(
-        cluster_name=name,
+        cluster_name=facts.cluster_name if facts is not None else "",
         stream_url=str(getattr(settings, "BERTH_STREAM_URL", "")) if signed_in else "",
         rail=tuple(
             tuple(
@@ -84,7 +132,15 @@ def shell_of(request: HttpRequest) -> Shell:
             for group in RAIL
         ),
         plans_wait=counts.get("plans", 0) if sees_plans else None,
+        clocks=clocks,
+        past=_past(request, page or "", clocks) if clocks is not None else None,
     )
+
+
+def _past(request: HttpRequest, page: str, clocks: ClusterTime) -> Past:
+    at_s = earlier_moment(request.GET.get("at"), now_s=clocks.cluster_s)
+    is_recorded = page in PAST_PAGES
+    return Past(at_s, is_recorded, *(recorded_span() if is_recorded else (None, None)))
 
 
 def _shown(item: RailItem, page: str, counts: Mapping[str, int]) -> RailItem:
@@ -99,18 +155,13 @@ def _shown(item: RailItem, page: str, counts: Mapping[str, int]) -> RailItem:
     )
 
 
-def _facts() -> tuple[str, dict[str, int]]:
-    """Return the cluster name, and the numbers of waiting jobs and proposed plans by page.
-
-    Cached for two seconds.
-    """
-    facts: tuple[str, dict[str, int]] | None = cache.get("dashboard.shell")
+def _facts() -> Facts:
+    """Return the name and the counts of the cluster; cached for two seconds."""
+    facts: Facts | None = cache.get("dashboard.shell")
     if facts is None:
-        name = Cluster.objects.filter(id=1).values_list("name", flat=True).first()
-        counts = {
-            "jobs": job_counts(None).of(WAITING_STATES),
-            "plans": proposed_count(),
-        }
-        facts = (name or "no cluster", counts)
+        facts = Facts(
+            cluster().name,
+            {"jobs": job_counts(None).of(WAITING_STATES), "plans": proposed_count()},
+        )
         cache.set("dashboard.shell", facts, COUNT_CACHE_S)
     return facts

@@ -10,9 +10,10 @@ from django.db.models import Count, Max, Min, Q
 from django.db.models.functions import Now
 
 from apps.accounts.core.principal import Principal
-from apps.common.infrastructure.database import fetch_rows
 from apps.common.infrastructure.warm_up import Kernels, warming
+from apps.dashboard.core.ranges import TimeRange, time_range
 from apps.dashboard.selectors.attention import FAILED_PROFILING
+from apps.dashboard.selectors.decision_times import AgentTimes, agent_times
 from apps.execution.models import Launch
 from apps.inventory.models import Change, Cluster, ServerReading
 from apps.inventory.selectors import ClockStep, cluster, cluster_now, last_clock_step
@@ -20,7 +21,6 @@ from apps.operations.models import Event, Operation
 from apps.operations.selectors import operations
 from apps.profiling.models import OPEN_STATES, ProfilingRun, RunState
 
-LATEST = 2_000
 OPERATIONS_SHOWN = 20
 IDLE_S = 60.0
 SILENT_S = 60.0
@@ -28,15 +28,9 @@ SILENT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class AgentActivity:
-    """Activity of one scheduling agent, from its latest decisions."""
+    """Activity of one scheduling agent."""
 
-    name: str
-    decisions: int
-    placed: int
-    conflicts: int
-    p50_s: float
-    p99_s: float
-    last: datetime
+    times: AgentTimes
     is_idle: bool
 
 
@@ -60,6 +54,8 @@ class System:
     clock_step: ClockStep | None  # the last one
     policy: str
     agents: tuple[AgentActivity, ...]
+    all_agents: AgentTimes | None  # None without a decision
+    span: TimeRange  # of the decisions
     backends: tuple[BackendActivity, ...]
     profiling_open: int
     profiling_failed: int  # within a day
@@ -89,12 +85,20 @@ def system(principal: Principal, *, now: datetime) -> System:
     shown = ProfilingRun.objects.filter(Q(state__in=OPEN_STATES) | is_recent)
     runs = dict(shown.values_list("state").annotate(n=Count("id")))
     clock = cluster()
+    span = time_range(None, now_s=cluster_now())
+    times = agent_times(span)
     return System(
         cluster=clock,
-        cluster_s=cluster_now(),
+        cluster_s=span.last_s,
         clock_step=last_clock_step(),
         policy=settings.DEFAULT_POLICY,
-        agents=_agents(now, clock.wall_anchor_s),
+        agents=tuple(
+            AgentActivity(row, (now - row.last).total_seconds() > IDLE_S)
+            for row in times[:-1]
+            if row.last.timestamp() >= clock.wall_anchor_s  # others are of an earlier run
+        ),
+        all_agents=times[-1] if times else None,
+        span=span,
         backends=_backends(),
         profiling_open=runs.get(RunState.QUEUED, 0) + runs.get(RunState.RUNNING, 0),
         profiling_failed=runs.get(RunState.FAILED, 0),
@@ -106,27 +110,6 @@ def system(principal: Principal, *, now: datetime) -> System:
         database_bytes=_database_bytes(),
         operations=list(operations(principal).order_by("-created_at", "-id")[:OPERATIONS_SHOWN]),
         warming=warming(),
-    )
-
-
-_AGENTS = """
-SELECT agent, count(*), count(*) FILTER (WHERE outcome = 'placed'), sum(commit_retries),
-       percentile_cont(0.5) WITHIN GROUP (ORDER BY elapsed_s),
-       percentile_cont(0.99) WITHIN GROUP (ORDER BY elapsed_s), max(at)
-FROM (SELECT agent, outcome, commit_retries, elapsed_s, at FROM scheduling_decision
-      WHERE at >= to_timestamp(%s) ORDER BY at DESC, id DESC LIMIT %s) latest
-GROUP BY agent ORDER BY agent
-"""
-
-
-def _agents(now: datetime, since_s: float) -> tuple[AgentActivity, ...]:
-    """Return agents by their latest decisions since the clock started."""
-    rows = fetch_rows(_AGENTS, [since_s, LATEST])
-    return tuple(
-        AgentActivity(
-            name, count, placed, lost, p50, p99, last, (now - last).total_seconds() > IDLE_S
-        )
-        for name, count, placed, lost, p50, p99, last in rows
     )
 
 

@@ -3,10 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.common.infrastructure.database import database_now
 from apps.dashboard.core.ranges import TimeRange
 from apps.dashboard.figures.utilisation import PlatformRows, Utilisation
 from apps.dashboard.selectors.frames import history, server_shares
+from apps.dashboard.selectors.moments import cluster_moment
+from apps.inventory.core.usage import usage_totals
 from apps.inventory.models import Server
+from apps.inventory.selectors import server_usage
 
 COLUMNS = 96
 ROWS = 150
@@ -18,19 +22,26 @@ def utilisation(span: TimeRange) -> Utilisation:
     times_s, shares = server_shares(span, "server_cpu", limit=COLUMNS)
     past = history(span, limit=COLUMNS)
     servers = list(
-        Server.objects.order_by("id").values_list("name", "platform__name", "platform__rank")
+        Server.objects.order_by("id").values_list(
+            "name", "platform__name", "platform__rank", "platform_id"
+        )
     )[: shares.shape[1]]
     per_row = max(1, -(-len(servers) // ROWS))
+    now = server_usage(now=database_now())
+    whole = cluster_moment(span).usage
     groups: list[PlatformRows] = []
     rows: list[Floats] = []
     names: list[str] = []
-    for _, platform in sorted({(rank, name) for _, name, rank in servers}):
+    for _, platform, key in sorted({(rank, name, key) for _, name, rank, key in servers}):
         members = [i for i, server in enumerate(servers) if server[1] == platform]
         block = shares[:, members]
         chunks = [members[i : i + per_row] for i in range(0, len(members), per_row)]
         rows.extend(_mean(shares[:, chunk]) for chunk in chunks)
         names.extend(_span([servers[i][0] for i in chunk]) for chunk in chunks)
-        groups.append(_group(platform, len(members), len(chunks), block))
+        share = usage_totals(now, now.platforms == key).cpu_share
+        if span.is_past:
+            share = float(_mean(block)[-1]) if times_s.size else float("nan")
+        groups.append(_group(platform, len(members), len(chunks), block, now=share))
     used = np.array(rows) if rows else np.zeros((0, times_s.size))
     width = float(np.median(np.diff(times_s))) if times_s.size > 1 else 60.0
     return Utilisation(
@@ -39,6 +50,8 @@ def utilisation(span: TimeRange) -> Utilisation:
         platforms=tuple(groups),
         cluster_used=past.used,
         cluster_allocated=past.allocated,
+        used_now=whole.cpu_share,
+        allocated_now=whole.allocated_share,
         servers=len(servers),
         servers_per_row=per_row,
         column_s=width,
@@ -46,14 +59,14 @@ def utilisation(span: TimeRange) -> Utilisation:
     )
 
 
-def _group(name: str, servers: int, rows: int, block: Floats) -> PlatformRows:
+def _group(name: str, servers: int, rows: int, block: Floats, *, now: float) -> PlatformRows:
     by_time = _mean(block)
     known = by_time[~np.isnan(by_time)]
     return PlatformRows(
         name=name,
         servers=servers,
         rows=rows,
-        now=float(by_time[-1]) if by_time.size else float("nan"),
+        now=now,
         mean=float(known.mean()) if known.size else float("nan"),
         peak=float(known.max()) if known.size else float("nan"),
     )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from django import template
@@ -22,14 +23,17 @@ register.filter("trimmed", lambda value: formats.trimmed(_float(value)))
 register.filter("signed", lambda value, digits=0: formats.signed(_float(value), digits))
 register.filter("percent", lambda value, digits=1: formats.percent(_float(value), digits))
 register.filter("duration", lambda value: formats.duration(_float(value)))
-register.filter("cluster_time", lambda value: formats.cluster_time(_float(value), seconds=True))
-register.filter("cluster_day", lambda value: formats.cluster_day(_float(value)))
 register.filter("byte_size", lambda value: formats.byte_size(_float(value)))
 register.filter("reason_text", labels.reason_text)
 register.filter("target_text", formats.target_text)
 register.filter("short_id", lambda value: str(value)[:13])
-
-register.filter("ago", lambda at: formats.ago(at, now=timezone.now()))
+register.filter("ago_text", lambda at: formats.ago(at, now=timezone.now()))
+register.filter("cluster_rate", lambda value: formats.cluster_rate(_float(value)))
+register.filter("cluster_time", lambda value: _cluster_time(value, seconds=True))
+register.filter("cluster_day", lambda value: _cluster_time(value, seconds=False))
+register.filter("wall_time", lambda at: _wall_time(at, formats.wall_time(at, now=timezone.now())))
+register.filter("wall_stamp", lambda at: _wall_time(at, formats.wall_stamp(at)))
+register.filter("ago", lambda at: _wall_time(at, formats.ago(at, now=timezone.now())))
 
 STATE_ICONS = {
     "submitted": "st-submitted",
@@ -70,15 +74,36 @@ def icon(name: str, cls: str = "ic") -> SafeString:
 
 
 @register.simple_tag
-def state(value: str, held: bool = False) -> SafeString:
-    """Return a state as icon and text."""
+def state(value: str, held: bool = False, attainment: float | None = None) -> SafeString:
+    """Return a state as icon and text; the icon of a job below its target is not green."""
     shown = "held" if held and value in {"submitted", "profiling", "queued"} else value
+    below = mark_safe(' data-below title="below target"') if _is_below(attainment) else ""
     return format_html(
-        '<span class="state" data-s="{}">{}{}</span>',
+        '<span class="state" data-s="{}"{}>{}{}</span>',
         shown,
+        below,
         icon(STATE_ICONS.get(shown, "circ")),
         shown.capitalize(),
     )
+
+
+@register.simple_tag
+def over_target(attainment: float | None) -> SafeString:
+    """Return performance over target, with a mark if it is below 1; a dash without one."""
+    ratio = _float(attainment)
+    if math.isnan(ratio):
+        return mark_safe('<span class="t3">–</span>')
+    if _is_below(ratio):
+        return format_html(
+            '<span class="ratio bad">{}<span class="sr">below target: </span>{}</span>',
+            icon("trib", "ic ic-s"),
+            formats.over_target(ratio),
+        )
+    return format_html('<span class="ratio ok">{}</span>', formats.over_target(ratio))
+
+
+def _is_below(attainment: float | None) -> bool:
+    return _float(attainment) < 1
 
 
 @register.simple_tag
@@ -108,6 +133,8 @@ def spark(values: Sequence[float]) -> SafeString:
 def trend(points: Sequence[tuple[float, float]], width: int = 64, height: int = 20) -> SafeString:
     """Return a sparkline of performance over target, with the target as a dotted line.
 
+    Its last point is red if it is below the target.
+
     Parameters
     ----------
     points : (seconds before now, <= 0; performance over target), ascending; nothing is
@@ -128,7 +155,7 @@ def trend(points: Sequence[tuple[float, float]], width: int = 64, height: int = 
     return format_html(
         '<svg viewBox="0 0 {} {}" class="trend plot" aria-hidden="true">'
         '<path d="M0 {}H{}" class="tgt dot"/><path d="M{}" class="ln sa"/>'
-        '<circle cx="{}" cy="{}" r="2" class="fa"/></svg>',
+        '<circle cx="{}" cy="{}" r="2" class="{}"/></svg>',
         width,
         height,
         f"{level:.1f}",
@@ -136,6 +163,7 @@ def trend(points: Sequence[tuple[float, float]], width: int = 64, height: int = 
         "L".join(f"{x:.1f},{y:.1f}" for x, y in spots),
         f"{spots[-1][0]:.1f}",
         f"{spots[-1][1]:.1f}",
+        "fbad" if _is_below(points[-1][1]) else "fa",
     )
 
 
@@ -211,6 +239,27 @@ def bolded(sentences: Sequence[str]) -> SafeString:
     parts = formats.unbroken(" ".join(sentences)).split("**")
     return mark_safe(  # noqa: S308 - every part is escaped
         "".join(f"<b>{escape(p)}</b>" if i % 2 else escape(p) for i, p in enumerate(parts))
+    )
+
+
+def _cluster_time(value: Any, *, seconds: bool) -> SafeString:
+    """Return a cluster time marked as one; a dash if it is not known."""
+    cluster_s = _float(value)
+    if math.isnan(cluster_s):
+        return mark_safe("–")
+    return format_html(
+        '<time data-clock="cluster" title="cluster time">{}</time>',
+        formats.cluster_day(cluster_s, seconds=seconds),
+    )
+
+
+def _wall_time(at: datetime, text: str) -> SafeString:
+    """Return a wall time marked as one, with its full date on hover."""
+    return format_html(
+        '<time data-clock="wall" datetime="{}" title="wall time {}">{}</time>',
+        at.isoformat(),
+        formats.wall_stamp(at),
+        text,
     )
 
 

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 from apps.accounts.core.principal import Principal
 from apps.accounts.core.roles import Role
 from apps.accounts.selectors import holds, principal_by_user
-from apps.dashboard.core.ranges import TimeRange, time_range
+from apps.dashboard.core.ranges import TimeRange, earlier_moment, time_range
 from apps.dashboard.core.regions import changed_regions
 from apps.inventory.selectors import cluster_now
 from apps.workloads.models import Job
@@ -58,8 +58,10 @@ def has_role(request: HttpRequest, role: Role) -> bool:
 
 
 def requested_range(parameters: QueryDict) -> TimeRange:
-    """Return the time range in the address, ending now."""
-    return time_range(parameters.get("range"), now_s=cluster_now())
+    """Return the time range in the address, ending now or at the earlier moment in it."""
+    now_s = cluster_now()
+    at_s = earlier_moment(parameters.get("at"), now_s=now_s)
+    return time_range(parameters.get("range"), now_s=now_s, at_s=at_s)
 
 
 def caller(request: HttpRequest) -> Principal:

@@ -50,6 +50,7 @@ from apps.dashboard.selectors import (
     administration,
     application,
     classification,
+    decision_times,
     decisions,
     jobs,
     misses,
@@ -145,7 +146,7 @@ FIGURES: dict[str, SharedFigure | PrivateFigure] = {
         api="/api/v1/jobs/?state__in=submitted,profiling,queued",
     ),
     "decision-latency": SharedFigure(
-        read=lambda asked: overview.decision_latency(asked.span),
+        read=lambda asked: decision_times.decision_latency(asked.span),
         draw=decision_latency,
         api="/api/v1/decisions/",
     ),

@@ -11,6 +11,7 @@ from apps.accounts.core.roles import Role
 from apps.dashboard.core.job_query import parse
 from apps.dashboard.selectors import decisions, explanation, job_facts, misses
 from apps.dashboard.selectors import jobs as selectors
+from apps.dashboard.selectors.job_facets import job_facets
 from apps.dashboard.views.access import has_role, page, projects_of, visible_to
 from apps.dashboard.views.lists import requested_page
 from apps.inventory.selectors import cluster_now
@@ -18,6 +19,7 @@ from apps.scheduling.models import Decision
 from apps.scheduling.selectors import current_decision
 from apps.workloads.core.lifecycle import TERMINAL_STATES
 from apps.workloads.models import Job
+from apps.workloads.selectors import job_counts
 
 TABS = {
     "explain": "Explain",
@@ -36,9 +38,12 @@ def jobs(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "").strip()
     query = parse(text)
     visible = visible_to(request)
-    counts = selectors.facet_counts(visible, projects_of(request))
+    projects = projects_of(request)
+    counts = job_counts(projects)
+    found = job_facets(visible, projects, text, query, counts)
     rows, is_stale = requested_page(
-        request, lambda at: selectors.jobs_page(visible, query, cursor=at)
+        request,
+        lambda at: selectors.jobs_page(visible, query, cursor=at, matches=found.matches),
     )
     return render(
         request,
@@ -48,8 +53,8 @@ def jobs(request: HttpRequest) -> HttpResponse:
             "query": query,
             "page": rows,
             "rows": job_facts.job_rows(rows.rows, now_s=cluster_now()),
-            "facets": selectors.facets(counts, text, query),
-            "totals": job_facts.totals(counts.all),
+            "facets": found.facets,
+            "totals": job_facts.totals(counts),
             "stale_cursor": is_stale,
             "may_cancel": has_role(request, Role.SUBMITTER),
         },

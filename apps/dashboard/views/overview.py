@@ -19,7 +19,9 @@ def overview(request: HttpRequest) -> HttpResponse:
         "dashboard/overview.html",
         {
             "summary": summary(span),
-            "attention": needs_attention(caller(request), now=database_now()),
+            "attention": None
+            if span.is_past
+            else needs_attention(caller(request), now=database_now()),
             "range": span,
             "ranges": LABELS.items(),
         },

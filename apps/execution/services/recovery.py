@@ -15,6 +15,7 @@ from apps.execution.models import Launch, LaunchState
 from apps.execution.services.locks import lock_launches_of
 from apps.execution.services.migration_reports import end_migrations, end_stranded_migrations
 from apps.inventory import services as inventory
+from apps.inventory.core.usage import SILENT_S
 from apps.inventory.selectors import cluster, cluster_now, silent_servers
 from apps.profiling import services as profiling
 from apps.scheduling import services as scheduling
@@ -23,7 +24,6 @@ from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
 
 MAX_ATTEMPTS: Final = 5  # launches of one job
-SILENT_S: Final = 30.0  # wall seconds without a heartbeat
 
 # of all jobs, or of some of them
 _ON_LOST_SERVERS: Final = """

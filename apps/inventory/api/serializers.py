@@ -148,7 +148,9 @@ class ClusterSerializer(serializers.Serializer[Any]):
     servers = serializers.DictField(child=serializers.IntegerField(), help_text="By state.")
     units = serializers.IntegerField()
     units_allocated = serializers.IntegerField()
-    cpu_share = serializers.FloatField(allow_null=True, help_text="Of all cores, 0-1.")
+    cpu_share = serializers.FloatField(
+        allow_null=True, help_text="Cores in use over cores, of the servers that report; 0-1."
+    )
     power_watts = serializers.FloatField()
 
 

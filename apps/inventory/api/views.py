@@ -242,15 +242,16 @@ class ClusterView(ApiView):
     def get(self, request: Request) -> Response:
         """Return the totals of the cluster."""
         row, totals = selectors.cluster(), selectors.cluster_totals()
+        usage = totals.usage
         body = {
             "name": row.name,
             "policy": settings.DEFAULT_POLICY,
             "clock": _clock(),
             "servers": totals.servers_by_state,
-            "units": totals.units,
-            "units_allocated": totals.units_allocated,
-            "cpu_share": totals.cpu_share,
-            "power_watts": totals.watts,
+            "units": usage.units,
+            "units_allocated": usage.units_allocated,
+            "cpu_share": usage.cpu_share if usage.reporting else None,
+            "power_watts": usage.watts,
         }
         return answer(request, body)
 

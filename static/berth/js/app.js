@@ -167,5 +167,6 @@ if (!("signedOut" in document.body.dataset)) {
   startLive(async () => {
     await Promise.all([refreshRegions(), refreshCharts()]);
   });
+  import("./clock.js").then((module) => module.startClock());
   if (PAGES[page]) import(PAGES[page]).then((module) => module.start());
 }

@@ -4,6 +4,7 @@ import { fitTicks, repeatRowNames, withThemeColours } from "./charts/figure.js";
 import { chartCsv, chartTable, exportName } from "./charts/table.js";
 import { debounce, element } from "./dom.js";
 import { download } from "./download.js";
+import { wallTime } from "./format.js";
 
 const FAST_MS = 1900;
 const SLOW_MS = 5000;
@@ -64,7 +65,7 @@ async function load(chart) {
         `the server returned ${response.status} (request ${response.headers.get("X-Request-ID") ?? "unknown"})`,
       );
     chart.data = await response.json();
-    chart.data.asOf = clock();
+    chart.data.asOf = wallTime(Date.now());
     chart.tag = response.headers.get("ETag");
     chart.element.classList.remove("failed");
     showTitles(chart);
@@ -82,11 +83,9 @@ function figureResponse(chart) {
   return fetch(figureUrl(chart.element), { credentials: "same-origin", headers });
 }
 
-const clock = () => new Date().toLocaleTimeString("en-GB", { hour12: false });
-
 /* An unchanged figure is as new as this response; a failed refresh before it is over. */
 function restoreTitles(chart) {
-  chart.data.asOf = clock();
+  chart.data.asOf = wallTime(Date.now());
   if (!chart.element.classList.contains("failed")) return;
   chart.element.classList.remove("failed");
   showTitles(chart);
@@ -95,7 +94,8 @@ function restoreTitles(chart) {
 function figureUrl(host) {
   const url = new URL(host.dataset.figure, location.href);
   const here = new URLSearchParams(location.search);
-  if (here.has("range") && !url.searchParams.has("range")) url.searchParams.set("range", here.get("range"));
+  for (const name of ["range", "at"])
+    if (here.has(name) && !url.searchParams.has(name)) url.searchParams.set(name, here.get(name));
   return url;
 }
 

@@ -60,10 +60,17 @@ export function duration(seconds) {
   return `${grouped(Math.floor(seconds / 3600))} h${minutes ? ` ${minutes} min` : ""}`;
 }
 
+const two = (value) => String(value).padStart(2, "0");
+
+/* A wall time as time of day in UTC. */
+export const wallTime = (ms) => `${new Date(ms).toISOString().slice(11, 19)} UTC`;
+
+/* The rate of cluster time per wall time. */
+export const clusterRate = (speed) => (speed > 0 ? `${significant(speed)}×` : "stopped");
+
 /* Cluster seconds as day and time of day. */
 export function clusterTime(seconds) {
   const [day, rest] = [Math.floor(seconds / 86400), Math.floor(seconds % 86400)];
-  const two = (value) => String(value).padStart(2, "0");
   return `day ${day + 1}, ${two(Math.floor(rest / 3600))}:${two(Math.floor((rest % 3600) / 60))}`;
 }
 

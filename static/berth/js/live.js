@@ -2,6 +2,8 @@
 
    Nothing is refreshed while the tab is hidden. The next refresh waits five times as long as the last one took, so that
    a busy server is not overloaded. */
+import { wallTime } from "./format.js";
+
 const POLL_MS = 5000;
 const STALE_MS = 20000;
 const QUIET_MS = 10000; // without an event for so long, refresh anyway: ages and clocks change
@@ -44,6 +46,11 @@ let source = null;
 
 export function startLive(callback) {
   if (!connection) return;
+  if ("past" in document.body.dataset) {
+    connection.dataset.state = "polling";
+    word.textContent = "Not live";
+    return;
+  }
   refresh = callback;
   const url = document.querySelector("meta[name=berth-stream]").content;
   if (url && "EventSource" in window) connect(url);
@@ -59,7 +66,7 @@ export function startLive(callback) {
 }
 
 export function togglePause() {
-  if (!connection) return;
+  if (!connection || "past" in document.body.dataset) return;
   paused = !paused;
   const button = document.querySelector("[data-act=pause]");
   button.setAttribute("aria-pressed", String(paused));
@@ -118,12 +125,11 @@ async function tick() {
 
 function show() {
   const ageMs = Date.now() - refreshedAt;
-  const clock = new Date(refreshedAt).toLocaleTimeString("en-GB", { hour12: false });
   const state = paused ? "polling" : ageMs > STALE_MS && !document.hidden ? "stale" : mode;
   const words = { live: "Live", reconnecting: "Reconnecting", polling: "Polling", stale: "Stale" };
   const status = paused ? (eventsWaiting ? `Paused, ${eventsWaiting} waiting` : "Paused") : words[state];
   if (connection.dataset.state !== state) connection.dataset.state = state;
   if (word.textContent !== status) word.textContent = status;
-  const text = `data as of ${clock}`;
+  const text = `data as of ${wallTime(refreshedAt)}`;
   if (age.textContent !== text) age.textContent = text;
 }

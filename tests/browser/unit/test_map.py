@@ -105,6 +105,27 @@ def test_the_mean_without_reports_is_shown_as_a_dash(js: Script) -> None:
     assert js(script, with_layout()) == [[True, "–"], [True, "–"]]
 
 
+def test_shares_are_weighted_by_cores(js: Script) -> None:
+    script = PREPARE + "return state.shareOf(argument.values, argument.servers);"
+    assert js(script, with_layout(values=[200, 255, 0], servers=[0, 1, 2])) == pytest.approx(
+        200 / 3
+    )
+
+
+def test_the_use_of_the_cluster_and_of_a_group_is_that_of_the_server(js: Script) -> None:
+    script = (
+        PREPARE
+        + """const group = geometry.groupServers(map.layout, "platform")[1];
+        return [state.usageOf("cpu"), state.usageOf("cpu", group), state.usageOf("allocated")]
+            .map((share) => state.shareText(share));"""
+    )
+    usage = {
+        "all": {"cpu": 0.5, "allocated": None},
+        "platform": [{"cpu": 0.1}, {"cpu": 0.8}, {"cpu": None}],
+    }
+    assert js(script, with_layout(state={"usage": usage})) == ["50 %", "80 %", "–"]
+
+
 def test_the_highest_pressure_is_named_and_the_first_wins_a_tie(js: Script) -> None:
     script = PREPARE + "return [0, 1, 2].map((i) => state.highestPressure(i));"
     pressure = {"pressure": [[20, 40, 0], [60, 40, 0]]}

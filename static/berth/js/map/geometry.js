@@ -12,7 +12,7 @@ const COUNT_PX = 30; // px of the number of servers after a group's name
 /* Members of each rack or platform, without empty groups. */
 export function groupServers(layout, groupBy) {
   const [names, keys] = groupBy === "rack" ? [layout.racks, layout.rack] : [layout.platforms, layout.platform];
-  const groups = names.map((name) => ({ name, members: [] }));
+  const groups = names.map((name, index) => ({ name, index, members: [] }));
   for (const [i, key] of keys.entries()) groups[key].members.push(i);
   return groups.filter((group) => group.members.length);
 }

@@ -10,8 +10,10 @@ import {
   map,
   meanOf,
   serverUrl,
+  shareOf,
   shareText,
   UNKNOWN,
+  usageOf,
   view,
 } from "./state.js";
 
@@ -44,14 +46,17 @@ function stateTitle() {
 }
 
 function layerTitle() {
-  const { values, perUnit, name, unit } = colourLayer();
-  const average = meanOf(values, map.layout.names.keys()) / perUnit;
+  const { values, perUnit, name, unit, share } = colourLayer();
+  const meanUse = (group) =>
+    (share ? usageOf(share, group) : meanOf(values, group?.members ?? map.layout.names.keys())) / perUnit;
+  const average = meanUse(null);
   if (Number.isNaN(average)) return "No server has reported yet";
   const means = map.groups
-    .map((group) => ({ name: group.name, value: meanOf(values, group.members) / perUnit }))
+    .map((group) => ({ name: group.name, value: meanUse(group) }))
     .filter(({ value }) => !Number.isNaN(value));
   const highest = means.reduce((a, b) => (b.value > a.value ? b : a));
-  return `${name}: ${average.toFixed(0)} ${unit} on average over the servers, highest on ${view.group} ${highest.name} with ${highest.value.toFixed(0)} ${unit}`;
+  const scope = share ? "of the cluster" : "on average over the servers";
+  return `${name}: ${average.toFixed(0)} ${unit} ${scope}, highest on ${view.group} ${highest.name} with ${highest.value.toFixed(0)} ${unit}`;
 }
 
 export function showLegend() {
@@ -132,7 +137,7 @@ function selectionFacts(servers) {
   const sum = (quantity) => servers.reduce((total, i) => total + quantity(i), 0);
   const closed = servers.filter((i) => state.state[i]).length;
   return [
-    ["CPU used", shareText(meanOf(state.cpu, servers))],
+    ["CPU used", shareText(shareOf(state.cpu, servers))],
     ["Units", `${sum(allocatedUnits)} of ${sum((i) => layout.cores[i])} allocated`],
     ["Active", String(servers.length - closed)],
     ["Closed", String(closed)],
@@ -149,27 +154,28 @@ function selectionButtons(server) {
 }
 
 export function showGroups() {
-  const { state, groups } = map;
-  const rows = groups.slice(0, MAX_GROUPS).map(({ name, members }) => {
+  const { groups } = map;
+  const rows = groups.slice(0, MAX_GROUPS).map((group) => {
+    const { name, members } = group;
     const row = element("tr");
     row.append(
       element("td", name),
       element("td", String(members.length), "num"),
-      element("td", shareText(meanOf(state.cpu, members)), "num"),
-      element("td", shareText(meanOf(state.allocated, members)), "num"),
+      element("td", shareText(usageOf("cpu", group)), "num"),
+      element("td", shareText(usageOf("allocated", group)), "num"),
     );
     return row;
   });
   const columns = [
     [view.group === "rack" ? "Rack" : "Platform", ""],
     ["Servers", "num"],
-    ["CPU", "num"],
+    ["CPU used", "num"],
     ["Allocated", "num"],
   ];
   const rest = groups.length - rows.length;
   byId("map-groups").replaceChildren(
     element("h2", `By ${view.group}`),
-    dataTable(columns, rows, { caption: `Means by ${view.group}` }),
+    dataTable(columns, rows, { caption: `Use by ${view.group}` }),
     ...(rest > 0 ? [element("p", `and ${grouped(rest)} more`, "meta")] : []),
   );
 }

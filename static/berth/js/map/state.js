@@ -17,7 +17,7 @@ export const view = {
 export const map = {
   layout: null, // names, platforms, racks and sources, as /map/layout gives them
   state: null, // one byte per server and column
-  groups: [], // { name, members, x, y, columns }
+  groups: [], // { name, index, members, x, y, columns }
   cells: [], // { x, y } by server, in px
   size: 12, // px of a cell
   focus: 0, // server under the keyboard cursor
@@ -73,6 +73,7 @@ export function colourLayer({ colour } = view) {
     perUnit: 2,
     describe: (value) => `${shareText(value)} ${isAllocated ? "of its units allocated" : "CPU used"}`,
     name: isAllocated ? "Units allocated" : "CPU used",
+    share: isAllocated ? "allocated" : "cpu",
     low: "0",
     high: "100 %",
     unit: "%",
@@ -88,6 +89,21 @@ export function meanOf(values, servers) {
     count += 1;
   }
   return count ? sum / count : NaN;
+}
+
+/* Share in half percent of the cores of these servers, of those that report; NaN if none does. */
+export function shareOf(values, servers) {
+  const { cores } = map.layout;
+  const known = [...servers].filter((i) => values[i] !== UNKNOWN);
+  const total = known.reduce((sum, i) => sum + cores[i], 0);
+  return total ? known.reduce((sum, i) => sum + values[i] * cores[i], 0) / total : NaN;
+}
+
+/* The share of the cluster or of a group, in half percent: `kind` is cpu or allocated. */
+export function usageOf(kind, group = null) {
+  const { usage } = map.state;
+  const share = (group ? usage[view.group][group.index] : usage.all)[kind];
+  return share === null ? NaN : share * HALF_PERCENT;
 }
 
 /* A share in half percent as text. */

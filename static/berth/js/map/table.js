@@ -10,7 +10,7 @@ const COLUMNS = [
   ["Platform", ""],
   ["Rack", ""],
   ["State", ""],
-  ["CPU", "num"],
+  ["CPU used", "num"],
   ["Allocated", "num"],
   ["Heartbeat", "num"],
   ["Highest pressure", ""],
