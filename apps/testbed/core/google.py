@@ -29,8 +29,8 @@ GOOGLE_COLUMNS: Final = (
     "disk_request",
     "different_machines",
 )
-NEEDED: Final = (0, 2, 3, 5, 7, 8, 9, 10)
-MAY_BE_EMPTY: Final = frozenset({"cpu_request", "memory_request"})
+NEEDED: Final = (0, 2, 3, 5, 7, 8, 9, 10, 4)
+MAY_BE_EMPTY: Final = frozenset({"cpu_request", "memory_request", "machine_id"})
 SUBMIT, SCHEDULE, FINISH = 0, 1, 4
 LAST_EVENT_TYPE: Final = 8
 TRACE_START_US: Final = 600e6  # time stamp at which recording begins
@@ -43,6 +43,16 @@ def parse_google(first: Line, rest: Iterator[Line], path: str, name: str) -> Goo
     ------
     TraceError : a row is malformed, or no job was submitted after time 0.
     """
+    return _jobs_from(read_task_events(first, rest, path), path, name)
+
+
+def read_task_events(first: Line, rest: Iterator[Line], path: str) -> Floats:
+    """Read task events: the (9, n) columns of `NEEDED`, NaN for an empty cell.
+
+    Raises
+    ------
+    TraceError : a row is malformed.
+    """
     columns = tuple(array("d") for _ in NEEDED)
     for number, text in rows_after_header(first, rest, header="time_us", separator=","):
         cells = text.split(",")
@@ -54,7 +64,7 @@ def parse_google(first: Line, rest: Iterator[Line], path: str, name: str) -> Goo
             )
         for values, index in zip(columns, NEEDED, strict=True):
             values.append(_cell(cells[index], GOOGLE_COLUMNS[index], path, number))
-    return _jobs_from(np.array(columns).reshape(len(NEEDED), -1), path, name)
+    return np.array(columns).reshape(len(NEEDED), -1)
 
 
 def _cell(text: str, column: str, path: str, line: int) -> float:
@@ -67,7 +77,7 @@ def _cell(text: str, column: str, path: str, line: int) -> float:
 
 
 def _jobs_from(events: Floats, path: str, name: str) -> GoogleTrace:
-    """Group (8, n) event columns, in the order of ``NEEDED``, into jobs."""
+    """Group (9, n) event columns, in the order of ``NEEDED``, into jobs."""
     late = int(np.count_nonzero(np.diff(events[0]) < 0))
     events = events[:, np.argsort(events[0], kind="stable")]
     time_us, job, task, kind = events[0], events[1], events[2], events[3]
