@@ -5,7 +5,7 @@ heartbeats would slow them down further. Jobs are decided without a path limit, 
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import cycle
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ import simpy
 
 from apps.testbed.core.reservation.model import Machines, Scheduler, Workload
 
+Process = Generator[simpy.Event, Any, Any]
 DRAWS: Final = 1_000_003  # random machines, drawn beforehand: cheaper than one by one
 
 
@@ -141,11 +142,11 @@ def run_simpy(cluster: PlainCluster) -> None:
     environment = simpy.Environment()
     network_s = cluster.scheduler.network_s
 
-    def task_process(task: int) -> Iterator[Any]:
+    def task_process(task: int) -> Process:
         yield environment.timeout(cluster.seconds[task])
         cluster.end(task, environment.now)
 
-    def job_process(job: int) -> Iterator[Any]:
+    def job_process(job: int) -> Process:
         tasks = list(range(cluster.first[job], cluster.first[job + 1]))
         cluster.events += len(tasks)
         while tasks:
@@ -156,7 +157,7 @@ def run_simpy(cluster: PlainCluster) -> None:
                 environment.process(task_process(task))
             yield environment.timeout(network_s)
 
-    def arrivals() -> Iterator[Any]:
+    def arrivals() -> Process:
         for job, at in enumerate(cluster.submit_s):
             yield environment.timeout(at - environment.now)
             environment.process(job_process(job))

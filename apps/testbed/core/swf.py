@@ -1,0 +1,155 @@
+"""Parser of the Standard Workload Format: logs of parallel batch systems.
+
+Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers",
+JSSPP 1999; Parallel Workloads Archive (Feitelson, Tsafrir, Krakov 2014).
+"""
+
+import re
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from apps.testbed.core.batch.pool import ParallelJobs
+from apps.testbed.core.text_table import LARGEST, Line, shorten
+from apps.testbed.core.traces import Floats, TraceError
+
+SWF_FIELDS: Final = (
+    "job number",
+    "submit time",
+    "wait time",
+    "run time",
+    "allocated processors",
+    "average CPU time",
+    "used memory",
+    "requested processors",
+    "requested time",
+    "requested memory",
+    "status",
+    "user",
+    "group",
+    "executable",
+    "queue",
+    "partition",
+    "preceding job",
+    "think time",
+)
+NEEDED: Final = (1, 3, 4, 7, 8)  # submit, run, allocated, requested processors, requested time
+MIN_ESTIMATE_S: Final = 1.0  # the format counts whole seconds
+_SIZE: Final = re.compile(r";\s*(MaxProcs|MaxNodes):\s*(\d+)\s*$")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SwfTrace:
+    """A log of parallel jobs.
+
+    Attributes
+    ----------
+    name : label of the trace
+    processors : `MaxProcs` of the header, else `MaxNodes`, else those of the widest job
+    jobs : submit times count from the first job
+    notes : jobs left out and values estimated, one sentence each
+    """
+
+    name: str
+    processors: int
+    jobs: ParallelJobs
+    notes: tuple[str, ...]
+
+
+def parse_swf(lines: Iterator[Line], *, path: str, name: str) -> SwfTrace:
+    """Read a log. Jobs without a run time or processors never ran and are left out.
+
+    The estimate is the requested time; the run time where the log has none or a shorter one.
+
+    Raises
+    ------
+    TraceError : a line is malformed, or no job ran; names the line, the field and its value.
+    """
+    columns = tuple(array("d") for _ in NEEDED)
+    size: dict[str, int] = {}
+    for number, text in lines:
+        if text.lstrip().startswith(";"):
+            found = _SIZE.match(text.strip())
+            if found:
+                size[found[1]] = int(found[2])
+            continue
+        for values, value in zip(columns, _fields(text, path, number), strict=True):
+            values.append(value)
+    return _trace(np.array(columns).reshape(len(NEEDED), -1), size, path, name)
+
+
+def _fields(text: str, path: str, line: int) -> list[float]:
+    cells = text.split()
+    if len(cells) != len(SWF_FIELDS):
+        raise TraceError(
+            path, line, f"{len(cells)} fields; expected 18, from job number to think time"
+        )
+    return [_number(cells[index], SWF_FIELDS[index], path, line) for index in NEEDED]
+
+
+def _number(cell: str, field: str, path: str, line: int) -> float:
+    try:
+        value = float(cell)
+    except ValueError:
+        value = float("nan")
+    if not (value == -1.0 or 0.0 <= value <= LARGEST):
+        text = f"{field} is {shorten(cell)}; expected a number >= 0, or -1 for unknown"
+        raise TraceError(path, line, text)
+    return value
+
+
+def _trace(columns: Floats, size: dict[str, int], path: str, name: str) -> SwfTrace:
+    submit, run, allocated, requested, estimate = columns
+    width = np.where(allocated > 0, allocated, requested)
+    ran = (run >= 0) & (width > 0) & (submit >= 0)
+    if not ran.any():
+        raise TraceError(path, 0, "no job has a run time and processors; expected 18 fields a job")
+    widest = int(width[ran].max())
+    processors = size.get("MaxProcs") or size.get("MaxNodes") or widest
+    kept = ran & (width <= processors)
+    if not kept.any():
+        raise TraceError(path, 0, f"every job needs more than the {processors} processors")
+    order = np.flatnonzero(kept)[np.argsort(submit[kept], kind="stable")]
+    seconds = run[order]
+    jobs = ParallelJobs(
+        submit_s=submit[order] - submit[order][0],
+        processors=width[order].astype(np.int64),
+        seconds=seconds,
+        estimate_s=np.maximum(np.maximum(estimate[order], seconds), MIN_ESTIMATE_S),
+    )
+    return SwfTrace(name, processors, jobs, tuple(_notes(ran, kept, estimate, run, processors)))
+
+
+def _notes(
+    ran: "np.ndarray[tuple[int], np.dtype[np.bool_]]",
+    kept: "np.ndarray[tuple[int], np.dtype[np.bool_]]",
+    estimate: Floats,
+    run: Floats,
+    processors: int,
+) -> Iterator[str]:
+    never = int(np.count_nonzero(~ran))
+    if never:
+        yield f"{never} jobs have no run time or processors and were left out."
+    wide = int(np.count_nonzero(ran & ~kept))
+    if wide:
+        yield f"{wide} jobs need more than the {processors} processors and were left out."
+    unknown = int(np.count_nonzero(kept & (estimate < run)))
+    if unknown:
+        yield f"{unknown} jobs have no estimate as long as their run time; it is their estimate."
+
+
+def at_load(jobs: ParallelJobs, processors: int, load: float) -> ParallelJobs:
+    """Stretch the times between submissions so that the jobs need a share of the processors.
+
+    Raises
+    ------
+    ValueError : the load is not above 0, or all jobs are submitted at once.
+    """
+    span_s = float(jobs.submit_s[-1] - jobs.submit_s[0])
+    if not (load > 0.0 and span_s > 0.0):
+        raise ValueError(f"load is {load} over {span_s} s; expected both above 0")
+    natural = float((jobs.processors * jobs.seconds).sum()) / (processors * span_s)
+    return replace(jobs, submit_s=(jobs.submit_s - jobs.submit_s[0]) * natural / load)
