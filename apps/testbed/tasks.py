@@ -3,7 +3,8 @@
 from celery import shared_task
 
 from apps.common.infrastructure.notifications import acknowledge
-from apps.testbed.services.sampling_runs import TASK, run_sampling_check
+from apps.testbed.services.sampling_requests import TASK
+from apps.testbed.services.sampling_runs import run_sampling_check
 
 
 @shared_task(name=TASK)

@@ -10,6 +10,8 @@ from rest_framework.test import APIClient
 
 from apps.accounts.models import User
 from apps.accounts.services import create_token
+from apps.common.infrastructure.database import database_now
+from apps.inventory.models import ServerReading
 from tests.api.cluster import build_cluster, place
 from tests.api.samples import submitted
 
@@ -48,6 +50,7 @@ def test_metrics_count_by_class(api: APIClient, settings: Settings) -> None:
     build_cluster()
     place(submitted(api))
     submitted(api)
+    ServerReading.objects.update(at=database_now())
     lines = Client().get("/metrics").content.decode().splitlines()
     assert 'berth_jobs{state="submitted"} 1.0' in lines
     assert 'berth_jobs{state="starting"} 1.0' in lines

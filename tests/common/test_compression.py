@@ -43,7 +43,10 @@ def test_equal_bodies_have_different_compressed_sizes(operator_client: Client) -
 def test_an_error_of_the_api_is_compressed_as_a_problem_document(operator_client: Client) -> None:
     response = operator_client.get("/api/v1/servers/nothing/", headers=GZIP)
     assert response.status_code == 404
-    assert json.loads(gzip.decompress(response.content))["code"] == "not_found"
+    # the padding may make a short body longer: such a body is sent as it is
+    packed = response.get("Content-Encoding") == "gzip"
+    body = gzip.decompress(response.content) if packed else response.content
+    assert json.loads(body)["code"] == "not_found"
 
 
 def test_the_tag_of_a_compressed_object_is_strong_and_names_the_encoding(

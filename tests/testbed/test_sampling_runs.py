@@ -16,7 +16,8 @@ from apps.testbed.core.sampling_quality import SamplingExperiment
 from apps.testbed.core.sampling_quality import measure as really_measure
 from apps.testbed.models import SamplingCheck
 from apps.testbed.services import sampling_runs
-from apps.testbed.services.sampling_runs import begin_sampling_check, run_sampling_check
+from apps.testbed.services.sampling_requests import begin_sampling_check
+from apps.testbed.services.sampling_runs import run_sampling_check
 from tests import factories
 
 pytestmark = pytest.mark.django_db

@@ -23,6 +23,22 @@ METHODS: Final = {
         "are percentiles of the decisions in each interval; the title covers the whole range. "
         "Conflicts are commits rejected because another agent took the units first."
     ),
+    "system-queues": (
+        "Tasks that wait in each queue, by a sample every 10 s of wall time. A point is the "
+        "longest queue of the samples that it stands for."
+    ),
+    "system-rate": (
+        "Decisions of each agent between two samples, divided by the wall time between them."
+    ),
+    "system-time": (
+        "The 99th percentile of an agent's decision time between two samples, in wall time. A "
+        "point is the longest of the samples that it stands for."
+    ),
+    "system-conflicts": (
+        "Decisions of an agent whose commit lost its units to another agent, divided by all its "
+        "decisions between two samples."
+    ),
+    "system-streams": "Open event streams at each sample, over all stream processes.",
     "jobs-by-project": "Running and waiting jobs in the projects that you may see.",
     "power": (
         "Sum of the power last reported for each server. The dotted lines are the idle and the "

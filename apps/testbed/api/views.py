@@ -12,7 +12,7 @@ from apps.common.api.views import ApiView
 from apps.common.core.keyed_requests import KeyedResponse
 from apps.operations.api.idempotency import once
 from apps.operations.api.serializers import OperationSerializer, represent_operation
-from apps.testbed.services.sampling_runs import begin_sampling_check
+from apps.testbed.services.sampling_requests import begin_sampling_check
 
 
 class SamplingRequestSerializer(Serializer[None]):

@@ -16,6 +16,7 @@ from apps.inventory.core.snapshot import Floats, Ints
 from apps.scheduling.core.types import Policy
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster, exact_request
 from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineRun, RecordedDecision
+from apps.testbed.core.sampling_sizes import DECISIONS
 
 APPLICATIONS: Final = 40
 SHORT_SHARE: Final = 0.5
@@ -44,7 +45,7 @@ class SamplingExperiment:
 
     servers: int = 600
     size: int = 8
-    decisions: int = 3_000
+    decisions: int = DECISIONS
     load: float = 0.725
     sync_s: float = 5.0
     agents: int = 2

@@ -77,7 +77,7 @@ SELECT id, 'ref-' || (ARRAY['sort', 'index', 'train', 'serve', 'report'])[1 + i 
        CASE WHEN i %% 20 < 10 AND i / 20 BETWEEN 1 AND %(jobs)s / 20 THEN
             pg_temp.key(%(begin)s + (%(end)s - %(begin)s) * (i / 20 * 20.0 / %(jobs)s),
                         'batch' || i / 20) END,
-       'reference', jsonb_build_object('kind', kind, 'seconds', 600, 'queries_per_second', 100,
+       'reference', jsonb_build_object('kind', kind, 'seconds', 600, 'qps', 100,
                                        'latency_seconds', 0.1, 'ips', 1e9),
        kind, 1000000000, 1 + i %% 8, 0, 0, 0, (i %% 100 = 0)::int, true, '{}',
        jsonb_build_object('team', 'team-' || i %% 40), '{}', 3, state, i %% 1000 = 999 AND waits,

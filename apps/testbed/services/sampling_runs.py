@@ -5,56 +5,30 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
-from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
 
-from apps.common.core.errors import ConflictError
-from apps.common.infrastructure.database import fetch_rows
-from apps.common.infrastructure.notifications import notify
 from apps.operations.core.states import OperationStatus
 from apps.operations.models import Operation
 from apps.operations.services import (
     OperationLostError,
     advance_operation,
-    begin_operation,
     claim_operation,
     finish_owned,
 )
 from apps.operations.services.operations import MAX_ATTEMPTS, owned_operation
 from apps.scheduling.core.registry import make
 from apps.testbed.core.sampling_quality import SamplingExperiment, measure
-from apps.testbed.selectors.sampling_checks import KIND, SAMPLE_SIZES, open_sampling_check
+from apps.testbed.selectors.sampling_checks import SAMPLE_SIZES, open_sampling_check
 from apps.testbed.services.sampling_checks import save_sampling_check
 
-TASK: Final = "testbed.sampling"
-QUEUE: Final = "placement"
 REPORT_S: Final = 1.0  # wall seconds between reports of progress; the lease is much longer
-_LOCK: Final = 0x73616D706C65  # "sample"
 _logger = logging.getLogger(__name__)
 
 
 class _StoppedError(Exception):
     """The operation was cancelled."""
-
-
-def begin_sampling_check(*, by: UUID | None) -> Operation:
-    """Request a measurement at all sample sizes; a worker starts immediately.
-
-    Raises
-    ------
-    ConflictError : a measurement is open; the message names it.
-    """
-    with transaction.atomic():
-        # one at a time: concurrent requests wait for each other
-        fetch_rows("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-        if (other := open_sampling_check()) is not None:
-            raise ConflictError(f"Operation {other.pk} is already measuring the sampling.")
-        total = len(SAMPLE_SIZES) * SamplingExperiment().decisions
-        operation = begin_operation(kind=KIND, created_by=by, total=total)
-        notify(TASK, queue=QUEUE)
-    return operation
 
 
 def run_sampling_check(experiment: SamplingExperiment | None = None) -> bool:
