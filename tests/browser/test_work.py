@@ -315,6 +315,8 @@ def test_the_result_of_a_check_is_shown_and_announced_on_a_phone(phone_visitor: 
     phone_visitor.page.route("**/api/v1/checks/", lambda route: route.fulfill(json=CHECKED))
     page = phone_visitor.visit("/submit/")
     page.get_by_label("Application", exact=True).fill("wordcount")
+    page.get_by_label("Application", exact=True).press("Tab")
+    expect(page.get_by_role("status").filter(has_text="Filled in")).to_be_visible()
     page.get_by_role("button", name="Check", exact=True).click()
     expect(page.locator("#p-check [role=alert]")).to_be_in_viewport(ratio=0.9)
     expect(page.get_by_role("status").filter(has_text="Checked:")).to_contain_text(
