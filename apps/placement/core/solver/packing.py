@@ -23,7 +23,6 @@ from apps.placement.core.solver.racks import (
     RolePlan,
     fill_racks,
     rack_node_cost,
-    rack_slots,
 )
 
 _HOSTS_AT_ONCE: Final = 8  # hosts placed in a rack before the racks are compared again
@@ -70,7 +69,7 @@ class NodePacker:
     """Fills the nodes of every rack, role by role; see the module."""
 
     def __init__(self, instance: Instance, costs: Costs, packed: RackAssignment) -> None:
-        self._slots = rack_slots(instance)
+        self._slots = packed.slots
         self._min_slots = int(instance.slots.min())
         self.assignment: list[int] = [NOWHERE] * instance.job.size
         self._empty_nodes = _nodes_by_rack(instance, costs)
@@ -115,7 +114,7 @@ class NodePacker:
         high: int,
     ) -> None:
         """Place the groups of low to high containers, the largest first."""
-        for role in roles:
+        for role in roles if low <= high else ():
             sized = [group for group in kinds[role] if low <= len(group.containers) <= high]
             for group in sorted(sized, key=_size, reverse=True):
                 if role is ContainerRole.GUEST:
@@ -148,15 +147,15 @@ class NodePacker:
 
     def _fill_nodes(self, containers: list[int], pool: list[int], limit: int) -> int:
         """Fill nodes with free slots, the last first; return the number of containers placed."""
-        placed = 0
+        placed, free, assignment = 0, self._free_slots, self.assignment
         while pool and containers and placed < limit:
             node = pool[-1]
-            take = min(self._free_slots[node], len(containers), limit - placed)
+            take = min(free[node], len(containers), limit - placed)
             for _ in range(take):
-                self.assignment[containers.pop()] = node
-            self._free_slots[node] -= take
+                assignment[containers.pop()] = node
+            free[node] -= take
             placed += take
-            if not self._free_slots[node]:
+            if not free[node]:
                 pool.pop()
         return placed
 

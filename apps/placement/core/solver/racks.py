@@ -5,11 +5,10 @@ assigned largest first, to the rack where they leave the fewest guests without a
 fewest nodes. This pairs jobs of turtles with jobs of protected tazes: there they open no node.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from math import ceil
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -60,39 +59,39 @@ class RackSlots(NamedTuple):
 
     Attributes
     ----------
-    of_largest : slots of the k largest nodes together, k = 0 to all nodes
+    nodes : number of nodes
+    total : number of slots
     mean : slots of a node on average; exact if all are equal
+    of_largest : slots of the k largest nodes together, k = 0 to all nodes
+    needed : minimum number of nodes that hold n containers, n = 0 to `total`
     """
 
-    of_largest: tuple[int, ...]
+    nodes: int
+    total: int
     mean: float
-
-    @property
-    def nodes(self) -> int:
-        """Number of nodes."""
-        return len(self.of_largest) - 1
-
-    @property
-    def total(self) -> int:
-        """Number of slots."""
-        return self.of_largest[-1]
+    of_largest: tuple[int, ...]
+    needed: tuple[int, ...]
 
     def nodes_for(self, containers: int) -> int:
         """Return the minimum number of nodes that hold these containers; one more if none do."""
-        return bisect_left(self.of_largest, containers)
+        return self.needed[containers] if containers <= self.total else self.nodes + 1
 
 
 def rack_slots(instance: Instance) -> list[RackSlots]:
-    """Return the slots of each rack."""
+    """Return the slots of each rack; racks with equal nodes share one object."""
     order = np.lexsort((-instance.slots, instance.rack))
     ends = np.cumsum(np.bincount(instance.rack))[:-1]
-    return [slots_of(slots) for slots in np.split(instance.slots[order], ends)]
+    return [slots_of(tuple(slots.tolist())) for slots in np.split(instance.slots[order], ends)]
 
 
-def slots_of(slots: Ints) -> RackSlots:
-    """Return the slots of some nodes, the largest first."""
-    sums = np.append(0, np.cumsum(slots)).tolist()
-    return RackSlots(tuple(sums), sums[-1] / max(slots.size, 1))
+@lru_cache(maxsize=256)
+def slots_of(slots: tuple[int, ...]) -> RackSlots:
+    """Return the slots of some nodes, the largest first. Cached: most racks are alike."""
+    sums = np.append(0, np.cumsum(slots, dtype=np.int64))
+    total = int(sums[-1])
+    needed = np.searchsorted(sums, np.arange(total + 1))
+    mean = total / max(len(slots), 1)
+    return RackSlots(len(slots), total, mean, tuple(sums.tolist()), tuple(needed.tolist()))
 
 
 class RoleCounts(NamedTuple):
@@ -107,30 +106,35 @@ class RoleCounts(NamedTuple):
 
         More than the nodes of the rack if they do not fit there.
         """
-        return max(self.hosts + slots.nodes_for(self.exposed), slots.nodes_for(sum(self)))
+        hosts, exposed, guests = self
+        all_containers = hosts + exposed + guests
+        if all_containers > slots.total:
+            return slots.nodes + 1
+        return max(hosts + slots.needed[exposed], slots.needed[all_containers])
 
-    def hosted(self, slots: RackSlots) -> int:
+    def hosted(self, slots: RackSlots) -> float:
         """Return the number of nodes if every turtle is the guest of a protected taz.
 
         If there are too few hosts, ``cluster`` jobs are assumed to supply the others.
         """
+        hosts, exposed, guests = self
         per_host = slots.mean - 1.0
-        needed = ceil(self.guests / per_host) if per_host > 0.0 else self.guests
-        return max(self.hosts, needed) + ceil(self.exposed / slots.mean)
+        needed = -(-guests // per_host) if per_host > 0.0 else guests
+        return (hosts if hosts > needed else needed) - (-exposed // slots.mean)
 
     def stuck(self, slots: RackSlots) -> float:
         """Return the number of turtles that cannot be guests of protected tazes in the rack."""
-        needed = slots.mean * self.guests
-        minimum = needed + (slots.mean - 1.0) * (self.exposed - slots.total)
-        return min(max(0.0, minimum), self.guests)
+        _, exposed, guests = self
+        minimum = slots.mean * guests + (slots.mean - 1.0) * (exposed - slots.total)
+        if minimum <= 0.0:
+            return 0.0
+        return minimum if minimum < guests else guests
 
     def plus(self, other: "RoleCounts") -> "RoleCounts":
         """Add the counts role by role."""
-        return RoleCounts(
-            self.hosts + other.hosts,
-            self.exposed + other.exposed,
-            self.guests + other.guests,
-        )
+        hosts, exposed, guests = self
+        more_hosts, more_exposed, more_guests = other
+        return RoleCounts(hosts + more_hosts, exposed + more_exposed, guests + more_guests)
 
 
 _NOTHING: Final = RoleCounts(0, 0, 0)
@@ -143,12 +147,14 @@ class RackAssignment(NamedTuple):
     ----------
     racks : by job, `ANYWHERE` if the job has none
     loads : containers of these jobs by rack
-    homeless : jobs that no rack had room for
+    unassigned : jobs that no rack had room for
+    slots : by rack
     """
 
     racks: list[int]
     loads: list[RoleCounts]
     unassigned: list[int]
+    slots: list[RackSlots]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,23 +185,24 @@ def fill_racks(
 
     O(rack jobs · racks) time.
     """
-    if plan.racks is not None:
-        return _as_planned(instance, plan, plan.racks)
     slots = rack_slots(instance)
+    if plan.racks is not None:
+        racks, loads = plan.racks.tolist(), _planned_loads(instance, plan, plan.racks)
+        return RackAssignment(racks, loads, [], slots)
     dear = rack_node_cost(instance, costs) if style.is_thrifty else [0.0] * len(slots)
     racks = [ANYWHERE] * len(instance.job_ids)
     loads = [_NOTHING] * len(slots)
-    state = [(0.0, 0)] * len(slots)
+    state = [(0.0, 0.0)] * len(slots)
     unassigned = []
+    kinds = _kinds(slots, dear)
     for job, counts in _in_order(instance, rack_loads(instance, plan), rng):
-        best, least, now = ANYWHERE, (0.0, 0, 0.0, 0), (0.0, 0)
+        best, least, now = ANYWHERE, (0.0, 0.0, 0.0, 0.0), (0.0, 0.0)
         empty = set()
         for rack, held in enumerate(loads):
             if held == _NOTHING:  # try one of several identical empty racks
-                alike = (slots[rack], dear[rack])
-                if alike in empty:
+                if kinds[rack] in empty:
                     continue
-                empty.add(alike)
+                empty.add(kinds[rack])
             both, in_rack = held.plus(counts), slots[rack]
             if both.nodes(in_rack) > in_rack.nodes:
                 continue
@@ -213,15 +220,21 @@ def fill_racks(
         racks[job] = best
         loads[best] = loads[best].plus(counts)
         state[best] = now
-    return RackAssignment(racks, loads, unassigned)
+    return RackAssignment(racks, loads, unassigned, slots)
 
 
-def _as_planned(instance: Instance, plan: RolePlan, racks: Ints) -> RackAssignment:
+def _kinds(slots: list[RackSlots], dear: list[float]) -> list[int]:
+    """Return a number for each rack; racks of equal slots and cost have the same number."""
+    numbers: dict[tuple[RackSlots, float], int] = {}
+    return [numbers.setdefault(kind, len(numbers)) for kind in zip(slots, dear, strict=True)]
+
+
+def _planned_loads(instance: Instance, plan: RolePlan, racks: Ints) -> list[RoleCounts]:
     loads = [_NOTHING] * len(instance.rack_ids)
     for job, counts in rack_loads(instance, plan).items():
         if racks[job] != ANYWHERE:
             loads[racks[job]] = loads[racks[job]].plus(counts)
-    return RackAssignment(racks.tolist(), loads, [])
+    return loads
 
 
 def rack_node_cost(instance: Instance, costs: Costs) -> list[float]:
@@ -247,7 +260,7 @@ def _in_order(
     instance: Instance, counts: dict[int, RoleCounts], rng: np.random.Generator | None
 ) -> list[tuple[int, RoleCounts]]:
     """Jobs that stay in one rack, in descending order of the nodes they need."""
-    slots = slots_of(-np.sort(-instance.slots))
+    slots = slots_of(tuple((-np.sort(-instance.slots)).tolist()))
     each = list(counts.items())
     shake = np.ones(len(each)) if rng is None else np.exp(_SHUFFLE * rng.normal(size=len(each)))
     rank = [-held.nodes(slots) * by for (_, held), by in zip(each, shake.tolist(), strict=True)]
