@@ -8,7 +8,7 @@ there is one entry, the last, for each bundle.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from apps.placement.core.rebalancing.verdicts import reduction
+from apps.placement.core.rebalancing.verdicts import MIN_CHANGE, reduction
 
 DROPPED: Final = "dropped"
 REWRITTEN: Final = "rewritten"
@@ -59,9 +59,29 @@ def difference(
     parts = [" and ".join(parts)] if parts else ["no bundle changed"]
     share = gain_left(proposed, predicted)
     if share is not None:
-        parts.append(f"{100.0 * share:.0f} % of the proposed gain is left")
-    watts = [reduction(side, "watts") for side in (proposed, predicted)]
-    if max(map(abs, watts)) >= 0.5:
-        parts.append(f"saves {watts[1]:,.0f} W instead of {watts[0]:,.0f} W")
+        parts.append(f"{_share(share)} of the proposed gain is left")
+    then, now = (reduction(side, "watts") for side in (proposed, predicted))
+    if max(abs(then), abs(now)) >= MIN_CHANGE["watts"]:
+        parts.append(_power(now, then))
     sentence = "; ".join(parts)
-    return f"{sentence[0].upper()}{sentence[1:]}.".replace("-", "−")
+    return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _share(share: float) -> str:
+    """Format a share, with a minus sign if the gain became a loss."""
+    return f"{100.0 * share:.0f} %".replace("-", "−")
+
+
+def _power(now: float, then: float) -> str:
+    """Compare two savings in watts; a negative one is described as a use of more."""
+    uses_more, used_more = (watts <= -MIN_CHANGE["watts"] for watts in (now, then))
+    amounts = [f"{watts:,.0f} W" for watts in (abs(now), abs(then))]
+    if uses_more == used_more:
+        return " ".join(
+            ["uses", amounts[0], "more instead of", amounts[1], "more"]
+            if uses_more
+            else ["saves", amounts[0], "instead of", amounts[1]]
+        )
+    if uses_more:
+        return f"uses {amounts[0]} more instead of saving {amounts[1]}"
+    return f"saves {amounts[0]} instead of using {amounts[1]} more"

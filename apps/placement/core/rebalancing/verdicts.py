@@ -78,11 +78,11 @@ def _power(plan: FinishedPlan) -> str:
         return (
             f"power: {_change(-realised, 0)} W instead of the predicted {_change(-predicted, 0)} W"
         )
-    verb, sign = ("saved", 1.0) if predicted > 0 else ("costs", -1.0)
+    verb, sign, more = ("saved", 1.0, "") if predicted > 0 else ("uses", -1.0, " more")
     is_large = max(abs(predicted), abs(realised)) >= 1000.0
     scale, digits, unit = (1e3, 1, "kW") if is_large else (1.0, 0, "W")
     actual, expected = (_plain(sign * x / scale, digits) for x in (realised, predicted))
-    return f"power: {verb} {actual} of the predicted {expected} {unit}"
+    return f"power: {verb} {actual} of the predicted {expected} {unit}{more}"
 
 
 def _diversity(plan: FinishedPlan) -> str:

@@ -39,7 +39,7 @@ def test_predicted_extra_power_is_reported_as_a_cost() -> None:
     prediction = {"before": {"watts": 100.0, "F": 0.4}, "after": {"watts": 180.0, "F": 0.5}}
     done = {"watts": 110.0, "F": 0.4}, {"watts": 180.0, "F": 0.5}
     assert verdict(ended(*done, predicted=prediction, done=2, asked=2)) == (
-        "Power: costs 70 of the predicted 80 W; 2 of 2 migrations done."
+        "Power: uses 70 of the predicted 80 W more; 2 of 2 migrations done."
     )
 
 
