@@ -21,6 +21,12 @@ export function svgElement(tag, attributes = {}, parent = null, text = null) {
   return node;
 }
 
+/* Show a text. Words that the page has a template of, such as term-gap, explain themselves. */
+export function showExplained(node, text) {
+  const part = (word) => byId(`term-${word}`)?.content.cloneNode(true) ?? word;
+  node.replaceChildren(...text.split(/\b/).map(part));
+}
+
 export function icon(name, cls = "ic") {
   const svg = svgElement("svg", { class: cls, "aria-hidden": "true" });
   svgElement("use", { href: `#i-${name}` }, svg);

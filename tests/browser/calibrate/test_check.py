@@ -73,7 +73,7 @@ def test_a_busy_solver_is_retried(page: Page) -> None:
             route.continue_()
 
     page.route(CHECK, once)
-    pick_nine(page)
+    by_sliders(page)
     expect(page.locator("#cal-check-meta")).to_have_text("The solver is busy, retrying")
     expect(page.locator("#cal-check-meta")).to_contain_text(
         re.compile("proven optimal|gap"), timeout=20_000

@@ -132,10 +132,20 @@ def test_rejected_placements_are_listed_and_can_be_restored(page: Page) -> None:
     expect(page.locator("#cal-rejected")).to_be_hidden()
 
 
-def test_the_page_has_a_glossary(page: Page) -> None:
-    page.get_by_role("button", name="Glossary").click()
-    expect(page.locator("#cal-words")).to_contain_text("Hypervolume")
-    expect(page.locator("#cal-words")).to_contain_text("NodeRR")
+@pytest.mark.parametrize(
+    ("place", "word", "meaning"),
+    [
+        ("#cal-search", "hypervolume", "The share of the objective space that a front dominates"),
+        (".key", "baselines", "NodeRR gives each container to the next server"),
+        ("#cal-picks-wrap", "D ↑", "higher is better"),
+    ],
+    ids=["search", "key", "picks"],
+)
+def test_the_words_of_the_page_explain_themselves(
+    page: Page, place: str, word: str, meaning: str
+) -> None:
+    page.locator(place).get_by_text(word, exact=True).hover()
+    expect(page.locator(".term-tip")).to_contain_text(meaning)
 
 
 def test_the_worst_hit_job_is_named(visitor: Visitor) -> None:

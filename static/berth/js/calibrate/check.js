@@ -1,6 +1,6 @@
 /* The solver result under the weights: a star on the plots, and whether it is inside the range of the picks. */
 import { ApiError, call } from "../api.js";
-import { byId, debounce, element } from "../dom.js";
+import { byId, debounce, element, showExplained } from "../dom.js";
 import { counted, duration, grouped, mean, percent, spelled } from "../format.js";
 import { problemText } from "../notices.js";
 import { model, publish, setRequest, subscribe } from "./model.js";
@@ -35,7 +35,7 @@ export function startCheck() {
 }
 
 function showItems(meta, ...items) {
-  byId("cal-check-meta").textContent = meta;
+  showExplained(byId("cal-check-meta"), meta);
   byId("cal-check").replaceChildren(...items);
   dim(false);
 }

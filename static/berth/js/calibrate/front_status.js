@@ -1,5 +1,5 @@
 /* The facts of the front: workload, version, drift and progress of its search. */
-import { byId, element, svgElement } from "../dom.js";
+import { byId, element, showExplained, svgElement } from "../dom.js";
 import { clusterTime, counted, duration, grouped, percent } from "../format.js";
 import { frontUrl, MAX_POINTS, newestVersion } from "./front_versions.js";
 import { model, publish, showBanner } from "./model.js";
@@ -11,7 +11,7 @@ export function showFront() {
   const { front } = model;
   const version = front.versions.find(({ number }) => number === model.version);
   byId("cal-workload").textContent = workloadText(front);
-  byId("cal-search").textContent = version ? versionText(version) : "no placements yet";
+  showExplained(byId("cal-search"), version ? versionText(version) : "no placements yet");
   byId("cal-rest").href = frontUrl(`points/?version=${model.version}&most=${MAX_POINTS}`);
   showVersions();
   showDrift();

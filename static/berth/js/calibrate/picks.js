@@ -11,11 +11,6 @@ import { point } from "./screens.js";
 let paired = [];
 
 export function startPicks() {
-  byId("cal-words-open").addEventListener("click", (event) => {
-    const words = byId("cal-words");
-    words.hidden = !words.hidden;
-    event.target.setAttribute("aria-expanded", String(!words.hidden));
-  });
   byId("cal-clear").addEventListener("click", () => model.draft.clear());
   byId("cal-undo").addEventListener("click", () => model.draft.undo());
   byId("cal-redo").addEventListener("click", () => model.draft.redo());

@@ -1,7 +1,7 @@
 /* The preview of the weights on the running cluster: requested half a second after a change, refined in place, and
    stopped at any time. It changes nothing. */
 import { ApiError, call } from "../api.js";
-import { byId, debounce, svgElement } from "../dom.js";
+import { byId, debounce, showExplained, svgElement } from "../dom.js";
 import { duration, percent } from "../format.js";
 import { problemText } from "../notices.js";
 import { drawMaps } from "./maps.js";
@@ -154,7 +154,7 @@ function showEnd({ state, answer, problem }) {
 
 /* Show a text, and the progress bar unless `elapsed` is null. */
 function showStatus(text, elapsed) {
-  byId("cal-preview-sub").textContent = text;
+  showExplained(byId("cal-preview-sub"), text);
   const bar = byId("cal-preview-progress");
   bar.hidden = elapsed === null;
   byId("cal-preview-stop").hidden = elapsed === null;
