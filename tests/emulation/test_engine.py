@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,13 @@ def test_a_job_does_not_interfere_with_itself() -> None:
     engine = new_engine(2)
     engine.start([EngineOrder("a", truth(tolerated=1.0, caused=90.0), [(0, 2)], 100.0)], 0.0)
     assert engine.speed("a") == pytest.approx(2.0)
+
+
+def test_a_slow_server_slows_only_the_units_there() -> None:
+    slow = replace(machines(2, 2), speed=np.array([1.0, 0.5]))
+    engine = Engine(slow, np.random.default_rng(0))
+    engine.start([EngineOrder("a", truth(), [(0, 1), (1, 1)], 100.0)], 0.0)
+    assert engine.speed("a") == pytest.approx(1.5)
 
 
 def test_the_end_of_a_neighbour_restores_the_speed() -> None:

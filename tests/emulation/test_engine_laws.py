@@ -1,6 +1,7 @@
 """Laws of the engine: queueing theory, the plain formulas, and conservation."""
 
 from collections import deque
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from apps.emulation.core.draws import KINDS, application_truth
 from apps.emulation.core.engine import Engine
 from apps.emulation.core.events import EngineOrder, EventKind
 from apps.emulation.core.queueing import waiting_share
-from apps.emulation.core.truth import interference_factor, unit_pressure, wave_efficiency
+from apps.emulation.core.truth import Curves, interference_factor, unit_pressure, wave_efficiency
 from apps.inventory.core.snapshot import Floats
 from tests.emulation.worlds import all_platforms, machines, truth
 
@@ -68,18 +69,28 @@ def speeds_by_formula(units: list[int], orders: list[EngineOrder]) -> list[float
             speed += (
                 float(order.truth.platform_speed[0])
                 * order.truth.scale_up.speed_up(count)
-                * float(interference_factor(pressure, order.truth.tolerated))
+                * float(interference_factor(pressure, order.truth.tolerated, order.truth.curves))
             )
         busy = 1.0 if order.tasks is None else wave_efficiency(order.tasks, allocated)
         speeds.append(speed * busy * order.truth.scale_out.efficiency(len(order.parts)))
     return speeds
 
 
+def random_curves(rng: np.random.Generator) -> Curves:
+    return Curves(
+        knee=rng.uniform(0.5, 8.0, 10),
+        decay=rng.lognormal(1.0, 1.0, 10),
+        plateau=rng.uniform(0.0, 0.9, 10),
+        floor=float(rng.uniform(0.01, 0.3)),
+    )
+
+
 def random_orders(units: list[int], seed: int) -> list[EngineOrder]:
     rng = np.random.default_rng(seed)
     free, orders = list(units), []
     for i in range(3 * len(units)):
-        app = application_truth(seed, f"app-{i % 7}", KINDS[i % 4], all_platforms())
+        drawn = application_truth(seed, f"app-{i % 7}", KINDS[i % 4], all_platforms())
+        app = replace(drawn, curves=random_curves(rng)) if seed % 2 else drawn
         chosen = rng.permutation(len(units))[: int(rng.integers(1, 4))]
         parts = [(int(s), int(rng.integers(1, free[s] + 1))) for s in chosen if free[s] > 0]
         for server, count in parts:

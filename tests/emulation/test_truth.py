@@ -7,6 +7,7 @@ from apps.emulation.core.platforms import catalogue
 from apps.emulation.core.truth import (
     BLOCK_BYTES,
     FLOOR,
+    Curves,
     Framework,
     UniversalScaling,
     interference_factor,
@@ -98,6 +99,19 @@ def test_a_score_of_100_never_costs_more_than_5_percent() -> None:
     pressure = np.zeros(N_SOURCES)
     pressure[0] = 100.0
     assert interference_factor(pressure, np.full(N_SOURCES, 100.0)) >= 0.95 - 1e-12
+
+
+def test_above_the_tolerated_pressure_performance_falls_to_the_plateau() -> None:
+    curves = Curves(
+        knee=np.full(N_SOURCES, 1.0),
+        decay=np.full(N_SOURCES, 2.0),
+        plateau=np.full(N_SOURCES, 0.6),
+        floor=0.15,
+    )
+    pressure, tolerated = np.zeros((5, N_SOURCES)), np.full(N_SOURCES, 40.0)
+    pressure[:, 3] = [0.0, 20.0, 40.0, 42.0, 100.0]
+    factor = interference_factor(pressure, tolerated, curves)
+    assert factor == pytest.approx([1.0, 0.975, 0.95, 0.6 + 0.35 / np.e, 0.6])
 
 
 def test_pressure_is_the_mean_over_the_other_units() -> None:

@@ -36,6 +36,7 @@ def machines(
         storage_bytes=count * np.float64(1e10),
         idle_watts=np.full(len(units), 10.0),
         peak_watts=np.full(len(units), 20.0),
+        speed=np.ones(len(units)),
     )
 
 

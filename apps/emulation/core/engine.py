@@ -203,6 +203,9 @@ class Engine:
         jobs.first_part[slot] = -1
         self._facts.fill(slot, order, units=units, busy=busy, now=now, end_s=end_s)
         jobs.in_step[slot] = units if order.truth.is_in_step else 0.0
+        curves = order.truth.curves
+        jobs.knee[slot], jobs.decay[slot] = curves.knee, curves.decay
+        jobs.plateau[slot], jobs.floor[slot] = curves.plateau, curves.floor
         for server, count in order.parts:
             self._free_units[server] -= count
         self._lay_out(slot, order.parts)
@@ -233,7 +236,7 @@ class Engine:
             self._free_parts = list(range(2 * size - 1, size - 1, -1))
         part = self._free_parts.pop()
         truth, parts = self._runs[slot].order.truth, self._parts
-        speed = truth.platform_speed[self.machines.platform[server]]
+        speed = truth.platform_speed[self.machines.platform[server]] * self.machines.speed[server]
         parts.job[part], parts.server[part], parts.units[part] = slot, server, units
         parts.speed[part] = speed * truth.scale_up.speed_up(units) if units else 0.0
         parts.effect[part] = 1.0

@@ -21,6 +21,7 @@ class Machines:
     rack : (S,) index of the rack of each server; -1 = no rack
     memory_bytes, network_bps, storage_bytes : (S,) capacities, > 0
     idle_watts, peak_watts : (S,)
+    speed : (S,) of each server relative to its platform; below 1 = a slow server
     """
 
     platforms: Catalogue
@@ -32,6 +33,7 @@ class Machines:
     storage_bytes: Floats
     idle_watts: Floats
     peak_watts: Floats
+    speed: Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from apps.common.core.compiled import jit
-from apps.emulation.core.truth import DECAY_SCORE, FLOOR, KNEE_POWER, QOS
+from apps.emulation.core.truth import QOS
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
 LOSS = 1.0 - QOS
@@ -35,6 +35,8 @@ class JobTable(NamedTuple):
     """Running jobs by slot; work in unit-seconds, times in cluster seconds.
 
     tolerated, caused : (J, N) scores of the current phase
+    knee, decay, plateau : (J, N) shape of the loss (`truth.Curves`)
+    floor : (J,) minimum speed under interference, relative to isolation
     factor : (J,) multiplier of the whole job's speed (waves, scale-out, racks, phase)
     in_step : (J,) units of a job whose parts wait for each other, else 0
     speed : (J,) current work per second
@@ -47,6 +49,10 @@ class JobTable(NamedTuple):
 
     tolerated: Floats
     caused: Floats
+    knee: Floats
+    decay: Floats
+    plateau: Floats
+    floor: Floats
     factor: Floats
     in_step: Floats
     speed: Floats
@@ -82,10 +88,10 @@ class PartTable(NamedTuple):
 RecomputeJobs = Callable[[ServerTable, JobTable, PartTable, Ints, float, Bools, Ints], int]
 
 
-def _effect(pressure: float, tolerated: float) -> float:
+def _effect(pressure: float, tolerated: float, knee: float, decay: float, plateau: float) -> float:
     if pressure > tolerated:
-        return QOS * math.exp(-(pressure - tolerated) / DECAY_SCORE)
-    ratio: float = (pressure / tolerated) ** KNEE_POWER
+        return plateau + (QOS - plateau) * math.exp(-(pressure - tolerated) / decay)
+    ratio: float = (pressure / tolerated) ** knee
     return 1.0 - LOSS * ratio
 
 
@@ -110,8 +116,14 @@ def _update_effects(
         for i in range(sources if others > 0 else 0):
             own = parts.units[part] * jobs.caused[job, i]
             pressure = min(100.0, max(0.0, (total[i] - own) / others))
-            product *= _effect_compiled(pressure, jobs.tolerated[job, i])
-        parts.effect[part] = max(product, FLOOR)
+            product *= _effect_compiled(
+                pressure,
+                jobs.tolerated[job, i],
+                jobs.knee[job, i],
+                jobs.decay[job, i],
+                jobs.plateau[job, i],
+            )
+        parts.effect[part] = max(product, jobs.floor[job])
 
 
 _update_effects_compiled = jit()(_update_effects)

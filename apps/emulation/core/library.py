@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from apps.emulation.core.draws import KINDS, application_truth
+from apps.emulation.core.draws import KINDS
 from apps.emulation.core.platforms import Catalogue
 from apps.emulation.core.probe import exhaustive
 from apps.emulation.core.seeds import generator
+from apps.emulation.core.truth import Truth
+from apps.emulation.core.worlds import PAPER, World
 from apps.profiling.core.measurements import MeasuredCell
 
 PER_KIND: Final = 7  # 28 in all
@@ -25,18 +27,23 @@ class LibraryEntry:
     cells: tuple[MeasuredCell, ...]
 
 
-def library(seed: int, platforms: Catalogue, *, per_kind: int = PER_KIND) -> list[LibraryEntry]:
-    """Measure the library of a cluster; deterministic for a seed and platforms."""
-    return list(entries(seed, platforms, per_kind=per_kind))
+def library(
+    seed: int, platforms: Catalogue, *, per_kind: int = PER_KIND, world: World = PAPER
+) -> list[LibraryEntry]:
+    """Measure the library of a cluster; deterministic for a seed, platforms and world."""
+    return list(entries(seed, platforms, per_kind=per_kind, world=world))
 
 
-def entries(seed: int, platforms: Catalogue, *, per_kind: int) -> Iterator[LibraryEntry]:
+def entries(
+    seed: int, platforms: Catalogue, *, per_kind: int, world: World = PAPER
+) -> Iterator[LibraryEntry]:
     """Measure the library one application at a time, so that callers can show progress."""
     for kind in KINDS:
         for number in range(1, per_kind + 1):
-            yield _entry(seed, platforms, f"library-{kind.replace('_', '-')}-{number:02d}", kind)
+            name = f"library-{kind.replace('_', '-')}-{number:02d}"
+            yield _entry(seed, world.application_truth(seed, name, kind, platforms))
 
 
-def _entry(seed: int, platforms: Catalogue, name: str, kind: str) -> LibraryEntry:
-    truth = application_truth(seed, name, kind, platforms)
-    return LibraryEntry(name, kind, exhaustive(truth, generator(seed, "library", name)))
+def _entry(seed: int, truth: Truth) -> LibraryEntry:
+    rng = generator(seed, "library", truth.name)
+    return LibraryEntry(truth.name, truth.kind, exhaustive(truth, rng))

@@ -12,7 +12,7 @@ import numpy as np
 
 from apps.common.core.interference import N_SOURCES, SOURCES
 from apps.emulation.core.probe_runs import ProbeRun
-from apps.emulation.core.truth import Truth, interference_factor
+from apps.emulation.core.truth import PAPER_CURVES, Curves, Truth, interference_factor
 from apps.inventory.core.snapshot import Floats
 from apps.profiling.core.measurements import MeasuredCell, MissingCell
 from apps.profiling.core.plan import fits_another_source
@@ -32,35 +32,55 @@ def tolerated(
     truth: Truth, source: str, rng: np.random.Generator, failures: float
 ) -> RampResult | RampFailure:
     """Find the intensity at which the application loses 5 %."""
-    return find_threshold(_sampler(float(truth.tolerated[SOURCES.index(source)]), rng, failures))
+    i = SOURCES.index(source)
+    victim = _Victim(float(truth.tolerated[i]), truth.curves, i)
+    return find_threshold(_sampler(victim, rng, failures))
 
 
 def caused(
     truth: Truth, source: str, rng: np.random.Generator, failures: float
 ) -> RampResult | RampFailure:
-    """Find 100 minus the intensity at which the microbenchmark itself loses 5 %."""
-    threshold = 100.0 - float(truth.caused[SOURCES.index(source)])
-    result = find_threshold(_sampler(threshold, rng, failures))
+    """Find 100 minus the intensity at which the microbenchmark itself loses 5 %.
+
+    The curve of a microbenchmark is that of the `paper` world in every world.
+    """
+    i = SOURCES.index(source)
+    victim = _Victim(100.0 - float(truth.caused[i]), PAPER_CURVES, i)
+    result = find_threshold(_sampler(victim, rng, failures))
     if isinstance(result, RampFailure):
         return result
     return RampResult(100.0 - result.value, result.standard_error, result.samples)
 
 
-def single_source_performance(intensity: float, threshold: float) -> float:
+def single_source_performance(
+    intensity: float, threshold: float, curves: Curves = PAPER_CURVES, source: int = 0
+) -> float:
     """Relative performance under interference from a single source, 0-1."""
     pressure, scores = np.zeros(N_SOURCES), np.full(N_SOURCES, 100.0)
-    pressure[0], scores[0] = intensity, threshold
-    return float(interference_factor(pressure, scores))
+    pressure[source], scores[source] = intensity, threshold
+    return float(interference_factor(pressure, scores, curves))
 
 
-def _sampler(threshold: float, rng: np.random.Generator, failures: float) -> Sampler:
-    """Sampler of a victim that loses 5 % at ``threshold``; some die after the first sample."""
+@dataclass(frozen=True, slots=True)
+class _Victim:
+    """A program under one source: the intensity at which it loses 5 %, and its curves."""
+
+    threshold: float
+    curves: Curves
+    source: int
+
+    def performance(self, intensity: float) -> float:
+        return single_source_performance(intensity, self.threshold, self.curves, self.source)
+
+
+def _sampler(victim: _Victim, rng: np.random.Generator, failures: float) -> Sampler:
+    """Sampler of a victim's performance; some victims die after the first sample."""
     dies, calls = rng.random() < failures, count()
 
     def sample(intensity: int, n: int) -> Floats:
         if next(calls) and dies:
             raise ProbeFailedError("the microbenchmark died")
-        return single_source_performance(float(intensity), threshold) + rng.normal(0.0, NOISE, n)
+        return victim.performance(float(intensity)) + rng.normal(0.0, NOISE, n)
 
     return sample
 

@@ -1,5 +1,6 @@
 """Random streams, one for each purpose, so that draws of one never shift those of another."""
 
+from enum import StrEnum
 from hashlib import sha256
 
 import numpy as np
@@ -15,3 +16,17 @@ def generator(seed: int, *names: str) -> np.random.Generator:
     """Random stream of one name under a root seed: ``generator(7, "application", "sort")``."""
     words = [word for name in names for word in stable_words(name)]
     return np.random.default_rng(np.random.SeedSequence([abs(seed), *words]))
+
+
+class Stream(StrEnum):
+    """Purpose of an application: each purpose draws from a separate seed."""
+
+    LIBRARY = "library"  # profiled offline, to train classifiers
+    DEVELOPMENT = "development"  # to tune an estimator, a policy or a constant
+    TEST = "test"  # to judge them; never tuned against
+
+
+def stream_seed(seed: int, stream: Stream) -> int:
+    """Seed of the applications of one purpose under a root seed."""
+    first, second, *_ = stable_words(f"{stream} {seed}")
+    return first << 31 | second >> 1

@@ -26,6 +26,10 @@ def job_table(slots: int) -> JobTable:
     return JobTable(
         tolerated=np.zeros((slots, N_SOURCES)),
         caused=np.zeros((slots, N_SOURCES)),
+        knee=np.ones((slots, N_SOURCES)),
+        decay=np.ones((slots, N_SOURCES)),
+        plateau=np.zeros((slots, N_SOURCES)),
+        floor=column(),
         factor=column(),
         in_step=column(),
         speed=column(),

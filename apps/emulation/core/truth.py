@@ -13,6 +13,8 @@ from typing import Final
 
 import numpy as np
 
+from apps.common.core.arrays import as_readonly
+from apps.common.core.interference import N_SOURCES
 from apps.emulation.core.platforms import Catalogue
 from apps.inventory.core.snapshot import Floats
 from apps.workloads.core.framework import DEFAULT_SETTING, Setting
@@ -137,6 +139,32 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Curves:
+    """Loss of speed under pressure, by source; `tolerated` places it, this gives its shape.
+
+    Attributes
+    ----------
+    knee : (N,) exponent of the loss below the tolerated pressure
+    decay : (N,) points above it that reduce the distance to the plateau by e; few = a cliff
+    plateau : (N,) performance that a source alone leaves at any pressure, in [0, 0.95)
+    floor : minimum speed under all sources, relative to isolation
+    """
+
+    knee: Floats
+    decay: Floats
+    plateau: Floats
+    floor: float
+
+
+PAPER_CURVES: Final = Curves(
+    knee=as_readonly(np.full(N_SOURCES, KNEE_POWER)),
+    decay=as_readonly(np.full(N_SOURCES, DECAY_SCORE)),
+    plateau=as_readonly(np.zeros(N_SOURCES)),
+    floor=FLOOR,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Truth:
     """The hidden properties of one application.
 
@@ -148,6 +176,7 @@ class Truth:
     scale_up, scale_out : units on one server; number of servers
     tolerated, caused : (N,) scores 0-100 of the first phase (Paragon §2.2, P3)
     framework : effect of its settings; None if it has none
+    curves : loss of speed above and below the tolerated pressure
     rack_loss : share of its speed that a job loses if all its units are in different racks,
         in [0, 1)
     is_in_step : the parts wait for each other, so all units run at the speed of the slowest one
@@ -167,11 +196,14 @@ class Truth:
     demand: Demand
     traffic: Traffic
     framework: Framework | None = None
+    curves: Curves = PAPER_CURVES
     rack_loss: float = 0.0
     is_in_step: bool = False
 
 
-def interference_factor(pressure: Floats, tolerated: Floats) -> Floats:
+def interference_factor(
+    pressure: Floats, tolerated: Floats, curves: Curves = PAPER_CURVES
+) -> Floats:
     """Return the performance of a job under interference, relative to isolation.
 
     Parameters
@@ -181,14 +213,16 @@ def interference_factor(pressure: Floats, tolerated: Floats) -> Floats:
 
     Returns
     -------
-    (...) product over the sources, at least 0.15. A pressure p up to the tolerated score t costs
-    5 % times (p/t)^4; above it, performance falls by a factor e every 60 points. This curve is
-    ours: the papers give the 95 % point only.
+    (...) product over the sources, at least the floor. A pressure p up to the tolerated score t
+    costs 5 % times (p/t)^knee; above it, the distance to the plateau falls by a factor e every
+    `decay` points. The form is ours: the papers give the 95 % point only.
     """
     t = np.maximum(tolerated, 1e-9)
-    below = 1.0 - (1.0 - QOS) * np.minimum(pressure / t, 1.0) ** KNEE_POWER
-    beyond = np.exp(-np.maximum(pressure - tolerated, 0.0) / DECAY_SCORE)
-    return np.maximum(np.prod(below * beyond, axis=-1), FLOOR)
+    below = 1.0 - (1.0 - QOS) * np.minimum(pressure / t, 1.0) ** curves.knee
+    fall = np.exp(-np.maximum(pressure - tolerated, 0.0) / curves.decay)
+    beyond = curves.plateau + (QOS - curves.plateau) * fall
+    alone = np.where(pressure > tolerated, beyond, below)
+    return np.maximum(np.prod(alone, axis=-1), curves.floor)
 
 
 def unit_pressure(server_caused: Floats, own: Floats, units: int) -> Floats:

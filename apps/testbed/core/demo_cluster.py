@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 
 from apps.emulation.core.events import Machines
-from apps.emulation.core.platforms import catalogue
 from apps.emulation.core.truth import Truth
+from apps.emulation.core.worlds import PAPER, World
 from apps.inventory.core.demo import PLATFORMS, platform_counts
 from apps.inventory.core.snapshot import Floats, Topology
 from apps.scheduling.core.types import Request
@@ -17,14 +17,18 @@ SERVERS_PER_RACK: Final = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DemoCluster:
-    """One cluster as schedulers see it and as the engine runs it, in the same server order."""
+    """One cluster as schedulers see it and as the engine runs it, in the same server order.
+
+    Its applications are drawn from `world`, for `machines.platforms`.
+    """
 
     topology: Topology
     machines: Machines
     seed: int
+    world: World = PAPER
 
 
-def demo_cluster(servers: int, seed: int) -> DemoCluster:
+def demo_cluster(servers: int, seed: int, world: World = PAPER) -> DemoCluster:
     """Return servers of the fourteen demo platforms in proportion, shuffled over racks of 40.
 
     Raises
@@ -45,7 +49,7 @@ def demo_cluster(servers: int, seed: int) -> DemoCluster:
     return DemoCluster(
         topology=_topology(platform, units, facts[:, 1:4]),
         machines=Machines(
-            platforms=catalogue([p.name for p in PLATFORMS], seed=seed),
+            platforms=world.catalogue([p.name for p in PLATFORMS], seed=seed),
             platform=platform,
             units=units,
             rack=np.arange(servers) // SERVERS_PER_RACK,
@@ -54,8 +58,10 @@ def demo_cluster(servers: int, seed: int) -> DemoCluster:
             storage_bytes=facts[:, 3],
             idle_watts=facts[:, 4],
             peak_watts=facts[:, 5],
+            speed=world.server_speed(seed, np.arange(servers)),
         ),
         seed=seed,
+        world=world,
     )
 
 

@@ -160,6 +160,7 @@ def equal_machines(rack: Ints, slots: int, *, watts: tuple[float, float]) -> Mac
         storage_bytes=each(232e9),
         idle_watts=each(watts[0]),
         peak_watts=each(watts[1]),
+        speed=each(1.0),
     )
 
 

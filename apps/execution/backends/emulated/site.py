@@ -38,5 +38,6 @@ def read_site() -> Site:
             storage_bytes=shape.server_capacity[:, 2],
             idle_watts=watts[:, 0],
             peak_watts=watts[:, 1],
+            speed=np.ones(shape.server_id.size),
         ),
     )
