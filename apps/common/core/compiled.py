@@ -36,7 +36,8 @@ def jit(*, makes_arrays: bool = True, **options: Any) -> Callable[[_F], _F]:
         then counts no references, which saves two atomic operations for each array that is read
         from a record or passed on (half the time of a generation of NSGA-II). Compilation fails
         if the function creates an array after all.
-    options : passed to `numba.njit`
+    options : passed to `numba.njit`. ``forceinline=True`` for a small function that takes records:
+        a call passes every field of every array (a third of a generation for 100 containers)
     """
 
     def compiled(function: _F) -> _F:

@@ -122,7 +122,7 @@ def _breed(
     return size
 
 
-@jit(makes_arrays=False)
+@jit(makes_arrays=False, forceinline=True)
 def _make_child(
     p: PackedInstance, d: DecodedPlacement, group: Population, archive: ArchiveArrays, size: int
 ) -> None:
@@ -136,7 +136,7 @@ def _make_child(
     mutate(p, d)
 
 
-@jit(makes_arrays=False)
+@jit(makes_arrays=False, forceinline=True)
 def _tournament(d: DecodedPlacement, group: Population) -> int:
     """Return the better of two random placements: of a lower front, or less crowded."""
     count = group.rows.size // 2
@@ -146,7 +146,7 @@ def _tournament(d: DecodedPlacement, group: Population) -> int:
     return int(a if group.distance[a] >= group.distance[b] else b)
 
 
-@jit(makes_arrays=False)
+@jit(makes_arrays=False, forceinline=True)
 def _store(
     p: PackedInstance,
     d: DecodedPlacement,
