@@ -27,7 +27,7 @@ from apps.testbed.core.generator import (
     proportional,
 )
 from apps.testbed.core.traces import SwimTrace
-from apps.testbed.files import read_trace
+from apps.testbed.files import read_submissions
 
 FB2009 = Path(__file__).parents[3] / "shared" / "data" / "swim_facebook" / "fb2009_day0.tsv.gz"
 
@@ -120,7 +120,7 @@ def test_ks_distance_of_small_samples(
 
 @pytest.mark.skipif(not FB2009.exists(), reason="the FB-2009 file is not here")
 def test_the_day_matches_the_published_file() -> None:
-    real = read_trace(FB2009)
+    real = read_submissions(FB2009)
     assert isinstance(real, SwimTrace)
     _, distances = compare_traces(real, day())
     assert max(distances.values()) < 0.1

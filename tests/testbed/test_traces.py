@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from apps.testbed.core.formats import parse_trace
 from apps.testbed.core.traces import GoogleTrace, SwimTrace, TraceError
-from apps.testbed.files import read_trace, trace_digest
+from apps.testbed.files import read_submissions, trace_digest
 from tests.testbed.samples import (
     GOOGLE_HEADER,
     GOOGLE_ROWS,
@@ -180,18 +180,18 @@ def test_any_google_events_give_jobs_with_tasks(events: list[tuple[int, int, int
 
 
 def test_reads_a_gzip_file_whatever_its_name(tmp_path: Path) -> None:
-    assert len(read_trace(zipped(tmp_path / "day.tsv", SWIM_ROWS))) == 4
+    assert len(read_submissions(zipped(tmp_path / "day.tsv", SWIM_ROWS))) == 4
 
 
 def test_names_the_trace_after_the_file(tmp_path: Path) -> None:
-    assert read_trace(written(tmp_path / "day0.tsv.txt", SWIM_ROWS)).name == "day0"
+    assert read_submissions(written(tmp_path / "day0.tsv.txt", SWIM_ROWS)).name == "day0"
 
 
 def test_a_truncated_gzip_file_names_the_file(tmp_path: Path) -> None:
     path = zipped(tmp_path / "day.tsv.gz", SWIM_HEADER + SWIM_ROWS * 5000)
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(TraceError, match="stream is truncated") as caught:
-        read_trace(path)
+        read_submissions(path)
     assert caught.value.path == str(path)
     assert caught.value.line > 1
 
@@ -202,20 +202,20 @@ def test_a_damaged_gzip_file_is_a_trace_error(tmp_path: Path) -> None:
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(bytes(content))
     with pytest.raises(TraceError):
-        read_trace(path)
+        read_submissions(path)
 
 
 def test_a_binary_file_is_a_trace_error(tmp_path: Path) -> None:
     path = tmp_path / "picture.png"
     path.write_bytes(b"\x89PNG\r\n\xff\xfe\x00\x01")
     with pytest.raises(TraceError, match="not text in UTF-8"):
-        read_trace(path)
+        read_submissions(path)
 
 
 @pytest.mark.parametrize(("name", "reason"), [("absent.tsv", "No such file"), (".", "directory")])
 def test_an_unreadable_path_says_why(tmp_path: Path, name: str, reason: str) -> None:
     with pytest.raises(TraceError, match=reason):
-        read_trace(tmp_path / name)
+        read_submissions(tmp_path / name)
 
 
 def test_the_digest_tells_files_apart(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_the_digest_tells_files_apart(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not FB2009.exists(), reason="the FB-2009 file is not here")
 def test_reads_the_published_facebook_day() -> None:
-    trace = read_trace(FB2009)
+    trace = read_submissions(FB2009)
     assert isinstance(trace, SwimTrace)
     assert len(trace) == 5894
     assert trace.notes == ()
@@ -236,7 +236,7 @@ def test_reads_the_published_facebook_day() -> None:
 
 @pytest.mark.skipif(not GOOGLE.exists(), reason="the Google 2011 file is not here")
 def test_reads_the_published_google_hour() -> None:
-    trace = read_trace(GOOGLE)
+    trace = read_submissions(GOOGLE)
     assert isinstance(trace, GoogleTrace)
     assert len(trace) == 566
     assert trace.notes == ("3981 jobs existed before the trace (time 0) and were left out.",)

@@ -4,14 +4,19 @@ Source: clusterdata-2011-2 format document (Reiss, Wilkes, Hellerstein). Job mod
 testbed (Khaneja 2015 §3.1: arrival, cpu, memory, duration per task), K1.
 """
 
-from array import array
 from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.testbed.core.text_table import Line, number_in, rows_after_header
+from apps.testbed.core.text_table import (
+    Line,
+    SkippedLines,
+    number_in,
+    read_columns,
+    rows_after_header,
+)
 from apps.testbed.core.traces import Bools, Floats, GoogleTrace, Ints, TraceError
 
 GOOGLE_COLUMNS: Final = (
@@ -36,35 +41,42 @@ LAST_EVENT_TYPE: Final = 8
 TRACE_START_US: Final = 600e6  # time stamp at which recording begins
 
 
-def parse_google(first: Line, rest: Iterator[Line], path: str, name: str) -> GoogleTrace:
+def parse_google(
+    first: Line,
+    rest: Iterator[Line],
+    path: str,
+    name: str,
+    skipped: SkippedLines | None = None,
+) -> GoogleTrace:
     """Read the jobs submitted during the trace; a note counts those from before (time 0).
 
     Raises
     ------
-    TraceError : a row is malformed, or no job was submitted after time 0.
+    TraceError : a row is malformed and ``skipped`` does not take it, or no job was submitted
+        after time 0.
     """
-    return _jobs_from(read_task_events(first, rest, path), path, name)
+    return _jobs_from(read_task_events(first, rest, path, skipped), path, name)
 
 
-def read_task_events(first: Line, rest: Iterator[Line], path: str) -> Floats:
+def read_task_events(
+    first: Line, rest: Iterator[Line], path: str, skipped: SkippedLines | None = None
+) -> Floats:
     """Read task events: the (9, n) columns of `NEEDED`, NaN for an empty cell.
 
     Raises
     ------
-    TraceError : a row is malformed.
+    TraceError : a row is malformed and ``skipped`` does not take it.
     """
-    columns = tuple(array("d") for _ in NEEDED)
-    for number, text in rows_after_header(first, rest, header="time_us", separator=","):
+
+    def cells_of(number: int, text: str) -> list[float]:
         cells = text.split(",")
         if len(cells) != len(GOOGLE_COLUMNS):
-            raise TraceError(
-                path,
-                number,
-                f"{len(cells)} columns; expected 13: {', '.join(GOOGLE_COLUMNS)}",
-            )
-        for values, index in zip(columns, NEEDED, strict=True):
-            values.append(_cell(cells[index], GOOGLE_COLUMNS[index], path, number))
-    return np.array(columns).reshape(len(NEEDED), -1)
+            detail = f"{len(cells)} columns; expected 13: {', '.join(GOOGLE_COLUMNS)}"
+            raise TraceError(path, number, detail)
+        return [_cell(cells[index], GOOGLE_COLUMNS[index], path, number) for index in NEEDED]
+
+    rows = rows_after_header(first, rest, header="time_us", separator=",")
+    return read_columns(rows, cells_of, len(NEEDED), skipped or SkippedLines(strict=True))
 
 
 def _cell(text: str, column: str, path: str, line: int) -> float:
@@ -100,16 +112,23 @@ def _jobs_from(events: Floats, path: str, name: str) -> GoogleTrace:
         task_seconds=_task_seconds(events[:4, is_new], jobs)[order],
         scheduling_class=events[4][at][order].astype(np.int64),
         priority=events[5][at][order].astype(np.int64),
-        notes=_notes(late, before.size),
+        notes=_notes(late, before.size, _without_submit(job[is_new], kind[is_new])),
     )
 
 
-def _notes(late: int, before: int) -> tuple[str, ...]:
+def _without_submit(job: Floats, kind: Floats) -> int:
+    """Jobs that have events but no SUBMIT."""
+    return int(np.setdiff1d(job, job[kind == SUBMIT]).size)
+
+
+def _notes(late: int, before: int, orphans: int) -> tuple[str, ...]:
     notes = []
     if late:
         notes.append(f"{late} events were out of order; sorted by time.")
     if before:
         notes.append(f"{before} jobs existed before the trace (time 0) and were left out.")
+    if orphans:
+        notes.append(f"{orphans} jobs have events but no SUBMIT and were left out.")
     return tuple(notes)
 
 

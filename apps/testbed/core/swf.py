@@ -5,16 +5,15 @@ JSSPP 1999; Parallel Workloads Archive (Feitelson, Tsafrir, Krakov 2014).
 """
 
 import re
-from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from apps.testbed.core.batch.pool import ParallelJobs
-from apps.testbed.core.text_table import LARGEST, Line, shorten
-from apps.testbed.core.traces import Floats, TraceError
+from apps.testbed.core.text_table import LARGEST, Line, SkippedLines, read_columns, shorten
+from apps.testbed.core.traces import Floats, Ints, TraceError
 
 SWF_FIELDS: Final = (
     "job number",
@@ -36,7 +35,8 @@ SWF_FIELDS: Final = (
     "preceding job",
     "think time",
 )
-NEEDED: Final = (1, 3, 4, 7, 8)  # submit, run, allocated, requested processors, requested time
+# submit, run, allocated, requested processors, requested time, wait, executable
+NEEDED: Final = (1, 3, 4, 7, 8, 2, 13)
 MIN_ESTIMATE_S: Final = 1.0  # the format counts whole seconds
 _SIZE: Final = re.compile(r";\s*(MaxProcs|MaxNodes):\s*(\d+)\s*$")
 
@@ -50,35 +50,48 @@ class SwfTrace:
     name : label of the trace
     processors : `MaxProcs` of the header, else `MaxNodes`, else those of the widest job
     jobs : submit times count from the first job
+    wait_s : (n,) as logged; NaN if unknown
+    executable : (n,) number of the program; -1 if unknown
     notes : jobs left out and values estimated, one sentence each
     """
 
     name: str
     processors: int
     jobs: ParallelJobs
+    wait_s: Floats
+    executable: Ints
     notes: tuple[str, ...]
 
 
-def parse_swf(lines: Iterator[Line], *, path: str, name: str) -> SwfTrace:
+def parse_swf(
+    lines: Iterable[Line], *, path: str, name: str, skipped: SkippedLines | None = None
+) -> SwfTrace:
     """Read a log. Jobs without a run time or processors never ran and are left out.
 
     The estimate is the requested time; the run time where the log has none or a shorter one.
 
     Raises
     ------
-    TraceError : a line is malformed, or no job ran; names the line, the field and its value.
+    TraceError : a line is malformed and ``skipped`` does not take it, or no job ran; names the
+        line, the field and its value.
     """
-    columns = tuple(array("d") for _ in NEEDED)
     size: dict[str, int] = {}
+    columns = read_columns(
+        _job_lines(lines, size),
+        lambda number, text: _fields(text, path, number),
+        len(NEEDED),
+        skipped or SkippedLines(strict=True),
+    )
+    return _trace(columns, size, path, name)
+
+
+def _job_lines(lines: Iterable[Line], size: dict[str, int]) -> Iterator[Line]:
+    """Yield the lines that are not comments; store the sizes that comments state."""
     for number, text in lines:
-        if text.lstrip().startswith(";"):
-            found = _SIZE.match(text.strip())
-            if found:
-                size[found[1]] = int(found[2])
-            continue
-        for values, value in zip(columns, _fields(text, path, number), strict=True):
-            values.append(value)
-    return _trace(np.array(columns).reshape(len(NEEDED), -1), size, path, name)
+        if not text.lstrip().startswith(";"):
+            yield number, text
+        elif found := _SIZE.match(text.strip()):
+            size[found[1]] = int(found[2])
 
 
 def _fields(text: str, path: str, line: int) -> list[float]:
@@ -102,7 +115,7 @@ def _number(cell: str, field: str, path: str, line: int) -> float:
 
 
 def _trace(columns: Floats, size: dict[str, int], path: str, name: str) -> SwfTrace:
-    submit, run, allocated, requested, estimate = columns
+    submit, run, allocated, requested, estimate, wait, executable = columns
     width = np.where(allocated > 0, allocated, requested)
     ran = (run >= 0) & (width > 0) & (submit >= 0)
     if not ran.any():
@@ -120,7 +133,14 @@ def _trace(columns: Floats, size: dict[str, int], path: str, name: str) -> SwfTr
         seconds=seconds,
         estimate_s=np.maximum(np.maximum(estimate[order], seconds), MIN_ESTIMATE_S),
     )
-    return SwfTrace(name, processors, jobs, tuple(_notes(ran, kept, estimate, run, processors)))
+    return SwfTrace(
+        name=name,
+        processors=processors,
+        jobs=jobs,
+        wait_s=np.where(wait[order] >= 0, wait[order], np.nan),
+        executable=executable[order].astype(np.int64),
+        notes=tuple(_notes(ran, kept, estimate, run, processors)),
+    )
 
 
 def _notes(

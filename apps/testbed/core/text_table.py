@@ -1,7 +1,10 @@
 """Validation of cells and rows of a text table."""
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
+
+import numpy as np
 
 from apps.testbed.core.traces import TraceError
 
@@ -42,3 +45,59 @@ def rows_after_header(
     if first[1].split(separator)[0].strip().lower() != header:
         yield first
     yield from rest
+
+
+class SkippedLines:
+    """Malformed lines of a file: the first one is an error if ``strict``, else all are counted.
+
+    Attributes
+    ----------
+    count : lines skipped
+    first : the first `SHOWN` of them, with place and reason
+    """
+
+    SHOWN: Final = 20
+
+    def __init__(self, *, strict: bool) -> None:
+        self.strict = strict
+        self.count = 0
+        self.first: list[TraceError] = []
+
+    def skip(self, error: TraceError) -> None:
+        """Count a line; raise its error if strict."""
+        if self.strict:
+            raise error
+        self.count += 1
+        if len(self.first) < self.SHOWN:
+            self.first.append(error)
+
+    def check(self, good: int) -> None:
+        """Raise the first error if more lines are malformed than good."""
+        if self.count > good:
+            first = self.first[0]
+            detail = f"{first.detail} ({self.count:,} malformed lines, {good:,} good ones)"
+            raise TraceError(first.path, first.line, detail)
+
+
+def read_columns(
+    rows: Iterable[Line],
+    cells_of: Callable[[int, str], Sequence[float]],
+    width: int,
+    skipped: SkippedLines,
+) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
+    """(width, n) numbers, one column for each line that ``cells_of`` accepts.
+
+    Holds 8 bytes a number, never the text of more than one line.
+    """
+    columns = tuple(array("d") for _ in range(width))
+    for number, text in rows:
+        try:
+            cells = cells_of(number, text)
+        except TraceError as error:
+            skipped.skip(error)
+            continue
+        for values, value in zip(columns, cells, strict=True):
+            values.append(value)
+    if skipped.count:
+        skipped.check(len(columns[0]))
+    return np.array(columns).reshape(width, -1)

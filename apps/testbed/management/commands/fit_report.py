@@ -11,7 +11,7 @@ from apps.testbed.core.fitting import burst_shape, compare_traces, fit_mixture, 
 from apps.testbed.core.generator import FB2009_SEED, generate_day
 from apps.testbed.core.jobs import CLASSES
 from apps.testbed.core.traces import SwimTrace, TraceError
-from apps.testbed.files import read_trace
+from apps.testbed.files import read_submissions
 
 
 class Command(BaseCommand):
@@ -29,7 +29,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Print the comparison."""
         try:
-            trace = read_trace(options["trace"])
+            trace = read_submissions(options["trace"])
         except TraceError as error:
             raise CommandError(str(error)) from error
         if not isinstance(trace, SwimTrace):

@@ -19,7 +19,7 @@ from apps.testbed.core.jobs import RULE_VERSION, slug
 from apps.testbed.core.replay_plan import plan_replay
 from apps.testbed.core.replay_state import ReplayState, continues
 from apps.testbed.core.traces import Trace
-from apps.testbed.files import read_trace, trace_digest
+from apps.testbed.files import read_submissions, trace_digest
 from apps.testbed.management.replay.api_client import ApiClient, ApiError
 from apps.testbed.management.replay.completion import await_end
 from apps.testbed.management.replay.progress_line import ReplayProgressLine
@@ -49,7 +49,7 @@ class ReplaySource:
     def read(self) -> Trace:
         """Read or generate the jobs."""
         if self.path is not None:
-            return read_trace(self.path)
+            return read_submissions(self.path)
         return generate_day(self.jobs, np.random.default_rng(self.seed))
 
 

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.testbed.core.replay_state import ReplayState
 from apps.testbed.core.traces import TraceError
-from apps.testbed.files import read_trace
+from apps.testbed.files import read_submissions
 from apps.testbed.management.replay.state_file import load_state, state_path
 from apps.testbed.selectors.replay import (
     Finding,
@@ -42,7 +42,7 @@ class Command(BaseCommand):
         path = options["state"] or state_path()
         try:
             before = load_state(path)
-            jobs = len(read_trace(options["trace"])) if options["trace"] else None
+            jobs = len(read_submissions(options["trace"])) if options["trace"] else None
             with one_snapshot():
                 counts = replay_counts(before.identity) if before is not None else None
                 allocations = allocation_counts()
