@@ -1,5 +1,6 @@
 """Demo clusters in memory: their topology for schedulers and their machines for the engine."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,11 +9,13 @@ import numpy as np
 from apps.emulation.core.events import Machines
 from apps.emulation.core.truth import Truth
 from apps.emulation.core.worlds import PAPER, World
-from apps.inventory.core.demo import PLATFORMS, platform_counts
-from apps.inventory.core.snapshot import Floats, Topology
+from apps.inventory.core.demo import PLATFORMS, PlatformFacts, platform_counts
+from apps.inventory.core.snapshot import Floats, Ints, Topology
 from apps.scheduling.core.types import Request
+from apps.testbed.core.replay.model import ReplayPlatform
 
 SERVERS_PER_RACK: Final = 40
+DEMO_PLATFORMS: Final = tuple(facts.name for facts in PLATFORMS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,27 +41,47 @@ def demo_cluster(servers: int, seed: int, world: World = PAPER) -> DemoCluster:
     rng = np.random.default_rng(seed)
     kinds = np.repeat(np.arange(len(PLATFORMS)), platform_counts(servers))
     platform = rng.permutation(kinds)
+    rack = np.arange(servers) // SERVERS_PER_RACK
+    return cluster_of(PLATFORMS, platform, rack, seed, world)
+
+
+def cluster_of(
+    platforms: Sequence[PlatformFacts | ReplayPlatform],
+    platform: Ints,
+    rack: Ints,
+    seed: int,
+    world: World = PAPER,
+) -> DemoCluster:
+    """Return servers of any platforms.
+
+    Parameters
+    ----------
+    platforms : the highest-end one first
+    platform, rack : (S,) index of each server's platform and rack
+    seed : of what the world draws: unknown platforms, and the speed of servers
+    """
     facts = np.array(
         [
             (p.cores, p.memory_bytes, p.network_bps, p.storage_bytes, p.idle_watts, p.peak_watts)
-            for p in PLATFORMS
+            for p in platforms
         ],
         dtype=np.float64,
     )[platform]
     units = facts[:, 0].astype(np.int64)
+    names = tuple(p.name for p in platforms)
     return DemoCluster(
-        topology=_topology(platform, units, facts[:, 1:4]),
+        topology=_topology(platform, units, facts[:, 1:4], names=names, rack=rack),
         machines=Machines(
-            platforms=world.catalogue([p.name for p in PLATFORMS], seed=seed),
+            platforms=world.catalogue(names, seed=seed),
             platform=platform,
             units=units,
-            rack=np.arange(servers) // SERVERS_PER_RACK,
+            rack=rack,
             memory_bytes=facts[:, 1],
             network_bps=facts[:, 2],
             storage_bytes=facts[:, 3],
             idle_watts=facts[:, 4],
             peak_watts=facts[:, 5],
-            speed=world.server_speed(seed, np.arange(servers)),
+            speed=world.server_speed(seed, np.arange(len(platform))),
         ),
         seed=seed,
         world=world,
@@ -80,14 +103,17 @@ def exact_request(
 
 
 def _topology(
-    platform: np.ndarray[tuple[int], np.dtype[np.int64]],
-    units: np.ndarray[tuple[int], np.dtype[np.int64]],
+    platform: Ints,
+    units: Ints,
     capacity: Floats,
+    *,
+    names: tuple[str, ...] = DEMO_PLATFORMS,
+    rack: Ints | None = None,
 ) -> Topology:
     servers = len(platform)
     first = np.concatenate(([0], np.cumsum(units)[:-1]))
     owner = np.repeat(np.arange(servers), units)
-    racks = -(-servers // SERVERS_PER_RACK)
+    racks = np.arange(servers) // SERVERS_PER_RACK if rack is None else rack
     return Topology(
         unit_id=np.arange(1, len(owner) + 1, dtype=np.int64),
         unit_server=owner.astype(np.int32),
@@ -97,9 +123,9 @@ def _topology(
         server_first_unit=first.astype(np.int32),
         server_units=units.astype(np.int32),
         server_platform=platform.astype(np.int32),
-        server_rack=(np.arange(servers) // SERVERS_PER_RACK).astype(np.int32),
+        server_rack=racks.astype(np.int32),
         server_capacity=capacity,
         server_labels=(frozenset(),) * servers,
-        platform_name=tuple(facts.name for facts in PLATFORMS),
-        rack_name=tuple(f"rack-{i:03d}" for i in range(racks)),
+        platform_name=names,
+        rack_name=tuple(f"rack-{i:03d}" for i in range(int(racks.max()) + 1)),
     )

@@ -1,0 +1,257 @@
+"""Decisions of a replay: agents take jobs, decide on their copies, and commit."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
+from apps.scheduling.core.sizing import Infeasible
+from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused
+from apps.scheduling.core.wakes import needs_of
+from apps.testbed.core.replay.agents import Agent
+from apps.testbed.core.replay.demand import LazyFacts, Shape, SizedRequest
+from apps.testbed.core.replay.model import Admission
+from apps.testbed.core.replay.waiting import Refusal, WaitingShapes
+from apps.workloads.core.shapes import Needs, WaitsFor
+
+if TYPE_CHECKING:
+    from apps.testbed.core.replay.loop import ReplayLoop
+
+CONFLICT: Final = "other agents were faster in all attempts"
+NO_SERVER: Final = "no platform of the cluster can hold the job"
+
+
+class _Decided(NamedTuple):
+    job: int
+    sized: SizedRequest
+    placed: Placed
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Jobs in the hands of an agent.
+
+    Attributes
+    ----------
+    keys : shape of each job
+    waited : shapes that waited before
+    proposals : decisions to commit
+    refused : jobs that must wait, with their refusal
+    """
+
+    keys: dict[int, Shape]
+    waited: set[Shape]
+    proposals: list[_Decided] = field(default_factory=list)
+    refused: list[tuple[int, Refusal]] = field(default_factory=list)
+    attempt: int = 0
+
+
+class Deciding:
+    """The agents of one run, and the jobs that wait for them."""
+
+    def __init__(
+        self,
+        loop: "ReplayLoop",
+        cluster: MemoryCluster,
+        policy: Policy,
+        policy_seed: np.random.SeedSequence,
+        agent_seed: np.random.SeedSequence,
+    ) -> None:
+        options, rng = loop.options, np.random.default_rng(agent_seed)
+        self._loop, self._cluster, self._policy, self._options = loop, cluster, policy, options
+        self._rng = np.random.default_rng(policy_seed)
+        self._agents = [
+            Agent(cluster, options.sync_s, options.jitter, rng) for _ in range(options.agents)
+        ]
+        self._pending: dict[int, _Batch] = {}  # by agent, until its `free_s`
+        self._turn = 0
+        self._released = 0  # change-log number of the last release
+        self._new: list[tuple[float, int, Shape]] = []
+        self._waiting = WaitingShapes()
+        self._line: deque[int] = deque()
+        self._blocked: Refusal | None = None  # why the first of the line waits
+
+    def arrive(self, job: int) -> None:
+        """Take a new job."""
+        if self._options.admission is Admission.FIFO:
+            self._line.append(job)
+            self._blocked = None
+        else:
+            key = self._loop.source.shape(job)
+            heappush(self._new, (key[0], job, key))
+
+    def release(self, allocation: int) -> None:
+        """Free the units of a job that ended."""
+        self._cluster.release(allocation)
+        self._released = self._cluster.log[-1].sequence
+        self._blocked = None
+
+    def next_s(self) -> float:
+        """Time at which an agent commits, or reads of capacity that waiting jobs may use."""
+        times = [self._agents[agent].free_s for agent in self._pending]
+        if len(self._waiting) or self._line:
+            times += [
+                max(agent.read_s, agent.free_s)
+                for agent in self._agents
+                if agent.released < self._released
+            ]
+        return min(times, default=float("inf"))
+
+    def refusals(self) -> dict[int, Refusal]:
+        """Last refusal of each waiting job that was evaluated."""
+        if self._line and self._blocked is not None:
+            return {self._line[0]: self._blocked}
+        return self._waiting.reasons()
+
+    def commit(self, now: float) -> None:
+        """Commit the decisions that are due."""
+        for agent in [a for a in self._pending if self._agents[a].free_s <= now]:
+            self._commit(agent, self._pending.pop(agent), now)
+
+    def decide(self, now: float) -> None:
+        """Let idle agents take jobs until there are none, or no agent is idle."""
+        take = self._take_first if self._options.admission is Admission.FIFO else self._take_shapes
+        while len(self._pending) < len(self._agents):
+            taken = take(now)
+            if taken is None:
+                return
+            agent, batch = taken
+            view = self._agents[agent].copy.snapshot()
+            facts, sized = LazyFacts(view), []
+            for job in batch.keys:
+                found = self._loop.source.request(job, now, facts)
+                if isinstance(found, Infeasible):
+                    self._give_up(batch, job, found, view.sequence)
+                else:
+                    sized.append((job, found))
+            self._attempt(agent, batch, sized, now)
+
+    def _take_first(self, now: float) -> tuple[int, _Batch] | None:
+        """Take the first job of the line, unless it was refused since the last release."""
+        if not self._line or self._blocked is not None or self._pending:
+            return None
+        agent = self._in_turn(range(len(self._agents)))
+        self._agents[agent].follow(now)
+        return agent, _Batch({self._line.popleft(): ()}, set())
+
+    def _take_shapes(self, now: float) -> tuple[int, _Batch] | None:
+        """Take new jobs, else waiting jobs that freed capacity may let start."""
+        idle = [i for i in range(len(self._agents)) if i not in self._pending]
+        keys: dict[int, Shape] = {}
+        while self._new and len(keys) < self._options.batch:
+            _, job, key = heappop(self._new)
+            if not self._waiting.join(job, key):
+                keys[job] = key
+        if keys:
+            agent = self._in_turn(idle)
+            self._agents[agent].follow(now)
+            return agent, _Batch(keys, set())
+        return self._take_woken(idle, now) if len(self._waiting) else None
+
+    def _take_woken(self, idle: Sequence[int], now: float) -> tuple[int, _Batch] | None:
+        for _ in idle:
+            number = self._in_turn(idle)
+            agent = self._agents[number]
+            if agent.released < self._released:
+                agent.follow(now)
+            if agent.swept >= agent.released and not self._waiting.is_urgent:
+                continue
+            groups = self._waiting.take(agent.copy.snapshot(), agent.released, self._options.batch)
+            if groups:
+                keys = {job: key for key, jobs in groups for job in jobs}
+                return number, _Batch(keys, {key for key, _ in groups})
+            agent.swept = agent.released
+        return None
+
+    def _in_turn(self, idle: Sequence[int]) -> int:
+        self._turn += 1
+        return idle[(self._turn - 1) % len(idle)]
+
+    def _attempt(
+        self, agent: int, batch: _Batch, sized: Sequence[tuple[int, SizedRequest]], now: float
+    ) -> None:
+        """Decide on jobs; the commit follows after the time that the decisions take."""
+        if not sized:
+            self._finish(batch)
+            return
+        view = self._agents[agent].copy.snapshot()
+        outcomes = self._policy.place(view, [each.request for _, each in sized], self._rng)
+        batch.proposals = []
+        for (job, each), outcome in zip(sized, outcomes, strict=True):
+            if isinstance(outcome, Refused):
+                needs = needs_of(each.request, outcome.reason)
+                self._refuse(batch, job, (outcome.reason, outcome.detail), needs, view.sequence)
+            else:
+                batch.proposals.append(_Decided(job, each, outcome))
+        if self._options.decision_s > 0.0:
+            self._agents[agent].free_s = now + self._options.decision_s * len(sized)
+            self._pending[agent] = batch
+        else:
+            self._commit(agent, batch, now)
+
+    def _commit(self, number: int, batch: _Batch, now: float) -> None:
+        """Commit the proposals; losers are decided again on a fresh copy, then wait."""
+        agent, again = self._agents[number], []
+        results = self._cluster.commit_batch(
+            [(each.placed, each.sized.request) for each in batch.proposals]
+        )
+        for (job, sized, placed), result in zip(batch.proposals, results, strict=True):
+            is_committed = isinstance(result, Committed)
+            self._loop.settle(placed, is_committed=is_committed, now=now)
+            if isinstance(result, Committed):
+                agent.copy.apply_commit(
+                    replace(placed, units=result.units), sized.request, sequence=result.sequence
+                )
+                self._loop.start(job, sized, result, now)
+            else:
+                self._loop.records[job].conflicts += 1
+                again.append((job, sized))
+        if again:
+            agent.read()
+        if batch.attempt < self._options.retries:
+            batch.attempt += 1
+            self._attempt(number, batch, again, now)
+            return
+        for job, _ in again:
+            conflict = (RefusalReason.COMMIT_CONFLICT, CONFLICT)
+            self._refuse(batch, job, conflict, None, agent.copy.sequence)
+        self._finish(batch)
+
+    def _finish(self, batch: _Batch) -> None:
+        """Let the refused jobs of a batch wait, and shapes without one go on."""
+        if self._options.admission is Admission.FIFO:
+            for job, why in batch.refused:
+                self._line.appendleft(job)
+                self._blocked = why if why.needs is not None else None
+            return
+        shapes: dict[Shape, tuple[list[int], Refusal]] = {}
+        for job, why in batch.refused:
+            shapes.setdefault(batch.keys[job], ([], why))[0].append(job)
+        for key, (jobs, why) in shapes.items():
+            self._waiting.refuse(jobs, key, why)
+        for key in sorted(batch.waited - shapes.keys()):
+            self._waiting.accept(key)
+
+    def _refuse(
+        self,
+        batch: _Batch,
+        job: int,
+        reason: tuple[RefusalReason, str],
+        needs: Needs | None,
+        sequence: int,
+    ) -> None:
+        self._loop.records[job].refusals += 1
+        batch.refused.append((job, Refusal(reason[0].value, reason[1], needs, sequence)))
+
+    def _give_up(self, batch: _Batch, job: int, found: Infeasible, sequence: int) -> None:
+        """Refuse a job without a size: for good if a platform could hold it."""
+        if found.platform is not None:
+            self._loop.fail(job, found.suggestion)
+            return
+        needs = Needs(WaitsFor.SERVERS)
+        reason = (RefusalReason.NO_MATCHING_SERVER, NO_SERVER)
+        self._refuse(batch, job, reason, needs, sequence)

@@ -1,0 +1,175 @@
+"""Jobs of a workload as production sees them: specification, size, request."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from apps.classification.core.profile import Profile
+from apps.emulation.core.events import EngineOrder
+from apps.emulation.core.seeds import Stream, stream_seed
+from apps.emulation.core.truth import Truth, wave_efficiency
+from apps.inventory.core.snapshot import Snapshot
+from apps.scheduling.core.requests import cluster_facts, request_of, size_or_late
+from apps.scheduling.core.sizing import ClusterFacts, Infeasible
+from apps.scheduling.core.types import Request
+from apps.testbed.core.demo_cluster import DemoCluster
+from apps.testbed.core.replay.model import (
+    NO_TARGET,
+    SIZED,
+    ProfileSource,
+    ReplayCluster,
+    ReplayError,
+    ReplayOptions,
+    Workload,
+)
+from apps.testbed.core.replay.profiles import inferred_profiles, true_profile
+from apps.workloads.core.framework import setting_named
+from apps.workloads.core.shapes import AGE_SHARE, MIN_AGE_S
+from apps.workloads.core.spec import JobSpec
+from apps.workloads.core.targets import BestEffort, CompletionTime
+
+Shape = tuple[float, ...]
+
+
+class SizedRequest(NamedTuple):
+    """A request, and the speed of the job's framework setting relative to the default one."""
+
+    request: Request
+    speed: float
+
+
+class Demand:
+    """The jobs of one workload on one cluster.
+
+    Raises
+    ------
+    ReplayError : the kind of an application is unknown.
+    """
+
+    def __init__(
+        self,
+        load: Workload,
+        cluster: ReplayCluster,
+        emulated: DemoCluster,
+        options: ReplayOptions,
+    ) -> None:
+        self.load = load
+        self.truths = _truths(load, emulated, options.seed)
+        self.profiles: list[Profile] = (
+            [true_profile(truth) for truth in self.truths]
+            if options.profiles is ProfileSource.TRUE
+            else inferred_profiles(self.truths, cluster, emulated, options.seed)
+        )
+        self._topology = emulated.topology
+        self._next = 0
+
+    def next_arrival(self) -> tuple[float, str] | None:
+        """Time and name of the next job."""
+        job, self._next = self._next, self._next + 1
+        return (float(self.load.arrival_s[job]), str(job)) if job < len(self.load) else None
+
+    def truth(self, job: int) -> Truth:
+        """Return the true behaviour of a job."""
+        return self.truths[self.load.application[job]]
+
+    def shape(self, job: int) -> Shape:
+        """Return what a decision on a waiting job depends on, besides the cluster."""
+        load, target_s = self.load, float(self.load.target_s[job])
+        age = 0.0
+        if target_s < NO_TARGET:
+            age = load.arrival_s[job] // max(MIN_AGE_S, AGE_SHARE * target_s)
+        return (
+            -load.priority[job].item(),
+            load.application[job].item(),
+            load.units[job].item(),
+            load.work_s[job].item(),
+            load.tasks[job].item(),
+            target_s,
+            load.unit_memory_bytes[job].item(),
+            load.gang[job].item(),
+            age,
+        )
+
+    def request(self, job: int, now: float, facts: "LazyFacts") -> SizedRequest | Infeasible:
+        """Size a job for its target, and build its request."""
+        spec = self._spec(job)
+        profile = self.profiles[self.load.application[job]]
+        elapsed_s = now - float(self.load.arrival_s[job])
+        sized = size_or_late(spec, profile, facts.of(profile), elapsed_s=elapsed_s)
+        if isinstance(sized, Infeasible):
+            return sized
+        request = request_of(spec, profile, sized, self._topology, job=str(job))
+        framework = self.truth(job).framework
+        if not sized.setting or framework is None:
+            return SizedRequest(request, 1.0)
+        return SizedRequest(request, framework.speed(setting_named(sized.setting)))
+
+    def order(self, job: int, sized: SizedRequest, parts: list[tuple[int, int]]) -> EngineOrder:
+        """Return the order that starts a job."""
+        load = self.load
+        tasks, duration_s = int(load.tasks[job]), float(load.duration_s[job])
+        return EngineOrder(
+            key=job,
+            truth=self.truth(job),
+            parts=parts,
+            work_s=float(load.work_s[job]) / sized.speed,
+            tasks=tasks or None,
+            duration_s=None if np.isinf(duration_s) else duration_s,
+        )
+
+    def alone_s(self, job: int, units: int) -> float:
+        """Seconds that a job needs alone on the highest-end platform, with these units.
+
+        On one server or on a server for each unit, whichever is faster; units that its tasks do
+        not keep busy do nothing.
+        """
+        load, truth = self.load, self.truth(job)
+        work_s, duration_s = float(load.work_s[job]), float(load.duration_s[job])
+        if np.isinf(work_s):
+            return duration_s
+        tasks = int(load.tasks[job])
+        busy = wave_efficiency(tasks, units) if tasks else 1.0
+        speed = busy * max(
+            truth.scale_up.speed_up(units), units * truth.scale_out.efficiency(units)
+        )
+        shares = np.diff(np.append(truth.phases.starts, 1.0))
+        return min(duration_s, work_s / speed * float((shares / truth.phases.rate).sum()))
+
+    def _spec(self, job: int) -> JobSpec:
+        load, truth = self.load, self.truth(job)
+        target_s, work_s = float(load.target_s[job]), float(load.work_s[job])
+        units, duration_s = int(load.units[job]), float(load.duration_s[job])
+        return JobSpec(
+            application=truth.name,
+            target=BestEffort() if target_s == NO_TARGET else CompletionTime(target_s),
+            application_kind=truth.kind,
+            input_bytes=0 if np.isinf(work_s) else round(work_s * truth.bytes_per_s),
+            tasks=int(load.tasks[job]),
+            units=None if units == SIZED else units,
+            duration_s=None if np.isinf(duration_s) else duration_s,
+            priority=int(load.priority[job]),
+            gang=bool(load.gang[job]),
+            unit_memory_bytes=int(load.unit_memory_bytes[job]),
+        )
+
+
+class LazyFacts:
+    """Units of each platform on one snapshot, counted only if a job is sized."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._facts: ClusterFacts | None = None
+
+    def of(self, profile: Profile) -> ClusterFacts:
+        """Return the facts for a profile; all profiles of a replay have the same platforms."""
+        if self._facts is None:
+            self._facts = cluster_facts(self._snapshot, profile.platforms)
+        return self._facts
+
+
+def _truths(load: Workload, emulated: DemoCluster, seed: int) -> list[Truth]:
+    draw, own = emulated.world.application_truth, stream_seed(seed, Stream.TEST)
+    try:
+        return [draw(own, a.name, a.kind, emulated.machines.platforms) for a in load.applications]
+    except ValueError as error:
+        raise ReplayError(f"an application of {load.name} is invalid: {error}") from error

@@ -1,0 +1,206 @@
+"""The loop of a replay: arrivals, decisions, commits, ends.
+
+At one instant, jobs end first, then agents commit, then jobs arrive, then idle agents decide.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+
+from apps.emulation.core.engine import Engine
+from apps.emulation.core.events import EngineOrder, EventKind
+from apps.inventory.core.snapshot import Shorts
+from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
+from apps.scheduling.core.sizing import Infeasible
+from apps.scheduling.core.types import Placed, Policy
+from apps.testbed.core.demo_cluster import DemoCluster
+from apps.testbed.core.replay.deciding import Deciding
+from apps.testbed.core.replay.demand import LazyFacts, Shape, SizedRequest
+from apps.testbed.core.replay.model import ReplayOptions
+from apps.testbed.core.replay.waiting import Refusal
+
+NEVER_S: Final = float("inf")
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """History of one job; NaN for a time not reached.
+
+    Attributes
+    ----------
+    units, asked : units that it holds, and that it asked for
+    holds : first and number of its rows in `ReplayLoop.holds`
+    failure : why it was refused for good; None = it was not
+    """
+
+    job: str
+    arrived_s: float
+    started_s: float = float("nan")
+    ended_s: float = float("nan")
+    units: int = 0
+    conflicts: int = 0
+    refusals: int = 0
+    asked: int = 0
+    holds: tuple[int, int] = (0, 0)
+    failure: str | None = None
+
+
+class HoldLists(NamedTuple):
+    """Server, units, start and end of each part of a job; the end is infinite until then."""
+
+    server: list[int]
+    units: list[int]
+    from_s: list[float]
+    to_s: list[float]
+
+
+class JobSource(Protocol):
+    """Jobs by number, in order of arrival."""
+
+    def next_arrival(self) -> tuple[float, str] | None:
+        """Time and name of the next job, the first one first; None = no more."""
+        ...
+
+    def shape(self, job: int) -> Shape:
+        """Return what a decision on a waiting job depends on, besides the cluster."""
+        ...
+
+    def request(self, job: int, now: float, facts: LazyFacts) -> SizedRequest | Infeasible:
+        """Size a job and build its request."""
+        ...
+
+    def order(self, job: int, sized: SizedRequest, parts: list[tuple[int, int]]) -> EngineOrder:
+        """Return the order that starts a job; its key is the number of the job."""
+        ...
+
+
+OnDecision = Callable[[float, Placed, bool], None]
+
+
+class ReplayLoop:
+    """One run.
+
+    Attributes
+    ----------
+    records : of the jobs that arrived
+    holds : every part of a job on a server
+    ended, events : jobs that ended; starts, ends and phases
+    used, units : units in use, and in all
+    """
+
+    def __init__(
+        self,
+        cluster: DemoCluster,
+        source: JobSource,
+        policy: Policy,
+        options: ReplayOptions,
+        on_decision: OnDecision | None = None,
+    ) -> None:
+        engine_seed, policy_seed, agent_seed = np.random.SeedSequence([options.seed]).spawn(3)
+        self.records: list[JobRecord] = []
+        self.holds = HoldLists([], [], [], [])
+        self.ended = self.events = self.used = 0
+        self.units = int(cluster.topology.server_units.sum())
+        self.engine = Engine(cluster.machines, np.random.default_rng(engine_seed))
+        self.source, self.options = source, options
+        self._on_decision = on_decision
+        self._cluster = MemoryCluster(cluster.topology)
+        self._allocations: dict[int, int] = {}
+        self._deciding = Deciding(self, self._cluster, policy, policy_seed, agent_seed)
+        self._arrival: tuple[float, str] | None = None
+        self._has_more = True
+
+    def turns(self, *, drain: bool = True) -> Iterator[float]:
+        """Process one instant after the other; yields their times.
+
+        Parameters
+        ----------
+        drain : until every job that can end has ended, else until the last arrival
+        """
+        self._peek()
+        while drain or self._arrival is not None:
+            at = self._next_s()
+            if at > self.options.until_s or at == NEVER_S:
+                break
+            self._process(at)
+            self._peek()
+            yield at
+        if drain and self.options.until_s < NEVER_S:
+            self.engine.advance(self.options.until_s)
+
+    def refusals(self) -> dict[int, Refusal]:
+        """Last refusal of each waiting job that was evaluated."""
+        return self._deciding.refusals()
+
+    def fail(self, job: int, text: str) -> None:
+        """Refuse a job for good."""
+        self.records[job].failure = text
+
+    def settle(self, placed: Placed, *, is_committed: bool, now: float) -> None:
+        """Note a decision that chose units, with the result of its commit."""
+        if self._on_decision is not None:
+            self._on_decision(now, placed, is_committed)
+
+    def start(self, job: int, sized: SizedRequest, won: Committed, now: float) -> None:
+        """Start a job on the units that it won."""
+        parts = parts_of(won.units, self._cluster.topology.unit_server)
+        self.engine.start([self.source.order(job, sized, parts)], now)
+        record = self.records[job]
+        record.started_s, record.units = now, int(won.units.size)
+        record.asked, record.holds = sized.request.units, (len(self.holds.server), len(parts))
+        for server, units in parts:
+            self.holds.server.append(server)
+            self.holds.units.append(units)
+            self.holds.from_s.append(now)
+            self.holds.to_s.append(NEVER_S)
+        self.used += record.units
+        self.events += 1
+        self._allocations[job] = won.allocation
+
+    def _next_s(self) -> float:
+        at = min(self.engine.next_event_s, self._deciding.next_s())
+        if self._arrival is not None:
+            at = min(at, self._arrival[0])
+        return max(at, self.engine.now)
+
+    def _process(self, at: float) -> None:
+        for event in self.engine.advance(at):
+            self.events += 1
+            if event.kind is EventKind.FINISHED:
+                self._end(int(str(event.key)), event.at_s)
+        self._deciding.commit(at)
+        for _ in range(self.options.batch):
+            if self._arrival is None or self._arrival[0] > at:
+                break
+            self.records.append(JobRecord(self._arrival[1], self._arrival[0]))
+            self._deciding.arrive(len(self.records) - 1)
+            self._arrival = None
+            if self.options.batch > 1:
+                self._peek()
+        self._deciding.decide(at)
+
+    def _peek(self) -> None:
+        if self._arrival is not None or not self._has_more:
+            return
+        before = self.records[-1].arrived_s if self.records else 0.0
+        self._arrival = self.source.next_arrival()
+        self._has_more = self._arrival is not None
+        if self._arrival is not None and not before <= self._arrival[0] < NEVER_S:
+            raise ValueError(f"job {self._arrival[1]} arrives before the job before it")
+
+    def _end(self, job: int, now: float) -> None:
+        record = self.records[job]
+        record.ended_s = now
+        first, count = record.holds
+        self.holds.to_s[first : first + count] = [now] * count
+        self.used -= record.units
+        self.ended += 1
+        self._deciding.release(self._allocations.pop(job))
+
+
+def parts_of(units: Shorts, unit_server: Shorts) -> list[tuple[int, int]]:
+    """(server, number of units) pairs, by server."""
+    servers, counts = np.unique(unit_server[units], return_counts=True)
+    return list(zip(servers.tolist(), counts.tolist(), strict=True))

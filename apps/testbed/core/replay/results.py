@@ -1,0 +1,107 @@
+"""Result of a run, computed at its end from the records of its jobs."""
+
+from typing import Final
+
+import numpy as np
+
+from apps.emulation.core.events import Machines
+from apps.inventory.core.snapshot import Floats
+from apps.testbed.core.replay.demand import Demand
+from apps.testbed.core.replay.loop import JobRecord, ReplayLoop
+from apps.testbed.core.replay.model import ReplayResult, RunRow
+from apps.testbed.core.replay.summary import KWH, Holds, energy_j, series, utilisation
+
+RUNNING: Final = "Running: the replay ended before the job"
+BEHIND: Final = "BehindFirst: the first job of the queue could not start"
+NOT_SUBMITTED: Final = "NotSubmitted: the replay ended before its arrival"
+
+
+def result_of(
+    loop: ReplayLoop, demand: Demand, machines: Machines, wall_seconds: float
+) -> ReplayResult:
+    """Summarise a run."""
+    load, options, now = demand.load, loop.options, loop.engine.now
+    late = [JobRecord("", np.nan)] * (len(load) - len(loop.records))
+    columns = np.array(
+        [
+            (r.arrived_s, r.started_s, r.ended_s, r.units, r.refusals, r.conflicts)
+            for r in [*loop.records, *late]
+        ]
+    ).reshape(-1, 6)
+    arrived_s, started_s, ended_s = columns[:, 0], columns[:, 1], columns[:, 2]
+    units, refusals, conflicts = columns[:, 3:].astype(np.int64).T
+    performance = _performance(loop, demand, ended_s - arrived_s)
+    servers, counts, since_s, until_s = (np.array(column) for column in loop.holds)
+    holds = Holds(servers.astype(np.int64), counts.astype(np.int64), since_s,
+                  np.minimum(until_s, now))  # fmt: skip
+    failed = np.array([r.failure is not None for r in [*loop.records, *late]], dtype=np.bool_)
+    finished, waits = np.isfinite(ended_s), (started_s - arrived_s)[np.isfinite(started_s)]
+    at_s, used_share = series(holds, loop.units, now)
+    submitted = len(loop.records)
+    span = (load.arrival_s[0], load.arrival_s[submitted - 1]) if submitted else (0.0, 0.0)
+    row = RunRow(
+        policy=options.policy,
+        seed=options.seed,
+        jobs_submitted=submitted,
+        jobs_finished=int(finished.sum()),
+        jobs_failed=int(failed.sum()),
+        jobs_unfinished=submitted - int(finished.sum()) - int(failed.sum()),
+        performance_mean=_mean(performance[finished]),
+        performance_p5=_quantile(performance[finished], 0.05),
+        utilisation_mean=utilisation(
+            holds, loop.units, *(span if span[1] > span[0] else (0.0, now))
+        ),
+        wait_p50_s=_quantile(waits, 0.5),
+        wait_p99_s=_quantile(waits, 0.99),
+        energy_kwh=energy_j(holds, machines) / KWH,
+        events=loop.events,
+        wall_seconds=wall_seconds,
+    )
+    return ReplayResult(
+        run=row,
+        arrived_s=arrived_s,
+        started_s=started_s,
+        ended_s=ended_s,
+        performance=performance,
+        units=units,
+        reason=_reasons(loop, len(load)),
+        failed=failed,
+        refusals=refusals,
+        conflicts=conflicts,
+        series_s=at_s,
+        used_share=used_share,
+    )
+
+
+def _performance(loop: ReplayLoop, demand: Demand, taken_s: Floats) -> Floats:
+    """(n,) seconds alone over the seconds from arrival to end; NaN for unfinished jobs."""
+    alone_s = np.full(taken_s.shape, np.nan)
+    for job in np.flatnonzero(np.isfinite(taken_s)).tolist():
+        alone_s[job] = demand.alone_s(job, loop.records[job].asked)
+    return alone_s / taken_s
+
+
+def _reasons(loop: ReplayLoop, jobs: int) -> tuple[str, ...]:
+    """Why each job did not finish; empty = it finished."""
+    waiting = loop.refusals()
+    reasons: list[str] = []
+    for job, record in enumerate(loop.records):
+        if record.failure is not None:
+            reasons.append(f"InfeasibleTarget: {record.failure}")
+        elif np.isfinite(record.ended_s):
+            reasons.append("")
+        elif np.isfinite(record.started_s):
+            reasons.append(RUNNING)
+        elif job in waiting:
+            reasons.append(f"{waiting[job].reason}: {waiting[job].text}")
+        else:
+            reasons.append(BEHIND)
+    return (*reasons, *[NOT_SUBMITTED] * (jobs - len(reasons)))
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if values.size else float("nan")
+
+
+def _quantile(values: Floats, share: float) -> float:
+    return float(np.quantile(values, share)) if values.size else float("nan")

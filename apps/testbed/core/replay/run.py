@@ -1,0 +1,102 @@
+"""Replay of a workload on an emulated cluster with production's own objects.
+
+Policies, sizing, requests, commit rules and the needs of waiting jobs are those of production;
+the emulator's engine runs the jobs. Decisions take modelled time; agents decide on stale copies,
+and lose conflicts. A job that cannot start never blocks another, except under `Admission.FIFO`.
+"""
+
+from collections.abc import Callable
+
+from apps.emulation.core.worlds import world_named
+from apps.scheduling.core.registry import UnknownPolicyError, make
+from apps.scheduling.core.types import Policy
+from apps.testbed.core.demo_cluster import cluster_of
+from apps.testbed.core.replay.demand import Demand
+from apps.testbed.core.replay.loop import ReplayLoop
+from apps.testbed.core.replay.model import (
+    ReplayCancelledError,
+    ReplayCluster,
+    ReplayError,
+    ReplayOptions,
+    ReplayProgress,
+    ReplayResult,
+    Workload,
+)
+from apps.testbed.core.replay.results import result_of
+
+Clock = Callable[[], float]
+ShowProgress = Callable[[ReplayProgress], None]
+IsCancelled = Callable[[], bool]
+
+
+def run(
+    cluster: ReplayCluster,
+    load: Workload,
+    options: ReplayOptions,
+    progress: ShowProgress | None = None,
+    is_cancelled: IsCancelled | None = None,
+    *,
+    clock: Clock | None = None,
+) -> ReplayResult:
+    """Replay a workload; deterministic but for the wall time.
+
+    Parameters
+    ----------
+    progress : called about a thousand times in a run
+    is_cancelled : asked as often
+    clock : wall clock in seconds, for `RunRow.wall_seconds`; None = NaN
+
+    Raises
+    ------
+    ReplayError : an unknown policy, world or kind of application.
+    ReplayCancelledError : ``is_cancelled`` returned True.
+    """
+    began = clock() if clock else float("nan")
+    policy = policy_named(options.policy)
+    try:
+        world = world_named(options.world)
+    except ValueError as error:
+        raise ReplayError(str(error)) from error
+    emulated = cluster_of(cluster.platforms, cluster.platform, cluster.rack, options.seed, world)
+    demand = Demand(load, cluster, emulated, options)
+    loop = ReplayLoop(emulated, demand, policy, options)
+    step = max(1, len(load) // 500)
+    for turn, now in enumerate(loop.turns()):
+        if turn % step:
+            continue
+        if is_cancelled is not None and is_cancelled():
+            raise ReplayCancelledError(f"cancelled at {now:.0f} s of the replay")
+        if progress is not None:
+            progress(ReplayProgress(loop.ended, len(load), now))
+    return result_of(loop, demand, emulated.machines, (clock() if clock else began) - began)
+
+
+def policy_named(name: str) -> Policy:
+    """Return a policy of production.
+
+    Raises
+    ------
+    ReplayError : the message lists the known names.
+    """
+    try:
+        return make(name)
+    except UnknownPolicyError as error:
+        raise ReplayError(str(error)) from error
+
+
+def seeds_of(text: str) -> list[int]:
+    """Read seeds such as ``1-5`` or ``1,3,9``.
+
+    Raises
+    ------
+    ReplayError : not such a list.
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ReplayError(f"seeds must look like 1-5 or 1,3,9, not {text!r}")
+        seeds += range(int(first), int(last or first) + 1)
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ReplayError(f"seeds must be different and at least one, not {text!r}")
+    return seeds

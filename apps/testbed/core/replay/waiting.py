@@ -1,0 +1,231 @@
+"""Jobs that could not be placed, by the rule of production.
+
+Jobs of one shape wait together: a decision on one is a decision on all (`docs/architecture.md`).
+The oldest job of a shape is evaluated as soon as capacity was freed that it could use, by priority
+and last evaluation. If it is placed, the next two are evaluated, then four, until one is refused.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+
+from apps.inventory.core.snapshot import Snapshot
+from apps.testbed.core.replay.demand import Shape
+from apps.workloads.core.shapes import Needs, WaitsFor
+
+
+class Refusal(NamedTuple):
+    """Why jobs wait.
+
+    reason, text : code and sentence
+    needs : what may let them start; None = they are evaluated again at once
+    sequence : change-log number of the snapshot on which they were refused
+    """
+
+    reason: str
+    text: str
+    needs: Needs | None
+    sequence: int
+
+
+@dataclass(slots=True)
+class _WaitingShape:
+    """Waiting jobs with the same request.
+
+    Attributes
+    ----------
+    entry : number of its valid entry in a heap; an entry with another number is void
+    evaluated : change-log number of the snapshot of the last evaluation
+    why : the last refusal
+    """
+
+    key: Shape
+    entry: int = 0
+    evaluated: int = 0
+    allowance: int = 1
+    why: Refusal | None = None
+    jobs: deque[int] = field(default_factory=deque)
+
+
+# negative priority, number of the entry (which grows with each evaluation), shape
+_Entry = tuple[float, int, _WaitingShape]
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Shapes with the same needs: those to evaluate, and those that wait for the next release.
+
+    ``swept`` : change-log number of the release for which ``asleep`` was searched last
+    """
+
+    ready: list[_Entry] = field(default_factory=list)
+    asleep: list[_Entry] = field(default_factory=list)
+    swept: int = 0
+
+    def wake(self, released: int) -> None:
+        """Make the shapes ready that were evaluated before a release."""
+        if released <= self.swept or not self.asleep:
+            return
+        self.swept = released
+        still = []
+        for entry in self.asleep:
+            if entry[2].evaluated < released:
+                heappush(self.ready, entry)
+            else:
+                still.append(entry)
+        self.asleep = still
+
+
+class WaitingShapes:
+    """The waiting jobs of a replay."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[Shape, _WaitingShape] = {}
+        self._buckets: dict[Needs, _Bucket] = {}
+        self._at_once: list[_Entry] = []
+        self._serial = count(1)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether a shape is to be evaluated at once, whatever capacity was freed."""
+        return bool(self._at_once)
+
+    def join(self, job: int, key: Shape) -> bool:
+        """Let a new job wait if its shape waits; returns whether it does."""
+        shape = self._shapes.get(key)
+        if shape is None:
+            return False
+        shape.jobs.append(job)
+        self._size += 1
+        return True
+
+    def refuse(self, jobs: Iterable[int], key: Shape, why: Refusal) -> None:
+        """Let jobs of a shape wait, before those that wait already."""
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = _WaitingShape(key)
+        returned = sorted(jobs)
+        shape.jobs.extendleft(reversed(returned))
+        self._size += len(returned)
+        shape.why, shape.evaluated, shape.allowance = why, why.sequence, 1
+        entry = self._enter(shape)
+        if why.needs is None:
+            heappush(self._at_once, entry)
+        else:
+            self._buckets.setdefault(why.needs, _Bucket()).asleep.append(entry)
+
+    def accept(self, key: Shape) -> None:
+        """Let twice as many jobs of a shape be evaluated next: those before were placed."""
+        shape = self._shapes.get(key)
+        if shape is None:
+            return
+        if not shape.jobs:
+            del self._shapes[key]
+            return
+        shape.allowance *= 2
+        heappush(self._at_once, self._enter(shape))
+
+    def _enter(self, shape: _WaitingShape) -> _Entry:
+        shape.entry = next(self._serial)
+        return shape.key[0], shape.entry, shape
+
+    def take(self, snapshot: Snapshot, released: int, limit: int) -> list[tuple[Shape, list[int]]]:
+        """Take the jobs to evaluate now, by shape, about ``limit`` in all.
+
+        Parameters
+        ----------
+        released : change-log number of the last release that the snapshot contains
+        """
+        taken: list[tuple[Shape, list[int]]] = []
+        if not self._size:
+            return taken
+        room = _Room.of(snapshot)
+        left = limit
+        while left > 0 and (shape := self._next(room, released)) is not None:
+            jobs = [shape.jobs.popleft() for _ in range(min(shape.allowance, len(shape.jobs)))]
+            left -= len(jobs)
+            self._size -= len(jobs)
+            taken.append((shape.key, jobs))
+        return taken
+
+    def reasons(self) -> dict[int, Refusal]:
+        """Last refusal of each waiting job."""
+        return {
+            job: shape.why
+            for shape in self._shapes.values()
+            if shape.why is not None
+            for job in shape.jobs
+        }
+
+    def _next(self, room: "_Room", released: int) -> _WaitingShape | None:
+        """Remove the first shape that the freed capacity may let start."""
+        while True:
+            best = self._at_once
+            for needs, bucket in self._buckets.items():
+                if room.may_hold(needs):
+                    bucket.wake(released)
+                    if bucket.ready and (not best or bucket.ready[0][:2] < best[0][:2]):
+                        best = bucket.ready
+            if not best:
+                return None
+            _, entry, shape = heappop(best)
+            if entry == shape.entry and shape.jobs:
+                return shape
+
+
+class _PlatformRoom(NamedTuple):
+    """The most that a server of one platform has free."""
+
+    units: int
+    memory_bytes: float
+    network_bps: float
+    storage_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Free capacity of the open servers, by platform."""
+
+    units: int
+    platforms: dict[str, _PlatformRoom]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "_Room":
+        """Summarise a snapshot. O(U + S)."""
+        topology = snapshot.topology
+        free = np.add.reduceat(snapshot.unit_free, topology.server_first_unit, dtype=np.int64)
+        free = np.where(snapshot.server_open, free, 0)
+        usable = np.flatnonzero(free)
+        most = np.full((len(topology.platform_name), 4), -1.0)
+        kinds = topology.server_platform[usable]
+        np.maximum.at(most, kinds, np.column_stack((free[usable], snapshot.server_free[usable])))
+        rooms = {
+            name: _PlatformRoom(int(row[0]), *row[1:])
+            for name, row in zip(topology.platform_name, most.tolist(), strict=True)
+            if row[0] > 0
+        }
+        return cls(int(free.sum()), rooms)
+
+    def may_hold(self, needs: Needs) -> bool:
+        """Whether a refused request with these needs may be placed now."""
+        if needs.waits_for is not WaitsFor.UNITS or self.units < needs.units:
+            return False
+        names = self.platforms if needs.platforms is None else needs.platforms
+        least = needs.units if needs.on_one_server else 1
+        return any(
+            room is not None
+            and room.units >= least
+            and room.memory_bytes >= needs.unit_memory_bytes
+            and room.network_bps >= needs.unit_network_bps
+            and room.storage_bytes >= needs.unit_storage_bytes
+            for room in map(self.platforms.get, names)
+        )
