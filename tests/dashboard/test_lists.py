@@ -1,6 +1,8 @@
 """Lists say how many rows match; facets count under the filter; marks follow the target."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -122,9 +124,29 @@ def test_exact_and_bounded_counts_agree(jobs: None) -> None:
     for text in ("", "app:web", "state:running", "state:running app:etl"):
         query = parse(text)
         exact = facets._exact(None, query, job_counts(None))
-        bounded = facets._bounded(Job.objects.all(), query)
+        bounded, matches = facets._bounded(Job.objects.all(), query)
+        assert matches == facets._matches(exact["state"], query)
         for key in ("state", "target", "app"):
             assert dict(exact[key].by_value) == dict(bounded[key].by_value), (text, key)
+
+
+def test_a_page_waits_once_for_counts_that_take_too_long(
+    jobs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    @contextmanager
+    def bounded() -> Iterator[None]:
+        tried.append(1)
+        with time_limit(20):
+            yield
+
+    monkeypatch.setattr(facets, "bounded_read", bounded)
+    slow = Job.objects.extra(where=["pg_sleep(0.05) IS NOT NULL"])
+    query = parse("is:below state:running target:ips")
+    found, matches = facets._bounded(slow, query)
+    assert (len(tried), matches) == (1, None)
+    assert all(not one.by_value for one in found.values())
 
 
 def test_bounded_facets_say_so(

@@ -5,7 +5,8 @@ on one of its values lists.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
@@ -59,7 +60,7 @@ class JobFacets:
 
     Attributes
     ----------
-    matches : None if the counters cannot answer the query
+    matches : None if counting took too long
     """
 
     matches: Matches | None
@@ -80,7 +81,11 @@ def job_facets(
     projects : those of the visible jobs; None = all
     all_jobs : counts of the visible jobs
     """
-    counts = _exact(projects, query, all_jobs) if query.is_counted else _bounded(visible, query)
+    if query.is_counted:
+        counts = _exact(projects, query, all_jobs)
+        matches: Matches | None = _matches(counts["state"], query)
+    else:
+        counts, matches = _bounded(visible, query)
     by_state = counts["state"].by_value
     in_order = {state: by_state[state] for state in STATES if by_state.get(state)}
     shown = (
@@ -90,7 +95,7 @@ def job_facets(
         ("Application", "app", counts["app"], (query.app,)),
     )
     return JobFacets(
-        matches=_matches(counts["state"], query) if query.is_counted else None,
+        matches=matches,
         facets=tuple(
             Facet(
                 title,
@@ -151,15 +156,20 @@ def _exact(
     }
 
 
-def _bounded(visible: QuerySet[Job], query: JobQuery) -> dict[str, FacetCounts]:
-    """Return the counts of three facets over the newest matching jobs, up to the limit."""
+def _bounded(
+    visible: QuerySet[Job], query: JobQuery
+) -> tuple[dict[str, FacetCounts], Matches | None]:
+    """Return the counts of three facets over the newest matching jobs, and the number of matches.
+
+    Both up to the limit.
+    """
     free = {
         "state": replace(query, states=()),
         "target": replace(query, target=""),
         "app": replace(query, app=""),
     }
-    found = {asked: _sample(visible, asked) for asked in set(free.values())}
-    rows = {key: found[asked] for key, asked in free.items()}
+    found = _samples(visible, (query, *free.values()))
+    rows = {key: found.get(asked, []) for key, asked in free.items()}
     is_exact = {key: len(sample) <= COUNT_LIMIT for key, sample in rows.items()}
     counted = {
         key: Counter(row[place] for row in rows[key][:COUNT_LIMIT])
@@ -169,26 +179,33 @@ def _bounded(visible: QuerySet[Job], query: JobQuery) -> dict[str, FacetCounts]:
     names = dict(
         Application.objects.filter(id__in=[pk for pk, _ in top]).values_list("id", "name")
     )
-    return {
+    facets = {
         "state": FacetCounts(counted["state"], is_exact["state"]),
         "target": FacetCounts(dict(counted["target"].most_common()), is_exact["target"]),
         "app": FacetCounts({names[pk]: n for pk, n in top if pk in names}, is_exact["app"]),
     }
+    if query not in found:
+        return facets, None
+    count = len(found[query])
+    return facets, Matches(min(count, COUNT_LIMIT), is_exact=count <= COUNT_LIMIT)
 
 
-def _sample(visible: QuerySet[Job], query: JobQuery) -> list[tuple[Any, ...]]:
-    """Return (state, target kind, application id) of the newest matching jobs, up to the limit.
+def _samples(
+    visible: QuerySet[Job], queries: Iterable[JobQuery]
+) -> dict[JobQuery, list[tuple[Any, ...]]]:
+    """Return (state, target kind, application id) of the newest jobs that match each query.
 
-    One more row than the limit says that more match. Empty if reading took too long.
+    One row more than the limit says that more match. After a query that took too long the others
+    are not tried, so a page waits once.
     """
-    rows = matching(visible, query).select_related(None).order_by("-created_at", "-id")
-    try:
-        with bounded_read():
-            return list(
-                rows.values_list("state", "target_kind", "application_id")[: COUNT_LIMIT + 1]
-            )
-    except TookTooLongError:
-        return []
+    found: dict[JobQuery, list[tuple[Any, ...]]] = {}
+    with suppress(TookTooLongError):
+        for query in dict.fromkeys(queries):
+            rows = matching(visible, query).select_related(None).order_by("-created_at", "-id")
+            columns = rows.values_list("state", "target_kind", "application_id")
+            with bounded_read():
+                found[query] = list(columns[: COUNT_LIMIT + 1])
+    return found
 
 
 def _reasons(visible: QuerySet[Job], query: JobQuery) -> FacetCounts:

@@ -15,7 +15,7 @@ from apps.common.api.paging import Order
 from apps.dashboard.core.job_query import JobQuery
 from apps.dashboard.core.matches import Matches
 from apps.dashboard.figures.performance import Moment, PerformanceHistory
-from apps.dashboard.selectors.lists import ListPage, list_page
+from apps.dashboard.selectors.lists import ListPage, page_of
 from apps.execution.models import JobSample, Launch
 from apps.operations.models import Event
 from apps.operations.services.retention import cutoff
@@ -45,7 +45,7 @@ def jobs_page(
 ) -> ListPage[Job]:
     """Return one page of the visible jobs that match, newest first."""
     rows = matching(visible, query).select_related("application", "project", "created_by")
-    return list_page(rows, ORDER, limit=limit, cursor=cursor, matches=matches)
+    return page_of(rows, ORDER, limit=limit, cursor=cursor, matches=matches)
 
 
 def matching(visible: QuerySet[Job], query: JobQuery) -> QuerySet[Job]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
 from django.db.models import Model, QuerySet
@@ -31,22 +31,33 @@ class ListPage(Generic[Row]):
 
 
 def list_page(
+    rows: QuerySet[Row], order: Order, *, limit: int, cursor: str | None
+) -> ListPage[Row]:
+    """Return one page, and count the rows that match.
+
+    Raises
+    ------
+    ProblemError : the cursor belongs to another order.
+    """
+    page = page_of(rows, order, limit=limit, cursor=cursor, matches=None)
+    return replace(page, matches=counted_matches(rows, order))
+
+
+def page_of(
     rows: QuerySet[Row],
     order: Order,
     *,
     limit: int,
     cursor: str | None,
-    matches: Matches | None = None,
+    matches: Matches | None,
 ) -> ListPage[Row]:
-    """Return one page; ``matches`` saves the count if it is known.
+    """Return one page of rows whose number is known, or known to take too long to count.
 
     Raises
     ------
     ProblemError : the cursor belongs to another order.
     """
     page = keyset_page(rows, order, limit=limit, cursor=cursor or None)
-    if matches is None:
-        matches = counted_matches(rows, order)
     return ListPage(page.rows, page.next, page.previous, matches)
 
 
