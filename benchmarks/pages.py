@@ -5,7 +5,7 @@
 Loads the data with `load_reference` unless the database has jobs, then requests every read that
 the URL configuration has (`benchmarks/_reads.py`), as an operator and as a member of one project,
 in this process and without any cache. Printed for each read: median and p95 of the server time,
-and its slowest statement. Returns 1 if a median is above the limit.
+and its slowest statement. Returns 1 if a median is above the limit. Stores the result.
 """
 
 import argparse
@@ -20,11 +20,13 @@ import django
 import numpy as np
 
 from benchmarks._calibration import calibrate, calibration_line
+from benchmarks._results import Table, store
 
 if TYPE_CHECKING:
     from benchmarks._page_times import Timing
 
 SHOWN: Final = 25
+PUBLISHED: Final = 15
 STATEMENT_SHOWN: Final = 110
 
 
@@ -45,7 +47,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         _print(timings, options.limit)
         sys.stdout.write(calibration_line(before_ms, after_ms) + "\n")
+    if not options.match:
+        store(
+            "pages",
+            arguments={"jobs": options.jobs, "servers": options.servers, "rounds": options.rounds},
+            figures=[asdict(timing) for timing in timings],
+            tables={"summary": summary(timings, options.limit), "slowest": slowest_reads(timings)},
+        )
     return int(any(timing.median_ms > options.limit for timing in timings))
+
+
+def summary(timings: Sequence["Timing"], limit_ms: float) -> Table:
+    """Return the number of reads, and quantiles of their medians, by caller."""
+    head = ["caller", "reads", "p50, ms", "p95, ms", "slowest, ms", f"above {limit_ms:.0f} ms"]
+    rows = []
+    for caller in sorted({timing.caller for timing in timings}):
+        medians = np.array([timing.median_ms for timing in timings if timing.caller == caller])
+        quantiles = [f"{value:.0f}" for value in np.percentile(medians, (50.0, 95.0, 100.0))]
+        above = int((medians > limit_ms).sum())
+        rows.append([caller, f"{medians.size:,}", *quantiles, f"{above}"])
+    return [head, *rows]
+
+
+def slowest_reads(timings: Sequence["Timing"]) -> Table:
+    """Return the slowest reads, and the time of the slowest statement of each."""
+    head = ["read", "caller", "median, ms", "p95, ms", "statements", "slowest statement, ms"]
+    shown = sorted(timings, key=lambda timing: -timing.median_ms)[:PUBLISHED]
+    return [
+        head,
+        *(
+            [
+                f"`{timing.read}`",
+                timing.caller,
+                f"{timing.median_ms:.0f}",
+                f"{timing.p95_ms:.0f}",
+                f"{timing.statements}",
+                f"{timing.worst_ms:.0f}",
+            ]
+            for timing in shown
+        ),
+    ]
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -9,13 +9,16 @@ has; in turn, ``--rounds`` times. Printed: wall seconds from the submission of t
 their start and until every job of the flood was evaluated, and the history frames stored
 meanwhile. Then jobs that do not end fill all units, and as many jobs of other requests are
 submitted again: wall seconds until each of them was evaluated once. ``--shapes`` is the number of
-different requests among the jobs of a flood, which differ in their inputs or in the label.
+different requests among the jobs of a flood, which differ in their inputs or in the label. Stores
+the result.
 """
 
 import argparse
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +28,7 @@ from numpy.typing import NDArray
 from apps.testbed.management.replay.api_client import ApiClient
 from benchmarks._calibration import calibrate, calibration_line
 from benchmarks._instance import RunningInstance
+from benchmarks._results import Table, store
 
 RATIO: Final = 2.0  # goal: median start of ordinary jobs during the flood, relative to usual
 EVERY_S: Final = 0.5  # between ordinary jobs
@@ -41,19 +45,76 @@ def main() -> int:
     instance = RunningInstance(("--servers", str(options.servers), "--speed", "60", "--no-replay"))
     try:
         instance.start()
-        ratios = _measure(instance, options)
+        rounds, full_s = _measure(instance, options)
     finally:
         instance.discard()
-    _print(calibration_line(before_ms, calibrate()))
-    ratio = float(np.median(ratios))
+    after_ms = calibrate()
+    _print(calibration_line(before_ms, after_ms))
+    store(
+        f"starvation-{options.shapes}-{options.differ}",
+        arguments=vars(options),
+        figures=[asdict(each) for each in rounds],
+        tables={"flood": table(rounds, full_s, (before_ms, after_ms))},
+    )
+    ratio = float(np.median([each.ratio for each in rounds]))
     is_met = ratio <= RATIO
     _print(f"ratio of the medians {ratio:.2f}, goal {RATIO:g}: {'met' if is_met else 'MISSED'}")
     return 0 if is_met else 1
 
 
-def _measure(instance: RunningInstance, options: argparse.Namespace) -> list[float]:
-    """Run all rounds and print their results; returns the ratio of the medians of each."""
-    ratios = []
+@dataclass(frozen=True, slots=True)
+class FloodRound:
+    """One round: wall seconds from submission to start of ordinary jobs, alone and in the flood.
+
+    Attributes
+    ----------
+    evaluated_s : until every job of the flood was evaluated
+    """
+
+    usual_s: list[float]
+    during_s: list[float]
+    evaluated_s: float
+
+    @property
+    def ratio(self) -> float:
+        """Ratio of the medians."""
+        return float(np.median(self.during_s) / np.median(self.usual_s))
+
+    @property
+    def ratio_95(self) -> float:
+        """Ratio of the 95th percentiles."""
+        return float(np.percentile(self.during_s, 95) / np.percentile(self.usual_s, 95))
+
+
+def table(
+    rounds: Sequence[FloodRound], full_s: float | None, calibration_ms: tuple[float, float]
+) -> Table:
+    """Return the published table: one column per round."""
+
+    def starts(seconds: list[float]) -> str:
+        return ", ".join(f"{value:.2f}" for value in np.percentile(seconds, (50, 95, 100)))
+
+    shown = [
+        ["", *(f"round {number}" for number in range(1, len(rounds) + 1))],
+        ["start alone: p50, p95, slowest, s", *(starts(each.usual_s) for each in rounds)],
+        ["start in the flood, s", *(starts(each.during_s) for each in rounds)],
+        [f"ratio of the medians (goal: {RATIO:g})", *(f"{each.ratio:.2f}" for each in rounds)],
+        ["ratio of p95", *(f"{each.ratio_95:.2f}" for each in rounds)],
+        ["every job of the flood evaluated, s", *(f"{each.evaluated_s:.1f}" for each in rounds)],
+    ]
+    if full_s is not None:
+        shown.append(["full cluster: every job evaluated, s", *[f"{full_s:.1f}"] * len(rounds)])
+    calibration = " and ".join(f"{value:.0f}" for value in calibration_ms)
+    shown.append(["calibration loop before and after, ms", *[calibration] * len(rounds)])
+    return shown
+
+
+def _measure(
+    instance: RunningInstance, options: argparse.Namespace
+) -> tuple[list[FloodRound], float | None]:
+    """Run all rounds and print them; return them, and the seconds of the full cluster."""
+    rounds: list[FloodRound] = []
+    full_s = None
     with (
         ApiClient(instance.url, instance.variable("BERTH_TOKEN")) as api,
         psycopg.connect(instance.variable("DATABASE_URL"), autocommit=True) as database,
@@ -67,19 +128,20 @@ def _measure(instance: RunningInstance, options: argparse.Namespace) -> list[flo
             usual_s = _starts(database, _ordinary(api, f"usual-{number}", options.seconds))
             began_s = _newest_frame(database)
             during_s, evaluated_s = _during_flood(instance, api, database, options, number)
-            ratios.append(float(np.median(during_s) / np.median(usual_s)))
+            rounds.append(FloodRound(usual_s.tolist(), during_s.tolist(), evaluated_s))
             _print(_quantiles("ordinary jobs, submit to start", usual_s))
             _print(_quantiles("the same during the flood", during_s))
             seconds = ", ".join(f"{each:.1f}" for each in during_s)
             _print(f"each of them, one each {EVERY_S:g} s: {seconds} s")
-            ratio_95 = np.percentile(during_s, 95) / np.percentile(usual_s, 95)
-            _print(f"ratio of the medians {ratios[-1]:.2f}, of p95 {ratio_95:.2f}")
+            _print(
+                f"ratio of the medians {rounds[-1].ratio:.2f}, of p95 {rounds[-1].ratio_95:.2f}"
+            )
             _print(f"every job of the flood evaluated {evaluated_s:.1f} s after it was accepted")
             _print(_frames_since(database, began_s))
         if not options.without_full:
             full_s = _full_cluster(api, database, options)
             _print(f"full cluster: every job evaluated {full_s:.1f} s after it was accepted")
-    return ratios
+    return rounds, full_s
 
 
 def _options() -> argparse.Namespace:
