@@ -7,6 +7,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.api.keyed_view import KeyedView
 from apps.accounts.api.permissions import principal_of
 from apps.accounts.api.project_serializers import (
     MemberRequestSerializer,
@@ -17,7 +18,6 @@ from apps.accounts.api.project_serializers import (
     represent_member,
     represent_project,
 )
-from apps.accounts.api.views import Once, not_wired
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership, Project
 from apps.accounts.selectors import members_of, project_by, user_by, visible_projects
@@ -36,12 +36,10 @@ from apps.common.core.errors import FieldProblem, InvalidInputError, NotFoundErr
 from apps.common.core.keyed_requests import KeyedResponse
 
 
-class ProjectList(ListView):
+class ProjectList(KeyedView, ListView):
     """The projects that the caller may see; administrators add more."""
 
     write_role = Role.ADMIN
-    takes_key = True
-    once: Once = staticmethod(not_wired)
     row_serializer = ProjectSerializer
     orders: ClassVar = {"name": Order(("name",))}
     filters: ClassVar = {
@@ -100,12 +98,10 @@ class ProjectDetail(ApiView):
         return Response(status=204)
 
 
-class MemberList(ListView):
+class MemberList(KeyedView, ListView):
     """The members of a project."""
 
     write_role = Role.ADMIN
-    takes_key = True
-    once: Once = staticmethod(not_wired)
     row_serializer = MemberSerializer
     brief_fields = ("user_id", "username")
     orders: ClassVar = {"id": Order(("id",))}

@@ -4,6 +4,7 @@ from django.urls import URLPattern
 
 from apps.accounts.api.account_views import PasswordView, SessionDetail, SessionList
 from apps.accounts.api.audit_views import AuditDetail, AuditExport, AuditList
+from apps.accounts.api.keyed_view import Once, keyed
 from apps.accounts.api.project_views import MemberDetail, MemberList, ProjectDetail, ProjectList
 from apps.accounts.api.user_views import (
     BlockedSignIn,
@@ -14,21 +15,21 @@ from apps.accounts.api.user_views import (
     UserToken,
     UserTokenList,
 )
-from apps.accounts.api.views import MeView, Once, TokenDetail, TokenList
+from apps.accounts.api.views import MeView, TokenDetail, TokenList
 from apps.common.api.routes import route
 
 
 def keyed_routes(once: Once) -> list[URLPattern]:
     """Return the routes that need the Idempotency-Keys of a higher app."""
-    of_user = UserTokenList.as_view(once=once)
-    reset = UserPasswordReset.as_view(once=once)
+    of_user = keyed(UserTokenList, once)
+    reset = keyed(UserPasswordReset, once)
     return [
-        *route("tokens/", TokenList.as_view(once=once), "api-tokens"),
-        *route("users/", UserList.as_view(once=once), "api-users"),
+        *route("tokens/", keyed(TokenList, once), "api-tokens"),
+        *route("users/", keyed(UserList, once), "api-users"),
         *route("users/<str:key>/tokens/", of_user, "api-user-tokens"),
         *route("users/<str:key>/reset-password/", reset, "api-user-reset"),
-        *route("projects/", ProjectList.as_view(once=once), "api-projects"),
-        *route("projects/<str:key>/members/", MemberList.as_view(once=once), "api-members"),
+        *route("projects/", keyed(ProjectList, once), "api-projects"),
+        *route("projects/<str:key>/members/", keyed(MemberList, once), "api-members"),
     ]
 
 

@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.api.keyed_view import KeyedView
 from apps.accounts.api.permissions import principal_of
 from apps.accounts.api.serializers import (
     ROLES,
@@ -27,7 +28,7 @@ from apps.accounts.api.user_serializers import (
     represent_blocked_sign_in,
     represent_user,
 )
-from apps.accounts.api.views import Once, new_token_response, not_wired, with_credential
+from apps.accounts.api.views import new_token_response, with_credential
 from apps.accounts.core.roles import Role
 from apps.accounts.models import SignInFailures, Token, User
 from apps.accounts.selectors import blocked_sign_ins, live_tokens, user_by, users
@@ -47,13 +48,11 @@ from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.keyed_requests import KeyedResponse
 
 
-class UserList(ListView):
+class UserList(KeyedView, ListView):
     """All users: list them, add one."""
 
     manages_credentials = True
     read_role = write_role = Role.ADMIN
-    takes_key = True
-    once: Once = staticmethod(not_wired)
     row_serializer = UserSerializer
     orders: ClassVar = {
         "username": Order(("username",)),
@@ -124,13 +123,11 @@ class UserDetail(ApiView):
         return answer(request, represent_user(user_by(str(user.pk))))
 
 
-class UserPasswordReset(ApiView):
+class UserPasswordReset(KeyedView):
     """A new one-time password."""
 
     manages_credentials = True
     write_role = Role.ADMIN
-    takes_key = True
-    once: Once = staticmethod(not_wired)
 
     @extend_schema(request=None, responses={201: OneTimePasswordSerializer})
     def post(self, request: Request, key: str) -> Response:
@@ -150,13 +147,11 @@ class UserPasswordReset(ApiView):
         return response
 
 
-class UserTokenList(ListView):
+class UserTokenList(KeyedView, ListView):
     """The tokens of a user."""
 
     manages_credentials = True
     read_role = write_role = Role.ADMIN
-    takes_key = True
-    once: Once = staticmethod(not_wired)
     row_serializer = TokenSerializer
     orders: ClassVar = {"-created_at": Order(("created_at", "id"), descending=True)}
 

@@ -1,6 +1,5 @@
 """The caller and the caller's tokens."""
 
-from collections.abc import Callable
 from secrets import token_urlsafe
 from typing import Any, ClassVar
 from uuid import UUID
@@ -10,6 +9,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.api.keyed_view import KeyedView, Once
 from apps.accounts.api.permissions import principal_of
 from apps.accounts.api.serializers import (
     MeSerializer,
@@ -40,21 +40,10 @@ class MeView(ApiView):
         return answer(request, represent_me(principal_of(request)))
 
 
-# Runs a request once per Idempotency-Key: (request, what identifies it, what it does).
-Once = Callable[[Request, Any, Callable[[], KeyedResponse]], Response]
-
-
-def not_wired(request: Request, asked: Any, make: Callable[[], KeyedResponse]) -> Response:
-    """Stand in for `Once` until the routes pass it in."""
-    raise NotImplementedError("the routes pass in the app that stores responses")
-
-
-class TokenList(ListView):
+class TokenList(KeyedView, ListView):
     """The caller's own tokens."""
 
     write_role = Role.VIEWER  # all users may create their own tokens
-    takes_key = True
-    once: Once = staticmethod(not_wired)
     row_serializer = TokenSerializer
     orders: ClassVar = {"-created_at": Order(("created_at", "id"), descending=True)}
 
