@@ -6,11 +6,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from apps.classification.core.matrix import Cell, Matrix, MatrixName, Scale, columns_of, from_cells
-from apps.emulation.core.draws import KINDS, application_truth
+from apps.emulation.core.draws import KINDS
 from apps.emulation.core.library import library
-from apps.emulation.core.platforms import CAPACITY, catalogue
+from apps.emulation.core.platforms import CAPACITY
 from apps.emulation.core.probe import exhaustive
 from apps.emulation.core.seeds import generator
+from apps.emulation.core.worlds import PAPER, world_named
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.profiling.core.measurements import MeasuredCell
 from benchmarks._held_out import Case, random_cells
@@ -35,7 +36,12 @@ PRIOR_ROWS: Final = 100_000
 
 
 def emulated(
-    name: MatrixName, k: int, seed: int, *, together_with: tuple[MatrixName, ...] = ()
+    name: MatrixName,
+    k: int,
+    seed: int,
+    *,
+    together_with: tuple[MatrixName, ...] = (),
+    origin: str = PAPER.name,
 ) -> Iterator[Case]:
     """Measure the emulated cluster's library and a hundred applications that are not in it.
 
@@ -43,12 +49,13 @@ def emulated(
     matrix, and of those completed with it, k random cells each are known; its own are scored.
     """
     pool = (name, *together_with)
-    platforms = catalogue(list(CAPACITY), seed=seed)
+    drawn_from = world_named(origin)
+    platforms = drawn_from.catalogue(list(CAPACITY), seed=seed)
     columns = {other_name: columns_of(other_name, tuple(platforms.names)) for other_name in pool}
-    entries = library(seed, platforms)
+    entries = library(seed, platforms, world=drawn_from)
     dense = [_matrix(n, c, {e.application: e.cells for e in entries}) for n, c in columns.items()]
     new = {
-        f"new-{kind}-{i}": application_truth(seed, f"new-{kind}-{i}", kind, platforms)
+        f"new-{kind}-{i}": drawn_from.application_truth(seed, f"new-{kind}-{i}", kind, platforms)
         for kind in KINDS
         for i in range(NEW_PER_KIND)
     }

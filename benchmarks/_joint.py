@@ -19,8 +19,8 @@ from apps.classification.core.profile import Profile
 from apps.common.core.interference import N_SOURCES, SOURCES
 from apps.emulation.core.probe import SERVERS as SERVER_COUNTS
 from apps.emulation.core.probe import SIZES
-from apps.emulation.core.probe_runs import SAMPLE_NOISE, SAMPLES
-from apps.emulation.core.truth import Truth, interference_factor
+from apps.emulation.core.probe_runs import SAMPLES
+from apps.emulation.core.truth import PAPER_CURVES, PAPER_NOISE, Curves, Truth, interference_factor
 from apps.inventory.core.snapshot import Bools, Floats
 from benchmarks._world import CURVES, World
 
@@ -162,7 +162,7 @@ def _on_cluster(
 
 def true_rates(truth: Truth, columns: Sequence[Combination]) -> Floats:
     """(J,) rate of an application at every combination, in its own metric."""
-    share = retained_share(truth.tolerated[None])[0]
+    share = retained_share(truth.tolerated[None], truth.curves)[0]
     rates = [
         truth.platform_speed[truth.catalogue.names.index(c.platform)]
         * truth.scale_up.speed_up(c.units)
@@ -173,10 +173,13 @@ def true_rates(truth: Truth, columns: Sequence[Combination]) -> Floats:
     return truth.metric_per_s * np.array(rates)
 
 
-def retained_share(tolerated: Floats) -> Floats:
-    """(q, N) share of its performance retained next to each microbenchmark at `PRESSURE`."""
+def retained_share(tolerated: Floats, curves: Curves = PAPER_CURVES) -> Floats:
+    """(q, N) share of its performance retained next to each microbenchmark at `PRESSURE`.
+
+    Profiles have no curves: what they predict is along those of the `paper` world.
+    """
     alone = PRESSURE * np.eye(N_SOURCES)
-    return interference_factor(alone[None], tolerated[:, None, :])
+    return interference_factor(alone[None], tolerated[:, None, :], curves)
 
 
 def _parallel_seconds(cluster: World, estimator: str) -> tuple[float, float]:
@@ -199,7 +202,7 @@ def _parallel_seconds(cluster: World, estimator: str) -> tuple[float, float]:
 def _measured(rates: Sequence[Floats] | Floats, rng: np.random.Generator) -> Floats:
     """Add the noise of a profiling run, which answers the mean of its samples."""
     exact = np.array(rates)
-    noise = rng.lognormal(0.0, SAMPLE_NOISE, (SAMPLES, *exact.shape)).mean(axis=0)
+    noise = rng.lognormal(0.0, PAPER_NOISE.rate, (SAMPLES, *exact.shape)).mean(axis=0)
     return exact * noise
 
 

@@ -12,7 +12,8 @@ The emulator is not the papers' testbed: compare the level of the figures only.
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -26,10 +27,13 @@ from apps.emulation.core.draws import ANALYTICS, LATENCY_CRITICAL, SINGLE_NODE
 from apps.emulation.core.probe import probe
 from apps.emulation.core.probe_runs import FAILURES, ProbeRun
 from apps.emulation.core.seeds import generator
+from apps.emulation.core.worlds import WORLDS
 from apps.inventory.core.snapshot import Bools, Floats
 from apps.profiling.core.plan import BUDGET_S, PlatformShape, plan
 from apps.profiling.core.ramp import ProbeFailedError
 from benchmarks._joint import Joint, compared
+from benchmarks._papers_tables import tables
+from benchmarks._results import RESULTS, store
 from benchmarks._world import World, cells_of, true_row, world
 
 SEEDS: Final = 3
@@ -147,16 +151,34 @@ class Outcome(NamedTuple):
 Way = Callable[[World, str, dict[str, tuple[str, ...]], np.random.Generator], list[Cell]]
 
 
-def papers(seed: int, *, quiet: bool) -> dict[str, object]:
-    """Measure, and print unless ``quiet``: Paragon's figures, Quasar's Table 2, and Q3."""
-    outcomes = {name: _outcome(way, seed) for name, way in WAYS.items()}
+def papers(
+    seed: int,
+    *,
+    quiet: bool,
+    worlds: Sequence[str] = tuple(WORLDS),
+    folder: Path = RESULTS,
+) -> dict[str, object]:
+    """Measure in each world, and store: Paragon's figures, Quasar's Table 2, and Q3."""
+    measured = {name: _measured(seed, name, quiet=quiet) for name in worlds}
+    store(
+        "classification-papers",
+        arguments={"papers": True, "seed": seed, "worlds": list(worlds)},
+        figures=measured,
+        tables=tables(measured),
+        folder=folder,
+    )
+    return {"papers": measured}
+
+
+def _measured(seed: int, origin: str, *, quiet: bool) -> dict[str, list[dict[str, Any]]]:
+    outcomes = {name: _outcome(way, seed, origin) for name, way in WAYS.items()}
     figures = [
         Figure(name, figure, {way: _paragon(outcome)[name] for way, outcome in outcomes.items()})
         for name, figure in PARAGON.items()
     ]
     joint = {
         name: compared(
-            [world(seed + i) for i in range(SEEDS)],
+            [world(seed + i, origin) for i in range(SEEDS)],
             _profiles_of(name, random_entries),
             _profiles_of(name, informed_entries),
             name,
@@ -167,13 +189,11 @@ def papers(seed: int, *, quiet: bool) -> dict[str, object]:
     entries = list(_table_2(outcomes, joint[DEFAULT]))
     lines: list[object] = [*figures, *entries, *joint.values()]
     if not quiet:
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.write("".join(f"{line}\n" for line in [f"{origin} world", *lines]))
     return {
-        "papers": {
-            "paragon": [asdict(figure) for figure in figures],
-            "quasar_table_2": [asdict(entry) for entry in entries],
-            "exhaustive": [summary.as_dict() for summary in joint.values()],
-        }
+        "paragon": [asdict(figure) for figure in figures],
+        "quasar_table_2": [asdict(entry) for entry in entries],
+        "exhaustive": [summary.as_dict() for summary in joint.values()],
     }
 
 
@@ -252,11 +272,11 @@ def _profile(
     )
 
 
-def _outcome(way: Way, seed: int) -> Outcome:
+def _outcome(way: Way, seed: int, origin: str) -> Outcome:
     cells: list[Cells] = []
     platforms: list[tuple[bool, bool, bool]] = []
     for draw in range(SEEDS):
-        cluster = world(seed + draw)
+        cluster = world(seed + draw, origin)
         order = ranking(cluster.library, cluster.platforms)
         for app, truth in cluster.new.items():
             rng = generator(seed + draw, "papers", app)

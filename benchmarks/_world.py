@@ -1,6 +1,6 @@
 """The emulated cluster as measured by profiling: its library, and other applications.
 
-The distributions are those of docs/emulation.md, fixed before any tuning.
+The distributions are those of docs/emulation.md.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,13 @@ import numpy as np
 
 from apps.classification.core.inference import Library
 from apps.classification.core.matrix import Cell, MatrixName, columns_of, from_cells
-from apps.emulation.core.draws import KINDS, application_truth
+from apps.emulation.core.draws import KINDS
 from apps.emulation.core.library import library
-from apps.emulation.core.platforms import CAPACITY, catalogue
+from apps.emulation.core.platforms import CAPACITY
 from apps.emulation.core.probe import SERVERS, SIZES, exhaustive
-from apps.emulation.core.seeds import generator
+from apps.emulation.core.seeds import Stream, generator
 from apps.emulation.core.truth import Truth
+from apps.emulation.core.worlds import PAPER, world_named
 from apps.inventory.core.snapshot import Floats
 from apps.profiling.core.measurements import MeasuredCell
 
@@ -64,13 +65,16 @@ class World:
 
 
 @lru_cache(maxsize=4)
-def world(seed: int) -> World:
+def world(seed: int, name: str = PAPER.name) -> World:
     """Draw a cluster's library and a hundred new applications, and measure them."""
-    platforms = catalogue(list(CAPACITY), seed=seed)
-    measured = library(seed, platforms)
+    origin = world_named(name)
+    platforms = origin.catalogue(list(CAPACITY), seed=seed)
+    measured = library(seed, platforms, world=origin)
     cells = {entry.application: cells_of(entry.cells) for entry in measured}
     names = {f"new-{kind}-{i}": kind for kind in KINDS for i in range(NEW_PER_KIND)}
-    new = {app: application_truth(seed, app, kind, platforms) for app, kind in names.items()}
+    new = {
+        app: origin.application_truth(seed, app, kind, platforms) for app, kind in names.items()
+    }
     shown = tuple(platforms.names)
     return World(
         platforms=shown,
@@ -78,7 +82,9 @@ def world(seed: int) -> World:
             seed, {name: from_cells(name, columns_of(name, shown), cells) for name in MatrixName}
         ),
         entries={
-            entry.application: application_truth(seed, entry.application, entry.kind, platforms)
+            entry.application: origin.application_truth(
+                seed, entry.application, entry.kind, platforms, Stream.LIBRARY
+            )
             for entry in measured
         },
         new=new,

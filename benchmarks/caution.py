@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from apps.classification.core.profile import Profile
+from apps.emulation.core.worlds import MEASURED, WORLDS, world_named
 from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.registry import DEFAULT, make
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster
@@ -37,10 +38,11 @@ def main() -> int:
     parser.add_argument("--servers", type=int, default=200)
     parser.add_argument("--loads", default="0.5,0.7,0.85")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--world", choices=list(WORLDS), default=MEASURED.name)
     options = parser.parse_args()
     before_ms = calibrate()
-    world = demo_cluster(servers=options.servers, seed=CLUSTER_SEED)
-    library = offline_library(world.machines.platforms)
+    world = demo_cluster(options.servers, CLUSTER_SEED, world_named(options.world))
+    library = offline_library(world)
     shapes = shapes_of(options.servers)
     for load in map(float, options.loads.split(",")):
         jobs = arrivals(world, load, np.random.default_rng(options.seed))

@@ -29,6 +29,7 @@ import numpy as np
 
 from apps.classification.core.estimators import DEFAULT, ESTIMATORS
 from apps.classification.core.inference import POOLS
+from apps.emulation.core.worlds import WORLDS
 from benchmarks._calibration import calibrate, calibration_line
 from benchmarks._classification_speed import timings
 from benchmarks._compare import Ratio, Sampled, against_best, overall, ratio
@@ -85,12 +86,13 @@ Results = dict[tuple[str, int, str], Scores]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run and print the figures."""
     options = _options().parse_args(argv)
+    options.world = options.world or list(WORLDS)
     printed: dict[str, object] = {}
     if options.probing:
         sets = (options.sets or ALL_SETS).split(",")
         printed |= probing(sets, options.data, options.seed, quiet=options.json)
     if options.papers:
-        printed |= papers(options.seed, quiet=options.json)
+        printed |= papers(options.seed, quiet=options.json, worlds=options.world)
     if options.strange:
         printed |= strange(options.seed, quiet=options.json)
     is_other = options.probing or options.papers or options.strange
@@ -150,6 +152,12 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--methods", default="", help="the default is always among them")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=7, help="of every timing; 0 for none")
+    parser.add_argument(
+        "--world",
+        action="append",
+        choices=list(WORLDS),
+        help="of --papers and of the set `emulated`, may be repeated; all of them",
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--probing", action="store_true", help="random, fixed, informative cells")
     parser.add_argument("--papers", action="store_true", help="the papers' figures next to ours")
@@ -172,23 +180,26 @@ def _all_cases(
     """Every part of every set with every number of entries that leaves cells to estimate."""
     for name in options.sets.split(","):
         if name == "emulated":
-            yield from _emulated(entries, options.seed)
+            for origin in options.world:
+                yield from _emulated(entries, options.seed, origin)
         elif name in READERS:
             yield from _measured(name, options.data, entries, options.seed)
         elif name != "generator":
             raise SystemExit(f"--sets must be among {', '.join(READERS)}, emulated, generator")
 
 
-def _emulated(entries: tuple[int, ...], seed: int) -> Iterator[tuple[str, int, list[Case]]]:
+def _emulated(
+    entries: tuple[int, ...], seed: int, origin: str
+) -> Iterator[tuple[str, int, list[Case]]]:
     pools = {name: pool for pool in POOLS if len(pool) > 1 for name in pool}
     parts = [(name, ()) for name in EMULATED] + [
         (name, tuple(other for other in pool if other != name)) for name, pool in pools.items()
     ]
     for name, other_matrices in parts:
         for k in entries:
-            folds = list(emulated(name, k, seed, together_with=other_matrices))
+            folds = list(emulated(name, k, seed, together_with=other_matrices, origin=origin))
             if (~np.isnan(folds[0].truth)).sum(axis=1).min() >= k + 2:
-                yield f"emulated.{'+'.join((name, *other_matrices))}", k, folds
+                yield f"emulated.{origin}.{'+'.join((name, *other_matrices))}", k, folds
 
 
 def _measured(

@@ -29,12 +29,12 @@ from apps.classification.core.feedback import (
 )
 from apps.classification.core.inference import Library
 from apps.classification.core.matrix import Cell, MatrixName, columns_of, from_cells
-from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE, application_truth
+from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE
 from apps.emulation.core.library import library
-from apps.emulation.core.platforms import Catalogue
 from apps.emulation.core.probe import probe
 from apps.emulation.core.probe_runs import ProbeRun
 from apps.emulation.core.truth import Truth
+from apps.emulation.core.worlds import MEASURED, WORLDS, world_named
 from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.registry import make
 from apps.scheduling.core.types import Within
@@ -62,9 +62,11 @@ class ProfiledApplication:
     observations: list[Observation]
 
 
-def offline_library(platforms: Catalogue) -> Library:
+def offline_library(cluster: DemoCluster) -> Library:
     """Profile the library of the cluster."""
-    rows = {entry.application: cells_of(entry.cells) for entry in library(CLUSTER_SEED, platforms)}
+    platforms = cluster.machines.platforms
+    entries = library(CLUSTER_SEED, platforms, world=cluster.world)
+    rows = {entry.application: cells_of(entry.cells) for entry in entries}
     names = platforms.names
     return Library(
         1, {name: from_cells(name, columns_of(name, names), rows) for name in MatrixName}
@@ -78,7 +80,7 @@ def draw_applications(
     platforms = world.machines.platforms
     applications = []
     for i in range(count):
-        truth = application_truth(CLUSTER_SEED, f"app{i}", KINDS[i % 3], platforms)
+        truth = world.world.application_truth(CLUSTER_SEED, f"app{i}", KINDS[i % 3], platforms)
         best, *others = platforms.names
         runs = [
             ProbeRun(best, 1, 1),
@@ -252,10 +254,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=60, help="mean number of jobs per application")
     parser.add_argument("--load", type=float, default=0.7)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--world", choices=list(WORLDS), default=MEASURED.name)
     options = parser.parse_args()
     before_ms = calibrate()
-    world = demo_cluster(options.servers, CLUSTER_SEED)
-    known_library = offline_library(world.machines.platforms)
+    world = demo_cluster(options.servers, CLUSTER_SEED, world_named(options.world))
+    known_library = offline_library(world)
     applications = draw_applications(
         world, options.applications, np.random.default_rng(options.seed)
     )

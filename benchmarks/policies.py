@@ -1,6 +1,6 @@
 """Performance of jobs by policy, on the emulated cluster, offline, at several loads.
 
-    python -m benchmarks.policies [--servers 300] [--loads 0.5,0.7,0.85,0.95] [--seeds 5]
+    python -m benchmarks.policies [--world W] [--servers N] [--loads 0.5,0.7,0.85,0.95] [--seeds 5]
 
 One-unit jobs of sixty applications arrive over 40 minutes of cluster time, the same jobs at the
 same times for every policy. Each policy gets the profiles that the live plan infers, tolerances at
@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy import stats
 
-from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE, application_truth
+from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE
 from apps.emulation.core.truth import Truth
+from apps.emulation.core.worlds import MEASURED, WORLDS, world_named
 from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.registry import POLICIES, make
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster, exact_request
@@ -75,7 +76,9 @@ def arrivals(world: DemoCluster, load: float, rng: np.random.Generator) -> list[
     """Return Poisson arrivals of exponential work that would use ``load`` of the units."""
     kinds = (ANALYTICS, SINGLE_NODE, BATCH)
     library = [
-        application_truth(CLUSTER_SEED, f"app{i}", kinds[i % 3], world.machines.platforms)
+        world.world.application_truth(
+            CLUSTER_SEED, f"app{i}", kinds[i % 3], world.machines.platforms
+        )
         for i in range(APPLICATIONS)
     ]
     rate = load * float(world.topology.server_units.sum()) * MEAN_SPEED / MEAN_WORK_S
@@ -133,7 +136,7 @@ class Profiler:
     """Profiles of applications as the live plan infers them; each is made once per seed."""
 
     def __init__(self, world: DemoCluster, servers: int) -> None:
-        self._library = offline_library(world.machines.platforms)
+        self._library = offline_library(world)
         self._shapes = shapes_of(servers)
         self._known: dict[tuple[str, int], Profile] = {}
 
@@ -173,9 +176,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--servers", type=int, default=300)
     parser.add_argument("--loads", default="0.5,0.7,0.85,0.95")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--world", choices=list(WORLDS), default=MEASURED.name)
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args(argv)
-    world = demo_cluster(options.servers, CLUSTER_SEED)
+    world = demo_cluster(options.servers, CLUSTER_SEED, world_named(options.world))
     profiler = Profiler(world, options.servers)
     rows: list[tuple[str, PolicyRow]] = []
     for load in map(float, options.loads.split(",")):
@@ -191,7 +195,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 sys.stdout.flush()
     rows.sort(key=lambda pair: (pair[0] != "inferred", pair[1].load))
     figures = [{"profiles": profiles, **asdict(one)} for profiles, one in rows]
-    chosen = {"servers": options.servers, "loads": options.loads, "seeds": options.seeds}
+    chosen = {name: getattr(options, name) for name in ("world", "servers", "loads", "seeds")}
     stored = {"policies": table(rows)}
     store("policies", arguments=chosen, figures=figures, tables=stored, folder=options.results)
     sys.stdout.write(markdown(stored["policies"]) + "\n")

@@ -21,12 +21,12 @@ import numpy as np
 
 from apps.common.core.interference import SOURCES
 from apps.emulation.core.draws import KINDS, application_truth
-from apps.emulation.core.microbenchmarks import NOISE, SAMPLE_S, single_source_performance
+from apps.emulation.core.microbenchmarks import SAMPLE_S, single_source_performance
 from apps.emulation.core.platforms import Catalogue, catalogue
 from apps.emulation.core.probe import probe_steps
 from apps.emulation.core.probe_runs import FAILURES, ProbeRun
 from apps.emulation.core.seeds import generator
-from apps.emulation.core.truth import Truth
+from apps.emulation.core.truth import PAPER_NOISE, Truth
 from apps.execution.backends.emulated.port import ProfilingOrder
 from apps.execution.backends.emulated.probing import ProfilingSession
 from apps.inventory.core.demo import PLATFORMS, platform_counts
@@ -92,7 +92,7 @@ def fixed_ramp(sample: Sampler) -> RampResult:
     last, first = below[0] - 1, below[0]
     slope = (measured[last] - measured[first]) / STEP
     at = float(levels[last] + (measured[last] - QOS) / slope)
-    return RampResult(at, NOISE / float(slope), len(levels))
+    return RampResult(at, PAPER_NOISE.ramp / float(slope), len(levels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--applications", type=int, default=200)
     parser.add_argument(
-        "--noise", type=float, default=NOISE, help="standard deviation of one sample of a ramp"
+        "--noise",
+        type=float,
+        default=PAPER_NOISE.ramp,
+        help="standard deviation of one sample of a ramp",
     )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

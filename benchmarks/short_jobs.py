@@ -15,7 +15,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from apps.emulation.core.draws import ANALYTICS, application_truth
+from apps.emulation.core.draws import ANALYTICS
+from apps.emulation.core.worlds import MEASURED, WORLDS, world_named
 from apps.inventory.core.snapshot import Floats, Snapshot
 from apps.scheduling.core.registry import DEFAULT, SHORT, make
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
@@ -56,7 +57,9 @@ def jobs(world: DemoCluster, load: float, seed: int) -> list[JobArrival]:
         mixed.append(job)
         if n % EVERY == 0:
             name = f"{PREFIX}{n}"
-            truth = application_truth(CLUSTER_SEED, name, ANALYTICS, world.machines.platforms)
+            truth = world.world.application_truth(
+                CLUSTER_SEED, name, ANALYTICS, world.machines.platforms
+            )
             work_s = float(rng.uniform(*WORK_S))
             mixed.append(JobArrival(job.at_s, exact_request(truth, name), truth, work_s))
     return mixed
@@ -93,9 +96,10 @@ def main() -> None:
     parser.add_argument("--servers", type=int, default=300)
     parser.add_argument("--loads", default="0.5,0.7,0.85")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--world", choices=list(WORLDS), default=MEASURED.name)
     options = parser.parse_args()
     before_ms = calibrate()
-    world = demo_cluster(options.servers, CLUSTER_SEED)
+    world = demo_cluster(options.servers, CLUSTER_SEED, world_named(options.world))
     sys.stdout.write("load | short jobs by | time / work: mean, p90 | relative to the default\n")
     for load in map(float, options.loads.split(",")):
         job_arrivals = jobs(world, load, options.seed)

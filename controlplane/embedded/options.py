@@ -8,6 +8,8 @@ from pathlib import Path
 DEFAULT_SERVERS = 600
 DEFAULT_SPEED = 60.0
 DEFAULT_POLICY = "tarcil"
+DEFAULT_WORLD = "paper"
+WORLDS = (DEFAULT_WORLD, "measured")
 DEFAULT_PORT = 8000
 
 
@@ -19,6 +21,7 @@ class Options:
     servers: int | None
     speed: float | None
     policy: str | None
+    world: str | None
     port: int
     is_fresh: bool
     is_empty: bool
@@ -43,6 +46,7 @@ def parse(arguments: Sequence[str]) -> Options:
         help=f"cluster seconds per wall second ({DEFAULT_SPEED:.0f})",
     )
     add("--policy", help=f"placement policy ({DEFAULT_POLICY})")
+    add("--world", choices=WORLDS, help=f"what the emulated cluster resembles ({DEFAULT_WORLD})")
     add(
         "--port",
         type=_port,
@@ -58,6 +62,7 @@ def parse(arguments: Sequence[str]) -> Options:
         servers=given.servers,
         speed=given.speed,
         policy=given.policy,
+        world=given.world,
         port=given.port,
         is_fresh=given.fresh,
         is_empty=given.empty,

@@ -6,6 +6,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from controlplane.embedded.options import (
     DEFAULT_POLICY,
     DEFAULT_SERVERS,
     DEFAULT_SPEED,
+    DEFAULT_WORLD,
     Options,
 )
 from controlplane.embedded.processes import (
@@ -90,6 +92,7 @@ class Session:
             state["migrations"] = digest
             self.instance.save("state", state)
         password = self._create_administrator()
+        self.environment["BERTH_WORLD"] = state["world"] = chosen_world(self.options.world, state)
         wanted = self.options.servers or state.get("servers") or DEFAULT_SERVERS
         if not self.options.is_empty and state.get("servers") != wanted:
             label = f"Creating a cluster of {wanted:,} servers"
@@ -268,3 +271,21 @@ def _responds(url: str) -> bool:
             return bool(answer.status == 200)
     except (urllib.error.URLError, TimeoutError, ConnectionError):
         return False
+
+
+def chosen_world(wanted: str | None, state: Mapping[str, Any]) -> str:
+    """Return the world of an instance; its library and jobs stay in the first one.
+
+    Raises
+    ------
+    LauncherError : another world was requested for existing data.
+    """
+    first = "paper" if state.get("servers") else None  # the only world of older versions
+    before: str | None = state.get("world") or first
+    chosen = wanted or before or DEFAULT_WORLD
+    if before not in {None, chosen}:
+        raise LauncherError(
+            f"This instance emulates the {before} world. --fresh deletes its data and starts with "
+            f"{chosen}."
+        )
+    return chosen

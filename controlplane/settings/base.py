@@ -124,6 +124,8 @@ BERTH_RECLASSIFY_ROWS = int(os.environ.get("BERTH_RECLASSIFY_ROWS", "20"))
 BERTH_RECLASSIFY_SECONDS = float(os.environ.get("BERTH_RECLASSIFY_SECONDS", "600"))
 # Default placement policy.
 DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "tarcil")
+# Emulated servers and applications are drawn from this world: measured or paper.
+EMULATED_WORLD = os.environ.get("BERTH_WORLD", "paper")
 
 AUTH_USER_MODEL = "accounts.User"
 AUTH_PASSWORD_VALIDATORS = [

@@ -13,4 +13,5 @@ CACHES = {
         "OPTIONS": {"MAX_ENTRIES": 1_000_000},
     }
 }
+EMULATED_WORLD = "paper"  # its numbers are those that the tests expect
 WHITENOISE_AUTOREFRESH = True

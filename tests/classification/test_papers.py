@@ -1,6 +1,7 @@
 """Comparison with the papers' figures: measured columns, and plausible results."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from apps.classification.core.exhaustive import Combination
 from apps.classification.core.matrix import MatrixName
 from apps.classification.core.ranking import ranking
 from apps.emulation.core.truth import interference_factor
-from benchmarks import _joint, _papers, classification
+from benchmarks import _joint, _papers
 from benchmarks._world import CURVES, true_row, world
 
 
@@ -59,14 +60,15 @@ def test_an_unknown_matrix_has_no_truth() -> None:
         true_row(MatrixName.BASE_RATE, truth)
 
 
-def test_the_figures_are_printed_beside_the_papers(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_the_figures_are_stored_beside_the_papers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_papers, "SEEDS", 1)
     monkeypatch.setattr(_joint, "UNITS", (1, 4))
     monkeypatch.setattr(_joint, "SERVERS", (1,))
-    assert classification.main(["--papers", "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)["papers"]
+    _papers.papers(1, quiet=True, worlds=["paper"], folder=tmp_path)
+    stored = json.loads((tmp_path / "classification-papers.json").read_text())
+    printed = stored["figures"]["paper"]
     paragon = {row["name"]: row for row in printed["paragon"]}
     speeds = paragon["heterogeneity error, average"]
     assert speeds["paper"] == 3.8
@@ -79,3 +81,23 @@ def test_the_figures_are_printed_beside_the_papers(
     assert blend["columns"] == 14 * 2 * 11
     assert 0.02 < blend["joint_error"] < 0.2
     assert blend["parallel_informed_error"] < blend["parallel_error"] < pq["parallel_error"]
+    assert {name: len(rows) for name, rows in stored["tables"].items()} == {
+        "paragon": 8,
+        "quasar": 20,
+        "exhaustive": 3,
+    }
+    assert stored["tables"]["quasar"][5][5].endswith("(8 entries)")
+
+
+def test_the_measured_world_is_harder_to_classify() -> None:
+    measured, paper = world(1, "measured"), world(1, "paper")
+    spread = [np.log(drawn.truth(MatrixName.HETEROGENEITY)).std() for drawn in (measured, paper)]
+    assert spread[0] > 2.0 * spread[1]
+    assert measured.platforms == paper.platforms
+
+
+def test_retained_shares_follow_the_curves_of_the_truth() -> None:
+    truth = next(iter(world(1, "measured").new.values()))
+    shares = _joint.retained_share(truth.tolerated[None], truth.curves)[0]
+    pressure = np.where(np.arange(10) == 2, _joint.PRESSURE, 0.0)
+    assert shares[2] == interference_factor(pressure, truth.tolerated, truth.curves)

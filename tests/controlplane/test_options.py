@@ -2,7 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.embedded.options import Options, parse
+from apps.emulation.core.worlds import WORLDS as REGISTRY
+from controlplane.embedded.options import WORLDS, Options, parse
+from controlplane.embedded.processes import LauncherError
+from controlplane.embedded.session import chosen_world
 
 
 def test_without_arguments_the_replay_runs_on_what_was_used_before() -> None:
@@ -11,6 +14,7 @@ def test_without_arguments_the_replay_runs_on_what_was_used_before() -> None:
         servers=None,
         speed=None,
         policy=None,
+        world=None,
         port=8000,
         is_fresh=False,
         is_empty=False,
@@ -19,17 +23,47 @@ def test_without_arguments_the_replay_runs_on_what_was_used_before() -> None:
 
 
 def test_every_option_is_understood() -> None:
-    line = "--trace t.tsv --servers 12 --speed 5 --policy random --port 81 --fresh --no-replay"
+    line = (
+        "--trace t.tsv --servers 12 --speed 5 --policy random --world paper --port 81 --fresh"
+        " --no-replay"
+    )
     assert parse(line.split()) == Options(
         trace=Path("t.tsv"),
         servers=12,
         speed=5.0,
         policy="random",
+        world="paper",
         port=81,
         is_fresh=True,
         is_empty=False,
         has_replay=False,
     )
+
+
+def test_the_worlds_are_those_of_the_emulator() -> None:
+    assert set(WORLDS) == set(REGISTRY)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "state", "chosen"),
+    [
+        (None, {}, "paper"),
+        ("measured", {}, "measured"),
+        (None, {"world": "measured"}, "measured"),
+        (None, {"servers": 40}, "paper"),
+        ("paper", {"servers": 40}, "paper"),
+        ("measured", {"servers": 40, "world": "measured"}, "measured"),
+    ],
+)
+def test_an_instance_keeps_its_world(
+    wanted: str | None, state: dict[str, object], chosen: str
+) -> None:
+    assert chosen_world(wanted, state) == chosen
+
+
+def test_another_world_needs_a_fresh_start() -> None:
+    with pytest.raises(LauncherError, match=r"emulates the paper world\. --fresh"):
+        chosen_world("measured", {"servers": 40})
 
 
 def test_an_empty_instance_has_no_replay() -> None:

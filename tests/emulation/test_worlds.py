@@ -73,7 +73,7 @@ def test_the_paper_world_is_the_generator_of_the_papers() -> None:
 
 
 def test_an_unknown_world_names_those_that_exist() -> None:
-    with pytest.raises(ValueError, match="must be one of paper"):
+    with pytest.raises(ValueError, match="must be one of measured, paper"):
         world_named("papper")
 
 

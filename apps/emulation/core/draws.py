@@ -107,7 +107,7 @@ def application_truth(seed: int, name: str, kind: str, platforms: Catalogue) -> 
         framework=_framework(seed, name, kind, bottlenecks, demand),
         tolerated=tolerated,
         caused=caused,
-        phases=_phases(kind, tolerated, caused, rng),
+        phases=phases(kind, tolerated, caused, rng),
         demand=demand,
         traffic=traffic,
     )
@@ -120,14 +120,24 @@ def _platform_speed(bottlenecks: Floats, platforms: Catalogue) -> Floats:
 
 
 def _scores(kind: str, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """(N,) caused: a mixture of families times a strength; (N,) tolerated: 99 - c plus noise."""
+    """(N,) caused; (N,) tolerated: 99 - c plus noise."""
+    caused = caused_scores(kind, None, rng)
+    tolerated = 99.0 - caused + rng.normal(0.0, TOLERANCE_NOISE, N_SOURCES)
+    return caused, as_readonly(np.clip(tolerated, 1.0, 100.0))
+
+
+def caused_scores(kind: str, share: float | None, rng: np.random.Generator) -> Floats:
+    """(N,) a mixture of families times a strength.
+
+    Parameters
+    ----------
+    share : strength from the weakest, 0, to the strongest, 1; None = Beta(3, 2)
+    """
     mixture = rng.dirichlet(FAMILY_WEIGHTS[kind])
-    strength = 0.35 + 0.75 * rng.beta(3.0, 2.0)
+    strength = 0.35 + 0.75 * (rng.beta(3.0, 2.0) if share is None else share)
     families = np.array(list(FAMILIES.values()), dtype=float)
     noise = rng.normal(0.0, SCORE_NOISE, N_SOURCES)
-    caused = np.clip(strength * (mixture @ families) + noise, 0.0, 100.0)
-    tolerated = 99.0 - caused + rng.normal(0.0, TOLERANCE_NOISE, N_SOURCES)
-    return as_readonly(caused), as_readonly(np.clip(tolerated, 1.0, 100.0))
+    return as_readonly(np.clip(strength * (mixture @ families) + noise, 0.0, 100.0))
 
 
 def _scaling(
@@ -185,7 +195,7 @@ def _traffic(rng: np.random.Generator) -> Traffic:
     )
 
 
-def _phases(kind: str, tolerated: Floats, caused: Floats, rng: np.random.Generator) -> Phases:
+def phases(kind: str, tolerated: Floats, caused: Floats, rng: np.random.Generator) -> Phases:
     """Draw one phase for most applications, else two or three of different speed and scores."""
     count = int(rng.integers(2, 4)) if rng.random() < PHASED_SHARE[kind] else 1
     starts = np.concatenate(([0.0], np.sort(rng.uniform(0.2, 0.85, count - 1))))

@@ -10,7 +10,7 @@ from typing import Final
 from apps.emulation.core.draws import KINDS
 from apps.emulation.core.platforms import Catalogue
 from apps.emulation.core.probe import exhaustive
-from apps.emulation.core.seeds import generator
+from apps.emulation.core.seeds import Stream, generator
 from apps.emulation.core.truth import Truth
 from apps.emulation.core.worlds import PAPER, World
 from apps.profiling.core.measurements import MeasuredCell
@@ -41,7 +41,8 @@ def entries(
     for kind in KINDS:
         for number in range(1, per_kind + 1):
             name = f"library-{kind.replace('_', '-')}-{number:02d}"
-            yield _entry(seed, world.application_truth(seed, name, kind, platforms))
+            truth = world.application_truth(seed, name, kind, platforms, Stream.LIBRARY)
+            yield _entry(seed, truth)
 
 
 def _entry(seed: int, truth: Truth) -> LibraryEntry:

@@ -25,7 +25,6 @@ from apps.profiling.core.ramp import (
 )
 
 SAMPLE_S: Final = 0.5  # cluster seconds of one sample
-NOISE: Final = 0.005  # of one sample, relative to isolation
 
 
 def tolerated(
@@ -33,7 +32,7 @@ def tolerated(
 ) -> RampResult | RampFailure:
     """Find the intensity at which the application loses 5 %."""
     i = SOURCES.index(source)
-    victim = _Victim(float(truth.tolerated[i]), truth.curves, i)
+    victim = _Victim(float(truth.tolerated[i]), truth.curves, i, truth.noise.ramp)
     return find_threshold(_sampler(victim, rng, failures))
 
 
@@ -45,7 +44,7 @@ def caused(
     The curve of a microbenchmark is that of the `paper` world in every world.
     """
     i = SOURCES.index(source)
-    victim = _Victim(100.0 - float(truth.caused[i]), PAPER_CURVES, i)
+    victim = _Victim(100.0 - float(truth.caused[i]), PAPER_CURVES, i, truth.noise.ramp)
     result = find_threshold(_sampler(victim, rng, failures))
     if isinstance(result, RampFailure):
         return result
@@ -63,11 +62,12 @@ def single_source_performance(
 
 @dataclass(frozen=True, slots=True)
 class _Victim:
-    """A program under one source: the intensity at which it loses 5 %, and its curves."""
+    """A program under one source: where it loses 5 %, its curves, and the noise of a sample."""
 
     threshold: float
     curves: Curves
     source: int
+    noise: float
 
     def performance(self, intensity: float) -> float:
         return single_source_performance(intensity, self.threshold, self.curves, self.source)
@@ -80,7 +80,7 @@ def _sampler(victim: _Victim, rng: np.random.Generator, failures: float) -> Samp
     def sample(intensity: int, n: int) -> Floats:
         if next(calls) and dies:
             raise ProbeFailedError("the microbenchmark died")
-        return victim.performance(float(intensity)) + rng.normal(0.0, NOISE, n)
+        return victim.performance(float(intensity)) + rng.normal(0.0, victim.noise, n)
 
     return sample
 

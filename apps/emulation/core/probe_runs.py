@@ -15,7 +15,6 @@ from apps.workloads.core.framework import setting_named
 
 SAMPLES: Final = 8
 SAMPLE_S: Final = 1.5
-SAMPLE_NOISE: Final = 0.04  # of one sample of a rate
 SETUP_S: Final = (3.0, 10.0)  # of copying and warm-up, uniform
 FAILURES: Final = 0.01  # share of copies, and of ramps, that die
 
@@ -109,7 +108,8 @@ def complete_runs(
     for i, run in enumerate(runs):
         copy = run.copy if run.copy is not None else -1 - i
         rate, setup_s = _true_rate(truth, run), rng.uniform(*SETUP_S)
-        measured, is_dead = _measure(rate, rng), rng.random() < failures
+        measured = _measure(rate, truth.noise.rate, rng)
+        is_dead = rng.random() < failures
         free_s[copy] = free_s.get(copy, 0.0) + setup_s + (0.0 if is_dead else SAMPLES * SAMPLE_S)
         completed.append(CompletedRun(run, free_s[copy], None if is_dead else measured))
     return completed
@@ -132,6 +132,6 @@ def _setting_speed(truth: Truth, setting: str) -> float:
     return truth.framework.speed(setting_named(setting))
 
 
-def _measure(rate: float, rng: np.random.Generator) -> MeasuredRate:
-    samples = rate * rng.lognormal(0.0, SAMPLE_NOISE, SAMPLES)
+def _measure(rate: float, noise: float, rng: np.random.Generator) -> MeasuredRate:
+    samples = rate * rng.lognormal(0.0, noise, SAMPLES)
     return MeasuredRate(float(samples.mean()), float(samples.std(ddof=1) / np.sqrt(SAMPLES)))

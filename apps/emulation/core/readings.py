@@ -1,7 +1,8 @@
 """Monitor readings of the emulated servers and jobs: the true state with measurement noise.
 
-Noise is multiplicative and normal: 3 % on a server's CPU, 1 % on its other resources, 2 % on a
-job's metric and CPU, 5 % on its counters of memory, network, disk and traffic.
+Noise is multiplicative and normal: 3 % on a server's CPU, 1 % on its other resources, the
+application's own on a job's metric and CPU (`truth.Noise`, 2 % in the `paper` world), 5 % on its
+counters of memory, network, disk and traffic.
 """
 
 from collections.abc import Hashable
@@ -19,7 +20,6 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 
 CPU_NOISE: Final = 0.03
 RESOURCE_NOISE: Final = 0.01
-METRIC_NOISE: Final = 0.02
 COUNTER_NOISE: Final = 0.05
 MEMORY_REQUESTS: Final = 3e7  # per second, of a busy unit with a caused score of 100
 IDLE_CPU: Final = 0.01  # share used by a server's own services
@@ -34,7 +34,7 @@ class JobFacts:
     resumed : share done at the start (`EngineOrder.done_share`)
     units, busy : allocated units, and the share of them that its tasks keep busy
     cpu_share, memory_bytes, network_bps, storage_bytes : usage of one unit
-    metric : metric per unit of work
+    metric, noise : metric per unit of work, and the noise of a report
     load, swing, peak_s, percentile : of services; the load of other jobs is 0
     is_service : the load limits the metric
     is_exchanging : it has parts or tasks that exchange data
@@ -51,6 +51,7 @@ class JobFacts:
     network_bps: Floats
     storage_bytes: Floats
     metric: Floats
+    noise: Floats
     load: Floats
     swing: Floats
     peak_s: Floats
@@ -85,6 +86,7 @@ class JobFacts:
         self.cpu_share[slot], self.memory_bytes[slot] = demand.cpu_share, demand.memory_bytes
         self.network_bps[slot], self.storage_bytes[slot] = demand.network_bps, demand.storage_bytes
         self.metric[slot], self.load[slot] = truth.metric_per_s, order.load
+        self.noise[slot] = truth.noise.metric
         self.swing[slot], self.peak_s[slot] = truth.traffic.swing, truth.traffic.peak_s
         self.percentile[slot] = order.percentile
         self.is_service[slot] = truth.kind == LATENCY_CRITICAL and order.load > 0.0
@@ -161,7 +163,7 @@ def job_readings(
     capacity = jobs.speed[slots] * facts.metric[slots]
     service = facts.is_service[slots]
     load = facts.load_now(slots, now)
-    noise = np.maximum(rng.normal(1.0, METRIC_NOISE, size), 0.0)
+    noise = np.maximum(rng.normal(1.0, facts.noise[slots], size), 0.0)
     latency = np.full(size, np.nan)
     latency[service] = latency_percentile(
         facts.units[slots][service].astype(np.int64),
@@ -176,7 +178,7 @@ def job_readings(
         np.maximum(facts.work_s[slots] - done, 0.0), speed, out=infinite, where=speed > 0.0
     )
     utilisation = facts.utilisation(jobs, slots, now)
-    cpu = facts.cpu_share[slots] * utilisation * rng.normal(1.0, METRIC_NOISE, size)
+    cpu = facts.cpu_share[slots] * utilisation * rng.normal(1.0, facts.noise[slots], size)
     activity = utilisation * np.maximum(rng.normal(1.0, COUNTER_NOISE, (4, size)), 0.0)
     pressure = jobs.caused[slots][:, _COUNTER_SOURCES].T / 100.0 * activity[:3]
     traffic = np.where(facts.is_exchanging[slots], facts.network_bps[slots], 0.0)

@@ -164,6 +164,25 @@ PAPER_CURVES: Final = Curves(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Standard deviations of what is measured of an application, relative to the true value.
+
+    Attributes
+    ----------
+    rate : of one sample of a rate in a profiling run
+    ramp : of one sample next to a microbenchmark
+    metric : of one report of a running job
+    """
+
+    rate: float = 0.04
+    ramp: float = 0.005
+    metric: float = 0.02
+
+
+PAPER_NOISE: Final = Noise()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Truth:
     """The hidden properties of one application.
@@ -177,6 +196,7 @@ class Truth:
     tolerated, caused : (N,) scores 0-100 of the first phase (Paragon §2.2, P3)
     framework : effect of its settings; None if it has none
     curves : loss of speed above and below the tolerated pressure
+    noise : of its measurements
     rack_loss : share of its speed that a job loses if all its units are in different racks,
         in [0, 1)
     is_in_step : the parts wait for each other, so all units run at the speed of the slowest one
@@ -197,6 +217,7 @@ class Truth:
     traffic: Traffic
     framework: Framework | None = None
     curves: Curves = PAPER_CURVES
+    noise: Noise = PAPER_NOISE
     rack_loss: float = 0.0
     is_in_step: bool = False
 

@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from apps.emulation.core.worlds.fitted import FITTED
+from apps.emulation.core.worlds.measured import MeasuredWorld
 from apps.emulation.core.worlds.paper import PaperWorld
 from apps.emulation.core.worlds.types import World
 
-__all__ = ["PAPER", "WORLDS", "World", "world_named"]
+__all__ = ["MEASURED", "PAPER", "WORLDS", "World", "world_named"]
 
+MEASURED: Final = MeasuredWorld(FITTED)
 PAPER: Final = PaperWorld()
-WORLDS: Final[Mapping[str, World]] = MappingProxyType({PAPER.name: PAPER})
+WORLDS: Final[Mapping[str, World]] = MappingProxyType({MEASURED.name: MEASURED, PAPER.name: PAPER})
 
 
 def world_named(name: str) -> World:

@@ -8,6 +8,7 @@ import numpy as np
 from apps.emulation.core import draws
 from apps.emulation.core import platforms as tables
 from apps.emulation.core.platforms import Catalogue
+from apps.emulation.core.seeds import Stream
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Floats, Ints
 
@@ -22,7 +23,14 @@ class PaperWorld:
         """Look up or draw the hidden capacities of platforms."""
         return tables.catalogue(names, seed=seed, reference=reference)
 
-    def application_truth(self, seed: int, name: str, kind: str, platforms: Catalogue) -> Truth:
+    def application_truth(
+        self,
+        seed: int,
+        name: str,
+        kind: str,
+        platforms: Catalogue,
+        stream: Stream = Stream.TEST,
+    ) -> Truth:
         """Draw the hidden truth of one application."""
         return draws.application_truth(seed, name, kind, platforms)
 

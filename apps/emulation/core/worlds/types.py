@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from apps.emulation.core.platforms import Catalogue
+from apps.emulation.core.seeds import Stream
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Floats, Ints
 
@@ -29,14 +30,22 @@ class World(Protocol):
         ValueError : no platform, or `reference` is not one of them.
         """
 
-    def application_truth(self, seed: int, name: str, kind: str, platforms: Catalogue) -> Truth:
+    def application_truth(
+        self,
+        seed: int,
+        name: str,
+        kind: str,
+        platforms: Catalogue,
+        stream: Stream = Stream.TEST,
+    ) -> Truth:
         """Draw the hidden truth of one application.
 
         Parameters
         ----------
-        seed : see `seeds.stream_seed`: library, development and test applications have their own
+        seed : of the cluster
         kind : one of `draws.KINDS`
         platforms : of this world; adding one does not change the rest of the truth
+        stream : purpose of the application
 
         Raises
         ------

@@ -20,6 +20,7 @@ from apps.common.core.clock import ClusterClock
 from apps.common.infrastructure.database import copy_rows, database_now, fetch_rows
 from apps.common.infrastructure.transactions import retry_once
 from apps.emulation.core.events import ServerReadings
+from apps.emulation.core.worlds import PAPER, world_named
 from apps.execution.backends.emulated.port import (
     EndReport,
     JobReport,
@@ -109,8 +110,8 @@ class Hooks:
 class DatabaseControlPlane:
     """Implements `port.ControlPlane` on the tables of execution, workloads and inventory."""
 
-    def __init__(self, *, worker: str, hooks: Hooks) -> None:
-        self._worker, self._hooks = worker, hooks
+    def __init__(self, *, worker: str, hooks: Hooks, world: str = PAPER.name) -> None:
+        self._worker, self._hooks, self._world = worker, hooks, world_named(world)
         self._token = 0  # of no holder
         self._renewed_s = time.monotonic()
 
@@ -141,7 +142,7 @@ class DatabaseControlPlane:
 
     def site(self) -> Site:
         """Read the current servers."""
-        return read_site()
+        return read_site(self._world)
 
     def site_version(self) -> int:
         """Read the version of the servers; cheap."""

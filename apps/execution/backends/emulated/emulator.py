@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
-from apps.emulation.core.draws import LATENCY_CRITICAL, SINGLE_NODE, application_truth
+from apps.emulation.core.draws import LATENCY_CRITICAL, SINGLE_NODE
 from apps.emulation.core.engine import Engine
 from apps.emulation.core.events import EventKind
 from apps.emulation.core.probe_runs import FAILURES
@@ -319,7 +319,8 @@ class Emulator:
         key = (order.application, order.kind)
         if key not in self._truths:
             platforms = self._site.machines.platforms
-            self._truths[key] = application_truth(self._site.seed, *key, platforms)
+            draw = self._site.world.application_truth
+            self._truths[key] = draw(self._site.seed, *key, platforms)
         return self._truths[key]
 
     def _rebuild(self, wall_s: float) -> None:

@@ -11,6 +11,7 @@ from uuid import UUID
 from apps.common.core.clock import ClusterClock
 from apps.emulation.core.events import Machines, ServerReadings
 from apps.emulation.core.probe_runs import ProbeRun
+from apps.emulation.core.worlds import PAPER, World
 from apps.execution.core.migration import MigrationOrder, MigrationReport
 from apps.inventory.core.snapshot import Ints
 from apps.profiling.core.measurements import MeasuredCell, MissingCell, ProfilingStep
@@ -125,12 +126,14 @@ class Site:
     version : changes when servers are added or removed
     seed : the cluster's seed, from which all hidden truths are drawn
     server_id : (S,) ascending database ids, in the order of `machines`
+    world : from which platforms, servers and applications are drawn
     """
 
     version: int
     seed: int
     server_id: Ints
     machines: Machines
+    world: World = PAPER
 
 
 class ControlPlane(Protocol):

@@ -1,15 +1,19 @@
 """The servers of the inventory, as input of the emulator."""
 
+from typing import Final
+
 import numpy as np
 
 from apps.emulation.core.events import Machines
-from apps.emulation.core.platforms import catalogue
+from apps.emulation.core.worlds import PAPER, WORLDS, World
 from apps.execution.backends.emulated.port import NoServersError, Site
 from apps.inventory import selectors
 from apps.inventory.models import Server
 
+WORLD_NAMES: Final = tuple(WORLDS)
 
-def read_site() -> Site:
+
+def read_site(world: World = PAPER) -> Site:
     """Read all servers, and the hidden capacities of their platforms; rank 0 is the reference.
 
     Raises
@@ -29,7 +33,7 @@ def read_site() -> Site:
         seed=seed,
         server_id=shape.server_id,
         machines=Machines(
-            platforms=catalogue(shape.platform_name, seed=seed),
+            platforms=world.catalogue(shape.platform_name, seed=seed),
             platform=shape.server_platform.astype(np.int64),
             units=shape.server_units.astype(np.int64),
             rack=shape.server_rack.astype(np.int64),
@@ -38,6 +42,7 @@ def read_site() -> Site:
             storage_bytes=shape.server_capacity[:, 2],
             idle_watts=watts[:, 0],
             peak_watts=watts[:, 1],
-            speed=np.ones(shape.server_id.size),
+            speed=world.server_speed(seed, shape.server_id.astype(np.int64)),
         ),
+        world=world,
     )

@@ -10,6 +10,7 @@ from threading import Event
 from types import FrameType
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import InterfaceError, OperationalError, connection
 
@@ -17,6 +18,7 @@ from apps.execution.backends.emulated.control_plane import DatabaseControlPlane,
 from apps.execution.backends.emulated.emulator import PROBE_FAILURES, Emulator
 from apps.execution.backends.emulated.port import NoServersError
 from apps.execution.backends.emulated.runner import AWAY_S, DatabaseAwayError, Environment, run
+from apps.execution.backends.emulated.site import WORLD_NAMES
 from apps.execution.services.backend_holders import BackendHeldError
 
 logger = logging.getLogger(__name__)
@@ -44,11 +46,17 @@ class Command(BaseCommand):
             default=PROBE_FAILURES,
             help="share of profiling copies, and of ramps, that fail",
         )
+        parser.add_argument(
+            "--world",
+            choices=WORLD_NAMES,
+            default=settings.EMULATED_WORLD,
+            help=f"what servers and applications are drawn from ({settings.EMULATED_WORLD})",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run one tick, or ticks until SIGTERM or SIGINT."""
         worker = f"emulator-{socket.gethostname()[:30]}-{os.getpid()}"
-        plane = DatabaseControlPlane(worker=worker, hooks=_hooks())
+        plane = DatabaseControlPlane(worker=worker, hooks=_hooks(), world=options["world"])
         failures = options["probe_failures"]
         if not 0.0 <= failures <= 1.0:
             raise CommandError(f"--probe-failures must be between 0 and 1, got {failures}")

@@ -4,6 +4,7 @@ import math
 from argparse import ArgumentParser
 from typing import Any, Final
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.classification.core.cells import KnownCell, Source
@@ -11,7 +12,7 @@ from apps.classification.core.matrix import MatrixName
 from apps.classification.services import fold_pending, request_all_folds, store_library
 from apps.emulation.core.draws import KINDS
 from apps.emulation.core.library import PER_KIND, entries
-from apps.emulation.core.platforms import catalogue
+from apps.emulation.core.worlds import WORLDS, world_named
 from apps.inventory import selectors
 from apps.profiling.core.measurements import MeasuredCell
 
@@ -32,6 +33,12 @@ class Command(BaseCommand):
             default=PER_KIND,
             help=f"applications of each of the four kinds ({PER_KIND})",
         )
+        parser.add_argument(
+            "--world",
+            choices=list(WORLDS),
+            default=settings.EMULATED_WORLD,
+            help=f"what the emulator draws from ({settings.EMULATED_WORLD})",
+        )
 
     def handle(self, *_: Any, **options: Any) -> None:
         """Profile on the emulated hardware, store the library, and update all profiles."""
@@ -45,7 +52,7 @@ class Command(BaseCommand):
                 "(`manage.py import_cluster FILE` or `manage.py seed_demo`)"
             )
         self._say(f"profiling the library on {len(names)} platforms")
-        rows = self._measured(names, per_kind)
+        rows = self._measured(names, per_kind, options["world"])
         number = store_library(rows, platforms=names)
         self._say(f"library of {len(rows)} applications, revision {number}")
         if count := request_all_folds():
@@ -53,11 +60,14 @@ class Command(BaseCommand):
                 pass
             self._say(f"{count:,} profiled applications classified again")
 
-    def _measured(self, names: tuple[str, ...], per_kind: int) -> dict[str, list[KnownCell]]:
-        seed, now_s = selectors.cluster().seed, selectors.cluster_now()
+    def _measured(
+        self, names: tuple[str, ...], per_kind: int, world: str
+    ) -> dict[str, list[KnownCell]]:
+        seed, now_s, drawn = selectors.cluster().seed, selectors.cluster_now(), world_named(world)
         total = per_kind * len(KINDS)
         rows: dict[str, list[KnownCell]] = {}
-        for entry in entries(seed, catalogue(names, seed=seed), per_kind=per_kind):
+        platforms = drawn.catalogue(names, seed=seed)
+        for entry in entries(seed, platforms, per_kind=per_kind, world=drawn):
             rows[entry.application] = [_known(cell, now_s) for cell in entry.cells]
             if len(rows) % math.ceil(total / PROGRESS_LINES) == 0 or len(rows) == total:
                 self._say(f"{len(rows)}/{total} applications profiled")
