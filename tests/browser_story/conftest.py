@@ -1,9 +1,10 @@
 """A browser on a running cluster; a separate package because it uses another database."""
 
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from django.core.cache import cache
 from playwright.sync_api import Browser, Page
@@ -14,7 +15,7 @@ from tests import factories
 from tests.browser.chromium import CHROMIUM, signed_in
 from tests.browser.conftest import chromium, db
 from tests.browser.workers import working
-from tests.browser_story import plant
+from tests.browser_story import busy, plant
 
 __all__ = ["chromium", "db"]
 PASSWORD = "north-quay-11"  # noqa: S105 - of a user that exists only in tests
@@ -41,11 +42,36 @@ def page(
     cache.clear()
     factories.user("ops-admin", role=Role.OPERATOR, password=PASSWORD)
     plant.lay_out()
+    with opened(chromium, monkeypatch) as page:
+        yield page
+
+
+@pytest.fixture
+def busy_page(
+    db: None,
+    chromium: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+    _awaited_tasks_run_inline: None,
+) -> Iterator[Page]:
+    """An operator's page on a cluster whose jobs end and arrive; console errors fail the test."""
+    cache.clear()
+    factories.user("ops-admin", role=Role.OPERATOR, password=PASSWORD)
+    rng = np.random.default_rng(17)
+    applications = busy.lay_out(rng)
+    with opened(chromium, monkeypatch, busy.turnover(applications, rng)) as page:
+        yield page
+
+
+@contextmanager
+def opened(
+    chromium: Browser, monkeypatch: pytest.MonkeyPatch, *works: Callable[[], object]
+) -> Iterator[Page]:
+    """Open a page with an emulator and workers behind it."""
     errors: list[str] = []
     server = LiveServer("127.0.0.1")
     with (
         working(monkeypatch),
-        plant.at_work(),
+        plant.at_work(*works),
         closing(signed_in(chromium, server.url, name="ops-admin", password=PASSWORD)) as context,
     ):
         page = context.new_page()

@@ -82,8 +82,8 @@ def held() -> list[tuple[str, str]]:
 
 
 @contextmanager
-def at_work() -> Iterator[None]:
-    """Run the emulator and the workers until the end; errors are raised then."""
+def at_work(*more: Callable[[], object]) -> Iterator[None]:
+    """Run the emulator, the workers and more functions until the end; errors are raised then."""
     stop, broken = Event(), list[BaseException]()
     emulator = Emulator(plane(), wall_s=time.time(), pace=ALWAYS)
 
@@ -92,7 +92,7 @@ def at_work() -> Iterator[None]:
         plans.execute_plans()
         recovery.sweep()
 
-    works = (lambda: emulator.tick(time.time()), carry_out, fronts.search_fronts)
+    works = (lambda: emulator.tick(time.time()), carry_out, fronts.search_fronts, *more)
     threads = [Thread(target=_repeat, args=(work, stop, broken)) for work in works]
     for thread in threads:
         thread.start()
@@ -102,7 +102,8 @@ def at_work() -> Iterator[None]:
         stop.set()
         for thread in threads:
             thread.join(timeout=60.0)
-    assert broken == []
+    if broken:
+        raise broken[0]
 
 
 def _repeat(work: Callable[[], object], stop: Event, broken: list[BaseException]) -> None:
