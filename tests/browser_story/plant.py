@@ -1,5 +1,6 @@
 """A small running cluster: an emulator, and workers started by the beat schedule."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ EASY = {
     "seconds": 1e10,
 }  # no container is slowed down by its neighbours
 EVERY_S = 0.2
+_logger = logging.getLogger(__name__)
 
 
 def lay_out() -> list[Job]:
@@ -83,7 +85,10 @@ def held() -> list[tuple[str, str]]:
 
 @contextmanager
 def at_work(*more: Callable[[], object]) -> Iterator[None]:
-    """Run the emulator, the workers and more functions until the end; errors are raised then."""
+    """Run the emulator, the workers and more functions until the end.
+
+    An error of a worker is logged at once and raised at the end.
+    """
     stop, broken = Event(), list[BaseException]()
     emulator = Emulator(plane(), wall_s=time.time(), pace=ALWAYS)
 
@@ -102,6 +107,7 @@ def at_work(*more: Callable[[], object]) -> Iterator[None]:
         stop.set()
         for thread in threads:
             thread.join(timeout=60.0)
+    assert not any(thread.is_alive() for thread in threads)
     if broken:
         raise broken[0]
 
@@ -111,7 +117,8 @@ def _repeat(work: Callable[[], object], stop: Event, broken: list[BaseException]
         while not stop.wait(EVERY_S):
             close_old_connections()
             work()
-    except BaseException as error:  # noqa: BLE001 - handed to the test
+    except BaseException as error:
+        _logger.exception("a worker ended")
         broken.append(error)
     finally:
         connections.close_all()

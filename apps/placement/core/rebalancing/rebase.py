@@ -157,9 +157,10 @@ class _Rebaser(BundleBuilder):
         return obstacle or _Attempt(gain)
 
     def keep(self, planned: PlannedBundle, gain: float) -> RebasedBundle:
-        """Apply the migrations that are left of a bundle."""
-        purpose, subject = planned.candidate or (BundlePurpose.IMPROVE, -1)
-        bundle = Bundle(purpose, subject, planned.migrations, gain)
+        """Apply the migrations that are left of a bundle; at least one is."""
+        first = BundleCandidate(BundlePurpose.IMPROVE, planned.migrations[0].container)
+        candidate = planned.candidate or first  # its server or job may be gone
+        bundle = Bundle(candidate.purpose, self._subject(candidate), planned.migrations, gain)
         self.apply(bundle)
         return RebasedBundle(planned.number, bundle, ChangeCause.GONE if planned.missing else None)
 

@@ -68,6 +68,22 @@ def test_an_intact_bundle_is_kept_with_its_present_gain() -> None:
     assert result.assignment.tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    "candidate", [BundleCandidate(BundlePurpose.IMPROVE, 2), None], ids=["container", "gone"]
+)
+def test_a_kept_bundle_of_one_container_is_about_its_job(
+    candidate: BundleCandidate | None,
+) -> None:
+    # two jobs: container 2 belongs to job 1
+    cluster = replace(plain([1, 1, 0]), job=np.array([0, 0, 1]))
+    moves = (ContainerMigration(2, 0, 1),)
+    planned = PlannedBundle(4, candidate, moves, missing=0, gain=0.1)
+    (kept,) = rebased(cluster, planned).bundles
+    assert kept.cause is None
+    assert kept.bundle is not None
+    assert (kept.bundle.purpose, kept.bundle.subject) == (BundlePurpose.IMPROVE, 1)
+
+
 def test_what_is_left_of_a_bundle_is_kept_if_it_still_pays() -> None:
     result = rebased(plain([0, 1, 1]), emptying(0, (0, 0, 1), missing=1))
     (left,) = result.bundles
