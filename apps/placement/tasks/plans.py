@@ -17,6 +17,7 @@ from apps.placement.services.rebalancing import evaluation, executor, plan_reque
 from apps.placement.services.rebalancing import loop as loops
 from apps.placement.services.rebalancing.planner import measure_effect
 from apps.placement.services.rebalancing.plans import EXECUTE_TASK, PLAN_TASK
+from apps.placement.services.rebalancing.rebasing import rebase_plans
 
 _logger = logging.getLogger(__name__)
 PREVIEW_QUEUE: Final = "placement"
@@ -31,10 +32,14 @@ def process_plan_requests() -> int:
 
 @shared_task(name=EXECUTE_TASK)
 def execute_plans() -> None:
-    """Advance the plans under way, and evaluate those whose migrations have all ended."""
+    """Advance the plans under way, evaluate those that have ended, and re-base the others.
+
+    The re-base comes last: one that fails does not stop the plans under way.
+    """
     acknowledge(EXECUTE_TASK)
     for plan_id in executor.execute_plans():
         evaluation.evaluate_plan(plan_id, measure=measure_effect)
+    rebase_plans()
 
 
 @shared_task(name="placement.watch")

@@ -52,9 +52,12 @@ def execute_plans() -> list[UUID]:
     """Advance every plan that is approved or has begun; returns those ready to be evaluated.
 
     A plan is ready when all its migrations have ended; evaluate it outside of a transaction.
+    Approved plans are re-based before one of them begins, and not while one is under way, so
+    that a failing re-base never stops a plan that has begun.
     """
-    rebase_plans()
-    _begin_next_plan()
+    if not selectors.unfinished_plans().exists():
+        rebase_plans([PlanState.APPROVED])
+        _begin_next_plan()
     plan_ids = selectors.unfinished_plans().order_by("number").values_list("pk", flat=True)
     return [plan_id for plan_id in plan_ids if _advance_plan(plan_id)]
 

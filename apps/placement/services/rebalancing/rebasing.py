@@ -40,9 +40,9 @@ REFRESH_INTERVAL: Final = timedelta(seconds=15)
 _MAX_REASONS: Final = 2  # in the message of a superseded plan
 
 
-def rebase_plans() -> None:
-    """Re-base every plan that has not begun and needs it."""
-    keys = Plan.objects.filter(state__in=NOT_BEGUN).order_by("number")
+def rebase_plans(states: Sequence[PlanState] = NOT_BEGUN) -> None:
+    """Re-base every plan that is in one of the states, has not begun, and needs it."""
+    keys = Plan.objects.filter(state__in=states).order_by("number")
     for plan_id in keys.values_list("pk", flat=True):
         rebase_plan(plan_id)
 

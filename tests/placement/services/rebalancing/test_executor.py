@@ -11,6 +11,7 @@ from apps.placement.models import Plan, PlannedMigrationState, RebalancingLoop
 from apps.placement.selectors import plans as selectors
 from apps.placement.services.rebalancing.executor import execute_plans
 from apps.placement.services.rebalancing.plans import cancel_plan, pause_plan, resume_plan
+from apps.placement.tasks import plans as tasks
 from apps.scheduling.models import Allocation
 from apps.workloads.models import Job
 from tests import factories
@@ -313,3 +314,17 @@ def test_concurrent_workers_request_a_migration_once(stage: Stage) -> None:
     execute_plans()
     assert Migration.objects.count() == 2
     assert world.count(plan.pk, PlannedMigrationState.MOVING) == 2
+
+
+def test_a_proposal_that_cannot_be_rebased_does_not_stop_the_plan_under_way(stage: Stage) -> None:
+    begun = create_plan(new_migration(0, stage.one, stage.servers[2]), approve=True)
+    execute_plans()
+    world.finish_migrations()
+    unreadable = new_migration(0, stage.two, stage.servers[2])
+    unreadable.purpose = "unknown"
+    create_plan(unreadable)
+    world.end_job(stage.two)
+    with pytest.raises(ValueError, match="unknown"):
+        tasks.execute_plans()
+    begun.refresh_from_db()
+    assert (begun.state, states(begun)) == (PlanState.DONE, ["done"])
