@@ -57,7 +57,7 @@ def test_the_overview_shows_the_recorded_numbers(recorded: Client) -> None:
     assert "20.0<span" in page  # CPU used
     assert "of 8 units; 25.0 % allocated" in page
     assert "Back to now" in page
-    assert "Shown only for now" in page
+    assert "Berth does not record what needed attention at an earlier moment." in page
     assert " data-past>" in page
 
 
@@ -97,6 +97,36 @@ def test_decisions_after_the_moment_are_not_counted(recorded: Client) -> None:
     assert "n = 2" in figure(recorded, "decision-latency")["sub"]
 
 
+def decided(name: str, cluster_s: float, **values: Any) -> None:
+    """A decision on a new job, at a wall time that fits the recorded frames."""
+    at = timezone.now() - timedelta(seconds=(NOW_S - cluster_s) / 60)
+    factories.decision(factories.job(name), cluster_s=cluster_s, at=at, **values)
+
+
+def test_the_log_ends_at_the_moment(recorded: Client) -> None:
+    decided("before", THEN_S - 30)
+    decided("refused-before", THEN_S - 20, outcome="refused")
+    decided("after", NOW_S - 30)
+    page = recorded.get("/decisions/", {"at": THEN_S}).content.decode()
+    assert "<b>As of <time" in page
+    assert " data-past>" in page
+    assert ">before</a>" in page
+    assert ">after</a>" not in page
+    assert "Of the last <b>2</b> until then, <b>1</b> placed a job" in page
+    assert ">after</a>" in recorded.get("/decisions/").content.decode()
+    placed = recorded.get(f"/decisions/?at={THEN_S}&outcome=placed").content.decode()
+    assert ">refused-before</a>" not in placed
+    assert f"at={THEN_S}" in placed  # the links to other outcomes keep the moment
+
+
+def test_a_decision_after_the_moment_and_before_its_frame_is_left_out(recorded: Client) -> None:
+    decided("in-the-minute", THEN_S - 10)
+    page = recorded.get("/decisions/", {"at": THEN_S - 30}).content.decode()
+    assert ">in-the-minute</a>" not in page
+    assert "No decision until then is stored." in page
+    assert "No decision until then</h3>" in page
+
+
 def test_attainment_then_is_that_of_jobs_that_had_ended(recorded: Client) -> None:
     for finished_s, attainment in ((THEN_S - 100, 1.5), (NOW_S - 100, 0.5)):
         factories.job(
@@ -121,7 +151,7 @@ def test_other_pages_say_that_they_show_only_now(recorded: Client, name: str) ->
     page = recorded.get(reverse(name), {"at": THEN_S}).content.decode()
     assert "<b>This page shows only now</b>" in page
     assert "data-past" not in page
-    assert "This page shows only now. The Overview can show earlier moments." in page
+    assert "This page shows only now. The Overview and Decisions can show earlier moments." in page
 
 
 def test_the_bar_offers_the_recorded_moments(recorded: Client) -> None:

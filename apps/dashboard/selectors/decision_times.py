@@ -13,7 +13,7 @@ import numpy as np
 from apps.common.infrastructure.database import fetch_rows
 from apps.dashboard.core.ranges import TimeRange
 from apps.dashboard.figures.decision_latency import DecisionLatency
-from apps.inventory.models import ClusterFrame
+from apps.dashboard.selectors.moments import recorded_after
 
 LATEST_DECISIONS: Final = 50_000
 LATENCY_COLUMNS: Final = 72
@@ -32,8 +32,7 @@ def _parameters(span: TimeRange) -> list[Any]:
     """
     until: datetime | str = "infinity"
     if span.is_past:
-        after = ClusterFrame.objects.filter(cluster_s__gte=span.last_s).order_by("cluster_s")
-        until = after.values_list("at", flat=True).first() or until
+        until = recorded_after(span.last_s) or until
     return [until, LATEST_DECISIONS, span.first_s, span.last_s]
 
 

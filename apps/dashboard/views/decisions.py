@@ -9,7 +9,7 @@ from apps.accounts.core.roles import Role
 from apps.dashboard.selectors import decisions as selectors
 from apps.dashboard.selectors import sampling as ranks
 from apps.dashboard.selectors.explanation import explanation
-from apps.dashboard.views.access import has_role, page, visible_to
+from apps.dashboard.views.access import has_role, page, requested_range, visible_to
 from apps.dashboard.views.lists import requested_page
 from apps.scheduling.models import Outcome
 from apps.testbed.selectors.sampling_checks import (
@@ -27,8 +27,13 @@ def decisions(request: HttpRequest) -> HttpResponse:
     visible = visible_to(request)
     outcome = request.GET.get("outcome", "")
     outcome = outcome if outcome in Outcome.values else ""
+    span = requested_range(request.GET)
+    at_s = span.last_s if span.is_past else None
     rows, is_stale = requested_page(
-        request, lambda at: selectors.decisions_page(visible, cursor=at, outcome=outcome)
+        request,
+        lambda cursor: selectors.decisions_page(
+            visible, cursor=cursor, outcome=outcome, at_s=at_s
+        ),
     )
     return render(
         request,
@@ -37,7 +42,8 @@ def decisions(request: HttpRequest) -> HttpResponse:
             "page": rows,
             "outcome": outcome,
             "outcomes": OUTCOMES,
-            "summary": selectors.log_summary(),
+            "summary": selectors.log_summary(at_s=at_s),
+            "at_s": at_s,
             "stale_cursor": is_stale,
         },
     )
