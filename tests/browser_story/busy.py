@@ -1,6 +1,5 @@
 """A running cluster of any size on which jobs end and others arrive all the time."""
 
-import os
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -21,8 +20,7 @@ from tests.browser_story.plant import CORES, EASY, FOREVER, SPEED, START_S
 from tests.placement.rebalancing_world import give_profile
 from tests.scheduling.world import ME, build, claimed, proposal
 
-SERVERS: Final = int(os.environ.get("BERTH_STORY_SERVERS", "40"))
-WAIT_S: Final = float(os.environ.get("BERTH_STORY_WAIT_S", "20"))  # wall seconds of review
+SERVERS: Final = 600
 HALF_LIFE_S: Final = 5.0 * 3600.0  # of jobs, in cluster time: that of the services of a replay
 APPLICATIONS: Final = 12
 

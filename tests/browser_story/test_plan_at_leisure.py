@@ -1,10 +1,4 @@
-r"""From a front to a plan that is approved by hand some minutes later, on a busy cluster at 60x.
-
-    BERTH_STORY_SERVERS=600 BERTH_STORY_WAIT_S=120 ./dev test -s \
-        tests/browser_story/test_plan_at_leisure.py
-
-runs it on 600 servers with a review of two minutes of wall time, two hours of cluster time.
-"""
+"""From a front to a plan approved by hand two minutes later, on 600 busy servers at 60x."""
 
 import re
 
@@ -21,7 +15,7 @@ from tests.browser_story import busy, plant
 from tests.browser_story.test_calibrate_story import bring_into_force, search_a_front
 
 SLOW_MS = 120_000
-REVIEW_S = 120.0  # cluster seconds that a review takes at least
+REVIEW_S = 120.0  # wall seconds: two hours of cluster time
 
 
 def wait_until_most_jobs_run(page: Page) -> None:
@@ -56,18 +50,17 @@ def propose(page: Page) -> Plan:
 
 
 def review(page: Page, plan: Plan) -> None:
-    """Leave the plan open until so much time has passed that jobs of it have ended."""
+    """Leave the plan open until the time is over and a job of it has ended."""
     began_s = cluster_now()
-    page.wait_for_timeout(1000.0 * busy.WAIT_S)
+    page.wait_for_timeout(1000.0 * REVIEW_S)
     planned = PlannedMigration.objects.filter(plan=plan, state="waiting")
-    while (
-        not Job.objects.filter(
-            pk__in=planned.values("job_id"), state__in=["cancelled", "succeeded"]
-        ).exists()
-        and not Plan.objects.get(pk=plan.pk).changes
+    ended = Job.objects.filter(state__in=["cancelled", "succeeded"])
+    while not (
+        ended.filter(pk__in=planned.values("job_id")).exists()
+        or Plan.objects.get(pk=plan.pk).changes
     ):
         page.wait_for_timeout(500)
-    assert cluster_now() - began_s >= REVIEW_S
+    assert cluster_now() - began_s >= 0.95 * plant.SPEED * REVIEW_S
 
 
 def approve(page: Page) -> None:
@@ -107,9 +100,9 @@ def test_a_plan_is_approved_at_leisure_on_a_busy_cluster(busy_page: Page) -> Non
     assert carried.rebased_at is not None
     assert carried.state == "done"
     assert "of the predicted gain" in carried.verdict
+    expect(page.locator("#plan-lead")).to_have_text(carried.verdict)
     assert PlannedMigration.objects.filter(plan=plan, state="done").exists()
-    print(  # noqa: T201 - the result of the command
-        f"\n{busy.SERVERS} servers, {Job.objects.count()} jobs of which"
-        f" {Job.objects.filter(state='running').count()} run, reviewed for {busy.WAIT_S:.0f} s at"
-        f" {plant.SPEED:.0f}x: {selectors.difference(carried)} {carried.verdict}"
+    print(  # noqa: T201 - shown by -s
+        f"\n{Job.objects.count()} jobs, of which {Job.objects.filter(state='running').count()}"
+        f" run: {selectors.difference(carried)} {carried.verdict}"
     )
