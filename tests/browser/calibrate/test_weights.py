@@ -34,6 +34,7 @@ def test_before_three_picks_it_says_how_many_are_missing(page: Page) -> None:
 def test_the_star_is_drawn_with_a_line_to_the_picks(page: Page) -> None:
     pick_nine(page)
     expect(page.locator(".screen .star")).to_have_count(3, timeout=20_000)
+    expect(page.locator(".screen line.st.thin")).to_have_count(3)
     expect(page.locator("#cal-check li b").first).to_contain_text("The solver")
     expect(page.locator("#cal-check-meta")).to_contain_text(re.compile("proven optimal|gap"))
 
@@ -50,6 +51,11 @@ def test_a_wished_for_point_gives_weights(page: Page) -> None:
     page.get_by_label("Rule").select_option("reference")
     expect(page.locator("#cal-say")).to_contain_text("You want")
     expect(page.locator("#cal-inputs output")).to_have_count(3)
+    bars = page.locator("#cal-bars")
+    before = bars.get_attribute("aria-label") or ""
+    assert "power" in before
+    page.get_by_label("P power").press("Home")  # as little power as any placement
+    expect(bars).not_to_have_attribute("aria-label", before)
 
 
 def test_answers_to_which_of_these_two_narrow_the_weights(page: Page) -> None:
@@ -86,4 +92,4 @@ def test_two_picks_show_what_lies_between_them(page: Page) -> None:
     page.get_by_label("Choose pick 1").check()
     page.get_by_label("Choose pick 2").check()
     page.get_by_role("button", name="Between these two").click()
-    expect(page.locator("#cal-between .meta")).to_contain_text("between them")
+    expect(page.locator("#cal-between .meta")).to_contain_text("2 placements between them")
