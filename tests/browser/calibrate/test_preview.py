@@ -130,6 +130,23 @@ def never_settles(*args: Any, **more: Any) -> RebalancingResult:
     return replace(result, is_complete=False)
 
 
+NO_HALF_SECONDS = """(() => {
+    const later = window.setTimeout;
+    window.setTimeout = (work, ms, ...more) => (ms === 500 ? 0 : later(work, ms, ...more));
+})()"""
+
+
+def test_a_front_opened_with_picks_is_previewed_at_once(page: Page) -> None:
+    pick_nine(page)
+    expect(page.locator("#cal-maps")).to_be_attached(timeout=20_000)
+    page.add_init_script(NO_HALF_SECONDS)  # a request that waits for more changes is never sent
+    with page.expect_request(
+        lambda request: request.method == "POST" and request.url.endswith("/api/v1/previews/")
+    ):
+        page.reload()
+    expect(page.locator("#cal-maps")).to_be_attached(timeout=20_000)
+
+
 def test_a_preview_can_be_stopped(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(previews, "improve", never_settles)
     pick_nine(page)

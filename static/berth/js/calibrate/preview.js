@@ -1,5 +1,5 @@
-/* The preview of the weights on the running cluster: requested half a second after a change, refined in place, and
-   stopped at any time. It changes nothing. */
+/* The preview of the weights on the running cluster: requested at once, or half a second after the last of several
+   quick changes; refined in place, and stopped at any time. It changes nothing. */
 import { ApiError, call } from "../api.js";
 import { byId, debounce, showExplained, svgElement } from "../dom.js";
 import { duration, percent } from "../format.js";
@@ -16,6 +16,7 @@ const NO_CHANGES = "The preview changes nothing.";
 let run = 0; // number of the current preview
 let previewId = null;
 let lastRequest = "";
+let changedAt = -DELAY_MS; // when the weights changed last
 let answerSeconds = 0; // from the request to the answer shown
 const requestLater = debounce(request, DELAY_MS);
 
@@ -57,7 +58,10 @@ function onChange() {
   }
   showStatus(`The weights have changed. Updating the preview. ${NO_CHANGES}`, null);
   byId("cal-preview-body").classList.add("old");
-  requestLater();
+  const isAlone = performance.now() - changedAt >= DELAY_MS;
+  changedAt = performance.now();
+  if (isAlone) request();
+  else requestLater();
 }
 
 function clear() {
