@@ -73,8 +73,14 @@ class MissingError(RuntimeError):
     """The instance has nothing to show on a page."""
 
 
-def await_placement(page: Page, url: str, *, timeout_s: float) -> None:
+def await_placement(
+    page: Page, url: str, *, timeout_s: float, needed: Sequence[str] = ("front", "plan")
+) -> None:
     """Wait until a front with placements and a plan exist; request a front if there is none.
+
+    Parameters
+    ----------
+    needed : which of both to wait for
 
     Raises
     ------
@@ -84,12 +90,10 @@ def await_placement(page: Page, url: str, *, timeout_s: float) -> None:
     if not _rows(page, f"{url}/api/v1/fronts/?limit=1"):
         page.evaluate(REQUEST_FRONT)
     deadline = time.monotonic() + timeout_s
-    missing = _missing(page, url)
-    while missing:
+    while missing := [name for name in _missing(page, url) if name in needed]:
         if time.monotonic() > deadline:
             raise MissingError(f"no {' and no '.join(missing)} after {timeout_s:.0f} s")
         page.wait_for_timeout(1_000)
-        missing = _missing(page, url)
 
 
 def _missing(page: Page, url: str) -> list[str]:
@@ -131,18 +135,22 @@ def _checked(page: Page) -> None:
 
 
 def _picked(page: Page) -> None:
-    """Accept three placements on each plot by keyboard and wait for the preview."""
+    """Accept placements on each screen and wait for the preview."""
     if page.locator("[data-screen]").count():
-        # keys pressed before the placements are drawn are lost
-        page.locator('[data-screen="D-C"] .ring').wait_for(state="attached")
+        pick_on_screens(page)
+        page.wait_for_selector(".ba, #cal-preview-stop:not([hidden])", timeout=20_000)
+        page.wait_for_timeout(3_000)
+
+
+def pick_on_screens(page: Page) -> None:
+    """Accept three placements on each screen by keyboard."""
+    # keys pressed before the placements are drawn are lost
+    page.locator('[data-screen="D-C"] .ring').wait_for(state="attached")
     for screen in page.locator("[data-screen]").all():
         screen.focus()
         for key in ("ArrowRight", "ArrowUp", "ArrowLeft"):
             page.keyboard.press(key)
             page.keyboard.press("Enter")
-    if page.locator("[data-screen]").count():
-        page.wait_for_selector(".ba, #cal-preview-stop:not([hidden])", timeout=20_000)
-        page.wait_for_timeout(3_000)
 
 
 def _first_rows(page: Page, url: str) -> dict[str, str]:
