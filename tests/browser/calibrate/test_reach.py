@@ -165,6 +165,19 @@ def test_without_migrations_that_pay_the_page_says_so(page: Page) -> None:
     expect(page.get_by_label("Migrations allowed")).to_be_disabled()
 
 
+IS_INSIDE = """() => {
+    const body = document.getElementById("cal-preview-body");
+    const panel = body.closest(".panel");
+    return [body.scrollWidth - body.clientWidth, panel.scrollWidth - panel.clientWidth];
+}"""
+
+
+def test_the_preview_stays_inside_its_panel(page: Page) -> None:
+    reaching(page)
+    reached(page)
+    assert page.evaluate(IS_INSIDE) == [0, 0]
+
+
 def test_the_real_curve_is_drawn(page: Page) -> None:
     pick_nine(page)
     expect(page.locator("#cal-gain .reach-mark")).to_have_count(1, timeout=20_000)
