@@ -20,6 +20,7 @@ MODULES: Final = {
     "solve": ("solve",),
     "evaluate": ("evaluate",),
     "front": ("front",),
+    "replay": ("replay",),
     "jobs": ("check", "submit", "get", "list", "watch", "cancel", "why"),
     "servers": ("servers",),
     "applications": ("app",),

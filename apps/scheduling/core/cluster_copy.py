@@ -7,13 +7,22 @@ may be applied twice or overlap with the agent's own commits, with the same fina
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from apps.common.core.arrays import as_readonly
 from apps.common.core.interference import N_SOURCES
-from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot, Topology
-from apps.scheduling.core.capacity import unit_vectors
+from apps.inventory.core.snapshot import (
+    Bools,
+    Floats,
+    Ints,
+    Shorts,
+    Singles,
+    Snapshot,
+    Topology,
+)
+from apps.scheduling.core.capacity import equal_share, unit_vectors
 from apps.scheduling.core.types import Placed, Request
 
 _Array = TypeVar("_Array", bound=np.ndarray[Any, Any])
@@ -49,6 +58,42 @@ class Change:
     servers: Sequence[int] = ()
 
 
+class CopyArrays(NamedTuple):
+    """Arrays of a copy, changed in place.
+
+    unit_free (U,), unit_caused (U, N), unit_vector (U, 3), unit_sequence (U,) : by unit; the last
+        is the change-log number of its last change
+    server_caused (S, N), server_free (S, 3) : sums over the units of a server
+    limit : (S, 3) capacity, oversubscription included
+    unit_server (U,), first_unit (S,), server_units (S,) : of the topology
+    """
+
+    unit_free: Bools
+    unit_caused: Singles
+    unit_vector: Floats
+    unit_sequence: Ints
+    server_caused: Singles
+    server_free: Floats
+    limit: Floats
+    unit_server: Shorts
+    first_unit: Shorts
+    server_units: Shorts
+
+
+class UpdateUnits(Protocol):
+    """Updates of units: those of this module, or the compiled ones of ``copy_kernels``."""
+
+    def claim_units(
+        self, state: CopyArrays, units: Ints, caused: Floats, vectors: Floats, sequence: int
+    ) -> None:
+        """Claim units whose last change is not newer."""
+        ...
+
+    def release_units(self, state: CopyArrays, units: Ints, sequence: int) -> None:
+        """Release units whose last change is not newer."""
+        ...
+
+
 class UnknownUnitError(ValueError):
     """The change log names a unit or server missing from the topology; rebuild the copy."""
 
@@ -62,6 +107,7 @@ class ClusterCopy:
     oversubscription : allowed ratio of use to capacity, one number or (S,); 1 = none
     sequence : change-log number of the initial state. All units start free and all servers open;
         apply existing allocations and closed servers as changes with the same number
+    is_compiled : whether updates are compiled; only for processes that decide
     """
 
     def __init__(
@@ -70,19 +116,28 @@ class ClusterCopy:
         *,
         oversubscription: float | Floats = 1.0,
         sequence: int = 0,
+        is_compiled: bool = False,
     ) -> None:
         units, servers = topology.unit_id.size, topology.server_id.size
         self.topology = topology
         self.sequence = sequence
         allowed = np.broadcast_to(np.asarray(oversubscription, dtype=np.float64), servers)
-        self._limit: Floats = topology.server_capacity * allowed[:, None]
-        self._unit_free: Bools = np.ones(units, dtype=np.bool_)
-        self._unit_caused = np.zeros((units, N_SOURCES), dtype=np.float32)
-        self._unit_vector: Floats = np.zeros((units, 3))
-        self._unit_sequence = np.full(units, sequence, dtype=np.int64)
+        limit: Floats = topology.server_capacity * allowed[:, None]
         self._server_open: Bools = np.ones(servers, dtype=np.bool_)
-        self._server_caused = np.zeros((servers, N_SOURCES), dtype=np.float32)
-        self._server_free: Floats = self._limit.copy()
+        self._share = equal_share(topology)
+        self._update = _updates(is_compiled=is_compiled)
+        self._state = CopyArrays(
+            unit_free=np.ones(units, dtype=np.bool_),
+            unit_caused=np.zeros((units, N_SOURCES), dtype=np.float32),
+            unit_vector=np.zeros((units, 3)),
+            unit_sequence=np.full(units, sequence, dtype=np.int64),
+            server_caused=np.zeros((servers, N_SOURCES), dtype=np.float32),
+            server_free=limit.copy(),
+            limit=as_readonly(limit, np.float64),
+            unit_server=as_readonly(topology.unit_server, np.int32),
+            first_unit=as_readonly(topology.server_first_unit, np.int32),
+            server_units=as_readonly(topology.server_units, np.int32),
+        )
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Apply entries of the change log in order; repeated entries have no effect."""
@@ -101,7 +156,10 @@ class ClusterCopy:
         servers = self.topology.unit_server[placed.units]
         vectors = unit_vectors(self.topology, servers, request)
         at = self.sequence if sequence is None else sequence
-        self._claim(placed.units.astype(np.int64), np.asarray(request.caused), vectors, at)
+        units = placed.units.astype(np.int64)
+        self._update.claim_units(
+            self._state, units, as_readonly(request.caused, np.float64), vectors, at
+        )
 
     def snapshot(self) -> Snapshot:
         """Return read-only views of the state, valid until the next change. O(1)."""
@@ -115,10 +173,10 @@ class ClusterCopy:
         return Snapshot(
             sequence=self.sequence,
             topology=self.topology,
-            unit_free=_read_only(self._unit_free, copy=copy),
+            unit_free=_read_only(self._state.unit_free, copy=copy),
             server_open=_read_only(self._server_open, copy=copy),
-            server_caused=_read_only(self._server_caused, copy=copy),
-            server_free=_read_only(self._server_free, copy=copy),
+            server_caused=_read_only(self._state.server_caused, copy=copy),
+            server_free=_read_only(self._state.server_free, copy=copy),
         )
 
     def _apply(self, change: Change) -> None:
@@ -128,10 +186,16 @@ class ClusterCopy:
                     raise ValueError(f"claim {change.sequence} has no caused interference")
                 units = self._indices(change.units, self.topology.unit_id)
                 vectors = self._vectors(units, change.vector)
-                self._claim(units, change.caused, vectors, change.sequence)
+                self._update.claim_units(
+                    self._state,
+                    units,
+                    as_readonly(change.caused, np.float64),
+                    vectors,
+                    change.sequence,
+                )
             case ChangeKind.RELEASE:
                 units = self._indices(change.units, self.topology.unit_id)
-                self._release(units, change.sequence)
+                self._update.release_units(self._state, units, change.sequence)
             case ChangeKind.OPEN | ChangeKind.CLOSE:
                 servers = self._indices(change.servers, self.topology.server_id)
                 self._server_open[servers] = change.kind is ChangeKind.OPEN
@@ -145,35 +209,57 @@ class ClusterCopy:
         return indices
 
     def _vectors(self, units: Ints, vector: Floats | None) -> Floats:
-        servers = self.topology.unit_server[units]
-        share = self.topology.server_capacity[servers] / self.topology.server_units[servers, None]
+        share = self._share[self.topology.unit_server[units]]
         return share if vector is None else np.where(vector > 0, vector, share)
 
-    def _claim(self, units: Ints, caused: Floats, vectors: Floats, sequence: int) -> None:
-        new = self._unit_sequence[units] <= sequence
-        units, vectors = units[new], vectors[new]
-        self._unit_free[units] = False
-        self._unit_caused[units] = caused
-        self._unit_vector[units] = vectors
-        self._unit_sequence[units] = sequence
-        self._sum_servers(units)
 
-    def _release(self, units: Ints, sequence: int) -> None:
-        units = units[self._unit_sequence[units] <= sequence]
-        self._unit_free[units] = True
-        self._unit_caused[units] = 0.0
-        self._unit_vector[units] = 0.0
-        self._unit_sequence[units] = sequence
-        self._sum_servers(units)
+def claim_units(
+    state: CopyArrays, units: Ints, caused: Floats, vectors: Floats, sequence: int
+) -> None:
+    """Claim units, unless their last change is newer; (k, 3) vectors."""
+    new = state.unit_sequence[units] <= sequence
+    units, vectors = units[new], vectors[new]
+    state.unit_free[units] = False
+    state.unit_caused[units] = caused
+    state.unit_vector[units] = vectors
+    state.unit_sequence[units] = sequence
+    _sum_servers(state, units)
 
-    def _sum_servers(self, units: Ints) -> None:
-        """Recompute the sums of changed servers: incremental updates would accumulate errors."""
-        for server in np.unique(self.topology.unit_server[units]):
-            first = self.topology.server_first_unit[server]
-            last = first + self.topology.server_units[server]
-            self._server_caused[server] = self._unit_caused[first:last].sum(axis=0)
-            used = self._unit_vector[first:last].sum(axis=0)
-            self._server_free[server] = self._limit[server] - used
+
+def release_units(state: CopyArrays, units: Ints, sequence: int) -> None:
+    """Release units, unless their last change is newer."""
+    units = units[state.unit_sequence[units] <= sequence]
+    state.unit_free[units] = True
+    state.unit_caused[units] = 0.0
+    state.unit_vector[units] = 0.0
+    state.unit_sequence[units] = sequence
+    _sum_servers(state, units)
+
+
+def _sum_servers(state: CopyArrays, units: Ints) -> None:
+    """Recompute the sums of changed servers: incremental updates would accumulate errors."""
+    for server in np.unique(state.unit_server[units]):
+        first = state.first_unit[server]
+        last = first + state.server_units[server]
+        state.server_caused[server] = state.unit_caused[first:last].sum(axis=0)
+        used = state.unit_vector[first:last].sum(axis=0)
+        state.server_free[server] = state.limit[server] - used
+
+
+class _InNumpy:
+    """The updates of this module."""
+
+    claim_units = staticmethod(claim_units)
+    release_units = staticmethod(release_units)
+
+
+def _updates(*, is_compiled: bool) -> UpdateUnits:
+    if not is_compiled:
+        return _InNumpy()
+    # only processes that decide import numba
+    from apps.scheduling.core import copy_kernels  # noqa: PLC0415
+
+    return copy_kernels
 
 
 def _read_only(array: _Array, *, copy: bool) -> _Array:

@@ -48,10 +48,19 @@ class MemoryCluster:
     ----------
     topology : the cluster
     oversubscription : allowed ratio of use to capacity, one number or (S,); 1 = none
+    is_compiled : as of ``ClusterCopy``
     """
 
-    def __init__(self, topology: Topology, *, oversubscription: float | Floats = 1.0) -> None:
-        self._state = ClusterCopy(topology, oversubscription=oversubscription)
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        oversubscription: float | Floats = 1.0,
+        is_compiled: bool = False,
+    ) -> None:
+        self._state = ClusterCopy(
+            topology, oversubscription=oversubscription, is_compiled=is_compiled
+        )
         self._owner: dict[int, int | None] = dict.fromkeys(range(topology.unit_id.size))
         self._allocations: dict[int, Shorts] = {}
         self._next = 1
@@ -98,8 +107,7 @@ class MemoryCluster:
         if allocation not in self._allocations:
             raise UnknownAllocationError(f"no allocation {allocation}")
         units = self._allocations.pop(allocation)
-        for unit in units:
-            self._owner[int(unit)] = None
+        self._owner.update(dict.fromkeys(units.tolist()))
         self._log(ChangeKind.RELEASE, units=self.topology.unit_id[units].tolist())
 
     def set_open(self, servers: Sequence[int], *, is_open: bool) -> None:
@@ -125,14 +133,15 @@ class MemoryCluster:
     def _allocate(
         self, placed: Placed, request: Request, positions: tuple[int, ...]
     ) -> Committed | Conflict:
-        lost = np.delete(placed.units, positions)
-        if not positions:
+        chosen = list(positions)
+        is_whole = len(chosen) == placed.units.size
+        lost = placed.units[:0] if is_whole else np.delete(placed.units, chosen)
+        if not chosen:
             return Conflict(placed.job, lost, self._state.sequence)
-        units = placed.units[list(positions)]
+        units = placed.units if is_whole else placed.units[chosen]
         allocation, self._next = self._next, self._next + 1
         self._allocations[allocation] = units
-        for unit in units:
-            self._owner[int(unit)] = allocation
+        self._owner.update(dict.fromkeys(units.tolist(), allocation))
         self._log(
             ChangeKind.CLAIM,
             units=self.topology.unit_id[units].tolist(),

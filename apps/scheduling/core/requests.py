@@ -24,10 +24,12 @@ def cluster_facts(snapshot: Snapshot, platforms: tuple[str, ...]) -> ClusterFact
     n = len(topology.platform_name)
     opened = np.where(snapshot.server_open, topology.server_units, 0)
     largest = np.zeros(n, dtype=np.int64)
-    np.maximum.at(largest, topology.server_platform, opened)
+    by_size = np.argsort(opened, kind="stable")
+    largest[topology.server_platform[by_size]] = opened[by_size]  # the last, largest one remains
     total = np.bincount(topology.server_platform, weights=opened, minlength=n)
-    usable = snapshot.unit_free & snapshot.server_open[topology.unit_server]
-    free = np.bincount(topology.server_platform[topology.unit_server], weights=usable, minlength=n)
+    counts = np.add.reduceat(snapshot.unit_free, topology.server_first_unit, dtype=np.int32)
+    usable = np.where(snapshot.server_open, counts, 0)
+    free = np.bincount(topology.server_platform, weights=usable, minlength=n)
     place = {name: i for i, name in enumerate(topology.platform_name)}
 
     def of(counts: Floats | Ints) -> tuple[int, ...]:

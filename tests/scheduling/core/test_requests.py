@@ -61,6 +61,24 @@ def test_closed_servers_do_not_count() -> None:
     assert open_units(facts) == (("J", "A"), (4, 8), (4, 8))
 
 
+def test_facts_of_any_cluster_are_the_sums_over_its_servers() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        cluster = topology(tuple(rng.integers(1, 20, 12).tolist()), platforms=("A", "B", "C"))
+        free, opened = rng.random(cluster.unit_id.size) < 0.5, rng.random(12) < 0.7
+        snapshot = replace(idle(cluster), unit_free=free, server_open=opened)
+        facts = cluster_facts(snapshot, cluster.platform_name)
+        for p in range(3):
+            servers = [s for s in range(12) if cluster.server_platform[s] == p and opened[s]]
+            sizes = [int(cluster.server_units[s]) for s in servers]
+            assert facts.units[p] == sum(sizes)
+            assert facts.server_units[p] == max(sizes, default=0)
+            assert facts.free is not None
+            assert facts.free[p] == sum(
+                int(free[u]) for u, s in enumerate(cluster.unit_server) if s in servers
+            )
+
+
 def test_an_empty_cluster_has_no_units() -> None:
     empty = idle(topology((), platforms=()))
     assert open_units(cluster_facts(empty, ("J",))) == (("J",), (0,), (0,))

@@ -1,9 +1,13 @@
 """Scheduler agents of a replay, each with its own copy of the cluster."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from apps.scheduling.core.cluster_copy import ChangeKind, ClusterCopy
-from apps.scheduling.core.in_memory_store import MemoryCluster
+from apps.scheduling.core.in_memory_store import Committed, Conflict, MemoryCluster
+from apps.scheduling.core.types import Placed, Request
 
 
 class Agent:
@@ -21,7 +25,7 @@ class Agent:
     def __init__(
         self, cluster: MemoryCluster, sync_s: float, jitter: float, rng: np.random.Generator
     ) -> None:
-        self.copy = ClusterCopy(cluster.topology)
+        self.copy = ClusterCopy(cluster.topology, is_compiled=True)
         self.read_s = 0.0
         self.free_s = 0.0
         self.released = 0
@@ -37,6 +41,22 @@ class Agent:
         self.read_s = now + self._sync_s * self._rng.uniform(
             1.0 - self._jitter, 1.0 + self._jitter
         )
+
+    def commit(self, placements: Sequence[tuple[Placed, Request]]) -> list[Committed | Conflict]:
+        """Commit placements, and apply those that won.
+
+        If the copy was up to date, the entries of the log about them need not be read again.
+        """
+        was_current = self._read == len(self._cluster.log)
+        results = self._cluster.commit_batch(placements)
+        for (placed, request), result in zip(placements, results, strict=True):
+            if isinstance(result, Committed):
+                won = replace(placed, units=result.units)
+                self.copy.apply_commit(won, request, sequence=result.sequence)
+                self.copy.sequence = result.sequence if was_current else self.copy.sequence
+        if was_current:
+            self._read = len(self._cluster.log)
+        return results
 
     def read(self) -> None:
         """Read the change log to its end."""

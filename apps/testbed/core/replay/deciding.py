@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -196,16 +196,11 @@ class Deciding:
     def _commit(self, number: int, batch: _Batch, now: float) -> None:
         """Commit the proposals; losers are decided again on a fresh copy, then wait."""
         agent, again = self._agents[number], []
-        results = self._cluster.commit_batch(
-            [(each.placed, each.sized.request) for each in batch.proposals]
-        )
+        results = agent.commit([(each.placed, each.sized.request) for each in batch.proposals])
         for (job, sized, placed), result in zip(batch.proposals, results, strict=True):
             is_committed = isinstance(result, Committed)
             self._loop.settle(placed, is_committed=is_committed, now=now)
             if isinstance(result, Committed):
-                agent.copy.apply_commit(
-                    replace(placed, units=result.units), sized.request, sequence=result.sequence
-                )
                 self._loop.start(job, sized, result, now)
             else:
                 self._loop.records[job].conflicts += 1

@@ -1,6 +1,6 @@
 """Jobs of a workload as production sees them: specification, size, request."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import BestEffort, CompletionTime
 
 Shape = tuple[float, ...]
+UNUSED: Final = ClusterFacts((), (), ())  # of a job with a number of units
 
 
 class SizedRequest(NamedTuple):
@@ -95,7 +96,8 @@ class Demand:
         spec = self._spec(job)
         profile = self.profiles[self.load.application[job]]
         elapsed_s = now - float(self.load.arrival_s[job])
-        sized = size_or_late(spec, profile, facts.of(profile), elapsed_s=elapsed_s)
+        known = facts.of(profile) if spec.units is None else UNUSED
+        sized = size_or_late(spec, profile, known, elapsed_s=elapsed_s)
         if isinstance(sized, Infeasible):
             return sized
         request = request_of(spec, profile, sized, self._topology, job=str(job))

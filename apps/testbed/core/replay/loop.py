@@ -106,7 +106,7 @@ class ReplayLoop:
         self.engine = Engine(cluster.machines, np.random.default_rng(engine_seed))
         self.source, self.options = source, options
         self._on_decision = on_decision
-        self._cluster = MemoryCluster(cluster.topology)
+        self._cluster = MemoryCluster(cluster.topology, is_compiled=True)
         self._allocations: dict[int, int] = {}
         self._deciding = Deciding(self, self._cluster, policy, policy_seed, agent_seed)
         self._arrival: tuple[float, str] | None = None

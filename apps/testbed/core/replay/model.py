@@ -243,6 +243,22 @@ class ReplayOptions:
     batch: int = 128
     until_s: float = np.inf
 
+    @classmethod
+    def of(cls, **texts: str) -> "ReplayOptions":
+        """Return options; those that are a choice among names are given as text.
+
+        Raises
+        ------
+        ReplayError : the message lists the known names.
+        """
+        values: dict[str, Any] = dict(texts)
+        for name, kinds in (("profiles", ProfileSource), ("admission", Admission)):
+            if name in texts and texts[name] not in list(kinds):
+                raise ReplayError(f"{name} must be one of {', '.join(kinds)}, not {texts[name]!r}")
+            if name in texts:
+                values[name] = kinds(texts[name])
+        return cls(**values)
+
     def __post_init__(self) -> None:
         if self.agents < 1 or self.batch < 1 or self.retries < 0 or self.seed < 0:
             raise ReplayError("agents and batch must be at least 1, retries and seed at least 0")

@@ -1,0 +1,61 @@
+"""Compiled updates of a cluster copy; ``cluster_copy`` has the same in numpy, as the oracle.
+
+Imported by processes that decide, never by the web process.
+"""
+
+from apps.common.core.compiled import jit
+from apps.inventory.core.snapshot import Floats, Ints
+from apps.scheduling.core.cluster_copy import CopyArrays
+
+
+@jit()
+def claim_units(
+    state: CopyArrays, units: Ints, caused: Floats, vectors: Floats, sequence: int
+) -> None:
+    """``cluster_copy.claim_units``. O(units of the touched servers)."""
+    last = -1
+    for i in range(units.size):
+        u = units[i]
+        if state.unit_sequence[u] > sequence:
+            continue
+        state.unit_free[u] = False
+        state.unit_caused[u] = caused
+        state.unit_vector[u] = vectors[i]
+        state.unit_sequence[u] = sequence
+    for u in units:
+        if state.unit_server[u] != last:
+            last = state.unit_server[u]
+            _sum_server(state, last)
+
+
+@jit()
+def release_units(state: CopyArrays, units: Ints, sequence: int) -> None:
+    """``cluster_copy.release_units``. O(units of the touched servers)."""
+    last = -1
+    for u in units:
+        if state.unit_sequence[u] > sequence:
+            continue
+        state.unit_free[u] = True
+        state.unit_caused[u] = 0.0
+        state.unit_vector[u] = 0.0
+        state.unit_sequence[u] = sequence
+    for u in units:
+        if state.unit_server[u] != last:
+            last = state.unit_server[u]
+            _sum_server(state, last)
+
+
+@jit()
+def _sum_server(state: CopyArrays, s: int) -> None:
+    """Add up the units of a server in their order: the sums are those of numpy, to the bit."""
+    state.server_caused[s] = 0.0
+    state.server_free[s] = 0.0
+    first = state.first_unit[s]
+    for u in range(first, first + state.server_units[s]):
+        if not state.unit_free[u]:
+            for i in range(state.server_caused.shape[1]):
+                state.server_caused[s, i] += state.unit_caused[u, i]
+            for i in range(3):
+                state.server_free[s, i] += state.unit_vector[u, i]
+    for i in range(3):
+        state.server_free[s, i] = state.limit[s, i] - state.server_free[s, i]

@@ -1,0 +1,112 @@
+"""berth replay: policies compared on a trace, no server."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.testbed.core.replay.model import ReplayOptions, RunRow
+from controlplane.cli.errors import Exit
+from controlplane.cli.main import main
+
+JOBS = 12
+SWIM = "".join(f"job{i}\t{40 * i}\t40\t{10**9}\t0\t{10**8}\n" for i in range(JOBS))
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    path = tmp_path / "small.tsv"
+    path.write_text(SWIM)
+    return str(path)
+
+
+def answered(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["replay", *arguments, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = main(["replay", *arguments])
+    return code, capsys.readouterr().err
+
+
+def test_every_policy_runs_with_every_seed(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = answered(
+        capsys, trace, "--servers", "20", "--policy", "least_loaded,random", "--seeds", "1-2"
+    )
+    assert {"trace", "cluster", "runs", "comparison"} <= answer.keys()
+    assert answer["trace"].items() >= {"format": "swim", "jobs": JOBS, "skipped": 0}.items()
+    assert answer["cluster"]["servers"] == 20
+    assert [(run["policy"], run["seed"]) for run in answer["runs"]] == [
+        ("least_loaded", 1), ("least_loaded", 2), ("random", 1), ("random", 2),
+    ]  # fmt: skip
+    assert all(run.keys() == set(RunRow.__dataclass_fields__) for run in answer["runs"])
+    assert all(run["jobs_finished"] == JOBS for run in answer["runs"])
+    assert answer["comparison"]["baseline"] == "least_loaded"
+    assert answer["comparison"]["verdict"]
+
+
+def test_default_is_the_policy_of_the_installation(
+    trace: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTH_POLICY", "roomiest")
+    answer = answered(capsys, trace, "--servers", "20", "--profiles", "true")
+    assert answer["options"]["policies"] == {"default": "roomiest"}
+    assert answer["options"]["profiles"] == "true"
+    monkeypatch.delenv("BERTH_POLICY")
+    again = answered(capsys, trace, "--servers", "20", "--profiles", "true")
+    assert again["options"]["policies"] == {"default": ReplayOptions().policy}
+
+
+def test_a_cluster_file_and_a_page(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster, page = tmp_path / "two.json", tmp_path / "page.html"
+    cluster.write_text(
+        json.dumps(
+            {
+                "platforms": [{"name": "m3.xlarge"}],
+                "servers": [{"platform": "m3.xlarge", "count": 2}],
+            }
+        )
+    )
+    arguments = (trace, "--servers", str(cluster), "--policy", "random", "--html", str(page))
+    answer = answered(capsys, *arguments)
+    assert answer["cluster"]["units"] == 8
+    assert "<h1>Replay of small on two</h1>" in page.read_text()
+
+
+def test_unusable_arguments_are_refused_in_one_sentence(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    for arguments, code, sentence in [
+        ((trace, "--servers", "0"), Exit.USAGE, "a cluster needs at least 1 server, not 0"),
+        ((trace, "--servers", str(broken)), Exit.USAGE, "broken.json is not JSON"),
+        ((trace, "--servers", "none.json"), Exit.USAGE, "none.json cannot be read"),
+        ((trace, "--servers", "9", "--policy", "best"), Exit.USAGE, "unknown policy 'best'"),
+        ((trace, "--servers", "9", "--policy", "random,random"), Exit.USAGE, "must be different"),
+        ((trace, "--servers", "9", "--seeds", "1-x"), Exit.USAGE, "seeds must look like 1-5"),
+        ((trace, "--servers", "9", "--world", "flat"), Exit.USAGE, "world must be one of"),
+        ((trace, "--servers", "9", "--admission", "x"), Exit.USAGE, "admission must be one of"),
+        (("none.tsv", "--servers", "9"), Exit.FAILED, "none.tsv: cannot be read"),
+    ]:
+        found, text = refused(capsys, *arguments)
+        assert (found, sentence in text) == (code, True), text
+
+
+def test_other_verbs_do_not_load_the_engine() -> None:
+    script = (
+        "import sys; from controlplane.cli.main import parser_for; parser_for(['-h']);"
+        "print(any(name in sys.modules for name in ('numpy', 'numba', 'apps.testbed')))"
+    )
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,45 @@
+"""The compiled updates of a cluster copy against those in numpy, to the bit."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.scheduling.core.cluster_copy import Change, ChangeKind, ClusterCopy
+from tests.scheduling.core.clusters import topology
+
+CLUSTER = topology((4, 2, 1, 8))
+UNITS = CLUSTER.unit_id.size
+STEP = st.tuples(
+    st.sampled_from([ChangeKind.CLAIM, ChangeKind.RELEASE]),
+    st.lists(st.integers(0, UNITS - 1), min_size=1, max_size=6, unique=True),
+    st.integers(0, 9),  # sequence numbers may repeat and go back
+    st.sampled_from([None, 1e9, 3e8]),
+)
+
+
+def changes(steps: list[tuple[ChangeKind, list[int], int, float | None]]) -> list[Change]:
+    rng = np.random.default_rng(7)
+    return [
+        Change(
+            sequence,
+            kind,
+            units=CLUSTER.unit_id[units].tolist(),
+            caused=rng.uniform(0.0, 100.0, 10) if kind is ChangeKind.CLAIM else None,
+            vector=None if memory is None else np.array([memory, 0.0, 0.0]),
+        )
+        for kind, units, sequence, memory in steps
+    ]
+
+
+@given(st.lists(STEP, max_size=30))
+def test_both_forms_reach_the_same_state(
+    steps: list[tuple[ChangeKind, list[int], int, float | None]],
+) -> None:
+    copies = [ClusterCopy(CLUSTER), ClusterCopy(CLUSTER, is_compiled=True)]
+    for copy in copies:
+        copy.apply(changes(steps))
+    plain, compiled = (copy.snapshot() for copy in copies)
+    assert np.array_equal(plain.unit_free, compiled.unit_free)
+    assert np.array_equal(plain.server_caused, compiled.server_caused)
+    assert np.array_equal(plain.server_free, compiled.server_free)
+    assert plain.sequence == compiled.sequence
