@@ -8,18 +8,26 @@ Speeds are recomputed only on servers where a job started, ended, migrated or ch
 Units that migrate do no work and cause no pressure until they arrive; meanwhile they are allocated
 on both servers. The job's layout factor changes when they arrive.
 
-The heap holds events as (time, priority, serial, slot). An entry is stale if its serial is not the
-slot's current one; if its job has slowed down since, it is pushed again at the later time.
+Events are processed by `event_kernels`, except those of migrating jobs.
 """
 
-import heapq
 import sys
 from collections.abc import Hashable, Iterable, Sequence
-from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from apps.common.core.interference import N_SOURCES
+from apps.emulation.core import event_kernels
+from apps.emulation.core.event_kernels import (
+    EngineState,
+    PhaseTable,
+    StartedParts,
+    event_queue,
+    free_parts,
+    phase_table,
+    run_table,
+)
 from apps.emulation.core.events import (
     EngineEvent,
     EngineOrder,
@@ -28,7 +36,6 @@ from apps.emulation.core.events import (
     Machines,
     ServerReadings,
 )
-from apps.emulation.core.kernels import recompute_jobs
 from apps.emulation.core.readings import JobFacts, job_readings, server_readings
 from apps.emulation.core.runs import (
     EngineMigration,
@@ -37,22 +44,32 @@ from apps.emulation.core.runs import (
     check_order,
     layout_factor,
 )
-from apps.emulation.core.tables import (
-    attach,
-    detach,
-    grown_jobs,
-    grown_parts,
-    job_table,
-    part_table,
-    server_table,
-)
-from apps.emulation.core.truth import wave_efficiency
-from apps.inventory.core.snapshot import Ints
+from apps.emulation.core.tables import grown, job_table, part_table, server_table
+from apps.emulation.core.truth import Truth, wave_efficiency
+from apps.inventory.core.snapshot import Floats, Ints
 
 _FIRST_SLOTS: Final = 1024
-_PRIORITY: Final = MappingProxyType(
-    {EventKind.FINISHED: 0, EventKind.MIGRATED: 1, EventKind.PHASE: 2}
-)
+_EVENTS: Final = 256  # returned by one call of the kernel, at most
+_KINDS: Final = (EventKind.FINISHED, EventKind.MIGRATED, EventKind.PHASE)  # by number
+
+
+class _Output(NamedTuple):
+    """Events of one call of the kernel."""
+
+    at: Floats
+    kind: Ints
+    slot: Ints
+    phase: Ints
+
+
+class _Facts(NamedTuple):
+    """Arguments of `JobFacts.fill`, which is called only before a monitor is read."""
+
+    order: EngineOrder
+    units: int
+    busy: float
+    now: float
+    end_s: float
 
 
 class Engine:
@@ -67,21 +84,28 @@ class Engine:
         self.machines = machines
         self.now = 0.0
         self._rng = rng
-        self._servers = server_table(machines)
-        self._jobs = job_table(_FIRST_SLOTS)
-        self._parts = part_table(_FIRST_SLOTS)
         self._facts = JobFacts.empty(_FIRST_SLOTS)
-        self._marked = np.zeros(_FIRST_SLOTS, dtype=np.bool_)
-        self._changed = np.zeros(_FIRST_SLOTS, dtype=np.int64)
-        self._entry_s = np.full(_FIRST_SLOTS, np.inf)
-        self._entry_serial = np.full(_FIRST_SLOTS, -1, dtype=np.int64)
+        self._unfilled: dict[int, _Facts] = {}
         self._free_jobs = list(range(_FIRST_SLOTS - 1, -1, -1))
-        self._free_parts = list(range(_FIRST_SLOTS - 1, -1, -1))
-        self._free_units = machines.units.astype(np.int64)
         self._slots: dict[Hashable, int] = {}
         self._runs: dict[int, RunningJob] = {}
-        self._heap: list[tuple[float, int, int, int]] = []
-        self._serial = 0
+        self._number = 0
+        self._output = _Output(
+            np.zeros(_EVENTS), *(np.zeros(_EVENTS, dtype=np.int64) for _ in range(3))
+        )
+        self._state = EngineState(
+            servers=server_table(machines),
+            jobs=job_table(_FIRST_SLOTS),
+            parts=part_table(_FIRST_SLOTS),
+            runs=run_table(_FIRST_SLOTS),
+            phases=phase_table(_FIRST_SLOTS, 1, N_SOURCES),
+            queue=event_queue(_FIRST_SLOTS),
+            free_parts=free_parts(_FIRST_SLOTS),
+            free_units=machines.units.astype(np.int64),
+            marked=np.zeros(_FIRST_SLOTS, dtype=np.bool_),
+            changed=np.zeros(_FIRST_SLOTS, dtype=np.int64),
+            touched=np.zeros(len(machines.units) + 2, dtype=np.int64),
+        )
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -92,31 +116,32 @@ class Engine:
     @property
     def used_units(self) -> Ints:
         """(S,) allocated units of each server; a copy."""
-        used: Ints = self.machines.units - self._free_units
+        used: Ints = self.machines.units - self._state.free_units
         return used
 
     @property
     def next_event_s(self) -> float:
         """Time of the next event if nothing changes; infinite if there is none."""
-        while self._heap:
-            at, _, serial, slot = self._heap[0]
-            if self._entry_serial[slot] == serial and self._jobs.next_s[slot] <= at:
-                return at
-            heapq.heappop(self._heap)
-            if self._entry_serial[slot] == serial:
-                self._push(slot)
-        return float("inf")
+        queue = self._state.queue
+        return float(queue.at[queue.slots[0]]) if queue.size[0] else float("inf")
 
     def start(self, orders: Iterable[EngineOrder], now: float) -> None:
         """Start jobs at `now`. O(parts + neighbours of the touched servers)."""
         self._advance_clock(now)
-        touched: set[int] = set()
-        for order in orders:
-            if order.key in self._slots:
-                raise ValueError(f"job {order.key} is already running")
-            check_order(order, self._free_units)
-            touched.update(self._place(order, now))
-        self._recompute(touched, now)
+        placed: list[int] = []
+        rows: list[tuple[int, int, int, float]] = []
+        try:
+            for order in orders:
+                if order.key in self._slots:
+                    raise ValueError(f"job {order.key} is already running")
+                check_order(order, self._state.free_units)
+                placed.append(self._fill(order, now))
+                rows += self._parts_of(placed[-1], order.truth, order.parts)
+        finally:
+            if placed:
+                self._reserve_parts(len(rows))
+                started, slots = _started(rows), np.array(placed, dtype=np.int64)
+                event_kernels.start_jobs(self._state, started, slots, now)
 
     def cancel(self, key: Hashable, now: float) -> float:
         """Stop a job and return the share of its work that was done.
@@ -127,9 +152,10 @@ class Engine:
         """
         self._advance_clock(now)
         slot = self._slots[key]
+        self._fill_facts()
         touched = self._remove(slot)
-        self._recompute(touched, now)
-        return self._facts.progress(self._jobs, np.array([slot]), now).item()
+        self._settle(touched, now)
+        return self._facts.progress(self._state.jobs, np.array([slot]), now).item()
 
     def migrate(
         self, key: Hashable, server: int, to: int, units: int, now: float, stall_s: float
@@ -148,155 +174,174 @@ class Engine:
         slot = self._slots[key]
         run = self._runs[slot]
         migration = EngineMigration(server, to, units, now + stall_s)
-        check_migration(run, migration, now, self._free_units)
+        check_migration(run, migration, now, self._state.free_units)
         self._advance_clock(now)
         run.migration = migration
-        self._free_units[to] -= units
+        self._state.runs.until_s[slot] = migration.until_s
+        self._state.free_units[to] -= units
         remaining = {**run.parts, server: run.parts[server] - units}
         self._lay_out(slot, [*remaining.items(), (to, 0)])
-        self._enter_phase(slot, run)
-        self._recompute([*run.parts, to], now)
+        self._settle([*run.parts, to], now)
 
     def advance(self, to: float) -> list[EngineEvent]:
         """Advance the clock to `to`; returns the events in order."""
         events: list[EngineEvent] = []
-        while self.next_event_s <= min(to, sys.float_info.max):
-            at, _, _, slot = heapq.heappop(self._heap)
-            self._entry_s[slot] = np.inf
-            events.append(self._fire(slot, at))
+        limit = min(to, sys.float_info.max)
+        while self.next_event_s <= limit:
+            at, kinds, slots, phases = self._output
+            count = event_kernels.advance_events(self._state, limit, *self._output)
+            for i in range(count):
+                slot, kind = int(slots[i]), _KINDS[kinds[i]]
+                key = self._runs[slot].order.key
+                if kind is EventKind.FINISHED:
+                    self._forget(slot)
+                events.append(EngineEvent(float(at[i]), kind, key, int(phases[i])))
+            if not count:
+                events.append(self._fire_migrating())
         self._advance_clock(to)
         return events
 
     def servers(self) -> ServerReadings:
         """Read the monitors of the servers, with noise. O(servers + parts)."""
+        self._fill_facts()
         return server_readings(
-            self.machines, self._jobs, self._parts, self._facts, self._rng, self.now
+            self.machines, self._state.jobs, self._state.parts, self._facts, self._rng, self.now
         )
 
     def jobs(self, keys: Sequence[Hashable] | None = None) -> JobReadings:
         """Read the monitors of these jobs (all if None), with noise. O(jobs)."""
         chosen = list(self._slots) if keys is None else list(keys)
         slots = np.array([self._slots[key] for key in chosen], dtype=np.int64)
-        return job_readings(chosen, slots, self._jobs, self._facts, self._rng, self.now)
+        self._fill_facts()
+        return job_readings(chosen, slots, self._state.jobs, self._facts, self._rng, self.now)
 
     def fits(self, order: EngineOrder) -> bool:
         """Whether all units of an order are free."""
-        return all(self._free_units[server] >= units for server, units in order.parts)
+        return all(self._state.free_units[server] >= units for server, units in order.parts)
 
     def speed(self, key: Hashable) -> float:
         """Work per second of one job now, without noise."""
-        return float(self._jobs.speed[self._slots[key]])
+        return float(self._state.jobs.speed[self._slots[key]])
 
-    def _place(self, order: EngineOrder, now: float) -> list[int]:
-        """Fill the slots of one order; returns the affected servers."""
-        slot = self._free_job_slot()
+    def _fill(self, order: EngineOrder, now: float) -> int:
+        """Fill the rows of one order and reserve its units; returns its slot."""
+        slot, truth = self._free_job_slot(), order.truth
         units = sum(count for _, count in order.parts)
         busy = 1.0 if order.tasks is None else wave_efficiency(order.tasks, units)
-        left = 1.0 - order.done_share if np.isinf(order.work_s) else 1.0
+        is_service = order.work_s == np.inf
+        left = 1.0 - order.done_share if is_service else 1.0
         end_s = np.inf if order.duration_s is None else now + order.duration_s * left
-        run = RunningJob(order, dict(order.parts), busy, started_s=now, end_s=end_s)
-        self._slots[order.key] = slot
-        self._runs[slot] = run
-        jobs = self._jobs
-        jobs.done[slot] = 0.0 if np.isinf(order.work_s) else order.done_share * order.work_s
-        jobs.updated_s[slot], jobs.speed[slot], jobs.next_s[slot] = now, 0.0, np.inf
-        jobs.first_part[slot] = -1
-        self._facts.fill(slot, order, units=units, busy=busy, now=now, end_s=end_s)
-        jobs.in_step[slot] = units if order.truth.is_in_step else 0.0
-        curves = order.truth.curves
+        run = RunningJob(order, dict(order.parts), busy)
+        self._slots[order.key], self._runs[slot] = slot, run
+        self._unfilled[slot] = _Facts(order, units, busy, now, end_s)
+        jobs, runs, curves = self._state.jobs, self._state.runs, truth.curves
         jobs.knee[slot], jobs.decay[slot] = curves.knee, curves.decay
         jobs.plateau[slot], jobs.floor[slot] = curves.plateau, curves.floor
+        jobs.done[slot] = 0.0 if is_service else order.done_share * order.work_s
+        jobs.updated_s[slot], jobs.speed[slot], jobs.next_s[slot] = now, 0.0, np.inf
+        jobs.first_part[slot] = -1
+        jobs.in_step[slot] = units if truth.is_in_step else 0.0
+        self._number += 1
+        runs.number[slot], runs.cycle[slot], runs.work_s[slot] = self._number, 0, order.work_s
+        runs.started_s[slot], runs.end_s[slot], runs.until_s[slot] = now, end_s, np.inf
+        runs.layout[slot] = layout_factor(run, self.machines.rack)
+        self._fill_phases(slot, truth)
+        starts = truth.phases.starts
+        runs.phase[slot] = 0
+        if order.done_share > 0.0 and not is_service:
+            runs.phase[slot] = int(np.searchsorted(starts, order.done_share, side="right")) - 1
         for server, count in order.parts:
-            self._free_units[server] -= count
-        self._lay_out(slot, order.parts)
-        if np.isfinite(order.work_s):
-            starts = order.truth.phases.starts
-            run.phase = int(np.searchsorted(starts, order.done_share, side="right")) - 1
-        self._enter_phase(slot, run)
-        return list(run.parts)
+            self._state.free_units[server] -= count
+        return slot
+
+    def _fill_phases(self, slot: int, truth: Truth) -> None:
+        phases, count = truth.phases, len(truth.phases.starts)
+        if count > self._state.phases.starts.shape[1]:
+            old = self._state.phases
+            table = phase_table(len(old.starts), count, N_SOURCES)
+            for column, larger in zip(old, table, strict=True):
+                larger[:, : column.shape[1]] = column
+            self._state = self._state._replace(phases=PhaseTable(*table))
+        table = self._state.phases
+        table.starts[slot, :count], table.rate[slot, :count] = phases.starts, phases.rate
+        table.tolerated[slot, :count], table.caused[slot, :count] = phases.tolerated, phases.caused
+        runs = self._state.runs
+        runs.phases[slot], runs.period_s[slot] = count, phases.period_s
+
+    def _parts_of(
+        self, slot: int, truth: Truth, parts: Iterable[tuple[int, int]]
+    ) -> list[tuple[int, int, int, float]]:
+        """Slot, server, units and speed in isolation of each part."""
+        platform, server_speed = self.machines.platform, self.machines.speed
+        rows = []
+        for server, units in parts:
+            speed = truth.platform_speed[platform[server]] * server_speed[server]
+            rows.append((slot, server, units, units and speed * truth.scale_up.speed_up(units)))
+        return rows
 
     def _lay_out(self, slot: int, parts: Iterable[tuple[int, int]]) -> None:
-        """Replace the working units of a job by these, per server."""
-        self._withdraw(slot)
-        for server, units in parts:
-            self._place_part(slot, server, units)
+        """Replace the working units of a job by these, per server, and enter its phase again."""
+        run, state = self._runs[slot], self._state
+        event_kernels.withdraw(state, slot)
+        rows = self._parts_of(slot, run.order.truth, parts)
+        self._reserve_parts(len(rows))
+        event_kernels.place_parts(self._state, _started(rows))
+        state.runs.layout[slot] = layout_factor(run, self.machines.rack)
+        event_kernels.enter_phase(state.jobs, state.runs, state.phases, slot)
 
-    def _withdraw(self, slot: int) -> None:
-        part = int(self._jobs.first_part[slot])
-        while part >= 0:
-            detach(self._servers, self._parts, part)
-            self._free_parts.append(part)
-            part = int(self._parts.next_part[part])
-        self._jobs.first_part[slot] = -1
-
-    def _place_part(self, slot: int, server: int, units: int) -> None:
-        if not self._free_parts:
-            size = len(self._parts.job)
-            self._parts = grown_parts(self._parts)
-            self._free_parts = list(range(2 * size - 1, size - 1, -1))
-        part = self._free_parts.pop()
-        truth, parts = self._runs[slot].order.truth, self._parts
-        speed = truth.platform_speed[self.machines.platform[server]] * self.machines.speed[server]
-        parts.job[part], parts.server[part], parts.units[part] = slot, server, units
-        parts.speed[part] = speed * truth.scale_up.speed_up(units) if units else 0.0
-        parts.effect[part] = 1.0
-        parts.next_part[part] = self._jobs.first_part[slot]
-        self._jobs.first_part[slot] = part
-        attach(self._servers, parts, part)
+    def _reserve_parts(self, count: int) -> None:
+        """Double the part slots until so many are free."""
+        while self._state.free_parts.left[0] < count:
+            old, free = self._state.parts, self._state.free_parts
+            size, unused = len(old.job), free.slots[: free.left[0]]
+            more = free_parts(2 * size)
+            more.left[0] = size + unused.size
+            more.slots[:size] = np.arange(2 * size - 1, size - 1, -1)
+            more.slots[size : size + unused.size] = unused
+            self._state = self._state._replace(
+                parts=grown(old, part_table(2 * size)), free_parts=more
+            )
 
     def _free_job_slot(self) -> int:
         if not self._free_jobs:
-            size = len(self._jobs.done)
-            self._jobs = grown_jobs(self._jobs)
+            state = self._state
+            size, phases = state.phases.starts.shape
             self._facts = self._facts.grown()
-            self._marked = np.zeros(2 * size, dtype=np.bool_)
-            self._changed = np.zeros(2 * size, dtype=np.int64)
-            self._entry_s = np.concatenate((self._entry_s, np.full(size, np.inf)))
-            self._entry_serial = np.concatenate((self._entry_serial, np.full(size, -1)))
+            self._state = state._replace(
+                jobs=grown(state.jobs, job_table(2 * size)),
+                runs=grown(state.runs, run_table(2 * size)),
+                phases=grown(state.phases, phase_table(2 * size, phases, N_SOURCES)),
+                queue=grown(state.queue, event_queue(2 * size)),
+                marked=np.zeros(2 * size, dtype=np.bool_),
+                changed=np.zeros(2 * size, dtype=np.int64),
+            )
             self._free_jobs = list(range(2 * size - 1, size - 1, -1))
         return self._free_jobs.pop()
 
-    def _enter_phase(self, slot: int, run: RunningJob) -> None:
-        """Set scores, factor and next goal for the job's current phase."""
-        jobs, phases = self._jobs, run.order.truth.phases
-        jobs.tolerated[slot] = phases.tolerated[run.phase]
-        jobs.caused[slot] = phases.caused[run.phase]
-        jobs.factor[slot] = layout_factor(run, self.machines.rack) * phases.rate[run.phase]
-        ends_s = run.end_s if run.migration is None else min(run.end_s, run.migration.until_s)
-        last = run.phase + 1 == len(phases.starts)
-        if np.isfinite(run.order.work_s):
-            share = 1.0 if last else phases.starts[run.phase + 1]
-            jobs.goal[slot], jobs.due_s[slot] = share * run.order.work_s, ends_s
-            return
-        next_start = run.cycle + (1.0 if last else phases.starts[run.phase + 1])
-        phase_s = (
-            np.inf if len(phases.starts) == 1 else run.started_s + next_start * phases.period_s
-        )
-        jobs.goal[slot], jobs.due_s[slot] = np.inf, min(ends_s, phase_s)
+    def _fill_facts(self) -> None:
+        """Fill the facts of the jobs that were started since they were read last."""
+        for slot, facts in self._unfilled.items():
+            order, units, busy, now, end_s = facts
+            self._facts.fill(slot, order, units=units, busy=busy, now=now, end_s=end_s)
+        self._unfilled.clear()
 
-    def _fire(self, slot: int, at: float) -> EngineEvent:
-        """Apply the event that is due for a slot: end, completed migration or next phase."""
-        run, kind = self._runs[slot], self._due(slot)
+    def _fire_migrating(self) -> EngineEvent:
+        """Apply the next event, of a migrating job: its end, its arrival or its next phase."""
+        state = self._state
+        slot = int(state.queue.slots[0])
+        run, at = self._runs[slot], float(state.queue.at[slot])
+        kind = _KINDS[state.queue.kind[slot]]
         if kind is EventKind.FINISHED:
             touched = self._remove(slot)
         elif kind is EventKind.MIGRATED and run.migration is not None:
             touched = self._complete_migration(slot, run, run.migration)
         else:
-            touched = self._start_phase(slot, run, at)
+            event_kernels.start_phase(state, slot, at)
+            touched = list(run.parts)
         self._advance_clock(at)
-        self._recompute(touched, at)
-        return EngineEvent(at, kind, run.order.key, run.phase if kind is EventKind.PHASE else 0)
-
-    def _start_phase(self, slot: int, run: RunningJob, at: float) -> list[int]:
-        """Start the next phase; returns the affected servers."""
-        jobs = self._jobs
-        if np.isfinite(jobs.goal[slot]):
-            # set exactly to the boundary, or rounding could leave a rest of the old phase
-            jobs.done[slot], jobs.updated_s[slot] = jobs.goal[slot], at
-        run.phase = (run.phase + 1) % len(run.order.truth.phases.starts)
-        run.cycle += run.phase == 0
-        self._enter_phase(slot, run)
-        return list(run.parts)
+        self._settle(touched, at)
+        phase = int(self._state.runs.phase[slot]) if kind is EventKind.PHASE else 0
+        return EngineEvent(at, kind, run.order.key, phase)
 
     def _complete_migration(
         self, slot: int, run: RunningJob, migration: EngineMigration
@@ -308,55 +353,46 @@ class Engine:
         run.parts[server] -= units
         if not run.parts[server]:
             del run.parts[server]
-        self._free_units[server] += units
+        self._state.free_units[server] += units
         run.migration = None
+        self._state.runs.until_s[slot] = np.inf
         self._lay_out(slot, run.parts.items())
-        self._enter_phase(slot, run)
         return touched
-
-    def _due(self, slot: int) -> EventKind:
-        """Kind of the next event of a job."""
-        run, next_s = self._runs[slot], self._jobs.next_s[slot]
-        if next_s >= run.end_s:
-            return EventKind.FINISHED
-        if run.migration is not None and next_s >= run.migration.until_s:
-            return EventKind.MIGRATED
-        work_ends = np.isfinite(run.order.work_s) and self._jobs.goal[slot] == run.order.work_s
-        return EventKind.FINISHED if work_ends else EventKind.PHASE
 
     def _remove(self, slot: int) -> list[int]:
-        """Free the slots of a job; returns the affected servers."""
-        run = self._runs.pop(slot)
-        del self._slots[run.order.key]
-        self._withdraw(slot)
+        """Free the units and parts of a job; returns the affected servers."""
+        run, free = self._runs[slot], self._state.free_units
+        event_kernels.withdraw(self._state, slot)
+        event_kernels.unschedule(self._state.queue, self._state.runs, slot)
         touched = list(run.parts)
         for server, units in run.parts.items():
-            self._free_units[server] += units
+            free[server] += units
         if run.migration is not None:
-            self._free_units[run.migration.to] += run.migration.units
+            free[run.migration.to] += run.migration.units
             touched.append(run.migration.to)
-        self._entry_serial[slot], self._entry_s[slot] = -1, np.inf
-        self._free_jobs.append(slot)
+        self._forget(slot)
         return touched
 
-    def _recompute(self, touched: Iterable[int], now: float) -> None:
-        servers = np.fromiter(touched, dtype=np.int64)
-        count = recompute_jobs(
-            self._servers, self._jobs, self._parts, servers, now, self._marked, self._changed
-        )
-        changed = self._changed[:count]
-        sooner = changed[self._jobs.next_s[changed] < self._entry_s[changed]]
-        for slot in sooner.tolist():
-            self._push(slot)
+    def _forget(self, slot: int) -> None:
+        """Free the slot of a job that has left its servers."""
+        del self._slots[self._runs.pop(slot).order.key]
+        self._unfilled.pop(slot, None)
+        self._free_jobs.append(slot)
 
-    def _push(self, slot: int) -> None:
-        at = float(self._jobs.next_s[slot])
-        self._serial += 1
-        self._entry_s[slot], self._entry_serial[slot] = at, self._serial
-        if at < np.inf:
-            heapq.heappush(self._heap, (at, _PRIORITY[self._due(slot)], self._serial, slot))
+    def _settle(self, touched: Iterable[int], now: float) -> None:
+        event_kernels.settle(self._state, np.fromiter(touched, dtype=np.int64), now)
 
     def _advance_clock(self, to: float) -> None:
         if not self.now <= to < np.inf:
             raise ValueError(f"the clock cannot go from {self.now} to {to}")
         self.now = to
+
+
+def _started(rows: Sequence[tuple[int, int, int, float]]) -> StartedParts:
+    slots, servers, units, speeds = zip(*rows, strict=True)
+    return StartedParts(
+        np.array(slots, dtype=np.int64),
+        np.array(servers, dtype=np.int64),
+        np.array(units, dtype=np.int64),
+        np.array(speeds, dtype=np.float64),
+    )

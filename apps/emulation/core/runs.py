@@ -27,18 +27,13 @@ class RunningJob:
     ----------
     parts : units by server; units of a migration count on their old server until it completes
     busy : share of the units that its tasks keep busy
-    end_s : time at which it ends even with work left
     migration : its current migration
     """
 
     order: EngineOrder
     parts: dict[int, int]
     busy: float
-    started_s: float
-    end_s: float
     migration: EngineMigration | None = None
-    phase: int = 0
-    cycle: int = 0
 
 
 def layout_factor(run: RunningJob, rack: Ints) -> float:

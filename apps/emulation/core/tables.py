@@ -1,10 +1,14 @@
 """Tables of the engine: arrays with a slot per job or part, which double in size when full."""
 
+from typing import Any, TypeVar
+
 import numpy as np
 
 from apps.common.core.interference import N_SOURCES
 from apps.emulation.core.events import Machines
 from apps.emulation.core.kernels import JobTable, PartTable, ServerTable
+
+_Table = TypeVar("_Table", bound=tuple[Any, ...])
 
 
 def server_table(machines: Machines) -> ServerTable:
@@ -59,39 +63,11 @@ def part_table(slots: int) -> PartTable:
     )
 
 
-def grown_jobs(old: JobTable) -> JobTable:
-    """Copy of a table with twice the job slots."""
-    new = job_table(2 * len(old.done))
+def grown(old: _Table, new: _Table) -> _Table:
+    """Fill the first slots of a larger table with those of another, and return it."""
     for column, larger in zip(old, new, strict=True):
-        larger[: len(column)] = column
+        if len(larger) > len(column):
+            larger[: len(column)] = column
+        else:
+            larger[:] = column
     return new
-
-
-def grown_parts(old: PartTable) -> PartTable:
-    """Copy of a table with twice the part slots."""
-    new = part_table(2 * len(old.job))
-    for column, larger in zip(old, new, strict=True):
-        larger[: len(column)] = column
-    return new
-
-
-def attach(servers: ServerTable, parts: PartTable, part: int) -> None:
-    """Add a filled part slot to its server."""
-    server = int(parts.server[part])
-    position = int(servers.filled[server])
-    servers.parts[server, position] = part
-    parts.position[part] = position
-    servers.filled[server] = position + 1
-
-
-def detach(servers: ServerTable, parts: PartTable, part: int) -> None:
-    """Remove a part from its server; the server's last part fills the gap."""
-    server, position = int(parts.server[part]), int(parts.position[part])
-    last = int(servers.filled[server]) - 1
-    last_part = int(servers.parts[server, last])
-    servers.parts[server, position] = last_part
-    parts.position[last_part] = position
-    servers.parts[server, last] = -1
-    servers.filled[server] = last
-    parts.job[part] = -1
-    parts.units[part] = 0
