@@ -93,13 +93,20 @@ class Deciding:
     def next_s(self) -> float:
         """Time at which an agent commits, or reads of capacity that waiting jobs may use."""
         times = [self._agents[agent].free_s for agent in self._pending]
-        if len(self._waiting) or self._line:
+        if self._is_blocked_by_old_news:
+            times.append(min(agent.read_s for agent in self._agents))
+        if len(self._waiting):
             times += [
                 max(agent.read_s, agent.free_s)
                 for agent in self._agents
                 if agent.released < self._released
             ]
         return min(times, default=float("inf"))
+
+    @property
+    def _is_blocked_by_old_news(self) -> bool:
+        """Whether the first of the line was refused on a copy without the last release."""
+        return self._blocked is not None and self._blocked.sequence < self._released
 
     def refusals(self) -> dict[int, Refusal]:
         """Last refusal of each waiting job that was evaluated."""
@@ -132,6 +139,8 @@ class Deciding:
 
     def _take_first(self, now: float) -> tuple[int, _Batch] | None:
         """Take the first job of the line, unless it was refused since the last release."""
+        if self._is_blocked_by_old_news and any(a.read_s <= now for a in self._agents):
+            self._blocked = None
         if not self._line or self._blocked is not None or self._pending:
             return None
         agent = self._in_turn(range(len(self._agents)))
