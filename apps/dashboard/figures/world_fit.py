@@ -71,8 +71,9 @@ def figure(data: GroupReport) -> go.Figure:
         font={"color": "#8a8f99"},
         legend={"orientation": "h", "y": 1.12},
     )
-    chart.update_xaxes(title=data.group.axis, gridcolor="rgba(128,128,128,0.2)")
-    chart.update_yaxes(title="share of values", gridcolor="rgba(128,128,128,0.2)", range=[0, 1])
+    lines = {"gridcolor": "rgba(128,128,128,0.2)", "zerolinecolor": "rgba(128,128,128,0.4)"}
+    chart.update_xaxes(title=data.group.axis, **lines)
+    chart.update_yaxes(title="share of values", range=[0, 1], **lines)
     return chart
 
 
@@ -80,7 +81,9 @@ def page(found: WorldReport) -> str:
     """Return the page; the first figure brings Plotly along, so that the file stands alone."""
     parts = []
     for i, group in enumerate(found.groups):
-        drawn = figure(group).to_html(full_html=False, include_plotlyjs=i == 0)
+        drawn = figure(group).to_html(
+            full_html=False, include_plotlyjs=i == 0, config={"displayModeBar": False}
+        )
         parts.append(
             f"<h2>{escape(title(group))}</h2><p>{escape(sub(group))}</p>{drawn}{_html(facts(group))}"
         )
