@@ -55,6 +55,9 @@ def declare(verbs: Verbs) -> None:
         type=int,
         help=f"max number of points, spread over the front ({TABLE_POINTS} in a table)",
     )
+    points_parser.add_argument(
+        "--objectives", metavar="NAME,...", help="also show these, such as M or money"
+    )
     fronts.add("stop", stop).add_argument("fronts", nargs="+", metavar="FRONT", help=which)
 
 
@@ -116,7 +119,7 @@ def points(client: BerthClient, args: Namespace) -> int:
     """Show points spread over a front; a smaller --most returns a subset of a larger one."""
     front = find_front(client, args.front)
     max_points = args.most if args.most or args.output != "table" else TABLE_POINTS
-    options = {"version": args.version, "most": max_points}
+    options = {"version": args.version, "most": max_points, "objectives": args.objectives}
     params = {name: str(value) for name, value in options.items() if value is not None}
     response = client.get(f"{FRONTS}{front['id']}/points/", **params)
     print_result(render(response, args.output, _points_table(response)))
@@ -263,11 +266,18 @@ def _shown(front: Mapping[str, Any]) -> str:
 
 
 def _points_table(response: Mapping[str, Any]) -> str:
-    headings = ("POINT", "P (W)", "D", "C", "NODES ON", "PROTECTED", "EXPOSED", "SPLIT", "WORST")
+    others = response["objectives"]
+    values = {
+        **{o: (response["raw"][o], response["normalised"][o]) for o in "PDC"},
+        **{name: (other["raw"], other["normalised"]) for name, other in others.items()},
+    }
+    named = (f"{name} ({other['unit']})" for name, other in others.items())
+    headings = ("POINT", "P (W)", "D", "C", *named, "NODES ON")
+    headings = (*headings, "PROTECTED", "EXPOSED", "SPLIT", "WORST")
     rows = [
         (
             index,
-            *(f"{response['raw'][o][i]:.6g} ({response['normalised'][o][i]:.3f})" for o in "PDC"),
+            *(f"{raw[i]:.6g} ({normalised[i]:.3f})" for raw, normalised in values.values()),
             *(response[name][i] for name in ("nodes_on", "jobs_protected", "jobs_exposed")),
             *(response["jobs_split"][i], response["worst_job"][i]),
         )

@@ -120,6 +120,8 @@ def test_points_are_listed_and_limited(berth: Berth, user: User) -> None:
     assert berth("fronts", "points", "f-0001", "--most", "4")[1].endswith(
         "4 of 11 points of version 1\n"
     )
+    heading = berth("fronts", "points", "f-0001", "--objectives", "M")[1].splitlines()[0]
+    assert heading.split()[5:8] == ["M", "(containers)", "NODES"]
     listed = json.loads(berth("fronts", "points", "f-0001", "--version", "1", "-o", "json")[1])
     assert listed["index"] == list(range(11))
 

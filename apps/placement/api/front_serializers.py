@@ -15,6 +15,7 @@ from apps.placement.core.problem.objectives import OBJECTIVES
 from apps.placement.models import Front, FrontSource, FrontVersion
 from apps.placement.selectors.drift import FrontCoverage, FrontDrift
 from apps.placement.selectors.fronts import Points
+from apps.placement.selectors.other_objectives import OtherObjective
 
 MAX_BUDGET_S: Final = 3600.0
 MIN_BUDGET_S: Final = 0.1
@@ -185,6 +186,23 @@ class ColumnsSerializer(serializers.Serializer[Any]):
     C = serializers.ListField(child=serializers.FloatField())
 
 
+class OtherObjectiveSerializer(serializers.Serializer[Any]):
+    """An objective that fronts are not searched by, evaluated on the stored placements."""
+
+    label = serializers.CharField()  # type: ignore[assignment]  # shadows Field.label
+    unit = serializers.CharField()
+    is_higher_better = serializers.BooleanField()
+    scale = serializers.FloatField(
+        allow_null=True, help_text="Divisor of the raw values; null: the objective is always 0."
+    )
+    raw = serializers.ListField(child=serializers.FloatField(), help_text="One per point.")
+    normalised = serializers.ListField(child=serializers.FloatField())
+    anchors = serializers.DictField(
+        child=serializers.FloatField(),
+        help_text="Normalised value of each reference placement, by name.",
+    )
+
+
 class PointsSerializer(serializers.Serializer[Any]):
     """Points of a version as columns, ascending by power."""
 
@@ -213,6 +231,9 @@ class PointsSerializer(serializers.Serializer[Any]):
     worst_job = serializers.ListField(
         child=serializers.CharField(allow_null=True),
         help_text="Job with the most containers slowed by neighbours or splits; null: none.",
+    )
+    objectives = serializers.DictField(
+        child=OtherObjectiveSerializer(), help_text="By name, those requested with `objectives`."
     )
 
 
@@ -300,7 +321,9 @@ def _version(version: FrontVersion) -> dict[str, Any]:
     }
 
 
-def represent_points(version: FrontVersion, points: Points, indices: Ints) -> dict[str, Any]:
+def represent_points(
+    version: FrontVersion, points: Points, indices: Ints, others: Sequence[OtherObjective] = ()
+) -> dict[str, Any]:
     """Return points of a version as JSON columns."""
     index = indices.tolist()
     return {
@@ -316,6 +339,20 @@ def represent_points(version: FrontVersion, points: Points, indices: Ints) -> di
         "jobs_exposed": [points.jobs_exposed[i] for i in index],
         "jobs_split": [points.jobs_split[i] for i in index],
         "worst_job": [points.worst_job[i] for i in index],
+        "objectives": {other.name: _other(other, indices) for other in others},
+    }
+
+
+def _other(other: OtherObjective, indices: Ints) -> dict[str, Any]:
+    scale = other.points.scale
+    return {
+        "label": other.objective.label,
+        "unit": other.objective.unit,
+        "is_higher_better": other.objective.is_higher_better,
+        "scale": scale or None,
+        "raw": other.points.raw[indices].tolist(),
+        "normalised": other.points.normalised[indices].tolist(),
+        "anchors": {name: raw / scale if scale else 0.0 for name, raw in other.references.items()},
     }
 
 
@@ -329,7 +366,7 @@ def represent_point(
     placed : node of each container, by name
     """
     columns = represent_points(version, points, np.array([index]))
-    for name in ("points", "shown"):
+    for name in ("points", "shown", "objectives"):
         del columns[name]
     single = {
         name: {key: values[0] for key, values in column.items()}

@@ -39,6 +39,7 @@ from apps.placement.core.problem.instance_file import parse
 from apps.placement.models import Front, FrontSource, FrontVersion
 from apps.placement.selectors import fronts as selectors
 from apps.placement.selectors.drift import front_coverage, front_drift
+from apps.placement.selectors.other_objectives import evaluated_points
 from apps.placement.services.front.fronts import FrontRequest, request_front, stop_front
 
 MAX_BYTES: Final = 32 << 20
@@ -179,7 +180,7 @@ class FrontStop(ApiView):
 class FrontPoints(ApiView):
     """The points of a front."""
 
-    query_parameters = frozenset({"version", "most"})
+    query_parameters = frozenset({"version", "most", "objectives"})
 
     @extend_schema(
         responses=PointsSerializer,
@@ -191,6 +192,13 @@ class FrontPoints(ApiView):
                 description="Maximum number of points, spread over the front; a larger limit"
                 f" includes the points of a smaller one. {MAX_SHOWN} if omitted.",
             ),
+            OpenApiParameter(
+                "objectives",
+                str,
+                description="Names of objectives besides P, D and C, separated by commas: the"
+                " stored placements are evaluated by them. `M` counts migrations from the"
+                " placement of the workload.",
+            ),
         ],
     )
     def get(self, request: Request, key: str) -> Response:
@@ -199,7 +207,11 @@ class FrontPoints(ApiView):
         limit = read("most", most, lambda v: read_int(v, low=1, high=MAX_SHOWN))
         version = requested_version(request, selectors.front_by_key(key))
         points = selectors.points_of(version)
-        return answer(request, represent_points(version, points, points.representatives(limit)))
+        given = request.query_params.get("objectives", "")
+        names = given.split(",") if given else []
+        others = read("objectives", given, lambda _: list(evaluated_points(version, names)))
+        shown = points.representatives(limit)
+        return answer(request, represent_points(version, points, shown, others))
 
 
 class FrontPoint(ApiView):

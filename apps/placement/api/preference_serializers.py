@@ -44,7 +44,10 @@ class PickingSerializer(serializers.Serializer[Any]):
     )
     rule = serializers.ChoiceField(choices=RULES, default=WeightRule.SPREAD.value)
     picks = serializers.DictField(
-        child=_points(), required=False, help_text="Accepted points by screen: P-D, P-C, D-C."
+        child=_points(),
+        required=False,
+        help_text="Accepted points by screen: P-D, P-C, D-C, or two other objectives. All count"
+        " for the weights; a set needs three points on each of P-D, P-C and D-C.",
     )
     rejected = _points(required=False)
     wanted = serializers.DictField(
@@ -55,7 +58,7 @@ class PickingSerializer(serializers.Serializer[Any]):
     bounds = serializers.DictField(
         child=serializers.FloatField(),
         required=False,
-        help_text="Normalised, by objective: the smallest value of D, the largest of P or C.",
+        help_text="Normalised, by objective: the smallest value of D, the largest of any other.",
     )
 
 
@@ -149,6 +152,10 @@ class SolverAnswerSerializer(serializers.Serializer[Any]):
 
     raw = ObjectiveValuesSerializer()
     normalised = ObjectiveValuesSerializer()
+    objectives = serializers.DictField(
+        child=serializers.FloatField(),
+        help_text="Normalised value by every other objective that has values for all racks.",
+    )
     F = serializers.FloatField()
     gap = serializers.FloatField(allow_null=True, help_text="Null: no bound is known.")
     optimal = serializers.BooleanField()
@@ -265,6 +272,7 @@ def represent_check(solved: SolverAnswer, check: OptimumComparison) -> dict[str,
         "star": {
             "raw": solved.raw,
             "normalised": solved.normalised,
+            "objectives": solved.others,
             "F": solved.F,
             "gap": solved.gap,
             "optimal": solved.optimal,

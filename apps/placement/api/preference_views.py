@@ -33,7 +33,7 @@ from apps.placement.api.preference_serializers import (
     represent_set,
 )
 from apps.placement.core.preference.comparison import compare_optimum, compare_with_bounds
-from apps.placement.core.preference.derivation import PreferenceInput
+from apps.placement.core.preference.derivation import PreferenceInput, columns_of
 from apps.placement.core.problem.objectives import OBJECTIVES
 from apps.placement.models import PreferenceSet, WeightRule
 from apps.placement.selectors import preferences as selectors
@@ -61,6 +61,7 @@ def front_picking(given: dict[str, Any]) -> FrontPicking:
         rejected=given.get("rejected", []),
         wanted=given.get("wanted", {}),
         bounds=given.get("bounds", {}),
+        others=selectors.named_others(given.get("picks", {}), given.get("bounds", {})),
     )
     if "front" in given:
         version = selectors.requested_version(given["front"], given.get("version"))
@@ -102,10 +103,12 @@ class PreferenceCheckView(ApiView):
             raise InvalidInputError([problem])
         weights = picking.derive_weights().weights.weights
         solved = solve_on_worker(picking.version.front_id, weights)
-        values = np.array([solved.normalised[name] for name in OBJECTIVES])
+        star = {**solved.others, **solved.normalised}
+        values = np.array([star[name] for name in OBJECTIVES])
         front, given = picking.values, picking.input
         result = compare_optimum(values, front, given.distinct(), picking.wanted)
-        result = compare_with_bounds(result, values, front, weights, given.bounds)
+        columns = columns_of(front, picking.bounded_columns())
+        result = compare_with_bounds(result, star, columns, weights, given.bounds)
         return Response(represent_check(solved, result))
 
 

@@ -21,6 +21,7 @@ from apps.placement.core.preference.derivation import (
 from apps.placement.core.problem.objectives import OBJECTIVES
 from apps.placement.models import Activation, FrontVersion, PreferenceSet
 from apps.placement.selectors.fronts import front_by_key, points_of, version_of
+from apps.placement.selectors.other_objectives import evaluated_points, other_objectives
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Job
 
@@ -55,7 +56,22 @@ class FrontPicking:
         ------
         InvalidInputError : names every invalid screen, pick and value.
         """
-        return derive(self.values, self.input, is_final=is_final)
+        others = self.bounded_columns()
+        return derive(self.values, self.input, is_final=is_final, others=others)
+
+    def bounded_columns(self) -> dict[str, Floats]:
+        """(k,) normalised values by each objective besides P, D and C that has a bound."""
+        names = [name for name in self.input.bounds if name in self.input.others]
+        if self.version is None:
+            return {name: np.empty(0) for name in names}
+        evaluated = evaluated_points(self.version, names)
+        return {other.name: other.points.normalised for other in evaluated}
+
+
+def named_others(picks: Iterable[str], bounds: Iterable[str]) -> tuple[str, ...]:
+    """Return the objectives besides P, D and C if a screen or a bound may name one of them."""
+    named = {*bounds, *(name for screen in picks for name in screen.split("-"))}
+    return tuple(other_objectives()) if named - {*OBJECTIVES} else ()
 
 
 def requested_version(front: str, number: int | None) -> FrontVersion:

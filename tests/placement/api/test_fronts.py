@@ -17,9 +17,11 @@ from apps.inventory.models import ClusterFrame
 from apps.placement.core.front.mix import mix_of
 from apps.placement.core.problem.examples import InstanceSpec, generate_instance
 from apps.placement.core.problem.instance_file import instance_to_json
-from apps.placement.models import Front
+from apps.placement.core.problem.objectives import evaluate, registry
+from apps.placement.models import CurveObjective, Front
 from apps.placement.selectors import fronts as selectors
 from apps.placement.selectors.drift import running_mix
+from apps.placement.selectors.objectives import curve_of
 from apps.placement.services.front.fronts import search_next_front
 from apps.scheduling.models import Allocation
 from tests import factories
@@ -170,6 +172,60 @@ def test_points_are_columns(power: APIClient, operator: User) -> None:
     few = power.get(f"{URL}{front.pk}/points/?most=4").json()
     assert (few["points"], few["shown"], len(few["index"])) == (count, 4, 4)
     assert few["raw"]["C"] == [whole["raw"]["C"][i] for i in few["index"]]
+
+
+def test_points_are_evaluated_by_other_objectives_on_request(
+    power: APIClient, operator: User
+) -> None:
+    instance = replace(generate_instance(REAL, 1), current=np.arange(24, dtype=np.int64) % 20)
+    front = searched_front(operator, instance)
+    curve = {"": [0.1, 0.3], instance.rack_ids[0]: [0.2, 0.2]}
+    CurveObjective.objects.create(
+        name="money",
+        label="Energy cost",
+        unit="EUR",
+        hours=[8, 16],
+        curve=curve,
+        created_by=operator,
+    )
+    answer = power.get(f"{URL}f-0001/points/?most=4&objectives=M,money").json()
+    assert list(answer["objectives"]) == ["M", "money"]
+    migrations, money = answer["objectives"].values()
+    assert (money["label"], money["unit"], money["is_higher_better"]) == (
+        "Energy cost",
+        "EUR",
+        False,
+    )
+    priced = registry({"money": curve_of(CurveObjective.objects.get()).objective()})
+    version = front.versions.order_by("number").last()
+    assert version is not None
+    placed = selectors.assignments_of(version.pk)[answer["index"]]
+    each = [evaluate(instance, one, objectives=priced) for one in placed]
+    assert migrations["raw"] == [one.raw["M"] for one in each]
+    assert migrations["scale"] == 24.0
+    assert migrations["anchors"]["now"] == 0.0
+    assert money["normalised"] == pytest.approx([one.normalised["money"] for one in each])
+    assert set(money["anchors"]) == {"now", "SlotRR", "NodeRR"}
+    assert power.get(f"{URL}f-0001/points/?most=4").json()["objectives"] == {}
+
+
+def test_an_unknown_objective_is_named(power: APIClient, operator: User) -> None:
+    searched_front(operator)
+    response = power.get(f"{URL}f-0001/points/?objectives=M,P")
+    assert response.status_code == 400
+    assert response.json()["detail"] == "objectives contains 'P'; known: M."
+
+
+def test_a_price_that_lacks_a_rack_of_the_front_is_a_conflict(
+    power: APIClient, operator: User
+) -> None:
+    searched_front(operator)
+    CurveObjective.objects.create(
+        name="money", label="Cost", hours=[1], curve={"elsewhere": [1.0]}, created_by=operator
+    )
+    response = power.get(f"{URL}f-0001/points/?objectives=money")
+    assert response.status_code == 409
+    assert "no rack" in response.json()["detail"]
 
 
 def test_earlier_versions_can_be_read(power: APIClient, operator: User) -> None:

@@ -140,6 +140,7 @@ def test_a_check_compares_the_solvers_answer_with_the_picks(
     assert set(checked["star"]["raw"]) == set("PDC")
     values = evaluate(INSTANCE, best.assignment, weights).normalised
     assert checked["star"]["normalised"] == pytest.approx({o: values[o] for o in "PDC"})
+    assert checked["star"]["objectives"] == pytest.approx({"M": values["M"]})
     assert checked["position"] in {"inside", "better", "outside"}
     assert 0 <= checked["nearest"] < count
     assert checked["sentence"].startswith("The optimum of these weights is")
@@ -168,6 +169,25 @@ def test_a_check_within_bounds_names_the_best_point_that_keeps_them(
     # sums P/2 - 2·D + C of 1 and 3: -0.2 and -0.65; 2 breaks the bound on P
     bounds = {"P": 0.7, "D": 0.4}
     assert api.post(f"{URL}check/", {**body, "bounds": bounds}).json()["bounded"] == 3
+
+
+def test_picks_and_bounds_may_be_of_another_objective(
+    api: APIClient, operator: User, searched: Front
+) -> None:
+    picks = {"P-D": [0], "P-M": [1, 2]}
+    body = {"front": str(searched), "picks": picks, "bounds": {"M": -1.0}}
+    derived = api.post(f"{URL}derive/", body).json()
+    assert derived["picks"] == 3
+    assert "No placement of this front keeps your bounds: M at most −1.00." in [
+        warning.replace("-", "−") for warning in derived["warnings"]
+    ]
+    checked = api.post(f"{URL}check/", body).json()
+    assert (checked["broken"], checked["bounded"]) == (["M"], None)
+    within = api.post(f"{URL}check/", {**body, "bounds": {"M": 0.0}}).json()
+    assert (within["broken"], within["bounded"] is None) == ([], False)
+    for screen in ("P-Q", "P-P", "P", "P-D-C"):
+        response = api.post(f"{URL}derive/", {**body, "picks": {screen: [0, 1, 2]}})
+        assert response.json()["errors"][0]["pointer"] == f"/picks/{screen}"
 
 
 def test_invalid_bounds_are_named(api: APIClient) -> None:

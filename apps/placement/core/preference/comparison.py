@@ -56,18 +56,24 @@ class OptimumComparison:
 
 def compare_with_bounds(
     comparison: OptimumComparison,
-    star: Floats,
-    front: Floats,
+    star: Mapping[str, float],
+    columns: Mapping[str, Floats],
     weights: Mapping[str, float],
     bounds: Mapping[str, float],
 ) -> OptimumComparison:
-    """Add the bounds that the optimum breaks, and the point that keeps them."""
+    """Add the bounds that the optimum breaks, and the point that keeps them.
+
+    Parameters
+    ----------
+    star : normalised values of the optimum
+    columns : see `preference.bounds`
+    """
     if not bounds:
         return comparison
     return replace(
         comparison,
         broken=tuple(broken_bounds(star, bounds)),
-        bounded=constrained_choice(front, weights, bounds),
+        bounded=constrained_choice(columns, weights, bounds),
     )
 
 

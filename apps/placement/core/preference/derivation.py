@@ -46,6 +46,7 @@ class PreferenceInput:
     rejected : points
     wanted : by objective: normalised target values (`REFERENCE`) or weights (`DIRECT`)
     bounds : see `preference.bounds`
+    others : names of the objectives besides P, D and C that screens and bounds may use
     """
 
     rule: str
@@ -53,6 +54,7 @@ class PreferenceInput:
     rejected: Sequence[int] = ()
     wanted: Mapping[str, float] = field(default_factory=dict)
     bounds: Mapping[str, float] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
 
     def distinct(self) -> list[int]:
         """Return the accepted points in ascending order, without duplicates."""
@@ -79,13 +81,20 @@ class WeightDerivation:
     warnings: tuple[str, ...]
 
 
-def derive(front: Floats, picking: PreferenceInput, *, is_final: bool = False) -> WeightDerivation:
+def derive(
+    front: Floats,
+    picking: PreferenceInput,
+    *,
+    is_final: bool = False,
+    others: Mapping[str, Floats] = MappingProxyType({}),
+) -> WeightDerivation:
     """Derive weights from the input. O(m²) for the picks, O(k) for the front.
 
     Parameters
     ----------
     front : (k, 3) normalised P, D, C
     is_final : the weights will be stored: each screen needs `MIN_PICKS` picks
+    others : (k,) normalised values by each other objective that has a bound
 
     Raises
     ------
@@ -110,9 +119,14 @@ def derive(front: Floats, picking: PreferenceInput, *, is_final: bool = False) -
                 (strongest.point, strongest.weights, strongest.change) if strongest else None,
             ),
             *contradictions(values, chosen, picking.rejected),
-            *bound_warnings(front, chosen.tolist(), picking.bounds),
+            *bound_warnings(columns_of(front, others), chosen.tolist(), picking.bounds),
         ),
     )
+
+
+def columns_of(front: Floats, others: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return (k, 3) normalised P, D, C and other objectives as columns by name."""
+    return {**dict(zip(OBJECTIVES, front.T, strict=True)), **others}
 
 
 def _sensitivity(front: Floats, chosen: Ints, weights: Weights) -> tuple[Sensitivity, ...]:
@@ -150,7 +164,7 @@ def check_input(picking: PreferenceInput, points: int, *, is_final: bool = False
     """
     problems = [
         *_invalid_points(picking, points),
-        *invalid_bounds(picking.bounds),
+        *invalid_bounds(picking.bounds, (*OBJECTIVES, *picking.others)),
         *(
             _missing_picks(picking, is_final=is_final)
             if picking.rule == SPREAD
@@ -169,8 +183,9 @@ def _invalid_points(picking: PreferenceInput, points: int) -> Iterator[FieldProb
     valid = f"the front has placements 0-{points - 1}" if points else "picks require a front"
     lists = {f"/picks/{screen}": picks for screen, picks in picking.picks.items()}
     for screen in picking.picks:
-        if screen not in SCREEN_NAMES:
-            detail = f"unknown screen; valid screens are {', '.join(SCREEN_NAMES)}"
+        if not _is_screen(screen, picking.others):
+            known = ", ".join((*OBJECTIVES, *picking.others))
+            detail = f"unknown screen; a screen is {SCREEN_NAMES[0]} or another two of {known}"
             yield FieldProblem(f"/picks/{screen}", "unknown", detail)
     for pointer, listed in {**lists, "/rejected": picking.rejected}.items():
         for i, point in enumerate(listed):
@@ -182,6 +197,12 @@ def _invalid_points(picking: PreferenceInput, points: int) -> Iterator[FieldProb
         if point in accepted:
             detail = f"placement {point} cannot be both accepted and rejected"
             yield FieldProblem(f"/rejected/{i}", "contradictory", detail)
+
+
+def _is_screen(name: str, others: Sequence[str]) -> bool:
+    """Whether a name joins two different objectives."""
+    pair = name.split("-")
+    return len(pair) == len({*pair}) == 2 and {*pair} <= {*OBJECTIVES, *others}
 
 
 def _missing_picks(picking: PreferenceInput, *, is_final: bool) -> Iterator[FieldProblem]:

@@ -31,6 +31,10 @@ Scale = Callable[[Instance], float]
 Rates = Callable[[Instance], Floats]
 
 
+class CurveLacksRackError(ValueError):
+    """A curve has no values for a rack of an instance, and no default."""
+
+
 @dataclass(frozen=True, slots=True)
 class Objective:
     """One objective.
@@ -199,7 +203,7 @@ def watts_times(label: str, unit: str, hours: Floats, curve: Mapping[str, Floats
     def rates(instance: Instance) -> Floats:
         bare = [name for name in instance.rack_ids if name not in per_watt and "" not in per_watt]
         if bare:
-            raise ValueError(f"curve has no rack {bare[0]!r} and no default under ''")
+            raise CurveLacksRackError(f"curve has no rack {bare[0]!r} and no default under ''")
         of_rack = np.array([per_watt.get(n, per_watt.get("", 0.0)) for n in instance.rack_ids])
         return of_rack[instance.rack]
 

@@ -28,7 +28,7 @@ from apps.common.core.errors import (
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import database_now
 from apps.common.infrastructure.notifications import notify
-from apps.inventory.core.snapshot import Floats, Ints
+from apps.inventory.core.snapshot import Floats
 from apps.inventory.selectors import cluster_now
 from apps.operations.core.states import OperationStatus, Topic
 from apps.operations.models import Operation
@@ -44,14 +44,14 @@ from apps.operations.services import (
     owned_operation,
     record_events,
 )
-from apps.placement.core.front import search, starts
+from apps.placement.core.front import search
 from apps.placement.core.front.mix import mean_mix, mix_of
 from apps.placement.core.front.moments import find_front_of_moments, mean_scales
+from apps.placement.core.front.references import reference_placements
 from apps.placement.core.problem.examples import InstanceSpec, generate_instance
 from apps.placement.core.problem.instance import Instance
 from apps.placement.core.problem.instance_file import instance_to_json
 from apps.placement.core.problem.objectives import OBJECTIVES, evaluate
-from apps.placement.core.solver.round_robin import fill_free_slots
 from apps.placement.models import Front, FrontSource, FrontVersion
 from apps.placement.selectors.fronts import has_instance, instances_of
 from apps.placement.services.front.versions import VersionRecorder
@@ -317,7 +317,7 @@ def _describe(front: Front, instances: Sequence[Instance]) -> None:
 
 def _anchors(instances: Sequence[Instance], divisors: Floats) -> Iterator[dict[str, Any]]:
     """Evaluate the current placement and those of common schedulers (ClavisMO §4.2)."""
-    each = [_reference_placements(instance) for instance in instances]
+    each = [reference_placements(instance) for instance in instances]
     for name in each[0]:
         judged = [
             evaluate(instance, np.asarray(placements[name])).raw
@@ -329,16 +329,6 @@ def _anchors(instances: Sequence[Instance], divisors: Floats) -> Iterator[dict[s
             "raw": dict(zip(OBJECTIVES, raw.tolist(), strict=True)),
             "normalised": dict(zip(OBJECTIVES, (raw / divisors).tolist(), strict=True)),
         }
-
-
-def _reference_placements(instance: Instance) -> dict[str, Ints]:
-    placements = {
-        "SlotRR": starts.slot_round_robin(instance),
-        "NodeRR": starts.node_round_robin(instance),
-    }
-    if instance.has_current:
-        placements = {"now": fill_free_slots(instance, instance.current), **placements}
-    return placements
 
 
 def _fail(front: Front, detail: str) -> None:

@@ -6,7 +6,8 @@ The web process waits for it there. No row is written.
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Final
 from uuid import UUID
@@ -14,13 +15,15 @@ from uuid import UUID
 import numpy as np
 
 from apps.common.infrastructure.worker_results import await_result, store_result
-from apps.inventory.core.snapshot import Floats
+from apps.inventory.core.snapshot import Floats, Ints
 from apps.placement.core.front.moments import mean_scales
+from apps.placement.core.front.other_objectives import objective_column
 from apps.placement.core.problem.instance import Instance
-from apps.placement.core.problem.objectives import OBJECTIVES, scales
+from apps.placement.core.problem.objectives import OBJECTIVES, CurveLacksRackError, scales
 from apps.placement.core.solver import registry
 from apps.placement.core.solver.run import Solution, SolverProgress, SolverRun
 from apps.placement.selectors.fronts import instances_of
+from apps.placement.selectors.other_objectives import other_objectives
 
 ANSWER_TIMEOUT_S: Final = 5.0  # of wall time
 TIME_LIMIT_S: Final = 3.0
@@ -34,12 +37,14 @@ class SolverAnswer:
     Attributes
     ----------
     raw, normalised : P, D and C
+    others : normalised value by each other objective that has values for all racks
     F : weighted sum, minimised
     gap : of F to the lower bound; None if no bound is known
     """
 
     raw: dict[str, float]
     normalised: dict[str, float]
+    others: dict[str, float]
     F: float
     gap: float | None
     optimal: bool
@@ -65,12 +70,23 @@ def solve_and_store(key: str, front_id: UUID, weights: Mapping[str, float]) -> N
     answer = SolverAnswer(
         raw=dict(zip(OBJECTIVES, raw.tolist(), strict=True)),
         normalised=dict(zip(OBJECTIVES, (raw / divisors).tolist(), strict=True)),
+        others=dict(_others(instances, [one.assignment for one in solved])),
         F=float(np.mean([one.evaluation.F for one in solved])),
         gap=max(gaps) if all(map(math.isfinite, gaps)) else None,
         optimal=all(one.is_optimal for one in solved),
         seconds=math.fsum(one.seconds for one in solved),
     )
     store_result(key, asdict(answer))
+
+
+def _others(
+    instances: Sequence[Instance], assignments: Sequence[Ints]
+) -> Iterator[tuple[str, float]]:
+    """Evaluate one placement over all moments by every objective except P, D and C."""
+    placement = np.concatenate(assignments)[None, :]
+    for name, objective in other_objectives().items():
+        with suppress(CurveLacksRackError):
+            yield name, float(objective_column(instances, placement, objective).normalised[0])
 
 
 def _weights_of_moment(

@@ -27,9 +27,11 @@ def derived(front: Floats, picks: dict[str, list[int]], **values: Any) -> Weight
     return derive(front, PreferenceInput("spread", picks, **values))
 
 
-def problems(front: Floats, picking: PreferenceInput, **options: bool) -> list[tuple[str, str]]:
+def problems(
+    front: Floats, picking: PreferenceInput, *, is_final: bool = False
+) -> list[tuple[str, str]]:
     with pytest.raises(InvalidInputError) as caught:
-        derive(front, picking, **options)
+        derive(front, picking, is_final=is_final)
     return [(problem.pointer, problem.code) for problem in caught.value.problems]
 
 
