@@ -10,8 +10,11 @@ from django.db.models import Count, Max, Min, Q
 from apps.common.core.errors import NotFoundError
 from apps.inventory.models import ClusterFrame, Rack
 from apps.operations.services.retention import cutoff
+from apps.placement.core.preference.sentences import OBJECTIVE_NAMES
+from apps.placement.core.problem.objectives import BUILT_IN, OBJECTIVES, Objective
 from apps.placement.models import Front
 from apps.placement.selectors.fronts import front_by_key
+from apps.placement.selectors.other_objectives import other_objectives
 
 MAX_LISTED = 50
 
@@ -32,6 +35,22 @@ class Recorded:
 
     first_s: float
     last_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlotObjective:
+    """An objective that an axis of the plots can show.
+
+    Attributes
+    ----------
+    option, label : with and without its letter
+    unit : None for P, D and C, which every front has
+    """
+
+    name: str
+    option: str
+    label: str
+    unit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +101,24 @@ def recorded() -> Recorded | None:
         first=Min("cluster_s"), last=Max("cluster_s")
     )
     return None if span["first"] is None else Recorded(span["first"], span["last"])
+
+
+def plot_objectives() -> list[PlotObjective]:
+    """Return the objectives that the plots can show: P, D, C, then the others of the registry."""
+    searched = [
+        PlotObjective(name, f"{name} {OBJECTIVE_NAMES[name]}", OBJECTIVE_NAMES[name])
+        for name in OBJECTIVES
+    ]
+    others = other_objectives().items()
+    return [*searched, *(_plot_objective(name, objective) for name, objective in others)]
+
+
+def _plot_objective(name: str, objective: Objective) -> PlotObjective:
+    """Return an objective that fronts are not searched by; the built-in ones have a letter."""
+    if name not in BUILT_IN:
+        return PlotObjective(name, objective.label, objective.label, objective.unit)
+    label = objective.label.lower()
+    return PlotObjective(name, f"{name} {label}", label, objective.unit)
 
 
 def racks() -> list[str]:

@@ -28,6 +28,7 @@ def calibrate(request: HttpRequest) -> HttpResponse:
             "front_days": settings.BERTH_FRONT_DAYS,
             "recorded": selectors.recorded(),
             "racks": selectors.racks(),
+            "objectives": selectors.plot_objectives(),
             "servers": Server.objects.count(),
             "now_s": cluster_now(),
             "may_change": has_role(request, Role.OPERATOR),

@@ -47,6 +47,15 @@ export function debounce(work, ms) {
   return later;
 }
 
+/* A function that runs `work` at its first call only, and returns that result. */
+export function once(work) {
+  let result;
+  return () => {
+    result ??= work();
+    return result;
+  };
+}
+
 /* A table with column headings: `columns` are [text, class] pairs, `rows` are <tr> elements. */
 export function dataTable(columns, rows, { cls = "table tight", caption = "" } = {}) {
   const table = element("table", "", cls);

@@ -65,6 +65,7 @@ def test_the_table_shows_every_placement_and_accepts(page: Page) -> None:
 def test_the_buttons_of_the_table_are_visible(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     page.get_by_role("button", name="View as table").click()
+    page.locator(".twin tbody .btn").first.wait_for()
     right = page.evaluate(
         """() => [...document.querySelectorAll('.twin tbody tr:first-child .btn')].at(-1)
             .getBoundingClientRect().right

@@ -1,24 +1,19 @@
-/* Activating weights after a confirmation, the history of activations, and revertedId to the previous weights. */
+/* Activating weights, the history of activations, and reverting to the previous weights. */
 import { ApiError, call } from "../api.js";
-import { byId, dataTable, definitionList, element, icon } from "../dom.js";
-import { counted, grouped, spelled } from "../format.js";
+import { byId, element, icon } from "../dom.js";
 import { problemText, showProblem, toast, toastProblem } from "../notices.js";
-import { openPlanOf } from "../pages/plans.js";
-import { mayChange, model, subscribe } from "./model.js";
-import { OBJECTIVES } from "./objectives.js";
-import { effectText, measureTable, reachedState } from "./preview_answer.js";
-import { acceptList, attainments, fallenList, warnings } from "./risks.js";
-import { closeFields, openFields, refreshSets, savedSet, saveSet, showFieldError } from "./sets.js";
+import { mayChange, subscribe } from "./model.js";
+import { weightsText } from "./objectives.js";
+import { closeFields, openFields, refreshSets, saveSet, showFieldError } from "./sets.js";
 
 const REASON_MISSING = "Enter a reason. It is stored in the audit log.";
 const GUARD = { drop: 0.02, seconds: 600 };
 const POLL_MS = 15_000;
 let activations = []; // newest first
 let revertedId = null;
-let overridden = []; // warnings that the dialog asks to accept
 
 export function startActivation() {
-  byId("cal-activate").addEventListener("click", confirmActivation);
+  byId("cal-activate").addEventListener("click", confirm);
   byId("ac-go")?.addEventListener("click", activate);
   byId("rv-go")?.addEventListener("click", revert);
   byId("cal-line").addEventListener("click", (event) => {
@@ -49,7 +44,6 @@ async function refresh() {
   show();
 }
 
-const weightsText = (weights) => OBJECTIVES.map((o) => `${o} ${weights[o].toFixed(2)}`).join("  ");
 const dateText = (time) =>
   new Date(time).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 const racksText = ({ racks }) => (racks.length ? `, on ${racks.join(", ")} only` : "");
@@ -102,88 +96,13 @@ function activationButtons({ id, is_in_force: isInForce }) {
 
 /* ---- activating ---- */
 
-const LOOP_TEXTS = {
-  off: "The loop is off. Plans are made on request only.",
-  advise: "The loop proposes plans with these weights. Containers are migrated only after approval.",
-  automatic: "The loop runs plans with these weights without approval. Containers may be migrated within a minute.",
-};
+let overridden = []; // warnings that the dialog asks to accept
 
-/* Ask for confirmation and show the consequences. */
-async function confirmActivation() {
+async function confirm() {
   if (openFields() || !checkFields()) return;
   byId("ac-error").hidden = true;
-  const name = byId("cal-name").value.trim();
-  const sentence = `${name} ${savedSet() ? "" : "is saved and "}applies to all future plans. Plans already running are not changed.`;
-  const loop = element("p", "Loading the mode of the loop…");
-  byId("ac-what").replaceChildren(
-    element("p", sentence),
-    ...effectParts(),
-    ...warningParts(),
-    definitionList(activationFacts()),
-    loop,
-  );
-  byId("cal-activate-dialog").showModal();
-  try {
-    const { value } = await call("GET", "/api/v1/placement-loop/");
-    loop.textContent = LOOP_TEXTS[value.mode];
-  } catch (error) {
-    showProblem(loop, error);
-  }
-}
-
-/* The figures of the preview on the page, and the jobs that would miss their target. */
-function effectParts() {
-  const answer = model.preview?.answer;
-  if (!answer) return [];
-  const state = reachedState(answer);
-  const text = effectText(state);
-  const parts = [element("h3", text.charAt(0).toUpperCase() + text.slice(1)), measureTable(answer, state)];
-  if (!state.isWhole) {
-    const all = { ...answer, after: answer.after };
-    parts.push(element("p", `Plans continue while migrations pay. All that pay: ${effectText(all)}.`, "meta"));
-  }
-  const fallen = fallenList();
-  if (fallen.length) parts.push(element("h3", fallenTitle()), fallenTable(fallen));
-  return parts;
-}
-
-function fallenTitle() {
-  const { curve, index } = model.reach;
-  const measured = model.preview.answer.after.targets_measured;
-  return `${counted(curve.fallen[index], "job")} of ${grouped(measured)} with a measured target would miss it`;
-}
-
-function fallenTable(jobs) {
-  const rows = jobs.map((job) => {
-    const row = element("tr");
-    const name = element("td");
-    name.append(element("a", job.name, "", { href: `/jobs/${job.id}/` }));
-    const [before, after] = attainments(job).map((value) => value.toFixed(2));
-    row.append(name, element("td", before, "num"), element("td", after, "num th"));
-    return row;
-  });
-  const columns = [
-    ["Job", ""],
-    ["Now", "num"],
-    ["Then, × target", "num"],
-  ];
-  return dataTable(columns, rows, { cls: "table tight", caption: "Jobs that would miss their target" });
-}
-
-/* The warnings of the page, each to be accepted before the weights are activated. */
-function warningParts() {
-  overridden = warnings();
-  const showLeft = (count) => {
-    byId("ac-go").disabled = count > 0;
-    const left = count
-      ? `${counted(count, "warning")} left to accept`
-      : "All warnings accepted. The audit log keeps them.";
-    byId("ac-left").textContent = overridden.length ? left : "";
-  };
-  const list = acceptList(overridden, showLeft);
-  if (!overridden.length) return [];
-  const count = overridden.length === 1 ? "one warning" : `${spelled(overridden.length).toLowerCase()} warnings`;
-  return [element("h3", `You override ${count}`), list];
+  const { showDialog } = await import("./activation_dialog.js");
+  overridden = showDialog(activations[0]);
 }
 
 /* Whether name and reason are given; marks the field that is missing. */
@@ -193,17 +112,6 @@ function checkFields() {
   else if (!message.value.trim()) showFieldError(message, { title: REASON_MISSING });
   else return true;
   return false;
-}
-
-function activationFacts() {
-  const racks = byId("cal-racks").value;
-  const [current] = activations;
-  return [
-    ["Weights", weightsText(model.derived.weights)],
-    ["In force now", current ? `${weightsText(current.weights)}, ${current.name}` : "none"],
-    ["Scope", racks ? `${racks} only, to start with` : "the whole cluster"],
-    ["Automatic revert", byId("cal-guard").checked ? "if targets met drop by 2 points for 10 min" : "never"],
-  ];
 }
 
 async function activate() {
@@ -284,6 +192,7 @@ async function makePlan(button) {
   button.textContent = "Planning…";
   try {
     const { value } = await call("POST", "/api/v1/plans/", {});
+    const { openPlanOf } = await import("../pages/plans.js");
     await openPlanOf(value.id);
   } catch (error) {
     toastProblem(error);

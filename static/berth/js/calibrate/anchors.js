@@ -8,8 +8,16 @@ const LINE_PX = 13;
 
 export const anchors = () => model.front?.anchors ?? [];
 
+/* Normalised value of an anchor, or undefined. */
+export const anchorValue = ({ name, normalised }, o) => normalised[o] ?? model.points.anchors[o]?.[name];
+
 /* Without the placement at the time of the workload where the placement now is drawn. */
-const shownAnchors = () => (model.reach ? anchors().filter(({ name }) => name !== "now") : anchors());
+const shownAnchors = ({ x, y }) =>
+  anchors().filter(
+    (anchor) =>
+      !(model.reach?.curve.normalised[x] && model.reach.curve.normalised[y] && anchor.name === "now") &&
+      [x, y].every((o) => anchorValue(anchor, o) !== undefined),
+  );
 
 /* Draw an arrow to the better corner and the anchors; anchors outside the range are drawn at the edge. */
 export function drawAnchors(frame) {
@@ -30,7 +38,7 @@ export function drawAnchors(frame) {
   frame.taken = [
     { left: Math.min(gx, gx - sx * 50), right: Math.max(gx, gx - sx * 50), top: gy - 14, bottom: gy + 14 },
   ];
-  const placed = shownAnchors().map((anchor) => placeAnchor(frame, anchor));
+  const placed = shownAnchors(frame).map((anchor) => placeAnchor(frame, anchor));
   frame.taken.push(...placed.map(({ x, y }) => ({ left: x - 6, right: x + 6, top: y - 6, bottom: y + 6 })));
   for (const anchor of placed) drawAnchor(frame, anchor);
 }
@@ -38,7 +46,7 @@ export function drawAnchors(frame) {
 /* Position of an anchor, with arrows in its name if it is outside the range. */
 function placeAnchor(frame, anchor) {
   const { left, right, top, bottom } = frame;
-  const [trueX, trueY] = [frame.X(anchor.normalised[frame.x]), frame.Y(anchor.normalised[frame.y])];
+  const [trueX, trueY] = [frame.X(anchorValue(anchor, frame.x)), frame.Y(anchorValue(anchor, frame.y))];
   const [x, y] = [Math.min(right, Math.max(left, trueX)), Math.min(bottom, Math.max(top, trueY))];
   const away = `${trueX > right + 1 ? "→" : trueX < left - 1 ? "←" : ""}${trueY < top - 1 ? "↑" : trueY > bottom + 1 ? "↓" : ""}`;
   return { name: anchor.name, x, y, text: `${anchor.name}${away ? ` ${away}` : ""}` };

@@ -62,6 +62,7 @@ function fromAddress() {
     if (COLUMNS.includes(column) && Number.isFinite(Number(low)) && Number.isFinite(Number(high)))
       model.ranges[column] = [Number(low), Number(high)];
   }
+  if (Object.keys(model.ranges).length && model.points) publish("chosen");
 }
 
 function onRangesChanged() {

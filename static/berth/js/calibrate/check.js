@@ -3,6 +3,7 @@ import { ApiError, call } from "../api.js";
 import { byId, debounce, element, showExplained } from "../dom.js";
 import { counted, duration, grouped, mean, percent, spelled } from "../format.js";
 import { problemText } from "../notices.js";
+import { boundText } from "./bounds.js";
 import { model, publish, setRequest, subscribe } from "./model.js";
 import { HIGHER, OBJECTIVES } from "./objectives.js";
 import { statusItem } from "./weights.js";
@@ -131,9 +132,11 @@ function showRefusal({ status, problem }) {
 /* Warnings about the solver result, as { title, detail }. */
 export function checkWarnings() {
   const { position, sentence, unreachable = [] } = model.checked ?? {};
-  if (position !== "outside") return [];
+  const broken = boundWarning();
+  const bounds = broken ? [broken] : [];
+  if (position !== "outside") return bounds;
   const names = unreachable.length ? [unreachableText(unreachable)] : [];
-  return [{ title: TITLES.outside, detail: sentence }, ...names];
+  return [...bounds, { title: TITLES.outside, detail: sentence }, ...names];
 }
 
 function show() {
@@ -144,6 +147,8 @@ function show() {
   const parts = [statusItem(position !== "outside", TITLES[position] ?? "Solver result", sentence)];
   const dominated = dominatedBy(star.normalised);
   if (dominated) parts.push(shortSearchItem(dominated));
+  const outside = boundItem();
+  if (outside) parts.push(outside);
   if (unreachable.length) parts.push(unreachableItem(unreachable, position));
   showItems(meta, ...parts);
 }
@@ -169,6 +174,37 @@ function shortSearchItem(dominated) {
     "The search for this front was too short",
     `The solver result is better in power, diversity and crossing traffic than ${placements}. Search for a new front with a longer search time.`,
   );
+}
+
+/* The bounds that the solver result breaks, as { title, detail }, or null. */
+function boundWarning() {
+  const { broken = [], bounded } = model.checked ?? {};
+  if (!broken.length) return null;
+  const { bounds } = model.draft.state;
+  const texts = broken.map((o) => boundText(o, bounds[o])).join(" and ");
+  const best =
+    bounded === null
+      ? "No placement of this front keeps all your bounds."
+      : `The best placement of this front within your bounds is ${bounded} (☆). No weights may lead to it.`;
+  return {
+    title: `The solver result breaks ${broken.length === 1 ? "your bound" : "your bounds"}`,
+    detail: `${texts}. ${best} Plans follow the weights, not the bounds.`,
+  };
+}
+
+function boundItem() {
+  if (!Object.keys(model.draft.state.bounds).length) return null;
+  const warning = boundWarning();
+  if (!warning) return statusItem(true, "The solver result keeps your bounds");
+  const item = statusItem(false, warning.title, warning.detail);
+  const { bounded } = model.checked;
+  if (bounded !== null)
+    item.lastChild.append(
+      buttonBox(`Accept placement ${bounded}`, () =>
+        model.draft.accept(bounded, model.screen, model.points.name(bounded)),
+      ),
+    );
+  return item;
 }
 
 function buttonBox(text, work) {

@@ -5,20 +5,15 @@ import { counted, percent, watts } from "../format.js";
 import { showProblem, toast } from "../notices.js";
 import { mayChange, publish } from "./model.js";
 import { formatRaw, NAMES, OBJECTIVES, RULES } from "./objectives.js";
-import { comparedSets, parentName, pickCount, startSetList } from "./set_list.js";
+import { comparedSets, parentName, pickCount } from "./set_list.js";
 import { SETS_URL } from "./sets.js";
 
 const PREVIEW_LIMIT_S = 2;
 const MAX_POLLS = 40;
 const POLL_MS = 250;
 
-export function startComparison() {
-  startSetList();
-  byId("cal-compare").addEventListener("click", compare);
-}
-
 /* Show the columns, then fill in the results one by one until the dialog is closed. */
-async function compare() {
+export async function compare() {
   const sets = comparedSets();
   if (sets.length < 2) {
     toast("Select two or more sets under Saved sets to compare them.");
@@ -81,9 +76,17 @@ function weightsCell({ weights }) {
   return cell;
 }
 
-async function solverResult({ front, version, rule, picks, rejected, wanted }) {
+async function solverResult({ front, version, rule, picks, rejected, wanted, bounds }) {
   if (!front) return ["–"];
-  const { value } = await call("POST", `${SETS_URL}check/`, { front, version, rule, picks, rejected, wanted });
+  const { value } = await call("POST", `${SETS_URL}check/`, {
+    front,
+    version,
+    rule,
+    picks,
+    rejected,
+    wanted,
+    bounds,
+  });
   return [...OBJECTIVES.map((o) => formatRaw(o, value.star.raw[o])), value.sentence];
 }
 

@@ -2,7 +2,7 @@
 
    States are immutable. Picks are placements; each holds the screens it was accepted on, because the rule needs at
    least three on each screen. */
-import { OBJECTIVES, SCREENS } from "./objectives.js";
+import { NAMES, OBJECTIVES, SCREENS } from "./objectives.js";
 
 const MAX_UNDO = 200;
 const EMPTY = {
@@ -14,6 +14,7 @@ const EMPTY = {
   direct: { P: 1, D: 1, C: 1 },
   answers: [],
   parent: null,
+  bounds: {}, // normalised, by objective
 };
 
 export class Draft {
@@ -148,7 +149,8 @@ export class Draft {
   /* Placements by screen, as the REST API takes them. */
   get byScreen() {
     const accepted = (name) => this.state.picks.filter((pick) => pick.screens.includes(name));
-    return Object.fromEntries(SCREENS.map(({ name }) => [name, accepted(name).map((pick) => pick.point)]));
+    const names = [...SCREENS.map(({ name }) => name), ...this.state.picks.flatMap((pick) => pick.screens)];
+    return Object.fromEntries(names.map((name) => [name, accepted(name).map((pick) => pick.point)]));
   }
 
   /* The input of the rule apart from the picks: a reference point or weights. */
@@ -161,8 +163,10 @@ export class Draft {
   /* Load a saved set; its picks are placements of `version`. */
   load(set, version) {
     const screens = new Map();
-    for (const { name: screen } of SCREENS)
-      for (const point of set.picks[screen] ?? []) screens.set(point, [...(screens.get(point) ?? []), screen]);
+    const names = new Set([...SCREENS.map(({ name }) => name), ...Object.keys(set.picks)]);
+    for (const screen of names)
+      if (screen.split("-").every((o) => o in NAMES))
+        for (const point of set.picks[screen] ?? []) screens.set(point, [...(screens.get(point) ?? []), screen]);
     this.commit(`load the set ${set.name}`, {
       version,
       rule: set.rule,
@@ -170,6 +174,7 @@ export class Draft {
       rejected: set.rejected,
       answers: [],
       parent: set.id,
+      bounds: set.bounds,
       reference: set.rule === "reference" ? set.wanted : this.state.reference,
       direct: set.rule === "direct" ? set.wanted : Object.fromEntries(OBJECTIVES.map((o) => [o, set.weights[o]])),
     });

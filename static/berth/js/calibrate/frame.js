@@ -5,27 +5,37 @@
 
 import { css, svgElement } from "../dom.js";
 import { significant, tickLabel, ticks } from "../format.js";
-import { anchors, drawAnchors } from "./anchors.js";
+import { anchors, anchorValue, drawAnchors } from "./anchors.js";
+import { bounds, isOutside } from "./bounds.js";
 import { drawDots } from "./dots.js";
-import { model, selection } from "./model.js";
-import { arrow, inUnit, NAMES } from "./objectives.js";
+import { model, scaleOf, selection } from "./model.js";
+import { arrow, axisName, inUnit } from "./objectives.js";
 import { drawOverlay } from "./overlay.js";
 import { wayValues } from "./way.js";
 
 const MARGIN = { top: 26, right: 46, bottom: 48, left: 34 };
 const MAX_REACH = 1; // an anchor farther from the front than its span is drawn at the edge
 const DOT_PX = 2.4; // radius
+const MARK_PX = 10; // of marks beyond the edge of a plot
 export const frames = [];
 
 /* ---- scales ---- */
 
-const star = () => model.checked?.star?.normalised ?? null;
+/* Normalised value of the solver result, or undefined. */
+export function starValue(objective) {
+  const { normalised, objectives } = model.checked?.star ?? {};
+  return normalised?.[objective] ?? objectives?.[objective];
+}
 
 /* Range of an axis: the front, and anchors, solver result and reachable placements near it. */
-export function range(objective) {
+export function range(objective, isWhole = false) {
+  if (model.zoom[objective] && !isWhole) {
+    const [from, to] = model.zoom[objective];
+    return { low: from, high: to, marks: ticks(from, to) };
+  }
   let [low, high] = model.points.extent[objective];
   const span = Math.max(high - low, 0.02);
-  const others = [...anchors().map((anchor) => anchor.normalised[objective]), star()?.[objective]];
+  const others = [...anchors().map((anchor) => anchorValue(anchor, objective)), starValue(objective)];
   for (const value of [...others, ...wayValues(objective)]) {
     if (value === undefined || value === null) continue;
     if (value < low && low - value <= MAX_REACH * span) low = value;
@@ -67,19 +77,34 @@ export function layOut(frame) {
   svg.setAttribute("viewBox", `0 0 ${frame.width} ${frame.height}`);
   svg.setAttribute("height", frame.height);
   svg.replaceChildren();
-  frame.box = svgElement("g", {}, svg);
+  const clip = clipTo(frame);
+  frame.box = svgElement("g", clip, svg);
+  frame.bounds = svgElement("g", {}, svg);
   drawAxes(frame);
   drawAnchors(frame);
-  frame.way = svgElement("g", {}, svg);
-  frame.picks = svgElement("g", {}, svg);
+  frame.way = svgElement("g", clip, svg);
+  frame.picks = svgElement("g", clip, svg);
   frame.ring = svgElement("circle", { r: 6, class: "ring", visibility: "hidden" }, svg);
   frame.lasso = svgElement("path", { class: "lasso", visibility: "hidden" }, svg);
   paint(frame);
 }
 
+/* What is zoomed out of view is not drawn; marks at the edge of the plot are whole. */
+function clipTo({ svg, left, right, top, bottom }) {
+  const id = `clip-${frames.findIndex((frame) => frame.svg === svg)}`;
+  const shape = svgElement("clipPath", { id }, svg);
+  const area = { x: left - MARK_PX, y: top - MARK_PX, width: right - left + 2 * MARK_PX };
+  svgElement("rect", { ...area, height: bottom - top + 2 * MARK_PX }, shape);
+  return Object.keys(model.zoom).length ? { "clip-path": `url(#${id})` } : {};
+}
+
+/* Whether a placement, by position, lies on the part of a plot that is shown. */
+export const isInView = ({ px, py, left, right, top, bottom }, i) =>
+  px[i] >= left - 1 && px[i] <= right + 1 && py[i] >= top - 1 && py[i] <= bottom + 1;
+
 /* Raw values of the ticks, all in one unit. */
 function rawLabels(objective, marksAt) {
-  const scale = model.front.scales[objective] ?? 0;
+  const scale = scaleOf(objective);
   const last = marksAt.at(-1) * scale;
   const { unit, factor } = inUnit(objective, last);
   return { unit, of: (value) => significant((value * scale) / factor) };
@@ -105,9 +130,9 @@ function drawAxes(frame) {
     label(left - 6, Y(value) + 4, tickLabel(value), "end");
     if ((y.marks.length - 1 - k) % 2 === 0) label(right + 5, Y(value) + 4, rawY.of(value), "dim");
   });
-  label(0, 11, `${frame.y} ${NAMES[frame.y]} ${arrow(frame.y)}`, "strong");
+  label(0, 11, `${axisName(frame.y)} ${arrow(frame.y)}`, "strong");
   label(frame.width, 11, rawY.unit, "end dim");
-  label((left + right) / 2, bottom + 44, `${frame.x} ${NAMES[frame.x]} ${arrow(frame.x)}`, "mid strong");
+  label((left + right) / 2, bottom + 44, `${axisName(frame.x)} ${arrow(frame.x)}`, "mid strong");
 }
 
 /* ---- placements ---- */
@@ -155,12 +180,17 @@ function paintDots(frame) {
   const inside = selection();
   const ratio = devicePixelRatio || 1;
   const [behind, front] = [[], []];
+  const given = bounds();
+  const isBounded = Object.keys(given).length > 0;
+  const isFront = (i) => (inside ? inside.has(points.index[i]) : isBounded && !isOutside(i, given));
   for (const i of points.shown)
-    (inside?.has(points.index[i]) ? front : behind).push(frame.px[i] * ratio, frame.py[i] * ratio);
+    if (isInView(frame, i)) (isFront(i) ? front : behind).push(frame.px[i] * ratio, frame.py[i] * ratio);
   drawDots(
     frame.cloud,
     DOT_PX * ratio,
-    { spots: behind, opacity: inside ? 0.16 : 0.62, colour: css("text-3") },
-    { spots: front, opacity: 0.8, colour: css("accent") },
+    { spots: behind, opacity: inside || isBounded ? 0.16 : 0.62, colour: css("text-3") },
+    inside
+      ? { spots: front, opacity: 0.8, colour: css("accent") }
+      : { spots: front, opacity: 0.62, colour: css("text-3") },
   );
 }

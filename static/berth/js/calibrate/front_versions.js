@@ -41,8 +41,19 @@ async function loadPoints(number) {
 /* The placements of a version, thinned to the number chosen. */
 export async function loadVersion(number) {
   const points = await loadPoints(number);
-  await thinPoints(points);
+  await Promise.all([
+    thinPoints(points),
+    loadOthers(points, [...model.axes, ...Object.keys(model.draft.state.bounds)]),
+  ]);
   return points;
+}
+
+/* Load the values of objectives that the front was not searched by. */
+export async function loadOthers(points, objectives) {
+  const missing = objectives.filter((o) => !points.normalised[o]);
+  if (!missing.length) return;
+  const query = `version=${points.version}&most=${MAX_POINTS}&objectives=${missing.join()}&fields=objectives`;
+  points.add((await call("GET", frontUrl(`points/?${query}`))).value.objectives);
 }
 
 /* Show at most as many placements as chosen; the server selects which. */

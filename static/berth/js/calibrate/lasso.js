@@ -2,6 +2,7 @@
 
 import { counted } from "../format.js";
 import { announce } from "./announce.js";
+import { isInView } from "./frame.js";
 import { model, publish } from "./model.js";
 
 const MIN_VERTICES = 4;
@@ -46,7 +47,7 @@ export function endLasso() {
   if (vertices.length < MIN_VERTICES) return false;
   const inside = new Set();
   for (const i of model.points.shown)
-    if (isInside(frame.px[i], frame.py[i], vertices)) inside.add(model.points.index[i]);
+    if (isInView(frame, i) && isInside(frame.px[i], frame.py[i], vertices)) inside.add(model.points.index[i]);
   model.lasso = inside.size ? inside : null;
   model.between = null;
   model.screen = frame.name;

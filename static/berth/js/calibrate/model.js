@@ -1,5 +1,6 @@
 /* State shared by the parts of the Calibrate page, and the topics by which they notify each other. */
 import { byId } from "../dom.js";
+import { OBJECTIVES } from "./objectives.js";
 
 const subscribers = new Map();
 
@@ -20,6 +21,8 @@ export const model = {
   trail: [], // finished plans since the workload: { name, verdict, before, after }
   mode: "pick",
   screen: "P-D", // the last one used
+  axes: [...OBJECTIVES], // objectives of the plots
+  zoom: {}, // [low, high] by objective
 };
 
 export function subscribe(topic, listener) {
@@ -42,6 +45,7 @@ export function setRequest() {
     picks: model.draft.byScreen,
     rejected,
     wanted: model.draft.ruleInput,
+    bounds: model.draft.state.bounds,
   };
 }
 
@@ -62,6 +66,12 @@ export function selection() {
 
 /* Value of a placement: a normalised objective, or a fact such as servers on. */
 export const columnValue = (column, i) => (model.points.normalised[column] ?? model.points[column])[i];
+
+/* Raw value per normalised value of an objective; 0 if it is always 0. */
+export const scaleOf = (o) => model.front.scales[o] ?? model.points.scales[o] ?? 0;
+
+/* Whether the table is shown instead of the plots. */
+export const isTable = () => !byId("cal-twin").hidden;
 
 /* Set or delete parameters of the address. */
 export function updateAddress(values) {

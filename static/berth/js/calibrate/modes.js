@@ -1,23 +1,31 @@
 /* Pointer modes of the screens, actions on the selected placements, and exports. */
 
 import { call } from "../api.js";
-import { byId } from "../dom.js";
-import { download } from "../download.js";
+import { byId, once } from "../dom.js";
 import { counted, csv } from "../format.js";
 import { announce } from "./announce.js";
-import { clearRanges } from "./axes.js";
-import { screensImage } from "./export.js";
 import { clearArea } from "./lasso.js";
-import { model, publish, selection, subscribe, updateAddress } from "./model.js";
-import { isTable, tableRows } from "./table.js";
+import { isTable, model, publish, selection, subscribe, updateAddress } from "./model.js";
 
-const MODES = ["pick", "reject", "lasso", "axes"];
+/* Pieces that are loaded when they are first used. */
+const lines = once(async () => {
+  const piece = await import("./axes.js");
+  piece.startAxes();
+  return piece;
+});
+const table = once(async () => {
+  const piece = await import("./table.js");
+  piece.startTable();
+  return piece;
+});
+const MODES = ["pick", "reject", "lasso", "zoom", "axes"];
 const HINTS = {
   pick: "Click or Enter accepts, Alt-click or R rejects, arrow keys move. Shaded: the range of your picks. Inner ticks are normalised values, outer ticks raw values.",
   reject:
     "Click or tap rejects, again to undo, Alt-click accepts. Rejected placements do not change the weights; a warning appears if the weights prefer one of them to all accepted placements.",
   lasso:
     "Draw around placements to select them, then accept or reject all. A click accepts a single placement. Esc clears the selection.",
+  zoom: "Draw a rectangle to show only that part. In every mode: Ctrl and the wheel or two fingers zoom; on a focused plot + and − zoom, Shift and arrow keys move, 0 shows the whole front.",
   axes: "One line per placement. Drag along an axis to select a range, click the axis to remove it, or enter the limits below. Other placements are dimmed here and on the plots.",
 };
 
@@ -33,7 +41,10 @@ export function startModes() {
   });
   subscribe("chosen", showSelection);
   subscribe("points", showSelection);
-  const requested = new URLSearchParams(location.search).get("mode");
+  byId("cal-table").addEventListener("click", async () => (await table()).toggleTable());
+  const address = new URLSearchParams(location.search);
+  if (address.has("ranges")) lines();
+  const requested = address.get("mode");
   selectMode(MODES.includes(requested) ? requested : "pick");
 }
 
@@ -43,6 +54,7 @@ function selectMode(mode) {
   for (const button of document.querySelectorAll("button[data-mode]"))
     button.setAttribute("aria-pressed", String(button.dataset.mode === mode));
   byId("cal-sub").textContent = HINTS[mode];
+  if (mode === "axes") lines();
   byId("cal-three").hidden = isTable() || mode === "axes";
   byId("cal-axes").hidden = isTable() || mode !== "axes";
   updateAddress({ mode: mode === "pick" ? null : mode });
@@ -62,17 +74,18 @@ function showSelection() {
     button.disabled = !inside.size;
 }
 
-function actOnSelection(action) {
+async function actOnSelection(action) {
   const inside = [...(selection() ?? [])];
   if (action === "accept") model.draft.acceptAll(inside, model.screen);
   if (action === "reject") model.draft.reject(inside, counted(inside.length, "placement"));
   clearArea();
-  if (Object.keys(model.ranges).length) clearRanges();
+  if (Object.keys(model.ranges).length) (await lines()).clearRanges();
 }
 
 async function exportAs(format) {
+  const { download } = await import("../download.js");
   const name = `${model.front.name}-v${model.version}`;
-  if (format === "csv") download(`${name}.csv`, new Blob([csv(tableRows())], { type: "text/csv" }));
+  if (format === "csv") download(`${name}.csv`, new Blob([csv((await table()).tableRows())], { type: "text/csv" }));
   if (format === "json")
     download(
       `${name}.json`,
@@ -80,5 +93,5 @@ async function exportAs(format) {
         type: "application/json",
       }),
     );
-  if (format === "png") download(`${name}.png`, await screensImage());
+  if (format === "png") download(`${name}.png`, await (await import("./export.js")).screensImage());
 }

@@ -1,5 +1,5 @@
 /* The three objectives, the three screens and the names of both. */
-import { counted, grouped, watts } from "../format.js";
+import { counted, grouped, significant, watts } from "../format.js";
 
 export const OBJECTIVES = ["P", "D", "C"];
 export const NAMES = { P: "power", D: "diversity", C: "crossing traffic" };
@@ -17,6 +17,25 @@ export const MEANINGS = {
   SlotRR: "SlotRR: a round-robin baseline that fills all slots of a server before the next server",
   NodeRR: "NodeRR: a round-robin baseline that places each container on the next server with a free slot",
 };
+/* Add an objective of the registry that fronts are not searched by. */
+export function addObjective(name, { label, unit }) {
+  NAMES[name] = label;
+  UNITS[name] = unit;
+}
+
+/* The name on an axis: with its letter, if it has one. */
+export const axisName = (o) => (o.length === 1 ? `${o} ${NAMES[o]}` : NAMES[o]);
+
+/* The three plots of three objectives. A plot has one name, whichever way round it is drawn. */
+export function plotsOf([a, b, c]) {
+  const order = Object.keys(NAMES);
+  return [
+    [a, b],
+    [a, c],
+    [b, c],
+  ].map(([x, y]) => ({ name: [x, y].sort((o, other) => order.indexOf(o) - order.indexOf(other)).join("-"), x, y }));
+}
+
 export const MIN_PICKS = 3; // on each screen
 
 export const arrow = (o) => (HIGHER[o] ? "↑" : "↓");
@@ -30,6 +49,8 @@ export function inUnit(objective, largest) {
 export function formatRaw(objective, value) {
   if (objective === "P") return watts(value);
   if (objective === "D") return `${grouped(value, value < 100 && value % 1 ? 1 : 0)} points`;
-  return counted(Math.round(value), "container");
+  if (objective === "C") return counted(Math.round(value), "container");
+  return objective === "M" ? counted(Math.round(value), "migration") : `${significant(value)} ${UNITS[objective]}`;
 }
+export const weightsText = (weights) => OBJECTIVES.map((o) => `${o} ${weights[o].toFixed(2)}`).join("  ");
 export const RULES = { spread: "inverse spread", reference: "reference point", direct: "sliders", pairs: "pairwise" };

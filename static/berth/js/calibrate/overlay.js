@@ -1,6 +1,8 @@
 /* Above the placements of a screen: picks, their range, rejected placements and the solver result. */
 import { svgElement } from "../dom.js";
 import { mean } from "../format.js";
+import { drawBounds } from "./bounds.js";
+import { frames, starValue } from "./frame.js";
 import { model } from "./model.js";
 import { drawWay } from "./way.js";
 
@@ -20,9 +22,12 @@ export function drawOverlay(frame) {
   frame.picks.replaceChildren();
   if (picks.length > 1) drawRange(frame, positions);
   for (const point of rejected) drawRejected(frame, position(point));
-  const result = model.checked?.star?.normalised;
+  const [x, y] = [frame.x, frame.y].map(starValue);
+  drawBounds(frame, frames.indexOf(frame));
   drawWay(frame);
-  if (result) drawResult(frame, [frame.X(result[frame.x]), frame.Y(result[frame.y])], positions);
+  if (x !== undefined && y !== undefined) drawResult(frame, [frame.X(x), frame.Y(y)], positions);
+  const { broken = [], bounded } = model.checked ?? {};
+  if (broken.length && points.has(bounded)) drawBounded(frame, position(bounded));
   drawPicks(frame, picks, positions);
 }
 
@@ -48,6 +53,11 @@ function drawResult(frame, [x, y], positions) {
     svgElement("line", { x1, y1, x2: x, y2: y, class: "st thin" }, frame.picks);
   }
   svgElement("path", { d: STAR, transform: `translate(${x} ${y})`, class: "star" }, frame.picks);
+}
+
+/* The best placement of the front within the bounds. */
+function drawBounded(frame, [x, y]) {
+  svgElement("path", { d: STAR, transform: `translate(${x} ${y})`, class: "star bounded" }, frame.picks);
 }
 
 /* Unreachable picks that deserve a ring: only if the result is outside the picks, and not if they are the majority. */

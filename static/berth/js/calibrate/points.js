@@ -11,6 +11,9 @@ export class Points {
     this.raw = answer.raw;
     this.normalised = Object.fromEntries(OBJECTIVES.map((o) => [o, Float64Array.from(answer.normalised[o])]));
     for (const fact of FACTS) this[fact] = answer[fact];
+    this.scales = {}; // of objectives besides P, D and C
+    this.anchors = {};
+    this.extent = Object.fromEntries(OBJECTIVES.map((o) => [o, rangeOf(this.normalised[o])])); // over all placements
     this.at = new Map(answer.index.map((point, i) => [point, i]));
     this.thinned = null; // positions shown, or null for all
   }
@@ -62,10 +65,15 @@ export class Points {
     return { point: this.index[nearest], distance: Math.sqrt(minDistance) };
   }
 
-  /* Range of each objective over all placements. */
-  get extent() {
-    this.span ??= Object.fromEntries(OBJECTIVES.map((o) => [o, rangeOf(this.normalised[o])]));
-    return this.span;
+  /* Add objectives that the front was not searched by. */
+  add(objectives) {
+    for (const [o, { raw, normalised, scale, anchors }] of Object.entries(objectives)) {
+      this.raw[o] = raw;
+      this.normalised[o] = Float64Array.from(normalised);
+      this.extent[o] = rangeOf(normalised);
+      this.scales[o] = scale;
+      this.anchors[o] = anchors;
+    }
   }
 }
 

@@ -4,9 +4,7 @@ import { ApiError, call } from "../api.js";
 import { byId, debounce, showExplained, svgElement } from "../dom.js";
 import { duration, percent } from "../format.js";
 import { problemText } from "../notices.js";
-import { drawMaps } from "./maps.js";
 import { mayChange, model, publish, subscribe } from "./model.js";
-import { showAnswer } from "./preview_answer.js";
 
 const DELAY_MS = 500;
 const LIMIT_S = 60;
@@ -19,6 +17,7 @@ let lastRequest = "";
 let changedAt = -DELAY_MS; // when the weights changed last
 let answerSeconds = 0; // from the request to the answer shown
 const requestLater = debounce(request, DELAY_MS);
+const answers = () => import("./preview_answer.js");
 
 export function startPreview() {
   if (!mayChange()) {
@@ -35,7 +34,7 @@ export function startPreview() {
   byId("cal-racks").addEventListener("change", onChange);
   byId("cal-preview-stop").addEventListener("click", () => stop());
   document.addEventListener("berth:theme", () => {
-    if (model.preview?.answer) drawMaps(model.preview.answer);
+    showAgain();
   });
   window.addEventListener("pagehide", () => {
     if (previewId) deletePreview(previewId);
@@ -73,7 +72,9 @@ function clear() {
 }
 
 /* Show the answer at the position of the slider, next to the latest solver result. */
-function showAgain() {
+async function showAgain() {
+  if (!model.preview?.answer) return;
+  const { showAnswer } = await answers();
   if (model.preview?.answer) showAnswer(model.preview.answer);
 }
 
@@ -96,6 +97,7 @@ async function request() {
   run += 1;
   const current = run;
   showStatus(`Searching for migrations worth their cost. ${NO_CHANGES}`, 0);
+  answers(); // loaded during the search
   try {
     const body = { weights: model.derived.weights, racks: racks(), limit_seconds: LIMIT_S };
     const { value } = await call("POST", "/api/v1/previews/", body);
@@ -125,7 +127,7 @@ async function poll(current, startedAt) {
       model.preview = value;
       answerSeconds = elapsed;
       publish("preview");
-      showAnswer(value.answer);
+      showAgain();
     }
     if (!["waiting", "searching"].includes(value.state)) {
       previewId = null;

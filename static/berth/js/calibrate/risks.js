@@ -1,7 +1,8 @@
 /* Warnings about the weights, the solver result and the effect on the running cluster, the worst first. The Check
    section shows them, and activating weights asks to accept each one. */
-import { byId, element } from "../dom.js";
+import { byId } from "../dom.js";
 import { counted, percent, spelled } from "../format.js";
+import { bounds, brokenBy } from "./bounds.js";
 import { checkWarnings } from "./check.js";
 import { mayChange, model, subscribe } from "./model.js";
 import { formatRaw, HIGHER, NAMES, OBJECTIVES } from "./objectives.js";
@@ -29,7 +30,7 @@ export const warnings = () => [
   ...weightWarnings(),
 ];
 
-const effectWarnings = () => [fallenJobs(), shortOfPicks(), unproven()].filter(Boolean);
+const effectWarnings = () => [fallenJobs(), shortOfPicks(), outsideBounds(), unproven()].filter(Boolean);
 
 /* Attainment of a job now and after the migrations allowed. */
 export const attainments = ({ attainment, ratio }) => [attainment, attainment * ratio[model.reach.index]];
@@ -72,32 +73,23 @@ function shortOfPicks() {
   return { title: "◆ stops short of your picks", detail: `After ${count}: ${parts.join("; ")}.` };
 }
 
+/* Bounds that the reachable placement breaks. */
+function outsideBounds() {
+  if (!model.reach) return null;
+  const broken = brokenBy(valuesAt(model.reach.index));
+  if (!broken.length) return null;
+  const reached = valuesAt(model.reach.index);
+  const parts = broken.map(
+    (o) => `${NAMES[o]} ${formatRaw(o, rawOf(o, reached[o]))}, bound ${formatRaw(o, rawOf(o, bounds()[o]))}`,
+  );
+  const count = counted(model.reach.curve.moves[model.reach.index], "migration");
+  return { title: "◆ is outside your bounds", detail: `After ${count}: ${parts.join("; ")}.` };
+}
+
 function unproven() {
   const { optimal, gap } = model.checked?.star ?? { optimal: true };
   if (optimal || (gap !== null && gap <= MAX_GAP)) return null;
   const detail =
     gap === null ? "The solver has no bound." : `Solver gap ${percent(gap)}, limit ${percent(MAX_GAP, 0)}.`;
   return { title: "The free optimum is not proven best", detail };
-}
-
-/* ---- accepting ---- */
-
-/* A list of the warnings with a box to accept each; `onChange` is called with the number left. */
-export function acceptList(listed, onChange) {
-  const list = element("ol", "", "accepts");
-  const boxes = listed.map(({ title, detail }, k) => {
-    const item = element("li");
-    const words = element("div");
-    words.append(element("b", title), element("p", detail));
-    const label = element("label", "", "chk");
-    const box = element("input", "", "", { type: "checkbox", "aria-label": `Accept: ${title}` });
-    label.append(box, "Accept");
-    item.append(element("span", String(k + 1), "rank"), words, label);
-    list.append(item);
-    return box;
-  });
-  const count = () => boxes.filter((box) => !box.checked).length;
-  list.addEventListener("change", () => onChange(count()));
-  onChange(count());
-  return list;
 }

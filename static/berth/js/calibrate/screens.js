@@ -3,17 +3,25 @@
 import { byId, element, svgElement } from "../dom.js";
 import { counted, grouped, mean, spelled } from "../format.js";
 import { announce } from "./announce.js";
-import { frames, layOut, paintAll, redrawOverlays } from "./frame.js";
+import { beginDrag, endDrag, isDragging, isOutside, moveDrag } from "./bounds.js";
+import { frames, isInView, layOut, paintAll, redrawOverlays } from "./frame.js";
 import { jobName } from "./job_names.js";
 import { beginLasso, endLasso, extendLasso, isDrawing } from "./lasso.js";
 import { model, publish, subscribe } from "./model.js";
-import { NAMES, OBJECTIVES, SCREENS } from "./objectives.js";
+import { formatRaw, NAMES, OBJECTIVES, plotsOf } from "./objectives.js";
+import { beginZoom, endZoom, isZooming, moveZoom, zoomByKey, zoomByWheel } from "./zoom.js";
 
 const REACH_PX = { mouse: 14, touch: 26, pen: 18 };
 
 export function startScreens() {
-  for (const screen of SCREENS) frames.push(createFrame(screen));
+  for (const host of document.querySelectorAll(".plot.screen")) frames.push(createFrame(host));
+  nameFrames();
   subscribe("points", layOutAll);
+  subscribe("zoom", layOutAll);
+  subscribe("axes", () => {
+    nameFrames();
+    layOutAll();
+  });
   subscribe("checked", layOutAll);
   subscribe("reached", layOutAll);
   subscribe("trail", layOutAll);
@@ -32,10 +40,17 @@ export function startScreens() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paintAll);
 }
 
-function createFrame(screen) {
-  const host = document.querySelector(`[data-screen="${screen.name}"]`);
+/* Give each frame the objectives of its axes. */
+function nameFrames() {
+  for (const [k, plot] of plotsOf(model.axes).entries()) {
+    Object.assign(frames[k], plot);
+    frames[k].host.dataset.screen = plot.name;
+  }
+  if (!frames.some(({ name }) => name === model.screen)) model.screen = frames[0].name;
+}
+
+function createFrame(host) {
   const frame = {
-    ...screen,
     host,
     base: element("canvas", "", "cloud"),
     cloud: element("canvas", "", "cloud dots"),
@@ -53,11 +68,16 @@ function addListeners(frame) {
   const { host, svg } = frame;
   svg.addEventListener("pointermove", (event) => onMove(frame, event));
   svg.addEventListener("pointerleave", () => {
-    if (!isDrawing()) point(null);
+    if (!isDrawing() && !isZooming()) point(null);
   });
   svg.addEventListener("pointerdown", (event) => onPress(frame, event));
   svg.addEventListener("pointerup", (event) => onRelease(frame, event));
-  svg.addEventListener("pointercancel", () => endLasso());
+  svg.addEventListener("pointercancel", (event) => {
+    endLasso();
+    endDrag();
+    endZoom(event);
+  });
+  svg.addEventListener("wheel", (event) => zoomByWheel(frame, event), { passive: false });
   host.addEventListener("keydown", (event) => onKey(frame, event));
   host.addEventListener("focus", () => {
     if (model.hover === null && model.points) point(startPoint(), frame);
@@ -86,7 +106,7 @@ function under(frame, event) {
   const picked = model.draft.state.picks.map((pick) => model.points.at.get(pick.point));
   const compare = (i) => {
     const distance = (frame.px[i] - x) ** 2 + (frame.py[i] - y) ** 2;
-    if (distance < minDistance) {
+    if (distance < minDistance && isInView(frame, i)) {
       minDistance = distance;
       nearest = i;
     }
@@ -106,7 +126,8 @@ export function point(name, frame = null) {
 function showRing(at = null) {
   for (const frame of frames) {
     if (!frame.ring || !frame.X) continue;
-    const i = model.hover === null ? undefined : model.points.at.get(model.hover);
+    const hovered = model.hover === null ? undefined : model.points.at.get(model.hover);
+    const i = hovered !== undefined && isInView(frame, hovered) ? hovered : undefined;
     frame.ring.setAttribute("visibility", i === undefined ? "hidden" : "visible");
     frame.tip.hidden = frame !== at || i === undefined;
     if (i === undefined) continue;
@@ -120,10 +141,12 @@ function showRing(at = null) {
 function facts(i) {
   const { points } = model;
   const worst = jobName(points.worst_job[i]);
+  const others = model.axes.filter((o) => !OBJECTIVES.includes(o));
   return [
-    `${points.line(points.index[i])}`,
+    [points.line(points.index[i]), ...others.map((o) => formatRaw(o, points.raw[o][i]))].join(" · "),
     `${counted(points.jobs_protected[i], "job")} protected, ${grouped(points.jobs_exposed[i])} exposed, ${grouped(points.jobs_split[i])} split`,
     worst ? `worst: ${worst}` : "",
+    isOutside(i) ? "outside your bounds" : "",
   ].filter(Boolean);
 }
 
@@ -160,8 +183,9 @@ function cardRange(frame) {
 
 function onMove(frame, event) {
   if (!model.points || !frame.X) return;
-  if (isDrawing()) {
-    extendLasso(event);
+  const move = isZooming() ? moveZoom : isDragging() ? moveDrag : isDrawing() ? extendLasso : null;
+  if (move) {
+    move(event);
     return;
   }
   if (event.pointerType === "touch") return;
@@ -172,13 +196,13 @@ function onMove(frame, event) {
 
 function onPress(frame, event) {
   model.screen = frame.name;
-  if (model.mode !== "lasso" || !model.points || event.button) return;
-  beginLasso(frame, event);
+  if (!model.points || !frame.X || beginZoom(frame, event) || beginDrag(frame, event)) return;
+  if (model.mode === "lasso" && !event.button) beginLasso(frame, event);
 }
 
 function onRelease(frame, event) {
   if (!model.points || event.button) return;
-  if (endLasso()) return;
+  if (endZoom(event) || endDrag() || endLasso()) return;
   const name = under(frame, event);
   if (name === null) return;
   if (event.altKey !== (model.mode === "reject")) model.draft.reject([name], model.points.name(name));
@@ -210,7 +234,7 @@ function startPoint() {
 }
 
 function onKey(frame, event) {
-  if (!model.points || event.ctrlKey || event.metaKey) return;
+  if (!model.points || event.ctrlKey || event.metaKey || zoomByKey(frame, event)) return;
   const name = model.hover ?? startPoint();
   if (DIRECTIONS[event.key]) {
     event.preventDefault();
@@ -239,7 +263,7 @@ function neighbour(frame, name, [dx, dy]) {
     const [x, y] = [frame.px[i] - frame.px[from], frame.py[i] - frame.py[from]];
     const ahead = x * dx + y * dy;
     const aside = Math.abs(x * dy) + Math.abs(y * dx);
-    if (ahead < 0.5) continue;
+    if (ahead < 0.5 || !isInView(frame, i)) continue;
     const cost = ahead + 2 * aside;
     if (cost < minCost) {
       minCost = cost;

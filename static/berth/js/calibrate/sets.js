@@ -123,13 +123,19 @@ const haveSameMembers = (some, others) => {
   return a.size === b.size && [...a].every((member) => b.has(member));
 };
 
+const haveSameBounds = (some, others) =>
+  Object.keys({ ...some, ...others }).every((o) => Math.abs(some[o] - others[o]) < 1e-12);
+
 /* Whether a set equals the current picks and settings, in any order. */
 function isCurrent(set) {
   const current = setRequest();
   return (
     set.rule === current.rule &&
     (!set.front || (set.front === current.front && set.version === current.version)) &&
-    SCREENS.every(({ name }) => haveSameMembers(set.picks[name] ?? [], current.picks[name])) &&
+    [...new Set([...Object.keys(set.picks), ...Object.keys(current.picks)])].every((name) =>
+      haveSameMembers(set.picks[name] ?? [], current.picks[name] ?? []),
+    ) &&
+    haveSameBounds(set.bounds, current.bounds) &&
     haveSameMembers(set.rejected, current.rejected) &&
     (set.rule === "spread" || OBJECTIVES.every((o) => set.wanted[o] === current.wanted[o]))
   );

@@ -3,7 +3,7 @@
 import { byId, debounce, element } from "../dom.js";
 import { counted, grouped } from "../format.js";
 import { jobName } from "./job_names.js";
-import { columnValue, model, selection, subscribe } from "./model.js";
+import { columnValue, isTable, model, selection, subscribe } from "./model.js";
 import { formatRaw, NAMES, OBJECTIVES, SCREENS } from "./objectives.js";
 import { point } from "./screens.js";
 
@@ -20,7 +20,6 @@ const COLUMNS = [
 const table = { by: "P", isDown: false, page: 0 };
 
 export function startTable() {
-  byId("cal-table").addEventListener("click", () => toggle(byId("cal-table").getAttribute("aria-pressed") !== "true"));
   byId("cal-filter").addEventListener("change", () => {
     table.page = 0;
     fill();
@@ -37,15 +36,14 @@ export function startTable() {
   for (const topic of ["draft", "points", "chosen", "names"]) subscribe(topic, fill);
 }
 
-function toggle(isOn) {
+export function toggleTable() {
+  const isOn = !isTable();
   byId("cal-table").setAttribute("aria-pressed", String(isOn));
   byId("cal-twin").hidden = !isOn;
   byId("cal-three").hidden = isOn || model.mode === "axes";
   byId("cal-axes").hidden = isOn || model.mode !== "axes";
   fill();
 }
-
-export const isTable = () => !byId("cal-twin").hidden;
 
 /* Positions of the rows that pass the filter, in order. */
 function filteredRows() {

@@ -2,30 +2,32 @@
 
 import { startActivation } from "../calibrate/activation.js";
 import { announce } from "../calibrate/announce.js";
-import { startAxes } from "../calibrate/axes.js";
+import { startBounds } from "../calibrate/bounds.js";
 import { startCheck } from "../calibrate/check.js";
-import { startComparison } from "../calibrate/comparison.js";
 import { Draft } from "../calibrate/draft.js";
 import { showDraft, startFronts } from "../calibrate/fronts.js";
 import { model } from "../calibrate/model.js";
 import { startModes } from "../calibrate/modes.js";
 import { startNewFront } from "../calibrate/new_front.js";
 import { startPicks } from "../calibrate/picks.js";
+import { startPlotAxes } from "../calibrate/plot_axes.js";
 import { startPreview } from "../calibrate/preview.js";
 import { startReach } from "../calibrate/reach.js";
 import { startRisks } from "../calibrate/risks.js";
 import { startRules } from "../calibrate/rules.js";
 import { startScreens } from "../calibrate/screens.js";
+import { startSetList } from "../calibrate/set_list.js";
 import { startSets } from "../calibrate/sets.js";
-import { startTable } from "../calibrate/table.js";
 import { startTrail } from "../calibrate/trail.js";
 import { startWeights } from "../calibrate/weights.js";
+import { startZoom } from "../calibrate/zoom.js";
 import { byId } from "../dom.js";
 
 const STARTS = [
+  startPlotAxes, // the objectives known, before what uses them
+  startZoom,
+  startBounds,
   startScreens,
-  startAxes,
-  startTable,
   startModes,
   startPicks,
   startRules,
@@ -36,7 +38,7 @@ const STARTS = [
   startRisks,
   startTrail,
   startSets,
-  startComparison,
+  startSetList,
   startActivation,
 ];
 
@@ -49,6 +51,7 @@ export async function start() {
     showDraft();
   });
   for (const startPart of STARTS) startPart();
+  byId("cal-compare").addEventListener("click", async () => (await import("../calibrate/comparison.js")).compare());
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-act=hide-banner]");
     if (button) button.closest(".banner").hidden = true;
