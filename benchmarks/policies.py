@@ -1,31 +1,33 @@
 """Performance of jobs by policy, on the emulated cluster, offline, at several loads.
 
-    python -m benchmarks.policies [--world W] [--servers N] [--loads 0.5,0.7,0.85,0.95] [--seeds 5]
+    ./dev bench policies [--world W] [--profiles P] [--servers N] [--loads 0.5,0.7] [--seeds 1-5]
+                         [--json]
 
 One-unit jobs of sixty applications arrive over 40 minutes of cluster time, the same jobs at the
 same times for every policy. Each policy gets the profiles that the live plan infers, tolerances at
 the pessimistic end of their intervals as in the running system; and, as a bound, the hidden truth.
 Measured for the jobs of the second half: the speed relative to the same platform without
 neighbours, and the speed from arrival to end relative to the highest-end platform. Means over the
-seeds, with 90 % intervals of the mean. Stores the result (`benchmarks._results`).
+seeds, with 90 % intervals of the mean. Stores the result unless it prints JSON.
 """
 
 import argparse
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE
 from apps.emulation.core.truth import Truth
-from apps.emulation.core.worlds import MEASURED, WORLDS, world_named
+from apps.emulation.core.worlds import WORLDS, world_named
 from apps.inventory.core.snapshot import Floats
-from apps.scheduling.core.registry import POLICIES, make
+from apps.scheduling.core.registry import DEFAULT, POLICIES, make
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster, exact_request
 from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineReport, OfflineRun
 from benchmarks._requests import profiled, shapes_of, with_profile
@@ -49,6 +51,7 @@ MEASURES: Final = {
     "near_full_speed": "jobs at 0.95 or more",
     "overall": "overall",
 }
+PROFILES: Final = {"inferred": "inferred", "true": "true (bound)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,46 +160,126 @@ def estimate(values: list[float]) -> tuple[float, float]:
     return float(np.mean(values)), width
 
 
-def table(rows: list[tuple[str, PolicyRow]]) -> list[list[str]]:
-    """Return the published table: one row per load, profiles and policy."""
-    groups: dict[tuple[str, float, str], list[PolicyRow]] = {}
-    for profiles, one in rows:
-        groups.setdefault((profiles, one.load, one.policy), []).append(one)
-    shown = [["profiles", "load", "policy", *MEASURES.values()]]
-    for (profiles, load, policy), of_seeds in groups.items():
-        cells = [estimate([getattr(one, name) for one in of_seeds]) for name in MEASURES]
+class Run(NamedTuple):
+    """One policy on the jobs of one seed.
+
+    Attributes
+    ----------
+    profiles : what the policy knew, a key of `PROFILES`
+    """
+
+    world: str
+    profiles: str
+    seed: int
+    result: PolicyRow
+
+    @property
+    def key(self) -> tuple[str, str, float, str]:
+        """What the runs of several seeds have in common."""
+        return self.world, self.profiles, self.result.load, self.result.policy
+
+
+def by_key(runs: Sequence[Run]) -> dict[tuple[str, str, float, str], list[Run]]:
+    """Return the runs of all seeds together, sorted by world, profiles and load."""
+    order = sorted(runs, key=lambda run: (run.world, list(PROFILES).index(run.profiles)))
+    groups: dict[tuple[str, str, float, str], list[Run]] = {}
+    for run in sorted(order, key=lambda run: run.key[:1]):
+        groups.setdefault(run.key, []).append(run)
+    return groups
+
+
+def table(runs: Sequence[Run]) -> list[list[str]]:
+    """Return the published table: one row per world, profiles, load and policy."""
+    shown = [["world", "profiles", "load", "policy", *MEASURES.values()]]
+    for (world, profiles, load, policy), of_seeds in by_key(runs).items():
+        cells = [estimate([getattr(run.result, name) for run in of_seeds]) for name in MEASURES]
         texts = [f"{mean:.3f} ± {half:.3f}" for mean, half in cells]
-        shown.append([profiles, f"{load:.2f}", f"`{policy}`", *texts])
+        shown.append([world, PROFILES[profiles], f"{load:.2f}", f"`{policy}`", *texts])
     return shown
+
+
+def as_json(runs: Sequence[Run]) -> dict[str, object]:
+    """Return the default policy, and the means of the two measures of Tarcil's figure 15a."""
+    rows = [
+        {
+            "world": world,
+            "profiles": profiles,
+            "load": load,
+            "policy": policy,
+            "seeds": [run.seed for run in of_seeds],
+            "overall": float(np.mean([run.result.overall for run in of_seeds])),
+            "at_095": float(np.mean([run.result.near_full_speed for run in of_seeds])),
+        }
+        for (world, profiles, load, policy), of_seeds in by_key(runs).items()
+    ]
+    return {"default": DEFAULT, "rows": rows}
+
+
+def runs_of(world_name: str, options: argparse.Namespace) -> Iterator[Run]:
+    """Run every policy in one world, with every load and seed."""
+    world = demo_cluster(options.servers, CLUSTER_SEED, world_named(world_name))
+    profiler = Profiler(world, options.servers)
+    for load, seed in product(map(float, options.loads.split(",")), options.seeds):
+        exact = arrivals(world, load, np.random.default_rng(seed))
+        for profiles in options.profiles:
+            jobs = exact
+            if profiles == "inferred":
+                jobs = [profiler.request(job, seed) for job in exact]
+            for name in POLICIES:
+                yield Run(world_name, profiles, seed, row(world, jobs, load, name, seed))
+
+
+def numbers(text: str) -> list[int]:
+    """Read seeds: ``5`` (1 to 5), ``2-4`` or ``1,3``.
+
+    Raises
+    ------
+    ArgumentTypeError : not of these forms.
+    """
+    try:
+        if "," in text:
+            return [int(part) for part in text.split(",")]
+        first, _, last = text.rpartition("-")
+        return list(range(int(first or 1), int(last) + 1))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"seeds must be a number, a range as 1-5 or a list as 1,3, got {text!r}"
+        ) from None
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Policies compared on the emulated cluster.")
+    parser.add_argument("--servers", type=int, default=300)
+    parser.add_argument("--loads", default="0.5,0.7,0.85,0.95")
+    parser.add_argument("--seeds", type=numbers, default=numbers("5"), help="5, 1-5 or 1,3")
+    parser.add_argument("--world", choices=list(WORLDS), help="default: all of them")
+    parser.add_argument("--profiles", choices=list(PROFILES), help="default: all of them")
+    parser.add_argument("--json", action="store_true", help="print means; store nothing")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args(argv)
+    options.world = [options.world] if options.world else list(WORLDS)
+    options.profiles = [options.profiles] if options.profiles else list(PROFILES)
+    return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print and store the table."""
-    parser = argparse.ArgumentParser(description="Policies compared on the emulated cluster.")
-    parser.add_argument("--servers", type=int, default=300)
-    parser.add_argument("--loads", default="0.5,0.7,0.85,0.95")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--world", choices=list(WORLDS), default=MEASURED.name)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args(argv)
-    world = demo_cluster(options.servers, CLUSTER_SEED, world_named(options.world))
-    profiler = Profiler(world, options.servers)
-    rows: list[tuple[str, PolicyRow]] = []
-    for load in map(float, options.loads.split(",")):
-        for seed in range(1, options.seeds + 1):
-            exact = arrivals(world, load, np.random.default_rng(seed))
-            jobs = {
-                "inferred": [profiler.request(job, seed) for job in exact],
-                "true (bound)": exact,
-            }
-            for profiles, name in product(jobs, POLICIES):
-                rows.append((profiles, row(world, jobs[profiles], load, name, seed)))
-                sys.stdout.write(f"{profiles:<13} seed {seed}  {rows[-1][1]}\n")
-                sys.stdout.flush()
-    rows.sort(key=lambda pair: (pair[0] != "inferred", pair[1].load))
-    figures = [{"profiles": profiles, **asdict(one)} for profiles, one in rows]
-    chosen = {name: getattr(options, name) for name in ("world", "servers", "loads", "seeds")}
-    stored = {"policies": table(rows)}
+    options = _options(argv)
+    runs: list[Run] = []
+    for run in (one for world in options.world for one in runs_of(world, options)):
+        runs.append(run)
+        line = f"{run.world:<9} {run.profiles:<9} seed {run.seed}  {run.result}\n"
+        (sys.stderr if options.json else sys.stdout).write(line)
+    if options.json:
+        sys.stdout.write(json.dumps(as_json(runs), indent=1) + "\n")
+        return 0
+    figures = [
+        {"world": run.world, "profiles": run.profiles, "seed": run.seed, **asdict(run.result)}
+        for run in runs
+    ]
+    names = ("world", "profiles", "servers", "loads", "seeds")
+    stored = {"policies": table(runs)}
+    chosen = {name: getattr(options, name) for name in names}
     store("policies", arguments=chosen, figures=figures, tables=stored, folder=options.results)
     sys.stdout.write(markdown(stored["policies"]) + "\n")
     return 0
