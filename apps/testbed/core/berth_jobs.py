@@ -29,6 +29,7 @@ UNKNOWN: Final[dict[str, float]] = {
 }  # fmt: skip
 KINDS: Final = ("analytics", "latency_critical", "single_node", "batch")
 MUST_BE_POSITIVE: Final = frozenset({"work_s", "target_s"})
+MAY_BE_NEGATIVE: Final = frozenset({"priority"})
 
 Row = tuple[int, Any]  # number in the file and JSON value
 
@@ -142,8 +143,10 @@ def _value(row: dict[str, Any], column: str, path: str, number: int) -> float:
     if value is None and column != "submit_s":
         return UNKNOWN.get(column, 0.0)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= LARGEST or (column in MUST_BE_POSITIVE and not value):
-        bound = "> 0" if column in MUST_BE_POSITIVE else ">= 0"
+    lowest = -LARGEST if column in MAY_BE_NEGATIVE else 0
+    is_zero_refused = column in MUST_BE_POSITIVE
+    if not is_number or not lowest <= value <= LARGEST or (is_zero_refused and not value):
+        bound = "> 0" if is_zero_refused else f">= {lowest:g}"
         detail = f"{column} is {shorten(str(value))}; expected a number {bound}"
         raise TraceError(path, number, detail)
     if column in INTEGERS and value != int(value):

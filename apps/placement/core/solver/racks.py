@@ -81,17 +81,20 @@ def rack_slots(instance: Instance) -> list[RackSlots]:
     """Return the slots of each rack; racks with equal nodes share one object."""
     order = np.lexsort((-instance.slots, instance.rack))
     ends = np.cumsum(np.bincount(instance.rack))[:-1]
-    return [slots_of(tuple(slots.tolist())) for slots in np.split(instance.slots[order], ends)]
+    racks = np.split(instance.slots[order], ends)
+    return [_slots_of_rack(tuple(slots.tolist())) for slots in racks]
 
 
-@lru_cache(maxsize=256)
-def slots_of(slots: tuple[int, ...]) -> RackSlots:
-    """Return the slots of some nodes, the largest first. Cached: most racks are alike."""
+def slots_of(slots: Sequence[int]) -> RackSlots:
+    """Return the slots of some nodes, the largest first."""
     sums = np.append(0, np.cumsum(slots, dtype=np.int64))
     total = int(sums[-1])
     needed = np.searchsorted(sums, np.arange(total + 1))
     mean = total / max(len(slots), 1)
     return RackSlots(len(slots), total, mean, tuple(sums.tolist()), tuple(needed.tolist()))
+
+
+_slots_of_rack: Final = lru_cache(maxsize=256)(slots_of)  # most racks are alike
 
 
 class RoleCounts(NamedTuple):
@@ -260,7 +263,7 @@ def _in_order(
     instance: Instance, counts: dict[int, RoleCounts], rng: np.random.Generator | None
 ) -> list[tuple[int, RoleCounts]]:
     """Jobs that stay in one rack, in descending order of the nodes they need."""
-    slots = slots_of(tuple((-np.sort(-instance.slots)).tolist()))
+    slots = slots_of((-np.sort(-instance.slots)).tolist())
     each = list(counts.items())
     shake = np.ones(len(each)) if rng is None else np.exp(_SHUFFLE * rng.normal(size=len(each)))
     rank = [-held.nodes(slots) * by for (_, held), by in zip(each, shake.tolist(), strict=True)]
