@@ -19,7 +19,6 @@ ALLOWED: Final = {
     **dict.fromkeys(
         (
             "dashboard.selectors.applications._annotated",
-            "dashboard.selectors.decisions.log_summary",
             "dashboard.selectors.overview._running",
             "dashboard.selectors.overview._waits",
             "dashboard.selectors.overview.attainment",
@@ -89,6 +88,7 @@ ALLOWED: Final = {
     **dict.fromkeys(
         (
             "classification.selectors.history.prediction_errors_of",
+            "dashboard.selectors.decisions._made_until",
             "execution.selectors.migrations_of",
             "operations.selectors.events_after",
             "scheduling.api.reads.jobs_on",
