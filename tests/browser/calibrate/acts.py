@@ -20,6 +20,8 @@ SPOT = f"""async ([screen, point]) => {{
     return [box.left + frame.px[i], box.top + frame.py[i]];
 }}"""
 HOVERED = f"""async (point) => (await import("{MODULES}/model.js")).model.hover === point"""
+NEWS = """document.dispatchEvent(
+    new CustomEvent("berth:event", { detail: { name: "front.updated" } }))"""
 CLICKED = {"P-D": (0, 1, 2), "P-C": (3, 4, 5)}
 
 
@@ -53,6 +55,14 @@ def click(page: Page, name: str, point: int, **options: Any) -> None:
         if page.evaluate(HOVERED, point):
             break
     page.mouse.click(x, y, **options)
+
+
+def axis(page: Page, which: str) -> Locator:
+    return page.get_by_label(f"{which} axis")
+
+
+def bound(page: Page, objective: str, side: str) -> Locator:
+    return page.get_by_label(re.compile(f"Keep {objective} {side}"))
 
 
 def picks(page: Page) -> list[str]:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page
 
-from apps.placement.models import FrontVersion
+from apps.placement.models import CurveObjective, FrontVersion
 from tests.browser.calibrate.acts import opened
+from tests.browser.calibrate.prices import create_prices, priced_front
 from tests.browser.conftest import Site, Visitor
 from tests.browser.workers import working
 from tests.dashboard import fronts
@@ -29,3 +30,11 @@ def pattern(site: Site) -> FrontVersion:
 def page(visitor: Visitor, pattern: FrontVersion, workers: None) -> Page:
     """Return the page of that front, without picks, all placements shown."""
     return opened(visitor, pattern.front)
+
+
+@pytest.fixture
+def priced(visitor: Visitor) -> Iterator[Page]:
+    """Yield the page of a front whose placements differ, on a cluster with prices."""
+    create_prices(visitor, {"": [0.1, 0.3]})
+    yield opened(visitor, priced_front(visitor))
+    CurveObjective.objects.all().delete()

@@ -9,12 +9,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from apps.placement.models import Front
-from tests.browser.calibrate.acts import click, drawn, opened, picks, screen
+from tests.browser.calibrate.acts import NEWS, click, drawn, opened, picks, screen
 from tests.browser.conftest import Visitor
 from tests.dashboard import fronts
-
-NEWS = """document.dispatchEvent(
-    new CustomEvent("berth:event", { detail: { name: "front.updated" } }))"""
 
 
 def test_a_newer_version_is_offered_and_picks_are_carried_over(visitor: Visitor) -> None:

@@ -1,22 +1,17 @@
 """The plots: any three objectives as axes, bounds on them, and zoom."""
 
-import json
 import re
-import zlib
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import CDPSession, Page, expect
 
-from apps.placement.core.problem.instance_file import instance_to_json
 from apps.placement.core.problem.objectives import BUILT_IN, evaluate, registry
-from apps.placement.models import CurveObjective, FrontVersion
+from apps.placement.models import CurveObjective
 from apps.placement.selectors.objectives import curve_of
 from tests.browser.calibrate.acts import (
     MODULES,
+    axis,
+    bound,
     click,
     drawn,
     opened,
@@ -25,6 +20,7 @@ from tests.browser.calibrate.acts import (
     screen,
     spot,
 )
+from tests.browser.calibrate.prices import PLACED, RUNNING
 from tests.browser.conftest import Visitor
 from tests.dashboard import fronts
 
@@ -52,35 +48,6 @@ def span(page: Page, objective: str) -> float:
 
 
 # ---- axes ----
-
-RNG = np.random.default_rng(11)
-# 300 containers on different units of 240 servers with two units each
-PLACED = np.array([RNG.permutation(480)[:300] // 2 for _ in range(39)])
-RUNNING = replace(fronts.workload(), current=PLACED[0].astype(np.int64))
-
-
-@pytest.fixture
-def priced(visitor: Visitor) -> Iterator[Page]:
-    """Yield the page of a front whose placements differ, on a cluster with prices."""
-    CurveObjective.objects.create(
-        name="money",
-        label="Energy cost",
-        unit="EUR",
-        hours=[8, 16],
-        curve={"": [0.1, 0.3]},
-        created_by=visitor.site.world.operator,
-    )
-    packed = zlib.compress(json.dumps(instance_to_json(RUNNING)).encode())
-    front = fronts.front(by=visitor.site.world.operator, instance=packed)
-    cells = zlib.compress(PLACED.astype("int32").tobytes())
-    version = fronts.version(front, fronts.pattern())
-    FrontVersion.objects.filter(pk=version.pk).update(assignments=cells)
-    yield opened(visitor, front)
-    CurveObjective.objects.all().delete()
-
-
-def axis(page: Page, which: str) -> Any:
-    return page.get_by_label(f"{which} axis")
 
 
 def test_the_plots_show_any_three_objectives_of_the_registry(priced: Page) -> None:
@@ -127,10 +94,6 @@ def test_prices_without_a_rack_of_the_front_leave_the_axes(priced: Page) -> None
 
 
 # ---- bounds ----
-
-
-def bound(page: Page, objective: str, side: str) -> Any:
-    return page.get_by_label(re.compile(f"Keep {objective} {side}"))
 
 
 def test_a_bound_excludes_placements_on_every_plot_of_its_objective(page: Page) -> None:
@@ -185,6 +148,31 @@ def test_bounds_are_saved_with_the_set(page: Page) -> None:
     expect(page.locator(".screen .edge")).to_have_count(0)
     page.get_by_role("button", name="Load within power").click()
     expect(page.locator(".screen .edge")).to_have_count(2)
+
+
+def touch(session: CDPSession, kind: str, *points: tuple[float, float]) -> None:
+    fingers = [{"x": x, "y": y, "id": k} for k, (x, y) in enumerate(points)]
+    session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": fingers})
+
+
+def test_a_cancelled_drag_leaves_the_bound_where_it_was(page: Page) -> None:
+    page.get_by_label("Add a bound").select_option("P")
+    field = bound(page, "power", "at most")
+    before = field.input_value()
+    edge = screen(page, "P-D").locator("[data-edge=P]")
+    box = edge.bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    session = page.context.new_cdp_session(page)
+    touch(session, "touchStart", (x, y))
+    touch(session, "touchMove", (x - 30, y))
+    touch(session, "touchMove", (x - 60, y))
+    expect(field).not_to_have_value(before)
+    touch(session, "touchCancel")
+    expect(field).to_have_value(before)
+    assert edge.bounding_box() == pytest.approx(box)
+    page.get_by_role("button", name="Undo", exact=True).click()  # of the new bound
+    expect(field).to_have_count(0)
 
 
 # ---- zoom ----
@@ -253,19 +241,10 @@ def test_two_fingers_zoom(page: Page) -> None:
     assert box is not None
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     session = page.context.new_cdp_session(page)
-
-    def touch(kind: str, *distances: float) -> None:
-        points = [
-            {"x": x + side * each, "y": y, "id": k}
-            for each in distances
-            for k, side in enumerate((-1, 1))
-        ]
-        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-
-    touch("touchStart", 20.0)
+    touch(session, "touchStart", (x - 20.0, y), (x + 20.0, y))
     for distance in (30.0, 40.0, 60.0):
-        touch("touchMove", distance)
-    touch("touchEnd")
+        touch(session, "touchMove", (x - distance, y), (x + distance, y))
+    touch(session, "touchEnd")
     assert span(page, "P") == pytest.approx((before["P"][1] - before["P"][0]) / 3, rel=0.1)
     expect(page.locator(".screen .pick")).to_have_count(0)
 

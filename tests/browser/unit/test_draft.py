@@ -154,6 +154,62 @@ def test_a_set_is_loaded_with_its_screens_and_weights(js: Script) -> None:
     }
 
 
+# "gone" is no objective; a state stored by an earlier script has no bounds
+STALE = {
+    "version": 1,
+    "picks": [{"point": 10, "screens": ["P-D", "P-gone"]}, {"point": 20, "screens": ["D-gone"]}],
+    "bounds": {"P": 0.5, "gone": 0.2},
+}
+RESTORE = (
+    PREPARE
+    + """const text = JSON.stringify(argument.stored);
+    sessionStorage.setItem("berth-calibrate-unit", text);
+    const draft = new Draft("unit", () => {});
+    const seen = ({ picks, bounds }) => ({ picks, bounds });
+    const current = [seen(draft.state), draft.unknown];
+    draft.undo();
+    const earlier = seen(draft.state);
+    draft.undo();
+    return [...current, earlier, draft.state.bounds];"""
+)
+
+
+def test_a_stored_draft_is_restored_without_objectives_that_do_not_exist(js: Script) -> None:
+    past = [
+        {"action": "first", "state": {"version": 1, "picks": []}},
+        {"action": "then", "state": STALE},
+    ]
+    stored = {"past": past, "future": [], "state": STALE}
+    current, unknown, earlier, oldest = js(RESTORE, with_front(stored=stored))
+    assert current == {"picks": [{"point": 10, "screens": ["P-D"]}], "bounds": {"P": 0.5}}
+    assert unknown == ["gone"]
+    assert earlier == current
+    assert oldest == {}
+
+
+def test_a_set_is_loaded_without_objectives_that_do_not_exist(js: Script) -> None:
+    script = (
+        PREPARE
+        + """model.draft.load(argument.set, 1);
+        const { picks, bounds } = model.draft.state;
+        return [picks, bounds, model.draft.unknown];"""
+    )
+    saved = {
+        "id": "s",
+        "name": "cheap",
+        "rule": "spread",
+        "picks": {"P-D": [10], "P-lost": [10, 20]},
+        "rejected": [],
+        "wanted": {},
+        "weights": {"P": 0.2, "D": 1, "C": 0.4},
+        "bounds": {"C": 0.4, "gone": 0.2},
+    }
+    picks, bounds, unknown = js(script, with_front(set=saved))
+    assert picks == [{"point": 10, "screens": ["P-D"]}]
+    assert bounds == {"C": 0.4}
+    assert sorted(unknown) == ["gone", "lost"]
+
+
 MAPPING = (
     PREPARE
     + """const { mapSelection, pointMapper } = await load("calibrate/front_versions.js");

@@ -2,7 +2,7 @@
    draggable edge on the plots set the same bound; placements outside are dimmed and their region is hatched. */
 import { byId, element, svgElement } from "../dom.js";
 import { grouped } from "../format.js";
-import { loadOthers } from "./front_versions.js";
+import { loadUsed } from "./front_versions.js";
 import { guarded } from "./fronts.js";
 import { model, publish, scaleOf, subscribe } from "./model.js";
 import { axisName, formatRaw, HIGHER, inUnit, NAMES } from "./objectives.js";
@@ -52,11 +52,11 @@ function add(o) {
 function show() {
   if (!model.points) return;
   const given = bounds();
-  const missing = Object.keys(given).filter((o) => !model.points.normalised[o]);
-  if (missing.length) {
+  if (Object.keys(given).some((o) => !model.points.normalised[o])) {
     guarded(async () => {
-      await loadOthers(model.points, missing);
+      const isRefused = await loadUsed(model.points);
       publish("axes");
+      if (isRefused) publish("draft");
     });
     return;
   }
@@ -86,8 +86,12 @@ function showChip(o, bound) {
     chips.set(o, chip(o));
     byId("cal-bounds").append(chips.get(o));
   }
+  if (drag || !chips.get(o).querySelector("input").matches(":focus")) showNumber(o, bound);
+}
+
+function showNumber(o, bound) {
   const input = chips.get(o).querySelector("input");
-  if (input !== document.activeElement || drag) input.value = Number((bound * unitOf(o).perNormalised).toPrecision(4));
+  input.value = Number((bound * unitOf(o).perNormalised).toPrecision(4));
 }
 
 function chip(o) {
@@ -183,4 +187,14 @@ export function endDrag() {
   drag = null;
   if (isMoved) set(objective, value, `bound ${NAMES[objective]}`);
   return isMoved;
+}
+
+/* Leave the bound where it was before the drag. */
+export function cancelDrag() {
+  if (!drag) return;
+  const { objective } = drag;
+  drag = null;
+  show();
+  if (objective in bounds()) showNumber(objective, bounds()[objective]);
+  publish("chosen");
 }

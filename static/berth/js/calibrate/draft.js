@@ -2,7 +2,7 @@
 
    States are immutable. Picks are placements; each holds the screens it was accepted on, because the rule needs at
    least three on each screen. */
-import { NAMES, OBJECTIVES, SCREENS } from "./objectives.js";
+import { isObjective, OBJECTIVES, SCREENS } from "./objectives.js";
 
 const MAX_UNDO = 200;
 const EMPTY = {
@@ -17,6 +17,26 @@ const EMPTY = {
   bounds: {}, // normalised, by objective
 };
 
+const hasObjectives = (screen) => screen.split("-").every(isObjective);
+
+/* The objectives that a state names and that do not exist. */
+function unknownIn({ bounds = {}, picks }) {
+  const screens = picks.flatMap((pick) => pick.screens);
+  const named = [...Object.keys(bounds), ...screens.flatMap((screen) => screen.split("-"))];
+  return [...new Set(named)].filter((o) => !isObjective(o));
+}
+
+/* A state without bounds and screens of objectives that do not exist, and without bounds on `refused` ones. */
+function withoutUnknown(state, refused = []) {
+  const isKept = ([o]) => isObjective(o) && !refused.includes(o);
+  const picks = state.picks.map((pick) => ({ ...pick, screens: pick.screens.filter(hasObjectives) }));
+  return {
+    ...state,
+    picks: picks.filter((pick) => pick.screens.length),
+    bounds: Object.fromEntries(Object.entries(state.bounds ?? {}).filter(isKept)),
+  };
+}
+
 export class Draft {
   /* `onChange` is called with the action after every change. */
   constructor(front, onChange) {
@@ -25,12 +45,15 @@ export class Draft {
     this.past = [];
     this.future = [];
     this.state = EMPTY;
+    this.unknown = []; // objectives that do not exist, left out of the stored draft or of the set loaded last
     try {
       const stored = JSON.parse(sessionStorage.getItem(this.key) ?? "null");
       if (stored) {
         this.past = stored.past;
         this.future = stored.future;
         this.state = { ...EMPTY, ...stored.state };
+        this.unknown = unknownIn(this.state);
+        this.keepObjectives();
       }
     } catch {
       /* no storage, or invalid content: start with an empty draft */
@@ -64,6 +87,15 @@ export class Draft {
     this.future = this.future.filter(isKept);
     this.store();
     return true;
+  }
+
+  /* Drop bounds on refused objectives and all that names no objective, from undo and redo too. */
+  keepObjectives(refused = []) {
+    const kept = (entry) => ({ ...entry, state: withoutUnknown(entry.state, refused) });
+    this.past = this.past.map(kept);
+    this.future = this.future.map(kept);
+    this.state = withoutUnknown(this.state, refused);
+    this.store();
   }
 
   undo() {
@@ -160,21 +192,22 @@ export class Draft {
     return rule === "reference" ? (reference ?? {}) : direct;
   }
 
-  /* Load a saved set; its picks are placements of `version`. */
+  /* Load a saved set; its picks are placements of `version`. What names no objective is left out. */
   load(set, version) {
     const screens = new Map();
     const names = new Set([...SCREENS.map(({ name }) => name), ...Object.keys(set.picks)]);
     for (const screen of names)
-      if (screen.split("-").every((o) => o in NAMES))
-        for (const point of set.picks[screen] ?? []) screens.set(point, [...(screens.get(point) ?? []), screen]);
+      for (const point of set.picks[screen] ?? []) screens.set(point, [...(screens.get(point) ?? []), screen]);
+    const picks = [...screens].map(([point, names]) => ({ point, screens: names }));
+    const named = { picks, bounds: set.bounds };
+    this.unknown = unknownIn(named);
     this.commit(`load the set ${set.name}`, {
+      ...withoutUnknown(named),
       version,
       rule: set.rule,
-      picks: [...screens].map(([point, names]) => ({ point, screens: names })),
       rejected: set.rejected,
       answers: [],
       parent: set.id,
-      bounds: set.bounds,
       reference: set.rule === "reference" ? set.wanted : this.state.reference,
       direct: set.rule === "direct" ? set.wanted : Object.fromEntries(OBJECTIVES.map((o) => [o, set.weights[o]])),
     });

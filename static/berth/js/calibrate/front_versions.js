@@ -3,10 +3,13 @@ import { call } from "../api.js";
 import { byId } from "../dom.js";
 import { counted } from "../format.js";
 import { model, showBanner, updateAddress } from "./model.js";
+import { NAMES } from "./objectives.js";
 import { Points } from "./points.js";
 
 export const MAX_POINTS = 2000;
 const SAME = 1e-9; // normalised distance
+const DELETED = 400; // status of an objective that does not exist
+const REFUSED = [409, DELETED]; // 409: a curve lacks a rack of the front
 const versions = new Map();
 
 export const frontUrl = (tail = "") => `/api/v1/fronts/${model.page.dataset.front}/${tail}`;
@@ -41,11 +44,31 @@ async function loadPoints(number) {
 /* The placements of a version, thinned to the number chosen. */
 export async function loadVersion(number) {
   const points = await loadPoints(number);
-  await Promise.all([
-    thinPoints(points),
-    loadOthers(points, [...model.axes, ...Object.keys(model.draft.state.bounds)]),
-  ]);
+  await Promise.all([thinPoints(points), loadUsed(points)]);
   return points;
+}
+
+/* Load the objectives of the plots and bounds. Those that the server refuses are left out, so that an address or a draft
+   cannot block the page. Returns whether there were any. */
+export async function loadUsed(points) {
+  const refusals = new Map(); // problem by objective
+  const load = async (o) => {
+    try {
+      await loadOthers(points, [o]);
+    } catch (error) {
+      if (!REFUSED.includes(error.status)) throw error;
+      if (error.status === DELETED) delete NAMES[o];
+      refusals.set(o, error.problem);
+    }
+  };
+  await Promise.all([...new Set([...model.axes, ...Object.keys(model.draft.state.bounds)])].map(load));
+  if (refusals.size) (await import("./left_out.js")).leaveOut(refusals);
+  return refusals.size > 0;
+}
+
+/* Say which objectives do not exist, if any. */
+export async function showUnknown(names) {
+  if (names.length) (await import("./left_out.js")).showUnknown(names);
 }
 
 /* Load the values of objectives that the front was not searched by. */

@@ -23,6 +23,8 @@ export function addObjective(name, { label, unit }) {
   UNITS[name] = unit;
 }
 
+export const isObjective = (name) => Object.hasOwn(NAMES, name);
+
 /* The name on an axis: with its letter, if it has one. */
 export const axisName = (o) => (o.length === 1 ? `${o} ${NAMES[o]}` : NAMES[o]);
 

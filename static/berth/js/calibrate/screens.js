@@ -3,7 +3,7 @@
 import { byId, element, svgElement } from "../dom.js";
 import { counted, grouped, mean, spelled } from "../format.js";
 import { announce } from "./announce.js";
-import { beginDrag, endDrag, isDragging, isOutside, moveDrag } from "./bounds.js";
+import { beginDrag, cancelDrag, endDrag, isDragging, isOutside, moveDrag } from "./bounds.js";
 import { frames, isInView, layOut, paintAll, redrawOverlays } from "./frame.js";
 import { jobName } from "./job_names.js";
 import { beginLasso, endLasso, extendLasso, isDrawing } from "./lasso.js";
@@ -74,7 +74,7 @@ function addListeners(frame) {
   svg.addEventListener("pointerup", (event) => onRelease(frame, event));
   svg.addEventListener("pointercancel", (event) => {
     endLasso();
-    endDrag();
+    cancelDrag();
     endZoom(event);
   });
   svg.addEventListener("wheel", (event) => zoomByWheel(frame, event), { passive: false });

@@ -2,6 +2,7 @@
 import { ApiError, call } from "../api.js";
 import { byId } from "../dom.js";
 import { fullProblemText, toast, toastProblem } from "../notices.js";
+import { showUnknown } from "./front_versions.js";
 import { guarded } from "./fronts.js";
 import { mayChange, model, publish, setRequest, subscribe, updateAddress } from "./model.js";
 import { MIN_PICKS, OBJECTIVES, SCREENS } from "./objectives.js";
@@ -189,6 +190,7 @@ function load(set) {
     return;
   }
   model.draft.load(set, set.version ?? model.version);
+  showUnknown(model.draft.unknown);
   prefillName(set.name);
   updateAddress({ set: set.id });
   showSets();

@@ -10,7 +10,7 @@ import { model } from "../calibrate/model.js";
 import { startModes } from "../calibrate/modes.js";
 import { startNewFront } from "../calibrate/new_front.js";
 import { startPicks } from "../calibrate/picks.js";
-import { startPlotAxes } from "../calibrate/plot_axes.js";
+import { addObjectives, startPlotAxes } from "../calibrate/plot_axes.js";
 import { startPreview } from "../calibrate/preview.js";
 import { startReach } from "../calibrate/reach.js";
 import { startRisks } from "../calibrate/risks.js";
@@ -24,7 +24,7 @@ import { startZoom } from "../calibrate/zoom.js";
 import { byId } from "../dom.js";
 
 const STARTS = [
-  startPlotAxes, // the objectives known, before what uses them
+  startPlotAxes, // before what uses the axes
   startZoom,
   startBounds,
   startScreens,
@@ -46,6 +46,7 @@ export async function start() {
   model.page = byId("calibrate");
   startNewFront();
   if (!model.page.dataset.front) return;
+  addObjectives();
   model.draft = new Draft(model.page.dataset.front, (action) => {
     announce(action);
     showDraft();
