@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from django.core.cache import cache
+from django.core.management import call_command
+from django.db import connections
 from playwright.sync_api import Browser, Page
 from pytest_django.live_server_helper import LiveServer
 
@@ -32,14 +34,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
+def database(db: None) -> Iterator[None]:
+    """A database of its own for each test."""
+    cache.clear()
+    yield
+    connections.close_all()
+    call_command("flush", interactive=False, verbosity=0)
+    connections.close_all()
+
+
+@pytest.fixture
 def page(
-    db: None,
+    database: None,
     chromium: Browser,
     monkeypatch: pytest.MonkeyPatch,
     _awaited_tasks_run_inline: None,
 ) -> Iterator[Page]:
     """An operator's page on a cluster with ten running jobs; console errors fail the test."""
-    cache.clear()
     factories.user("ops-admin", role=Role.OPERATOR, password=PASSWORD)
     plant.lay_out()
     with opened(chromium, monkeypatch) as page:
@@ -48,13 +59,12 @@ def page(
 
 @pytest.fixture
 def busy_page(
-    db: None,
+    database: None,
     chromium: Browser,
     monkeypatch: pytest.MonkeyPatch,
     _awaited_tasks_run_inline: None,
 ) -> Iterator[Page]:
     """An operator's page on a cluster whose jobs end and arrive; console errors fail the test."""
-    cache.clear()
     factories.user("ops-admin", role=Role.OPERATOR, password=PASSWORD)
     rng = np.random.default_rng(17)
     applications = busy.lay_out(rng)

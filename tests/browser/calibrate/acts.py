@@ -86,6 +86,7 @@ def pick_nine(page: Page) -> None:
 
 def accept_warnings(page: Page) -> list[str]:
     """Accept every warning of the activation dialog; returns them."""
+    expect(page.locator("#cal-activate-dialog")).to_be_visible()
     boxes = page.locator("#ac-what .accepts input")
     labels = [boxes.nth(i).get_attribute("aria-label") or "" for i in range(boxes.count())]
     for label in labels:
