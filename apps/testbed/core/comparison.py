@@ -23,7 +23,7 @@ class Better(StrEnum):
     LOWER = "lower"
 
 
-class Outcome(StrEnum):
+class DifferenceOutcome(StrEnum):
     """What a difference to the baseline shows."""
 
     BETTER = "better"
@@ -102,7 +102,7 @@ class Difference:
     single: Interval | None
     corrected: Interval | None
     percent: Interval | None
-    outcome: Outcome
+    outcome: DifferenceOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ def _difference(
     measure = table.measures[pair.measure]
     setting = table.settings[pair.first]
     if found is None:
-        return Difference(setting, measure.key, None, None, None, Outcome.UNTESTED)
+        return Difference(setting, measure.key, None, None, None, DifferenceOutcome.UNTESTED)
     single, corrected = found
     base = float(table.values[pair.second, :, pair.measure].mean())
     return Difference(
@@ -296,13 +296,17 @@ def _percent(interval: Interval, base: float) -> Interval:
     )
 
 
-def _outcome(interval: Interval, better: Better) -> Outcome:
+def _outcome(interval: Interval, better: Better) -> DifferenceOutcome:
     if interval.low is None or interval.high is None:
-        return Outcome.UNTESTED
+        return DifferenceOutcome.UNTESTED
     if interval.low <= 0.0 <= interval.high:
-        return Outcome.UNCLEAR
+        return DifferenceOutcome.UNCLEAR
     is_higher = interval.low > 0.0
-    return Outcome.BETTER if is_higher == (better is Better.HIGHER) else Outcome.WORSE
+    return (
+        DifferenceOutcome.BETTER
+        if is_higher == (better is Better.HIGHER)
+        else DifferenceOutcome.WORSE
+    )
 
 
 def _leaders(
@@ -315,9 +319,9 @@ def _leaders(
     beats: set[_Pair] = set()  # the first setting is clearly better than the second
     for pair, (_, corrected) in _intervals_of(table, pairs, level, rng).items():
         outcome = _outcome(corrected, table.measures[pair.measure].better)
-        if outcome is Outcome.BETTER:
+        if outcome is DifferenceOutcome.BETTER:
             beats.add(pair)
-        elif outcome is Outcome.WORSE:
+        elif outcome is DifferenceOutcome.WORSE:
             beats.add(_Pair(pair.second, pair.first, pair.measure))
     groups = {m: _leading_group(table, index, m, beats) for m in measures}
     return {

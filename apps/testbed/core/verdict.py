@@ -2,7 +2,14 @@
 
 from collections.abc import Sequence
 
-from apps.testbed.core.comparison import Better, Comparison, Difference, Interval, Measure, Outcome
+from apps.testbed.core.comparison import (
+    Better,
+    Comparison,
+    Difference,
+    DifferenceOutcome,
+    Interval,
+    Measure,
+)
 
 
 def verdict(comparison: Comparison) -> str:
@@ -18,13 +25,13 @@ def verdict(comparison: Comparison) -> str:
     candidates = [
         d
         for d in comparison.differences
-        if d.measure == primary.key and d.outcome is not Outcome.UNTESTED
+        if d.measure == primary.key and d.outcome is not DifferenceOutcome.UNTESTED
     ]
     if not candidates:
         return f"No two settings have a {primary.label} in every run, so they cannot be compared."
-    clear = [d for d in candidates if d.outcome is Outcome.BETTER]
+    clear = [d for d in candidates if d.outcome is DifferenceOutcome.BETTER]
     best = max(clear or candidates, key=lambda d: _gain(d, primary))
-    if all(d.outcome is Outcome.WORSE for d in candidates):
+    if all(d.outcome is DifferenceOutcome.WORSE for d in candidates):
         headline = (
             f"{comparison.baseline} beats every other setting on {primary.label}; the closest,"
             f" {best.setting}, is worse by {amount(best, primary)}."
@@ -78,7 +85,7 @@ def _gain(difference: Difference, measure: Measure) -> float:
 
 def _headline(comparison: Comparison, best: Difference, primary: Measure) -> str:
     base = comparison.baseline
-    if best.outcome is Outcome.BETTER:
+    if best.outcome is DifferenceOutcome.BETTER:
         rest = _rest(comparison, best.setting)
         return (
             f"{best.setting} beats {base} on {primary.label} by {amount(best, primary)}"
@@ -93,19 +100,19 @@ def _headline(comparison: Comparison, best: Difference, primary: Measure) -> str
 
 def _rest(comparison: Comparison, setting: str) -> str:
     """Describe a setting on the measures after the first."""
-    groups: dict[Outcome, list[str]] = {outcome: [] for outcome in Outcome}
+    groups: dict[DifferenceOutcome, list[str]] = {outcome: [] for outcome in DifferenceOutcome}
     for measure in comparison.measures[1:]:
         difference = comparison.difference(setting, measure.key)
         text = measure.label
-        if difference.outcome in (Outcome.BETTER, Outcome.WORSE):
+        if difference.outcome in (DifferenceOutcome.BETTER, DifferenceOutcome.WORSE):
             text += f" by {amount(difference, measure)}"
         groups[difference.outcome].append(text)
     parts = [
         f"{lead} {_listed(groups[outcome])}"
         for outcome, lead in (
-            (Outcome.BETTER, "better on"),
-            (Outcome.WORSE, "worse on"),
-            (Outcome.UNCLEAR, "no clear difference in"),
+            (DifferenceOutcome.BETTER, "better on"),
+            (DifferenceOutcome.WORSE, "worse on"),
+            (DifferenceOutcome.UNCLEAR, "no clear difference in"),
         )
         if groups[outcome]
     ]

@@ -49,7 +49,7 @@ def read_groups(root: Path) -> dict[str, tuple[Floats, Floats]]:
 
     def read(name: str) -> list[dict[str, str]]:
         if name not in rows:
-            rows[name] = _rows(root / name)
+            rows[name] = _csv_rows(root / name)
         return rows[name]
 
     return {group.name: group.parts(read) for group in GROUPS}
@@ -60,6 +60,6 @@ def checksums(root: Path) -> Mapping[str, str]:
     return {name: hashlib.sha256((root / name).read_bytes()).hexdigest() for name in files()}
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def _csv_rows(path: Path) -> list[dict[str, str]]:
     with gzip.open(path, "rt", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t" if ".tsv" in path.name else ","))

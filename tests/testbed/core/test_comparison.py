@@ -11,9 +11,9 @@ from scipy.stats import t as student
 from apps.testbed.core.comparison import (
     Better,
     Comparison,
+    DifferenceOutcome,
     Interval,
     Measure,
-    Outcome,
     RunTable,
     compare,
 )
@@ -129,7 +129,7 @@ def test_differences_are_paired_by_seed() -> None:
     # between seeds the delay varies by 40 s; within a seed by 4 s
     assert found.corrected.estimate == pytest.approx(-41.0)
     assert found.corrected.estimate - found.corrected.low < 4.0
-    assert found.outcome is Outcome.BETTER
+    assert found.outcome is DifferenceOutcome.BETTER
 
 
 def test_the_verdict_names_the_gain_in_per_cent_and_what_does_not_differ() -> None:
@@ -184,7 +184,7 @@ def test_one_seed_has_no_intervals_and_no_claim() -> None:
     found = compared(table([BASE_DELAY[:1]], [BASE_DELAY[:1] - 41.0]))
     difference = found.difference("tarcil", "wait_p95_s")
     assert difference.corrected == Interval(-41.0, None, None)
-    assert difference.outcome is Outcome.UNTESTED
+    assert difference.outcome is DifferenceOutcome.UNTESTED
     assert found.leaders == {"wait_p95_s": ()}
     assert "one seed" in verdict(found)
 
@@ -192,7 +192,7 @@ def test_one_seed_has_no_intervals_and_no_claim() -> None:
 def test_a_measure_unknown_in_one_run_is_not_compared() -> None:
     delay = np.array([60.0, np.nan, 60.0, 60.0, 60.0])
     found = compared(table([BASE_DELAY, BASE_PERFORMANCE], [delay, BASE_PERFORMANCE + 1]))
-    assert found.difference("tarcil", "wait_p95_s").outcome is Outcome.UNTESTED
+    assert found.difference("tarcil", "wait_p95_s").outcome is DifferenceOutcome.UNTESTED
     assert found.means["tarcil", "wait_p95_s"] is None
     assert "cannot be compared" in verdict(found)
 

@@ -24,7 +24,7 @@ FILES: Final = {
 }
 
 
-def _rows(values: Floats, chosen: Ints) -> Floats:
+def _chosen_rows(values: Floats, chosen: Ints) -> Floats:
     return values[chosen]
 
 
@@ -60,7 +60,7 @@ class Group:
     compute: Callable[[Floats], Floats]
     simulate: Callable[[World, str, Floats, int], Floats]
     axis: str
-    resample: Callable[[Floats, Ints], Floats] = _rows
+    resample: Callable[[Floats, Ints], Floats] = _chosen_rows
 
     def parts(self, read: ReadRows) -> tuple[Floats, Floats]:
         """Held-in and held-out measurements."""
