@@ -66,6 +66,8 @@ def replay(args: Namespace) -> int:
 
     try:
         grid, cluster = _grid(args), _cluster(args.servers)
+        if args.html:
+            _write(Path(args.html), "")  # before hours of runs, not after
         trace = read_trace(Path(args.trace), strict=args.strict)
         rows = list(
             run_grid(cluster, workload_of(trace), grid, clock=time.perf_counter, show=_progress())
@@ -110,16 +112,26 @@ def _cluster(text: str) -> "ReplayCluster":
         synthetic_cluster,
     )
 
-    if text.isdecimal():
-        return synthetic_cluster(int(text))
+    if text.removeprefix("-").isdecimal():
+        return synthetic_cluster(_count(text))
     path = Path(text)
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise CliError(f"{text} cannot be read: {error.strerror}", code=Exit.USAGE) from error
+    except RecursionError as error:
+        raise CliError(f"{text} is nested too deeply", code=Exit.USAGE) from error
     except ValueError as error:
         raise CliError(f"{text} is not JSON: {error}", code=Exit.USAGE) from error
     return cluster_from_document(document, name=path.stem)
+
+
+def _count(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:  # more digits than Python reads
+        detail = f"a number of servers has fewer than {len(text):,} digits"
+        raise CliError(detail, code=Exit.USAGE) from error
 
 
 def _progress() -> Any:

@@ -86,8 +86,21 @@ def test_unusable_arguments_are_refused_in_one_sentence(
 ) -> None:
     broken = tmp_path / "broken.json"
     broken.write_text("{")
+    deep = tmp_path / "deep.json"
+    deep.write_text("[" * 100_000)
+    page = str(tmp_path / "no" / "page.html")
     for arguments, code, sentence in [
-        ((trace, "--servers", "0"), Exit.USAGE, "a cluster needs at least 1 server, not 0"),
+        ((trace, "--servers", "0"), Exit.USAGE, "a cluster has 1 .. 100,000 servers, not 0"),
+        ((trace, "--servers", "-3"), Exit.USAGE, "a cluster has 1 .. 100,000 servers, not -3"),
+        ((trace, "--servers", "9" * 9), Exit.USAGE, "a cluster has 1 .. 100,000 servers"),
+        ((trace, "--servers", "9" * 5000), Exit.USAGE, "fewer than 5,000 digits"),
+        ((trace, "--servers", str(deep)), Exit.USAGE, "deep.json is nested too deeply"),
+        ((trace, "--servers", str(tmp_path)), Exit.USAGE, "cannot be read: Is a directory"),
+        ((trace, "--servers", "9", "--html", page), Exit.USAGE, "page.html cannot be written"),
+        ((trace, "--servers", "9", "--seeds", "5-1"), Exit.USAGE, "seeds must be 1 .. 1,000"),
+        ((trace, "--servers", "9", "--seeds", "1-9999999"), Exit.USAGE, "seeds must be 1 .. 1,0"),
+        ((trace, "--servers", "9", "--seeds", "9" * 5000), Exit.USAGE, "seeds must look like"),
+        ((trace, "--servers", "9", "--seeds", "1,1"), Exit.USAGE, "seeds must be different"),
         ((trace, "--servers", str(broken)), Exit.USAGE, "broken.json is not JSON"),
         ((trace, "--servers", "none.json"), Exit.USAGE, "none.json cannot be read"),
         ((trace, "--servers", "9", "--policy", "best"), Exit.USAGE, "unknown policy 'best'"),
@@ -99,6 +112,16 @@ def test_unusable_arguments_are_refused_in_one_sentence(
     ]:
         found, text = refused(capsys, *arguments)
         assert (found, sentence in text) == (code, True), text
+
+
+def test_a_cluster_without_the_highest_end_platform_runs(
+    trace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = answered(capsys, trace, "--servers", "6", "--policy", "random")
+    assert "cr1.8xlarge" not in answer["cluster"]["platforms"]
+    (run,) = answer["runs"]
+    assert run["jobs_finished"] == JOBS
+    assert 0.0 < run["performance_mean"] <= 1.0
 
 
 def test_other_verbs_do_not_load_the_engine() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from apps.classification.core.profile import Profile
 from apps.emulation.core.events import EngineOrder
 from apps.emulation.core.seeds import Stream, stream_seed
-from apps.emulation.core.truth import Truth, wave_efficiency
+from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.requests import cluster_facts, request_of, size_or_late
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible
@@ -118,24 +118,6 @@ class Demand:
             tasks=tasks or None,
             duration_s=None if np.isinf(duration_s) else duration_s,
         )
-
-    def alone_s(self, job: int, units: int) -> float:
-        """Seconds that a job needs alone on the highest-end platform, with these units.
-
-        On one server or on a server for each unit, whichever is faster; units that its tasks do
-        not keep busy do nothing.
-        """
-        load, truth = self.load, self.truth(job)
-        work_s, duration_s = float(load.work_s[job]), float(load.duration_s[job])
-        if np.isinf(work_s):
-            return duration_s
-        tasks = int(load.tasks[job])
-        busy = wave_efficiency(tasks, units) if tasks else 1.0
-        speed = busy * max(
-            truth.scale_up.speed_up(units), units * truth.scale_out.efficiency(units)
-        )
-        shares = np.diff(np.append(truth.phases.starts, 1.0))
-        return min(duration_s, work_s / speed * float((shares / truth.phases.rate).sum()))
 
     def _spec(self, job: int) -> JobSpec:
         load, truth = self.load, self.truth(job)

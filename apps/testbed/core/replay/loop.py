@@ -31,6 +31,7 @@ class JobRecord:
     Attributes
     ----------
     units, asked : units that it holds, and that it asked for
+    setting : speed of its framework setting relative to the default one
     holds : first and number of its rows in `ReplayLoop.holds`
     failure : why it was refused for good; None = it was not
     """
@@ -43,6 +44,7 @@ class JobRecord:
     conflicts: int = 0
     refusals: int = 0
     asked: int = 0
+    setting: float = 1.0
     holds: tuple[int, int] = (0, 0)
     failure: str | None = None
 
@@ -149,7 +151,8 @@ class ReplayLoop:
         self.engine.start([self.source.order(job, sized, parts)], now)
         record = self.records[job]
         record.started_s, record.units = now, int(won.units.size)
-        record.asked, record.holds = sized.request.units, (len(self.holds.server), len(parts))
+        record.asked, record.setting = sized.request.units, sized.speed
+        record.holds = (len(self.holds.server), len(parts))
         for server, units in parts:
             self.holds.server.append(server)
             self.holds.units.append(units)

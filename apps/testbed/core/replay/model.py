@@ -176,7 +176,7 @@ class ReplayCluster:
     Attributes
     ----------
     name : label
-    platforms : the highest-end one first: speeds are relative to it
+    platforms : the highest-end one first: speeds are relative to it; each has a server
     platform : (S,) index into ``platforms``
     rack : (S,) index of the rack
     """
@@ -196,6 +196,8 @@ class ReplayCluster:
             raise ReplayError(f"cluster {self.name}: every server must have a rack")
         if self.platform.min() < 0 or self.platform.max() >= len(self.platforms):
             raise ReplayError(f"cluster {self.name}: a platform of a server does not exist")
+        if np.unique(self.platform).size < len(self.platforms):
+            raise ReplayError(f"cluster {self.name}: a platform has no server")
         for platform in self.platforms:
             sizes = (platform.cores, platform.memory_bytes, platform.network_bps,
                      platform.storage_bytes)  # fmt: skip
@@ -322,8 +324,8 @@ class ReplayResult:
     Attributes
     ----------
     arrived_s, started_s, ended_s : (n,) NaN for a time not reached
-    performance : (n,) time that the job needs alone on the highest-end platform, with the units
-        it asked for, over the time from its arrival to its end; NaN if it did not finish
+    performance : (n,) time that the job needs alone on the best platform for it (`performance`)
+        over the time from its arrival to its end, at most 1; NaN if it did not finish
     units : (n,) units that it held; 0 if it did not start
     reason : n reasons why a job did not finish; empty = it finished
     failed : (n,) True if it was refused for good

@@ -1,5 +1,6 @@
 """Result of a run, computed at its end from the records of its jobs."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -9,6 +10,7 @@ from apps.inventory.core.snapshot import Floats
 from apps.testbed.core.replay.demand import Demand
 from apps.testbed.core.replay.loop import JobRecord, ReplayLoop
 from apps.testbed.core.replay.model import ReplayResult, RunRow
+from apps.testbed.core.replay.performance import Runs, performance
 from apps.testbed.core.replay.summary import KWH, Holds, energy_j, series, utilisation
 
 RUNNING: Final = "Running: the replay ended before the job"
@@ -30,10 +32,11 @@ def result_of(
     ).reshape(-1, 6)
     arrived_s, started_s, ended_s = columns[:, 0], columns[:, 1], columns[:, 2]
     units, refusals, conflicts = columns[:, 3:].astype(np.int64).T
-    performance = _performance(loop, demand, ended_s - arrived_s)
     servers, counts, since_s, until_s = (np.array(column) for column in loop.holds)
     holds = Holds(servers.astype(np.int64), counts.astype(np.int64), since_s,
                   np.minimum(until_s, now))  # fmt: skip
+    runs = _runs([*loop.records, *late], holds)
+    speeds = performance(load, demand.truths, machines, runs, ended_s - arrived_s)
     failed = np.array([r.failure is not None for r in [*loop.records, *late]], dtype=np.bool_)
     finished, waits = np.isfinite(ended_s), (started_s - arrived_s)[np.isfinite(started_s)]
     at_s, used_share = series(holds, loop.units, now)
@@ -46,8 +49,8 @@ def result_of(
         jobs_finished=int(finished.sum()),
         jobs_failed=int(failed.sum()),
         jobs_unfinished=submitted - int(finished.sum()) - int(failed.sum()),
-        performance_mean=_mean(performance[finished]),
-        performance_p5=_quantile(performance[finished], 0.05),
+        performance_mean=_mean(speeds[finished]),
+        performance_p5=_quantile(speeds[finished], 0.05),
         utilisation_mean=utilisation(
             holds, loop.units, *(span if span[1] > span[0] else (0.0, now))
         ),
@@ -62,7 +65,7 @@ def result_of(
         arrived_s=arrived_s,
         started_s=started_s,
         ended_s=ended_s,
-        performance=performance,
+        performance=speeds,
         units=units,
         reason=_reasons(loop, len(load)),
         failed=failed,
@@ -73,12 +76,11 @@ def result_of(
     )
 
 
-def _performance(loop: ReplayLoop, demand: Demand, taken_s: Floats) -> Floats:
-    """(n,) seconds alone over the seconds from arrival to end; NaN for unfinished jobs."""
-    alone_s = np.full(taken_s.shape, np.nan)
-    for job in np.flatnonzero(np.isfinite(taken_s)).tolist():
-        alone_s[job] = demand.alone_s(job, loop.records[job].asked)
-    return alone_s / taken_s
+def _runs(records: Sequence[JobRecord], holds: Holds) -> Runs:
+    rows = np.array([(each.asked, *each.holds) for each in records], dtype=np.int64)
+    asked, first, parts = rows.reshape(-1, 3).T
+    setting = np.array([each.setting for each in records], dtype=np.float64)
+    return Runs(asked, setting, first, parts, holds.server, holds.units)
 
 
 def _reasons(loop: ReplayLoop, jobs: int) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ and lose conflicts. A job that cannot start never blocks another, except under `
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from apps.emulation.core.worlds import world_named
 from apps.scheduling.core.registry import UnknownPolicyError, make
@@ -23,6 +24,9 @@ from apps.testbed.core.replay.model import (
     Workload,
 )
 from apps.testbed.core.replay.results import result_of
+
+MOST_SEEDS: Final = 1_000
+LARGEST_SEED: Final = 2**32
 
 Clock = Callable[[], float]
 ShowProgress = Callable[[ReplayProgress], None]
@@ -94,9 +98,16 @@ def seeds_of(text: str) -> list[int]:
     seeds: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ReplayError(f"seeds must look like 1-5 or 1,3,9, not {text!r}")
-        seeds += range(int(first), int(last or first) + 1)
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise ReplayError(f"seeds must be different and at least one, not {text!r}")
+        if not all(_is_seed(each) for each in ((first, last) if dash else (first,))):
+            raise ReplayError(f"seeds must look like 1-5 or 1,3,9 and be below 2^32, not {text!r}")
+        each = range(int(first), int(last or first) + 1)
+        if not 1 <= len(each) <= MOST_SEEDS - len(seeds):
+            raise ReplayError(f"seeds must be 1 .. {MOST_SEEDS:,} in all, not {text!r}")
+        seeds += each
+    if len(set(seeds)) < len(seeds):
+        raise ReplayError(f"seeds must be different, not {text!r}")
     return seeds
+
+
+def _is_seed(text: str) -> bool:
+    return text.isdecimal() and len(text) <= len(str(LARGEST_SEED)) and int(text) < LARGEST_SEED

@@ -12,7 +12,7 @@ from apps.testbed.core.replay.clusters import (
     document_of,
     synthetic_cluster,
 )
-from apps.testbed.core.replay.model import ReplayError
+from apps.testbed.core.replay.model import ReplayCluster, ReplayError
 
 OWN: dict[str, Any] = {
     "name": "big", "cores": 48, "memory_bytes": 2e11, "network_bps": 1e10,
@@ -48,6 +48,26 @@ def test_servers_have_counts_and_own_platforms() -> None:
     assert found.rack.tolist() == [0] * 40 + [1] * 2
 
 
+@pytest.mark.parametrize("servers", [1, 2, 6, 13])
+def test_a_small_cluster_has_only_platforms_with_servers(servers: int) -> None:
+    found = synthetic_cluster(servers)
+    assert np.unique(found.platform).tolist() == list(range(len(found.platforms)))
+    assert len(found) == servers
+
+
+def test_a_platform_of_a_document_without_servers_is_left_out() -> None:
+    document = {"platforms": [OWN, {"name": "m1.small"}], "servers": [{"platform": "m1.small"}]}
+    found = cluster_from_document(document, name="x")
+    assert [platform.name for platform in found.platforms] == ["m1.small"]
+    assert found.units.tolist() == [1]
+
+
+def test_a_cluster_refuses_a_platform_without_servers() -> None:
+    two = synthetic_cluster(50)
+    with pytest.raises(ReplayError, match="a platform has no server"):
+        ReplayCluster("x", two.platforms, np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64))
+
+
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
@@ -62,9 +82,15 @@ def test_servers_have_counts_and_own_platforms() -> None:
         ({"platforms": [{**OWN, "peak_watts": 1}], "servers": [{"platform": "big"}]}, "peak"),
         ({"platforms": [OWN], "servers": [{"platform": "big", "rack": "a"}, {"platform": "big"}]},
          "every server has a rack"),
+        ({"platforms": [OWN], "servers": [{"platform": ["big"]}]}, "must be one of big, not"),
+        ({"platforms": [OWN], "servers": [{"platform": "big", "count": 1.5}]}, "whole number"),
+        ({"platforms": [{**OWN, "cores": 10**400}], "servers": [{}]}, "cores must be a number"),
+        ({"platforms": [{**OWN, "cores": 0}], "servers": [{}]}, "cores must lie in 1 .. 4,096"),
+        ({"platforms": [{**OWN, "cores": 4096}], "servers": [{"platform": "big", "count": 5000}]},
+         "at most 4,000,000 cores, not 20,480,000"),
     ],
     ids=["list", "servers", "unknown", "platform", "count", "twice", "half", "text", "watts",
-         "rack"],
+         "rack", "platform-list", "half-server", "huge", "no-cores", "units"],
 )  # fmt: skip
 def test_an_invalid_document_names_the_part(document: object, problem: str) -> None:
     with pytest.raises(ReplayError, match=problem):

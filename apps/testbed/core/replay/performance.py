@@ -1,0 +1,148 @@
+"""Time that jobs need alone, the reference of their performance.
+
+n jobs, h holds (the part of a job on one server), A applications.
+
+A job alone runs on the best platform of the cluster for its application, with as many units as it
+asked for in equal parts on the best number of servers, and with its best framework setting if its
+size was left to the scheduler. Where its own servers without any other job would have been faster
+(a server may be faster than its platform), these are the reference. So performance is at most 1:
+waiting, slower platforms, other splits, worse settings and interference lower it.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from apps.emulation.core.events import Machines
+from apps.emulation.core.truth import Truth, UniversalScaling
+from apps.inventory.core.snapshot import Floats, Ints
+from apps.testbed.core.replay.model import DIVISIBLE, SIZED, Workload
+from apps.workloads.core.framework import SETTINGS
+
+ROUNDING: Final = 1e-9  # of the engine's clock, relative
+
+
+class Runs(NamedTuple):
+    """Where the jobs ran.
+
+    Attributes
+    ----------
+    asked : (n,) units that each job asked for; 0 = it did not start
+    setting : (n,) speed of its framework setting relative to the default one
+    first, parts : (n,) first hold and number of holds of each job
+    server, units : (h,) of each hold
+    """
+
+    asked: Ints
+    setting: Floats
+    first: Ints
+    parts: Ints
+    server: Ints
+    units: Ints
+
+
+def performance(
+    load: Workload, truths: Sequence[Truth], machines: Machines, runs: Runs, taken_s: Floats
+) -> Floats:
+    """(n,) seconds alone over the seconds from arrival to end, at most 1; NaN if unfinished."""
+    result = np.full(len(load), np.nan)
+    done = np.flatnonzero(np.isfinite(taken_s))
+    best = np.array([_setting(truth) for truth in truths])[load.application[done]]
+    setting = np.where(load.units[done] == SIZED, best, 1.0)
+    speed = np.maximum(
+        setting * _best_speed(load, truths, machines, runs.asked, done),
+        runs.setting[done] * _own_speed(load, truths, machines, runs, done),
+    )
+    phases = np.array([_phase_factor(truth) for truth in truths])[load.application[done]]
+    alone_s = np.minimum(load.duration_s[done], load.work_s[done] / speed * phases)
+    found = alone_s / taken_s[done]
+    result[done] = np.where(np.abs(found - 1.0) < ROUNDING, 1.0, found)
+    return result
+
+
+def _best_speed(
+    load: Workload, truths: Sequence[Truth], machines: Machines, asked: Ints, done: Ints
+) -> Floats:
+    """(d,) work per second on the best platform, without phases."""
+    kinds = np.unique(machines.platform)
+    pairs, pair = np.unique(
+        np.stack([load.application[done], asked[done]], axis=1), axis=0, return_inverse=True
+    )
+    speeds = np.array(
+        [
+            truths[a].platform_speed[kinds].max() * _best_split(truths[a], units)
+            for a, units in pairs.tolist()
+        ]
+    )
+    return speeds[pair.ravel()] * _busy(load.tasks[done], asked[done])
+
+
+def _best_split(truth: Truth, units: int) -> float:
+    """Speed of units in equal parts on the best number of servers, relative to one unit.
+
+    A part has no more units than speed a server up. Real parts: a bound on whole ones, as the
+    scaling law is concave up to its peak.
+    """
+    servers = np.arange(1.0, units + 1.0)
+    up, out = truth.scale_up, truth.scale_out
+    peak = np.sqrt((1.0 - up.contention) / up.coherency) if up.coherency > 0.0 else np.inf
+    part = np.minimum(units / servers, max(peak, 1.0))
+    return float((servers * _speed_up(up, part) * _speed_up(out, servers) / servers).max())
+
+
+def _own_speed(
+    load: Workload, truths: Sequence[Truth], machines: Machines, runs: Runs, done: Ints
+) -> Floats:
+    """(d,) work per second on its own servers without other jobs, in one rack."""
+    parts = runs.parts[done]
+    starts = np.concatenate(([0], np.cumsum(parts)))[:-1]
+    hold = np.arange(int(parts.sum())) - np.repeat(starts - runs.first[done], parts)
+    application = np.repeat(load.application[done], parts)
+    server, units = runs.server[hold], runs.units[hold]
+    speeds = np.array([truth.platform_speed for truth in truths])
+    unit = (
+        speeds[application, machines.platform[server]]
+        * machines.speed[server]
+        * _efficiency([truth.scale_up for truth in truths], application, units)
+    )
+    if not done.size:
+        return np.zeros(0)
+    held = np.add.reduceat(units, starts)
+    total = np.add.reduceat(units * unit, starts)
+    in_step = np.array([truth.is_in_step for truth in truths])[load.application[done]]
+    total = np.where(in_step, held * np.minimum.reduceat(unit, starts), total)
+    out = _efficiency([truth.scale_out for truth in truths], load.application[done], parts)
+    speed: Floats = total * out * _busy(load.tasks[done], held)
+    return speed
+
+
+def _efficiency(scalings: Sequence[UniversalScaling], index: Ints, n: Ints) -> Floats:
+    contention = np.array([each.contention for each in scalings])[index]
+    coherency = np.array([each.coherency for each in scalings])[index]
+    efficiency: Floats = 1.0 / (1.0 + contention * (n - 1.0) + coherency * n * (n - 1.0))
+    return efficiency
+
+
+def _speed_up(scaling: UniversalScaling, n: Floats) -> Floats:
+    speed: Floats = n / (1.0 + scaling.contention * (n - 1.0) + scaling.coherency * n * (n - 1.0))
+    return speed
+
+
+def _busy(tasks: Ints, units: Ints) -> Floats:
+    """(d,) share of the units that equal tasks keep busy (`wave_efficiency`)."""
+    waves = -(-tasks // np.maximum(units, 1))
+    return np.where(tasks == DIVISIBLE, 1.0, tasks / np.maximum(units * waves, 1))
+
+
+def _phase_factor(truth: Truth) -> float:
+    """Seconds of a run over its seconds if its first phase lasted."""
+    shares = np.diff(np.append(truth.phases.starts, 1.0))
+    return float((shares / truth.phases.rate).sum())
+
+
+def _setting(truth: Truth) -> float:
+    """Speed of the best framework setting."""
+    if truth.framework is None:
+        return 1.0
+    return max(truth.framework.speed(setting) for setting in SETTINGS)
