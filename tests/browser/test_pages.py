@@ -152,3 +152,23 @@ def test_a_missing_page_has_an_error_page(visitor: Visitor) -> None:
     page = visitor.visit("/nothing/")
     expect(page.locator("h1")).to_have_text("Page not found")
     assert visitor.serious_findings() == []
+
+
+def test_a_cancelled_drag_on_the_map_keeps_the_selection(visitor: Visitor) -> None:
+    page = visitor.visit("/map/")
+    canvas = page.locator("#map-canvas canvas")
+    box = canvas.bounding_box()
+    assert box is not None
+    canvas.focus()
+    page.keyboard.press("ArrowRight")
+    selected = page.locator("#map-side h2")
+    before = selected.inner_text()
+    page.mouse.move(box["x"] + 2, box["y"] + 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 200, box["y"] + 200, steps=4)
+    canvas.evaluate(
+        """canvas => canvas.dispatchEvent(
+            new PointerEvent("pointercancel", { pointerId: 1, bubbles: true }))"""
+    )
+    page.mouse.up()
+    expect(selected).to_have_text(before)

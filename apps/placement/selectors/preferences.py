@@ -60,12 +60,23 @@ class FrontPicking:
         return derive(self.values, self.input, is_final=is_final, others=others)
 
     def bounded_columns(self) -> dict[str, Floats]:
-        """(k,) normalised values by each objective besides P, D and C that has a bound."""
+        """(k,) normalised values by each objective besides P, D and C that has a bound.
+
+        Raises
+        ------
+        InvalidInputError : an objective was deleted since the request was read.
+        """
         names = [name for name in self.input.bounds if name in self.input.others]
         if self.version is None:
             return {name: np.empty(0) for name in names}
-        evaluated = evaluated_points(self.version, names)
-        return {other.name: other.points.normalised for other in evaluated}
+        columns = {}
+        for name in names:
+            try:
+                (other,) = evaluated_points(self.version, [name])
+            except ValueError as error:
+                raise _refused(f"/bounds/{name}", "the objective was deleted") from error
+            columns[name] = other.points.normalised
+        return columns
 
 
 def named_others(picks: Iterable[str], bounds: Iterable[str]) -> tuple[str, ...]:

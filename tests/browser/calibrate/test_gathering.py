@@ -32,6 +32,47 @@ def test_a_lasso_selects_placements_to_accept_together(page: Page) -> None:
     expect(page.locator("#cal-gathered")).to_be_hidden()
 
 
+CANCEL = """target => target.dispatchEvent(
+    new PointerEvent("pointercancel", { pointerId: 1, bubbles: true }))"""
+
+
+def test_a_cancelled_lasso_selects_nothing_and_keeps_the_selection(page: Page) -> None:
+    lassoed(page)
+    before = page.locator("#cal-gathered-text").inner_text()
+    x, y = spot(page, "P-D", 0)
+    page.mouse.move(x - 30, y - 30)
+    page.mouse.down()
+    page.mouse.move(x + 30, y - 30, steps=3)
+    page.mouse.move(x + 30, y + 30, steps=3)
+    svg = page.locator('[data-screen="P-D"] svg')
+    svg.evaluate(CANCEL)
+    page.mouse.move(x - 30, y + 30, steps=3)
+    expect(page.locator("#cal-gathered-text")).to_have_text(before)
+    page.mouse.up()
+    expect(page.locator("#cal-gathered-text")).to_have_text(before)
+
+
+def test_a_cancelled_drag_on_an_axis_leaves_its_range(page: Page) -> None:
+    page.get_by_role("button", name="Axes").click()
+    page.get_by_label("power from").fill("0.85")
+    page.get_by_label("power from").press("Enter")
+    gathered = page.locator("#cal-gathered-text")
+    expect(gathered).to_contain_text("inside the ranges")
+    before, address = gathered.inner_text(), page.url
+    box = page.locator(".axis-hit[data-column=P]").bounding_box()
+    assert box is not None
+    x = box["x"] + box["width"] / 2
+    page.mouse.move(x, box["y"] + 0.9 * box["height"])
+    page.mouse.down()
+    page.mouse.move(x, box["y"] + 0.3 * box["height"], steps=4)
+    page.locator(".axes-plot svg").evaluate(CANCEL)
+    page.mouse.up()
+    expect(gathered).to_have_text(before)
+    assert page.url == address
+    page.get_by_label("Placements shown").select_option("50")  # publishes all again
+    expect(gathered).to_have_text(before)
+
+
 def test_escape_clears_the_lasso(page: Page) -> None:
     lassoed(page)
     page.keyboard.press("Escape")

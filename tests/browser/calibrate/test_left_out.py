@@ -6,7 +6,17 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from apps.placement.models import CurveObjective, Front
-from tests.browser.calibrate.acts import NEWS, axis, bound, click, drawn, pick_nine, saved, screen
+from tests.browser.calibrate.acts import (
+    NEWS,
+    axis,
+    bound,
+    click,
+    drawn,
+    named,
+    pick_nine,
+    saved,
+    screen,
+)
 from tests.browser.calibrate.prices import create_prices
 from tests.browser.conftest import Visitor
 from tests.dashboard import fronts
@@ -107,3 +117,54 @@ def test_prices_without_a_rack_of_the_front_are_left_out(visitor: Visitor, bound
     expect(bounded.locator("#cal-bounds")).to_be_empty()
     expect(bounded.locator("#cal-bars")).to_be_visible()
     assert visitor.page.locator("#cal-problem").is_hidden()
+
+
+def test_weights_are_derived_again_without_an_objective_deleted_meanwhile(bounded: Page) -> None:
+    CurveObjective.objects.all().delete()
+    weighed(bounded)
+    expect(left_out(bounded)).to_contain_text("The objective money does not exist")
+    expect(bounded.locator("#cal-bounds")).to_be_empty()
+    expect(axis(bounded, "Third").locator("[value=money]")).to_have_count(0)
+
+
+def test_picks_on_a_plot_of_an_objective_deleted_meanwhile_are_left_out(priced: Page) -> None:
+    axis(priced, "Third").select_option("money")
+    expect(screen(priced, "P-money")).to_be_visible()
+    click(priced, "P-money", 3)
+    CurveObjective.objects.all().delete()
+    for point in (0, 1, 2):
+        click(priced, "P-D", point)
+    expect(left_out(priced)).to_contain_text("The objective money does not exist")
+    expect(screen(priced, "P-C")).to_be_visible()
+    expect(priced.locator("#cal-bars")).to_be_visible()
+
+
+def test_a_set_is_saved_again_without_an_objective_deleted_meanwhile(bounded: Page) -> None:
+    pick_nine(bounded)
+    expect(bounded.locator("#cal-check-meta")).to_have_text(
+        re.compile("optimal in|after"), timeout=20_000
+    )
+    CurveObjective.objects.all().delete()
+    named(bounded, "cheap no more")
+    save = bounded.get_by_role("button", name="Save", exact=True)
+    save.click()
+    expect(bounded.locator("#cal-error")).to_contain_text("An objective was deleted")
+    expect(left_out(bounded)).to_contain_text("The objective money does not exist")
+    save.click()
+    expect(bounded.locator("#toasts")).to_contain_text("Saved as cheap no more.")
+
+
+def test_a_saved_set_is_compared_without_its_deleted_objective(bounded: Page) -> None:
+    pick_nine(bounded)
+    saved(bounded, "cheap before")
+    bounded.get_by_role("button", name="Remove the bound on Energy cost").click()
+    saved(bounded, "unbounded")
+    CurveObjective.objects.all().delete()
+    for name in ("cheap before", "unbounded"):
+        bounded.get_by_label(f"Compare {name}").check()
+    bounded.get_by_role("button", name="Compare sets").click()
+    result = bounded.locator("#cp-table tr", has_text="Solver result").locator("td")
+    expect(result.nth(1)).to_contain_text("without money, which no longer exists", timeout=20_000)
+    expect(result.nth(1)).to_contain_text("The optimum of these weights is")
+    expect(result.nth(0)).to_contain_text("The optimum of these weights is", timeout=20_000)
+    expect(result.nth(0)).not_to_contain_text("no longer exists")

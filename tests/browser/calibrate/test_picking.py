@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 from apps.placement.models import FrontVersion
 from tests.browser.calibrate.acts import SCREENS, click, drawn, opened, picks, screen, spot
 from tests.browser.conftest import Visitor
+from tests.browser.screenshots import pick_on_screens
 from tests.dashboard import fronts
 
 
@@ -207,3 +208,14 @@ def test_placements_are_picked_with_a_finger(
     page.touchscreen.tap(*spot(page, "P-C", 4))
     assert picks(page) == ["4"]
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+@pytest.mark.parametrize("points", [3, 5])
+def test_a_few_placements_are_enough_to_accept_three_on_each_plot(
+    visitor: Visitor, workers: None, points: int
+) -> None:
+    front = fronts.front(by=visitor.site.world.operator)
+    fronts.version(front, fronts.surface(points))
+    page = opened(visitor, front)
+    pick_on_screens(page)
+    expect(page.locator("#cal-count")).to_contain_text("P-D 3, P-C 3, D-C 3")

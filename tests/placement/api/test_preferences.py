@@ -190,6 +190,20 @@ def test_picks_and_bounds_may_be_of_another_objective(
         assert response.json()["errors"][0]["pointer"] == f"/picks/{screen}"
 
 
+def test_an_objective_that_is_deleted_during_a_request_is_named(
+    api: APIClient, searched: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "apps.placement.selectors.preferences.other_objectives", lambda: {"money": None}
+    )
+    body = {"front": str(searched), "picks": {"P-D": [0, 1, 2]}, "bounds": {"money": 0.5}}
+    response = api.post(f"{URL}derive/", body, format="json")
+    assert response.status_code == 422
+    assert [(e["pointer"], e["code"]) for e in response.json()["errors"]] == [
+        ("/bounds/money", "unknown")
+    ]
+
+
 def test_invalid_bounds_are_named(api: APIClient) -> None:
     response = api.post(f"{URL}derive/", {**DIRECT, "bounds": {"Q": 0.5}})
     assert [e["pointer"] for e in response.json()["errors"]] == ["/bounds/Q"]

@@ -43,6 +43,7 @@ export function startAxes() {
   view.svg.addEventListener("pointerdown", onPress);
   view.svg.addEventListener("pointermove", onMove);
   view.svg.addEventListener("pointerup", onRelease);
+  view.svg.addEventListener("pointercancel", onCancel);
   view.svg.addEventListener("pointerleave", () => {
     if (!view.drag) point(null);
   });
@@ -203,7 +204,7 @@ function valueAt(column, y) {
 function onPress(event) {
   const column = event.target.dataset?.column;
   if (!column || event.button) return;
-  view.drag = { column, from: pointerPosition(event)[1], isMoved: false };
+  view.drag = { column, from: pointerPosition(event)[1], isMoved: false, before: model.ranges[column] };
   view.svg.setPointerCapture(event.pointerId);
   event.preventDefault();
 }
@@ -229,6 +230,16 @@ function onRelease() {
   if (!drag) return;
   if (!drag.isMoved) delete model.ranges[drag.column];
   onRangesChanged();
+}
+
+/* Leave the range as it was before the drag. */
+function onCancel() {
+  const { drag } = view;
+  view.drag = null;
+  if (!drag) return;
+  if (drag.before) model.ranges[drag.column] = drag.before;
+  else delete model.ranges[drag.column];
+  layOut();
 }
 
 /* Highlight the line nearest to the pointer on the nearest axis. */

@@ -5,7 +5,7 @@ import { counted, duration, grouped, mean, percent, spelled } from "../format.js
 import { problemText } from "../notices.js";
 import { boundText } from "./bounds.js";
 import { model, publish, setRequest, subscribe } from "./model.js";
-import { HIGHER, OBJECTIVES } from "./objectives.js";
+import { HIGHER, isRefusedObjective, OBJECTIVES } from "./objectives.js";
 import { statusItem } from "./weights.js";
 
 const DELAY_MS = 400;
@@ -93,6 +93,7 @@ async function request(current) {
     } catch (error) {
       if (current !== run) return;
       if (!(error instanceof ApiError)) throw error;
+      if (isRefusedObjective(error) && (await (await import("./left_out.js")).leaveOutDeleted())) return;
       if (error.status !== BUSY || retries === MAX_RETRIES) {
         showRefusal(error);
         return;

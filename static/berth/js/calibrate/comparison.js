@@ -3,8 +3,9 @@ import { call } from "../api.js";
 import { byId, element, svgElement } from "../dom.js";
 import { counted, percent, watts } from "../format.js";
 import { showProblem, toast } from "../notices.js";
+import { forgetDeleted } from "./left_out.js";
 import { mayChange, publish } from "./model.js";
-import { formatRaw, NAMES, OBJECTIVES, RULES } from "./objectives.js";
+import { formatRaw, hasObjectives, isObjective, NAMES, OBJECTIVES, RULES } from "./objectives.js";
 import { comparedSets, parentName, pickCount } from "./set_list.js";
 import { SETS_URL } from "./sets.js";
 
@@ -76,18 +77,36 @@ function weightsCell({ weights }) {
   return cell;
 }
 
-async function solverResult({ front, version, rule, picks, rejected, wanted, bounds }) {
-  if (!front) return ["–"];
-  const { value } = await call("POST", `${SETS_URL}check/`, {
+async function solverResult(set) {
+  if (!set.front) return ["–"];
+  if (namedIn(set).some((o) => !OBJECTIVES.includes(o))) await forgetDeleted();
+  const { value } = await call("POST", `${SETS_URL}check/`, checkRequest(set));
+  const lines = [...OBJECTIVES.map((o) => formatRaw(o, value.star.raw[o])), value.sentence];
+  const deleted = deletedIn(set);
+  return deleted.length ? [...lines, `without ${deleted.join(" and ")}, which no longer exists`] : lines;
+}
+
+/* The objectives of the plots and bounds of a set. */
+const namedIn = ({ picks, bounds }) => [
+  ...new Set([...Object.keys(bounds), ...Object.keys(picks).flatMap((screen) => screen.split("-"))]),
+];
+
+const deletedIn = (set) => namedIn(set).filter((o) => !isObjective(o));
+
+/* A set whose objectives were deleted is checked without them, under the weights that it has stored. */
+function checkRequest(set) {
+  const { front, version, rule, picks, rejected, wanted, bounds, weights } = set;
+  if (!deletedIn(set).length) return { front, version, rule, picks, rejected, wanted, bounds };
+  const kept = (entries, isKept) => Object.fromEntries(Object.entries(entries).filter(([name]) => isKept(name)));
+  return {
     front,
     version,
-    rule,
-    picks,
+    rule: "direct",
+    picks: kept(picks, hasObjectives),
     rejected,
-    wanted,
-    bounds,
-  });
-  return [...OBJECTIVES.map((o) => formatRaw(o, value.star.raw[o])), value.sentence];
+    wanted: kept(weights, (o) => OBJECTIVES.includes(o)),
+    bounds: kept(bounds, isObjective),
+  };
 }
 
 async function previewResult({ weights }) {

@@ -2,7 +2,7 @@
 
    States are immutable. Picks are placements; each holds the screens it was accepted on, because the rule needs at
    least three on each screen. */
-import { isObjective, OBJECTIVES, SCREENS } from "./objectives.js";
+import { hasObjectives, isObjective, OBJECTIVES, SCREENS } from "./objectives.js";
 
 const MAX_UNDO = 200;
 const EMPTY = {
@@ -16,8 +16,6 @@ const EMPTY = {
   parent: null,
   bounds: {}, // normalised, by objective
 };
-
-const hasObjectives = (screen) => screen.split("-").every(isObjective);
 
 /* The objectives that a state names and that do not exist. */
 function unknownIn({ bounds = {}, picks }) {

@@ -38,12 +38,17 @@ export function clearArea() {
   return hadArea;
 }
 
+/* Forget a lasso that is being drawn; an earlier selection stays. */
+export function cancelLasso() {
+  path?.frame.lasso.setAttribute("visibility", "hidden");
+  path = null;
+}
+
 /* Finish the lasso. Returns false for a click without an area. */
 export function endLasso() {
   if (!path) return false;
   const { frame, vertices } = path;
-  frame.lasso.setAttribute("visibility", "hidden");
-  path = null;
+  cancelLasso();
   if (vertices.length < MIN_VERTICES) return false;
   const inside = new Set();
   for (const i of model.points.shown)

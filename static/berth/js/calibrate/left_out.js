@@ -1,4 +1,5 @@
 /* Objectives that an address, a draft or a saved set names and that cannot be shown: what is left out, and why. */
+import { call } from "../api.js";
 import { model, publish, showBanner, updateAddress } from "./model.js";
 import { isObjective, NAMES, OBJECTIVES } from "./objectives.js";
 
@@ -13,6 +14,24 @@ export function leaveOut(refusals) {
   publish("axes");
   if (names.some(isObjective)) showRefused(refusals);
   else showUnknown(names);
+}
+
+/* Forget the objectives that were deleted while the page is open. Returns their names. */
+export async function forgetDeleted() {
+  const { results } = (await call("GET", "/api/v1/objectives/")).value;
+  const existing = new Set(results.map(({ name }) => name));
+  const deleted = Object.keys(NAMES).filter((o) => !existing.has(o));
+  for (const o of deleted) delete NAMES[o];
+  return deleted;
+}
+
+/* Go on without objectives that were deleted meanwhile. Returns whether there were any: the draft has changed then. */
+export async function leaveOutDeleted() {
+  const deleted = await forgetDeleted();
+  if (!deleted.length) return false;
+  leaveOut(new Map(deleted.map((o) => [o, {}])));
+  publish("draft");
+  return true;
 }
 
 function showRefused(refusals) {

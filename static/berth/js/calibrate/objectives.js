@@ -25,6 +25,13 @@ export function addObjective(name, { label, unit }) {
 
 export const isObjective = (name) => Object.hasOwn(NAMES, name);
 
+/* Whether a plot ("P-D") shows two objectives that exist. */
+export const hasObjectives = (screen) => screen.split("-").every(isObjective);
+
+/* Whether a request was refused for a plot or a bound that names an unknown objective. */
+export const isRefusedObjective = ({ problem }) =>
+  (problem.errors ?? []).some(({ pointer, code }) => code === "unknown" && /^\/(bounds|picks)\/[^/]+$/.test(pointer));
+
 /* The name on an axis: with its letter, if it has one. */
 export const axisName = (o) => (o.length === 1 ? `${o} ${NAMES[o]}` : NAMES[o]);
 

@@ -6,7 +6,7 @@ import { announce } from "./announce.js";
 import { beginDrag, cancelDrag, endDrag, isDragging, isOutside, moveDrag } from "./bounds.js";
 import { frames, isInView, layOut, paintAll, redrawOverlays } from "./frame.js";
 import { jobName } from "./job_names.js";
-import { beginLasso, endLasso, extendLasso, isDrawing } from "./lasso.js";
+import { beginLasso, cancelLasso, endLasso, extendLasso, isDrawing } from "./lasso.js";
 import { model, publish, subscribe } from "./model.js";
 import { formatRaw, NAMES, OBJECTIVES, plotsOf } from "./objectives.js";
 import { beginZoom, endZoom, isZooming, moveZoom, zoomByKey, zoomByWheel } from "./zoom.js";
@@ -73,7 +73,7 @@ function addListeners(frame) {
   svg.addEventListener("pointerdown", (event) => onPress(frame, event));
   svg.addEventListener("pointerup", (event) => onRelease(frame, event));
   svg.addEventListener("pointercancel", (event) => {
-    endLasso();
+    cancelLasso();
     cancelDrag();
     endZoom(event);
   });

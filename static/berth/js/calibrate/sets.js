@@ -5,7 +5,7 @@ import { fullProblemText, toast, toastProblem } from "../notices.js";
 import { showUnknown } from "./front_versions.js";
 import { guarded } from "./fronts.js";
 import { mayChange, model, publish, setRequest, subscribe, updateAddress } from "./model.js";
-import { MIN_PICKS, OBJECTIVES, SCREENS } from "./objectives.js";
+import { isRefusedObjective, MIN_PICKS, OBJECTIVES, SCREENS } from "./objectives.js";
 import { showSets } from "./set_list.js";
 
 export const SETS_URL = "/api/v1/preference-sets/";
@@ -155,11 +155,24 @@ export async function saveSet() {
     return null;
   }
   const parent = setById(model.draft.state.parent)?.id ?? null;
-  const { value } = await call("POST", SETS_URL, { ...setRequest(), note: "", name, parent });
+  const { value } = await storeSet({ ...setRequest(), note: "", name, parent });
   model.draft.amend({ parent: value.id });
   updateAddress({ set: value.id });
   await refreshSets();
   return value;
+}
+
+async function storeSet(set) {
+  try {
+    return await call("POST", SETS_URL, set);
+  } catch (error) {
+    if (isRefusedObjective(error) && (await (await import("./left_out.js")).leaveOutDeleted()))
+      throw new ApiError(error.status, {
+        title: "An objective was deleted",
+        detail: "Its bounds and plots were left out. Check the weights and save again.",
+      });
+    throw error;
+  }
 }
 
 /* ---- loading and deleting ---- */

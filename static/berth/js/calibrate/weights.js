@@ -4,7 +4,7 @@ import { ApiError, call } from "../api.js";
 import { byId, element, icon, svgElement } from "../dom.js";
 import { problemText } from "../notices.js";
 import { model, publish, setRequest, subscribe } from "./model.js";
-import { MIN_PICKS, NAMES, OBJECTIVES } from "./objectives.js";
+import { isRefusedObjective, MIN_PICKS, NAMES, OBJECTIVES } from "./objectives.js";
 import { measureUntilPainted } from "./screens.js";
 
 let run = 0; // number of the last request
@@ -54,7 +54,8 @@ async function derive() {
   } catch (error) {
     if (current !== run) return;
     if (!(error instanceof ApiError)) throw error;
-    showWeights(null, problemText(error.problem));
+    if (isRefusedObjective(error) && (await (await import("./left_out.js")).leaveOutDeleted())) return;
+    if (current === run) showWeights(null, problemText(error.problem));
   }
 }
 

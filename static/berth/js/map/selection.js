@@ -15,6 +15,12 @@ export function startSelection() {
   canvas.addEventListener("pointerdown", onPress);
   canvas.addEventListener("pointermove", onMove);
   canvas.addEventListener("pointerup", onRelease);
+  canvas.addEventListener("pointercancel", () => {
+    if (!drag) return;
+    const { before } = drag;
+    drag = null;
+    select(before);
+  });
   canvas.addEventListener("pointerleave", () => {
     tip.hidden = true;
   });
