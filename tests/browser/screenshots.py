@@ -7,10 +7,12 @@ there are a front, which it requests if there is none, and a plan, so that Calib
 show them.
 """
 
+import re
 import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -23,6 +25,8 @@ REQUEST_FRONT: Final = """async () => {
     await call("POST", "/api/v1/fronts/", { source: "cluster", budget_seconds: 20 });
 }"""
 THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
+MIN_PICKS: Final = 3  # on each screen
+MAX_KEYS: Final = 40
 PATHS = {
     "overview": "/",
     "jobs": "/jobs/?q=state:running",
@@ -146,11 +150,22 @@ def pick_on_screens(page: Page) -> None:
     """Accept three placements on each screen by keyboard."""
     # keys pressed before the placements are drawn are lost
     page.locator('[data-screen="D-C"] .ring').wait_for(state="attached")
-    for screen in page.locator("[data-screen]").all():
-        screen.focus()
-        for key in ("ArrowRight", "ArrowUp", "ArrowLeft"):
+    for name in ("P-D", "P-C", "D-C"):
+        page.locator(f'[data-screen="{name}"]').focus()
+        for key in islice(cycle(("ArrowRight", "ArrowUp", "ArrowLeft", "ArrowDown")), MAX_KEYS):
+            before = _accepted(page, name)
+            if before >= MIN_PICKS:
+                break
             page.keyboard.press(key)
             page.keyboard.press("Enter")
+            if _accepted(page, name) < before:  # no placement lies in that direction
+                page.keyboard.press("Enter")
+
+
+def _accepted(page: Page, screen: str) -> int:
+    """Return the number of placements accepted on a screen."""
+    counts = dict(re.findall(r"(\w-\w) (\d+)", page.locator("#cal-count").text_content() or ""))
+    return int(counts.get(screen, 0))
 
 
 def _first_rows(page: Page, url: str) -> dict[str, str]:
