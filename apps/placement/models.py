@@ -310,6 +310,10 @@ class PlanCause(models.TextChoices):
     LOOP = "loop", "scheduled by the loop"
     REQUEST = "request", "requested by a user"
     REVERSE = "reverse", "rolls back another plan"
+    MIGRATE = "migrate", "migrates one job, requested by a user"
+
+
+NAMED_CAUSES = (PlanCause.REVERSE, PlanCause.MIGRATE)
 
 
 class Plan(models.Model):
@@ -385,6 +389,11 @@ class Plan(models.Model):
     def __str__(self) -> str:
         return f"p-{self.number:04d}"
 
+    @property
+    def is_named(self) -> bool:
+        """Whether a user named its migrations: they are carried out whatever they gain in F."""
+        return self.cause in NAMED_CAUSES
+
 
 class MigrationPurpose(models.TextChoices):
     """Purpose of a bundle of migrations."""
@@ -394,6 +403,7 @@ class MigrationPurpose(models.TextChoices):
     GATHER = "gather", "bring the containers of a job together"
     IMPROVE = "improve", "move one container to a better server"
     REVERSE = "reverse", "roll back an earlier migration"
+    TARGET = "target", "bring a job back to its target"
 
 
 class PlannedMigrationState(models.TextChoices):

@@ -92,6 +92,27 @@ def spec_of(job: Job) -> JobSpec:
     )
 
 
+def submission_of(job: Job) -> dict[str, Any]:
+    """Return the document that would submit the same job again."""
+    spec: dict[str, Any] = {"application": job.application.name, "target": job.target}
+    optional = {
+        "input_bytes": job.input_bytes,
+        "tasks": job.tasks_total,
+        "duration_seconds": job.duration_s,
+        "units": job.units_requested,
+        "priority": job.priority,
+        "unit_memory_bytes": job.unit_memory_bytes,
+        "unit_network_bps": job.unit_network_bps,
+        "unit_storage_bytes": job.unit_storage_bytes,
+        "constraints": job.constraints,
+    }
+    spec |= {name: value for name, value in optional.items() if value}
+    spec["gang"] = job.gang
+    metadata: dict[str, Any] = {"name": job.name, "project": job.project.name}
+    metadata |= {n: v for n in ("labels", "annotations") if (v := getattr(job, n))}
+    return {"metadata": metadata, "spec": spec}
+
+
 @dataclass(frozen=True, slots=True)
 class JobCounts:
     """Exact numbers of jobs, from counters: their cost does not depend on the number of jobs.

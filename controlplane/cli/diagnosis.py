@@ -21,7 +21,8 @@ def diagnosis_lines(found: Mapping[str, Any]) -> list[str]:
         lines += ["", columns(("SOURCE", "BEFORE", "AT DIP", "TOLERATED"), rows)]
     if found["remedies"]:
         lines += ["", "What would help:"]
-        lines += [_remedy_line(remedy) for remedy in found["remedies"]]
+        for remedy in found["remedies"]:
+            lines += _remedy_lines(remedy)
     return lines
 
 
@@ -32,7 +33,13 @@ def _pressure_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["source"], before, round(row["at_dip"]), tolerated
 
 
-def _remedy_line(remedy: Mapping[str, Any]) -> str:
+def _remedy_lines(remedy: Mapping[str, Any]) -> list[str]:
+    """Return a remedy, and the command that carries it out if there is one."""
     chance = remedy["probability_met"]
     met = "" if chance is None else f", meets the target with {percent(chance)}"
-    return f"  {remedy['text']}{met}; {remedy['cost']}"
+    line = f"  {remedy['text']}{met}; {remedy['cost']}"
+    migration = ((remedy["action"] or {}).get("body") or {}).get("migration")
+    if migration is None:
+        return [line]
+    names = f"{migration['job']} {migration['from_server']} {migration['to_server']}"
+    return [line, f"    berth plan migrate {names}"]

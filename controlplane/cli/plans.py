@@ -9,6 +9,7 @@ from urllib.parse import quote
 from controlplane.cli.client import BerthClient, if_match
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.interactive import time_limit
+from controlplane.cli.jobs import find_job
 from controlplane.cli.long_poll import FollowSpec, follow
 from controlplane.cli.output import columns, duration, facts, print_message, print_result, render
 from controlplane.cli.verbs import Verbs
@@ -41,6 +42,7 @@ def declare(verbs: Verbs) -> None:
         "--wait", action="store_true", help="with --approve: show progress until it ends"
     )
     _add_timeout(parser)
+    _declare_migrate(plan)
     skip_parser = plan.add("skip", skip)
     skip_parser.add_argument("plan", help=which)
     skip_parser.add_argument(
@@ -64,6 +66,18 @@ def declare(verbs: Verbs) -> None:
         "--wait", action="store_true", help="with --approve: show progress until it ends"
     )
     _add_timeout(rollback_parser)
+
+
+def _declare_migrate(plan: Verbs) -> None:
+    parser = plan.add("migrate", migrate)
+    parser.add_argument("job", help="id of a running job, or its name")
+    parser.add_argument("from_server", metavar="FROM", help="server that its units leave")
+    parser.add_argument("to_server", metavar="TO", help="server with free units")
+    parser.add_argument("--approve", action="store_true", help="approve the plan at once")
+    parser.add_argument(
+        "--wait", action="store_true", help="with --approve: show progress until it ends"
+    )
+    _add_timeout(parser)
 
 
 def _add_timeout(parser: ArgumentParser) -> None:
@@ -127,6 +141,18 @@ def make(client: BerthClient, args: Namespace) -> int:
     """Create a plan with the weights in force and print its name."""
     operation = client.post(PLANS, {}).body
     return _finish_planning(client, operation, args, approve=args.approve)
+
+
+def migrate(client: BerthClient, args: Namespace) -> int:
+    """Create a plan that migrates the units of a job from one server to another."""
+    job = find_job(client, args.job)
+    migration = {
+        "job": job["metadata"]["id"],
+        "from_server": args.from_server,
+        "to_server": args.to_server,
+    }
+    operation = client.post(PLANS, {"migration": migration, "approve": args.approve}).body
+    return _finish_planning(client, operation, args, approve=False)
 
 
 def rollback(client: BerthClient, args: Namespace) -> int:

@@ -1,6 +1,7 @@
 """REST API of why a job misses its target."""
 
 import json
+import re
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
@@ -8,6 +9,7 @@ from rest_framework.test import APIClient
 
 from apps.accounts.models import Project, User
 from apps.execution.models import JobSample
+from apps.placement.services.rebalancing.plan_requests import process_plan_requests
 from apps.scheduling.selectors import ClusterFollower
 from apps.workloads.models import Job
 from tests import factories
@@ -53,7 +55,11 @@ def test_the_remedies_name_requests_that_work(api: APIClient, world: Missed) -> 
     found = api.get(address(world.job)).json()
     by_kind = {remedy["kind"]: remedy for remedy in found["remedies"]}
     assert by_kind["move"]["text"] == "Migrate 2 units from srv-0212 to srv-0317"
-    assert by_kind["move"]["action"] is None
+    assert by_kind["move"]["action"]["body"]["migration"] == {
+        "job": str(world.job.id),
+        "from_server": "srv-0212",
+        "to_server": "srv-0317",
+    }
     assert by_kind["move"]["probability_met"] > found["unchanged"]["probability_met"]
     action = by_kind["relax"]["action"]
     assert action["body"]["spec"]["target"]["ips"] < 1e9
@@ -62,6 +68,31 @@ def test_the_remedies_name_requests_that_work(api: APIClient, world: Missed) -> 
         content_type="application/json",
     )  # fmt: skip
     assert reply.status_code == 200, reply.content
+
+
+def test_the_migration_becomes_a_plan(power: APIClient, world: Missed) -> None:
+    remedies = power.get(address(world.job)).json()["remedies"]
+    action = next(remedy["action"] for remedy in remedies if remedy["kind"] == "move")
+    assert power.post(action["path"], action["body"], format="json").status_code == 202
+    assert process_plan_requests() == 1
+    (plan,) = power.get("/api/v1/plans/").json()["results"]
+    assert re.fullmatch(
+        r"migrates 2 units of leaf-04 from srv-0212 to srv-0317;"
+        r" it then meets its target with [5-9]\d%, as it is with 0%",
+        plan["message"],
+    )
+    changed = power.get(f"/api/v1/plans/{plan['name']}/").json()["predicted"]["jobs"]
+    assert (changed[0]["name"], changed[0]["moves"]) == ("leaf-04", 1)
+
+
+def test_more_units_are_a_new_job_of_that_size(api: APIClient, world: Missed) -> None:
+    remedies = api.get(address(world.job)).json()["remedies"]
+    remedy = next(remedy for remedy in remedies if remedy["kind"] == "units")
+    units = remedy["action"]["body"]["spec"]["units"]
+    assert remedy["text"] == f"Run it with {units} units"
+    reply = api.post(remedy["action"]["path"], remedy["action"]["body"], format="json")
+    assert reply.status_code == 201, reply.content
+    assert reply.json()["spec"]["units"] == units
 
 
 def test_a_job_that_meets_its_target_says_so(api: APIClient, world: Missed) -> None:

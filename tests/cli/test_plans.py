@@ -189,6 +189,19 @@ def test_a_plan_is_rolled_back(
     assert out.startswith("p-0002  proposed: 1 migration, 220 to 260 W")
 
 
+def test_a_job_is_migrated_by_name(
+    berth: Berth, servers: list[Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    working(monkeypatch, OPERATIONS, process_plan_requests)
+    code, out, _ = berth("plan", "migrate", "one", "s0", "s2", "--approve")
+    assert code == Exit.OK
+    assert out.startswith("p-0001  approved: 1 migration, ")
+    working(monkeypatch, OPERATIONS, process_plan_requests)
+    code, out, _ = berth("plan", "migrate", "stays", "s2", "s1")
+    assert (code, out) == (Exit.OK, "s1 has too little free capacity for 1 unit.\n")
+    assert berth("plan", "migrate", "nobody", "s2", "s1")[0] == Exit.NOT_FOUND
+
+
 def test_the_loop_is_shown_and_set(berth: Berth, servers: list[Server]) -> None:
     assert "off" in berth("loop", "show")[1]
     code, out, _ = berth(

@@ -193,6 +193,7 @@ def test_a_job_below_its_target_is_explained_with_its_suspects(berth: Berth) -> 
     assert re.search(r"llc_bandwidth +0 +72 +50 \[50, 50\]", out)
     assert "What would help:\n" in out
     assert "  Relax the target to" in out
+    assert f"    berth plan migrate {world.job.id} srv-0212 srv-0317\n" in out
 
 
 def test_a_login_is_stored(

@@ -1,6 +1,8 @@
 """The Explain tab of a job: its dip, suspects and what would help."""
 
+import json
 import re
+from html import unescape
 
 import pytest
 from django.test import Client
@@ -60,6 +62,9 @@ def test_a_remedy_has_a_button_where_the_api_has_a_request(
 ) -> None:
     page = text_of(as_operator, f"/jobs/{world.job.id}/?tab=explain")
     assert page.count("data-remedy=") == 1
+    assert page.count("data-migrate=") == 1
+    assert "Migrate…</button>" in page
+    assert 'id="migrate-job"' in page
     assert "Relax target</button>" in page
     assert "<b>Relax the target to 820 M instr./s</b>" in page
 
@@ -71,6 +76,43 @@ def test_a_viewer_gets_no_buttons(client: Client, world: Missed) -> None:
     page = text_of(client, f"/jobs/{world.job.id}/")
     assert "most likely cause" in page
     assert "data-remedy" not in page
+    assert "data-migrate" not in page
+    assert "?again=" not in page
+
+
+def test_a_submitter_is_told_who_may_migrate(client: Client, world: Missed) -> None:
+    submitter = factories.user("sue", role=Role.SUBMITTER)
+    Membership.objects.create(user=submitter, project=world.job.project, role=Role.SUBMITTER.value)
+    client.force_login(submitter)
+    page = text_of(client, f"/jobs/{world.job.id}/")
+    assert "data-migrate" not in page
+    assert "needs the role operator" in page
+    assert re.search(rf'href="/submit/\?again={world.job.id}&amp;units=\d+"', page)
+
+
+def test_more_units_lead_to_the_submit_page(as_operator: Client, world: Missed) -> None:
+    page = text_of(as_operator, f"/submit/?again={world.job.id}&units=5")
+    document = json.loads(unescape(re.search(r'data-again="([^"]+)"', page)[1]))  # type: ignore[index]  # it is there
+    assert document["spec"]["units"] == 5
+    assert document["spec"]["target"] == world.job.target
+    assert "name" not in document["metadata"]
+    assert "That job keeps running until you cancel it." in page
+
+
+@pytest.mark.parametrize("units", ["", "0", "-3", "many", "1000000"])
+def test_a_size_that_is_none_leaves_that_of_the_job(
+    as_operator: Client, world: Missed, units: str
+) -> None:
+    page = text_of(as_operator, f"/submit/?again={world.job.id}&units={units}")
+    assert "data-again=" in page
+    assert f"units&quot;: {units}" not in page or not units
+
+
+def test_a_job_of_another_project_is_not_submitted_again(client: Client) -> None:
+    world = missed(project=factories.project("theirs"))
+    client.force_login(factories.user("sue", role=Role.SUBMITTER))
+    assert client.get(f"/submit/?again={world.job.id}").status_code == 404
+    assert client.get("/submit/?again=nothing").status_code == 404
 
 
 def test_a_neighbour_of_another_project_has_no_name_on_page_and_figures(client: Client) -> None:

@@ -25,7 +25,6 @@ from apps.dashboard.selectors.job_facts import (
     api_filter,
     job_header,
     job_rows,
-    spec_of,
     trends,
 )
 from apps.execution.models import JobSample
@@ -34,7 +33,7 @@ from apps.profiling.models import ProfilingRun
 from apps.testbed.models import SamplingCheck
 from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Job
-from apps.workloads.selectors import job_counts
+from apps.workloads.selectors import job_counts, submission_of
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -312,13 +311,13 @@ def test_the_spec_on_the_page_can_be_posted_again() -> None:
     job = factories.job(
         tasks_total=4, labels={"team": "ml"}, priority=5, constraints={"platforms": ["A"]}
     )
-    again = parse_job(spec_of(job))
+    again = parse_job(submission_of(job))
     assert (again.tasks, again.priority, again.labels) == (4, 5, {"team": "ml"})
 
 
 def test_the_calls_on_the_page_name_the_job() -> None:
     job = factories.job()
-    calls = dict(api_calls(job, spec_of(job), host="http://berth"))
+    calls = dict(api_calls(job, submission_of(job), host="http://berth"))
     assert f"http://berth/api/v1/jobs/{job.id}/" in calls["This job"]
 
 

@@ -25,7 +25,6 @@ from apps.dashboard.core.explanation import (
 )
 from apps.dashboard.core.profile_text import caution
 from apps.dashboard.figures.quality_cdf import kolmogorov_limit, largest_distance, superscript
-from apps.dashboard.selectors.job_facts import spec_of
 from apps.dashboard.selectors.sampling import ENOUGH_RANKS, comparable_ranks
 from apps.inventory.models import Server
 from apps.scheduling.core.sizing import ClusterFacts, Work, performance_grid
@@ -35,6 +34,7 @@ from apps.scheduling.selectors import working_allocations
 from apps.testbed.selectors.sampling_checks import SAMPLE_SIZES
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.core.targets import BestEffort, read_target
+from apps.workloads.selectors import submission_of
 
 SAME_PREDICTION = 0.02  # launches between decision and prediction change it by less
 
@@ -84,7 +84,7 @@ class Explanation:
         """Query of the figure of all sizes; "" unless no size meets the target."""
         if self.decision.reason_code != Reason.INFEASIBLE_TARGET:
             return ""
-        return "?" + urlencode({"spec": json.dumps(spec_of(self.decision.job))})
+        return "?" + urlencode({"spec": json.dumps(submission_of(self.decision.job))})
 
     @property
     def decision_key(self) -> str:

@@ -329,27 +329,6 @@ def allocation_rows(job: Job) -> tuple[AllocationRow, ...]:
     )
 
 
-def spec_of(job: Job) -> dict[str, Any]:
-    """Return the specification that would submit the same job again."""
-    spec: dict[str, Any] = {"application": job.application.name, "target": job.target}
-    optional = {
-        "input_bytes": job.input_bytes,
-        "tasks": job.tasks_total,
-        "duration_seconds": job.duration_s,
-        "units": job.units_requested,
-        "priority": job.priority,
-        "unit_memory_bytes": job.unit_memory_bytes,
-        "unit_network_bps": job.unit_network_bps,
-        "unit_storage_bytes": job.unit_storage_bytes,
-        "constraints": job.constraints,
-    }
-    spec |= {name: value for name, value in optional.items() if value}
-    spec["gang"] = job.gang
-    metadata: dict[str, Any] = {"name": job.name, "project": job.project.name}
-    metadata |= {n: v for n in ("labels", "annotations") if (v := getattr(job, n))}
-    return {"metadata": metadata, "spec": spec}
-
-
 def api_calls(job: Job, spec: dict[str, Any], *, host: str) -> tuple[tuple[str, str], ...]:
     """Return REST, CLI and Python calls for the data on the page."""
     body, token = json.dumps(spec), '-H "Authorization: Bearer $BERTH_TOKEN"'

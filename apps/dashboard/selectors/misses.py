@@ -21,7 +21,12 @@ from apps.execution.selectors.diagnosis import Diagnosis, diagnosis
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Job
 
-ACTIONS = {RemedyKind.RELAX: "Relax target", RemedyKind.PROFILE: "Profile again"}
+ACTIONS = {
+    RemedyKind.MOVE: "Migrate…",
+    RemedyKind.UNITS: "Submit again…",
+    RemedyKind.RELAX: "Relax target",
+    RemedyKind.PROFILE: "Profile again",
+}
 TARGET_FIELDS = {
     "completion_time": "seconds",
     "throughput_latency": "latency_seconds",
@@ -31,8 +36,14 @@ TARGET_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class RemedyRow:
-    """One remedy as the page shows it; ``request`` is JSON of the request, empty = none."""
+    """One remedy as the page shows it; ``request`` is JSON of the request, empty = none.
 
+    ``kind`` decides how it is carried out: a migration after a dialog, more units on the Submit
+    page, ``units`` of them, anything else at once.
+    """
+
+    kind: str
+    units: int
     text: str
     predicted: str
     interval: str
@@ -168,6 +179,8 @@ def _remedy(remedy: Remedy, found: Diagnosis) -> RemedyRow:
               formats.performance_text(kind, predicted.high))
     )  # fmt: skip
     return RemedyRow(
+        kind=remedy.kind.value,
+        units=remedy.units,
         text=found.text_of(remedy),
         predicted=_performance(remedy, kind),
         interval=f"{low}, {high}" if low else "",

@@ -28,6 +28,7 @@ PURPOSES: Final = {
     MigrationPurpose.GATHER: "Consolidate",
     MigrationPurpose.IMPROVE: "Improve",
     MigrationPurpose.REVERSE: "Roll back",
+    MigrationPurpose.TARGET: "Bring back to target",
 }
 
 

@@ -19,7 +19,7 @@ from apps.scheduling.models import Decision
 from apps.scheduling.selectors import current_decision
 from apps.workloads.core.lifecycle import TERMINAL_STATES
 from apps.workloads.models import Job
-from apps.workloads.selectors import job_counts
+from apps.workloads.selectors import job_counts, submission_of
 
 TABS = {
     "explain": "Explain",
@@ -88,6 +88,7 @@ def job(request: HttpRequest, job_id: UUID) -> HttpResponse:
         "facts": job_facts.job_header(shown_job, now_s=now_s),
         "ended": shown_job.state in TERMINAL_STATES,
         "may_change": has_role(request, Role.SUBMITTER),
+        "may_migrate": has_role(request, Role.OPERATOR),
         **_tab(request, tab, shown_job),
     }
     return render(request, "dashboard/job.html", context)
@@ -120,7 +121,7 @@ def _tab(request: HttpRequest, tab: str, shown_job: Any) -> dict[str, Any]:
             "kept_days": selectors.events_kept(shown_job),
         }
     if tab in {"spec", "api"}:
-        spec = job_facts.spec_of(shown_job)
+        spec = submission_of(shown_job)
         host = request.build_absolute_uri("/").rstrip("/")
         return {
             "spec": json.dumps(spec, indent=2),

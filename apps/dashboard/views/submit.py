@@ -1,5 +1,8 @@
 """The Submit form; checking and submitting go through the REST API."""
 
+import json
+from typing import Any
+
 from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
@@ -9,20 +12,26 @@ from apps.accounts.selectors import archived_projects
 from apps.classification.models import Profile
 from apps.common.core.ids import uuid7
 from apps.dashboard.core.usual_job import UsualJob, suggested_targets, usual_job
+from apps.dashboard.selectors.jobs import job_by_id
 from apps.dashboard.selectors.usual_job import past_jobs
 from apps.dashboard.views.access import caller, has_role, page, visible_to
 from apps.inventory.models import Platform
+from apps.scheduling.core.types import MAX_UNITS
 from apps.scheduling.services import check_job
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import read_target
 from apps.workloads.models import Application
+from apps.workloads.selectors import submission_of
 
 SUGGESTED = 200
 
 
 @page
 def submit(request: HttpRequest) -> HttpResponse:
-    """Show the form with known applications and a new idempotency key."""
+    """Show the form with known applications and a new idempotency key.
+
+    ``?again=`` names a job whose specification fills the form, ``&units=`` another size for it.
+    """
     profile = Profile.objects.filter(application=OuterRef("pk"), is_current=True)
     applications = (
         Application.objects.order_by("-updated_at")
@@ -39,8 +48,23 @@ def submit(request: HttpRequest) -> HttpResponse:
             "key": uuid7(),
             "host": request.build_absolute_uri("/").rstrip("/"),
             "may_submit": has_role(request, Role.SUBMITTER),
+            **_again(request),
         },
     )
+
+
+def _again(request: HttpRequest) -> dict[str, Any]:
+    """Return the job to submit again and its document; nothing if the address names none."""
+    key = request.GET.get("again", "")
+    if not key:
+        return {}
+    job = job_by_id(visible_to(request), key)
+    document = submission_of(job)
+    document["metadata"].pop("name")  # the new job gets a name of its own
+    units = request.GET.get("units", "")
+    if units.isdecimal() and 1 <= int(units) <= MAX_UNITS:
+        document["spec"]["units"] = int(units)
+    return {"again": job, "again_document": json.dumps(document)}
 
 
 @page

@@ -47,6 +47,7 @@ from apps.scheduling.services.dry_run import frozen_cluster
 from apps.workloads.core.lifecycle import ACTIVE_STATES
 from apps.workloads.core.targets import TargetKind, read_target
 from apps.workloads.models import Job
+from apps.workloads.selectors import submission_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,6 +102,19 @@ class Diagnosis:
             target = relaxed_target(read_target(job.target), remedy.relaxed)
             path = f"/api/v1/jobs/{job.pk}/"
             return {"method": "PATCH", "path": path, "body": {"spec": {"target": target}}}
+        if remedy.kind is core.RemedyKind.UNITS:
+            body = submission_of(job)
+            body["spec"]["units"] = remedy.units
+            return {"method": "POST", "path": "/api/v1/jobs/", "body": body}
+        if remedy.from_server is not None and remedy.to_server is not None:
+            names = self.names
+            migration = {
+                "job": str(job.pk),
+                "from_server": names.server(remedy.from_server),
+                "to_server": names.server(remedy.to_server),
+            }
+            body = {"migration": migration}
+            return {"method": "POST", "path": "/api/v1/plans/", "body": body}
         return None
 
 

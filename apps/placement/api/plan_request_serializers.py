@@ -16,8 +16,30 @@ MAX_PREVIEW_S: Final = 60.0
 MAX_SOLVE_S: Final = 20.0  # shorter than the lease of a plan request
 
 
+class JobMigrationSerializer(serializers.Serializer[Any]):
+    """Units of one job on one server, and the server they are to run on."""
+
+    job = serializers.UUIDField()
+    from_server = serializers.CharField(max_length=63)
+    to_server = serializers.CharField(max_length=63)
+
+
 class PlanRequestSerializer(serializers.Serializer[Any]):
-    """A plan for the weights in force; takes no fields."""
+    """A plan for the weights in force, or one that migrates a single job."""
+
+    migration = JobMigrationSerializer(
+        required=False,
+        help_text="The only migration of the plan. Omitted: search for the weights in force.",
+    )
+    approve = serializers.BooleanField(
+        default=False, help_text="With `migration`: execute it without a separate approval."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Accept `approve` only with a migration that the caller names."""
+        if attrs["approve"] and "migration" not in attrs:
+            raise serializers.ValidationError({"approve": "is accepted only with migration"})
+        return attrs
 
 
 class RollbackRequestSerializer(serializers.Serializer[Any]):

@@ -56,6 +56,7 @@ from apps.placement.selectors import plans as selectors
 from apps.placement.services.rebalancing import plan_requests
 from apps.placement.services.rebalancing import plans as services
 from apps.placement.services.rebalancing.approval import approve_plan
+from apps.placement.services.rebalancing.job_migration import requested_migration
 from apps.placement.services.rebalancing.loop import update_loop_settings
 from apps.placement.services.rebalancing.previews import read_preview, stop_preview
 from apps.placement.services.rebalancing.trimming import trim_plan
@@ -103,13 +104,23 @@ class PlanList(ClusterWide, ListView):
 
     @extend_schema(request=PlanRequestSerializer, responses={202: OperationSerializer})
     def post(self, request: Request) -> Response:
-        """Request a plan for the weights in force; answers with the operation.
+        """Request a plan for the weights in force, or for one migration; returns the operation.
 
         The result of the operation names the plan, or the reason why there is none.
         """
-        validated(PlanRequestSerializer, request.data or {})
+        body = validated(PlanRequestSerializer, request.data or {})
         by = principal_of(request).user_id
-        return once(request, request.data, lambda: accepted(plan_requests.request_plan(by=by)))
+        named = body.get("migration")
+
+        def begin() -> KeyedResponse:
+            if named is None:
+                return accepted(plan_requests.request_plan(by=by))
+            asked = requested_migration(named["job"], named["from_server"], named["to_server"])
+            return accepted(
+                plan_requests.request_job_migration(asked, by=by, approve=body["approve"])
+            )
+
+        return once(request, request.data, begin)
 
 
 class PlanDetail(ClusterWide, ApiView):

@@ -73,7 +73,14 @@ def test_the_smallest_sufficient_size_is_proposed() -> None:
     smaller, _ = predicted_with(RATE, NOW, math.log(1.3), 0.0)
     assert remedy.predicted is not None
     assert remedy.predicted.value > smaller.value
-    assert more_units(float, 10, 12, RATE, NOW) is None
+
+
+def test_the_nearest_size_is_named_if_none_meets_the_target() -> None:
+    remedy = more_units(lambda size: float(min(size, 12)), 10, 64, RATE, NOW)
+    assert remedy is not None
+    assert remedy.units == 12  # more units than that do not make it faster
+    assert remedy.probability < 0.1
+    assert more_units(lambda _: 1.0, 10, 64, RATE, NOW) is None
 
 
 def test_the_relaxed_target_is_met_with_a_margin() -> None:

@@ -154,20 +154,26 @@ def move(
 def more_units(
     rate: Callable[[int], float], units: int, limit: int, scale: SpeedScale, now: Now
 ) -> Remedy | None:
-    """Return the smallest size that meets the target with probability `SURE`; None if none does.
+    """Return the smallest size that meets the target with probability `SURE`.
+
+    If none does, the size that comes nearest; None if no size is clearly faster.
 
     Parameters
     ----------
     rate : work per second of a number of units, from the profile
     units, limit : held now, and the most that the job may have
     """
+    nearest: tuple[float, Remedy] | None = None
     for size in range(units + 1, min(limit, MAX_UNITS) + 1):
         gain = math.log(rate(size) / rate(units))
         larger = SpeedScale(scale.target, size)
         predicted, probability = predicted_with(larger, now, gain, abs(gain) * 0.2)
+        found = Remedy(RemedyKind.UNITS, predicted, probability, size)
         if probability >= SURE:
-            return Remedy(RemedyKind.UNITS, predicted, probability, size)
-    return None
+            return found
+        if gain >= MIN_GAIN and (nearest is None or gain > nearest[0]):
+            nearest = gain, found
+    return None if nearest is None else nearest[1]
 
 
 def relax(scale: SpeedScale, now: Now) -> Remedy | None:

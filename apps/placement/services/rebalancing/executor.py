@@ -18,7 +18,6 @@ from apps.placement.core.rebalancing.executor import due_migrations
 from apps.placement.core.rebalancing.lifecycle import PlanAction, PlanState, next_state
 from apps.placement.models import (
     Plan,
-    PlanCause,
     PlannedMigration,
     PlannedMigrationState,
 )
@@ -190,8 +189,8 @@ def _skip_unmovable(
         has_ended = migration.job.state not in ACTIVE_STATES
         migration.state = PlannedMigrationState.SKIPPED
         migration.message = "its job ended" if has_ended else "its allocation was released"
-    if plan.cause == PlanCause.REVERSE:
-        return changed  # a user requested the rollback: the limit does not apply
+    if plan.is_named:
+        return changed  # a user requested these migrations: the limit does not apply
     started = {m.job_id for m in planned if m.began_s is not None}
     jobs = {m.job_id for m in waiting if m.state == PlannedMigrationState.WAITING} - started
     limit = selectors.loop_settings().moves_per_job

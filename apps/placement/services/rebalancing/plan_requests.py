@@ -30,6 +30,10 @@ from apps.placement.core.rebalancing.lifecycle import OPEN, PlanState
 from apps.placement.models import Plan, PlanCause, PlannedMigrationState
 from apps.placement.selectors import plans as selectors
 from apps.placement.selectors.preferences import weights_in_force
+from apps.placement.services.rebalancing.job_migration import (
+    JobMigration,
+    propose_job_migration,
+)
 from apps.placement.services.rebalancing.planner import NoGain, propose_plan
 from apps.placement.services.rebalancing.plans import (
     PLAN_TASK,
@@ -91,6 +95,21 @@ def request_rollback(
         return _begin_request(by, arguments)
 
 
+def request_job_migration(asked: JobMigration, *, by: UUID, approve: bool) -> Operation:
+    """Request the plan that migrates units of one job.
+
+    Parameters
+    ----------
+    approve : approve it as soon as it is written
+
+    Raises
+    ------
+    ConflictError : another request is open.
+    """
+    arguments = {"cause": PlanCause.MIGRATE.value, "approve": approve, **asked.as_arguments()}
+    return _begin_request(by, arguments)
+
+
 def _begin_request(by: UUID, arguments: Mapping[str, Any]) -> Operation:
     with transaction.atomic():
         selectors.lock_loop_settings()
@@ -120,6 +139,8 @@ def _plan_for(
 ) -> PlanningResult:
     if arguments["cause"] == PlanCause.REVERSE:
         return propose_rollback(UUID(arguments["plan"]), by=by)
+    if arguments["cause"] == PlanCause.MIGRATE:
+        return propose_job_migration(arguments, by=by)
     active = weights_in_force()
     if active is None:
         return NoGain("No weights are in force.")

@@ -26,6 +26,7 @@ from apps.operations.core.states import Topic
 from apps.operations.services import NewEvent, record_events
 from apps.placement.core.rebalancing.lifecycle import PlanAction, PlanState, next_state
 from apps.placement.models import (
+    NAMED_CAUSES,
     Activation,
     LoopMode,
     Plan,
@@ -53,7 +54,8 @@ class NewPlan:
 
     Attributes
     ----------
-    activation : weights it was computed for; a rollback has those of the plan it rolls back
+    activation : weights it was computed for; a rollback has those of the plan it rolls back;
+        None for one job's migration if no weights are in force
     migrations : unsaved rows without a plan; the first write saves them
     gap, seconds, predicted, snapshot, cluster_s : see `models.Plan`
     gain : of F by all its migrations
@@ -91,7 +93,7 @@ def write_plan(new: NewPlan, *, approve: bool = False) -> Plan:
     """
     with transaction.atomic():
         loop = selectors.lock_loop_settings()
-        if new.cause is not PlanCause.REVERSE and not is_in_force(new.activation, new.weights):
+        if new.cause not in NAMED_CAUSES and not is_in_force(new.activation, new.weights):
             raise PlanSupersededError("Other weights came into force during planning.")
         if new.cause is PlanCause.LOOP:
             if loop.mode == LoopMode.OFF:

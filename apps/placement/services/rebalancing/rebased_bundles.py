@@ -78,12 +78,11 @@ def rebased_plan(plan: Plan, rows: Sequence[PlannedMigration]) -> RebasedPlan:
     ConflictError : the weights are limited to racks that no longer exist.
     """
     settings = selectors.loop_settings()
-    is_reverse = plan.cause == PlanCause.REVERSE
-    racks = [] if plan.activation is None or is_reverse else racks_in_scope(plan.activation)
+    racks = [] if plan.activation is None or plan.is_named else racks_in_scope(plan.activation)
     cluster = read_planning_cluster(settings, racks=racks)
     by_bundle = _by_bundle(rows)
-    if is_reverse:
-        outcomes = _reverse_outcomes(cluster, by_bundle)
+    if plan.is_named:
+        outcomes = _named_outcomes(cluster, by_bundle)
     else:
         limits = {
             "max_migrations": settings.moves_per_plan,
@@ -104,10 +103,10 @@ def _by_bundle(rows: Sequence[PlannedMigration]) -> dict[int, list[PlannedMigrat
     return bundles
 
 
-def _reverse_outcomes(
+def _named_outcomes(
     cluster: RunningCluster, by_bundle: Mapping[int, list[PlannedMigration]]
 ) -> list[BundleOutcome]:
-    """Drop the containers of a rollback that ended or moved; the others go back at any cost."""
+    """Drop the containers that ended or moved; the others are migrated at any cost."""
     held = set(cluster.allocation_id.tolist())
     return [
         BundleOutcome(

@@ -20,7 +20,7 @@ from apps.operations.services import record_events
 from apps.placement.core.rebalancing import changes
 from apps.placement.core.rebalancing.executor import bundles_without_room
 from apps.placement.core.rebalancing.lifecycle import PlanState
-from apps.placement.models import Plan, PlanCause, PlannedMigration, PlannedMigrationState
+from apps.placement.models import Plan, PlannedMigration, PlannedMigrationState
 from apps.placement.selectors import plans as selectors
 from apps.placement.services.rebalancing.plans import (
     is_in_force,
@@ -88,7 +88,7 @@ def rebase_plan(plan_id: UUID, *, is_forced: bool = False) -> bool:
 
 def weights_reason(plan: Plan) -> str:
     """Say that other weights are in force; "" if those of the plan are."""
-    if plan.cause == PlanCause.REVERSE or is_in_force(plan.activation, plan.weights):
+    if plan.is_named or is_in_force(plan.activation, plan.weights):
         return ""
     return "other weights are in force."
 
@@ -166,7 +166,7 @@ def _superseded_reason(plan: Plan, rebased: RebasedPlan) -> str:
         dropped = "its only bundle was" if count == 1 else f"all of its {count} bundles were"
         more = "; and others" if len(reasons) > _MAX_REASONS else ""
         return f"{dropped} dropped: {'; '.join(reasons[:_MAX_REASONS])}{more}."
-    if plan.cause == PlanCause.REVERSE:
+    if plan.is_named:
         return ""
     return changes.too_little_gain(
         plan.proposed, plan.predicted, least_gain=selectors.loop_settings().least_gain

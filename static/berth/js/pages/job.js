@@ -3,6 +3,7 @@ import { ApiError, call } from "../api.js";
 import { problemText, toast } from "../notices.js";
 import { refreshRegions } from "../regions.js";
 
+let planRequest = null; // { method, path, body, key } of the dialog
 const NOTICES = { hold: "The job is held.", release: "The job is released.", cancel: "The job is being cancelled." };
 
 export function start() {
@@ -11,7 +12,10 @@ export function start() {
     if (button) runAction(button, button.dataset.jobAction);
     const remedy = event.target.closest("[data-remedy]");
     if (remedy) apply(remedy);
+    const migration = event.target.closest("[data-migrate]");
+    if (migration) confirmMigration(migration);
   });
+  document.getElementById("mj-go")?.addEventListener("click", migrate);
 }
 
 async function runAction(button, action) {
@@ -45,6 +49,38 @@ async function apply(button) {
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     toast(problemText(error.problem), { tone: "bad", stays: true });
+  } finally {
+    button.disabled = false;
+  }
+}
+
+/* Show what a migration is predicted to do; the same key is sent again if the first request fails. */
+function confirmMigration({ dataset }) {
+  const key = [...crypto.getRandomValues(new Uint8Array(16))]
+    .map((byte) => byte.toString(16).padStart(2, "0"))
+    .join("");
+  planRequest = { ...JSON.parse(dataset.migrate), key };
+  document.getElementById("mj-title").textContent = `${dataset.text}?`;
+  for (const name of ["predicted", "probability", "cost"])
+    document.getElementById(`mj-${name}`).textContent = dataset[name];
+  document.getElementById("mj-error").hidden = true;
+  document.getElementById("migrate-job").showModal();
+}
+
+/* Request the plan of the migration and open it. */
+async function migrate() {
+  const [button, line] = [document.getElementById("mj-go"), document.getElementById("mj-error")];
+  const { method, path, body, key } = planRequest;
+  button.disabled = true;
+  line.hidden = true;
+  try {
+    const { value } = await call(method, path, body, { "Idempotency-Key": key });
+    const { openPlanOf } = await import("./plans.js");
+    await openPlanOf(value.id);
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    line.textContent = problemText(error.problem);
+    line.hidden = false;
   } finally {
     button.disabled = false;
   }

@@ -4,7 +4,7 @@ import { startCharts } from "../charts.js";
 import { byId, element } from "../dom.js";
 import { clearProblems, problemLine, showProblems } from "../fields.js";
 import { toast } from "../notices.js";
-import { fillTarget, form, formDocument, showFieldsOfKind, usualTargetKind } from "../submit/form.js";
+import { fillDocument, fillTarget, form, formDocument, showFieldsOfKind, usualTargetKind } from "../submit/form.js";
 import { cliProgram, curlProgram, pythonProgram } from "../submit/programs.js";
 import { banner, resultSections } from "../submit/result.js";
 import { followApplication } from "../submit/usual.js";
@@ -22,6 +22,7 @@ export function start() {
     form.application.value = application;
     suggestKind();
   }
+  if (form.dataset.again) fillDocument(JSON.parse(form.dataset.again));
   form.kind.addEventListener("change", () => {
     isKindChosen = true;
   });

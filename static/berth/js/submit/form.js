@@ -11,6 +11,8 @@ const TARGET_FIELDS = {
   ips: "ips",
 };
 
+let carried = { metadata: {}, spec: {}, constraints: {} }; // of the job to submit again, without a field in the form
+
 /* The kind of target that jobs of a kind of application usually have. */
 export const usualTargetKind = (applicationKind) => USUAL_KINDS[applicationKind];
 
@@ -58,6 +60,7 @@ export function parseLabels(text) {
 function constraints() {
   const platforms = [...form.platforms.selectedOptions].map((option) => option.value);
   return withoutEmpty({
+    ...carried.constraints,
     platforms: platforms.length ? platforms : undefined,
     locality: form.locality.value,
     spread: form.spread.value,
@@ -74,11 +77,13 @@ export function formDocument() {
   const kind = form.kind.value;
   return {
     metadata: withoutEmpty({
+      ...carried.metadata,
       name: form.elements.name.value.trim(),
       project: form.project.value,
       labels: nonEmpty(parseLabels(form.labels.value)),
     }),
     spec: withoutEmpty({
+      ...carried.spec,
       application: form.application.value.trim(),
       target: withoutEmpty(targetSpec()),
       input_bytes: kind === "throughput_latency" ? undefined : inputBytes(),
@@ -112,4 +117,30 @@ export function fillTarget(target, follows = () => true) {
     const field = TARGET_FIELDS[name];
     if (field && follows(field)) form[field].value = String(Number((value / scaleOf(field)).toPrecision(12)));
   }
+}
+
+/* Put a document into the form; what it has no field for is submitted unchanged. */
+export function fillDocument({ metadata, spec }) {
+  const { constraints: given = {}, target, application } = spec;
+  const { annotations, project, labels = {} } = metadata;
+  const { unit_memory_bytes, unit_network_bps, unit_storage_bytes } = spec;
+  carried = {
+    metadata: { annotations },
+    spec: { unit_memory_bytes, unit_network_bps, unit_storage_bytes },
+    constraints: { labels: nonEmpty(given.labels ?? {}) },
+  };
+  form.application.value = application;
+  fillTarget(target);
+  const all = () => true;
+  fillWork({ tasks: 1, input_bytes: 0, duration_seconds: null, units: null, ...spec }, all);
+  form.priority.value = String(spec.priority ?? 0);
+  form.gang.checked = spec.gang;
+  form.locality.value = given.locality ?? "";
+  form.spread.value = given.spread ?? "";
+  for (const option of form.platforms.options) option.selected = (given.platforms ?? []).includes(option.value);
+  if ([...form.project.options].some(({ value }) => value === project)) form.project.value = project;
+  form.labels.value = Object.entries(labels)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(" ");
+  form.querySelector("details").open = true;
 }
