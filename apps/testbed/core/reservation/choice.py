@@ -7,6 +7,7 @@ from apps.testbed.core.reservation.state import (
     ALL,
     BLIND,
     BLOCK,
+    NO_MACHINE,
     NONE,
     PROBES,
     Options,
@@ -16,6 +17,22 @@ from apps.testbed.core.reservation.state import (
     fits,
     hear,
 )
+
+
+@jit(makes_arrays=False)
+def take(w: Tables, s: State, o: Options, task: int, failed: int) -> Any:
+    """Choose a machine for a task, and count the task as running there in what is known.
+
+    ``failed`` is a task for which this round found none, or `NONE`, as is the result.
+    """
+    machine = choose(w, s, o, task, failed)
+    if machine == NONE:
+        s.state[task] = NO_MACHINE
+    else:
+        s.chosen[task] = machine
+        s.seen_cpu[machine] -= w.cpu[task]
+        s.seen_memory[machine] -= w.memory[task]
+    return machine
 
 
 @jit(makes_arrays=False)

@@ -6,14 +6,13 @@ w the workload and the machines, s the state, o the options of the scheduler.
 import numpy as np
 
 from apps.common.core.compiled import jit
-from apps.testbed.core.reservation.choice import choose
+from apps.testbed.core.reservation.choice import take
 from apps.testbed.core.reservation.event_heap import next_time, pop, push
 from apps.testbed.core.reservation.state import (
     BUSY,
     ENDED,
     EVENTS,
     EVICTIONS,
-    NO_MACHINE,
     NONE,
     NOW,
     PROBES,
@@ -29,6 +28,7 @@ from apps.testbed.core.reservation.state import (
     fits,
     hear,
     raise_bounds,
+    transfer,
     use_cpu,
 )
 
@@ -109,14 +109,9 @@ def _decide(w: Tables, s: State, o: Options, request: int) -> None:
     s.pending[request] = NONE
     while task != NONE:
         following = s.next_pending[task]
-        machine = choose(w, s, o, task, failed)
-        if machine == NONE:
-            s.state[task] = NO_MACHINE
+        if take(w, s, o, task, failed) == NONE:
             failed = task
         else:
-            s.chosen[task] = machine
-            s.seen_cpu[machine] -= w.cpu[task]
-            s.seen_memory[machine] -= w.memory[task]
             if last == NONE:
                 s.pending[request] = task
             else:
@@ -128,7 +123,7 @@ def _decide(w: Tables, s: State, o: Options, request: int) -> None:
     if last == NONE:
         push(s.messages, ready, 2 * request + 1)
     else:
-        push(s.messages, ready + o.network_s, 2 * request)
+        push(s.messages, ready + transfer(s, o), 2 * request)
 
 
 @jit(makes_arrays=False)
@@ -154,7 +149,7 @@ def _deliver(w: Tables, s: State, o: Options, request: int) -> None:
                     s.next_pending[last] = task
                 last = task
         task = following
-    push(s.messages, s.clock[NOW] + o.network_s, 2 * request + 1)
+    push(s.messages, s.clock[NOW] + transfer(s, o), 2 * request + 1)
 
 
 @jit(makes_arrays=False)

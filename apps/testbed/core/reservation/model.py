@@ -112,6 +112,7 @@ class Scheduler:
     path_limit : jobs that are decided concurrently; 0 = no limit
     probe_s : processing time of looking at one machine
     network_s : time from a decision to its machine, and back
+    network_spread : each of these times is drawn between ``network_s`` less and plus this share
     """
 
     algorithm: Algorithm = Algorithm.TEN_TRIES
@@ -121,6 +122,7 @@ class Scheduler:
     path_limit: int = 100
     probe_s: float = 2e-6
     network_s: float = 0.01
+    network_spread: float = 0.0
 
     def __post_init__(self) -> None:
         for name, low, high in (
@@ -130,6 +132,7 @@ class Scheduler:
             ("path_limit", 0, 1_000_000_000),
             ("probe_s", 0.0, 60.0),
             ("network_s", 0.0, 60.0),
+            ("network_spread", 0.0, 1.0),
         ):
             value = getattr(self, name)
             if not low <= value <= high:

@@ -55,19 +55,25 @@ def run_reservation(
     ------
     WorkloadError : arrays of different lengths or out of order, or a value out of range.
     """
-    _check(workload, machines)
+    check_case(workload, machines)
     if not bin_s > 0.0:
         raise WorkloadError(f"bin_s is {bin_s}; expected more than 0")
-    options = _options(scheduler, until_s, bin_s)
-    tables = _tables(workload, machines)
-    state = _state(tables, machines, _bins(tables, options), scheduler.heartbeat_s, seed)
+    options = make_options(scheduler, until_s, bin_s)
+    tables = make_tables(workload, machines)
+    state = make_state(tables, machines, _bins(tables, options), scheduler.heartbeat_s, seed)
     place_at_start(tables, state, options)
     simulate(tables, state, options)
     fill_bins(state, options, until_s if isfinite(until_s) else float(state.clock[NOW]))
     return _result(workload, machines, state, options)
 
 
-def _check(workload: Workload, machines: Machines) -> None:
+def check_case(workload: Workload, machines: Machines) -> None:
+    """Check arrays against each other.
+
+    Raises
+    ------
+    WorkloadError : arrays of different lengths or out of order, or a value out of range.
+    """
     tasks = workload.tasks
     for name in ("cpu", "memory", "seconds", "needs", "machine"):
         size = getattr(workload, name).size
@@ -106,7 +112,8 @@ def _check_range(name: str, values: Floats | Ints, low: float, high: float) -> N
         raise WorkloadError(f"{name}[{at}] is {values[at]}; expected {low} to {high}")
 
 
-def _options(scheduler: Scheduler, until_s: float, bin_s: float) -> Options:
+def make_options(scheduler: Scheduler, until_s: float, bin_s: float) -> Options:
+    """Return the settings of a run for the kernels."""
     return Options(
         algorithm=list(Algorithm).index(scheduler.algorithm),
         tries=scheduler.tries,
@@ -115,12 +122,14 @@ def _options(scheduler: Scheduler, until_s: float, bin_s: float) -> Options:
         path_limit=scheduler.path_limit,
         probe_s=float(scheduler.probe_s),
         network_s=float(scheduler.network_s),
+        network_spread=float(scheduler.network_spread),
         until_s=float(until_s),
         bin_s=float(bin_s),
     )
 
 
-def _tables(workload: Workload, machines: Machines) -> Tables:
+def make_tables(workload: Workload, machines: Machines) -> Tables:
+    """Return the input of a run for the kernels; arrays are copied."""
     return Tables(
         submit_s=_floats(workload.submit_s),
         first_task=_ints(workload.first_task),
@@ -143,7 +152,10 @@ def _bins(tables: Tables, options: Options) -> int:
     return int(min(MAX_BINS, max(1, ceil(until_s / options.bin_s))))
 
 
-def _state(tables: Tables, machines: Machines, bins: int, heartbeat_s: float, seed: int) -> State:
+def make_state(
+    tables: Tables, machines: Machines, bins: int, heartbeat_s: float, seed: int
+) -> State:
+    """Return the state before a run: all machines free, none known to the scheduler."""
     rng = np.random.default_rng(seed)
     m, tasks = len(machines), tables.cpu.size
     requests = tables.submit_s.size + tables.change_s.size

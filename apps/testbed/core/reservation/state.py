@@ -19,6 +19,7 @@ BLOCK: Final = 64  # machines of one entry of the index of `check_all`
 BLIND, TRIES, ALL = 0, 1, 2
 WAITING, RUNNING, ENDED, NO_MACHINE, TOO_MANY_ATTEMPTS = 0, 1, 2, 3, 4
 NONE: Final = -1
+FINE: Final = 1 << 20  # steps of a drawn time
 
 # places of `State.counts`
 PROBES, EVENTS, EVICTIONS, BUSY, QUEUE_HEAD, QUEUE_TAIL, USED_CPU, REQUESTS = range(8)
@@ -53,6 +54,7 @@ class Options(NamedTuple):
     path_limit: int
     probe_s: float
     network_s: float
+    network_spread: float
     until_s: float
     bin_s: float
 
@@ -174,3 +176,12 @@ def draw(s: State, count: int) -> Any:
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     bits ^= bits >> np.uint64(31)
     return np.int64(((bits >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32))
+
+
+@jit(makes_arrays=False)
+def transfer(s: State, o: Options) -> Any:
+    """Time of a message; drawn if it varies."""
+    if o.network_spread == 0.0:
+        return o.network_s
+    share = draw(s, FINE) / FINE
+    return o.network_s * (1.0 + o.network_spread * (2.0 * share - 1.0))

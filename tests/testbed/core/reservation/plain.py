@@ -108,7 +108,7 @@ class PlainRun:
         self.pending[request] = kept
         ready = now + (self.probes - before) * self.o.probe_s
         if kept:
-            self.push(ready + self.o.network_s, MESSAGE, 2 * request)
+            self.push(ready + self.transfer(), MESSAGE, 2 * request)
         else:
             self.push(ready, MESSAGE, 2 * request + 1)
 
@@ -129,7 +129,7 @@ class PlainRun:
             else:
                 rejected.append(task)
         self.pending[request] = rejected
-        self.push(now + self.o.network_s, MESSAGE, 2 * request + 1)
+        self.push(now + self.transfer(), MESSAGE, 2 * request + 1)
 
     def reply(self, request: int, now: float) -> None:
         if self.pending[request]:
@@ -211,6 +211,12 @@ class PlainRun:
         request, self.requests = self.requests, self.requests + 1
         self.pending[request] = evicted
         self.request(request, now)
+
+    def transfer(self) -> float:
+        if not self.o.network_spread:
+            return self.o.network_s
+        share = self.draw(2**20) / 2**20
+        return self.o.network_s * (1.0 + self.o.network_spread * (2.0 * share - 1.0))
 
     def draw(self, count: int) -> int:
         """SplitMix64."""

@@ -93,6 +93,7 @@ schedulers = st.builds(
     path_limit=st.sampled_from([0, 1, 3]),
     probe_s=st.sampled_from([0.0, 1e-3]),
     network_s=st.sampled_from([0.0, 0.01, 0.5]),
+    network_spread=st.sampled_from([0.0, 0.0, 0.3, 1.0]),
 )
 
 
