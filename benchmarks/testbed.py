@@ -21,12 +21,9 @@ from typing import Final
 import numpy as np
 
 from apps.testbed.core.batch.pool import Discipline, run_pool
-from apps.testbed.core.google import read_task_events
 from apps.testbed.core.google_tasks import (
     GoogleTasks,
     draw_constraints,
-    google_tasks,
-    read_machine_events,
     subset_of_machines,
 )
 from apps.testbed.core.reservation.model import (
@@ -38,6 +35,7 @@ from apps.testbed.core.reservation.model import (
 from apps.testbed.core.reservation.run import run_reservation
 from apps.testbed.core.reservation.synthetic import synthetic
 from apps.testbed.core.swf import at_load, parse_swf
+from apps.testbed.files import read_google_tasks
 from benchmarks._calibration import calibrate, calibration_line
 from benchmarks._interference import measure
 from benchmarks._replay_peers import PlainCluster, run_heapq, run_simpy
@@ -76,7 +74,7 @@ def main() -> int:
     counts = [int(machines) for machines in options.machines.split(",")]
     met, tables = _compare(counts, options.tasks, options.load, options.rounds)
     if options.google:
-        trace = draw_constraints(read_google(options.google), np.random.default_rng(1))
+        trace = draw_constraints(read_google_tasks(options.google), np.random.default_rng(1))
         met &= _google_hour(trace, options.rounds, tables)
         _heartbeats(trace, tables)
         _path_limits(trace, tables)
@@ -243,17 +241,6 @@ def _backfill(path: Path, tables: dict[str, Table]) -> None:
         cells = [f"{run.wait_s.mean():,.0f} s, {run.bounded_slowdown.mean():,.1f}" for run in runs]
         table.append([f"{load:g}", *cells])
     tables["backfill"] = table
-
-
-def read_google(folder: Path) -> GoogleTasks:
-    """Read `task_events.csv.gz` and `machine_events.csv.gz` of a folder."""
-    tasks, machines = folder / "task_events.csv.gz", folder / "machine_events.csv.gz"
-    task_rows, machine_rows = _rows(tasks), _rows(machines)
-    return google_tasks(
-        read_task_events(next(task_rows), task_rows, str(tasks)),
-        read_machine_events(next(machine_rows), machine_rows, str(machines)),
-        str(tasks),
-    )
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str]]:

@@ -11,9 +11,11 @@ from typing import Any, BinaryIO, Final, cast
 from apps.testbed.core.any_format import KNOWN, parse_any
 from apps.testbed.core.berth_jobs import SCHEMA, berth_lines, berth_rows, parse_rows
 from apps.testbed.core.formats import LONGEST_LINE, parse_trace
+from apps.testbed.core.google import read_task_events
+from apps.testbed.core.google_tasks import GoogleTasks, google_tasks, read_machine_events
 from apps.testbed.core.swf_export import swf_lines
 from apps.testbed.core.trace_workload import TraceWorkload
-from apps.testbed.core.traces import Trace, TraceError
+from apps.testbed.core.traces import SwimTrace, Trace, TraceError
 
 CHUNK: Final = LONGEST_LINE + 2  # bytes read at once
 GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -199,3 +201,52 @@ def _opened(path: Path) -> BinaryIO:
         return file
     file.close()
     return cast("BinaryIO", gzip.open(path, "rb"))
+
+
+class DataFolder:
+    """Public data sets below a folder, as the figures of papers need them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._google: GoogleTasks | None = None
+
+    def swim(self, file: str) -> SwimTrace:
+        """Read a trace of the folder ``swim_facebook``.
+
+        Raises
+        ------
+        TraceError : unreadable, damaged, or another format.
+        """
+        path = self._folder / "swim_facebook" / file
+        trace = read_submissions(path)
+        if not isinstance(trace, SwimTrace):
+            raise TraceError(str(path), 0, "is not a SWIM trace")
+        return trace
+
+    def google_hour(self) -> GoogleTasks:
+        """Read the first hour of Google 2011 at task level, once.
+
+        Raises
+        ------
+        TraceError : unreadable, damaged or malformed.
+        """
+        if self._google is None:
+            self._google = read_google_tasks(self._folder / "google_2011")
+        return self._google
+
+
+def read_google_tasks(folder: Path) -> GoogleTasks:
+    """Read `task_events.csv.gz` and `machine_events.csv.gz` of a folder.
+
+    Raises
+    ------
+    TraceError : unreadable, damaged or malformed.
+    """
+    tasks, machines = folder / "task_events.csv.gz", folder / "machine_events.csv.gz"
+    task_rows = enumerate(_lines(tasks), start=1)
+    machine_rows = enumerate(_lines(machines), start=1)
+    return google_tasks(
+        read_task_events(next(task_rows, (1, "")), task_rows, str(tasks)),
+        read_machine_events(next(machine_rows, (1, "")), machine_rows, str(machines)),
+        str(tasks),
+    )

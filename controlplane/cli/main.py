@@ -21,6 +21,7 @@ MODULES: Final = {
     "evaluate": ("evaluate",),
     "front": ("front",),
     "replay": ("replay",),
+    "reproduce": ("reproduce",),
     "jobs": ("check", "submit", "get", "list", "watch", "cancel", "why"),
     "servers": ("servers",),
     "applications": ("app",),

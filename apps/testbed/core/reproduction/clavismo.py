@@ -1,0 +1,157 @@
+"""ClavisMO's evaluation (Blagodurov et al., SC '15, §4), by the scenarios of `core.scenarios`.
+
+Reported are only the numbers in the paper's text: its bars have no figures.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from apps.testbed.core.container_simulation import KWH, SimulationResult
+from apps.testbed.core.reproduction.figures import DataSets, Figure, Paper, Quantity, Relation
+from apps.testbed.core.scenarios import BERTH, SCENARIOS, run_scenario
+
+DOT_PRODUCT: Final = "Dot-Product"
+EXPERT: Final = "Expert"
+OWN_WATTS: Final = (
+    "The paper does not state the watts of a node; 200 W idle and 400 W peak are ours."
+)
+WHOLE_DAY: Final = (
+    "The paper's figure is of stage 2, in which X spreads; ours is of the whole day, in which "
+    "X is spread from the start."
+)
+X_FIRST: Final = (
+    "The slowdown is taken from the paper. Here the turtles' nodes go to the twelve tazes of X "
+    "rather than to the eight of T and W, which gives more diversity."
+)
+OWN_SLOWDOWN: Final = "The slowdown of the program next to its like is taken from this figure."
+OWN_LINKS: Final = "The cost of a link between nodes is taken from the paper's figure 1."
+
+
+def _results(name: str, seed: int, data: DataSets, *policies: str) -> dict[str, SimulationResult]:
+    scenario = SCENARIOS[name]
+    trace = data.swim(scenario.trace[1]) if scenario.trace else None
+    return {
+        policy: run_scenario(scenario, policy, seed=seed, trace=trace)[-1] for policy in policies
+    }
+
+
+def _faster(ours: SimulationResult, base: SimulationResult) -> dict[str, float]:
+    """Percent of run time saved, by job."""
+    saved = 100.0 * (1.0 - ours.run_s() / base.run_s())
+    return {each.job.key: float(value) for each, value in zip(ours.jobs, saved, strict=True)}
+
+
+def _parapluie(seed: int, data: DataSets) -> Mapping[str, float]:
+    found = _results("parapluie", seed, data, "NodeRR", EXPERT, BERTH)
+    base, expert, berth = found["NodeRR"], found[EXPERT], found[BERTH]
+    early = [_faster(berth, base)[job] for job in "ABDEFGH"]
+    return {
+        "fastest": max(early),
+        "mean": float(np.mean(list(_faster(berth, base).values()))),
+        "expert_j": -_faster(expert, base)["J"],
+        "berth_j": -_faster(berth, base)["J"],
+        "expert_kwh": (base.joules - expert.joules) / KWH,
+        "berth_kwh": (expert.joules - berth.joules) / KWH,
+    }
+
+
+def _india(seed: int, data: DataSets) -> Mapping[str, float]:
+    found = _results("india", seed, data, "SlotRR", BERTH)
+    base, berth = found["SlotRR"], found[BERTH]
+    faster = _faster(berth, base)
+    return {
+        **{job: faster[job] for job in "TWX"},
+        "yz": min(faster["Y"], faster["Z"]),
+        "kwh": (base.joules - berth.joules) / KWH,
+        "energy": 100.0 * (1.0 - berth.joules / base.joules),
+    }
+
+
+def _facebook(seed: int, data: DataSets, name: str) -> Mapping[str, float]:
+    scenario = SCENARIOS[name]
+    found = _results(name, seed, data, scenario.baseline, DOT_PRODUCT, BERTH)
+    base = found[scenario.baseline]
+    values = {}
+    for key, policy in (("dot", DOT_PRODUCT), ("berth", BERTH)):
+        values[f"{key}_time"] = float(np.mean(list(_faster(found[policy], base).values())))
+        values[f"{key}_energy"] = 100.0 * (1.0 - found[policy].joules / base.joules)
+    return values
+
+
+def _facebook_600(seed: int, data: DataSets) -> Mapping[str, float]:
+    return _facebook(seed, data, "facebook600")
+
+
+def _facebook_3000(seed: int, data: DataSets) -> Mapping[str, float]:
+    return _facebook(seed, data, "facebook3000")
+
+
+CLAVISMO: Final = Paper(
+    "clavismo",
+    "Blagodurov et al., SC '15",
+    (
+        Figure(
+            "9",
+            "Parapluie: eight nodes, against NodeRR",
+            (
+                Quantity("fastest", "largest gain of a job in stages 1 and 2, Berth", "%", 60.0,
+                         is_input=True, why=OWN_LINKS),
+                Quantity("expert_j", "J longer under Expert", "%", 60.0, Relation.AT_LEAST,
+                         is_input=True, why=f"{OWN_SLOWDOWN} With the weights used here, Expert "
+                         "leaves J enough nodes."),
+                Quantity("berth_j", "J longer under Berth", "%", relation=Relation.NOT_STATED),
+                Quantity("expert_kwh", "energy saved by Expert", "kWh", 6.0, rounding=0.5,
+                         why=OWN_WATTS),
+                Quantity("berth_kwh", "energy saved by Berth against Expert", "kWh", 2.0,
+                         rounding=0.5, why=OWN_WATTS),
+                Quantity("mean", "mean gain of a job, Berth", "%",
+                         relation=Relation.NOT_STATED),
+            ),
+            _parapluie,
+        ),
+        Figure(
+            "13",
+            "India: 16 nodes in four racks, against SlotRR",
+            (
+                Quantity("T", "gain of T, Berth", "%", 40.0, Relation.AT_LEAST, is_input=True,
+                         why=X_FIRST),
+                Quantity("W", "gain of W, Berth", "%", 40.0, Relation.AT_LEAST, is_input=True,
+                         why=X_FIRST),
+                Quantity("X", "gain of X, Berth", "%", 62.0, is_input=True, why=OWN_SLOWDOWN),
+                Quantity("yz", "smaller gain of Y and Z, Berth: both inside a rack", "%", 0.0,
+                         Relation.AT_LEAST),
+                Quantity("kwh", "energy saved by Berth", "kWh", 3.1, rounding=0.05,
+                         why=WHOLE_DAY),
+                Quantity("energy", "energy saved by Berth", "%", 46.0, rounding=0.5,
+                         why=WHOLE_DAY),
+            ),
+            _india,
+        ),
+        *(
+            Figure(
+                number,
+                title,
+                (
+                    Quantity("dot_time", "mean gain of a job, Dot-Product", "%", paper_time,
+                             Relation.AT_MOST, rounding=1.0),
+                    Quantity("berth_time", "mean gain of a job, Berth", "%",
+                             relation=Relation.NOT_STATED),
+                    Quantity("dot_energy", "energy saved by Dot-Product", "%", 0.0,
+                             Relation.AT_LEAST),
+                    Quantity("berth_energy", "energy saved by Berth", "%", 0.0,
+                             Relation.AT_LEAST),
+                ),
+                measure,
+                data=("swim_facebook",),
+                is_long=True,
+            )
+            for number, title, paper_time, measure in (
+                ("14", "Facebook 2009: a day on 600 nodes, against NodeRR", 0.0, _facebook_600),
+                ("15", "Facebook 2010: a day on 3,000 nodes, against SlotRR", 0.0,
+                 _facebook_3000),
+            )
+        ),
+    ),
+)  # fmt: skip
