@@ -51,6 +51,12 @@ class Decision(models.Model):
     rank = models.FloatField(
         null=True, help_text="D of the chosen unit; only one in some is measured"
     )
+    units_before = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="of a running job that was given more; 0 = it was waiting",
+    )
+    guarantee = models.JSONField(null=True, help_text="of the job, with the R that it needs")
     predicted = models.JSONField(default=dict)
     commit_retries = models.PositiveIntegerField(default=0)
     elapsed_s = models.FloatField(help_text="in the agent, from request to value")

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -21,8 +21,9 @@ from apps.scheduling.core.scorers import beyond_tolerance
 from apps.scheduling.core.types import Verdict
 from apps.scheduling.core.wakes import BY_NEW_SERVERS, BY_OPENING, BY_RELEASE, FreedLog
 from apps.scheduling.models import Allocation, Decision
+from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.shapes import WaitsFor
-from apps.workloads.core.spec import Constraints, JobSpec
+from apps.workloads.core.spec import Constraints, JobSpec, QualityGuarantee
 from apps.workloads.core.targets import read_target
 from apps.workloads.models import Job
 
@@ -185,6 +186,8 @@ class ClaimedJob:
     submitted_s : cluster seconds
     elapsed_s : cluster seconds from submission to the expected start
     spec : without names and labels, which no decision depends on
+    units, missing : that a running job has, and still needs; 0 for a waiting job
+    held : ids of the servers of a running job that must be spread
     """
 
     id: UUID
@@ -194,12 +197,20 @@ class ClaimedJob:
     submitted_s: float
     elapsed_s: float
     spec: JobSpec
+    units: int = 0
+    missing: int = 0
+    held: frozenset[int] = frozenset()
 
 
 _CLAIMED: Final = """
 SELECT j.id, j.name, j.project_id, j.application_id, j.submitted_s,
        a.name, a.kind, j.duration_s, j.target, j.constraints, j.input_bytes, j.tasks_total,
-       j.units_requested, j.gang, j.unit_memory_bytes, j.unit_network_bps, j.unit_storage_bytes
+       j.units_requested, j.gang, j.unit_memory_bytes, j.unit_network_bps, j.unit_storage_bytes,
+       j.policy, j.sample_size, j.guarantee, j.units, j.units_missing,
+       CASE WHEN j.state IN ('starting', 'running') AND j.constraints->>'spread' IS NOT NULL
+            THEN ARRAY(SELECT server_id FROM scheduling_allocation
+                       WHERE job_id = j.id AND released_seq IS NULL) END,
+       j.state
 FROM workloads_job j JOIN workloads_application a ON a.id = j.application_id
 WHERE j.id = ANY(%s) ORDER BY j.priority DESC, j.created_at, j.id
 """
@@ -220,14 +231,18 @@ def claimed_jobs(
 
 
 def _claimed(row: tuple[Any, ...], begins_s: float) -> ClaimedJob:
-    job, name, project, application, submitted_s, *spec = row
+    job, name, project, application, submitted_s, *spec, units, missing, held, state = row
     elapsed_s = max(0.0, begins_s - submitted_s)
-    return ClaimedJob(job, name, project, application, submitted_s, elapsed_s, _spec(*spec))
+    known = ClaimedJob(job, name, project, application, submitted_s, elapsed_s, _spec(*spec))
+    if state not in {JobState.STARTING, JobState.RUNNING}:
+        return known
+    return replace(known, units=units, missing=missing, held=frozenset(held or ()))
 
 
 def _spec(*row: Any) -> JobSpec:
     application, kind, duration_s, target, constraints, *work = row
-    input_bytes, tasks, units, gang, memory_bytes, network_bps, storage_bytes = work
+    input_bytes, tasks, units, gang, memory_bytes, network_bps, storage_bytes, *decision = work
+    policy, sample_size, guarantee = decision
     where = json.loads(constraints)
     return JobSpec(
         application=application,
@@ -247,4 +262,7 @@ def _spec(*row: Any) -> JobSpec:
         unit_memory_bytes=memory_bytes,
         unit_network_bps=network_bps,
         unit_storage_bytes=storage_bytes,
+        policy=policy or None,
+        sample_size=sample_size,
+        guarantee=None if guarantee is None else QualityGuarantee(**json.loads(guarantee)),
     )

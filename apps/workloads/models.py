@@ -115,6 +115,8 @@ _SHAPE_KEY = """md5(
     || ' ' || tasks_total::text || ' ' || coalesce(units_requested::text, '-')
     || ' ' || coalesce(duration_s::text, '-') || ' ' || unit_memory_bytes::text
     || ' ' || unit_network_bps::text || ' ' || unit_storage_bytes::text
+    || ' ' || policy || ' ' || coalesce(sample_size::text, '-')
+    || ' ' || coalesce(guarantee::text, '-')
     || ' ' || CASE WHEN target_kind = 'completion_time' AND units_requested IS NULL
                    THEN floor(submitted_s / greatest(
                         AGE_SHARE * (target->>'seconds')::float8, MIN_AGE_S))::text
@@ -210,6 +212,15 @@ class Job(models.Model):
     unit_storage_bytes = models.BigIntegerField(default=0)
     priority = models.SmallIntegerField(default=0)
     gang = models.BooleanField(default=True)
+    policy = models.CharField(
+        max_length=63,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="named by the job; empty: the default",
+    )
+    sample_size = models.PositiveIntegerField(null=True, help_text="R, named by the job")
+    guarantee = models.JSONField(null=True, help_text="rank threshold x and probability p")
     constraints = models.JSONField(default=dict)
     labels = models.JSONField(default=dict)
     annotations = models.JSONField(default=dict)
@@ -222,6 +233,15 @@ class Job(models.Model):
     reason_message = models.CharField(max_length=500, blank=True)
     reason_also = models.JSONField(default=list)
     units = models.PositiveIntegerField(null=True, help_text="size decided for it")
+    units_missing = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="that it was not given yet; 0 for gangs"
+    )
+    units_pending = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="given to it while it runs, and not yet used by its backend",
+    )
+    grown_s = models.FloatField(null=True, help_text="cluster seconds; when units were added last")
     attempts = models.PositiveIntegerField(default=0, help_text="times it was launched")
     tries = models.PositiveIntegerField(default=0, help_text="decisions since it was queued")
     progress = models.FloatField(default=0.0, help_text="share of the work done, 0-1")
@@ -301,6 +321,18 @@ class Job(models.Model):
                 fields=["shape", "created_at", "id"],
                 name="job_by_shape",
                 condition=Q(shape__isnull=False),
+            ),
+            # agents: running jobs that lack units, oldest first
+            models.Index(
+                fields=["placed_at", "id"],
+                name="job_incomplete",
+                condition=Q(state__in=["starting", "running"], units_missing__gt=0),
+            ),
+            # backends: running jobs that were given units
+            models.Index(
+                fields=["id"],
+                name="job_grown",
+                condition=Q(state="running", units_pending__gt=0),
             ),
             # lists: newest first, by project, state or application (keyset on created_at, id)
             models.Index(fields=["-created_at", "-id"], name="job_by_age"),

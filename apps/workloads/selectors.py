@@ -1,21 +1,23 @@
 """Reads of applications, jobs and batches."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, cast
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from apps.accounts.core.principal import Principal
 from apps.accounts.models import Project
 from apps.common.infrastructure.database import fetch_rows
 from apps.workloads.core.deleted import missing_job_text
 from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState
-from apps.workloads.core.spec import Constraints, JobSpec
+from apps.workloads.core.spec import Constraints, JobLimits, JobSpec, QualityGuarantee
 from apps.workloads.core.targets import read_target
 from apps.workloads.infrastructure.name_search import words_query
 from apps.workloads.models import Application, Batch, Job
@@ -62,9 +64,29 @@ def count_waiting_shapes() -> int:
     return int(count)
 
 
+def has_incomplete_jobs() -> bool:
+    """Return True if a starting or running job lacks units."""
+    rows = fetch_rows(
+        """SELECT EXISTS (SELECT FROM workloads_job
+                          WHERE state IN ('starting', 'running') AND units_missing > 0)"""
+    )
+    return bool(rows[0][0])
+
+
 def is_key_optional(project_id: UUID) -> bool:
     """Return True if service accounts may submit to a project without an Idempotency-Key."""
     return Project.objects.filter(pk=project_id, key_optional=True).exists()
+
+
+@lru_cache(maxsize=1)
+def _limits_from(path: str) -> Callable[[list[str], int], JobLimits]:
+    return cast("Callable[[list[str], int], JobLimits]", import_string(path))
+
+
+def job_limits() -> JobLimits:
+    """Return the limits of the installation on the policy, R and guarantee of a job."""
+    limits = _limits_from(settings.JOB_LIMITS)
+    return limits(settings.JOB_POLICIES, settings.MAX_SAMPLE)
 
 
 def spec_of(job: Job) -> JobSpec:
@@ -78,6 +100,9 @@ def spec_of(job: Job) -> JobSpec:
         duration_s=job.duration_s,
         priority=job.priority,
         gang=job.gang,
+        policy=job.policy or None,
+        sample_size=job.sample_size,
+        guarantee=None if job.guarantee is None else QualityGuarantee(**job.guarantee),
         constraints=Constraints(
             platforms=tuple(job.constraints.get("platforms", ())),
             labels=job.constraints.get("labels", {}),
@@ -105,6 +130,9 @@ def submission_of(job: Job) -> dict[str, Any]:
         "unit_network_bps": job.unit_network_bps,
         "unit_storage_bytes": job.unit_storage_bytes,
         "constraints": job.constraints,
+        "policy": job.policy,
+        "sample_size": job.sample_size,
+        "guarantee": job.guarantee,
     }
     spec |= {name: value for name, value in optional.items() if value}
     spec["gang"] = job.gang

@@ -46,6 +46,19 @@ def size(text: str) -> int:
     return int(value)
 
 
+def guarantee(text: str) -> dict[str, float]:
+    """Read a guarantee as X,P: 0.8,0.01 is a 1 % chance to miss the top 20 %.
+
+    Raises
+    ------
+    ValueError : the text is invalid.
+    """
+    threshold, comma, probability = text.partition(",")
+    if not comma:
+        raise ValueError("must be X,P, such as 0.8,0.01")
+    return {"rank_threshold": float(threshold), "probability": float(probability)}
+
+
 def read_job(args: Namespace) -> dict[str, Any]:
     """Return the job to submit: the file's, with the options applied.
 
@@ -107,6 +120,9 @@ def _from_options(args: Namespace) -> dict[str, Any]:
         "units": args.units,
         "priority": args.priority,
         "input_bytes": args.input,
+        "policy": args.policy,
+        "sample_size": args.sample_size,
+        "guarantee": args.guarantee,
     }
     job |= {name: value for name, value in values.items() if value is not None}
     if args.label:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from controlplane.cli.client import BerthClient
 from controlplane.cli.diagnosis import diagnosis_lines
 from controlplane.cli.errors import CliError, Exit
-from controlplane.cli.jobfile import read_job, seconds, size
+from controlplane.cli.jobfile import guarantee, read_job, seconds, size
 from controlplane.cli.long_poll import FollowSpec, follow
 from controlplane.cli.output import (
     columns,
@@ -68,6 +68,14 @@ def _add_job_options(parser: ArgumentParser) -> None:
     add("--p99", type=argument_type(seconds), help="target: 99th percentile of latency, e.g. 10ms")
     add("--ips", type=float, help="target: instructions per second")
     add("--best-effort", action="store_true", help="no target")
+    add("--policy", help="placement policy; that of the installation if omitted")
+    add("--sample-size", type=positive_int, metavar="R", help="candidates per unit")
+    add(
+        "--guarantee",
+        type=argument_type(guarantee),
+        metavar="X,P",
+        help="R follows: at most the chance P that the best candidate has a rank below X",
+    )
 
 
 def _add_submit_options(parser: ArgumentParser) -> None:
@@ -121,7 +129,7 @@ def check(client: BerthClient, args: Namespace) -> int:
 
 
 def _check_table(response: Mapping[str, Any], target: Mapping[str, Any]) -> str:
-    guarantee = response["guarantee"]
+    known = response["guarantee"]
     shown = {
         "outcome": response["outcome"],
         "units": response["units"],
@@ -130,9 +138,11 @@ def _check_table(response: Mapping[str, Any], target: Mapping[str, Any]) -> str:
         "predicted": _predicted(response["predicted"], target["kind"]),
         "P(target met)": percent(response["probability_met"]),
         "examined": f"{response['units_examined']} of {response['units_eligible']} eligible units",
-        "guarantee": guarantee["statement"] if guarantee else None,
+        "policy": response["policy"] or None,
+        "guarantee": known["statement"] if known else None,
     }
     lines = [response["summary"], "", facts(shown)]
+    lines += _requested(known.get("requested")) if known else []
     lines += [f"feasible: {suggestion['text']}" for suggestion in response["suggestions"]]
     return "\n".join(lines)
 
@@ -182,13 +192,19 @@ def _job_table(job: Mapping[str, Any]) -> str:
             "target": target(spec["target"]),
             "state": status["state"] + (" (held)" if status["held"] else ""),
             "reason": f"{reason['code']}: {reason['sentence']}" if reason else None,
-            "units": status["units"],
+            "units": _units(status),
             "progress": percent(status["progress"]),
             "attainment": percent(status["attainment"]),
             "created": meta["created_at"],
             "request id": meta["request_id"],
         }
     )
+
+
+def _units(status: Mapping[str, Any]) -> str | None:
+    if not status.get("units_missing"):
+        return None if status["units"] is None else str(status["units"])
+    return f"{status['units']}, {status['units_missing']} more when units are freed"
 
 
 def list_jobs(client: BerthClient, args: Namespace) -> int:
@@ -328,8 +344,9 @@ def _why_table(response: Mapping[str, Any]) -> str:
         ]
         # without examined units there is no guarantee
         if sample["units_examined"]:
-            guarantee = decision["guarantee"]
-            lines.append(f"  {guarantee['statement']}, assuming {guarantee['assumption']}")
+            known = decision["guarantee"]
+            lines.append(f"  {known['statement']}, assuming {known['assumption']}")
+        lines += _requested(decision["guarantee"].get("requested"))
     if response.get("diagnosis"):
         lines += ["", *diagnosis_lines(response["diagnosis"])]
     table = response.get("candidates")
@@ -337,6 +354,17 @@ def _why_table(response: Mapping[str, Any]) -> str:
         rows = [[_short(row[name]) for name in table["columns"]] for row in table["results"]]
         lines += ["", columns([name.upper() for name in table["columns"]], rows)]
     return "\n".join(lines)
+
+
+def _requested(asked: Mapping[str, Any] | None) -> list[str]:
+    if asked is None:
+        return []
+    needed = asked["needed_size"]
+    wish = f"P(rank below {asked['rank_threshold']:g}) <= {asked['probability']:g}"
+    why = "no unit of the top is free"
+    if needed is not None:
+        why = f"R = {needed:,} with {asked['top_free_share']:.0%} of the top free"
+    return [f"  The job asks for {wish}: {why}; used R = {asked['size']}"]
 
 
 def _short(value: Any) -> Any:

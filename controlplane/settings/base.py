@@ -124,6 +124,10 @@ BERTH_RECLASSIFY_ROWS = int(os.environ.get("BERTH_RECLASSIFY_ROWS", "20"))
 BERTH_RECLASSIFY_SECONDS = float(os.environ.get("BERTH_RECLASSIFY_SECONDS", "600"))
 # Default placement policy.
 DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "tarcil")
+# Policies that jobs may name (empty: all), and the largest R, candidates per unit.
+JOB_POLICIES = listed(os.environ.get("BERTH_JOB_POLICIES", ""))
+MAX_SAMPLE = int(os.environ.get("BERTH_MAX_SAMPLE", "32"))
+JOB_LIMITS = "apps.scheduling.core.job_sampling.job_limits"
 # Emulated servers and applications are drawn from this world: measured or paper.
 EMULATED_WORLD = os.environ.get("BERTH_WORLD", "paper")
 

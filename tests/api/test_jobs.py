@@ -55,6 +55,49 @@ def test_every_wrong_field_is_named(api: APIClient) -> None:
     assert body["request_id"] == response["X-Request-ID"]
 
 
+def test_policy_and_guarantee_are_stored_and_answered(api: APIClient) -> None:
+    guarantee = {"rank_threshold": 0.8, "probability": 0.01}
+    body = api.post("/api/v1/jobs/", short(policy="random", guarantee=guarantee)).json()
+    spec = api.get(f"/api/v1/jobs/{body['metadata']['id']}/").json()["spec"]
+    assert (spec["policy"], spec["sample_size"], spec["guarantee"]) == ("random", None, guarantee)
+    assert api.post("/api/v1/jobs/", {"spec": spec}).status_code == 201
+    plain = api.post("/api/v1/jobs/", short(sample_size=32)).json()["spec"]
+    assert (plain["policy"], plain["sample_size"], plain["guarantee"]) == (None, 32, None)
+
+
+@pytest.mark.parametrize("address", ["/api/v1/jobs/", "/api/v1/checks/"])
+@pytest.mark.parametrize(
+    ("fields", "pointer", "detail"),
+    [
+        ({"policy": "tarcle"}, "/policy", "must be one of least_loaded, "),
+        ({"sample_size": 33}, "/sample_size", "must be at most 32, not 33"),
+        ({"sample_size": 8, "guarantee": {"rank_threshold": 0.8, "probability": 0.5}},
+         "/guarantee", "give sample_size or guarantee, not both"),
+        ({"guarantee": {"rank_threshold": 0.9, "probability": 0.001}},
+         "/guarantee", "needs R = 66 even on an idle cluster; at most 32"),
+    ],
+)  # fmt: skip
+def test_a_wrong_policy_r_or_guarantee_is_refused(
+    api: APIClient, address: str, fields: dict[str, Any], pointer: str, detail: str
+) -> None:
+    response = api.post(address, short(**fields))
+    (error,) = response.json()["errors"]
+    assert (response.status_code, error["pointer"]) == (422, pointer)
+    assert detail in error["detail"]
+
+
+def test_an_item_of_a_batch_is_refused_for_an_unknown_policy(api: APIClient) -> None:
+    body = {"items": [short(), short(policy="tarcle")], "mode": "atomic"}
+    response = api.post("/api/v1/batches/", body)
+    assert response.status_code == 422
+    assert "tarcle" in response.content.decode()
+
+
+def test_the_policy_does_not_change_after_submission(api: APIClient) -> None:
+    job = submitted(api)
+    assert api.patch(f"/api/v1/jobs/{job}/", {"spec": {"policy": "random"}}).status_code == 409
+
+
 def test_nothing_is_written_for_a_wrong_job(api: APIClient) -> None:
     api.post("/api/v1/jobs/", short(tasks=0))
     assert (Job.objects.count(), Event.objects.count()) == (0, 0)

@@ -40,6 +40,17 @@ def test_a_submitted_job_is_shown_listed_and_explained(berth: Berth) -> None:
     assert berth("list", "--state", "running")[1] == "Nothing found.\n"
 
 
+def test_a_job_names_its_policy_and_guarantee(berth: Berth) -> None:
+    job = submit(berth, "--policy", "random", "--guarantee", "0.8,0.01")
+    spec = json.loads(berth("get", job, "-o", "json")[1])["spec"]
+    assert spec["guarantee"] == {"rank_threshold": 0.8, "probability": 0.01}
+    assert (spec["policy"], spec["sample_size"]) == ("random", None)
+    sampled = submit(berth, "--sample-size", "16")
+    assert json.loads(berth("get", sampled, "-o", "json")[1])["spec"]["sample_size"] == 16
+    with pytest.raises(SystemExit, match="2"):
+        berth("submit", "--app", "a", "--best-effort", "--guarantee", "0.8")
+
+
 def test_output_can_be_json_or_yaml(berth: Berth) -> None:
     job = submit(berth)
     listed = json.loads(berth("list", "-o", "json")[1])

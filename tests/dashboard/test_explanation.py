@@ -11,6 +11,7 @@ from apps.dashboard.core.explanation import (
     DecisionFacts,
     heading,
     paragraph,
+    request_text,
 )
 
 ROOMY = tuple([30.0] * N_SOURCES)
@@ -173,3 +174,29 @@ def test_a_refusal_names_the_most_restrictive_filter() -> None:
 def test_long_server_lists_are_shortened() -> None:
     spread = replace(PLACED, servers=("a", "b", "c", "d", "e"))
     assert "**a, b and 3 more servers**" in paragraph(spread)[0]
+
+
+ASKED = {"rank_threshold": 0.8, "probability": 0.01, "top_free_share": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("policy", "size", "guarantee", "expected"),
+    [
+        ("", None, None, ""),
+        ("random", None, None, "The job asks for the policy random."),
+        ("random", 1, None, "The job asks for the policy random and 1 candidate per unit."),
+        ("", None, {**ASKED, "needed_size": 56, "size": 32},
+         "The job asks for at most a 1.00 % chance that the best unit is outside the top 20 %. "
+         "With 40 % of the top 20 % free, that needs R = 56; the limit is 32."),
+        ("", None, {**ASKED, "needed_size": 21, "size": 21},
+         "The job asks for at most a 1.00 % chance that the best unit is outside the top 20 %. "
+         "With 40 % of the top 20 % free, that needs R = 21."),
+        ("", None, {**ASKED, "top_free_share": 0.0, "needed_size": None, "size": 32},
+         "The job asks for at most a 1.00 % chance that the best unit is outside the top 20 %. "
+         "No unit of the top 20 % is free, so R is the limit of 32."),
+    ],
+)  # fmt: skip
+def test_names_what_the_job_asks_of_the_decision(
+    policy: str, size: int | None, guarantee: dict[str, float] | None, expected: str
+) -> None:
+    assert request_text(policy, size, guarantee) == expected

@@ -10,6 +10,7 @@ from apps.common.core.clock import ClusterClock
 from apps.emulation.core.events import ServerReadings
 from apps.execution.backends.emulated.port import (
     EndReport,
+    GrownLaunch,
     JobReport,
     LaunchOrder,
     ProfilingOrder,
@@ -62,6 +63,8 @@ class MemoryPlane:
     unwanted: list[UUID] = field(default_factory=list)
     stopped: list[UUID] = field(default_factory=list)
     claimed_runs: set[UUID] = field(default_factory=set)
+    grown: list[GrownLaunch] = field(default_factory=list)
+    grown_reports: list[tuple[float, GrownLaunch]] = field(default_factory=list)
     is_away: bool = False
     is_taken_over: bool = False
     renewed: list[int] = field(default_factory=list)
@@ -101,6 +104,15 @@ class MemoryPlane:
     def ended_launches(self, launches: Sequence[int]) -> list[int]:
         self._answer()
         return [launch for launch in launches if launch in self.given_up]
+
+    def grown_launches(self) -> Sequence[GrownLaunch]:
+        self._answer()
+        return self.grown
+
+    def report_grown(self, at_s: float, grown: Sequence[GrownLaunch]) -> None:
+        self._answer()
+        self.grown_reports += [(at_s, each) for each in grown]
+        self.grown = [each for each in self.grown if each not in grown]
 
     def claim_migrations(self, limit: int, *, doing: Collection[int]) -> Sequence[MigrationOrder]:
         self._answer()

@@ -16,7 +16,12 @@ from apps.execution.backends.emulated.emulator import (
     Pace,
 )
 from apps.execution.backends.emulated.orders import UnknownServerError, engine_order
-from apps.execution.backends.emulated.port import LaunchOrder, ProfilingOrder, ProfilingReport
+from apps.execution.backends.emulated.port import (
+    GrownLaunch,
+    LaunchOrder,
+    ProfilingOrder,
+    ProfilingReport,
+)
 from apps.workloads.core.framework import setting_named
 from tests.emulation.worlds import all_platforms
 from tests.execution.emulated_plane import AwayError, MemoryPlane, site
@@ -445,3 +450,43 @@ def test_the_lease_of_an_impossible_profiling_run_expires() -> None:
     backend.tick(0.0)
     backend.tick(2.0)
     assert (plane.measured, plane.claimed_runs) == ({}, set())
+
+
+# ---- jobs that are given more units ----
+
+
+def test_units_given_to_a_running_job_speed_it_up_and_are_reported() -> None:
+    plane = MemoryPlane(site(4, 4), waiting=[launch(1, seconds=6000.0)])
+    backend = emulator(plane)
+    backend.tick(0.0)
+    grown = GrownLaunch(1, ((101, 1), (102, 1)))
+    plane.grown = [grown]
+    backend.tick(1.0)
+    assert plane.grown_reports == [(60.0, grown)]
+    backend.tick(52.0)  # 3,120 s: it would need 6,000 s on one unit
+    assert [end.launch for end in plane.ended] == [1]
+
+
+def test_units_that_another_job_still_uses_are_added_later() -> None:
+    plane = MemoryPlane(site(2), waiting=[launch(1, seconds=6000.0), launch(2, seconds=6000.0)])
+    backend = emulator(plane)
+    backend.tick(0.0)
+    plane.grown = [GrownLaunch(1, ((101, 2),))]
+    backend.tick(0.5)
+    assert plane.grown_reports == []
+    plane.cancelled = [2]
+    backend.tick(1.0)
+    assert [each.launch for _, each in plane.grown_reports] == [1]
+
+
+def test_growth_that_is_reported_twice_adds_nothing_twice() -> None:
+    plane = MemoryPlane(site(4), waiting=[launch(1, seconds=6000.0)])
+    backend = emulator(plane)
+    backend.tick(0.0)
+    for wall_s in (1.0, 2.0):
+        plane.grown = [GrownLaunch(1, ((101, 2),)), GrownLaunch(9, ((101, 1),))]
+        backend.tick(wall_s)
+    assert [each.parts for _, each in plane.grown_reports] == [((101, 2),), ((101, 2),)]
+    plane.waiting = [launch(2, units=2)]
+    backend.tick(3.0)
+    assert set(plane.started) == {1, 2}  # two of four units were left

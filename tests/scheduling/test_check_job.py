@@ -73,7 +73,18 @@ def test_the_outcome_reflects_other_allocations() -> None:
     assert checked().outcome == "placed"
     copy = ClusterFollower().follow()
     commit([proposal(claimed(), copy.topology, [0, 1, 2])], agent=ME)
-    assert checked().outcome == "waits"
+    assert checked(gang=True).outcome == "waits"
+
+
+def test_an_incremental_job_would_start_with_a_part_of_its_units() -> None:
+    copy = ClusterFollower().follow()
+    commit([proposal(claimed(), copy.topology, [0, 1, 2])], agent=ME)
+    answer = checked()
+    assert (answer.outcome, answer.units) == ("placed", 2)
+    assert answer.summary == (
+        "The job would start now: 1 of 2 units on 1 server, starting with a; "
+        "the rest follows as units are freed."
+    )
 
 
 def test_the_outcome_reflects_new_and_closed_servers() -> None:

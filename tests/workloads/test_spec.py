@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.common.core.errors import InvalidInputError
-from apps.workloads.core.spec import Constraints, parse_changes, parse_job
+from apps.workloads.core.spec import (
+    Constraints,
+    JobLimits,
+    QualityGuarantee,
+    parse_changes,
+    parse_job,
+)
 from apps.workloads.core.targets import (
     BestEffort,
     CompletionTime,
@@ -30,7 +36,7 @@ def problems_of(data: Any) -> dict[str, str]:
 def test_only_application_and_target_are_needed() -> None:
     spec = parse_job(SHORT)
     assert (spec.application, spec.target) == ("hadoop-17", BestEffort())
-    assert (spec.tasks, spec.priority, spec.gang, spec.units) == (1, 0, True, None)
+    assert (spec.tasks, spec.priority, spec.gang, spec.units) == (1, 0, False, None)
 
 
 def test_the_document_form_and_the_flat_form_are_equivalent() -> None:
@@ -162,6 +168,73 @@ def test_problems_of_batch_items_name_their_position() -> None:
     assert [problem.pointer for problem in caught.value.problems] == ["/items/7/tasks"]
 
 
+GUARANTEE = {"rank_threshold": 0.8, "probability": 0.01}
+LIMITS = JobLimits(("random", "tarcil"), 32, lambda x, p: round(1.0 / ((1.0 - x) * p)))
+
+
+@pytest.mark.parametrize(
+    ("target", "fields", "expected"),
+    [
+        ({"kind": "best_effort"}, {}, False),
+        ({"kind": "completion_time", "seconds": 60.0}, {}, False),
+        ({"kind": "completion_time", "seconds": 60.0}, {"gang": None, "units": 8}, False),
+        ({"kind": "completion_time", "seconds": 60.0}, {"gang": True}, True),
+        ({"kind": "ips", "ips": 1e9}, {}, True),
+        ({"kind": "throughput_latency", "qps": 10.0, "latency_seconds": 0.1}, {}, True),
+        ({"kind": "throughput_latency", "qps": 10.0, "latency_seconds": 0.1},
+         {"gang": False}, False),
+    ],
+)  # fmt: skip
+def test_a_job_is_a_gang_by_default_if_its_target_needs_all_units(
+    target: dict[str, Any], fields: dict[str, Any], expected: bool
+) -> None:
+    assert parse_job({"application": "a", "target": target, **fields}).gang is expected
+
+
+def test_a_job_may_name_its_policy_and_a_guarantee() -> None:
+    spec = parse_job({**SHORT, "policy": "random", "guarantee": GUARANTEE})
+    assert (spec.policy, spec.sample_size) == ("random", None)
+    assert spec.guarantee == QualityGuarantee(0.8, 0.01)
+    assert spec.guarantee.as_json() == GUARANTEE
+    assert parse_job({**SHORT, "sample_size": 16}).sample_size == 16
+    nothing = parse_job({**SHORT, "policy": None, "sample_size": None, "guarantee": None})
+    assert nothing == parse_job(SHORT)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"policy": "tarcle"}, {"/policy": "unknown_value"}),
+        ({"policy": 3}, {"/policy": "wrong_type"}),
+        ({"sample_size": 0}, {"/sample_size": "too_low"}),
+        ({"sample_size": 33}, {"/sample_size": "too_high"}),
+        ({"sample_size": 8.0}, {"/sample_size": "wrong_type"}),
+        ({"sample_size": 8, "guarantee": {"rank_threshold": 0.5, "probability": 0.5}},
+         {"/guarantee": "contradiction"}),
+        ({"guarantee": GUARANTEE}, {"/guarantee": "too_strict"}),  # R = 500
+        ({"guarantee": {"rank_threshold": 0.5, "probability": 0.0}},
+         {"/guarantee/probability": "too_low"}),
+        ({"guarantee": {"rank_threshold": 1.0, "probability": 0.5}},
+         {"/guarantee/rank_threshold": "too_high"}),
+        ({"guarantee": {"rank_threshold": 0.5}}, {"/guarantee/probability": "required"}),
+        ({"guarantee": {}},
+         {"/guarantee/rank_threshold": "required", "/guarantee/probability": "required"}),
+        ({"guarantee": 0.99}, {"/guarantee": "wrong_type"}),
+    ],
+)  # fmt: skip
+def test_a_wrong_policy_sample_or_guarantee_is_named(
+    fields: dict[str, Any], expected: dict[str, str]
+) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        parse_job({**SHORT, **fields}, limits=LIMITS)
+    assert {problem.pointer: problem.code for problem in caught.value.problems} == expected
+
+
+def test_an_unknown_policy_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(InvalidInputError, match="must be one of random, tarcil or null"):
+        parse_job({**SHORT, "policy": "x"}, limits=LIMITS)
+
+
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 
 
@@ -178,7 +251,8 @@ JSON = nested(nested(SCALARS))
     st.dictionaries(
         st.sampled_from(
             ["application", "target", "tasks", "units", "labels", "annotations", "constraints",
-             "priority", "gang", "name", "spec", "metadata", "client_id", "duration_seconds"]
+             "priority", "gang", "policy", "sample_size", "guarantee",
+             "name", "spec", "metadata", "client_id", "duration_seconds"]
         ),
         JSON,
         max_size=4,

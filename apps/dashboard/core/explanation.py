@@ -2,10 +2,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from apps.common.core.interference import SOURCES
 from apps.dashboard.core import formats, labels
@@ -129,6 +129,7 @@ class DecisionFacts:
     predicted_interval: str
     target: str
     reason_detail: str = ""
+    units_before: int = 0
     decider: Decider | None = None
 
 
@@ -192,6 +193,14 @@ def _placed(facts: DecisionFacts) -> tuple[str, ...]:
     others = [c for c in facts.candidates if c.verdict != "chosen"]
     choice = _choice(facts.policy)
     first = f"The job was placed on **{units}** of **{where}**: {choice} among {examined}."
+    if facts.units_before:
+        first = (
+            f"The running job was given **{facts.units_won} more** of **{where}**, in addition to "
+            f"{facts.units_before}: {choice} among {examined}."
+        )
+    if facts.units_won < facts.units:
+        rest = formats.plural(facts.units - facts.units_won, "unit")
+        first = f"{first} It is given the remaining {rest} as units are freed."
     if not chosen or not chosen[0].headroom:
         return (first,)
     middle = _tightest(chosen[0], others) if facts.decider is None else _decided(facts.decider)
@@ -242,6 +251,35 @@ def _choice(policy: str) -> str:
         "random": "chosen at random",
         "roomiest": "chosen at random among servers with free capacity and quiet neighbours",
     }.get(policy, f"chosen by {policy}")
+
+
+def request_text(policy: str, sample_size: int | None, guarantee: Mapping[str, Any] | None) -> str:
+    """Describe what the job asks of the decision; "" if it asks nothing.
+
+    Parameters
+    ----------
+    policy : named by the job; "" = none
+    sample_size : R, named by the job
+    guarantee : of the job, with its R at the time of the decision, as stored
+    """
+    parts = [f"the policy {policy}"] if policy else []
+    if sample_size is not None:
+        parts.append(f"{formats.plural(sample_size, 'candidate')} per unit")
+    if guarantee is not None:
+        top = formats.percent(1.0 - guarantee["rank_threshold"], 0)
+        chance = formats.percent(guarantee["probability"], 2)
+        parts.append(f"at most a {chance} chance that the best unit is outside the top {top}")
+    if not parts:
+        return ""
+    text = f"The job asks for {formats.listed(parts)}."
+    if guarantee is None:
+        return text
+    needed, size = guarantee["needed_size"], guarantee["size"]
+    if needed is None:
+        return f"{text} No unit of the top {top} is free, so R is the limit of {size:g}."
+    free = formats.percent(guarantee["top_free_share"], 0)
+    needs = f"{text} With {free} of the top {top} free, that needs R = {formats.thousands(needed)}"
+    return f"{needs}; the limit is {size:g}." if needed > size else f"{needs}."
 
 
 def _refused(facts: DecisionFacts) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from apps.dashboard.core.explanation import (
     grouped,
     heading,
     paragraph,
+    request_text,
     shortened,
 )
 from apps.dashboard.core.profile_text import caution
@@ -66,6 +67,7 @@ class Explanation:
 
     decision: Decision
     paragraph: tuple[str, ...]
+    request: str
     caution: str
     reason: str
     tier: int | None
@@ -139,6 +141,7 @@ def explanation(decision: Decision) -> Explanation:
     return Explanation(
         decision=decision,
         paragraph=paragraph(facts),
+        request=request_text(decision.job.policy, decision.job.sample_size, decision.guarantee),
         caution="" if profile is None else caution(profile.application, profile.flags),
         reason=reason.sentence if reason else labels.reason_text(decision.reason_code),
         tier=reason.tier if reason else None,
@@ -233,6 +236,7 @@ def _facts(
         reason_detail=decision.job.reason_message
         if decision.reason_code == decision.job.reason_code
         else "",
+        units_before=decision.units_before,
     )
 
 

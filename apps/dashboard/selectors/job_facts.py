@@ -99,6 +99,7 @@ class JobHeader:
     servers: tuple[str, ...]
     platforms: tuple[str, ...]
     units: int
+    missing: int  # that a running job is given as they are freed
     setting: str  # of its framework, in words; empty = the default
     title: str
     gauge: Gauge | None  # None = best effort
@@ -242,6 +243,7 @@ def job_header(job: Job, *, now_s: float) -> JobHeader:
         servers=tuple(servers),
         platforms=tuple(dict.fromkeys(servers.values())),
         units=sum(cores for _, cores in rows),
+        missing=job.units_missing if job.state in ACTIVE_STATES else 0,
         setting=setting_named(label).description
         if (label := job.predicted.get("setting"))
         else "",

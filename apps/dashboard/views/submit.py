@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from django.conf import settings
 from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
@@ -21,7 +22,7 @@ from apps.scheduling.services import check_job
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import read_target
 from apps.workloads.models import Application
-from apps.workloads.selectors import submission_of
+from apps.workloads.selectors import job_limits, submission_of
 
 SUGGESTED = 200
 
@@ -44,6 +45,9 @@ def submit(request: HttpRequest) -> HttpResponse:
         {
             "applications": applications[:SUGGESTED],
             "platforms": Platform.objects.order_by("rank"),
+            "policies": job_limits().policies,
+            "default_policy": settings.DEFAULT_POLICY,
+            "max_sample": settings.MAX_SAMPLE,
             "projects": _projects(request),
             "key": uuid7(),
             "host": request.build_absolute_uri("/").rstrip("/"),

@@ -21,7 +21,6 @@ from apps.common.core.interference import N_SOURCES
 from apps.emulation.core import event_kernels
 from apps.emulation.core.event_kernels import (
     EngineState,
-    PhaseTable,
     StartedParts,
     event_queue,
     free_parts,
@@ -40,11 +39,19 @@ from apps.emulation.core.readings import JobFacts, job_readings, server_readings
 from apps.emulation.core.runs import (
     EngineMigration,
     RunningJob,
+    check_growth,
     check_migration,
     check_order,
     layout_factor,
 )
-from apps.emulation.core.tables import grown, job_table, part_table, server_table
+from apps.emulation.core.tables import (
+    job_table,
+    part_table,
+    server_table,
+    with_more_jobs,
+    with_more_parts,
+    with_phases,
+)
 from apps.emulation.core.truth import Truth, wave_efficiency
 from apps.inventory.core.snapshot import Floats, Ints
 
@@ -183,6 +190,29 @@ class Engine:
         self._lay_out(slot, [*remaining.items(), (to, 0)])
         self._settle([*run.parts, to], now)
 
+    def grow(self, key: Hashable, parts: Sequence[tuple[int, int]], now: float) -> None:
+        """Add units to a running job: they work from `now` on.
+
+        Raises
+        ------
+        KeyError : no such job runs.
+        ValueError : the job is migrating, or a server has too few free units.
+        """
+        slot = self._slots[key]
+        run = self._runs[slot]
+        check_growth(run, parts, self._state.free_units)
+        self._advance_clock(now)
+        self._fill_facts()
+        run.add(parts)
+        units = sum(run.parts.values())
+        self._facts.resize(slot, units, run.busy, is_exchanging=len(run.parts) > 1)
+        if run.order.truth.is_in_step:
+            self._state.jobs.in_step[slot] = units
+        for server, count in parts:
+            self._state.free_units[server] -= count
+        self._lay_out(slot, run.parts.items())
+        self._settle(run.parts, now)
+
     def advance(self, to: float) -> list[EngineEvent]:
         """Advance the clock to `to`; returns the events in order."""
         events: list[EngineEvent] = []
@@ -245,7 +275,8 @@ class Engine:
         runs.number[slot], runs.cycle[slot], runs.work_s[slot] = self._number, 0, order.work_s
         runs.started_s[slot], runs.end_s[slot], runs.until_s[slot] = now, end_s, np.inf
         runs.layout[slot] = layout_factor(run, self.machines.rack)
-        self._fill_phases(slot, truth)
+        self._state = with_phases(self._state, slot, truth.phases)
+        runs = self._state.runs
         starts = truth.phases.starts
         runs.phase[slot] = 0
         if order.done_share > 0.0 and not is_service:
@@ -253,20 +284,6 @@ class Engine:
         for server, count in order.parts:
             self._state.free_units[server] -= count
         return slot
-
-    def _fill_phases(self, slot: int, truth: Truth) -> None:
-        phases, count = truth.phases, len(truth.phases.starts)
-        if count > self._state.phases.starts.shape[1]:
-            old = self._state.phases
-            table = phase_table(len(old.starts), count, N_SOURCES)
-            for column, larger in zip(old, table, strict=True):
-                larger[:, : column.shape[1]] = column
-            self._state = self._state._replace(phases=PhaseTable(*table))
-        table = self._state.phases
-        table.starts[slot, :count], table.rate[slot, :count] = phases.starts, phases.rate
-        table.tolerated[slot, :count], table.caused[slot, :count] = phases.tolerated, phases.caused
-        runs = self._state.runs
-        runs.phases[slot], runs.period_s[slot] = count, phases.period_s
 
     def _parts_of(
         self, slot: int, truth: Truth, parts: Iterable[tuple[int, int]]
@@ -292,29 +309,13 @@ class Engine:
     def _reserve_parts(self, count: int) -> None:
         """Double the part slots until so many are free."""
         while self._state.free_parts.left[0] < count:
-            old, free = self._state.parts, self._state.free_parts
-            size, unused = len(old.job), free.slots[: free.left[0]]
-            more = free_parts(2 * size)
-            more.left[0] = size + unused.size
-            more.slots[:size] = np.arange(2 * size - 1, size - 1, -1)
-            more.slots[size : size + unused.size] = unused
-            self._state = self._state._replace(
-                parts=grown(old, part_table(2 * size)), free_parts=more
-            )
+            self._state = with_more_parts(self._state)
 
     def _free_job_slot(self) -> int:
         if not self._free_jobs:
-            state = self._state
-            size, phases = state.phases.starts.shape
+            size = len(self._state.phases.starts)
             self._facts = self._facts.grown()
-            self._state = state._replace(
-                jobs=grown(state.jobs, job_table(2 * size)),
-                runs=grown(state.runs, run_table(2 * size)),
-                phases=grown(state.phases, phase_table(2 * size, phases, N_SOURCES)),
-                queue=grown(state.queue, event_queue(2 * size)),
-                marked=np.zeros(2 * size, dtype=np.bool_),
-                changed=np.zeros(2 * size, dtype=np.int64),
-            )
+            self._state = with_more_jobs(self._state)
             self._free_jobs = list(range(2 * size - 1, size - 1, -1))
         return self._free_jobs.pop()
 

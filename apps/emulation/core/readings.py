@@ -92,6 +92,11 @@ class JobFacts:
         self.is_service[slot] = truth.kind == LATENCY_CRITICAL and order.load > 0.0
         self.is_exchanging[slot] = len(order.parts) > 1 or order.tasks is not None
 
+    def resize(self, slot: int, units: int, busy: float, *, is_exchanging: bool) -> None:
+        """Write the units of a job that was given more."""
+        self.units[slot], self.busy[slot] = units, busy
+        self.is_exchanging[slot] |= is_exchanging
+
     def progress(self, jobs: JobTable, slots: Ints, now: float) -> Floats:
         """(L,) completed share of the work, else of the duration; NaN for jobs without an end."""
         done = (

@@ -1,12 +1,13 @@
 """State of a running job outside the engine's arrays, and checks of orders and migrations."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from apps.emulation.core.events import EngineOrder
-from apps.emulation.core.truth import split_share
+from apps.emulation.core.truth import split_share, wave_efficiency
 from apps.inventory.core.snapshot import Ints
 
 
@@ -34,6 +35,13 @@ class RunningJob:
     parts: dict[int, int]
     busy: float
     migration: EngineMigration | None = None
+
+    def add(self, parts: Iterable[tuple[int, int]]) -> None:
+        """Add units, and update the share of all units that its tasks keep busy."""
+        for server, units in parts:
+            self.parts[server] = self.parts.get(server, 0) + units
+        if self.order.tasks is not None:
+            self.busy = wave_efficiency(self.order.tasks, sum(self.parts.values()))
 
 
 def layout_factor(run: RunningJob, rack: Ints) -> float:
@@ -70,6 +78,24 @@ def check_order(order: EngineOrder, free: Ints) -> None:
             raise ValueError(f"server {server} has {free[server]} free units, not {units}")
     if not order.work_s > 0.0 or not 0.0 <= order.done_share <= 1.0:
         raise ValueError(f"work_s must be > 0 and done_share in [0, 1], got {order}")
+
+
+def check_growth(run: RunningJob, parts: Sequence[tuple[int, int]], free: Ints) -> None:
+    """Check that units can be added to a job now.
+
+    Parameters
+    ----------
+    free : (S,) free units
+
+    Raises
+    ------
+    ValueError : names the violated condition.
+    """
+    if run.migration is not None:
+        raise ValueError(f"job {run.order.key} is migrating to server {run.migration.to}")
+    for server, units in parts:
+        if not 1 <= units <= free[server]:
+            raise ValueError(f"server {server} has {free[server]} free units, not {units}")
 
 
 def check_migration(run: RunningJob, migration: EngineMigration, now: float, free: Ints) -> None:

@@ -47,16 +47,17 @@ ENDED_WITHIN_S: Final = 600.0  # wall seconds for which an ended job is still ob
 CHUNK: Final = 500
 
 # A job is observed if its reports can be compared with a prediction: its application has a
-# profile, and its kind and target match. After a migration it is observed again, on its new
-# allocations.
+# profile, and its kind and target match. After a migration, or after it was given units, it is
+# observed again, on its new allocations.
 _DUE_JOBS: Final = """
 WITH observable AS (
     SELECT j.id, j.application_id, j.target, j.target_kind, j.input_bytes, j.tasks_total, j.units,
            j.duration_s, j.attempts, j.started_s, a.kind,
            CASE WHEN j.state = 'succeeded' THEN j.finished_s END AS finished_s,
            coalesce(e.number, 0) AS number,
-           greatest(e.cluster_s, j.started_s, m.moved_s) AS since_s,
-           coalesce(e.cluster_s >= greatest(j.started_s, m.moved_s), false) AS is_continued
+           greatest(e.cluster_s, j.started_s, m.moved_s, j.grown_s) AS since_s,
+           coalesce(e.cluster_s >= greatest(j.started_s, m.moved_s, j.grown_s), false)
+               AS is_continued
     FROM workloads_job j
     JOIN workloads_application a ON a.id = j.application_id
     JOIN classification_profile p ON p.application_id = a.id AND p.is_current
@@ -68,6 +69,7 @@ WITH observable AS (
         WHERE job_id = j.id AND started_s IS NOT NULL) m
     WHERE (j.state = 'running'
            OR j.state = 'succeeded' AND j.finished_at > now() - make_interval(secs => %s))
+      AND j.units_pending = 0
       AND CASE a.kind WHEN 'latency_critical' THEN j.target_kind = 'throughput_latency'
                       ELSE j.target_kind IN ('completion_time', 'best_effort')
                                AND j.input_bytes > 0

@@ -32,7 +32,10 @@ SELECT r.id, r.attempts, %s, 'requested',
            'setting', r.setting)),
        false, '', now(), '', ''
 FROM ready r
-JOIN scheduling_allocation a ON a.job_id = r.id AND a.released_seq IS NULL
+CROSS JOIN LATERAL (
+    -- two allocations on one server form one part: a job may have been given more units
+    SELECT server_id, sum(cores) AS cores FROM scheduling_allocation
+    WHERE job_id = r.id AND released_seq IS NULL GROUP BY server_id) a
 GROUP BY r.id, r.attempts, r.placed_at, r.setting ORDER BY r.placed_at, r.id
 ON CONFLICT DO NOTHING
 """

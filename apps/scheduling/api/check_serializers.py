@@ -21,12 +21,27 @@ class PredictedSerializer(serializers.Serializer[Any]):
     high = serializers.FloatField(allow_null=True)
 
 
+class RequestedGuaranteeSerializer(serializers.Serializer[Any]):
+    """The guarantee that a job asks for, and the R that follows from it at this load."""
+
+    rank_threshold = serializers.FloatField()
+    probability = serializers.FloatField()
+    top_free_share = serializers.FloatField(help_text="Share of the best 1 - x that is free.")
+    needed_size = serializers.IntegerField(
+        allow_null=True, help_text="R before the limit; null: no unit of the top is free."
+    )
+    size = serializers.IntegerField(help_text="R of the decision.")
+
+
 class CheckGuaranteeSerializer(serializers.Serializer[Any]):
     """Guarantee on the quality of the best candidate."""
 
     statement = serializers.CharField()
     rank_threshold = serializers.FloatField()
     probability = serializers.FloatField()
+    requested = RequestedGuaranteeSerializer(
+        allow_null=True, help_text="Of the job, with the R that it needs."
+    )
 
 
 class SuggestionSerializer(serializers.Serializer[Any]):
@@ -81,6 +96,7 @@ class CheckSerializer(serializers.Serializer[Any]):
     suggestions = SuggestionSerializer(many=True)
     candidates = serializers.ListField(child=serializers.DictField())
     feasibility = FeasibilitySerializer(allow_null=True)
+    policy = serializers.CharField(allow_blank=True)
     snapshot = serializers.IntegerField()
 
 
@@ -113,6 +129,7 @@ def represent_check(result: DryRunResult) -> dict[str, Any]:
         "feasibility": None
         if result.feasibility is None
         else represent_feasibility(result.feasibility),
+        "policy": result.policy,
         "snapshot": result.snapshot,
     }
 
@@ -149,4 +166,5 @@ def _guarantee(result: DryRunResult) -> dict[str, Any] | None:
         ),
         "rank_threshold": result.rank_threshold,
         "probability": result.probability,
+        "requested": result.sampling.as_json(),
     }

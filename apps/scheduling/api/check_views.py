@@ -15,11 +15,12 @@ from apps.workloads.api.job_views import JobList
 from apps.workloads.api.serializers import JobRequestSerializer, JobSerializer
 from apps.workloads.api.submission import choose_project
 from apps.workloads.core.spec import parse_job
+from apps.workloads.selectors import job_limits
 
 
 def dry_run(request: Request) -> Response:
     """Respond with the predicted outcome of the job in the request."""
-    spec = parse_job(request.data)
+    spec = parse_job(request.data, limits=job_limits())
     choose_project(principal_of(request), spec.project)
     return Response(represent_check(check_job(spec)))
 

@@ -6,6 +6,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.common.api.representations import time
+from apps.scheduling.api.check_serializers import RequestedGuaranteeSerializer
 from apps.scheduling.core.explain import SummaryFacts, statement, summary
 from apps.scheduling.models import Allocation, Decision, Outcome
 from apps.workloads.api.representations import represent_reason
@@ -34,6 +35,9 @@ class GuaranteeSerializer(serializers.Serializer[Any]):
     rank_threshold = serializers.FloatField()
     probability = serializers.FloatField()
     assumption = serializers.CharField()
+    requested = RequestedGuaranteeSerializer(
+        allow_null=True, help_text="Of the job, with the R that it needs."
+    )
 
 
 class DecisionSerializer(serializers.Serializer[Any]):
@@ -55,6 +59,9 @@ class DecisionSerializer(serializers.Serializer[Any]):
     profile = serializers.UUIDField(allow_null=True)
     units = serializers.IntegerField()
     units_won = serializers.IntegerField()
+    units_before = serializers.IntegerField(
+        help_text="Units of a running job that was given more; 0: it was waiting."
+    )
     sample = DecisionSampleSerializer()
     dropped = serializers.DictField(child=serializers.IntegerField())
     guarantee = GuaranteeSerializer()
@@ -140,6 +147,7 @@ def represent_decision(decision: Decision) -> dict[str, Any]:
         "profile": str(decision.profile_id) if decision.profile_id else None,
         "units": decision.units,
         "units_won": decision.units_won,
+        "units_before": decision.units_before,
         "sample": {
             "size": decision.sample_size,
             "units_examined": decision.examined,
@@ -159,6 +167,7 @@ def represent_decision(decision: Decision) -> dict[str, Any]:
             "rank_threshold": decision.rank_threshold,
             "probability": decision.probability,
             "assumption": "uniform, independent sampling",
+            "requested": decision.guarantee,
         },
         "rank": decision.rank,
         "predicted": decision.predicted,
@@ -216,6 +225,7 @@ def _summary(job: Job, decision: Decision | None, servers: list[str]) -> str:
             servers_total=decision.servers_total,
             dropped=decision.dropped,
             commit_retries=decision.commit_retries,
+            units_before=decision.units_before,
             about=decision.job.name if decision.job_id != job.pk else "",
         )
     )

@@ -10,7 +10,14 @@ import numpy as np
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot
 from apps.profiling.core.short import skips_profiling
+from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.feasibility import Feasibility, feasibility, lighter_load
+from apps.scheduling.core.job_sampling import (
+    DEFAULT_SAMPLING,
+    Sampling,
+    sampling_of,
+    with_guarantee,
+)
 from apps.scheduling.core.requests import (
     CLOSED,
     cluster_facts,
@@ -20,7 +27,7 @@ from apps.scheduling.core.requests import (
     work_of,
 )
 from apps.scheduling.core.sizing import EASIER, Infeasible, Sized
-from apps.scheduling.core.types import Placed, Policy, Refused
+from apps.scheduling.core.types import MAX_SAMPLE, Placed, Policy, Refused
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import CompletionTime, InstructionRate, ThroughputLatency
 
@@ -47,6 +54,8 @@ class DryRunResult:
     predicted, low, high : performance in the target's unit; None = not predicted
     probability_met : probability of meeting the target
     dropped : number of units rejected by each filter
+    policy : that decided; "" = none did
+    sampling : R, and what it follows from
     feasibility : predictions for all sizes; None = unknown before profiling
     """
 
@@ -69,6 +78,8 @@ class DryRunResult:
     suggestions: Sequence[Suggestion] = ()
     candidates: Sequence[Mapping[str, Any]] = ()
     snapshot: int = 0
+    policy: str = ""
+    sampling: Sampling = DEFAULT_SAMPLING
     feasibility: Feasibility | None = None
 
 
@@ -78,12 +89,15 @@ def dry_run(
     snapshot: Snapshot,
     policy: Policy,
     rng: np.random.Generator,
+    *,
+    max_sample: int = MAX_SAMPLE,
 ) -> DryRunResult:
     """Size and place a job on a snapshot.
 
     Parameters
     ----------
     profile : of the application; None = not profiled yet
+    max_sample : largest R
 
     Returns
     -------
@@ -103,10 +117,15 @@ def dry_run(
             best = replace(best, suggestions=_fewer(lighter))
         return replace(best, feasibility=grid)
     request = request_of(spec, profile, sized, snapshot.topology, job="check")
+    facts_of_topology = TopologyFacts(snapshot.topology)
+    sampling = sampling_of(spec, request, snapshot, facts_of_topology, max_sample=max_sample)
+    request = replace(request, sample_size=sampling.size)
     (outcome,) = policy.place(snapshot, [request], rng)
     if isinstance(outcome, Refused):
-        return replace(_refused(sized, outcome), feasibility=grid)
-    return replace(_placed(sized, outcome, snapshot), feasibility=grid)
+        result = _refused(sized, outcome)
+    else:
+        result = _placed(sized, with_guarantee(outcome, sampling), snapshot)
+    return replace(result, policy=policy.name, sampling=sampling, feasibility=grid)
 
 
 def _unknown(spec: JobSpec, snapshot: Snapshot) -> DryRunResult:
@@ -212,12 +231,18 @@ def _placed(sized: Sized, placed: Placed, snapshot: Snapshot) -> DryRunResult:
     servers = [topology.server_name[i] for i in topology.unit_server[placed.units]]
     distinct = list(dict.fromkeys(servers))
     units = "1 unit" if sized.units == 1 else f"{sized.units} units"
+    rest = ""
+    if placed.units.size < sized.units:
+        units = f"{placed.units.size} of {units}"
+        rest = "; the rest follows as units are freed"
     count = "1 server" if len(distinct) == 1 else f"{len(distinct)} servers"
     return DryRunResult(
         outcome="placed",
         feasible=True,
         reason="Starting",
-        summary=f"The job would start now: {units} on {count}, starting with {distinct[0]}.",
+        summary=(
+            f"The job would start now: {units} on {count}, starting with {distinct[0]}{rest}."
+        ),
         units=sized.units,
         platforms=tuple(sorted(sized.platforms or ())),
         servers=distinct,

@@ -13,6 +13,7 @@ class SummaryFacts:
     outcome : "placed", "refused" or "conflict"
     sentence : meaning of the reason
     servers : names of the chosen servers
+    units_before : of a running job that was given more; 0 = it was waiting
     about : name of the job it is about, if that is another job with an equal request
     dropped : number of units rejected by each filter
     """
@@ -28,6 +29,7 @@ class SummaryFacts:
     servers_total: int
     dropped: Mapping[str, int]
     commit_retries: int
+    units_before: int = 0
     about: str = ""
 
 
@@ -38,8 +40,9 @@ def summary(decision: SummaryFacts) -> str:
         won = _units(decision.units_won)
         if decision.units_won < decision.units:
             won += f" of {decision.units} requested"
+        verb = f"Given more to its {decision.units_before}" if decision.units_before else "Placed"
         parts = [
-            f"Placed by {decision.policy}: {won} on {where}.",
+            f"{verb} by {decision.policy}: {won} on {where}.",
             f"{decision.examined:,} of {decision.eligible:,} eligible units were examined.",
         ]
     elif decision.outcome == "conflict":

@@ -23,12 +23,14 @@ from apps.classification.core.profile import Profile
 from apps.classification.selectors.typical import typical_profile
 from apps.classification.services import request_profiles
 from apps.common.infrastructure.transactions import retry_once
-from apps.inventory.core.snapshot import Topology
+from apps.inventory.core.snapshot import Snapshot, Topology
 from apps.inventory.selectors import cluster_time
 from apps.profiling.core.short import skips_profiling
 from apps.scheduling.core import registry
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.growth import missing_request, missing_size
+from apps.scheduling.core.job_sampling import Sampling, sampling_of, with_guarantee
 from apps.scheduling.core.requests import (
-    CLOSED,
     START_DELAY_S,
     cluster_facts,
     is_only_closed,
@@ -36,8 +38,7 @@ from apps.scheduling.core.requests import (
     size_or_late,
 )
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
-from apps.scheduling.core.types import Policy, Refused
-from apps.scheduling.core.wakes import needs_of, needs_of_spec
+from apps.scheduling.core.types import Policy, Refused, Request
 from apps.scheduling.selectors import ClaimedJob, ClusterFollower, claimed_jobs
 from apps.scheduling.services import (
     AgentIdentity,
@@ -48,10 +49,10 @@ from apps.scheduling.services import (
     record_refusals,
     refuse_permanently,
 )
+from apps.scheduling.services import agent_refusals as refused_as
 from apps.scheduling.services.queue import WaitingQueue, retry_delay_s
 from apps.workloads import services as workloads
 from apps.workloads.core.reasons import Reason
-from apps.workloads.core.shapes import Needs, WaitsFor
 
 logger = logging.getLogger(__name__)
 
@@ -74,16 +75,20 @@ class SchedulingAgent:
     """A scheduling agent; one per process."""
 
     def __init__(self, name: str, *, policy: Policy, rng: np.random.Generator) -> None:
-        self._default, self._short = (
-            _Decider(each, AgentIdentity(name, each.name, each.version, settings.BERTH_VERSION))
-            for each in (policy, registry.make(registry.SHORT))
-        )
         self.name, self._rng = name, rng
+        self._default = self._decider(policy)
+        self._short = self._decider(registry.make(registry.SHORT))
+        self._named: dict[str, _Decider] = {}
+        self._facts: TopologyFacts | None = None
         self._cluster = ClusterFollower()
         self._queue = WaitingQueue(name, self._cluster, rng.spawn(1)[0])
         self._profiles: dict[UUID, Profile] = {}
         self._one_unit = 0
         self._sequence = 0  # of the change log, before the jobs in hand were evaluated
+
+    def _decider(self, policy: Policy) -> _Decider:
+        version = settings.BERTH_VERSION
+        return _Decider(policy, AgentIdentity(self.name, policy.name, policy.version, version))
 
     def work(self, *, for_s: float) -> int:
         """Decide on waiting jobs for up to ``for_s`` wall seconds; returns their number."""
@@ -136,8 +141,28 @@ class SchedulingAgent:
                 if job.application_id in known
             ]
         )
-        self._refuse(unprofiled + refused + self._place(ready, self._default), self._default)
-        self._refuse(self._place(short, self._short), self._short)
+        self._refuse(unprofiled + refused, self._default)
+        for by, each in [
+            *self._by_policy(ready, self._default),
+            *self._by_policy(short, self._short),
+        ]:
+            self._refuse(self._place(each, by), by)
+
+    def _by_policy(
+        self, ready: Sequence[SizedJob], otherwise: _Decider
+    ) -> list[tuple[_Decider, list[SizedJob]]]:
+        """Group jobs by the policy that decides on them: the one they name, or ``otherwise``."""
+        groups: dict[str | None, list[SizedJob]] = {}
+        for sized_job in ready:
+            groups.setdefault(sized_job.job.spec.policy, []).append(sized_job)
+        return [(self._named_policy(name) or otherwise, each) for name, each in groups.items()]
+
+    def _named_policy(self, name: str | None) -> _Decider | None:
+        if name is None or name == self._default.policy.name:
+            return self._default if name else None
+        if name not in self._named:
+            self._named[name] = self._decider(registry.make(name))
+        return self._named[name]
 
     def _short_jobs(self, jobs: Sequence[ClaimedJob]) -> list[SizedJob]:
         """Size the jobs of new applications that are shorter than profiling (P9).
@@ -158,7 +183,7 @@ class SchedulingAgent:
     def _profile(self, jobs: Sequence[ClaimedJob]) -> list[Refusal]:
         """Let jobs of new applications wait for their profiles, and request these."""
         if jobs and self._cluster.copy.topology.server_id.size == 0:
-            return [_no_servers(job) for job in jobs]
+            return [refused_as.no_servers(job) for job in jobs]
         if not jobs:
             return []
         with transaction.atomic():
@@ -186,9 +211,14 @@ class SchedulingAgent:
             sized = size_or_late(
                 job.spec, profile, facts[profile.platforms], elapsed_s=job.elapsed_s
             )
+            if job.spec.policy is not None and job.spec.policy not in registry.POLICIES:
+                refused.append(refused_as.unknown_policy(job, profile_id))
+                continue
+            if job.missing:
+                sized = missing_size(sized, job.missing)
             if isinstance(sized, Infeasible):
                 is_closed = is_only_closed(job.spec, profile, snapshot)
-                refused.append(_infeasible(job, profile_id, sized, is_closed=is_closed))
+                refused.append(refused_as.infeasible(job, profile_id, sized, is_closed=is_closed))
                 continue
             # ranks verify the sampling guarantee of the default policy
             is_measured = profile_id is not None and self._is_measured(sized)
@@ -196,8 +226,19 @@ class SchedulingAgent:
             request = request_of(
                 job.spec, profile, sized, topology, job=str(job.id), measure_rank=is_measured
             )
-            ready.append(SizedJob(job, profile_id, profile, sized, request, topology))
+            if job.missing:
+                request = missing_request(request, topology, job.held)
+            sampling = self._sampling(job, request, snapshot)
+            request = replace(request, sample_size=sampling.size)
+            ready.append(SizedJob(job, profile_id, profile, sized, request, topology, sampling))
         return ready, refused
+
+    def _sampling(self, job: ClaimedJob, request: Request, snapshot: Snapshot) -> Sampling:
+        if self._facts is None or self._facts.topology is not snapshot.topology:
+            self._facts = TopologyFacts(snapshot.topology)
+        return sampling_of(
+            job.spec, request, snapshot, self._facts, max_sample=settings.MAX_SAMPLE
+        )
 
     def _is_measured(self, sized: Sized) -> bool:
         if sized.units != 1 or sized.locality is not None:
@@ -218,16 +259,17 @@ class SchedulingAgent:
             proposals = []
             for sized_job, outcome in zip(ready, outcomes, strict=True):
                 if isinstance(outcome, Refused):
-                    refused.append(_refusal(sized_job, outcome, elapsed_s, attempt))
+                    refused.append(refused_as.refusal(sized_job, outcome, elapsed_s, attempt))
                 else:
-                    proposals.append(Proposal(sized_job, outcome, elapsed_s, attempt))
+                    placed = with_guarantee(outcome, sized_job.sampling)
+                    proposals.append(Proposal(sized_job, placed, elapsed_s, attempt))
             if not proposals:
                 return refused
             won, lost = commit(proposals, agent=by.identity)
             logger.debug("committed %d of %d placements", len(won), len(proposals))
             again = {entry.proposal.job.id for entry in lost if not entry.is_gone}
             if attempt == RETRIES:
-                refused += [_conflict(p) for p in proposals if p.job.id in again]
+                refused += [refused_as.conflict(p) for p in proposals if p.job.id in again]
             ready = [sized_job for sized_job in ready if sized_job.job.id in again]
         return refused
 
@@ -243,10 +285,16 @@ class SchedulingAgent:
             job=sized_job.request.job,
             measure_rank=sized_job.request.measure_rank,
         )
+        if sized_job.job.missing:
+            request = missing_request(request, topology, sized_job.job.held)
+        request = replace(request, sample_size=sized_job.sampling.size)
         return replace(sized_job, request=request, topology=topology)
 
     def _refuse(self, refused: Sequence[Refusal], by: _Decider) -> None:
         topology = self._cluster.copy.topology
+        incomplete = [r.job.id for r in refused if r.job.missing]
+        workloads.postpone_growth(incomplete, agent=self.name)
+        refused = [r for r in refused if not r.job.missing]
         permanent = [r for r in refused if r.reason in _PERMANENT]
         refuse_permanently(permanent, agent=by.identity, topology=topology)
         waiting = [r for r in refused if r.reason not in _PERMANENT]
@@ -270,69 +318,6 @@ def _is_short(job: ClaimedJob) -> bool:
         job.spec.target,
         duration_s=job.spec.duration_s,
         input_bytes=job.spec.input_bytes,
-    )
-
-
-def _no_servers(job: ClaimedJob) -> Refusal:
-    return Refusal(
-        job=job,
-        reason=Reason.NO_MATCHING_SERVER,
-        message="the cluster has no servers to profile the application on",
-        units=0,
-        profile_id=None,
-        elapsed_s=0.0,
-        needs=Needs(WaitsFor.SERVERS),
-    )
-
-
-def _infeasible(
-    job: ClaimedJob, profile_id: UUID | None, sized: Infeasible, *, is_closed: bool
-) -> Refusal:
-    best = (
-        f"; the best option is {sized.units} units of {sized.platform}" if sized.platform else ""
-    )
-    reason = Reason.INFEASIBLE_TARGET if sized.platform else Reason.NO_MATCHING_SERVER
-    message = f"{sized.suggestion}{best}"
-    if is_closed:
-        reason = Reason.SERVERS_CLOSED
-        message = CLOSED
-    return Refusal(
-        job=job,
-        reason=reason,
-        message=message,
-        units=sized.units,
-        profile_id=profile_id,
-        elapsed_s=0.0,
-        needs=needs_of_spec(job.spec, WaitsFor.OPENING if is_closed else WaitsFor.SERVERS),
-    )
-
-
-def _refusal(sized_job: SizedJob, refused: Refused, elapsed_s: float, attempt: int) -> Refusal:
-    return Refusal(
-        job=sized_job.job,
-        reason=Reason(refused.reason.value),
-        message=refused.detail,
-        units=sized_job.request.units,
-        profile_id=sized_job.profile_id,
-        elapsed_s=elapsed_s,
-        needs=needs_of(sized_job.request, refused.reason),
-        refused=refused,
-        also=tuple(reason.value for reason in refused.also),
-        retries=attempt,
-    )
-
-
-def _conflict(proposal: Proposal) -> Refusal:
-    return Refusal(
-        job=proposal.job,
-        reason=Reason.COMMIT_CONFLICT,
-        message=f"other agents were faster in {proposal.retries + 1} attempts",
-        units=proposal.sized_job.request.units,
-        profile_id=proposal.sized_job.profile_id,
-        elapsed_s=proposal.elapsed_s,
-        needs=None,
-        lost=proposal.placed,
-        retries=proposal.retries,
     )
 
 

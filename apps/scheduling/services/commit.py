@@ -65,8 +65,9 @@ def commit(
 def _lock_jobs(job_ids: Iterable[UUID], agent: str) -> set[UUID]:
     rows = fetch_rows(
         """SELECT id FROM workloads_job
-           WHERE id = ANY(%s) AND state IN ('submitted', 'queued') AND NOT held
-             AND NOT cancel_requested AND claimed_by = %s
+           WHERE id = ANY(%s) AND NOT cancel_requested AND claimed_by = %s
+             AND (state IN ('submitted', 'queued') AND NOT held
+                  OR state IN ('starting', 'running') AND units_missing > 0)
            ORDER BY id FOR NO KEY UPDATE""",
         [sorted(job_ids), agent],
     )
@@ -101,18 +102,29 @@ def _write(
     time = cluster_time()
     now, cluster_s = time.at, time.cluster_s
     allocations = allocate((grant for _, grant in won), free)
+    new = [(p, grant) for p, grant in won if not p.job.missing]
+    more = [(p, grant) for p, grant in won if p.job.missing]
     placed = workloads.place_jobs(
-        [_placed_job(p, grant, agent) for p, grant in won], agent=agent.name, cluster_s=cluster_s
+        [_placed_job(p, grant, agent) for p, grant in new], agent=agent.name, cluster_s=cluster_s
     )
-    if len(placed) != len(won):
-        raise RuntimeError(f"{len(won) - len(placed)} locked jobs could not be moved to starting")
+    grown = workloads.grow_jobs(
+        {grant.job: len(grant.positions) for _, grant in more}, agent=agent.name
+    )
+    if len(placed) + len(grown) != len(won):
+        raise RuntimeError(f"{len(won) - len(placed) - len(grown)} locked jobs did not change")
     waited = dict(fetch_rows(_WAITED, [now, sorted(placed)]))
     insert_decisions(
-        [placed_row(p, grant, agent, now, cluster_s, waited[grant.job]) for p, grant in won]
+        [placed_row(p, grant, agent, now, cluster_s, waited.get(grant.job)) for p, grant in won]
     )
     numbers = record_allocations(allocations, at=now, cluster_s=cluster_s)
     workloads.record_placed(
-        (p.job.id, p.job.name, p.job.project_id, grant.decision) for p, grant in won
+        (p.job.id, p.job.name, p.job.project_id, grant.decision) for p, grant in new
+    )
+    workloads.record_given(
+        [
+            (p.job.id, p.job.name, p.job.project_id, grant.decision, len(grant.positions))
+            for p, grant in more
+        ]
     )
     return {new.grant.job: number for new, number in zip(allocations, numbers, strict=True)}
 
@@ -126,6 +138,7 @@ def _placed_job(proposal: Proposal, grant: Grant, agent: AgentIdentity) -> workl
     return workloads.PlacedJob(
         job_id=grant.job,
         units=len(grant.positions),
+        missing=proposal.sized_job.request.units - len(grant.positions),
         reason=placed_reason(agent),
         message="",
         predicted=predicted_json(proposal.sized_job.sized),

@@ -44,7 +44,7 @@ _DECISION_COLUMNS: Final = (
     *("seed", "snapshot", "profile_id", "outcome", "reason_code", "units", "units_won"),
     *("sample_size", "examined", "eligible", "servers_total", "dropped", "candidates"),
     *("rank_threshold", "probability", "rank", "predicted", "commit_retries", "elapsed_s"),
-    "waited_s",
+    *("waited_s", "guarantee", "units_before"),
 )
 
 
@@ -59,7 +59,7 @@ def placed_row(
     agent: AgentIdentity,
     now: datetime,
     cluster_s: float,
-    waited_s: float,
+    waited_s: float | None,
 ) -> tuple[Any, ...]:
     """Return the row of a committed decision."""
     placed, sized_job = proposal.placed, proposal.sized_job
@@ -75,7 +75,8 @@ def placed_row(
         *(placed.rank_threshold, placed.probability),
         float(placed.ranks[0]) if placed.ranks.size == 1 else None,
         *(json.dumps(predicted_json(sized_job.sized)), proposal.retries),
-        *(proposal.elapsed_s, waited_s),
+        *(proposal.elapsed_s, waited_s, _json_or_none(sized_job.sampling.as_json())),
+        sized_job.job.units if sized_job.job.missing else 0,
     )
 
 
@@ -127,4 +128,10 @@ def refusal_row(
         json.dumps(candidates_json(lost.candidates, topology) if lost else []),
         *(lost.rank_threshold if lost else 0.8, lost.probability if lost else 1.0),
         *(None, "{}", refusal.retries, refusal.elapsed_s, None),
+        _json_or_none(refusal.sampling.as_json()),
+        0,
     )
+
+
+def _json_or_none(value: dict[str, Any] | None) -> str | None:
+    return None if value is None else json.dumps(value)

@@ -26,8 +26,9 @@ def check_job(spec: JobSpec) -> DryRunResult:
     profile = profile_named(spec.application)
     with _LOCK:
         snapshot = _COPY.follow().snapshot()
-        policy = _policy(settings.DEFAULT_POLICY)
-        return dry_run(spec, profile, snapshot, policy, np.random.default_rng())
+        policy = _policy(spec.policy or settings.DEFAULT_POLICY)
+        rng = np.random.default_rng()
+        return dry_run(spec, profile, snapshot, policy, rng, max_sample=settings.MAX_SAMPLE)
 
 
 def frozen_cluster() -> Snapshot:
@@ -37,4 +38,4 @@ def frozen_cluster() -> Snapshot:
 
 
 # cached, as a policy caches values derived from the topology
-_policy = lru_cache(maxsize=1)(make_plain)
+_policy = lru_cache(maxsize=16)(make_plain)

@@ -6,6 +6,7 @@ from uuid import UUID
 from apps.classification.core.profile import Profile
 from apps.common.core.ids import uuid7
 from apps.inventory.core.snapshot import Topology
+from apps.scheduling.core.job_sampling import DEFAULT_SAMPLING, Sampling
 from apps.scheduling.core.sizing import Sized
 from apps.scheduling.core.types import Placed, Refused, Request
 from apps.scheduling.selectors import ClaimedJob
@@ -31,6 +32,7 @@ class SizedJob:
     ----------
     profile_id : None if the profile is a typical one, not the application's own
     topology : the one whose platforms the request indexes
+    sampling : R of the request, and what it follows from
     """
 
     job: ClaimedJob
@@ -39,6 +41,7 @@ class SizedJob:
     sized: Sized
     request: Request
     topology: Topology
+    sampling: Sampling = DEFAULT_SAMPLING
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,4 +94,5 @@ class Refusal:
     lost: Placed | None = None
     also: tuple[str, ...] = ()
     retries: int = 0
+    sampling: Sampling = DEFAULT_SAMPLING
     decision_id: UUID = field(default_factory=uuid7)

@@ -13,7 +13,7 @@ from apps.scheduling.core.rate_limit import RateLimit
 from apps.scheduling.core.step_size import StepSize
 from apps.scheduling.selectors import ClusterFollower
 from apps.workloads import services as workloads
-from apps.workloads.selectors import count_waiting_shapes
+from apps.workloads.selectors import count_waiting_shapes, has_incomplete_jobs
 
 BATCH: Final = 128  # new jobs, at most
 MIN_BATCH: Final = 16
@@ -24,6 +24,7 @@ MIN_JOINED: Final = 25
 DECIDING_S: Final = 0.1
 JOINING_S: Final = 0.05
 SHAPES: Final = 32  # waiting shapes
+INCOMPLETE: Final = 16  # running jobs that lack units
 MIN_WOKEN: Final = 4  # shapes for any freed capacity: the first may be unable to use it
 RETRIES_PER_S: Final = 200.0  # waiting shapes that one agent evaluates each second
 DUE_PER_S: Final = 50.0  # of them, shapes that no freed capacity has woken, for all agents
@@ -70,11 +71,18 @@ class WaitingQueue:
         jobs = workloads.claim_waiting(
             agent=self._agent, limit=self._batch.current, start=UUID(bytes=self._rng.bytes(16))
         )
+        jobs = [*self._claim_incomplete(), *jobs]
         if not count_waiting_shapes():
             self._cluster.freed.clear()
             return Turn(jobs, begun_s, time.monotonic())
         shapes = self._claim_shapes(time.monotonic())
         return Turn([*jobs, *shapes.job_ids], begun_s, time.monotonic(), shapes, has_waiting=True)
+
+    def _claim_incomplete(self) -> Sequence[UUID]:
+        """Claim running jobs that lack units, if any unit is free."""
+        if not has_incomplete_jobs() or not self._cluster.follow().snapshot().unit_free.any():
+            return ()
+        return workloads.claim_incomplete(agent=self._agent, limit=INCOMPLETE)
 
     def end(self, turn: Turn) -> int:
         """Give jobs the reasons of their shapes, after the jobs of the turn were decided.

@@ -211,15 +211,18 @@ _MIGRATION_WITHOUT_SIDES: Final = """
           AND a.job_id = m.job_id AND a.released_seq IS NULL))
 """
 
-# A restarted backend reads the launch, all other processes the allocations.
+# A restarted backend reads the launch, all other processes the allocations. A running job may have
+# been given units that its backend does not use yet.
 _LAUNCH_ELSEWHERE: Final = """
     WITH recorded AS (
         SELECT l.id, (part->>0)::bigint AS server, (part->>1)::bigint AS units
-        FROM execution_launch l, jsonb_array_elements(l."order"->'parts') AS part
+        FROM execution_launch l JOIN workloads_job j ON j.id = l.job_id AND j.units_pending = 0,
+             jsonb_array_elements(l."order"->'parts') AS part
         WHERE l.state IN ('requested', 'running')
     ), held AS (
         SELECT l.id, a.server_id AS server, sum(a.cores) AS units
-        FROM execution_launch l JOIN scheduling_allocation a ON a.job_id = l.job_id
+        FROM execution_launch l JOIN workloads_job j ON j.id = l.job_id AND j.units_pending = 0
+        JOIN scheduling_allocation a ON a.job_id = l.job_id
         WHERE l.state IN ('requested', 'running') AND l."order" ? 'parts'
           AND a.released_seq IS NULL AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL)
         GROUP BY l.id, a.server_id

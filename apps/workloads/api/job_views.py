@@ -144,7 +144,7 @@ class JobList(ListView):
     def post(self, request: Request) -> Response:
         """Submit a job. Once this responds, the job is stored and survives a server failure."""
         principal = principal_of(request)
-        spec = parse_job(request.data)
+        spec = parse_job(request.data, limits=selectors.job_limits())
         project = choose_project(principal, spec.project)
         if principal.is_service and idempotency_key(request._request) is None:
             require_key(project.pk)

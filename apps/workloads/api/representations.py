@@ -4,6 +4,7 @@ from typing import Any
 
 from apps.common.api.representations import time
 from apps.workloads.core.conditions import Condition, JobStatus, conditions
+from apps.workloads.core.lifecycle import ACTIVE_STATES
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.models import Application, Batch, Job
 
@@ -46,6 +47,9 @@ def _spec(job: Job) -> dict[str, Any]:
         "duration_seconds": job.duration_s,
         "priority": job.priority,
         "gang": job.gang,
+        "policy": job.policy or None,
+        "sample_size": job.sample_size,
+        "guarantee": job.guarantee,
         "held": job.held,
         "constraints": job.constraints,
         "unit_memory_bytes": job.unit_memory_bytes,
@@ -62,6 +66,7 @@ def _status(job: Job) -> dict[str, Any]:
         "reason": represent_reason(job),
         "conditions": [_condition(c, job.generation) for c in conditions(_facts(job))],
         "units": job.units,
+        "units_missing": job.units_missing if job.state in ACTIVE_STATES else 0,
         "attempts": job.attempts,
         "progress": job.progress,
         "performance": job.performance,

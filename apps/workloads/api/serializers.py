@@ -10,7 +10,14 @@ from rest_framework import serializers
 from apps.workloads.api.submission import MAX_ITEMS
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
-from apps.workloads.core.spec import DURATION_LIMITS_S, KIND_BY_TARGET, MAX_AMOUNT, MAX_PLATFORMS
+from apps.workloads.core.spec import (
+    DURATION_LIMITS_S,
+    KIND_BY_TARGET,
+    MAX_AMOUNT,
+    MAX_PLATFORMS,
+    MAX_R,
+    SHARE_LIMITS,
+)
 from apps.workloads.core.targets import NUMBER_LIMITS
 
 STATES = [(state.value, state.value) for state in JobState]
@@ -51,6 +58,21 @@ class ConstraintsSerializer(serializers.Serializer[Any]):
     spread = serializers.ChoiceField(choices=SCOPES, allow_null=True, required=False)
 
 
+class QualityGuaranteeSerializer(serializers.Serializer[Any]):
+    """Pr[D < rank_threshold] <= probability, D = rank of the best candidate."""
+
+    rank_threshold = serializers.FloatField(
+        min_value=SHARE_LIMITS[0],
+        max_value=SHARE_LIMITS[1],
+        help_text="x, e.g. 0.8: the top 20 %.",
+    )
+    probability = serializers.FloatField(
+        min_value=SHARE_LIMITS[0],
+        max_value=SHARE_LIMITS[1],
+        help_text="p, chance that the best candidate is below x.",
+    )
+
+
 class JobSpecSerializer(serializers.Serializer[Any]):
     """Specification of a job."""
 
@@ -79,7 +101,30 @@ class JobSpecSerializer(serializers.Serializer[Any]):
         help_text="Cluster time that a service runs.",
     )
     priority = serializers.IntegerField(min_value=-100, max_value=100, required=False)
-    gang = serializers.BooleanField(required=False, help_text="Start only with all units.")
+    gang = serializers.BooleanField(
+        allow_null=True,
+        required=False,
+        help_text="True: start only with all units. False: start with some, and get the rest as "
+        "units are freed. If omitted: true for targets of queries or instructions per second.",
+    )
+    policy = serializers.CharField(
+        max_length=63,
+        allow_null=True,
+        required=False,
+        help_text="Placement policy; that of the installation if omitted.",
+    )
+    sample_size = serializers.IntegerField(
+        min_value=1,
+        max_value=MAX_R,
+        allow_null=True,
+        required=False,
+        help_text="R, candidates per unit; the installation limits it (BERTH_MAX_SAMPLE).",
+    )
+    guarantee = QualityGuaranteeSerializer(
+        allow_null=True,
+        required=False,
+        help_text="R follows from it at each decision; not together with sample_size.",
+    )
     held = serializers.BooleanField(required=False, help_text="Do not place before release.")
     constraints = ConstraintsSerializer(required=False)
     unit_memory_bytes = serializers.IntegerField(min_value=0, max_value=MAX_AMOUNT, required=False)
@@ -194,7 +239,10 @@ class JobStatusSerializer(serializers.Serializer[Any]):
     cancel_requested = serializers.BooleanField()
     reason = ReasonSerializer(allow_null=True)
     conditions = ConditionSerializer(many=True)
-    units = serializers.IntegerField(allow_null=True, help_text="Size chosen for the job.")
+    units = serializers.IntegerField(allow_null=True, help_text="Units given to the job.")
+    units_missing = serializers.IntegerField(
+        help_text="Units that it still gets as they are freed; 0 for gangs."
+    )
     attempts = serializers.IntegerField()
     progress = serializers.FloatField(help_text="Share of the work done, 0-1.")
     performance = serializers.FloatField(allow_null=True, help_text="In the target's unit.")

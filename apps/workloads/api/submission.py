@@ -13,6 +13,7 @@ from apps.common.api.problems import ProblemError
 from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.common.core.problem_codes import ProblemCode
 from apps.workloads.core.spec import JobSpec, parse_job
+from apps.workloads.selectors import job_limits
 
 MAX_ITEMS: Final = 10_000
 
@@ -97,12 +98,13 @@ def parse_items(items: Sequence[Any], defaults: Mapping[str, Any] | None) -> Par
                 )
             ]
         )
+    limits = job_limits()
     specs: dict[int, JobSpec] = {}
     problems: dict[int, Sequence[FieldProblem]] = {}
     index_of: dict[str, int] = {}
     for i, item in enumerate(items):
         try:
-            spec = parse_job(_with_defaults(item, defaults), at=f"/items/{i}")
+            spec = parse_job(_with_defaults(item, defaults), at=f"/items/{i}", limits=limits)
         except InvalidInputError as error:
             problems[i] = error.problems
             continue

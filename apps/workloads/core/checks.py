@@ -90,6 +90,11 @@ def flag(value: object, pointer: str, problems: Problems) -> bool | None:
     return None
 
 
+def optional_flag(value: object, pointer: str, problems: Problems) -> bool | None:
+    """Check that a value is true or false; null means not given."""
+    return None if value is None else flag(value, pointer, problems)
+
+
 def one_of(*allowed: str) -> Check:
     """Make a check for one of several values; null means not given."""
     known = frozenset(allowed)

@@ -1,6 +1,6 @@
 """The specification of a job: parsed from JSON and checked field by field."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
@@ -18,6 +18,7 @@ from apps.workloads.core.checks import (
     names,
     number,
     one_of,
+    optional_flag,
     problem,
 )
 from apps.workloads.core.targets import Target, TargetKind, check_target
@@ -61,6 +62,40 @@ _ANYWHERE: Final = Constraints()
 
 
 @dataclass(frozen=True, slots=True)
+class QualityGuarantee:
+    """Pr[D < x] <= p: the rank D of the best candidate is rarely below x.
+
+    Attributes
+    ----------
+    rank_threshold : x, strictly between 0 and 1
+    probability : p, strictly between 0 and 1
+    """
+
+    rank_threshold: float
+    probability: float
+
+    def as_json(self) -> dict[str, float]:
+        """JSON form."""
+        return {"rank_threshold": self.rank_threshold, "probability": self.probability}
+
+
+@dataclass(frozen=True, slots=True)
+class JobLimits:
+    """Limits of an installation on the decision that a job may ask for.
+
+    Attributes
+    ----------
+    policies : names that a job may give
+    max_sample : largest R
+    sample_size : R on an idle cluster for x and p
+    """
+
+    policies: tuple[str, ...]
+    max_sample: int
+    sample_size: Callable[[float, float], int]
+
+
+@dataclass(frozen=True, slots=True)
 class JobSpec:
     """The specification of one job.
 
@@ -75,7 +110,10 @@ class JobSpec:
     units : fixed number of resource units; None = as many as the target needs
     duration_s : cluster seconds a service runs; None = until cancelled
     priority : -100 to 100, higher is more urgent
-    gang : True = start only with all units
+    gang : True = start only with all units; False = start with some, and get the rest later
+    policy : placement policy; None = the default
+    sample_size : R candidates per unit; None = from the guarantee, or the policy's default
+    guarantee : R follows from it and the load; None = no guarantee
     held : True = do not place before release
     unit_* : resources of the server needed per unit; 0 = an equal share
     client_id : the submitter's name for one item of a batch
@@ -92,6 +130,9 @@ class JobSpec:
     duration_s: float | None = None
     priority: int = 0
     gang: bool = True
+    policy: str | None = None
+    sample_size: int | None = None
+    guarantee: QualityGuarantee | None = None
     held: bool = False
     constraints: Constraints = _ANYWHERE
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -126,14 +167,37 @@ def _check_constraints(value: object, pointer: str, problems: Problems) -> Const
     return Constraints(**read) if len(problems) == found else None
 
 
+def _check_guarantee(value: object, pointer: str, problems: Problems) -> QualityGuarantee | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        problems.append(problem(pointer, "wrong_type", "must be an object"))
+        return None
+    found = len(problems)
+    read = _read_fields(value, _GUARANTEE_FIELDS, pointer, problems)
+    if len(problems) == found:
+        problems += [
+            problem(f"{pointer}/{name}", "required", f"a guarantee needs its {name}")
+            for name in _GUARANTEE_FIELDS
+            if read.get(name) is None
+        ]
+    return QualityGuarantee(**read) if len(problems) == found else None
+
+
 MAX_AMOUNT: Final = 2**62  # bytes, or bytes/s
 MAX_PLATFORMS: Final = 200
+MAX_R: Final = 100_000  # an installation allows less (`JobLimits`)
 DURATION_LIMITS_S: Final = (1e-3, 1e9)
 _CONSTRAINT_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "platforms": ("platforms", names("platform", MAX_PLATFORMS)),
     "labels": ("labels", labels),
     "locality": ("locality", one_of("server", "rack")),
     "spread": ("spread", one_of("server", "rack")),
+}
+SHARE_LIMITS: Final = (1e-9, 1.0 - 1e-9)
+_GUARANTEE_FIELDS: Final[dict[str, tuple[str, Check]]] = {
+    "rank_threshold": ("rank_threshold", number(*SHARE_LIMITS)),
+    "probability": ("probability", number(*SHARE_LIMITS)),
 }
 _SPEC_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     # JSON name: (attribute, check)
@@ -148,7 +212,10 @@ _SPEC_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "units": ("units", integer(1, 100_000, null=True)),
     "duration_seconds": ("duration_s", number(*DURATION_LIMITS_S)),
     "priority": ("priority", integer(-100, 100)),
-    "gang": ("gang", flag),
+    "gang": ("gang", optional_flag),
+    "policy": ("policy", name_of("policy", 63, null=True)),
+    "sample_size": ("sample_size", integer(1, MAX_R, null=True)),
+    "guarantee": ("guarantee", _check_guarantee),
     "held": ("held", flag),
     "constraints": ("constraints", _check_constraints),
     "unit_memory_bytes": ("unit_memory_bytes", integer(0, MAX_AMOUNT)),
@@ -166,7 +233,7 @@ _FLAT_FIELDS: Final = _SPEC_FIELDS | _METADATA_FIELDS
 _DOCUMENT_FIELDS: Final = frozenset({"metadata", "spec", "client_id"})
 
 
-def parse_job(data: object, *, at: str = "") -> JobSpec:
+def parse_job(data: object, *, at: str = "", limits: JobLimits | None = None) -> JobSpec:
     """Parse one job from JSON.
 
     Accepts ``{"metadata": {...}, "spec": {...}}`` as returned by the API, and a flat object with
@@ -176,6 +243,7 @@ def parse_job(data: object, *, at: str = "") -> JobSpec:
     ----------
     data : decoded JSON
     at : JSON Pointer of the job inside a larger document, e.g. "/items/3"
+    limits : of the installation; None = not checked
 
     Raises
     ------
@@ -193,9 +261,46 @@ def parse_job(data: object, *, at: str = "") -> JobSpec:
         for name in ("application", "target")
         if name not in values
     ]
+    _check_decision(values, limits, spec_at, problems)
     if problems:
         raise InvalidInputError(problems)
+    if values.get("gang") is None:
+        values["gang"] = is_gang_by_default(values["target"].kind)
     return JobSpec(**values)
+
+
+def is_gang_by_default(kind: str) -> bool:
+    """Return whether a job that does not say so starts only with all its units.
+
+    A service that starts with fewer units misses its target for every query, and a job whose
+    instructions/s are guaranteed misses it too. Other work progresses with the units it has, and
+    gets the rest as they are freed.
+    """
+    return kind in {TargetKind.THROUGHPUT_LATENCY, TargetKind.IPS}
+
+
+def _check_decision(
+    values: Mapping[str, Any], limits: JobLimits | None, at: str, problems: Problems
+) -> None:
+    """Check the policy, R and the guarantee together, and against the limits."""
+    policy, size = values.get("policy"), values.get("sample_size")
+    guarantee = values.get("guarantee")
+    if size is not None and guarantee is not None:
+        detail = "R follows from the guarantee: give sample_size or guarantee, not both"
+        problems.append(problem(f"{at}/guarantee", "contradiction", detail))
+    if limits is None:
+        return
+    if policy is not None and policy not in limits.policies:
+        detail = f"must be one of {', '.join(limits.policies)} or null, not {policy!r}"
+        problems.append(problem(f"{at}/policy", "unknown_value", detail))
+    if size is not None and size > limits.max_sample:
+        detail = f"must be at most {limits.max_sample}, not {size}"
+        problems.append(problem(f"{at}/sample_size", "too_high", detail))
+    if guarantee is not None:
+        needed = limits.sample_size(guarantee.rank_threshold, guarantee.probability)
+        if needed > limits.max_sample:
+            detail = f"needs R = {needed} even on an idle cluster; at most {limits.max_sample}"
+            problems.append(problem(f"{at}/guarantee", "too_strict", detail))
 
 
 def parse_changes(data: object) -> dict[str, Any]:

@@ -13,6 +13,13 @@ from apps.workloads.services.decisions import (
     queue_profiled,
     send_to_profiling,
 )
+from apps.workloads.services.growth import (
+    claim_incomplete,
+    grow_jobs,
+    postpone_growth,
+    record_given,
+    record_grown,
+)
 from apps.workloads.services.progress import (
     JobEnd,
     ProgressReport,
@@ -50,6 +57,7 @@ __all__ = [
     "ProgressReport",
     "WaitingJob",
     "cancel_jobs",
+    "claim_incomplete",
     "claim_shapes",
     "claim_waiting",
     "continue_shapes",
@@ -58,11 +66,15 @@ __all__ = [
     "delete_job",
     "end_jobs",
     "fail_waiting",
+    "grow_jobs",
     "join_shapes",
     "keep_waiting",
     "lock_jobs",
     "place_jobs",
+    "postpone_growth",
     "queue_profiled",
+    "record_given",
+    "record_grown",
     "record_placed",
     "record_transitions",
     "release_claims",

@@ -19,12 +19,18 @@ from apps.workloads.services.waiting import release_claims
 
 @dataclass(frozen=True, slots=True)
 class PlacedJob:
-    """A job to place and the result of its decision; see `place_jobs`."""
+    """A job to place and the result of its decision; see `place_jobs`.
+
+    Attributes
+    ----------
+    units, missing : given to it, and still missing
+    """
 
     job_id: UUID
     units: int
     reason: str
     message: str
+    missing: int = 0
     predicted: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -37,19 +43,21 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
     rows = sorted(placed, key=lambda row: row.job_id)
     updated = fetch_rows(
         """UPDATE workloads_job AS j
-           SET state = 'starting', units = d.units, reason_code = d.reason,
+           SET state = 'starting', units = d.units, units_missing = d.missing,
+               units_pending = 0, grown_s = NULL, reason_code = d.reason,
                reason_message = left(d.message, 500), reason_also = '[]',
                predicted = d.predicted::jsonb, queued_s = coalesce(j.queued_s, %s),
                placed_s = %s, placed_at = now(), updated_at = now(), attempts = j.attempts + 1,
                tries = 0, claimed_by = '', claimed_until = NULL, shape_id = NULL,
                generation = j.generation + 1
-           FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::text[], %s::text[])
-                AS d(id, units, reason, message, predicted)
+           FROM unnest(%s::uuid[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[])
+                AS d(id, units, missing, reason, message, predicted)
            WHERE j.id = d.id AND j.state IN ('submitted', 'queued') AND NOT j.held
              AND j.claimed_by = %s
            RETURNING j.id""",
         [
             cluster_s, cluster_s, [row.job_id for row in rows], [row.units for row in rows],
+            [row.missing for row in rows],
             [row.reason for row in rows], [row.message for row in rows],
             [as_json(row.predicted) for row in rows], agent,
         ],

@@ -68,7 +68,7 @@ def _copy_jobs(jobs: Sequence[Job], *, at: datetime) -> None:
         [str(field.column) for field in fields],
         (
             [
-                as_json(value) if is_json else value
+                as_json(value) if is_json and value is not None else value
                 for value, is_json in zip((getattr(job, n) for n in names), are_json, strict=True)
             ]
             for job in jobs
@@ -120,6 +120,9 @@ def _new_job(
         unit_storage_bytes=spec.unit_storage_bytes,
         priority=spec.priority,
         gang=spec.gang,
+        policy=spec.policy or "",
+        sample_size=spec.sample_size,
+        guarantee=None if spec.guarantee is None else spec.guarantee.as_json(),
         held=spec.held,
         constraints=spec.constraints.as_json(),
         labels=dict(spec.labels),

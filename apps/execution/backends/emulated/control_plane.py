@@ -21,8 +21,10 @@ from apps.common.infrastructure.database import copy_rows, database_now, fetch_r
 from apps.common.infrastructure.transactions import retry_once
 from apps.emulation.core.events import ServerReadings
 from apps.emulation.core.worlds import PAPER, world_named
+from apps.execution.backends.emulated.growth import grown_launches, record_grown
 from apps.execution.backends.emulated.port import (
     EndReport,
+    GrownLaunch,
     JobReport,
     LaunchOrder,
     ProfilingOrder,
@@ -180,6 +182,16 @@ class DatabaseControlPlane:
             [list(launches)],
         )
         return [launch for (launch,) in rows]
+
+    def grown_launches(self) -> list[GrownLaunch]:
+        """Read the running launches of this backend whose jobs were given more units."""
+        return grown_launches(BACKEND)
+
+    @retry_once
+    def report_grown(self, at_s: float, grown: Sequence[GrownLaunch]) -> None:
+        """Report that launches run on these parts."""
+        with self._as_holder():
+            record_grown(at_s, {row.launch: row.parts for row in grown})
 
     @retry_once
     def claim_migrations(self, limit: int, *, doing: Collection[int] = ()) -> list[MigrationOrder]:

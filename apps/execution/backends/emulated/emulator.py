@@ -148,7 +148,27 @@ class Emulator:
         self._pass_time(wall_s)
         for launch in cancelled:
             self._cancel(launch)
+        self._grow()
         self._stop_sessions()
+
+    def _grow(self) -> None:
+        """Add the units that jobs were given; those still in use are added by a later poll."""
+        done = []
+        for grown in self._plane.grown_launches():
+            launch = self._live.get(grown.launch)
+            if launch is None:
+                continue
+            added = grown.added_to(launch.parts)
+            try:
+                if added:
+                    parts = [(self._index[server], units) for server, units in added]
+                    self._engine.grow(launch.launch, parts, self._engine.now)
+            except (KeyError, ValueError):
+                continue  # a job is leaving the units, or servers were added just now
+            self._live[launch.launch] = replace(launch, parts=grown.parts)
+            done.append(grown)
+        if done:
+            self._plane.report_grown(self._engine.now, done)
 
     def _pass_time(self, wall_s: float) -> None:
         # the clock may be stopped or set back; the engine's time never decreases

@@ -3,7 +3,7 @@
 A report may arrive twice (a connection can break after the commit), so reports are idempotent.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
@@ -47,6 +47,20 @@ class LaunchOrder:
     duration_s: float | None = None
     done_share: float = 0.0
     setting: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GrownLaunch:
+    """All (server id, units) parts of a running launch whose job was given more units."""
+
+    launch: int
+    parts: tuple[tuple[int, int], ...]
+
+    def added_to(self, parts: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return the units that are not among ``parts``, by server."""
+        known = dict(parts)
+        more = ((server, units - known.get(server, 0)) for server, units in self.parts)
+        return [(server, units) for server, units in more if units > 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +183,14 @@ class ControlPlane(Protocol):
 
     def ended_launches(self, launches: Sequence[int]) -> Sequence[int]:
         """Read which of these launches have ended in the control plane."""
+        ...
+
+    def grown_launches(self) -> Sequence[GrownLaunch]:
+        """Read the running launches whose jobs were given more units."""
+        ...
+
+    def report_grown(self, at_s: float, grown: Sequence[GrownLaunch]) -> None:
+        """Report that launches run on these parts."""
         ...
 
     def claim_migrations(self, limit: int, *, doing: Collection[int]) -> Sequence[MigrationOrder]:

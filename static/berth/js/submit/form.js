@@ -72,6 +72,14 @@ function inputBytes() {
   return typeof input === "number" ? Math.round(input) : input;
 }
 
+/* The top share as a rank threshold: the top 20 % are the ranks from 0.8. */
+function guarantee() {
+  const top = numberIn("top_percent");
+  const probability = numberIn("miss_percent");
+  const threshold = typeof top === "number" ? Number((1 - top / 100).toPrecision(12)) : top;
+  return nonEmpty(withoutEmpty({ rank_threshold: threshold, probability }));
+}
+
 /* The body of the request that the form describes. */
 export function formDocument() {
   const kind = form.kind.value;
@@ -91,7 +99,10 @@ export function formDocument() {
       duration_seconds: SERVICES.includes(kind) ? numberIn("duration_seconds") : undefined,
       units: numberIn("units"),
       priority: numberIn("priority") || undefined,
-      gang: form.gang.checked,
+      policy: form.policy.value,
+      sample_size: numberIn("sample_size"),
+      guarantee: guarantee(),
+      gang: form.gang.value ? form.gang.value === "true" : undefined,
       held: form.held.checked || undefined,
       constraints: nonEmpty(constraints()),
     }),
@@ -134,7 +145,12 @@ export function fillDocument({ metadata, spec }) {
   const all = () => true;
   fillWork({ tasks: 1, input_bytes: 0, duration_seconds: null, units: null, ...spec }, all);
   form.priority.value = String(spec.priority ?? 0);
-  form.gang.checked = spec.gang;
+  form.gang.value = spec.gang === undefined ? "" : String(spec.gang);
+  form.policy.value = spec.policy ?? "";
+  form.sample_size.value = spec.sample_size ?? "";
+  const { rank_threshold: threshold, probability } = spec.guarantee ?? {};
+  form.top_percent.value = threshold === undefined ? "" : String(Number((100 * (1 - threshold)).toPrecision(12)));
+  form.miss_percent.value = probability === undefined ? "" : String(Number((100 * probability).toPrecision(12)));
   form.locality.value = given.locality ?? "";
   form.spread.value = given.spread ?? "";
   for (const option of form.platforms.options) option.selected = (given.platforms ?? []).includes(option.value);

@@ -1,0 +1,34 @@
+"""Requests for the units that a running job still lacks."""
+
+import math
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+
+from apps.inventory.core.snapshot import Topology
+from apps.scheduling.core.sizing import Infeasible, Sized
+from apps.scheduling.core.types import Request, Within
+
+
+def missing_size(sized: Sized | Infeasible, missing: int) -> Sized:
+    """Return the size of the missing units, on the platforms that meet the target.
+
+    Any platform is allowed if none meets it any more.
+    """
+    platforms = sized.platforms if isinstance(sized, Sized) else None
+    return Sized(missing, platforms, None, math.nan, math.nan, math.nan, math.nan)
+
+
+def missing_request(request: Request, topology: Topology, held: Collection[int]) -> Request:
+    """Return the request of missing units: any number of them, apart from those it has.
+
+    Parameters
+    ----------
+    held : ids of the servers on which a job with a spread constraint has units
+    """
+    excluded = np.isin(topology.server_id, list(held))
+    if request.spread is Within.RACK:
+        excluded = np.isin(topology.server_rack, topology.server_rack[excluded])
+    chosen = frozenset(np.flatnonzero(excluded).tolist()) if held else frozenset[int]()
+    return replace(request, gang=False, excluded=request.excluded | chosen)

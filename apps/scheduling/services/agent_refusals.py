@@ -1,0 +1,94 @@
+"""Refusals of an agent: why a job was not placed, and what it needs."""
+
+from uuid import UUID
+
+from apps.scheduling.core.requests import CLOSED
+from apps.scheduling.core.sizing import Infeasible
+from apps.scheduling.core.types import Refused
+from apps.scheduling.core.wakes import needs_of, needs_of_spec
+from apps.scheduling.selectors import ClaimedJob
+from apps.scheduling.services.proposals import Proposal, Refusal, SizedJob
+from apps.workloads.core.reasons import Reason
+from apps.workloads.core.shapes import Needs, WaitsFor
+
+
+def no_servers(job: ClaimedJob) -> Refusal:
+    """Return the refusal of a job that cannot be profiled without servers."""
+    return Refusal(
+        job=job,
+        reason=Reason.NO_MATCHING_SERVER,
+        message="the cluster has no servers to profile the application on",
+        units=0,
+        profile_id=None,
+        elapsed_s=0.0,
+        needs=Needs(WaitsFor.SERVERS),
+    )
+
+
+def unknown_policy(job: ClaimedJob, profile_id: UUID | None) -> Refusal:
+    """Return the refusal of a job whose policy was removed."""
+    return Refusal(
+        job=job,
+        reason=Reason.INVALID,
+        message=f"the policy {job.spec.policy} no longer exists; submit the job with another one",
+        units=0,
+        profile_id=profile_id,
+        elapsed_s=0.0,
+        needs=None,
+    )
+
+
+def infeasible(
+    job: ClaimedJob, profile_id: UUID | None, sized: Infeasible, *, is_closed: bool
+) -> Refusal:
+    """Return the refusal of a job that no size can satisfy now."""
+    best = (
+        f"; the best option is {sized.units} units of {sized.platform}" if sized.platform else ""
+    )
+    reason = Reason.INFEASIBLE_TARGET if sized.platform else Reason.NO_MATCHING_SERVER
+    message = f"{sized.suggestion}{best}"
+    if is_closed:
+        reason = Reason.SERVERS_CLOSED
+        message = CLOSED
+    return Refusal(
+        job=job,
+        reason=reason,
+        message=message,
+        units=sized.units,
+        profile_id=profile_id,
+        elapsed_s=0.0,
+        needs=needs_of_spec(job.spec, WaitsFor.OPENING if is_closed else WaitsFor.SERVERS),
+    )
+
+
+def refusal(sized_job: SizedJob, refused: Refused, elapsed_s: float, attempt: int) -> Refusal:
+    """Return the refusal by a policy."""
+    return Refusal(
+        job=sized_job.job,
+        reason=Reason(refused.reason.value),
+        message=refused.detail,
+        units=sized_job.request.units,
+        profile_id=sized_job.profile_id,
+        elapsed_s=elapsed_s,
+        needs=needs_of(sized_job.request, refused.reason),
+        refused=refused,
+        also=tuple(reason.value for reason in refused.also),
+        retries=attempt,
+        sampling=sized_job.sampling,
+    )
+
+
+def conflict(proposal: Proposal) -> Refusal:
+    """Return the refusal of a job that lost all its commits."""
+    return Refusal(
+        job=proposal.job,
+        reason=Reason.COMMIT_CONFLICT,
+        message=f"other agents were faster in {proposal.retries + 1} attempts",
+        units=proposal.sized_job.request.units,
+        profile_id=proposal.sized_job.profile_id,
+        elapsed_s=proposal.elapsed_s,
+        needs=None,
+        lost=proposal.placed,
+        retries=proposal.retries,
+        sampling=proposal.sized_job.sampling,
+    )

@@ -1,0 +1,101 @@
+"""Running jobs that lack units: claims of agents, and the units that they are given."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.common.infrastructure.database import database_now, fetch_rows
+from apps.operations.services import NewEvent, record_events
+from apps.workloads.services.rows import lock_jobs
+from apps.workloads.services.waiting import CLAIM_S
+
+RETRY_S: Final = 0.5  # wall seconds until a job is evaluated again that got no unit
+
+_CLAIM: Final = """
+UPDATE workloads_job SET claimed_by = %(agent)s, claimed_until = %(until)s
+WHERE id = ANY(ARRAY(
+    SELECT id FROM workloads_job
+    WHERE state IN ('starting', 'running') AND units_missing > 0 AND NOT cancel_requested
+      AND (claimed_until IS NULL OR claimed_until < %(now)s)
+    ORDER BY placed_at, id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED))
+RETURNING id
+"""
+
+
+def claim_incomplete(*, agent: str, limit: int) -> list[UUID]:
+    """Claim jobs that run with fewer units than they need, the longest placed ones first."""
+    now = database_now()
+    until = now + timedelta(seconds=CLAIM_S)
+    return [
+        job
+        for (job,) in fetch_rows(
+            _CLAIM, {"agent": agent, "now": now, "until": until, "limit": limit}
+        )
+    ]
+
+
+def postpone_growth(job_ids: Sequence[UUID], *, agent: str) -> None:
+    """Release the claims of jobs that got no unit; they are evaluated again after a moment."""
+    if not job_ids:
+        return
+    with transaction.atomic():
+        lock_jobs(job_ids)
+        fetch_rows(
+            """UPDATE workloads_job SET claimed_by = '',
+                      claimed_until = clock_timestamp() + make_interval(secs => %s)
+               WHERE id = ANY(%s) AND claimed_by = %s AND state IN ('starting', 'running')
+               RETURNING id""",
+            [RETRY_S, sorted(job_ids), agent],
+        )
+
+
+def grow_jobs(given: Mapping[UUID, int], *, agent: str) -> set[UUID]:
+    """Count units that claimed running jobs were given; returns the ids of those changed.
+
+    Records no event: the caller calls `record_given` last in the transaction.
+    """
+    ids = sorted(given)
+    rows = fetch_rows(
+        """UPDATE workloads_job AS j
+           SET units = j.units + d.units, units_missing = j.units_missing - d.units,
+               units_pending = j.units_pending + d.units, updated_at = now(),
+               claimed_by = '', claimed_until = NULL, generation = j.generation + 1
+           FROM unnest(%s::uuid[], %s::int[]) AS d(id, units)
+           WHERE j.id = d.id AND j.state IN ('starting', 'running') AND j.claimed_by = %s
+             AND j.units_missing >= d.units
+           RETURNING j.id""",
+        [ids, [given[job] for job in ids], agent],
+    )
+    return {row[0] for row in rows}
+
+
+def record_given(jobs: Sequence[tuple[UUID, str, UUID, UUID, int]]) -> None:
+    """Record (job, name, project, decision id, units) as grown; call it last."""
+    record_events(
+        [
+            NewEvent(
+                topic="jobs", kind="job.grown", subject=str(job), project_id=project,
+                data={"name": name, "units": units, "decision": str(decision)},
+            )
+            for job, name, project, decision, units in jobs
+        ]
+    )  # fmt: skip
+
+
+def record_grown(running: Mapping[UUID, int], *, at_s: float) -> None:
+    """Store the number of units that the backend of each job uses from now on.
+
+    Runs in the transaction of the report; units that were given meanwhile stay pending.
+    """
+    ids = sorted(running)
+    lock_jobs(ids)
+    fetch_rows(
+        """UPDATE workloads_job AS j
+           SET units_pending = greatest(0, j.units - d.units), grown_s = %s, updated_at = now()
+           FROM unnest(%s::uuid[], %s::int[]) AS d(id, units)
+           WHERE j.id = d.id AND j.state = 'running' RETURNING j.id""",
+        [at_s, ids, [running[job] for job in ids]],
+    )

@@ -1,0 +1,118 @@
+"""Jobs that name a policy, R or a guarantee."""
+
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from apps.scheduling.models import Decision
+from apps.scheduling.services import commit
+from apps.scheduling.services.agent import make_agent
+from apps.workloads.core.spec import parse_job
+from apps.workloads.models import Job
+from apps.workloads.services import submit_jobs
+from tests import factories
+from tests.scheduling.world import ME, build, claimed, known, proposal, waiting, work
+
+pytestmark = pytest.mark.django_db
+
+BEST_EFFORT = {"kind": "best_effort"}
+GUARANTEE = {"rank_threshold": 0.5, "probability": 0.01}
+
+
+@pytest.fixture(autouse=True)
+def clock(db: None) -> None:
+    factories.cluster(seen_cluster_s=3000.0)
+
+
+def decided(**fields: Any) -> Decision:
+    """The decision about a job of one unit with these fields."""
+    job = waiting(known(), units_requested=1, **fields)
+    work(make_agent("agent-1"))
+    return Decision.objects.get(job=job)
+
+
+def test_a_job_is_decided_by_the_policy_that_it_names() -> None:
+    build(*"abcdefgh")
+    other, default = decided(policy="least_loaded"), decided()
+    assert (other.policy, other.reason_code) == ("least_loaded", "PlacedLeastLoaded")
+    assert other.examined == other.eligible
+    assert (default.policy, default.examined) == ("tarcil", 8)
+
+
+def test_jobs_of_one_batch_are_decided_by_their_policies() -> None:
+    build(*"abcdefgh")
+    application = known()
+    names = ["random", "", "least_loaded", "random"]
+    jobs = [waiting(application, units_requested=1, policy=name) for name in names]
+    work(make_agent("agent-1"))
+    found = [Decision.objects.get(job=job).policy for job in jobs]
+    assert found == ["random", "tarcil", "least_loaded", "random"]
+
+
+def test_a_short_job_without_profile_is_decided_by_the_policy_that_it_names() -> None:
+    build(*"abcdefgh")
+    factories.library(("J",))
+    fields = {"target_kind": "best_effort", "input_bytes": 10**7, "target": BEST_EFFORT}
+    job = waiting(factories.application(), policy="least_loaded", **fields)
+    work(make_agent("agent-1"))
+    assert Decision.objects.get(job=job).policy == "least_loaded"
+
+
+def test_a_named_r_is_the_sample_of_the_decision() -> None:
+    build(*"abcdefgh")
+    decision = decided(sample_size=16)
+    assert (decision.sample_size, decision.examined, decision.guarantee) == (16, 16, None)
+
+
+def test_r_of_a_guarantee_follows_the_load() -> None:
+    copy = build(*"abcdefgh")
+    first = decided(guarantee=GUARANTEE)
+    assert (first.sample_size, first.examined) == (7, 7)  # ln 0.01 / ln 0.5 = 6.6
+    assert (first.rank_threshold, first.probability) == (0.5, 0.5**7)
+    assert first.guarantee == {**GUARANTEE, "top_free_share": 1.0, "needed_size": 7, "size": 7}
+    free = [u for u in range(32) if copy.snapshot().unit_free[u]]
+    commit([proposal(claimed(), copy.topology, free[:20])], agent=ME)
+    second = decided(guarantee=GUARANTEE)
+    assert second.guarantee is not None
+    assert second.guarantee["top_free_share"] < 1.0
+    assert second.sample_size > 7
+
+
+def test_a_waiting_job_records_what_its_guarantee_needed() -> None:
+    copy = build("a")
+    commit([proposal(claimed(), copy.topology, range(4))], agent=ME)
+    decision = decided(guarantee=GUARANTEE)
+    assert (decision.outcome, decision.reason_code) == ("refused", "NoFreeUnit")
+    assert decision.guarantee == {
+        **GUARANTEE,
+        "top_free_share": 0.0,
+        "needed_size": None,
+        "size": 32,
+    }
+
+
+@override_settings(MAX_SAMPLE=12)
+def test_the_limit_of_the_installation_holds_for_jobs_submitted_before_it() -> None:
+    build(*"abcdefgh")
+    assert decided(sample_size=16).examined == 12
+
+
+def test_a_job_whose_policy_was_removed_fails_with_its_name() -> None:
+    build("a")
+    job = waiting(known(), units_requested=1, policy="gone")
+    work(make_agent("agent-1"))
+    job.refresh_from_db()
+    assert (job.state, job.reason_code) == ("failed", "Invalid")
+    assert job.reason_message.startswith("the policy gone no longer exists")
+
+
+def test_jobs_of_a_batch_without_a_guarantee_have_none() -> None:
+    spec = parse_job({"application": "sort", "target": {"kind": "best_effort"}})
+    asking = parse_job(
+        {"application": "sort", "target": {"kind": "best_effort"}, "guarantee": GUARANTEE}
+    )
+    project, user = factories.project(), factories.user()
+    submit_jobs([spec, spec, asking], project=project, user=user, correlation_id="r")
+    assert Job.objects.filter(guarantee__isnull=True).count() == 2
+    assert Job.objects.get(guarantee__isnull=False).guarantee == GUARANTEE
