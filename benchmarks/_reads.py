@@ -162,6 +162,9 @@ _SAMPLES: Final[dict[str, Callable[[Samples], str]]] = {
     "previews/preview_id": _absent,
     "plans/key": _absent,
     "fronts/key": _absent,
+    "scenarios/scenario_id": _absent,
+    "comparisons/comparison_id": _absent,
+    "lab/comparison_id": _absent,
     "points/index": lambda _: "0",
     "objectives/name": lambda _: "P",
     "preference-sets/set_id": _absent,
@@ -180,6 +183,7 @@ def _figures(samples: Samples) -> Iterator[Read]:
         "server-history": {"server": server},
         "plan-progress": {"plan": ABSENT_ID},
         "feasibility": {"spec": "{}"},
+        **{name: {"comparison": ABSENT_ID} for name in FIGURES if name.startswith("lab-")},
     }
     for name in FIGURES:
         for span in RANGES_S if name in RANGED else ("",):

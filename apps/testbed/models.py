@@ -1,6 +1,10 @@
 """What the testbed measured, for the pages to draw."""
 
+from django.conf import settings
 from django.db import models
+
+from apps.common.core.ids import uuid7
+from apps.operations.models import Operation
 
 
 class SamplingCheck(models.Model):
@@ -23,3 +27,82 @@ class SamplingCheck(models.Model):
 
     def __str__(self) -> str:
         return f"R = {self.size}: {self.ks_distance:.3f}"
+
+
+class LabScenario(models.Model):
+    """A cluster and jobs on which policies are compared; never changed, so that runs repeat."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    name = models.CharField(max_length=127)
+    source = models.JSONField(help_text="the request: where cluster and jobs come from")
+    cluster = models.JSONField(help_text="document of the cluster, as `replay.clusters` reads it")
+    world = models.CharField(max_length=31, help_text="of the applications' true behaviour")
+    jobs = models.BinaryField(help_text="the jobs as JSON Lines, compressed with gzip")
+    job_ids = models.BinaryField(null=True, help_text="of a history: 16 bytes for each job")
+    servers = models.PositiveIntegerField()
+    jobs_total = models.PositiveIntegerField()
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = (
+            # lists, newest first
+            models.Index(fields=["-created_at", "-id"], name="lab_scenario_by_age"),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class LabComparison(models.Model):
+    """Settings that run on a scenario with the same seeds; `result` appears with the last run."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    name = models.CharField(max_length=127)
+    scenario = models.ForeignKey(LabScenario, on_delete=models.PROTECT, related_name="comparisons")
+    grid = models.JSONField(help_text="names and options of the settings")
+    seeds = models.JSONField()
+    baseline = models.CharField(max_length=127)
+    bound = models.CharField(max_length=127, blank=True)  # empty: none
+    digest = models.CharField(max_length=64, help_text="SHA-256 of all that determines the runs")
+    version = models.CharField(max_length=63, help_text="of Berth, when it was requested")
+    # not "+": the deletion of old operations asks every relation whether it still needs them
+    operation = models.OneToOneField(
+        Operation, on_delete=models.PROTECT, related_name="lab_comparison"
+    )
+    result = models.JSONField(null=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = (
+            # lists, newest first
+            models.Index(fields=["-created_at", "-id"], name="lab_comparison_by_age"),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class LabRun(models.Model):
+    """A completed run of a comparison: one setting with one seed."""
+
+    comparison = models.ForeignKey(LabComparison, on_delete=models.CASCADE, related_name="runs")
+    setting = models.CharField(max_length=127)
+    seed = models.PositiveIntegerField()
+    record = models.JSONField(help_text="what `core.lab_runs.run_setting` returned")
+    performance = models.BinaryField(null=True, help_text="float32 for each job, 0 = unfinished")
+    wall_seconds = models.FloatField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["comparison", "setting", "seed"], name="lab_run_once"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.setting}, seed {self.seed}"

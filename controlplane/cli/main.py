@@ -22,6 +22,7 @@ MODULES: Final = {
     "front": ("front",),
     "replay": ("replay",),
     "reproduce": ("reproduce",),
+    "lab": ("lab",),
     "jobs": ("check", "submit", "get", "list", "watch", "cancel", "why"),
     "servers": ("servers",),
     "applications": ("app",),

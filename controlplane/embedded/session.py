@@ -121,7 +121,8 @@ class Session:
             fleet.worker("agents", agents),
             fleet.worker("default", 2),  # so that retraining does not delay new profiles
             fleet.worker("upkeep", 2),  # so that a long sweep does not delay frames
-            fleet.worker("placement", 3),  # so that a front does not delay previews and checks
+            # so that a front and a comparison of the Lab do not delay previews and checks
+            fleet.worker("placement", 4),
             fleet.beat(schedule),
         ):
             self._supervise(service)

@@ -51,6 +51,11 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 5.0,
         "options": {"expires": 5.0, "queue": "placement"},
     },
+    "testbed.lab": {
+        "task": "testbed.lab",
+        "schedule": 5.0,
+        "options": {"expires": 5.0, "queue": "placement"},
+    },
     "testbed.sampling": {
         "task": "testbed.sampling",
         "schedule": 5.0,
@@ -73,10 +78,12 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 300.0,
         "options": {"expires": 300.0},
     },
+    "testbed.prune": {"task": "testbed.prune", "schedule": 300.0, "options": {"expires": 300.0}},
 }
 CELERY_TASK_ROUTES: dict[str, dict[str, str]] = {
     "scheduling.agent": {"queue": "agents"},
     "placement.fronts": {"queue": "placement"},
+    "testbed.lab": {"queue": "placement"},
     "testbed.sampling": {"queue": "placement"},
     "execution.frame": {"queue": "upkeep"},
     "execution.sample_system": {"queue": "upkeep"},

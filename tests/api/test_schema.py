@@ -29,6 +29,7 @@ from tests.api.samples import JOB, short, submitted
 from tests.placement.front_world import preference_set
 from tests.placement.front_world import searched_front as a_front
 from tests.placement.rebalancing_world import plan_to_move
+from tests.testbed import lab_world
 
 
 @cache
@@ -141,6 +142,7 @@ def world(db: None, operator: User, admin: User, as_user: Speak) -> dict[str, An
     add_objective("money", Curve("Cost", "EUR", (24.0,), {"": (0.3,)}), weight=0.1, by=operator.pk)
     chosen = preference_set(operator, "night")
     in_force = activate(chosen.pk, message="m", expected=None, by=operator.pk)
+    comparison = lab_world.finished(by=operator)
     return {
         "api": api,
         "root": as_user(admin),
@@ -151,6 +153,8 @@ def world(db: None, operator: User, admin: User, as_user: Speak) -> dict[str, An
         "preview_id": str(open_preview(operator.pk)),
         "job_id": job,
         "decision_id": str(decision.pk),
+        "scenario_id": str(comparison.scenario_id),
+        "comparison_id": str(comparison.pk),
         "batch_id": batch["id"],
         "number": number,
         "run_id": str(run.pk),

@@ -142,6 +142,14 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/operations/<uuid:operation_id>": api(get=PROJECT_READERS),
     "api/v1/operations/<uuid:operation_id>/cancel": api(post=PROJECT_WRITERS),
     "api/v1/sampling-checks": api(post=OPERATORS),
+    "api/v1/scenarios": api(get=OPERATORS, post=OPERATORS),
+    "api/v1/scenarios/<uuid:scenario_id>": api(get=OPERATORS, delete=OPERATORS),
+    "api/v1/comparisons": api(get=OPERATORS, post=OPERATORS),
+    "api/v1/comparisons/estimate": api(post=OPERATORS),
+    "api/v1/comparisons/<uuid:comparison_id>": api(get=OPERATORS, delete=OPERATORS),
+    "api/v1/comparisons/<uuid:comparison_id>/resume": api(post=OPERATORS),
+    "api/v1/comparisons/<uuid:comparison_id>/runs": api(get=OPERATORS),
+    "api/v1/comparisons/<uuid:comparison_id>/bundle": api(get=OPERATORS),
     # inventory
     "api/v1/cluster": api(get=SIGNED_IN),
     "api/v1/cluster/clock": api(get=SIGNED_IN),
@@ -273,6 +281,8 @@ RULES: Final[dict[str, Rule]] = {
     "decisions/": page(secrets=(APPLICATION,)),
     "decisions/<uuid:decision_id>/": page(PROJECT_READERS),
     "sampling/": page(),
+    "lab/": page(OPERATORS),
+    "lab/<uuid:comparison_id>/": page(OPERATORS),
     "system/": page(),
     "search/": page(query="q=zq-secret"),
     "go/": page(dict.fromkeys(Who, 302), query="q=zq-secret-job"),
@@ -296,6 +306,10 @@ FIGURES: Final[dict[str, Rule]] = {
     "pressure": page(query="server={servers}", secrets=(APPLICATION,)),
     "server-history": page(query="server={servers}"),
     "plan-progress": page(_audience(404, operator=OK, admin=OK), query="plan={plans}"),
+    **{
+        f"lab-{of}": page(_audience(404, operator=OK, admin=OK), query="comparison={comparisons}")
+        for of in ("curves", "differences")
+    },
     "scale-up": page(query=ABOUT_APPLICATION),
     "scale-out": page(query=ABOUT_APPLICATION),
     "platform-speed": page(query=ABOUT_APPLICATION),

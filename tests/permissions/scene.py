@@ -28,6 +28,7 @@ from tests import factories
 from tests.permissions.rules import WITHOUT_SESSION, Who
 from tests.placement import rebalancing_world as world
 from tests.placement.front_world import searched_front
+from tests.testbed import lab_world
 
 MARKER: Final = "zq-secret"  # in every text of the project
 APPLICATION: Final = "shared-app"
@@ -253,7 +254,11 @@ def _shared_objects(
         name="price", label="Price", hours=[24.0], curve={"": [0.2]}, weight=0.0,
         created_by=operator,
     )  # fmt: skip
+    comparison = lab_world.comparison(by=operator, name=f"{MARKER}-comparison")
     return {
+        "scenarios": str(comparison.scenario_id),
+        "comparisons": str(comparison.pk),
+        "lab": str(comparison.pk),
         "platforms": servers[0].platform_id,
         "profiling-runs": str(run.pk),
         "overrides": str(override.pk),

@@ -23,6 +23,8 @@ KINDS: Final = {
     "application": "application",
     "override": "override",
     "revision": "revision",
+    "scenario": "scenario",
+    "comparison": "comparison",
     "audit": "audit log",
 }
 _PAGES: Final = {

@@ -68,6 +68,17 @@ METHODS: Final = {
         "Bars: pressure caused by all tenants, per resource, divided by the number of cores "
         "minus one. Marks: the lowest tolerance of any tenant, from its profile."
     ),
+    "lab-curves": (
+        "Performance is the time that a job needs alone on the best platform over the time from "
+        "its submission to its end. Shares are over the jobs of all seeds of a setting. Jobs that "
+        "did not finish count as 0."
+    ),
+    "lab-differences": (
+        "Settings are compared with the baseline within a seed, which fixes the behaviour of the "
+        "applications and the noise of profiling. Intervals come from a parametric "
+        "bootstrap of the largest Student's t of all differences (max-t), so that they hold "
+        "together with a probability of 90 %."
+    ),
     "plan-progress": (
         "Each bar runs from the request of a migration to the backend's report that the "
         "container is on its new server, in cluster time. A job migrates one container at a "

@@ -100,6 +100,7 @@ RAIL = (
         RailItem("plans", "Plans", "plans", pages=("plan",)),
         RailItem("decisions", "Decisions", "decisions", pages=("decision",), phone=True),
         RailItem("sampling", "Sampling", "sampling"),
+        RailItem("lab", "Lab", "lab", pages=("comparison",), role=Role.OPERATOR),
         RailItem("classification", "Classification", "matrix"),
     ),
     (

@@ -31,6 +31,7 @@ LISTS: Final = {
     "projects": ("projects", "Projects"),
     "classification": ("classification", "Classification"),
     "sampling": ("sampling", "Sampling"),
+    "lab": ("lab", "Lab"),
     "submit": ("submit", "Submit"),
     "system": ("system", "System"),
 }

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from apps.testbed.core.batch.pool import ParallelJobs
+from apps.testbed.core.batch.jobs import ParallelJobs
 from apps.testbed.core.text_table import LARGEST, Line, SkippedLines, read_columns, shorten
 from apps.testbed.core.traces import Floats, Ints, TraceError
 

@@ -56,6 +56,8 @@ def _sized(interval: Interval, unit: str) -> str:
     flip = -1.0 if interval.estimate < 0.0 else 1.0
     ends = sorted(flip * x for x in (interval.low, interval.high) if x is not None)
     digits = _digits(abs(interval.estimate), *map(abs, ends))
+    while digits < 3 and len(ends) == 2 and number(ends[0], digits) == number(ends[1], digits):
+        digits += 1
     text = f"{number(abs(interval.estimate), digits)} {unit}".rstrip()
     return f"{text} [{', '.join(number(end, digits) for end in ends)}]" if ends else text
 

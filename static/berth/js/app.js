@@ -152,6 +152,8 @@ const PAGES = {
   jobs: "./pages/jobs.js",
   job: "./pages/job.js",
   map: "./pages/map.js",
+  comparison: "./pages/comparison.js",
+  lab: "./pages/lab.js",
   plan: "./pages/plan.js",
   plans: "./pages/plans.js",
   sampling: "./pages/sampling.js",

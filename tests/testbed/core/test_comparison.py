@@ -144,6 +144,11 @@ def test_points_are_used_for_a_measure_in_per_cent() -> None:
     assert text.startswith("tarcil beats greedy on mean performance by 9.1 points [")
 
 
+def test_a_narrow_interval_shows_its_width() -> None:
+    runs = table([BASE_PERFORMANCE], [BASE_PERFORMANCE + 20 + NOISE / 20], measures=(PERFORMANCE,))
+    assert "by 20.00 points [19.98, 20.02]" in verdict(compared(runs))
+
+
 def test_the_verdict_tells_what_is_lost() -> None:
     runs = table(
         [BASE_PERFORMANCE, BASE_DELAY],

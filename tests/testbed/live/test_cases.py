@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from apps.testbed.core.batch.pool import ParallelJobs
+from apps.testbed.core.batch.jobs import ParallelJobs
 from apps.testbed.core.live.cases import (
     arrivals,
     at_most_full,

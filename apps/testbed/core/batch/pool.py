@@ -13,7 +13,8 @@ import numpy as np
 
 from apps.common.core.errors import ControlPlaneError
 from apps.testbed.core.batch.disciplines import run_conservative, run_easy
-from apps.testbed.core.traces import Floats, Ints
+from apps.testbed.core.batch.jobs import ParallelJobs
+from apps.testbed.core.traces import Floats
 
 SHORT_S: Final = 10.0  # run time below which slowdown is not measured (Mu'alem and Feitelson)
 
@@ -28,27 +29,6 @@ class Discipline(StrEnum):
     FCFS = "fcfs"
     EASY = "easy"
     CONSERVATIVE = "conservative"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ParallelJobs:
-    """Jobs in the order of their submission.
-
-    Attributes
-    ----------
-    submit_s : (n,) non-decreasing
-    processors : (n,) held together, >= 1
-    seconds : (n,) run time, >= 0
-    estimate_s : (n,) run time that the scheduler knows, >= `seconds` and > 0
-    """
-
-    submit_s: Floats
-    processors: Ints
-    seconds: Floats
-    estimate_s: Floats
-
-    def __len__(self) -> int:
-        return int(self.submit_s.size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

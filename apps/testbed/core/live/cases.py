@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from apps.testbed.core.batch.pool import ParallelJobs
+from apps.testbed.core.batch.jobs import ParallelJobs
 from apps.testbed.core.reservation.model import (
     NOWHERE,
     SCALE,

@@ -9,13 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.testbed.core.batch.pool import (
-    Discipline,
-    ParallelJobs,
-    PoolError,
-    PoolResult,
-    run_pool,
-)
+from apps.testbed.core.batch.jobs import ParallelJobs
+from apps.testbed.core.batch.pool import Discipline, PoolError, PoolResult, run_pool
 
 PROCESSORS = 10
 

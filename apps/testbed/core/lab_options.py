@@ -1,0 +1,67 @@
+"""Options of a setting of the Lab: what each accepts, and what is wrong with a value."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from apps.common.core.errors import FieldProblem
+from apps.scheduling.core.registry import POLICIES
+from apps.testbed.core.replay.model import Admission, ProfileSource
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several names."""
+
+    names: tuple[str, ...]
+
+    @property
+    def accepted(self) -> str:
+        """What is accepted, in words."""
+        return f"one of {', '.join(self.names)}"
+
+    def accepts(self, value: object) -> bool:
+        """Whether a value is accepted."""
+        return isinstance(value, str) and value in self.names
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A number between two bounds, which are accepted."""
+
+    low: float
+    high: float
+    is_whole: bool = False
+
+    @property
+    def accepted(self) -> str:
+        """What is accepted, in words."""
+        return f"a {'whole ' if self.is_whole else ''}number from {self.low:g} to {self.high:g}"
+
+    def accepts(self, value: object) -> bool:
+        """Whether a value is accepted."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return self.low <= value <= self.high and not (self.is_whole and value != int(value))
+
+
+OPTIONS: Final[dict[str, Choice | Range]] = {
+    "policy": Choice(tuple(POLICIES)),
+    "profiles": Choice(tuple(ProfileSource)),
+    "admission": Choice(tuple(Admission)),
+    "agents": Range(1, 64, is_whole=True),
+    "sync_s": Range(0.0, 3600.0),
+    "decision_s": Range(0.0, 60.0),
+    "retries": Range(0, 100, is_whole=True),
+}
+
+
+def option_problems(options: Mapping[str, Any], at: str) -> Iterator[FieldProblem]:
+    """Yield what is wrong with the options of a setting; ``at`` is their JSON Pointer."""
+    for name, value in options.items():
+        if (option := OPTIONS.get(name)) is None:
+            detail = f"unknown option; accepted: {', '.join(OPTIONS)}"
+            yield FieldProblem(f"{at}/{name}", "unknown_field", detail)
+        elif not option.accepts(value):
+            detail = f"must be {option.accepted}, not {value!r}"
+            yield FieldProblem(f"{at}/{name}", "unknown_value", detail)

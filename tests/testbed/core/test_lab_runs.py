@@ -1,0 +1,58 @@
+"""Records and results of the Lab, without a database."""
+
+import numpy as np
+import pytest
+
+from apps.testbed.core.lab import LabPlan
+from apps.testbed.core.lab_grids import NEAR, PERFORMANCE_GRID, SERIES_POINTS
+from apps.testbed.core.lab_runs import MEASURES, LabOutcome, compared, run_setting
+from apps.testbed.core.replay import grid
+from tests.testbed.core.test_lab_bundle import plan_with
+
+
+def test_the_lab_and_the_replay_agree_on_directions_and_labels() -> None:
+    ours = {measure.key: (measure.label, measure.better) for measure in MEASURES}
+    theirs = {measure.key: (measure.label, measure.better) for measure in grid.MEASURES}
+    assert ours.items() >= theirs.items()
+    assert ours.keys() - theirs.keys() == {"near_full_speed"}
+
+
+Outcomes = tuple[LabPlan, list[LabOutcome]]
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> Outcomes:
+    """All runs of a plan of two settings and two seeds, seed by seed."""
+    plan = plan_with()
+    return plan, [run_setting(plan, *run) for run in plan.runs]
+
+
+def test_a_record_follows_from_the_performance_of_the_jobs(outcomes: Outcomes) -> None:
+    plan, runs = outcomes
+    record, performance = runs[0]
+    assert performance.shape == (len(plan.trace),)
+    assert record["row"]["near_full_speed"] == pytest.approx((performance >= NEAR).mean())
+    assert record["performance"][-1] == (performance <= PERFORMANCE_GRID[-1]).mean()
+    of = plan.trace.jobs.application == 0
+    name = plan.trace.applications[0]
+    assert record["applications"][name] == pytest.approx(performance[of].mean(), abs=1e-5)
+    assert len(record["used"]["shares"]) == SERIES_POINTS
+
+
+def test_the_result_has_curves_series_and_changes_of_all_settings(outcomes: Outcomes) -> None:
+    plan, runs = outcomes
+    records = [made.record for made in runs]
+    result = compared(plan, records)
+    assert result["curves"].keys() == result["used"]["shares"].keys() == {"a", "b"}
+    mean = np.mean([r["performance"] for r in records if r["setting"] == "a"], axis=0)
+    assert result["curves"]["a"]["performance"] == pytest.approx(mean.tolist(), abs=1e-6)
+    assert {each["setting"] for each in result["applications"]} == {"a"}
+    counts = {each["application"]: each["jobs"] for each in result["applications"]}
+    assert sum(counts.values()) == len(plan.trace)
+    change = result["applications"][0]
+    expected = [
+        100.0 * (runs[i].record["applications"][change["application"]]
+                 - runs[i + 1].record["applications"][change["application"]])
+        for i in (0, 2)
+    ]  # fmt: skip
+    assert change["difference"][0] == pytest.approx(np.mean(expected))

@@ -1,0 +1,101 @@
+"""Scenarios of the Lab: copies of the cluster and of its history."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from apps.common.core.errors import FieldProblem, InvalidInputError, NotFoundError
+from apps.testbed.models import LabScenario
+from apps.testbed.selectors import lab as selectors
+from apps.testbed.selectors.lab import scenario_by_id
+from apps.testbed.selectors.lab_plans import trace_of
+from apps.testbed.services.lab_scenarios import create_scenario
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+HISTORY = {"kind": "history", "hours": 1.0}
+SYNTHETIC = {"kind": "synthetic", "servers": 2}
+
+
+def scenario_of(workload: dict[str, Any], **changes: Any) -> LabScenario:
+    given: dict[str, Any] = {"name": "s", "cluster": SYNTHETIC, "by": None} | changes
+    return create_scenario(workload=workload, **given)
+
+
+def test_a_scenario_copies_the_cluster_and_its_history() -> None:
+    factories.cluster()  # 7200 s of cluster time
+    servers = [factories.server(), factories.server(), factories.server()]
+    app = factories.application("sort")
+    factories.job("old", application=app, submitted_s=10.0, input_bytes=2**30)
+    first = factories.job("a", application=app, submitted_s=5000.0, input_bytes=2**27)
+    second = factories.job("b", application=app, submitted_s=6000.0, duration_s=60.0, units=4)
+    scenario = scenario_of(HISTORY, cluster={"kind": "now"})
+    assert (scenario.servers, scenario.world) == (len(servers), "paper")
+    trace = trace_of(scenario)
+    assert trace.jobs.submit_s.tolist() == [0.0, 1000.0]
+    assert trace.jobs.work_s.tolist() == [75.0, np.inf]
+    assert trace.jobs.units.tolist() == [0, 4]
+    assert scenario.job_ids == first.pk.bytes + second.pk.bytes
+    factories.job("later", application=app, submitted_s=7000.0, input_bytes=2**27)
+    assert len(trace_of(scenario_by_id(scenario.pk))) == 2
+
+
+def test_a_long_history_keeps_its_latest_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selectors, "MAX_HISTORY_JOBS", 2)
+    factories.cluster()
+    app = factories.application("sort")
+    for at in (4000.0, 5000.0, 6000.0):
+        factories.job(f"at-{at:.0f}", application=app, submitted_s=at, input_bytes=2**27)
+    scenario = scenario_of(HISTORY)
+    trace = trace_of(scenario)
+    assert trace.jobs.submit_s.tolist() == [0.0, 1000.0]
+    assert scenario.source["notes"] == [
+        "1 earlier jobs are left out: a scenario holds at most as many as these."
+    ]
+
+
+def test_the_notes_count_what_a_replay_does_not_model() -> None:
+    factories.cluster()
+    app = factories.application("sort")
+    common: dict[str, Any] = {"application": app, "submitted_s": 5000.0, "input_bytes": 2**27}
+    factories.job("plain", **common)
+    factories.job("tied", **common, constraints={"platforms": ["A"]})
+    factories.job("fast", **common, target={"kind": "ips", "ips": 1e9})
+    factories.job("network", **common, unit_network_bps=10**9, gang=False)
+    assert scenario_of(HISTORY).source["notes"] == [
+        "1 of 4 jobs have constraints, which are not replayed.",
+        "1 of 4 jobs have a target for queries or instructions per second, replayed as best"
+        " effort.",
+        "1 of 4 jobs have requests for network or storage, which are not replayed.",
+        "1 of 4 jobs have no gang, but start with all their units here.",
+    ]
+
+
+def test_a_scenario_without_jobs_or_servers_is_refused() -> None:
+    factories.cluster()
+    with pytest.raises(NotFoundError, match="No server is up"):
+        scenario_of(HISTORY, cluster={"kind": "now"})
+    with pytest.raises(InvalidInputError, match="no job was submitted in this time"):
+        scenario_of(HISTORY)
+    assert not LabScenario.objects.exists()
+
+
+def test_jobs_that_no_trace_can_hold_are_refused() -> None:
+    factories.cluster()
+    factories.job("huge", submitted_s=5000.0, input_bytes=2**27, unit_memory_bytes=2**62)
+    with pytest.raises(InvalidInputError) as caught:
+        scenario_of(HISTORY)
+    assert caught.value.problems == [
+        FieldProblem(
+            "/workload/kind",
+            "not_replayable",
+            "history: the jobs, line 1: unit_memory_bytes is '4.611686018427388e+18'; expected"
+            " a number >= 0",
+        )
+    ]
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 12], ids=["one", "two", "twelve"])
+def test_a_generated_day_may_be_short(jobs: int) -> None:
+    assert scenario_of({"kind": "facebook", "jobs": jobs, "seed": 1}).jobs_total == jobs
