@@ -23,6 +23,7 @@ MODULES: Final = {
     "replay": ("replay",),
     "reproduce": ("reproduce",),
     "lab": ("lab",),
+    "workload": ("workload",),
     "jobs": ("check", "submit", "get", "list", "watch", "cancel", "why"),
     "servers": ("servers",),
     "applications": ("app",),
