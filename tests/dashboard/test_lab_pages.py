@@ -4,8 +4,10 @@ import pytest
 from django.test import Client
 
 from apps.accounts.core.roles import Role
-from apps.dashboard.figures import lab_curves, lab_differences
+from apps.dashboard.core import lab_facts
+from apps.dashboard.figures import lab_curves, lab_differences, lab_front, lab_used
 from apps.dashboard.selectors import lab as selectors
+from apps.operations.services import cancel_operation
 from tests import factories
 from tests.testbed import lab_world
 
@@ -54,7 +56,7 @@ def test_a_finished_comparison_shows_verdict_and_every_setting(operator: Client)
     found = lab_world.finished()
     page = operator.get(f"/lab/{found.pk}/").content.decode()
     assert "tarcil beats random on mean performance by" in page
-    assert "data-lab" not in page
+    assert 'data-lab="cancel"' not in page
     table = page[page.index("lab-matrix") :]
     assert [table.count(f'<th scope="row">{name}<') for name in ("tarcil", "random", "truth")] == [
         1,
@@ -136,8 +138,95 @@ def test_figures_without_a_result_have_axes_and_a_sentence() -> None:
     for module, data in (
         (lab_curves, selectors.curves(key)),
         (lab_differences, selectors.differences(key)),
+        (lab_front, selectors.front(key)),
+        (lab_used, selectors.used(key)),
     ):
         figure = module.figure(data)
         assert not figure.data
-        assert "appear with the last run" in figure.layout.annotations[-1].text
+        assert "with the last run" in figure.layout.annotations[-1].text
         assert module.table(data).rows == ()
+
+
+def test_the_page_shows_key_figures_changes_and_settings(operator: Client) -> None:
+    found = lab_world.finished()
+    page = operator.get(f"/lab/{found.pk}/").content.decode()
+    assert "tarcil beats random on 1 of 8 measures, loses on none" in page
+    assert "<dt>Best policy</dt><dd>tarcil</dd>" in page
+    assert 'data-lab="delete"' in page
+    assert 'data-lab="resume"' not in page
+    assert f"?scenario={found.scenario_id}" in page
+    assert 'data-figure="/figures/lab-front/?comparison=' in page
+    assert 'data-figure="/figures/lab-used/?comparison=' in page
+    changes = page[page.index('id="lab-changes"') :]
+    assert f"{len(found.result['applications'])} of" in changes  # type: ignore[index]
+    assert 'aria-current="true">tarcil</a>' in changes
+
+
+def test_a_cancelled_comparison_offers_to_resume(operator: Client) -> None:
+    begun = lab_world.comparison()
+    cancel_operation(begun.operation_id)
+    page = operator.get(f"/lab/{begun.pk}/").content.decode()
+    assert 'data-lab="resume"' in page
+    assert "0 of 9 runs are stored." in page
+
+
+def test_a_new_comparison_may_use_a_stored_scenario(operator: Client) -> None:
+    scenario = lab_world.comparison().scenario
+    page = operator.get(f"/lab/?scenario={scenario.pk}").content.decode()
+    assert f'name="scenario" value="{scenario.pk}" data-jobs="20" data-servers="6"' in page
+    assert '<fieldset class="lab-source" hidden disabled>' in page
+    for unknown in ("x", "00000000-0000-0000-0000-000000000000"):
+        assert 'name="scenario"' not in operator.get(f"/lab/?scenario={unknown}").content.decode()
+
+
+def test_the_bars_point_right_where_a_setting_is_better() -> None:
+    found = selectors.matrix(lab_world.finished())
+    assert found is not None
+    best, base = (next(r for r in found.rows if r.setting == n) for n in ("tarcil", "random"))
+    assert (best.cells[0].left, best.cells[0].width) == (15.0, 15.0)
+    assert {cell.width for cell in base.cells} == {0.0}
+
+
+def test_the_key_figures_are_those_of_the_best_setting() -> None:
+    result = lab_world.finished().result
+    assert result is not None
+    best, lost, regret, energy, wait = lab_facts.facts(result)
+    assert (best.name, best.value) == ("Best policy", "tarcil")
+    assert (lost.value, lost.note) == (
+        "0", "under tarcil, n = 60; rate below 500 in 10,000"
+    )  # fmt: skip
+    assert (regret.value, regret.unit) == ("5.01", "points")
+    assert regret.note.endswith("; random is 25.0 away")
+    assert energy.note == "0.0 kWh [0.0, 0.0] to random, within noise"
+    assert (wait.name, wait.unit) == ("Wait, p99", "s")
+
+
+def test_one_seed_names_no_best_policy() -> None:
+    result = lab_world.finished(seeds=(1,)).result
+    assert result is not None
+    assert lab_facts.facts(result)[0].note.endswith("one seed proves nothing")
+
+
+def test_the_front_leaves_out_the_bound_and_what_another_setting_exceeds() -> None:
+    data = selectors.front(str(lab_world.finished().pk))
+    assert [point.setting for point in data.points] == ["tarcil", "random", "truth"]
+    assert [point.setting for point in data.front] == ["tarcil"]
+    assert lab_front.title(data) == "tarcil leads in performance and in jobs near full speed"
+    rows = {row[0]: row[3] for row in lab_front.table(data).rows}
+    assert rows == {"tarcil": "yes", "random": "no", "truth": "bound"}
+    figure = lab_front.figure(data)
+    assert [trace.name for trace in figure.data] == [None, "tarcil", "random", "truth"]
+
+
+def test_the_units_in_use_have_a_line_and_a_column_for_each_setting() -> None:
+    data = selectors.used(str(lab_world.finished().pk))
+    figure = lab_used.figure(data)
+    assert [trace.name for trace in figure.data] == ["tarcil", "random", "truth"]
+    table = lab_used.table(data)
+    assert table.head == ("Time since the first job", "tarcil", "random", "truth")
+    assert table.rows[0][1:] == ("30.0 %", "50.0 %", "25.0 %")
+    assert table.rows[-1][1:] == ("0.0 %", "0.0 %", "25.0 %")
+    assert (
+        lab_used.title(data)
+        == "Units in use peak at 25.0 % under truth and at 50.0 % under random"
+    )

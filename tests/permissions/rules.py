@@ -308,7 +308,7 @@ FIGURES: Final[dict[str, Rule]] = {
     "plan-progress": page(_audience(404, operator=OK, admin=OK), query="plan={plans}"),
     **{
         f"lab-{of}": page(_audience(404, operator=OK, admin=OK), query="comparison={comparisons}")
-        for of in ("curves", "differences")
+        for of in ("curves", "differences", "front", "used")
     },
     "scale-up": page(query=ABOUT_APPLICATION),
     "scale-out": page(query=ABOUT_APPLICATION),

@@ -73,6 +73,16 @@ METHODS: Final = {
         "its submission to its end. Shares are over the jobs of all seeds of a setting. Jobs that "
         "did not finish count as 0."
     ),
+    "lab-front": (
+        "Mean performance of all jobs against the share of jobs with a performance of at least "
+        "0.95, means over seeds with 90 % intervals. The line joins the settings that no other "
+        "one exceeds in both; the bound knows the true profiles and is left out."
+    ),
+    "lab-used": (
+        "Units that jobs hold over all units of the cluster, in 144 equal intervals until the "
+        "last job of the slowest run has ended, mean of the seeds. A run that has ended holds "
+        "none."
+    ),
     "lab-differences": (
         "Settings are compared with the baseline within a seed, which fixes the behaviour of the "
         "applications and the noise of profiling. Intervals come from a parametric "

@@ -1,61 +1,22 @@
 """What the Lab pages show of comparisons."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
 from django.core.exceptions import ValidationError
 
 from apps.common.core.errors import NotFoundError
-from apps.dashboard.core import formats
+from apps.dashboard.core import lab_matrix
+from apps.dashboard.core.lab_matrix import LabMatrix
 from apps.dashboard.figures.lab_curves import LabCurves
 from apps.dashboard.figures.lab_differences import DifferenceRow, LabDifferences
-from apps.testbed.models import LabComparison
-from apps.testbed.selectors.lab import comparison_by_id, comparisons
+from apps.dashboard.figures.lab_front import FrontPoint, LabFront
+from apps.dashboard.figures.lab_used import LabUsed
+from apps.testbed.models import LabComparison, LabScenario
+from apps.testbed.selectors.lab import comparison_by_id, comparisons, scenario_by_id
 
 LISTED: Final = 50
-OUTCOMES: Final = {
-    "better": "better than the baseline, clear of zero",
-    "worse": "worse than the baseline, clear of zero",
-    "unclear": "within noise of the baseline",
-    "untested": "not compared",
-}
-SYMBOLS: Final = {"better": "▲", "worse": "▼", "unclear": "○", "untested": "–"}
-
-
-@dataclass(frozen=True, slots=True)
-class LabCell:
-    """One measure of one setting: value and interval as text.
-
-    ``outcome`` is that of the difference to the baseline, "" for baseline and bound.
-    """
-
-    value: str
-    interval: str
-    outcome: str
-    symbol: str
-    meaning: str
-    leads: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LabRow:
-    """One setting."""
-
-    setting: str
-    note: str
-    role: str  # "baseline", "bound" or ""
-    cells: tuple[LabCell, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LabMatrix:
-    """All settings by all measures; ``heads`` are names with units."""
-
-    heads: tuple[tuple[str, str], ...]
-    rows: tuple[LabRow, ...]
-    note: str
 
 
 def listed_comparisons() -> list[LabComparison]:
@@ -76,89 +37,75 @@ def comparison_of(key: str) -> LabComparison:
         raise NotFoundError(f"There is no comparison {key}.") from error
 
 
+def scenario_of(key: str) -> LabScenario | None:
+    """Return a scenario by the id in an address; None if there is none."""
+    try:
+        return scenario_by_id(UUID(key))
+    except (ValueError, NotFoundError):
+        return None
+
+
 def matrix(comparison: LabComparison) -> LabMatrix | None:
     """Return the table of a finished comparison; None before."""
     result = comparison.result
-    if result is None:
-        return None
-    means = {(m["setting"], m["measure"]): m["interval"] for m in result["means"]}
-    outcomes = {(d["setting"], d["measure"]): d["outcome"] for d in result["differences"]}
-    options = {setting["name"]: setting["options"] for setting in comparison.grid}
-    bound = [comparison.bound] if comparison.bound else []
-    rows = []
-    for name in [*result["settings"], *bound]:
-        cells = tuple(
-            _cell(
-                means[name, measure["key"]],
-                outcomes.get((name, measure["key"]), ""),
-                leads=name in result["leaders"][measure["key"]],
-            )
-            for measure in result["measures"]
-        )
-        role = {comparison.baseline: "baseline", comparison.bound: "bound"}.get(name, "")
-        rows.append(LabRow(name, _options(options[name]), role, cells))
-    heads = tuple((m["label"], m["unit"]) for m in result["measures"])
-    return LabMatrix(heads, tuple(rows), _note(result))
-
-
-def _options(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in sorted(options.items()))
-
-
-def _cell(interval: list[float | None] | None, outcome: str, *, leads: bool) -> LabCell:
-    estimate, low, high = interval or (None, None, None)
-    if estimate is None:
-        return LabCell(
-            "–", "", outcome, SYMBOLS.get(outcome, ""), OUTCOMES.get(outcome, ""), leads
-        )
-    digits = _digits(estimate)
-    ends = (
-        ""
-        if low is None or high is None
-        else (f"[{formats.thousands(low, digits)}, {formats.thousands(high, digits)}]")
-    )
-    return LabCell(
-        formats.thousands(estimate, digits),
-        ends,
-        outcome,
-        SYMBOLS.get(outcome, ""),
-        OUTCOMES.get(outcome, ""),
-        leads,
-    )
-
-
-def _digits(value: float) -> int:
-    return 0 if abs(value) >= 1_000 else 1 if abs(value) >= 10 else 2
-
-
-def _note(result: Mapping[str, Any]) -> str:
-    count = len(result["differences"])
-    if len(result["seeds"]) < 2:
-        return "One seed has no intervals, so nothing is compared or highlighted."
-    if not count:
-        return "There is nothing to compare the baseline with."
-    clear = sum(d["outcome"] in {"better", "worse"} for d in result["differences"])
-    chance = round((1.0 - result["level"]) * count)
-    return (
-        f"{clear} of {formats.plural(count, 'difference')} are clear of zero. By chance, about"
-        f" {chance} would be without the correction, which makes intervals"
-        f" {result['widening']:.1f} times as wide (max-t)."
-    )
+    return None if result is None else lab_matrix.matrix(result, comparison.grid)
 
 
 def curves(key: str) -> LabCurves:
     """Return the distributions of a comparison, for the figure."""
     comparison = comparison_of(key)
     result = comparison.result or {"curves": {}, "jobs": 0}
-    # the database does not keep the order of the keys
-    names = [each["name"] for each in comparison.grid if each["name"] in result["curves"]]
+    names = _names(comparison, result["curves"])
     return LabCurves(
-        names=tuple(names),
+        names=names,
         shares=tuple(tuple(result["curves"][name]["performance"]) for name in names),
         bound=comparison.bound,
         jobs=result["jobs"],
         seeds=len(comparison.seeds),
     )
+
+
+def used(key: str) -> LabUsed:
+    """Return the units in use over time, for the figure."""
+    comparison = comparison_of(key)
+    result = comparison.result or {"used": {"at_s": [], "shares": {}}}
+    shares = result["used"]["shares"]
+    names = _names(comparison, shares)
+    return LabUsed(
+        names=names,
+        at_s=tuple(result["used"]["at_s"]),
+        shares=tuple(tuple(shares[name]) for name in names),
+        bound=comparison.bound,
+        seeds=len(comparison.seeds),
+    )
+
+
+def front(key: str) -> LabFront:
+    """Return performance and jobs near full speed of all settings, for the figure."""
+    comparison = comparison_of(key)
+    result = comparison.result or {"means": []}
+    means = {(m["setting"], m["measure"]): m["interval"] for m in result["means"]}
+    points = (
+        FrontPoint(
+            setting=each["name"],
+            near=_ends(means.get((each["name"], "near_full_speed"))),
+            overall=_ends(means.get((each["name"], "performance_mean"))),
+            is_bound=each["name"] == comparison.bound,
+        )
+        for each in comparison.grid
+        if means.get((each["name"], "performance_mean"))
+    )
+    return LabFront(tuple(points), len(comparison.seeds))
+
+
+def _ends(interval: Any) -> tuple[float, float | None, float | None]:
+    estimate, low, high = interval
+    return float(estimate), low, high
+
+
+def _names(comparison: LabComparison, found: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the settings in the order of the grid, which the database keeps for lists only."""
+    return tuple(each["name"] for each in comparison.grid if each["name"] in found)
 
 
 def differences(key: str) -> LabDifferences:

@@ -30,6 +30,8 @@ from apps.dashboard.figures import (
     interference,
     lab_curves,
     lab_differences,
+    lab_front,
+    lab_used,
     lines,
     matrix_heatmap,
     performance,
@@ -214,6 +216,18 @@ FIGURES: dict[str, SharedFigure | PrivateFigure] = {
     "lab-curves": SharedFigure(
         read=lambda asked: lab.curves(asked.value("comparison")),
         draw=lab_curves,
+        api="/api/v1/comparisons/{comparison}/",
+        needs=Role.OPERATOR,
+    ),
+    "lab-front": SharedFigure(
+        read=lambda asked: lab.front(asked.value("comparison")),
+        draw=lab_front,
+        api="/api/v1/comparisons/{comparison}/",
+        needs=Role.OPERATOR,
+    ),
+    "lab-used": SharedFigure(
+        read=lambda asked: lab.used(asked.value("comparison")),
+        draw=lab_used,
         api="/api/v1/comparisons/{comparison}/",
         needs=Role.OPERATOR,
     ),

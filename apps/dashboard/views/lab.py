@@ -1,5 +1,6 @@
 """The Lab: comparisons of policies, and one comparison."""
 
+from typing import Final
 from uuid import UUID
 
 from django.conf import settings
@@ -8,18 +9,23 @@ from django.shortcuts import render
 
 from apps.accounts.core.roles import Role
 from apps.common.core.errors import NotFoundError
+from apps.dashboard.core import lab_facts, lab_matrix
 from apps.dashboard.selectors import lab as selectors
 from apps.dashboard.views.access import has_role, page
 from apps.scheduling.core.registry import POLICIES
+from apps.testbed.core.lab import WORLD_NAMES
 from apps.testbed.selectors.lab import servers_to_copy
+
+SOURCES: Final = {"history": "history of this cluster", "facebook": "generated day"}
 
 
 @page
 def lab(request: HttpRequest) -> HttpResponse:
-    """List the comparisons, and offer a new one."""
+    """List the comparisons, and offer a new one, on a stored scenario if the address has one."""
     if not has_role(request, Role.OPERATOR):
         return _for_operators(request)
     policies = [(name, name == settings.DEFAULT_POLICY) for name in POLICIES]
+    asked = request.GET.get("scenario", "")
     return render(
         request,
         "dashboard/lab.html",
@@ -27,6 +33,8 @@ def lab(request: HttpRequest) -> HttpResponse:
             "comparisons": selectors.listed_comparisons(),
             "policies": policies,
             "servers": servers_to_copy().count(),
+            "scenario": selectors.scenario_of(asked) if asked else None,
+            "worlds": [(name, name == settings.EMULATED_WORLD) for name in WORLD_NAMES],
         },
     )
 
@@ -55,6 +63,16 @@ def comparison(request: HttpRequest, comparison_id: UUID) -> HttpResponse:
             "operation_share": operation.progress / (operation.total or 1),
             "is_open": operation.status in {"pending", "running"},
             "matrix": selectors.matrix(found),
+            "facts": lab_facts.facts(found.result) if found.result else (),
+            "changes": (
+                lab_facts.application_changes(found.result, request.GET.get("setting", ""))
+                if found.result
+                else None
+            ),
+            "settings": [
+                (each["name"], lab_matrix.options_text(each["options"])) for each in found.grid
+            ],
+            "source": SOURCES[found.scenario.source["workload"]["kind"]],
             "query": f"?comparison={found.pk}",
         },
     )

@@ -23,6 +23,7 @@ MAX_SETTINGS: Final = 8
 MAX_SEEDS: Final = 50
 MAX_SEED: Final = 2**31 - 1
 MAX_NAME: Final = 127
+WORLD_NAMES: Final = tuple(WORLDS)
 
 
 @dataclass(frozen=True, slots=True)

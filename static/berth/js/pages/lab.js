@@ -45,10 +45,7 @@ async function estimate(form) {
   const { settings } = settingsOf(form);
   const output = document.getElementById("lab-estimate");
   const seeds = Number(form.elements.seeds.value);
-  const kind = form.elements.workload.value;
-  const jobs = SAMPLE_JOBS[kind] ?? Number(form.elements.jobs.value);
-  const servers =
-    form.elements.cluster.value === "now" ? Number(form.dataset.servers) : Number(form.elements.servers.value);
+  const { kind, jobs, servers } = sizeOf(form);
   if (!settings.length || settings.length > 8 || !(seeds >= 1) || !(servers >= 1) || !(jobs >= 1)) {
     output.textContent = settings.length > 8 ? "At most 8 settings, with the bound." : "";
     return;
@@ -65,6 +62,18 @@ async function estimate(form) {
   }
 }
 
+function sizeOf(form) {
+  const { scenario, cluster, servers, workload, jobs } = form.elements;
+  if (scenario) {
+    return { kind: "stored", jobs: Number(scenario.dataset.jobs), servers: Number(scenario.dataset.servers) };
+  }
+  return {
+    kind: workload.value,
+    jobs: SAMPLE_JOBS[workload.value] ?? Number(jobs.value),
+    servers: Number(cluster.value === "now" ? form.dataset.servers : servers.value),
+  };
+}
+
 async function begin(form) {
   const { settings, baseline, bound } = settingsOf(form);
   const error = document.getElementById("lab-error");
@@ -74,8 +83,8 @@ async function begin(form) {
   const name = form.elements.name.value;
   const seeds = Array.from({ length: Number(form.elements.seeds.value) }, (_, i) => i + 1);
   try {
-    const scenario = await call("POST", "/api/v1/scenarios/", { name, ...sourceOf(form) });
-    const body = { name, scenario: scenario.value.id, settings, seeds, baseline, bound };
+    const scenario = form.elements.scenario?.value ?? (await newScenario(name, form));
+    const body = { name, scenario, settings, seeds, baseline, bound };
     const { value } = await call("POST", "/api/v1/comparisons/", body);
     location.assign(`/lab/${value.id}/`);
   } catch (problem) {
@@ -85,8 +94,12 @@ async function begin(form) {
   }
 }
 
+async function newScenario(name, form) {
+  return (await call("POST", "/api/v1/scenarios/", { name, ...sourceOf(form) })).value.id;
+}
+
 function sourceOf(form) {
-  const { cluster, servers, workload, hours, jobs } = form.elements;
+  const { cluster, servers, workload, hours, jobs, world } = form.elements;
   const isSynthetic = cluster.value === "synthetic";
   const isHistory = workload.value === "history";
   return {
@@ -94,5 +107,6 @@ function sourceOf(form) {
     workload: isHistory
       ? { kind: "history", hours: Number(hours.value) }
       : { kind: "facebook", jobs: Number(jobs.value) },
+    world: world.value,
   };
 }

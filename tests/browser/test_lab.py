@@ -1,0 +1,65 @@
+"""The Lab in a browser: readable on every screen, and progress that survives errors."""
+
+import pytest
+from playwright.sync_api import BrowserContext, Route, expect
+
+from apps.operations.core.states import OperationStatus
+from apps.operations.services import finish_operation
+from tests.browser.conftest import Site, Visitor, visitor_of
+from tests.testbed import lab_world
+
+OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.fixture(scope="module")
+def address(site: Site) -> str:
+    """Return the page of a finished comparison."""
+    return f"/lab/{lab_world.finished().pk}/"
+
+
+@pytest.mark.parametrize("name", ["desk", "night", "phone"])
+def test_a_comparison_fits_and_is_accessible(
+    name: str, request: pytest.FixtureRequest, site: Site, address: str
+) -> None:
+    context: BrowserContext = request.getfixturevalue(name)
+    visitor = visitor_of(context, site)
+    page = visitor.visit(address)
+    for chart in page.locator(".chart[data-figure]").all():
+        chart.scroll_into_view_if_needed()
+    visitor.wait()
+    expect(page.get_by_role("heading", level=1)).to_have_text("five policies")
+    assert page.evaluate(OVERFLOW) <= 0
+    assert visitor.serious_findings() == []
+    assert visitor.errors == []
+    page.close()
+
+
+def test_progress_is_polled_again_after_an_error(visitor: Visitor) -> None:
+    begun = lab_world.comparison()
+    asked: list[str] = []
+
+    def fail_once(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) == 1:
+            route.fulfill(status=503, json={"title": "Busy"})
+        else:
+            route.continue_()
+
+    visitor.page.route(f"**/api/v1/operations/{begun.operation_id}/", fail_once)
+    page = visitor.visit(f"/lab/{begun.pk}/")
+    expect(page.locator("#lab-progress")).to_contain_text("0 of 9 runs")
+    finish_operation(begun.operation_id, status=OperationStatus.FAILED, problem={"detail": "X."})
+    expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=60_000)
+    assert len(asked) > 1
+
+
+def test_a_comparison_is_cancelled_resumed_and_deleted(visitor: Visitor) -> None:
+    begun = lab_world.comparison(name="short-lived")
+    page = visitor.visit(f"/lab/{begun.pk}/")
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Resume").click(timeout=60_000)
+    page.get_by_role("button", name="Cancel").click(timeout=60_000)
+    page.get_by_role("button", name="Delete…").click(timeout=60_000)
+    page.locator("#lab-delete").get_by_role("button", name="Delete").click()
+    page.wait_for_url("**/lab/")
+    assert "short-lived" not in page.content()
