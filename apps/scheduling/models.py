@@ -160,3 +160,20 @@ class Allocation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.id} of {self.job_id}"
+
+
+class Reservation(models.Model):
+    """Units kept for a gang that has waited long, until it is placed.
+
+    Another job may use them if it ends before ``start_s``. Rows of jobs that no longer wait have
+    no effect. Times are in cluster seconds.
+    """
+
+    job_id = models.UUIDField(unique=True)
+    unit_ids = ArrayField(models.BigIntegerField())
+    made_s = models.FloatField()
+    promised_s = models.FloatField(help_text="the first `start_s`")
+    start_s = models.FloatField(help_text="when the last unit is free, at the pessimistic end")
+
+    def __str__(self) -> str:
+        return f"{len(self.unit_ids)} units for {self.job_id}"

@@ -20,8 +20,8 @@ from apps.scheduling.core.cluster_copy import Change, ChangeKind, ClusterCopy, U
 from apps.scheduling.core.scorers import beyond_tolerance
 from apps.scheduling.core.types import Verdict
 from apps.scheduling.core.wakes import BY_NEW_SERVERS, BY_OPENING, BY_RELEASE, FreedLog
-from apps.scheduling.models import Allocation, Decision
-from apps.workloads.core.lifecycle import JobState
+from apps.scheduling.models import Allocation, Decision, Reservation
+from apps.workloads.core.lifecycle import WAITING_STATES, JobState
 from apps.workloads.core.shapes import WaitsFor
 from apps.workloads.core.spec import Constraints, JobSpec, QualityGuarantee
 from apps.workloads.core.targets import read_target
@@ -69,6 +69,13 @@ def current_decision(job: Job) -> Decision | None:
         if decision is not None:
             return decision
     return own.filter(reason_code=job.reason_code).first()
+
+
+def reservation_of(job: Job) -> Reservation | None:
+    """Return the reservation of a waiting job, if it has one."""
+    if job.state not in WAITING_STATES or job.held or job.cancel_requested:
+        return None
+    return Reservation.objects.filter(job_id=job.pk).first()
 
 
 # allocations that jobs run or ran on, excluding reservations for migrations

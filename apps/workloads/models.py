@@ -241,6 +241,8 @@ class Job(models.Model):
         db_default=0,
         help_text="given to it while it runs, and not yet used by its backend",
     )
+    run_s = models.FloatField(null=True, help_text="predicted run time, cluster seconds")
+    run_high_s = models.FloatField(null=True, help_text="pessimistic end of its interval")
     grown_s = models.FloatField(null=True, help_text="cluster seconds; when units were added last")
     attempts = models.PositiveIntegerField(default=0, help_text="times it was launched")
     tries = models.PositiveIntegerField(default=0, help_text="decisions since it was queued")

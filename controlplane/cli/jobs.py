@@ -334,6 +334,12 @@ def _why_table(response: Mapping[str, Any]) -> str:
         lines += [f"  {reason['message']}"] if reason["message"] else []
         lines += [f"  also: {', '.join(reason['also'])}"] if reason["also"] else []
         lines.append(f"  next: {reason['next_action']}")
+    kept = response.get("reservation")
+    if kept:
+        lines.append(
+            f"  {kept['units']:,} units are reserved for it, free by cluster second"
+            f" {kept['start_seconds']:,.0f} at the latest"
+        )
     if decision:
         sample = decision["sample"]
         lines += [

@@ -128,6 +128,9 @@ DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "tarcil")
 JOB_POLICIES = listed(os.environ.get("BERTH_JOB_POLICIES", ""))
 MAX_SAMPLE = int(os.environ.get("BERTH_MAX_SAMPLE", "32"))
 JOB_LIMITS = "apps.scheduling.core.job_sampling.job_limits"
+# Cluster seconds after which a waiting gang gets a reservation, and reservations at once.
+RESERVE_AFTER_S = float(os.environ.get("BERTH_RESERVE_AFTER_S", "600"))
+MAX_RESERVATIONS = int(os.environ.get("BERTH_RESERVATIONS", "4"))
 # Emulated servers and applications are drawn from this world: measured or paper.
 EMULATED_WORLD = os.environ.get("BERTH_WORLD", "paper")
 

@@ -27,6 +27,7 @@ FILTERS = {
     "capacity": "without enough memory, network or storage",
     "locality": "too far from the job's other units",
     "spread": "too close to the job's other units",
+    "reserved": "reserved for a gang that has waited longer",
     "sampled": "not in the sample",
     "noisy": "too contended",
 }

@@ -22,6 +22,7 @@ REASONS: Final = {  # short, for lists; the full sentences are in workloads.core
     "CapacityShort": "not enough free capacity",
     "NotEnoughFreeUnits": "not enough free units",
     "NoFreeUnit": "no free unit",
+    "UnitsReserved": "units reserved for a gang",
     "WaitingForBucket": "waiting for a unit of its class",
     "WaitingForProfile": "being profiled",
     "WaitingForAgent": "waiting for an agent",

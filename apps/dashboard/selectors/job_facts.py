@@ -16,8 +16,8 @@ from apps.dashboard.core.gauge import Gauge, gauge
 from apps.dashboard.core.job_query import JobQuery
 from apps.dashboard.selectors.jobs import allocations, matching
 from apps.inventory.models import Server
-from apps.scheduling.models import Allocation
-from apps.scheduling.selectors import IN_USE, working_allocations
+from apps.scheduling.models import Allocation, Reservation
+from apps.scheduling.selectors import IN_USE, reservation_of, working_allocations
 from apps.workloads.core.framework import setting_named
 from apps.workloads.core.lifecycle import ACTIVE_STATES, TERMINAL_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import MEANINGS, Meaning, Reason
@@ -99,6 +99,7 @@ class JobHeader:
     servers: tuple[str, ...]
     platforms: tuple[str, ...]
     units: int
+    reservation: Reservation | None  # of a waiting gang
     missing: int  # that a running job is given as they are freed
     setting: str  # of its framework, in words; empty = the default
     title: str
@@ -243,6 +244,7 @@ def job_header(job: Job, *, now_s: float) -> JobHeader:
         servers=tuple(servers),
         platforms=tuple(dict.fromkeys(servers.values())),
         units=sum(cores for _, cores in rows),
+        reservation=reservation_of(job),
         missing=job.units_missing if job.state in ACTIVE_STATES else 0,
         setting=setting_named(label).description
         if (label := job.predicted.get("setting"))

@@ -8,7 +8,8 @@ from rest_framework import serializers
 from apps.common.api.representations import time
 from apps.scheduling.api.check_serializers import RequestedGuaranteeSerializer
 from apps.scheduling.core.explain import SummaryFacts, statement, summary
-from apps.scheduling.models import Allocation, Decision, Outcome
+from apps.scheduling.models import Allocation, Decision, Outcome, Reservation
+from apps.scheduling.selectors import reservation_of
 from apps.workloads.api.representations import represent_reason
 from apps.workloads.api.serializers import ReasonSerializer
 from apps.workloads.core.reasons import MEANINGS, Reason
@@ -78,6 +79,17 @@ class CandidatesSerializer(serializers.Serializer[Any]):
     results = serializers.ListField(child=serializers.DictField())
 
 
+class ReservationSerializer(serializers.Serializer[Any]):
+    """Units kept for a gang that has waited long; times are cluster seconds."""
+
+    units = serializers.IntegerField()
+    made_seconds = serializers.FloatField()
+    start_seconds = serializers.FloatField(
+        help_text="When the last unit is free, at the pessimistic end of the predictions."
+    )
+    promised_seconds = serializers.FloatField(help_text="The first start that was planned.")
+
+
 class ExplanationSerializer(serializers.Serializer[Any]):
     """Explanation of a job's state."""
 
@@ -85,6 +97,9 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     state = serializers.CharField()
     summary = serializers.CharField()
     reason = ReasonSerializer(allow_null=True)
+    reservation = ReservationSerializer(
+        allow_null=True, help_text="Units that are kept for a waiting job."
+    )
     decision = DecisionSerializer(
         allow_null=True,
         help_text="The last one. That of a waiting job may be about a job of equal request.",
@@ -202,7 +217,19 @@ def represent_explanation(
         "state": str(job.state),
         "summary": _summary(job, decision, servers),
         "reason": represent_reason(job),
+        "reservation": _reservation(reservation_of(job)),
         "decision": represent_decision(decision) if decision else None,
+    }
+
+
+def _reservation(kept: Reservation | None) -> dict[str, Any] | None:
+    if kept is None:
+        return None
+    return {
+        "units": len(kept.unit_ids),
+        "made_seconds": kept.made_s,
+        "start_seconds": kept.start_s,
+        "promised_seconds": kept.promised_s,
     }
 
 

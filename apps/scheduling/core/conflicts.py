@@ -22,6 +22,7 @@ class Claim:
     servers : server id of each unit
     vectors : resources that each unit takes from its server
     whole : all units or none (gangs, and jobs with a locality constraint)
+    barred : unit ids that it must not win, as they are reserved for another job
     """
 
     job: str
@@ -29,6 +30,7 @@ class Claim:
     servers: Sequence[int]
     vectors: Sequence[Vector]
     whole: bool
+    barred: frozenset[int] = frozenset()
 
 
 def resolve_conflicts(
@@ -61,7 +63,7 @@ def resolve_conflicts(
         for position, (unit, server, vector) in enumerate(
             zip(claim.units, claim.servers, claim.vectors, strict=True)
         ):
-            is_free = unit in unit_owner and unit_owner[unit] is None
+            is_free = unit_owner.get(unit, unit) is None and unit not in claim.barred
             if not is_free or unit in claimed or unit in here or server not in server_free:
                 continue
             free = used.get(server) or left.get(server) or server_free[server]

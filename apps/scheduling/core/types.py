@@ -40,6 +40,7 @@ class RefusalReason(StrEnum):
     QUALITY_SHORT = "QualityShort"
     NOT_ENOUGH_FREE_UNITS = "NotEnoughFreeUnits"  # fewer free units than a gang needs
     NO_FREE_UNIT = "NoFreeUnit"
+    UNITS_RESERVED = "UnitsReserved"  # the free units are kept for a gang that has waited longer
     COMMIT_CONFLICT = "CommitConflict"  # other agents were faster in all attempts
 
     @property
@@ -70,6 +71,7 @@ _TIER: Final = {
     RefusalReason.QUALITY_SHORT: 6,
     RefusalReason.NOT_ENOUGH_FREE_UNITS: 7,
     RefusalReason.NO_FREE_UNIT: 7,
+    RefusalReason.UNITS_RESERVED: 7,
     RefusalReason.COMMIT_CONFLICT: 8,
 }
 

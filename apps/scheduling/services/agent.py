@@ -24,7 +24,7 @@ from apps.classification.selectors.typical import typical_profile
 from apps.classification.services import request_profiles
 from apps.common.infrastructure.transactions import retry_once
 from apps.inventory.core.snapshot import Snapshot, Topology
-from apps.inventory.selectors import cluster_time
+from apps.inventory.selectors import cluster_now, cluster_time
 from apps.profiling.core.short import skips_profiling
 from apps.scheduling.core import registry
 from apps.scheduling.core.batch_state import TopologyFacts
@@ -37,8 +37,10 @@ from apps.scheduling.core.requests import (
     request_of,
     size_or_late,
 )
+from apps.scheduling.core.reservations import SHORT_OF_UNITS
+from apps.scheduling.core.run_time import run_time
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
-from apps.scheduling.core.types import Policy, Refused, Request
+from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.selectors import ClaimedJob, ClusterFollower, claimed_jobs
 from apps.scheduling.services import (
     AgentIdentity,
@@ -50,7 +52,9 @@ from apps.scheduling.services import (
     refuse_permanently,
 )
 from apps.scheduling.services import agent_refusals as refused_as
+from apps.scheduling.services.backfill import Around, place_around
 from apps.scheduling.services.queue import WaitingQueue, retry_delay_s
+from apps.scheduling.services.reservations import reservations, reserve
 from apps.workloads import services as workloads
 from apps.workloads.core.reasons import Reason
 
@@ -230,15 +234,22 @@ class SchedulingAgent:
                 request = missing_request(request, topology, job.held)
             sampling = self._sampling(job, request, snapshot)
             request = replace(request, sample_size=sampling.size)
-            ready.append(SizedJob(job, profile_id, profile, sized, request, topology, sampling))
+            run = run_time(
+                job.spec, profile, sized, facts[profile.platforms], elapsed_s=job.elapsed_s
+            )
+            ready.append(
+                SizedJob(job, profile_id, profile, sized, request, topology, sampling, run)
+            )
         return ready, refused
 
     def _sampling(self, job: ClaimedJob, request: Request, snapshot: Snapshot) -> Sampling:
-        if self._facts is None or self._facts.topology is not snapshot.topology:
-            self._facts = TopologyFacts(snapshot.topology)
-        return sampling_of(
-            job.spec, request, snapshot, self._facts, max_sample=settings.MAX_SAMPLE
-        )
+        facts = self._facts_of(snapshot.topology)
+        return sampling_of(job.spec, request, snapshot, facts, max_sample=settings.MAX_SAMPLE)
+
+    def _facts_of(self, topology: Topology) -> TopologyFacts:
+        if self._facts is None or self._facts.topology is not topology:
+            self._facts = TopologyFacts(topology)
+        return self._facts
 
     def _is_measured(self, sized: Sized) -> bool:
         if sized.units != 1 or sized.locality is not None:
@@ -254,7 +265,7 @@ class SchedulingAgent:
             copy = self._cluster.follow()
             ready = [self._updated(sized_job, copy.topology) for sized_job in ready]
             begun = time.perf_counter()
-            outcomes = by.policy.place(copy.snapshot(), [r.request for r in ready], self._rng)
+            outcomes = self._outcomes(by.policy, copy.snapshot(), ready)
             elapsed_s = (time.perf_counter() - begun) / len(ready)
             proposals = []
             for sized_job, outcome in zip(ready, outcomes, strict=True):
@@ -272,6 +283,43 @@ class SchedulingAgent:
                 refused += [refused_as.conflict(p) for p in proposals if p.job.id in again]
             ready = [sized_job for sized_job in ready if sized_job.job.id in again]
         return refused
+
+    def _outcomes(
+        self, policy: Policy, snapshot: Snapshot, ready: Sequence[SizedJob]
+    ) -> list[Placed | Refused]:
+        known = reservations()
+        if not known:
+            return policy.place(snapshot, [r.request for r in ready], self._rng)
+        facts, now_s = self._facts_of(snapshot.topology), cluster_now()
+        around = Around(known, facts, now_s)
+        return place_around(policy, snapshot, ready, self._rng, around=around)
+
+    def _reserve(self, refused: Sequence[Refusal]) -> None:
+        """Reserve units for the gangs among refused jobs that have waited long, oldest first."""
+        late = [
+            r
+            for r in refused
+            if r.request is not None
+            and r.request.units > 1
+            and (r.request.gang or r.request.locality is not None)
+            and r.refused is not None
+            and r.refused.reason in SHORT_OF_UNITS
+            and r.job.elapsed_s >= settings.RESERVE_AFTER_S
+        ]
+        if not late or not settings.MAX_RESERVATIONS:
+            return
+        now_s, kept = cluster_now(), {each.job: each.start_s for each in reservations()}
+        for refusal in sorted(late, key=lambda r: -r.job.elapsed_s):
+            start_s = kept.get(refusal.job.id)
+            is_late = start_s is not None and start_s < now_s
+            if not is_late and (start_s is not None or len(kept) >= settings.MAX_RESERVATIONS):
+                continue
+            snapshot = self._cluster.follow().snapshot()
+            if refusal.request is None or refusal.topology is not snapshot.topology:
+                continue
+            facts = self._facts_of(snapshot.topology)
+            if reserve(refusal.job.id, refusal.request, snapshot, facts):
+                kept[refusal.job.id] = now_s
 
     def _updated(self, sized_job: SizedJob, topology: Topology) -> SizedJob:
         """Rebuild the request if the topology changed: it refers to platforms by index."""
@@ -307,6 +355,7 @@ class SchedulingAgent:
             sequence=self._sequence,
             delay_s=retry_delay_s(len(waiting)),
         )
+        self._reserve(waiting)
 
 
 _PERMANENT: Final = frozenset({Reason.INFEASIBLE_TARGET, Reason.INVALID, Reason.UNCLASSIFIABLE})

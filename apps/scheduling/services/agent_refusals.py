@@ -75,6 +75,8 @@ def refusal(sized_job: SizedJob, refused: Refused, elapsed_s: float, attempt: in
         also=tuple(reason.value for reason in refused.also),
         retries=attempt,
         sampling=sized_job.sampling,
+        request=sized_job.request,
+        topology=sized_job.topology,
     )
 
 

@@ -5,6 +5,7 @@ resolved by `core.conflicts`, as in memory; PostgreSQL's constraints are the las
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -13,10 +14,11 @@ from django.db import transaction
 
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import fetch_rows
-from apps.inventory.selectors import cluster_time
+from apps.inventory.selectors import cluster_now, cluster_time
 from apps.inventory.services import lock_servers, lock_units
 from apps.scheduling.core.capacity import unit_vectors
 from apps.scheduling.core.conflicts import Claim, Vector, resolve_conflicts
+from apps.scheduling.core.reservations import barred_units
 from apps.scheduling.services.allocation_store import (
     Grant,
     allocate,
@@ -29,6 +31,7 @@ from apps.scheduling.services.decisions import (
     predicted_json,
 )
 from apps.scheduling.services.proposals import AgentIdentity, LostProposal, Proposal
+from apps.scheduling.services.reservations import end_reservations, reservations
 from apps.workloads import services as workloads
 
 
@@ -46,6 +49,15 @@ def commit(
         alive = [p for p in proposals if p.job.id in ours]
         claims = [_claim(p) for p in alive]
         owners = lock_units(unit for claim in claims for unit in claim.units)
+        reserved = reservations()
+        if reserved:
+            now_s = cluster_now()
+            claims = [
+                replace(
+                    claim, barred=barred_units(reserved, p.job.id, now_s + p.sized_job.longest_s)
+                )
+                for p, claim in zip(alive, claims, strict=True)
+            ]
         free = lock_servers(server for claim in claims for server in claim.servers)
         winners = resolve_conflicts(claims, owners, free)
         won = [
@@ -53,6 +65,8 @@ def commit(
             for p, claim, positions in zip(alive, claims, winners, strict=True)
             if positions
         ]
+        if reserved:
+            end_reservations([p.job.id for p, _ in won])
         sequences = _write(won, free=free, agent=agent)
     lost = [
         LostProposal(p, is_gone=p.job.id not in ours)
@@ -141,5 +155,15 @@ def _placed_job(proposal: Proposal, grant: Grant, agent: AgentIdentity) -> workl
         missing=proposal.sized_job.request.units - len(grant.positions),
         reason=placed_reason(agent),
         message="",
+        run_s=_stretched(proposal, grant, 0),
+        run_high_s=_stretched(proposal, grant, 1),
         predicted=predicted_json(proposal.sized_job.sized),
     )
+
+
+def _stretched(proposal: Proposal, grant: Grant, end: int) -> float | None:
+    """Return the predicted run time on the units won, at most proportional to those missing."""
+    run = proposal.sized_job.run
+    if run is None:
+        return None
+    return run[end] * proposal.sized_job.request.units / len(grant.positions)

@@ -19,6 +19,7 @@ from apps.scheduling.services.allocation_store import (
     remaining,
 )
 from apps.scheduling.services.release import release_allocations
+from apps.scheduling.services.reservations import reserved_units
 
 
 class ReservationRequest(NamedTuple):
@@ -61,6 +62,9 @@ def reserve_units(requests: Sequence[ReservationRequest]) -> list[int | Reservat
     sources = _sources(request.allocation for request in requests)
     servers = sorted({request.server for request in requests})
     unused, free = lock_free_units(servers), lock_servers(servers)
+    kept = reserved_units()
+    if kept:
+        unused = {key: [u for u in each if u not in kept] for key, each in unused.items()}
     left, shares = dict(free), _shares(servers)
     grants: dict[int, Grant] = {}
     failures: dict[int, ReservationFailure] = {}

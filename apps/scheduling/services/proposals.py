@@ -1,5 +1,6 @@
 """Results of decisions that agents submit: proposals to commit, and refusals."""
 
+import math
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -7,6 +8,7 @@ from apps.classification.core.profile import Profile
 from apps.common.core.ids import uuid7
 from apps.inventory.core.snapshot import Topology
 from apps.scheduling.core.job_sampling import DEFAULT_SAMPLING, Sampling
+from apps.scheduling.core.run_time import RunTime
 from apps.scheduling.core.sizing import Sized
 from apps.scheduling.core.types import Placed, Refused, Request
 from apps.scheduling.selectors import ClaimedJob
@@ -33,6 +35,7 @@ class SizedJob:
     profile_id : None if the profile is a typical one, not the application's own
     topology : the one whose platforms the request indexes
     sampling : R of the request, and what it follows from
+    run : predicted run time; None = unknown
     """
 
     job: ClaimedJob
@@ -42,6 +45,15 @@ class SizedJob:
     request: Request
     topology: Topology
     sampling: Sampling = DEFAULT_SAMPLING
+    run: RunTime | None = None
+
+    @property
+    def longest_s(self) -> float:
+        """Pessimistic run time in cluster seconds, even if it starts with one unit."""
+        if self.run is None or self.job.missing:
+            return math.inf
+        is_whole = self.request.gang or self.request.locality is not None
+        return self.run.high * (1 if is_whole else self.request.units)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +93,7 @@ class Refusal:
     ----------
     needs : what the job needs at least; None if the refusal does not depend on its request
     lost : the last placement, if all its commits failed
+    request, topology : that a policy refused; None before the policy
     """
 
     job: ClaimedJob
@@ -95,4 +108,6 @@ class Refusal:
     also: tuple[str, ...] = ()
     retries: int = 0
     sampling: Sampling = DEFAULT_SAMPLING
+    request: Request | None = None
+    topology: Topology | None = None
     decision_id: UUID = field(default_factory=uuid7)

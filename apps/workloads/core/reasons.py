@@ -28,6 +28,7 @@ class Reason(StrEnum):
     SPREAD_SHORT = "SpreadShort"
     NOT_ENOUGH_FREE_UNITS = "NotEnoughFreeUnits"
     NO_FREE_UNIT = "NoFreeUnit"
+    UNITS_RESERVED = "UnitsReserved"
     WAITING_FOR_BUCKET = "WaitingForBucket"
     WAITING_FOR_PROFILE = "WaitingForProfile"
     WAITING_FOR_AGENT = "WaitingForAgent"
@@ -132,6 +133,11 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
         7,
         "All units that the job may use are busy.",
         "Wait for jobs to end, or allow more platforms.",
+    ),
+    Reason.UNITS_RESERVED: Meaning(
+        7,
+        "The free units are reserved for a gang that has waited longer.",
+        "Nothing to do; a job that ends before the gang starts may use them.",
     ),
     Reason.WAITING_FOR_BUCKET: Meaning(
         7,

@@ -24,6 +24,7 @@ class PlacedJob:
     Attributes
     ----------
     units, missing : given to it, and still missing
+    run_s, run_high_s : predicted run time and its pessimistic end, cluster seconds; None = unknown
     """
 
     job_id: UUID
@@ -31,6 +32,8 @@ class PlacedJob:
     reason: str
     message: str
     missing: int = 0
+    run_s: float | None = None
+    run_high_s: float | None = None
     predicted: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -44,20 +47,23 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
     updated = fetch_rows(
         """UPDATE workloads_job AS j
            SET state = 'starting', units = d.units, units_missing = d.missing,
-               units_pending = 0, grown_s = NULL, reason_code = d.reason,
+               units_pending = 0, grown_s = NULL, run_s = d.run_s, run_high_s = d.run_high_s,
+               reason_code = d.reason,
                reason_message = left(d.message, 500), reason_also = '[]',
                predicted = d.predicted::jsonb, queued_s = coalesce(j.queued_s, %s),
                placed_s = %s, placed_at = now(), updated_at = now(), attempts = j.attempts + 1,
                tries = 0, claimed_by = '', claimed_until = NULL, shape_id = NULL,
                generation = j.generation + 1
-           FROM unnest(%s::uuid[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[])
-                AS d(id, units, missing, reason, message, predicted)
+           FROM unnest(%s::uuid[], %s::int[], %s::int[], %s::float8[], %s::float8[], %s::text[],
+                       %s::text[], %s::text[])
+                AS d(id, units, missing, run_s, run_high_s, reason, message, predicted)
            WHERE j.id = d.id AND j.state IN ('submitted', 'queued') AND NOT j.held
              AND j.claimed_by = %s
            RETURNING j.id""",
         [
             cluster_s, cluster_s, [row.job_id for row in rows], [row.units for row in rows],
             [row.missing for row in rows],
+            [row.run_s for row in rows], [row.run_high_s for row in rows],
             [row.reason for row in rows], [row.message for row in rows],
             [as_json(row.predicted) for row in rows], agent,
         ],

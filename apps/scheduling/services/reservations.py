@@ -1,0 +1,138 @@
+"""Reservations of gangs that have waited long: reads, and their creation by agents.
+
+Agents read all reservations once for each batch. A commit reads them again after it has locked
+its units, and a reservation locks its free units before it is stored: so no unit is taken by a
+job that ends too late.
+"""
+
+from collections.abc import Collection
+from typing import Final
+from uuid import UUID
+
+import numpy as np
+from django.conf import settings
+from django.db import connection, transaction
+
+from apps.common.infrastructure.database import fetch_rows
+from apps.inventory.core.snapshot import Floats, Snapshot
+from apps.inventory.selectors import cluster_now
+from apps.inventory.services import lock_units
+from apps.operations.services import NewEvent, record_events
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.reservations import Reservation, held_mask, plan
+from apps.scheduling.core.types import Request
+
+_LOCK: Final = 7112  # advisory lock: one reservation is planned at a time
+MARGIN: Final = 1.25  # of remaining run times that follow from progress alone
+
+_READ: Final = """
+SELECT r.job_id, r.start_s, r.unit_ids FROM scheduling_reservation r
+JOIN workloads_job j ON j.id = r.job_id
+WHERE j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_requested
+ORDER BY r.id
+"""
+# When each busy unit is free: the pessimistic end of the prediction; later than that, or without
+# one, what the progress tells.
+_ENDS: Final = """
+SELECT a.unit_ids, CASE WHEN by.prediction > %(now)s THEN by.prediction ELSE by.progress END
+FROM scheduling_allocation a JOIN workloads_job j ON j.id = a.job_id,
+LATERAL (
+    SELECT coalesce(j.started_s, j.placed_s) + j.run_high_s AS prediction,
+           CASE WHEN j.progress > 0 AND j.started_s IS NOT NULL
+                THEN %(now)s + %(margin)s * (%(now)s - j.started_s) * (1 - j.progress) / j.progress
+           END AS progress) AS by
+WHERE a.released_seq IS NULL
+"""
+_STORE: Final = """
+INSERT INTO scheduling_reservation AS r (job_id, unit_ids, made_s, start_s, promised_s)
+VALUES (%(job)s, %(units)s, %(now)s, %(start)s, %(start)s)
+ON CONFLICT (job_id) DO UPDATE SET unit_ids = excluded.unit_ids, start_s = excluded.start_s
+"""
+
+
+def reservations() -> list[Reservation]:
+    """Read the reservations of jobs that still wait."""
+    return [
+        Reservation(job, start_s, frozenset(units)) for job, start_s, units in fetch_rows(_READ)
+    ]
+
+
+def reserved_units() -> frozenset[int]:
+    """Return the ids of all reserved units."""
+    return frozenset[int]().union(*(each.units for each in reservations()))
+
+
+def end_reservations(job_ids: Collection[UUID]) -> None:
+    """Delete the reservations of jobs that were placed."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "DELETE FROM scheduling_reservation WHERE job_id = ANY(%s)", [sorted(job_ids)]
+        )
+
+
+def reserve(job: UUID, request: Request, snapshot: Snapshot, facts: TopologyFacts) -> bool:
+    """Reserve the units that a refused job can have first; renew a reservation that is late.
+
+    Returns
+    -------
+    False if it has one already, if there are too many, if no units are free at a known time, or
+    if units were taken meanwhile.
+    """
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        now_s, known = cluster_now(), reservations()
+        mine = next((each for each in known if each.job == job), None)
+        others = [each for each in known if each.job != job]
+        if len(others) >= settings.MAX_RESERVATIONS or (mine and mine.start_s >= now_s):
+            return False
+        row = _waiting(job)
+        if row is None:
+            return False
+        topology = snapshot.topology
+        planned = plan(
+            request, snapshot, facts, _free_s(snapshot, now_s), held_mask(topology, others)
+        )
+        if planned is None:
+            return False
+        free = topology.unit_id[planned.units[snapshot.unit_free[planned.units]]].tolist()
+        if any(owner is not None for owner in lock_units(free).values()):
+            return False
+        units = topology.unit_id[planned.units].tolist()
+        cursor.execute(
+            _STORE, {"job": job, "units": units, "now": now_s, "start": planned.start_s}
+        )
+        record_events([_event(job, row, planned.start_s, len(units))])
+    return True
+
+
+def _waiting(job: UUID) -> tuple[str, UUID] | None:
+    """Lock a job and return its name and project, if it still waits."""
+    rows = fetch_rows(
+        """SELECT name, project_id FROM workloads_job
+           WHERE id = %s AND state = 'queued' AND NOT held AND NOT cancel_requested
+           FOR NO KEY UPDATE""",
+        [job],
+    )
+    return (rows[0][0], rows[0][1]) if rows else None
+
+
+def _free_s(snapshot: Snapshot, now_s: float) -> Floats:
+    """(U,) when each unit is free: now, at the predicted end of its job, or never."""
+    topology = snapshot.topology
+    ends = {
+        unit: end_s
+        for units, end_s in fetch_rows(_ENDS, {"now": now_s, "margin": MARGIN})
+        for unit in units
+        if end_s is not None
+    }
+    busy = [ends.get(unit, np.inf) for unit in topology.unit_id.tolist()]
+    free: Floats = np.where(snapshot.unit_free, now_s, np.maximum(busy, now_s))
+    return free
+
+
+def _event(job: UUID, row: tuple[str, UUID], start_s: float, units: int) -> NewEvent:
+    name, project = row
+    data = {"name": name, "units": units, "start_seconds": start_s}
+    return NewEvent(
+        topic="jobs", kind="job.reserved", subject=str(job), project_id=project, data=data
+    )

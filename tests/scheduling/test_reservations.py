@@ -1,0 +1,296 @@
+"""Gangs that have waited long get reservations, around which other jobs are backfilled."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from django.test import override_settings
+from django.utils import timezone
+
+from apps.dashboard.selectors.job_facts import job_header
+from apps.inventory.models import Cluster, Server
+from apps.operations.models import Event
+from apps.scheduling.api.serializers import represent_explanation
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.models import Allocation, Decision, Reservation
+from apps.scheduling.services import (
+    ReservationFailure,
+    ReservationRequest,
+    commit,
+    release,
+    reserve_units,
+)
+from apps.scheduling.services.agent import SchedulingAgent, make_agent
+from apps.scheduling.services.reservations import reservations, reserve
+from apps.workloads.models import Application, Job, WaitingShape
+from apps.workloads.services import set_held
+from tests import factories
+from tests.scheduling.core.clusters import request
+from tests.scheduling.world import (
+    ME,
+    FirstFree,
+    agent,
+    build,
+    claimed,
+    followed_copy,
+    known,
+    proposal,
+    state_and_reason,
+    waiting,
+    work,
+)
+
+pytestmark = pytest.mark.django_db
+
+BEST_EFFORT = {"kind": "best_effort"}
+NOW_S = 3000.0
+
+
+@pytest.fixture(autouse=True)
+def clock(db: None) -> None:
+    factories.cluster(seen_cluster_s=NOW_S)
+
+
+def at(cluster_s: float) -> None:
+    Cluster.objects.update(seen_cluster_s=cluster_s)
+
+
+def job(of: Application, units: int, gigabytes: int, **values: Any) -> Job:
+    """Work of 10 s per gigabyte on one unit, apart from interference."""
+    fields = {"target": BEST_EFFORT, "target_kind": "best_effort", "gang": True}
+    size = {"units_requested": units, "input_bytes": gigabytes * 10**9}
+    return waiting(of, **{**fields, **size, "submitted_s": NOW_S, **values})
+
+
+def late(of: Application, units: int) -> Job:
+    """A gang that has waited longer than the setting."""
+    return job(of, units, 10, submitted_s=NOW_S - 700.0)
+
+
+def decide(by: SchedulingAgent) -> None:
+    WaitingShape.objects.update(due_at=timezone.now())
+    Job.objects.filter(state__in=["submitted", "queued"]).update(claimed_until=None)
+    by.work(for_s=0.3)
+
+
+def end(job_ids: list[Any], at_s: float) -> None:
+    Job.objects.filter(id__in=job_ids).update(
+        state="succeeded", finished_s=at_s, finished_at=timezone.now()
+    )
+    release(job_ids)
+
+
+def flood(seconds: float) -> Job:
+    """A gang of all eight units under a flood of small jobs; at most until it starts."""
+    build("a", "b")
+    application, rng, by = known(), np.random.default_rng(4), make_agent("agent-1")
+    for _ in range(8):
+        job(application, 1, 10)
+    decide(by)
+    gang = job(application, 8, 10)
+    ends: dict[Any, float] = {}
+    for now in np.arange(NOW_S + 20.0, NOW_S + seconds, 20.0).tolist():
+        at(now)
+        for running in Job.objects.filter(state="starting"):
+            assert running.placed_s is not None
+            assert running.run_high_s is not None
+            took = running.run_high_s * rng.uniform(0.5, 1.0)
+            ends.setdefault(running.id, running.placed_s + took)
+        over = [key for key, end_s in ends.items() if end_s <= now]
+        end(over, now)
+        for key in over:
+            del ends[key]
+        for _ in range(3):
+            job(application, 1, 10, submitted_s=now)
+        decide(by)
+        gang.refresh_from_db()
+        if gang.state == "starting":
+            break
+    return gang
+
+
+@override_settings(RESERVE_AFTER_S=200.0)
+def test_a_wide_gang_under_a_flood_of_small_jobs_starts_within_its_bound() -> None:
+    gang = flood(800.0)
+    assert (gang.state, gang.units) == ("starting", 8)
+    event = Event.objects.get(kind="job.reserved", subject=str(gang.id))
+    assert gang.placed_s is not None
+    # 20 s are the step of the test
+    assert gang.placed_s <= event.data["start_seconds"] + 20.0
+    longest = max(small.run_high_s or 0.0 for small in Job.objects.filter(units=1))
+    assert gang.placed_s - NOW_S <= 200.0 + longest + 40.0
+    assert not Reservation.objects.exists()
+
+
+@override_settings(RESERVE_AFTER_S=200.0, MAX_RESERVATIONS=0)
+def test_without_reservations_the_flood_starves_the_gang() -> None:
+    gang = flood(800.0)
+    assert state_and_reason(gang)[0] == "queued"
+
+
+def test_jobs_that_end_before_the_gang_starts_are_backfilled_and_others_wait() -> None:
+    build("a", "b")
+    application, by = known(), make_agent("agent-1")
+    job(application, 1, 100)  # one unit is busy for about 1,000 s
+    decide(by)
+    gang = late(application, 8)
+    decide(by)
+    assert state_and_reason(gang) == ("queued", "NotEnoughFreeUnits")
+    (kept,) = reservations()
+    assert (kept.job, len(kept.units)) == (gang.id, 8)
+    run_s = Job.objects.get(state="starting").run_high_s
+    assert run_s is not None
+    assert kept.start_s == pytest.approx(NOW_S + run_s)
+    short, long = job(application, 1, 50), job(application, 1, 150)
+    service = job(
+        application, 1, 0, target={"kind": "ips", "ips": 1.0}, target_kind="ips", priority=9
+    )
+    decide(by)
+    assert state_and_reason(short)[0] == "starting"
+    assert state_and_reason(long) == ("queued", "UnitsReserved")
+    assert state_and_reason(service)[0] == "queued"
+    decision = Decision.objects.get(job=long)
+    assert decision.dropped["reserved"] == 7  # of eight units, one is busy
+    long.refresh_from_db()
+    assert long.reason_message == "7 free units are reserved for a gang that has waited longer"
+
+
+def test_a_gang_that_has_not_waited_long_gets_no_reservation() -> None:
+    build("a")
+    application, by = known(), make_agent("agent-1")
+    job(application, 1, 100)
+    decide(by)
+    job(application, 4, 10)
+    decide(by)
+    assert reservations() == []
+
+
+def test_the_reservation_ends_when_its_job_is_held_and_when_it_is_placed() -> None:
+    build("a")
+    application, by = known(), make_agent("agent-1")
+    holder = job(application, 1, 100)
+    decide(by)
+    gang = late(application, 4)
+    decide(by)
+    set_held(gang.id, held=True)
+    assert reservations() == []
+    set_held(gang.id, held=False)
+    assert len(reservations()) == 1
+    end([holder.id], NOW_S)
+    decide(by)  # it joins its shape again
+    decide(by)
+    assert state_and_reason(gang)[0] == "starting"
+    assert not Reservation.objects.exists()
+
+
+def test_a_late_reservation_is_renewed_and_keeps_its_promise_on_record() -> None:
+    build("a")
+    application, by = known(), make_agent("agent-1")
+    holder = job(application, 1, 10)
+    decide(by)
+    gang = late(application, 4)
+    decide(by)
+    first = Reservation.objects.get()
+    at(first.start_s + 50.0)
+    Job.objects.filter(id=holder.id).update(progress=0.5, started_s=NOW_S)
+    decide(by)
+    again = Reservation.objects.get()
+    assert (again.job_id, again.promised_s) == (gang.id, first.start_s)
+    run_s = first.start_s + 50.0 - NOW_S  # half of the work took that long
+    assert again.start_s == pytest.approx(first.start_s + 50.0 + 1.25 * run_s)
+
+
+def test_units_without_a_known_end_are_not_waited_for() -> None:
+    copy = build("a")
+    application, by = known(), make_agent("agent-1")
+    commit([proposal(claimed(), copy.topology, [0])], agent=ME)  # no run time is predicted
+    late(application, 4)
+    decide(by)
+    assert reservations() == []
+
+
+@override_settings(MAX_RESERVATIONS=2)
+def test_the_number_of_reservations_is_limited_and_they_share_no_unit() -> None:
+    build("a", "b", "c")
+    application, by = known(), make_agent("agent-1")
+    for _ in range(3):
+        job(application, 3, 100, constraints={"locality": "server"})
+    decide(by)
+    gangs = [
+        job(
+            application, 4, 10 + i, constraints={"locality": "server"}, submitted_s=NOW_S - 900 + i
+        )
+        for i in range(3)
+    ]
+    decide(by)
+    decide(by)
+    kept = reservations()
+    assert {each.job for each in kept} == {gangs[0].id, gangs[1].id}
+    assert not kept[0].units & kept[1].units
+
+
+def test_an_agent_that_has_not_read_a_new_reservation_cannot_break_it() -> None:
+    """The reservation is stored between the choice of an agent and its commit."""
+    build("a")
+    application = known()
+    holder = job(application, 1, 100)
+    decide(make_agent("agent-1"))
+    gang = job(application, 4, 10)
+    decide(make_agent("agent-1"))
+
+    def reserve_now() -> None:
+        snapshot = followed_copy().copy.snapshot()
+        facts = TopologyFacts(snapshot.topology)
+        assert reserve(gang.id, request(4, gang=True), snapshot, facts)
+
+    long = job(application, 1, 150)
+    work(agent("agent-1", FirstFree(meanwhile=reserve_now)))
+    assert state_and_reason(long) == ("queued", "UnitsReserved")
+    assert set(Allocation.objects.values_list("job_id", flat=True)) == {holder.id}
+
+
+def test_units_that_are_taken_while_a_reservation_is_planned_are_not_reserved() -> None:
+    copy = build("a")
+    application = known()
+    gang = job(application, 4, 10)
+    job(application, 1, 100)
+    decide(make_agent("agent-1"))
+    snapshot, facts = copy.frozen(), TopologyFacts(copy.topology)  # read before the commit
+    assert state_and_reason(gang)[0] == "starting"
+    other = job(application, 4, 20)
+    decide(make_agent("agent-1"))
+    assert not reserve(other.id, request(4, gang=True), snapshot, facts)
+    assert reservations() == []
+
+
+def test_a_migration_takes_no_reserved_unit() -> None:
+    build("a", "b")
+    application, by = known(), make_agent("agent-1")
+    job(application, 1, 100)
+    decide(by)
+    late(application, 8)
+    decide(by)
+    held = Allocation.objects.get()
+    to = Server.objects.exclude(id=held.server_id).get().id
+    assert reserve_units([ReservationRequest(held.id, to)]) == [ReservationFailure.UNITS_SHORT]
+
+
+def test_the_explanation_shows_the_reservation_while_the_job_waits() -> None:
+    build("a")
+    application, by = known(), make_agent("agent-1")
+    job(application, 1, 100)
+    decide(by)
+    gang = late(application, 4)
+    assert represent_explanation(gang, None, [])["reservation"] is None
+    decide(by)
+    gang.refresh_from_db()
+    kept = Reservation.objects.get()
+    assert represent_explanation(gang, None, [])["reservation"] == {
+        "units": 4,
+        "made_seconds": NOW_S,
+        "start_seconds": kept.start_s,
+        "promised_seconds": kept.start_s,
+    }
+    assert job_header(gang, now_s=NOW_S).reservation == kept
+    gang.state = "starting"
+    assert represent_explanation(gang, None, [])["reservation"] is None
