@@ -172,3 +172,20 @@ def test_a_cancelled_drag_on_the_map_keeps_the_selection(visitor: Visitor) -> No
     )
     page.mouse.up()
     expect(selected).to_have_text(before)
+
+
+@pytest.mark.parametrize("path", ["/", "/system/"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_chart_is_plotted_once_as_its_margins_fit_its_labels(
+    visitor: Visitor, path: str, width: int
+) -> None:
+    visitor.page.set_viewport_size({"width": width, "height": 4000})
+    page = visitor.visit(path)
+    expect(page.locator(".plot .main-svg").first).to_be_visible()
+    again = page.locator(".chart").evaluate_all(
+        """charts => charts
+            .map((chart) => [chart.dataset.figure, chart.querySelector(".plot")._fullLayout])
+            .filter(([, layout]) => layout?._redrawFromAutoMarginCount !== undefined)
+            .map(([figure, { margin, _size }]) => JSON.stringify([figure, margin, _size]))"""
+    )
+    assert again == []

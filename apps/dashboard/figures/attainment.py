@@ -112,7 +112,7 @@ def figure(data: Attainment) -> go.Figure:
     x_axis, y_axis = X_AXIS, theme.percent_axis()
     chart = go.Figure(layout=theme.layout(HEIGHT, xaxis=x_axis, yaxis=y_axis, showlegend=True))
     chart.update_layout(
-        margin={"l": 40, "r": 12, "t": 20, "b": 40},
+        margin={"l": 48, "r": 16, "t": 20, "b": 49},
         legend={
             "x": 0.03,
             "y": 0.97,

@@ -25,7 +25,7 @@ MISSED: Final = "var(--div-1)"
 CLEAR: Final = "rgba(0,0,0,0)"
 # tick labels with a gap to the axis
 APART: Final = {"ticks": "outside", "ticklen": 6, "tickcolor": CLEAR}
-TIME_BOTTOM: Final = 36  # px below a time axis: its labels and its title
+TIME_BOTTOM: Final = 44  # px below a time axis: its labels and its title
 BAND_OPACITY: Final = "band"  # set by the page: 0.14 in light, 0.20 in dark
 
 
@@ -43,7 +43,10 @@ def faded(token: str, opacity: float | str = BAND_OPACITY) -> str:
 
 
 def layout(height: int, **changes: Any) -> dict[str, Any]:
-    """Return the layout of a figure of a height in pixels; the template sets the rest."""
+    """Return the layout of a figure of a height in pixels; the template sets the rest.
+
+    Margins that are too small for the labels are widened by plotly.js, which then plots twice.
+    """
     return {
         "height": height,
         "uirevision": "keep",

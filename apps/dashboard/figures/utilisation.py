@@ -114,7 +114,7 @@ def figure(data: Utilisation) -> go.Figure:
     chart = go.Figure(
         layout=theme.layout(
             HEIGHT,
-            margin={"l": 84, "r": RIGHT, "t": 6, "b": theme.TIME_BOTTOM},
+            margin={"l": 90, "r": RIGHT, "t": 12, "b": theme.TIME_BOTTOM},
             hovermode="closest",
             xaxis={**theme.time_axis(first, last, ticks=6), "anchor": "y2", "showspikes": True},
             yaxis={
@@ -122,6 +122,7 @@ def figure(data: Utilisation) -> go.Figure:
                 "range": [0, 1.02],
                 "tickvals": [0, 0.5, 1],
                 "ticktext": ["0", "50", "100 %"],
+                "automargin": False,  # the margin above has room for half a label
                 "fixedrange": True,
             },
             yaxis2=_row_axis(data),

@@ -1,5 +1,5 @@
 /* Every page: menus, theme, search, shortcuts, live data and charts. A page loads its own module by data-page. */
-import { redrawCharts, refreshCharts, startCharts } from "./charts.js";
+import { firstCharts, redrawCharts, refreshCharts, startCharts } from "./charts.js";
 import { startLive, togglePause } from "./live.js";
 import { toast } from "./notices.js";
 import { refreshRegions } from "./regions.js";
@@ -19,7 +19,13 @@ const SHORTCUTS = {
   p: "/plans/",
   y: "/system/",
 };
+const MAX_WAIT_MS = 3000; // of live updates for the first charts: the page is as new as its charts
 let chordAt = 0; // when g was pressed
+
+const pause = (ms) =>
+  new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
 
 function switchTheme() {
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -166,9 +172,11 @@ if (!("signedOut" in document.body.dataset)) {
   if (document.querySelector(".term, template[id^=term-]")) import("./terms.js").then((module) => module.startTerms());
   startCharts();
   document.addEventListener("berth:patched", startCharts);
-  startLive(async () => {
-    await Promise.all([refreshRegions(), refreshCharts()]);
-  });
+  Promise.race([firstCharts, pause(MAX_WAIT_MS)]).then(() =>
+    startLive(async () => {
+      await Promise.all([refreshRegions(), refreshCharts()]);
+    }),
+  );
   import("./clock.js").then((module) => module.startClock());
   if (PAGES[page]) import(PAGES[page]).then((module) => module.start());
 }

@@ -13,18 +13,25 @@ let notes = 0; // number of notes, for their ids
 let library = null;
 let theme = null;
 let observer = null;
+let settleFirst = null;
+/* Settled as soon as the charts that are near the window when the page opens are drawn, or have failed. */
+export const firstCharts = new Promise((resolve) => {
+  settleFirst = resolve;
+});
 
 export function startCharts() {
   if (!observer) window.addEventListener("resize", debounce(redrawCharts, 200));
   for (const host of charts.keys()) if (!host.isConnected) charts.delete(host);
   observer ??= new IntersectionObserver(
     (entries) => {
+      const begun = [];
       for (const entry of entries) {
         const chart = charts.get(entry.target);
         if (!chart) continue;
         chart.visible = entry.isIntersecting;
-        if (entry.isIntersecting && !chart.data) load(chart);
+        if (entry.isIntersecting && !chart.data) begun.push(load(chart));
       }
+      settleFirst(Promise.allSettled(begun));
     },
     { rootMargin: "200px" },
   );
@@ -33,6 +40,7 @@ export function startCharts() {
     charts.set(host, { element: host, data: null, requestedAt: 0, busy: false, visible: false });
     observer.observe(host);
   }
+  if (!charts.size) settleFirst();
 }
 
 export async function refreshCharts() {
@@ -161,7 +169,7 @@ async function draw(chart) {
   const figure = withThemeColours(structuredClone(chart.data.figure), mode);
   figure.data.forEach(repeatRowNames);
   figure.layout.template = theme[mode];
-  figure.layout.autosize = true;
+  figure.layout.width = plot.clientWidth; // plotly.js would measure the page again
   fitTicks(figure.layout, plot.clientWidth);
   if (plot.getAttribute("aria-busy")) {
     plot.textContent = "";

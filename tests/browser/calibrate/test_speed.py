@@ -73,3 +73,18 @@ def test_a_lasso_over_2000_placements_takes_at_most_30_ms(full: Page) -> None:
     took = full.evaluate(LASSO)
     print(f"lasso: {', '.join(f'{ms:.0f}' for ms in took)} ms")  # noqa: T201 - the figure shown
     assert min(took) <= 30.0
+
+
+def test_the_placements_and_those_to_show_are_requested_at_once(
+    visitor: Visitor, workers: None
+) -> None:
+    front = fronts.front(by=visitor.site.world.operator)
+    fronts.version(front, fronts.surface(300))
+    page = opened(visitor, front)
+    spans = page.evaluate(
+        """() => performance.getEntriesByType("resource")
+            .filter(({ name }) => name.includes("/points/"))
+            .map(({ startTime, responseEnd }) => [startTime, responseEnd])"""
+    )
+    assert len(spans) == 2
+    assert max(begin for begin, _ in spans) < min(end for _, end in spans)

@@ -43,8 +43,10 @@ async function loadPoints(number) {
 
 /* The placements of a version, thinned to the number chosen. */
 export async function loadVersion(number) {
-  const points = await loadPoints(number);
-  await Promise.all([thinPoints(points), loadUsed(points)]);
+  const stored = model.front.versions.find((version) => version.number === number);
+  const [points, index] = await Promise.all([loadPoints(number), shownIndex(number, stored?.shown ?? 0)]);
+  points.thin(index);
+  await loadUsed(points);
   return points;
 }
 
@@ -81,13 +83,14 @@ export async function loadOthers(points, objectives) {
 
 /* Show at most as many placements as chosen; the server selects which. */
 export async function thinPoints(points) {
+  points.thin(await shownIndex(points.version, points.size));
+}
+
+/* The placements to show of a version with so many; null for all. */
+async function shownIndex(version, size) {
   const max = Number(byId("cal-thin").value);
-  if (points.size <= max) {
-    points.thin(null);
-    return;
-  }
-  const { value } = await call("GET", frontUrl(`points/?version=${points.version}&most=${max}`));
-  points.thin(value.index);
+  if (size <= max) return null;
+  return (await call("GET", frontUrl(`points/?version=${version}&most=${max}`))).value.index;
 }
 
 /* Move the draft to a version: its picks are mapped if their version can still be loaded, else dropped. */
