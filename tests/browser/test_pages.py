@@ -189,3 +189,20 @@ def test_a_chart_is_plotted_once_as_its_margins_fit_its_labels(
             .map(([figure, { margin, _size }]) => JSON.stringify([figure, margin, _size]))"""
     )
     assert again == []
+
+
+def test_the_map_of_an_earlier_moment_shows_only_what_was_recorded(visitor: Visitor) -> None:
+    at_s = 20_000
+    page = visitor.visit(f"/map/?at={at_s}")
+    expect(page.locator("#as-of")).to_contain_text("states, heartbeats and pressure are not")
+    expect(page.locator("#map-lead")).to_contain_text("120 servers; all had reported.")
+    expect(page.locator("#map-colour option")).to_have_text(["CPU used", "Units allocated"])
+    expect(page.locator("#map-title")).to_contain_text("CPU used: ")
+    page.locator("#map-canvas canvas").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#map-side dt")).to_have_text(["Platform", "Rack", "CPU used", "Units"])
+    page.get_by_role("button", name="Table", exact=True).click()
+    expect(page.locator("#map-table th")).to_have_text(
+        ["Server", "Platform", "Rack", "CPU used", "Allocated"]
+    )
+    assert not visitor.errors

@@ -86,7 +86,7 @@ class Facts:
     counts: Mapping[str, int]
 
 
-PAST_PAGES = frozenset({"overview", "decisions"})
+PAST_PAGES = frozenset({"overview", "map", "decisions"})
 RAIL = (
     (
         RailItem("overview", "Overview", "overview", phone=True),

@@ -7,7 +7,8 @@ from django.shortcuts import render
 from apps.accounts.core.roles import Role
 from apps.common.infrastructure.database import database_now
 from apps.dashboard.selectors import servers as selectors
-from apps.dashboard.views.access import has_role, page, visible_to
+from apps.dashboard.selectors.recorded_map import recorded_map_state
+from apps.dashboard.views.access import has_role, page, requested_range, visible_to
 from apps.inventory.models import Server
 
 CACHE_S = 1.0
@@ -31,11 +32,17 @@ def map_layout(request: HttpRequest) -> HttpResponse:
 
 @page
 def map_state(request: HttpRequest) -> HttpResponse:
-    """Return the state of every server; cached for a second for all users."""
-    state = cache.get("dashboard.map")
+    """Return the state of every server, now or at an earlier moment; cached for a second."""
+    span = requested_range(request.GET)
+    key = f"dashboard.map.{span.last_s if span.is_past else 'now'}"
+    state = cache.get(key)
     if state is None:
-        state = selectors.map_state(now=database_now())
-        cache.set("dashboard.map", state, CACHE_S)
+        state = (
+            recorded_map_state(span.last_s)
+            if span.is_past
+            else selectors.map_state(now=database_now())
+        )
+        cache.set(key, state, CACHE_S)
     return JsonResponse(state)
 
 

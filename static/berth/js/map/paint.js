@@ -1,6 +1,6 @@
 /* The canvas: a cell per server, its state mark, and the outlines of selection, focus and search match. */
 import { css } from "../dom.js";
-import { colourLayer, map, UNKNOWN, view } from "./state.js";
+import { colourLayer, map, stateOf, UNKNOWN, view } from "./state.js";
 
 const STATE_TOKENS = ["div-7", "cat-2", "cat-6", "bad"];
 const RAMP_STOPS = 9;
@@ -47,7 +47,7 @@ function paintHeadings(pen) {
 }
 
 function paintCells(pen) {
-  const { state, cells, size } = map;
+  const { cells, size } = map;
   const stateColours = STATE_TOKENS.map(css);
   const ramp = colourRamp();
   const layer = view.colour === "state" ? null : colourLayer();
@@ -58,9 +58,9 @@ function paintCells(pen) {
       paintUnreported(pen, cell, hatch);
       continue;
     }
-    pen.fillStyle = layer ? ramp[Math.round(100 * Math.min(1, value / layer.max))] : stateColours[state.state[i]];
+    pen.fillStyle = layer ? ramp[Math.round(100 * Math.min(1, value / layer.max))] : stateColours[stateOf(i)];
     pen.fillRect(cell.x, cell.y, size, size);
-    if (state.state[i]) paintMark(pen, cell, state.state[i], size);
+    if (stateOf(i)) paintMark(pen, cell, stateOf(i), size);
   }
 }
 

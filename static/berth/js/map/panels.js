@@ -7,11 +7,13 @@ import {
   colourLayer,
   heartbeatText,
   highestPressure,
+  isAllocationKnown,
   map,
   meanOf,
   serverUrl,
   shareOf,
   shareText,
+  stateOf,
   UNKNOWN,
   usageOf,
   view,
@@ -28,16 +30,15 @@ const ACTIONS = [
 export function showHeadline() {
   const { layout, state } = map;
   const count = layout.names.length;
-  const closed = state.state.filter((code) => code).length;
-  const silent = state.age.filter((age) => age === UNKNOWN).length;
-  const parts = [
-    closed ? `${grouped(closed)} closed to new jobs` : "all open to new jobs",
-    silent ? `${grouped(silent)} ${silent === 1 ? "has" : "have"} not reported` : "all have reported",
-  ];
+  const closed = state.state?.filter((code) => code).length;
+  const silent = (state.age ?? state.cpu).filter((value) => value === UNKNOWN).length;
+  const verb = state.age ? (silent === 1 ? "has" : "have") : "had";
+  const parts = [silent ? `${grouped(silent)} ${verb} not reported` : `all ${state.age ? "have" : "had"} reported`];
+  if (state.state) parts.unshift(closed ? `${grouped(closed)} closed to new jobs` : "all open to new jobs");
   byId("map-lead").textContent = `${grouped(count)} servers; ${parts.join(", ")}.`;
   byId("map-title").textContent = view.colour === "state" ? stateTitle() : layerTitle();
   byId("map-sub").textContent =
-    `One cell per server, grouped by ${view.group}, n = ${grouped(count)}. Crossed-out cells have not reported. Marked cells are closed to new jobs.`;
+    `One cell per server, grouped by ${view.group}, n = ${grouped(count)}. Crossed-out cells have not reported.${state.state ? " Marked cells are closed to new jobs." : ""}`;
 }
 
 function stateTitle() {
@@ -50,7 +51,7 @@ function layerTitle() {
   const meanUse = (group) =>
     (share ? usageOf(share, group) : meanOf(values, group?.members ?? map.layout.names.keys())) / perUnit;
   const average = meanUse(null);
-  if (Number.isNaN(average)) return "No server has reported yet";
+  if (Number.isNaN(average)) return map.state.state ? "No server has reported yet" : "No use was recorded until then";
   const means = map.groups
     .map((group) => ({ name: group.name, value: meanUse(group) }))
     .filter(({ value }) => !Number.isNaN(value));
@@ -102,7 +103,7 @@ export function showSelection() {
   const { state } = map;
   const host = byId("map-side");
   const selected = [...map.selected];
-  const key = selected.map((i) => `${i}:${state.cpu[i]}:${state.allocated[i]}:${state.state[i]}`).join();
+  const key = selected.map((i) => `${i}:${state.cpu[i]}:${state.allocated[i]}:${stateOf(i)}`).join();
   if (host.dataset.key === key) return;
   host.dataset.key = key;
   if (!selected.length) {
@@ -121,12 +122,17 @@ export function showSelection() {
 
 function serverFacts(i) {
   const { layout, state } = map;
-  return [
-    ["State", layout.states[state.state[i]]],
+  const units = isAllocationKnown(i) ? `${allocatedUnits(i)} of ${layout.cores[i]} allocated` : "–";
+  const facts = [
     ["Platform", layout.platforms[layout.platform[i]]],
     ["Rack", layout.racks[layout.rack[i]]],
     ["CPU used", shareText(state.cpu[i])],
-    ["Units", `${allocatedUnits(i)} of ${layout.cores[i]} allocated`],
+    ["Units", units],
+  ];
+  if (!state.state) return facts;
+  return [
+    ["State", layout.states[state.state[i]]],
+    ...facts,
     ["Heartbeat", heartbeatText(state.age[i], "none yet")],
     ["Highest pressure", highestPressure(i)],
   ];
@@ -135,19 +141,22 @@ function serverFacts(i) {
 function selectionFacts(servers) {
   const { layout, state } = map;
   const sum = (quantity) => servers.reduce((total, i) => total + quantity(i), 0);
-  const closed = servers.filter((i) => state.state[i]).length;
-  return [
+  const facts = [
     ["CPU used", shareText(shareOf(state.cpu, servers))],
-    ["Units", `${sum(allocatedUnits)} of ${sum((i) => layout.cores[i])} allocated`],
-    ["Active", String(servers.length - closed)],
-    ["Closed", String(closed)],
+    [
+      "Units",
+      `${sum((i) => (isAllocationKnown(i) ? allocatedUnits(i) : 0))} of ${sum((i) => layout.cores[i])} allocated`,
+    ],
   ];
+  if (!state.state) return facts;
+  const closed = servers.filter(stateOf).length;
+  return [...facts, ["Active", String(servers.length - closed)], ["Closed", String(closed)]];
 }
 
 function selectionButtons(server) {
   const row = element("div", "", "btns");
   if (server !== null) row.append(element("a", "Open", "btn small", { href: serverUrl(server) }));
-  if ("mayChange" in byId("cluster-map").dataset)
+  if ("mayChange" in byId("cluster-map").dataset && map.state.state)
     for (const [action, text, cls] of ACTIONS)
       row.append(element("button", text, cls, { type: "button", "data-change": action }));
   return row;

@@ -3,7 +3,7 @@ import { byId, element } from "../dom.js";
 import { neighbour, serverAt, serverOrder, serversInside } from "./geometry.js";
 import { canvas, paint, paintDragBox } from "./paint.js";
 import { showSelection } from "./panels.js";
-import { allocatedUnits, colourLayer, map, openServer, UNKNOWN, view } from "./state.js";
+import { allocatedUnits, colourLayer, isAllocationKnown, map, openServer, UNKNOWN, view } from "./state.js";
 
 const DRAG_PX = 5;
 const DIRECTIONS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
@@ -122,7 +122,7 @@ function tipLines(i) {
   return [
     cellText(i),
     `${layout.names[i]}, platform ${layout.platforms[layout.platform[i]]}, ${layout.racks[layout.rack[i]]}`,
-    `${allocatedUnits(i)} of ${layout.cores[i]} units allocated`,
+    isAllocationKnown(i) ? `${allocatedUnits(i)} of ${layout.cores[i]} units allocated` : "allocation not recorded",
   ];
 }
 

@@ -27,15 +27,15 @@ export const map = {
 
 const bytes = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 
-/* Decode the state: columns are base64, one byte per server. */
+/* Decode the state: columns are base64, one byte per server. Those that are not recorded of an earlier moment are null. */
 export function decodeState(answer) {
   return {
     ...answer,
     cpu: bytes(answer.cpu),
     allocated: bytes(answer.allocated),
-    age: bytes(answer.age),
-    state: bytes(answer.state),
-    pressure: answer.pressure.map(bytes),
+    age: answer.age && bytes(answer.age),
+    state: answer.state && bytes(answer.state),
+    pressure: answer.pressure?.map(bytes) ?? null,
   };
 }
 
@@ -110,6 +110,11 @@ export function usageOf(kind, group = null) {
 export const shareText = (value) => (Number.isNaN(value) || value === UNKNOWN ? "–" : `${(value / 2).toFixed(0)} %`);
 
 export const heartbeatText = (age, never = "none") => (age === UNKNOWN ? never : `${age} s ago`);
+
+/* Whether a server is closed to new jobs; unknown at an earlier moment. */
+export const stateOf = (i) => map.state.state?.[i] ?? 0;
+
+export const isAllocationKnown = (i) => map.state.allocated[i] !== UNKNOWN;
 
 export const allocatedUnits = (i) => Math.round((map.state.allocated[i] / HALF_PERCENT) * map.layout.cores[i]);
 

@@ -5,22 +5,29 @@ import { serverOrder } from "./geometry.js";
 import { heartbeatText, highestPressure, map, serverUrl, shareText } from "./state.js";
 
 const MAX_ROWS = 1000;
+/* Name, class and text by server of the columns after the name. */
 const COLUMNS = [
-  ["Server", ""],
-  ["Platform", ""],
-  ["Rack", ""],
-  ["State", ""],
-  ["CPU used", "num"],
-  ["Allocated", "num"],
-  ["Heartbeat", "num"],
-  ["Highest pressure", ""],
+  ["Platform", "", (i) => map.layout.platforms[map.layout.platform[i]]],
+  ["Rack", "", (i) => map.layout.racks[map.layout.rack[i]]],
+  ["CPU used", "num", (i) => shareText(map.state.cpu[i])],
+  ["Allocated", "num", (i) => shareText(map.state.allocated[i])],
+];
+const COLUMNS_NOW = [
+  ...COLUMNS.slice(0, 2),
+  ["State", "", (i) => map.layout.states[map.state.state[i]]],
+  ...COLUMNS.slice(2),
+  ["Heartbeat", "num", (i) => heartbeatText(map.state.age[i])],
+  ["Highest pressure", "", highestPressure],
 ];
 
 export function showTable() {
   const host = byId("map-table");
   const { scrollTop } = host;
-  const rows = serverOrder().slice(0, MAX_ROWS).map(serverRow);
-  host.replaceChildren(dataTable(COLUMNS, rows, { cls: "table tight flush", caption: "Servers" }));
+  const columns = map.state.state ? COLUMNS_NOW : COLUMNS;
+  const rows = serverOrder()
+    .slice(0, MAX_ROWS)
+    .map((i) => serverRow(i, columns));
+  host.replaceChildren(dataTable([["Server", ""], ...columns], rows, { cls: "table tight flush", caption: "Servers" }));
   const count = map.layout.names.length;
   if (count > MAX_ROWS) {
     const text = `The first ${grouped(MAX_ROWS)} of ${grouped(count)} servers. All servers: /api/v1/servers/.`;
@@ -29,20 +36,10 @@ export function showTable() {
   host.scrollTop = scrollTop;
 }
 
-function serverRow(i) {
-  const { layout, state } = map;
+function serverRow(i, columns) {
   const row = element("tr");
   const name = element("td");
-  name.append(element("a", layout.names[i], "mono", { href: serverUrl(i) }));
-  row.append(
-    name,
-    element("td", layout.platforms[layout.platform[i]]),
-    element("td", layout.racks[layout.rack[i]]),
-    element("td", layout.states[state.state[i]]),
-    element("td", shareText(state.cpu[i]), "num"),
-    element("td", shareText(state.allocated[i]), "num"),
-    element("td", heartbeatText(state.age[i]), "num"),
-    element("td", highestPressure(i)),
-  );
+  name.append(element("a", map.layout.names[i], "mono", { href: serverUrl(i) }));
+  row.append(name, ...columns.map(([, cls, text]) => element("td", text(i), cls)));
   return row;
 }

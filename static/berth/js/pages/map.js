@@ -13,6 +13,7 @@ const MIN_HEIGHT = 360;
 const CHROME_HEIGHT = 280; // px above and below the map
 const MIN_SIZE = { narrow: 14, wide: 6 };
 const page = byId("cluster-map");
+const isPast = "past" in document.body.dataset;
 
 export async function start() {
   if (!page) return;
@@ -30,6 +31,7 @@ export async function start() {
   }).observe(byId("map-canvas"));
   byId("map-side").addEventListener("click", changeSelected);
   await refresh();
+  if (isPast) return;
   setInterval(() => {
     if (!document.hidden && !isPaused()) refresh();
   }, POLL_MS);
@@ -54,10 +56,13 @@ function fillColours() {
   const options = [
     ["cpu", "CPU used"],
     ["allocated", "Units allocated"],
-    ["age", "Heartbeat age"],
-    ["state", "State"],
-    ...map.layout.sources.map((source) => [`p-${source.key}`, `Pressure: ${source.name}`]),
   ];
+  if (!isPast)
+    options.push(
+      ["age", "Heartbeat age"],
+      ["state", "State"],
+      ...map.layout.sources.map((source) => [`p-${source.key}`, `Pressure: ${source.name}`]),
+    );
   for (const [value, name] of options) select.append(new Option(name, value));
   if (!options.some(([value]) => value === view.colour)) view.colour = "cpu";
   select.value = view.colour;
