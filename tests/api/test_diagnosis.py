@@ -89,7 +89,7 @@ def test_more_units_are_a_new_job_of_that_size(api: APIClient, world: Missed) ->
     remedies = api.get(address(world.job)).json()["remedies"]
     remedy = next(remedy for remedy in remedies if remedy["kind"] == "units")
     units = remedy["action"]["body"]["spec"]["units"]
-    assert remedy["text"] == f"Run it with {units} units"
+    assert remedy["text"] == f"Submit it again with {units} units"
     reply = api.post(remedy["action"]["path"], remedy["action"]["body"], format="json")
     assert reply.status_code == 201, reply.content
     assert reply.json()["spec"]["units"] == units
@@ -100,6 +100,27 @@ def test_a_job_that_meets_its_target_says_so(api: APIClient, world: Missed) -> N
     found = api.get(address(world.job)).json()
     assert found["summary"] == "The job has met its target in all its reports."
     assert (found["dip"], found["suspects"], found["remedies"]) == (None, [], [])
+
+
+def test_a_single_report_below_the_target_is_not_called_met(api: APIClient, world: Missed) -> None:
+    JobSample.objects.filter(cluster_s__gt=DIP_S).delete()
+    summary = api.get(address(world.job)).json()["summary"]
+    assert summary == "Only single reports are below the target; two in a row begin a dip."
+    JobSample.objects.all().delete()
+    summary = api.get(address(world.job)).json()["summary"]
+    assert summary == "No report has measured the performance of the job yet."
+
+
+def test_a_job_as_fast_as_predicted_has_no_likely_cause(api: APIClient, world: Missed) -> None:
+    JobSample.objects.filter(cluster_s__lt=DIP_S).delete()
+    slow = {"value": 0.5e9, "low": 0.48e9, "high": 0.52e9}
+    Job.objects.filter(pk=world.job.pk).update(predicted=slow)
+    summary = api.get(address(world.job)).json()["summary"]
+    assert re.fullmatch(
+        r"\d+% faster than predicted without neighbours, but too slow for the target;"
+        r" no neighbour or migration explains that.",
+        summary,
+    )
 
 
 def test_best_effort_has_no_target_to_miss(api: APIClient, world: Missed) -> None:

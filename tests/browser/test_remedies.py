@@ -76,5 +76,6 @@ def test_more_units_fill_the_submit_page(visitor: Visitor, below: Missed) -> Non
     expect(page.get_by_label("Number of units")).to_have_value(units[1])
     expect(page.get_by_label("Application", exact=True)).to_have_value("search-leaf")
     expect(page.get_by_label("Instructions per second")).to_have_value("1000000000")
+    expect(page.locator("#h-application")).to_contain_text("Known: search-leaf, profile no.")
     document = json.loads(page.locator("#raw").input_value())
     assert document["spec"]["units"] == int(units[1])

@@ -132,6 +132,8 @@ QUEUE = queue.QueueByReason(
 
 def test_queue_names_the_most_common_reason() -> None:
     assert queue.title(QUEUE) == "20 jobs waiting, 19 of them: too noisy"
+    same = replace(QUEUE, reasons=tuple(r for r in QUEUE.reasons if r.now == 19))
+    assert queue.title(same) == "19 jobs waiting, reason: too noisy"
 
 
 def test_queue_table_lists_waiting_times() -> None:

@@ -72,12 +72,15 @@ def title(data: Attainment) -> str:
     if not data.jobs:
         return "No job with a target measured yet"
     met = formats.percent(1 - data.missed / data.jobs)
+    if not data.missed and data.jobs == 1:
+        return "The only job with a target meets it"
     if not data.missed:
         return f"All {formats.thousands(data.jobs)} jobs meet their target"
     worst = max(data.kinds, key=lambda kind: kind.missed)
     if worst.missed * 2 > data.missed and len(data.kinds) > 1:
         return f"{met} of jobs meet their target; the misses are mostly {NAMES[worst.kind]}"
-    return f"{met} of jobs meet their target, {formats.thousands(data.missed)} do not"
+    verb = "does" if data.missed == 1 else "do"
+    return f"{met} of jobs meet their target, {formats.thousands(data.missed)} {verb} not"
 
 
 def sub(data: Attainment) -> str:

@@ -64,6 +64,8 @@ def title(data: QueueByReason) -> str:
         return f"No jobs waiting; up to {formats.thousands(peak)} in this range"
     main = max(data.reasons, key=lambda reason: reason.now)
     waiting = formats.plural(data.now, "job")
+    if main.now == data.now:
+        return f"{waiting} waiting, reason: {main.name}"
     return f"{waiting} waiting, {formats.thousands(main.now)} of them: {main.name}"
 
 

@@ -20,8 +20,10 @@ from apps.execution.core.diagnosis.speed import SpeedScale, scale_of
 from apps.execution.core.diagnosis.suspects import Names
 from apps.execution.core.diagnosis.text import (
     NO_DIP,
+    NO_REPORT,
     NO_SPEED,
     NO_TARGET,
+    SINGLE,
     headline,
     relaxed_target,
     remedy_text,
@@ -80,10 +82,16 @@ class Diagnosis:
         if self.job.target_kind == TargetKind.BEST_EFFORT:
             return NO_TARGET
         if self.dip is None:
-            return NO_DIP
+            return self._without_dip()
         if self.finding is None:
             return NO_SPEED
         return headline(self.finding.attribution, self.finding.suspects, self.finding.unknown)
+
+    def _without_dip(self) -> str:
+        known = self.shown.attainment[~np.isnan(self.shown.attainment)]
+        if not known.size:
+            return NO_REPORT
+        return SINGLE if (known < 1.0).any() else NO_DIP
 
     def text_of(self, remedy: Remedy) -> str:
         """Return a remedy as an imperative."""
@@ -200,7 +208,8 @@ def _more_units(job: Job, case: Case, profile: Profile, running: _Running) -> Re
     if job.tasks_total > 1 and job.target_kind == TargetKind.COMPLETION_TIME:
         limit = min(limit, job.tasks_total)
     rate = _rate(profile, units, servers, is_together=is_together)
-    return core.more_units(rate, units, limit, running.scale, running.now)
+    again = replace(running.now, progress=0.0, elapsed_s=0.0)  # a new job begins at 0 %
+    return core.more_units(rate, units, limit, running.scale, again)
 
 
 def _rate(

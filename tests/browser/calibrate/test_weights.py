@@ -94,3 +94,14 @@ def test_two_picks_show_what_lies_between_them(page: Page) -> None:
     page.get_by_label("Choose pick 2").check()
     page.get_by_role("button", name="Between these two").click()
     expect(page.locator("#cal-between .meta")).to_contain_text("2 placements between them")
+
+
+def test_a_front_of_two_placements_says_that_it_is_too_small(
+    visitor: Visitor, workers: None
+) -> None:
+    front = fronts.front(by=visitor.site.world.operator)
+    fronts.version(front, fronts.surface(2))
+    page = opened(visitor, front)
+    expect(page.locator("#cal-say")).to_contain_text("This front has only 2 placements")
+    page.get_by_label("Rule").select_option("direct")
+    expect(page.locator("#cal-bars")).to_be_visible()

@@ -2,12 +2,14 @@
 
 from typing import Final
 
-from apps.execution.core.diagnosis.attribution import Attribution
+from apps.execution.core.diagnosis.attribution import Attribution, Reference
 from apps.execution.core.diagnosis.remedies import Remedy, RemedyKind
 from apps.execution.core.diagnosis.suspects import Names, Suspect, compared
 from apps.workloads.core.targets import CompletionTime, InstructionRate, Target, ThroughputLatency
 
 NO_DIP: Final = "The job has met its target in all its reports."
+NO_REPORT: Final = "No report has measured the performance of the job yet."
+SINGLE: Final = "Only single reports are below the target; two in a row begin a dip."
 NO_TARGET: Final = "The job has no target to miss."
 NO_SPEED: Final = "Its reports during the dip give no speed, so there are no suspects."
 
@@ -16,6 +18,8 @@ def headline(attribution: Attribution, suspects: tuple[Suspect, ...], unknown: f
     """Return one sentence: the lost speed and the likeliest cause."""
     lost = compared(attribution)
     lost = lost[:1].upper() + lost[1:]
+    if attribution.reference is Reference.PREDICTION and attribution.drop <= 0.0:
+        return f"{lost}, but too slow for the target; no neighbour or migration explains that."
     if not suspects or unknown >= suspects[0].confidence:
         return f"{lost}; no reported cause explains it ({unknown:.0%} sure)."
     first = suspects[0]
@@ -30,7 +34,7 @@ def remedy_text(remedy: Remedy, names: Names, application: str, target: Target) 
             source, goal = names.server(remedy.from_server), names.server(remedy.to_server)
             return f"Migrate {units} from {source} to {goal}"
         case RemedyKind.UNITS:
-            return f"Run it with {remedy.units} units"
+            return f"Submit it again with {remedy.units} units"
         case RemedyKind.PROFILE:
             return f"Profile {application} again"
         case _:
@@ -39,7 +43,7 @@ def remedy_text(remedy: Remedy, names: Names, application: str, target: Target) 
 
 COSTS: Final = {
     RemedyKind.MOVE: "1 migration; its units pause while their memory is copied",
-    RemedyKind.UNITS: "the size of a running job cannot change: submit it again",
+    RemedyKind.UNITS: "no backend resizes a running job: the new one begins at 0 %",
     RemedyKind.RELAX: "nothing moves; the job keeps its performance",
     RemedyKind.PROFILE: "a short profiling run; the job keeps running",
 }

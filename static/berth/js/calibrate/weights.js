@@ -2,6 +2,7 @@
    and in a sentence. */
 import { ApiError, call } from "../api.js";
 import { byId, element, icon, svgElement } from "../dom.js";
+import { counted } from "../format.js";
 import { problemText } from "../notices.js";
 import { model, publish, setRequest, subscribe } from "./model.js";
 import { isRefusedObjective, MIN_PICKS, NAMES, OBJECTIVES } from "./objectives.js";
@@ -27,6 +28,8 @@ function missingInput() {
     return "Choose one of the two placements. Each answer narrows the weights.";
   if (rule === "direct" || rule === "pairs")
     return OBJECTIVES.some((o) => model.draft.state.direct[o] > 0) ? "" : "At least one weight must be greater than 0.";
+  if (model.points.size < MIN_PICKS)
+    return `This front has only ${counted(model.points.size, "placement")}, too few to derive weights from picks. Search for a new front when more jobs run, or choose the sliders.`;
   const more = MIN_PICKS - model.draft.state.picks.length;
   return more > 0
     ? `Accept ${["", "one more placement", "two more placements"][more] ?? "at least three placements"} to derive weights; ${MIN_PICKS} on each screen to save them.`

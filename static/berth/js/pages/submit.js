@@ -22,7 +22,10 @@ export function start() {
     form.application.value = application;
     suggestKind();
   }
-  if (form.dataset.again) fillDocument(JSON.parse(form.dataset.again));
+  if (form.dataset.again) {
+    fillDocument(JSON.parse(form.dataset.again));
+    showProfile(...knownApplication());
+  }
   form.kind.addEventListener("change", () => {
     isKindChosen = true;
   });
@@ -64,10 +67,15 @@ function showProfile(name, option) {
   else hint.replaceChildren(link, " has no profile yet. It is profiled first, in a few short runs.");
 }
 
+/* The application in the form, and its entry in the list of known ones if it has one. */
+function knownApplication() {
+  const name = form.application.value.trim();
+  return [name, [...byId("known").options].find(({ value }) => value === name)];
+}
+
 /* Select the usual kind of target of a known application, unless a kind was chosen by hand. */
 function suggestKind() {
-  const name = form.application.value.trim();
-  const option = [...byId("known").options].find(({ value }) => value === name);
+  const [name, option] = knownApplication();
   showProfile(name, option);
   const kind = usualTargetKind(option?.dataset.kind);
   if (isKindChosen || !kind || form.kind.value === kind) return;
