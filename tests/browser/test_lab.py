@@ -5,6 +5,7 @@ from playwright.sync_api import BrowserContext, Route, expect
 
 from apps.operations.core.states import OperationStatus
 from apps.operations.services import finish_operation
+from apps.testbed.models import LabComparison
 from tests.browser.conftest import Site, Visitor, visitor_of
 from tests.testbed import lab_world
 
@@ -63,3 +64,16 @@ def test_a_comparison_is_cancelled_resumed_and_deleted(visitor: Visitor) -> None
     page.locator("#lab-delete").get_by_role("button", name="Delete").click()
     page.wait_for_url("**/lab/")
     assert "short-lived" not in page.content()
+
+
+def test_fewer_servers_become_a_setting_of_the_policy_in_use(visitor: Visitor) -> None:
+    scenario = lab_world.comparison().scenario
+    page = visitor.visit(f"/lab/?scenario={scenario.pk}")
+    page.get_by_label("Servers to remove").fill("20")
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url("**/lab/*/")
+    expect(page.get_by_text("tarcil, 20 % fewer servers")).to_be_visible()
+    assert LabComparison.objects.latest("created_at").grid[-1]["options"] == {
+        "policy": "tarcil",
+        "servers_share": 0.8,
+    }

@@ -93,11 +93,12 @@ def test_a_comparison_resumes_over_rest() -> None:
         ({"options": {"retries": -1}}, "retries", "must be a whole number from 0 to 100, not -1"),
         ({"options": {"sync_s": None}}, "sync_s", "must be a number from 0 to 3600, not None"),
         ({"options": {"profiles": "x"}}, "profiles", "must be one of inferred, true, not 'x'"),
+        ({"options": {"servers_share": 0}}, "servers_share", "a number from 0.05 to 1, not 0"),
         ({"options": {"admission": []}}, "admission", "must be one of shapes, fifo, not []"),
     ],
     ids=[
         "baseline", "bound", "same", "seeds", "policy", "option", "world", "low", "part", "text",
-        "boolean", "retries", "null", "profiles", "list",
+        "boolean", "retries", "null", "profiles", "share", "list",
     ],
 )  # fmt: skip
 def test_an_error_names_field_value_and_what_is_accepted(

@@ -33,7 +33,8 @@ class LabSetting:
     Attributes
     ----------
     name : distinct within a plan
-    options : those that differ from the defaults of `ReplayOptions`; keys are in `OPTIONS`
+    options : those that differ from the defaults of `ReplayOptions`, and ``servers_share``; keys
+        are in `OPTIONS`
     """
 
     name: str
@@ -41,11 +42,16 @@ class LabSetting:
 
     def replay_options(self, world: str, seed: int) -> ReplayOptions:
         """Return the options of a run; those of the setting are valid."""
-        values = dict(self.options)
+        values = {name: v for name, v in self.options.items() if name != "servers_share"}
         for name, kind in (("profiles", ProfileSource), ("admission", Admission)):
             if name in values:
                 values[name] = kind(values[name])
         return ReplayOptions(seed=seed, world=world, **values)
+
+    @property
+    def servers_share(self) -> float:
+        """Share of the servers of the cluster that the setting has."""
+        return float(self.options.get("servers_share", 1.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -53,6 +53,7 @@ OPTIONS: Final[dict[str, Choice | Range]] = {
     "sync_s": Range(0.0, 3600.0),
     "decision_s": Range(0.0, 60.0),
     "retries": Range(0, 100, is_whole=True),
+    "servers_share": Range(0.05, 1.0),
 }
 
 

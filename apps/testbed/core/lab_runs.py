@@ -1,6 +1,7 @@
 """Runs of a plan and their comparison; imports the replay, which only workers need."""
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -13,7 +14,7 @@ from apps.testbed.core.lab import LabPlan, LabSetting
 from apps.testbed.core.lab_grids import NEAR, PERFORMANCE_GRID, SERIES_POINTS, WAIT_GRID
 from apps.testbed.core.replay import grid
 from apps.testbed.core.replay.clusters import cluster_from_document
-from apps.testbed.core.replay.model import ReplayProgress, ReplayResult
+from apps.testbed.core.replay.model import ReplayCluster, ReplayProgress, ReplayResult
 from apps.testbed.core.replay.run import run
 from apps.testbed.core.trace_workload import TraceWorkload
 from apps.testbed.core.traces import Floats
@@ -51,7 +52,9 @@ def run_setting(
     ------
     ReplayError, ReplayCancelledError : see `replay.run.run`.
     """
-    cluster = cluster_from_document(plan.cluster, name="cluster")
+    cluster = fewer_servers(
+        cluster_from_document(plan.cluster, name="cluster"), setting.servers_share
+    )
     options = setting.replay_options(plan.world, seed)
     result = run(cluster, grid.workload_of(plan.trace), options, progress, is_cancelled)
     performance = np.nan_to_num(result.performance, nan=0.0)
@@ -71,6 +74,19 @@ def run_setting(
         "jobs_sha256": hashlib.sha256(exact.tobytes()).hexdigest(),
     }
     return LabOutcome(record, exact)
+
+
+def fewer_servers(cluster: ReplayCluster, share: float) -> ReplayCluster:
+    """Return a cluster without the last servers of each platform; each keeps at least one."""
+    if share == 1.0:
+        return cluster
+    kept = np.zeros(len(cluster), dtype=np.bool_)
+    for platform in range(len(cluster.platforms)):
+        servers = np.flatnonzero(cluster.platform == platform)
+        kept[servers[: math.ceil(share * servers.size - 1e-9)]] = True
+    return ReplayCluster(
+        cluster.name, cluster.platforms, cluster.platform[kept], cluster.rack[kept]
+    )
 
 
 def _shares(values: Floats, points: Sequence[float]) -> list[float]:

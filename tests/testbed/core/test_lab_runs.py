@@ -1,12 +1,15 @@
 """Records and results of the Lab, without a database."""
 
+import math
+
 import numpy as np
 import pytest
 
-from apps.testbed.core.lab import LabPlan
+from apps.testbed.core.lab import LabPlan, LabSetting
 from apps.testbed.core.lab_grids import NEAR, PERFORMANCE_GRID, SERIES_POINTS
-from apps.testbed.core.lab_runs import MEASURES, LabOutcome, compared, run_setting
+from apps.testbed.core.lab_runs import MEASURES, LabOutcome, compared, fewer_servers, run_setting
 from apps.testbed.core.replay import grid
+from apps.testbed.core.replay.clusters import synthetic_cluster
 from tests.testbed.core.test_lab_bundle import plan_with
 
 
@@ -15,6 +18,23 @@ def test_the_lab_and_the_replay_agree_on_directions_and_labels() -> None:
     theirs = {measure.key: (measure.label, measure.better) for measure in grid.MEASURES}
     assert ours.items() >= theirs.items()
     assert ours.keys() - theirs.keys() == {"near_full_speed"}
+
+
+def test_fewer_servers_are_taken_from_every_platform() -> None:
+    cluster = synthetic_cluster(200)
+    counts = np.bincount(cluster.platform)
+    fewer = fewer_servers(cluster, 0.8)
+    assert np.bincount(fewer.platform).tolist() == [math.ceil(0.8 * n) for n in counts]
+    assert fewer_servers(cluster, 0.05).platforms == cluster.platforms
+    assert fewer_servers(cluster, 1.0) is cluster
+
+
+def test_a_setting_with_fewer_servers_has_more_of_its_units_in_use() -> None:
+    plan = plan_with(
+        settings=(LabSetting("a", {}), LabSetting("b", {"servers_share": 0.5})), seeds=(1,)
+    )
+    whole, half = (run_setting(plan, setting, 1).record["row"] for setting in plan.settings)
+    assert half["utilisation_mean"] > whole["utilisation_mean"]
 
 
 Outcomes = tuple[LabPlan, list[LabOutcome]]

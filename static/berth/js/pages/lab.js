@@ -32,6 +32,14 @@ function settingsOf(form) {
   const baseline = baselineOf(form, policies);
   const bound = form.elements.bound.checked && baseline ? `${baseline}, true profiles` : null;
   if (bound) settings.push({ name: bound, options: { policy: baseline, profiles: "true" } });
+  const fewer = Number(form.elements.fewer.value);
+  if (fewer > 0 && baseline) {
+    const share = (100 - fewer) / 100;
+    settings.push({
+      name: `${baseline}, ${fewer} % fewer servers`,
+      options: { policy: baseline, servers_share: share },
+    });
+  }
   return { settings, baseline, bound };
 }
 
@@ -47,7 +55,8 @@ async function estimate(form) {
   const seeds = Number(form.elements.seeds.value);
   const { kind, jobs, servers } = sizeOf(form);
   if (!settings.length || settings.length > 8 || !(seeds >= 1) || !(servers >= 1) || !(jobs >= 1)) {
-    output.textContent = settings.length > 8 ? "At most 8 settings, with the bound." : "";
+    output.textContent =
+      settings.length > 8 ? "At most 8 settings, with the bound and the setting with fewer servers." : "";
     return;
   }
   const body = { jobs, servers, settings: settings.length, seeds };
