@@ -57,7 +57,8 @@ def cluster(servers: int, rng: np.random.Generator) -> Snapshot:
     busy = np.bincount(owner, weights=~free, minlength=servers)
     left = capacity * (1 - busy / units)[:, None]
     is_open = np.ones(servers, dtype=np.bool_)
-    return Snapshot(1, topology, free, is_open, caused.astype(np.float32), left)
+    exposure = np.zeros((servers, N_SOURCES), dtype=np.float32)
+    return Snapshot(1, topology, free, is_open, caused.astype(np.float32), exposure, left)
 
 
 def requests(count: int, rng: np.random.Generator, *, sample: int = 8) -> list[Request]:

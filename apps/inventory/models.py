@@ -212,6 +212,11 @@ class Change(models.Model):
         default=list,
         help_text="interference that each of the units causes, by source, 0-100",
     )
+    tolerated = ArrayField(
+        models.FloatField(),
+        default=list,
+        help_text="interference that the job of a claim tolerates, by source; empty: unknown",
+    )
 
     def __str__(self) -> str:
         return f"{self.seq} {self.kind}"

@@ -124,6 +124,7 @@ class LogEntry:
     unit_ids: tuple[int, ...]
     vector: tuple[float, ...]
     caused: tuple[float, ...]
+    tolerated: tuple[float, ...]
 
 
 def log_position(known: int = 0) -> int:
@@ -144,13 +145,14 @@ def changes_since(seq: int, *, limit: int = 10_000) -> list[LogEntry]:
     rows = (
         Change.objects.filter(seq__gt=seq, seq__lte=last)
         .order_by("seq")
-        .values_list("seq", "kind", "server_id", "allocation_id", "unit_ids", "vector", "caused")[
-            :limit
-        ]
+        .values_list(
+            *("seq", "kind", "server_id", "allocation_id", "unit_ids", "vector", "caused"),
+            "tolerated",
+        )[:limit]
     )
     return [
-        LogEntry(s, kind, server, allocation, tuple(units), tuple(vector), tuple(caused))
-        for s, kind, server, allocation, units, vector, caused in rows
+        LogEntry(seq, kind, server, allocation, *(tuple(array) for array in arrays))
+        for seq, kind, server, allocation, *arrays in rows
     ]
 
 

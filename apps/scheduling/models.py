@@ -118,6 +118,9 @@ class Allocation(models.Model):
     network_bps = models.BigIntegerField(default=0)
     storage_bytes = models.BigIntegerField(default=0)
     caused = ArrayField(models.FloatField())
+    tolerated = ArrayField(
+        models.FloatField(), default=list, help_text="by source, 0-100; empty: unknown"
+    )
     acquired_seq = models.BigIntegerField()
     released_seq = models.BigIntegerField(null=True)
     acquired_at = models.DateTimeField()

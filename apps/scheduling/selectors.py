@@ -14,6 +14,7 @@ from django.db.models import Q, QuerySet
 from apps.common.core.interference import N_SOURCES
 from apps.common.infrastructure.database import fetch_rows
 from apps.inventory import selectors as inventory
+from apps.inventory.core.snapshot import Floats
 from apps.inventory.models import ChangeKind as LoggedKind
 from apps.inventory.models import Server, ServerState
 from apps.scheduling.core.cluster_copy import Change, ChangeKind, ClusterCopy, UnknownUnitError
@@ -32,7 +33,7 @@ PAGE: Final = 10_000
 # and a machine may sleep.
 REREAD_S: Final = 3600.0
 _LIVE: Final = """
-SELECT unit_ids, caused, memory_bytes, network_bps, storage_bytes
+SELECT unit_ids, caused, tolerated, memory_bytes, network_bps, storage_bytes
 FROM scheduling_allocation WHERE released_seq IS NULL ORDER BY id
 """
 
@@ -167,9 +168,15 @@ def read_copy() -> ClusterCopy:
 
 
 def _live_claims(sequence: int) -> Iterable[Change]:
-    for units, caused, *used in fetch_rows(_LIVE):
+    for units, caused, tolerated, *used in fetch_rows(_LIVE):
         vector = np.array(used, dtype=np.float64) / len(units)
-        yield Change(sequence, ChangeKind.CLAIM, units, np.array(caused), vector)
+        yield Change(
+            sequence, ChangeKind.CLAIM, units, np.array(caused), _known(tolerated), vector
+        )
+
+
+def _known(scores: Sequence[float]) -> Floats | None:
+    return np.array(scores) if scores else None
 
 
 def _change(entry: inventory.LogEntry) -> Change:
@@ -177,7 +184,8 @@ def _change(entry: inventory.LogEntry) -> Change:
     match kind:
         case ChangeKind.CLAIM:
             caused = np.array(entry.caused or [0.0] * N_SOURCES)
-            return Change(entry.seq, kind, entry.unit_ids, caused, np.array(entry.vector))
+            limit = _known(entry.tolerated)
+            return Change(entry.seq, kind, entry.unit_ids, caused, limit, np.array(entry.vector))
         case ChangeKind.RELEASE:
             return Change(entry.seq, kind, entry.unit_ids)
         case _:

@@ -55,7 +55,10 @@ def test_a_policy_has_its_name_in_the_registry(policy: Policy) -> None:
 def test_an_unknown_name_lists_the_known_names() -> None:
     with pytest.raises(
         UnknownPolicyError,
-        match="least_loaded, quietest, random, roomiest, tarcil, tarcil_monotone, tarcil_printed",
+        match=(
+            "expected, least_loaded, quietest, random, roomiest, "
+            "tarcil, tarcil_monotone, tarcil_printed"
+        ),
     ):
         make("fifo")
 
@@ -288,6 +291,7 @@ def relabelled(snapshot: Snapshot, order: np.ndarray) -> Snapshot:
         ),
         unit_free=snapshot.unit_free.reshape(order.size, -1)[order].ravel(),
         server_caused=snapshot.server_caused[order],
+        server_exposure=snapshot.server_exposure[order],
         server_free=snapshot.server_free[order],
     )
 

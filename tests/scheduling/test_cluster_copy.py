@@ -72,6 +72,7 @@ def test_a_new_copy_includes_the_resources_and_interference_of_every_job(
     assert snapshot.server_caused[0].tolist() == pytest.approx(
         [30.0 + 10.0 * i for i in range(10)]
     )
+    assert (snapshot.server_exposure[0] < 0.0).all()  # by what the jobs tolerate
     assert state(following.follow()) == state(read_copy())
 
 

@@ -159,6 +159,7 @@ def state(copy: ClusterCopy) -> list[Any]:
         snapshot.unit_free,
         snapshot.server_open,
         snapshot.server_caused,
+        snapshot.server_exposure,
         snapshot.server_free,
     )
     return [snapshot.sequence, *(array.ravel().tolist() for array in arrays)]

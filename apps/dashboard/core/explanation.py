@@ -247,6 +247,7 @@ def _tightest(best: CandidateFacts, others: Sequence[CandidateFacts]) -> str:
 
 def _choice(policy: str) -> str:
     return {
+        "expected": "the best expected performance for it and its neighbours",
         "tarcil": "the closest match to its needs",
         "least_loaded": "the least loaded unit that fits",
         "random": "chosen at random",

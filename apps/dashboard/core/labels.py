@@ -31,6 +31,7 @@ REASONS: Final = {  # short, for lists; the full sentences are in workloads.core
     "Preempted": "preempted by a job of higher priority",
     "Starting": "being launched",
     "PlacedBestOfSample": "best unit of the sample",
+    "PlacedBestExpected": "on the unit with the best expected performance",
     "PlacedLeastLoaded": "on the least loaded server",
     "PlacedAtRandom": "on a random server",
     "MeetsTarget": "meets its target",

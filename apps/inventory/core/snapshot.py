@@ -63,6 +63,8 @@ class Snapshot:
     server_open : (S,) True if the server accepts new work (active, not drained, heartbeat fresh)
     server_caused : (S, N) float32, sum over the server's busy units of the score their job causes,
         0-100 each
+    server_exposure : (S, N) float32, log performance that the jobs of the server lose per point of
+        further pressure, at most 0 (`scheduling.core.loss`)
     server_free : (S, 3) float64 memory bytes, network bits/s, storage bytes not allocated
     """
 
@@ -71,4 +73,5 @@ class Snapshot:
     unit_free: Bools
     server_open: Bools
     server_caused: Singles
+    server_exposure: Singles
     server_free: Floats

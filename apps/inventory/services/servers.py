@@ -45,6 +45,7 @@ class NewChange:
     unit_ids: Sequence[int] = field(default_factory=list)
     vector: Sequence[float] = field(default_factory=list)
     caused: Sequence[float] = field(default_factory=list)
+    tolerated: Sequence[float] = field(default_factory=list)
 
 
 def prune_changes(*, before: datetime | None) -> int:
@@ -70,12 +71,12 @@ def append_changes(changes: Sequence[NewChange], *, at: datetime, cluster_s: flo
         Change._meta.db_table,
         (
             *("seq", "kind", "at", "cluster_s", "server_id", "allocation_id"),
-            *("unit_ids", "vector", "caused"),
+            *("unit_ids", "vector", "caused", "tolerated"),
         ),
         (
             (
                 *(seq, str(c.kind), at, cluster_s, c.server_id, c.allocation_id),
-                *(list(c.unit_ids), list(c.vector), list(c.caused)),
+                *(list(c.unit_ids), list(c.vector), list(c.caused), list(c.tolerated)),
             )
             for seq, c in zip(numbers, changes, strict=True)
         ),

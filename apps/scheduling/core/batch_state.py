@@ -8,6 +8,7 @@ import numpy as np
 
 from apps.common.core.arrays import as_readonly
 from apps.inventory.core.snapshot import Bools, Floats, Shorts, Singles, Snapshot, Topology
+from apps.scheduling.core import encoding, loss
 from apps.scheduling.core.capacity import equal_share, unit_vectors
 from apps.scheduling.core.types import Request
 
@@ -59,6 +60,7 @@ class WritableArrays(NamedTuple):
 
     unit_free: Bools
     server_caused: Singles
+    server_exposure: Singles
     server_free: Floats
 
 
@@ -73,7 +75,7 @@ class BatchState:
     unit_free : (U,)
     free_count : (S,) int32 free units of each server
     server_open : (S,)
-    server_caused : (S, N) float32
+    server_caused, server_exposure : (S, N) float32
     server_free : (S, 3) float64
     busy : number of units that are not free
     """
@@ -85,6 +87,7 @@ class BatchState:
     free_count: Shorts
     server_open: Bools
     server_caused: Singles
+    server_exposure: Singles
     server_free: Floats
     busy: int
 
@@ -100,9 +103,10 @@ class BatchState:
         """Return the state of one batch; ``counter`` may replace the count of free units."""
         own = None
         free, caused, left = snapshot.unit_free, snapshot.server_caused, snapshot.server_free
+        exposed = snapshot.server_exposure
         if writable:
-            own = WritableArrays(free.copy(), caused.copy(), left.copy())
-            free, caused, left = own
+            own = WritableArrays(free.copy(), caused.copy(), exposed.copy(), left.copy())
+            free, caused, exposed, left = own
         count = (counter or count_free_units)(facts, snapshot.unit_free)
         return cls(
             snapshot=snapshot,
@@ -112,12 +116,15 @@ class BatchState:
             free_count=count,
             server_open=as_readonly(snapshot.server_open, np.bool_),
             server_caused=as_readonly(caused, np.float32),
+            server_exposure=as_readonly(exposed, np.float32),
             server_free=as_readonly(left, np.float64),
             busy=int(snapshot.unit_free.size - count.sum()),
         )
 
     def allocate(self, units: Shorts, request: Request) -> None:
         """Allocate units to a job, so that later decisions see their use and interference.
+
+        The exposure of the jobs that are already there stays that of their present pressure.
 
         Raises
         ------
@@ -131,10 +138,17 @@ class BatchState:
         self.own.unit_free[units] = False
         # a loop, as most jobs have one unit and ufunc.at is ten times slower than an assignment
         for server, vector in zip(servers.tolist(), vectors, strict=True):
+            self.own.server_exposure[server] += self._exposure(server, request)
             self.own.server_caused[server] += caused
             self.own.server_free[server] -= vector
             self.free_count[server] -= 1
         self.busy += int(units.size)
+
+    def _exposure(self, server: int, request: Request) -> Floats:
+        """(N,) exposure of one unit of a job at the present pressure."""
+        size = self.facts.server_units[server : server + 1]
+        now = encoding.pressure(self.server_caused[server : server + 1], size)[0]
+        return loss.slope(np.minimum(now, 100.0), request.tolerated, int(size[0]))
 
 
 def count_free_units(facts: TopologyFacts, unit_free: Bools) -> Shorts:

@@ -22,6 +22,7 @@ from apps.inventory.core.snapshot import (
     Snapshot,
     Topology,
 )
+from apps.scheduling.core import loss
 from apps.scheduling.core.capacity import equal_share, unit_vectors
 from apps.scheduling.core.types import Placed, Request
 
@@ -46,6 +47,7 @@ class Change:
     sequence : its number, increasing
     units : unit ids claimed or released; empty for server changes
     caused : (N,) interference each claimed unit causes, 0-100; None for other kinds
+    tolerated : (N,) interference that its job tolerates, 0-100; None = unknown
     vector : (3,) resources of each unit, 0 = an equal share; None = all equal shares
     servers : server ids opened or closed; empty for unit changes
     """
@@ -54,6 +56,7 @@ class Change:
     kind: ChangeKind
     units: Sequence[int] = ()
     caused: Floats | None = None
+    tolerated: Floats | None = None
     vector: Floats | None = None
     servers: Sequence[int] = ()
 
@@ -61,18 +64,20 @@ class Change:
 class CopyArrays(NamedTuple):
     """Arrays of a copy, changed in place.
 
-    unit_free (U,), unit_caused (U, N), unit_vector (U, 3), unit_sequence (U,) : by unit; the last
-        is the change-log number of its last change
-    server_caused (S, N), server_free (S, 3) : sums over the units of a server
+    unit_free (U,), unit_caused, unit_tolerated (U, N), unit_vector (U, 3), unit_sequence (U,) : by
+        unit; the last is the change-log number of its last change
+    server_caused, server_exposure (S, N), server_free (S, 3) : sums over the units of a server
     limit : (S, 3) capacity, oversubscription included
     unit_server (U,), first_unit (S,), server_units (S,) : of the topology
     """
 
     unit_free: Bools
     unit_caused: Singles
+    unit_tolerated: Singles
     unit_vector: Floats
     unit_sequence: Ints
     server_caused: Singles
+    server_exposure: Singles
     server_free: Floats
     limit: Floats
     unit_server: Shorts
@@ -84,7 +89,7 @@ class UpdateUnits(Protocol):
     """Updates of units: those of this module, or the compiled ones of ``copy_kernels``."""
 
     def claim_units(
-        self, state: CopyArrays, units: Ints, caused: Floats, vectors: Floats, sequence: int
+        self, state: CopyArrays, units: Ints, scores: Floats, vectors: Floats, sequence: int
     ) -> None:
         """Claim units whose last change is not newer."""
         ...
@@ -129,9 +134,11 @@ class ClusterCopy:
         self._state = CopyArrays(
             unit_free=np.ones(units, dtype=np.bool_),
             unit_caused=np.zeros((units, N_SOURCES), dtype=np.float32),
+            unit_tolerated=np.full((units, N_SOURCES), loss.UNKNOWN, dtype=np.float32),
             unit_vector=np.zeros((units, 3)),
             unit_sequence=np.full(units, sequence, dtype=np.int64),
             server_caused=np.zeros((servers, N_SOURCES), dtype=np.float32),
+            server_exposure=np.zeros((servers, N_SOURCES), dtype=np.float32),
             server_free=limit.copy(),
             limit=as_readonly(limit, np.float64),
             unit_server=as_readonly(topology.unit_server, np.int32),
@@ -157,9 +164,8 @@ class ClusterCopy:
         vectors = unit_vectors(self.topology, servers, request)
         at = self.sequence if sequence is None else sequence
         units = placed.units.astype(np.int64)
-        self._update.claim_units(
-            self._state, units, as_readonly(request.caused, np.float64), vectors, at
-        )
+        scores = _scores(request.caused, request.tolerated)
+        self._update.claim_units(self._state, units, scores, vectors, at)
 
     def snapshot(self) -> Snapshot:
         """Return read-only views of the state, valid until the next change. O(1)."""
@@ -176,6 +182,7 @@ class ClusterCopy:
             unit_free=_read_only(self._state.unit_free, copy=copy),
             server_open=_read_only(self._server_open, copy=copy),
             server_caused=_read_only(self._state.server_caused, copy=copy),
+            server_exposure=_read_only(self._state.server_exposure, copy=copy),
             server_free=_read_only(self._state.server_free, copy=copy),
         )
 
@@ -186,13 +193,8 @@ class ClusterCopy:
                     raise ValueError(f"claim {change.sequence} has no caused interference")
                 units = self._indices(change.units, self.topology.unit_id)
                 vectors = self._vectors(units, change.vector)
-                self._update.claim_units(
-                    self._state,
-                    units,
-                    as_readonly(change.caused, np.float64),
-                    vectors,
-                    change.sequence,
-                )
+                scores = _scores(change.caused, change.tolerated)
+                self._update.claim_units(self._state, units, scores, vectors, change.sequence)
             case ChangeKind.RELEASE:
                 units = self._indices(change.units, self.topology.unit_id)
                 self._update.release_units(self._state, units, change.sequence)
@@ -213,14 +215,20 @@ class ClusterCopy:
         return share if vector is None else np.where(vector > 0, vector, share)
 
 
+def _scores(caused: Floats, tolerated: Floats | None) -> Floats:
+    """Return caused and tolerated scores as one (2, N) array, the layout of the updates."""
+    limit = np.full(N_SOURCES, loss.UNKNOWN) if tolerated is None else tolerated
+    return as_readonly(np.stack((caused, limit)), np.float64)
+
+
 def claim_units(
-    state: CopyArrays, units: Ints, caused: Floats, vectors: Floats, sequence: int
+    state: CopyArrays, units: Ints, scores: Floats, vectors: Floats, sequence: int
 ) -> None:
-    """Claim units, unless their last change is newer; (k, 3) vectors."""
+    """Claim units, unless their last change is newer; (2, N) scores, (k, 3) vectors."""
     new = state.unit_sequence[units] <= sequence
     units, vectors = units[new], vectors[new]
     state.unit_free[units] = False
-    state.unit_caused[units] = caused
+    state.unit_caused[units], state.unit_tolerated[units] = scores
     state.unit_vector[units] = vectors
     state.unit_sequence[units] = sequence
     _sum_servers(state, units)
@@ -231,6 +239,7 @@ def release_units(state: CopyArrays, units: Ints, sequence: int) -> None:
     units = units[state.unit_sequence[units] <= sequence]
     state.unit_free[units] = True
     state.unit_caused[units] = 0.0
+    state.unit_tolerated[units] = loss.UNKNOWN
     state.unit_vector[units] = 0.0
     state.unit_sequence[units] = sequence
     _sum_servers(state, units)
@@ -242,6 +251,12 @@ def _sum_servers(state: CopyArrays, units: Ints) -> None:
         first = state.first_unit[server]
         last = first + state.server_units[server]
         state.server_caused[server] = state.unit_caused[first:last].sum(axis=0)
+        state.server_exposure[server] = loss.exposure(
+            state.unit_caused[first:last],
+            state.unit_tolerated[first:last],
+            ~state.unit_free[first:last],
+            last - first,
+        )
         used = state.unit_vector[first:last].sum(axis=0)
         state.server_free[server] = state.limit[server] - used
 

@@ -3,14 +3,17 @@
 Imported by processes that decide, never by the web process.
 """
 
+import numpy as np
+
 from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.scheduling.core.cluster_copy import CopyArrays
+from apps.scheduling.core.loss import DECAY, LOG_KEPT, NEIGHBOUR, UNKNOWN
 
 
 @jit()
 def claim_units(
-    state: CopyArrays, units: Ints, caused: Floats, vectors: Floats, sequence: int
+    state: CopyArrays, units: Ints, scores: Floats, vectors: Floats, sequence: int
 ) -> None:
     """``cluster_copy.claim_units``. O(units of the touched servers)."""
     last = -1
@@ -19,7 +22,7 @@ def claim_units(
         if state.unit_sequence[u] > sequence:
             continue
         state.unit_free[u] = False
-        state.unit_caused[u] = caused
+        state.unit_caused[u], state.unit_tolerated[u] = scores[0], scores[1]
         state.unit_vector[u] = vectors[i]
         state.unit_sequence[u] = sequence
     for u in units:
@@ -37,6 +40,7 @@ def release_units(state: CopyArrays, units: Ints, sequence: int) -> None:
             continue
         state.unit_free[u] = True
         state.unit_caused[u] = 0.0
+        state.unit_tolerated[u] = UNKNOWN
         state.unit_vector[u] = 0.0
         state.unit_sequence[u] = sequence
     for u in units:
@@ -59,3 +63,31 @@ def _sum_server(state: CopyArrays, s: int) -> None:
                 state.server_free[s, i] += state.unit_vector[u, i]
     for i in range(3):
         state.server_free[s, i] = state.limit[s, i] - state.server_free[s, i]
+    for i in range(state.server_caused.shape[1]):
+        state.server_exposure[s, i] = _exposure(state, s, i)
+
+
+@jit()
+def _exposure(state: CopyArrays, s: int, i: int) -> float:
+    """``loss.exposure`` of one source."""
+    first, others = state.first_unit[s], state.server_units[s] - 1
+    if others < 1:
+        return 0.0
+    step, total = NEIGHBOUR / others, 0.0
+    for u in range(first, first + others + 1):
+        if not state.unit_free[u]:
+            own, limit = (
+                np.float64(state.unit_caused[u, i]),
+                np.float64(state.unit_tolerated[u, i]),
+            )
+            now = min(100.0, max(0.0, (state.server_caused[s, i] - own) / others))
+            total += (log_performance(now + step, limit) - log_performance(now, limit)) / step
+    return total
+
+
+@jit()
+def log_performance(pressure: float, tolerated: float) -> float:
+    """``loss.log_performance`` of one source."""
+    share = min(pressure / max(tolerated, 1e-9), 1.0)
+    squared = share * share
+    return LOG_KEPT * (squared * squared) - max(pressure - tolerated, 0.0) / DECAY

@@ -1,4 +1,4 @@
-"""Tarcil with filter, sample and score in compiled kernels."""
+"""Policies with filter, sample and score in compiled kernels."""
 
 import numpy as np
 
@@ -10,29 +10,29 @@ from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.capacity import requested_per_unit
 from apps.scheduling.core.cluster_copy import ClusterCopy
 from apps.scheduling.core.encoding import MARGIN, Form
+from apps.scheduling.core.expected import DEFAULT, Weights
 from apps.scheduling.core.filters import FILTERS, Eligibility
 from apps.scheduling.core.scorers import Scores
-from apps.scheduling.core.types import Request, Within
+from apps.scheduling.core.types import MAX_CANDIDATES, Request, Within
 
 NOWHERE = as_readonly(np.empty(0, dtype=np.int64), np.int64)
 
 
-class FusedTarcil(policies.AssembledPolicy):
-    """Same decisions as ``policies.tarcil``, fifteen times faster.
+class _Compiled(policies.AssembledPolicy):
+    """An assembled policy with a compiled filter.
 
-    Jobs with a locality constraint use the assembled form.
+    Jobs in one rack use the assembled form.
     """
 
-    def __init__(self, name: str = "tarcil", *, form: Form = Form.GUARDED) -> None:
-        assembled = policies.tarcil(name, form=form)
+    def __init__(self, assembled: policies.AssembledPolicy, *, is_full: bool = False) -> None:
         super().__init__(
-            name,
+            assembled.name,
             assembled.version,
             sample=assembled.sample,
             near=assembled.near,
             score=assembled.score,
+            is_full=is_full,
         )
-        self._form = int(form)
 
     def _state(self, snapshot: Snapshot, facts: TopologyFacts, *, writable: bool) -> BatchState:
         return BatchState.of(snapshot, facts, writable=writable, counter=_count_free_units)
@@ -61,6 +61,17 @@ class FusedTarcil(policies.AssembledPolicy):
         by_filter[0] = state.busy
         dropped = {name: n for name, n in zip(FILTERS, by_filter, strict=True) if n}
         return Eligibility(mask, room, units, dropped)
+
+
+class FusedTarcil(_Compiled):
+    """Same decisions as ``policies.tarcil``, fifteen times faster.
+
+    Jobs with a locality constraint use the assembled form.
+    """
+
+    def __init__(self, name: str = "tarcil", *, form: Form = Form.GUARDED) -> None:
+        super().__init__(policies.tarcil(name, form=form))
+        self._form = int(form)
 
     def _score_sample(
         self, state: BatchState, request: Request, eligibility: Eligibility, seed: int
@@ -114,6 +125,52 @@ class FusedTarcil(policies.AssembledPolicy):
         return below / (scored.eligibility.units - 1)
 
 
+class FusedExpected(_Compiled):
+    """Same decisions as ``policies.expected``: all eligible units are rated in one call.
+
+    Jobs with a locality constraint use the assembled form.
+    """
+
+    def __init__(self, weights: Weights = DEFAULT) -> None:
+        super().__init__(policies.expected(weights), is_full=True)
+        self._weights = weights
+
+    def _score_sample(
+        self, state: BatchState, request: Request, eligibility: Eligibility, seed: int
+    ) -> Scores:
+        if request.locality:
+            return super()._score_sample(state, request, eligibility, seed)
+        from apps.scheduling.core import expected_kernels  # noqa: PLC0415
+
+        facts = state.facts
+        platforms = len(facts.topology.platform_name)
+        speed = np.ones(platforms) if request.platform_speed is None else request.platform_speed
+        cluster = expected_kernels.Cluster(
+            state.unit_free,
+            facts.first_unit,
+            facts.server_units,
+            facts.server_platform,
+            state.free_count,
+            state.server_caused,
+            state.server_exposure,
+            1.0 - state.busy / facts.unit_server.size,
+        )
+        units, servers, key, shown, headroom = expected_kernels.best_units(
+            cluster,
+            eligibility.servers,
+            expected_kernels.Demand(
+                _vector(request.caused), _vector(request.tolerated), _vector(np.log(speed))
+            ),
+            self._weights,
+            min(eligibility.units, max(request.units, MAX_CANDIDATES)),
+            seed,
+        )
+        unknown = np.full(units.size, np.nan)
+        return Scores(
+            units, servers, key, unknown, float("nan"), shown, headroom, eligibility.units
+        )
+
+
 def warm_up() -> None:
     """Compile the kernels, or load them from the cache.
 
@@ -138,7 +195,8 @@ def warm_up() -> None:
     scores = np.zeros(N_SOURCES)
     request = Request("warm", 1, scores, scores, measure_rank=True)
     copy = ClusterCopy(topology)
-    FusedTarcil().place(copy.snapshot(), [request], np.random.default_rng(0))
+    for policy in (FusedTarcil(), FusedExpected()):
+        policy.place(copy.snapshot(), [request], np.random.default_rng(0))
 
 
 def _count_free_units(facts: TopologyFacts, unit_free: Bools) -> Shorts:

@@ -146,6 +146,7 @@ class MemoryCluster:
             ChangeKind.CLAIM,
             units=self.topology.unit_id[units].tolist(),
             caused=np.asarray(request.caused),
+            tolerated=np.asarray(request.tolerated),
             vector=requested_per_unit(request),
         )
         return Committed(allocation, placed.job, units, lost, self._state.sequence)

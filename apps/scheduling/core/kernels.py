@@ -139,7 +139,7 @@ def score_sample(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         margin_ok = form != GUARDED or headroom[i].min() >= margin
         key[i, 0], key[i, 1] = _closeness(h, low, target_h, target_l, form, margin_ok)
         key[i, 2] = speed[platform[s]]
-        key[i, 3] = np.int64(_word(salt, np.uint64(u)) >> _1)
+        key[i, 3] = np.int64(word(salt, np.uint64(u)) >> _1)
     best = _ordered(key)
     units, servers = np.empty(n, np.int64), np.empty(n, np.int32)
     keys, shown, close, room = np.empty_like(key), np.empty(n), np.empty(n), np.empty((n, N))
@@ -186,13 +186,13 @@ def count_outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
             key[1] = chosen[i]
             for u in range(first_unit[s], first_unit[s] + server_units[s]):
                 if unit_free[u]:
-                    key[0, 3] = np.int64(_word(salt, np.uint64(u)) >> _1)
-                    below[i] += _is_above(key, 1, 0)
+                    key[0, 3] = np.int64(word(salt, np.uint64(u)) >> _1)
+                    below[i] += is_above(key, 1, 0)
     return below
 
 
 @jit()
-def _word(seed: np.uint64, i: np.uint64) -> np.uint64:
+def word(seed: np.uint64, i: np.uint64) -> np.uint64:
     """``chance.word``."""
     z = seed + (i + _1) * _GAMMA
     z = (z ^ (z >> _30)) * _MIX_1
@@ -225,7 +225,7 @@ def _draw(
     seen = np.full(slots, -1, dtype=np.int64)
     n_chosen, draw = 0, np.uint64(0)
     while n_chosen < count:
-        u = _below(_word(seed, draw), size)
+        u = _below(word(seed, draw), size)
         draw += _1
         if unit_free[u] and mask[unit_server[u]] and _is_new(seen, u):
             chosen[n_chosen] = u
@@ -263,7 +263,7 @@ def _shuffled(
             every[listed] = u
             listed += 1
     for i in range(min(count, eligible)):
-        j = i + _below(_word(seed, np.uint64(i)), eligible - i)
+        j = i + _below(word(seed, np.uint64(i)), eligible - i)
         every[i], every[j] = every[j], every[i]
     return every[:count].copy()
 
@@ -334,7 +334,8 @@ def _minus(
 
 
 @jit()
-def _is_above(key: Ints, a: int, b: int) -> bool:
+def is_above(key: Ints, a: int, b: int) -> bool:
+    """Return whether key a is higher than key b."""
     for i in range(4):
         if key[a, i] != key[b, i]:
             return key[a, i] > key[b, i]
@@ -349,7 +350,7 @@ def _ordered(key: Ints) -> Ints:
     for start in range(0, n, _INSERTION):
         for i in range(start + 1, min(start + _INSERTION, n)):
             k, j = order[i], i
-            while j > start and _is_above(key, k, order[j - 1]):
+            while j > start and is_above(key, k, order[j - 1]):
                 order[j] = order[j - 1]
                 j -= 1
             order[j] = k
@@ -366,7 +367,7 @@ def _ordered(key: Ints) -> Ints:
 def _merge(key: Ints, order: Ints, out: Ints, start: int, middle: int, end: int) -> None:
     i, j = start, middle
     for k in range(start, end):
-        if i < middle and (j >= end or not _is_above(key, order[j], order[i])):
+        if i < middle and (j >= end or not is_above(key, order[j], order[i])):
             out[k] = order[i]
             i += 1
         else:

@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
+from apps.scheduling.core import expected as expectation
 from apps.scheduling.core import filters, pickers, samplers, scorers
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.encoding import Form
+from apps.scheduling.core.expected import Weights
 from apps.scheduling.core.filters import Eligibility
 from apps.scheduling.core.guarantee import default_sample, miss_probability
 from apps.scheduling.core.rank import ranks
@@ -174,6 +176,19 @@ def tarcil(name: str = "tarcil", *, form: Form = Form.GUARDED) -> AssembledPolic
     )
 
 
+def expected(weights: Weights = expectation.DEFAULT) -> AssembledPolicy:
+    """Best expected performance of the job and its neighbours; the oracle of the kernels."""
+    return AssembledPolicy(
+        "expected",
+        1,
+        sample=samplers.everything,
+        near=samplers.everything,
+        # predicted performance of the job there, of the jobs there, and of jobs to come
+        score=partial(expectation.score, weights=weights),
+        is_full=True,
+    )
+
+
 def least_loaded() -> AssembledPolicy:
     """Emptiest servers first, by cores, then memory; ignores interference and platforms (P13)."""
     return AssembledPolicy(
@@ -243,7 +258,7 @@ def _placed(
     is_full: bool,
 ) -> Placed:
     eligibility, scores, picked = scored
-    examined = int(scores.units.size)
+    examined = int(scores.units.size) if scores.examined is None else scores.examined
     is_all = is_full or examined >= eligibility.units
     return Placed(
         job=request.job,

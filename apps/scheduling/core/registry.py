@@ -6,13 +6,14 @@ from typing import Final
 
 from apps.scheduling.core import policies
 from apps.scheduling.core.encoding import Form
-from apps.scheduling.core.fused import FusedTarcil
+from apps.scheduling.core.fused import FusedExpected, FusedTarcil
 from apps.scheduling.core.types import Policy
 
 DEFAULT: Final = "tarcil"
 SHORT: Final = "roomiest"  # for short jobs of applications without a profile
 
 POLICIES: Final[dict[str, Callable[[], Policy]]] = {
+    "expected": FusedExpected,
     "tarcil": FusedTarcil,
     "tarcil_monotone": partial(FusedTarcil, "tarcil_monotone", form=Form.NEAREST),
     "tarcil_printed": partial(FusedTarcil, "tarcil_printed", form=Form.PRINTED),
@@ -25,6 +26,7 @@ POLICIES: Final[dict[str, Callable[[], Policy]]] = {
 
 # The same decisions without numba, for processes that must not import it.
 _PLAIN: Final[dict[str, Callable[[], Policy]]] = {
+    "expected": policies.expected,
     "tarcil": policies.tarcil,
     "tarcil_monotone": partial(policies.tarcil, "tarcil_monotone", form=Form.NEAREST),
     "tarcil_printed": partial(policies.tarcil, "tarcil_printed", form=Form.PRINTED),

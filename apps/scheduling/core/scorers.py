@@ -33,6 +33,7 @@ class Scores:
     target : T_W, NaN if the policy does not compute it
     closeness : (n,) Q, or the policy's own score
     headroom : (n, N) tolerated - pressure, negative = too much pressure
+    examined : units rated, if only the best of them are listed
     """
 
     units: Ints
@@ -42,6 +43,7 @@ class Scores:
     target: float
     closeness: Floats
     headroom: Floats
+    examined: int | None = None
 
 
 def tarcil(

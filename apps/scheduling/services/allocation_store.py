@@ -24,7 +24,7 @@ class Grant(NamedTuple):
     Attributes
     ----------
     positions : of these units in the claim
-    caused : (N,) interference that each unit causes, 0-100
+    caused, tolerated : (N,) interference that each unit causes, and that the job tolerates, 0-100
     moved_from : allocation that a migration replaces by these units
     """
 
@@ -33,6 +33,7 @@ class Grant(NamedTuple):
     claim: Claim
     positions: tuple[int, ...]
     caused: Sequence[float]
+    tolerated: Sequence[float]
     moved_from: int | None = None
 
 
@@ -89,7 +90,14 @@ def record_allocations(
             (
                 *(row.allocation, row.grant.job, row.grant.decision, row.server),
                 *(row.units, len(row.units), _total(row, 0), _total(row, 1), _total(row, 2)),
-                *(list(row.grant.caused), number, at, cluster_s, row.grant.moved_from),
+                *(
+                    list(row.grant.caused),
+                    list(row.grant.tolerated),
+                    number,
+                    at,
+                    cluster_s,
+                    row.grant.moved_from,
+                ),
             )
             for row, number in zip(new, numbers, strict=True)
         ),
@@ -99,7 +107,7 @@ def record_allocations(
 
 _ALLOCATION_COLUMNS: Final = (
     *("id", "job_id", "decision_id", "server_id", "unit_ids", "cores"),
-    *("memory_bytes", "network_bps", "storage_bytes", "caused"),
+    *("memory_bytes", "network_bps", "storage_bytes", "caused", "tolerated"),
     *("acquired_seq", "acquired_at", "acquired_s", "moved_from"),
 )
 
@@ -149,6 +157,7 @@ def _change(new: NewAllocation) -> NewChange:
         unit_ids=new.units,
         vector=[float(value) for value in new.vector],
         caused=new.grant.caused,
+        tolerated=new.grant.tolerated,
     )
 
 

@@ -104,8 +104,9 @@ def _claim(proposal: Proposal) -> Claim:
 
 
 def _grant(proposal: Proposal, claim: Claim, positions: tuple[int, ...]) -> Grant:
-    caused = proposal.sized_job.request.caused.tolist()
-    return Grant(proposal.job.id, uuid7(), claim, positions, caused)
+    request = proposal.sized_job.request
+    caused, tolerated = request.caused.tolist(), request.tolerated.tolist()
+    return Grant(proposal.job.id, uuid7(), claim, positions, caused, tolerated)
 
 
 def _write(

@@ -18,6 +18,7 @@ from apps.scheduling.services.proposals import AgentIdentity, Proposal, Refusal
 from apps.workloads.core.reasons import Reason
 
 _REASON_OF: Final = {
+    "expected": Reason.PLACED_BEST_EXPECTED,
     "least_loaded": Reason.PLACED_LEAST_LOADED,
     "random": Reason.PLACED_AT_RANDOM,
     "roomiest": Reason.PLACED_AT_RANDOM,

@@ -44,6 +44,7 @@ class _AllocationSpec(NamedTuple):
     decision: UUID
     cores: int
     caused: list[float]
+    tolerated: list[float]
     requested: Sequence[int]  # resources per unit; 0 = an equal share
 
 
@@ -112,15 +113,15 @@ def finish_migrations(arrived: Mapping[int, float], *, given_up: Sequence[int] =
 
 def _sources(allocation_ids: Iterable[int]) -> dict[int, _AllocationSpec]:
     rows = fetch_rows(
-        """SELECT a.id, a.job_id, a.decision_id, a.cores, a.caused,
+        """SELECT a.id, a.job_id, a.decision_id, a.cores, a.caused, a.tolerated,
                   j.unit_memory_bytes, j.unit_network_bps, j.unit_storage_bytes
            FROM scheduling_allocation a JOIN workloads_job j ON j.id = a.job_id
            WHERE a.id = ANY(%s)""",
         [sorted(set(allocation_ids))],
     )
     return {
-        key: _AllocationSpec(job, decision, cores, caused, requested)
-        for key, job, decision, cores, caused, *requested in rows
+        key: _AllocationSpec(job, decision, cores, caused, tolerated, requested)
+        for key, job, decision, cores, caused, tolerated, *requested in rows
     }
 
 
@@ -154,7 +155,12 @@ def _claim(source: _AllocationSpec, units: Sequence[int], server: int, vector: V
 def _grant(
     source: _AllocationSpec, allocation: int, claim: Claim, positions: tuple[int, ...]
 ) -> Grant:
-    return Grant(source.job, source.decision, claim, positions, source.caused, allocation)
+    return Grant(
+        *(source.job, source.decision, claim, positions),
+        caused=source.caused,
+        tolerated=source.tolerated,
+        moved_from=allocation,
+    )
 
 
 def _write(grants: Sequence[Grant], free: Mapping[int, Vector]) -> list[int]:

@@ -37,6 +37,7 @@ class Reason(StrEnum):
     PREEMPTED = "Preempted"
     STARTING = "Starting"
     PLACED_BEST_OF_SAMPLE = "PlacedBestOfSample"
+    PLACED_BEST_EXPECTED = "PlacedBestExpected"
     PLACED_LEAST_LOADED = "PlacedLeastLoaded"
     PLACED_AT_RANDOM = "PlacedAtRandom"
     MEETS_TARGET = "MeetsTarget"
@@ -178,6 +179,11 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
         9,
         "Placed on the best of the sampled units.",
         "Nothing to do; the candidates table lists the units examined.",
+    ),
+    Reason.PLACED_BEST_EXPECTED: Meaning(
+        9,
+        "Placed on the unit with the best expected performance of all that fit.",
+        "Nothing to do; the candidates table lists the best of them.",
     ),
     Reason.PLACED_LEAST_LOADED: Meaning(
         9,

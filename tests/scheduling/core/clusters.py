@@ -48,6 +48,7 @@ def idle(cluster: Topology) -> Snapshot:
         unit_free=frozen(np.ones(cluster.unit_id.size, dtype=np.bool_)),
         server_open=frozen(np.ones(cluster.server_id.size, dtype=np.bool_)),
         server_caused=frozen(np.zeros((cluster.server_id.size, N_SOURCES), dtype=np.float32)),
+        server_exposure=frozen(np.zeros((cluster.server_id.size, N_SOURCES), dtype=np.float32)),
         server_free=frozen(cluster.server_capacity.copy()),
     )
 
@@ -66,6 +67,7 @@ def loaded(cluster: Topology, share: float, rng: np.random.Generator) -> Snapsho
         unit_free=frozen(free),
         server_open=frozen(np.ones(cluster.server_id.size, dtype=np.bool_)),
         server_caused=frozen(caused.astype(np.float32)),
+        server_exposure=frozen((-caused / 1e5).astype(np.float32)),
         server_free=frozen(left),
     )
 
@@ -81,4 +83,5 @@ def request(
 ) -> Request:
     """Return a request with moderate interference by default."""
     scores = np.linspace(60.0, 15.0, N_SOURCES) if caused is None else caused
-    return Request(job=job, units=units, caused=scores, tolerated=100.0 - scores, **more)
+    limits: dict[str, Any] = {"tolerated": 100.0 - scores}
+    return Request(job=job, units=units, caused=scores, **(limits | more))

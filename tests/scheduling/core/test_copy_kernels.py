@@ -25,6 +25,7 @@ def changes(steps: list[tuple[ChangeKind, list[int], int, float | None]]) -> lis
             kind,
             units=CLUSTER.unit_id[units].tolist(),
             caused=rng.uniform(0.0, 100.0, 10) if kind is ChangeKind.CLAIM else None,
+            tolerated=rng.uniform(0.0, 100.0, 10) if sequence % 3 else None,
             vector=None if memory is None else np.array([memory, 0.0, 0.0]),
         )
         for kind, units, sequence, memory in steps
@@ -42,4 +43,5 @@ def test_both_forms_reach_the_same_state(
     assert np.array_equal(plain.unit_free, compiled.unit_free)
     assert np.array_equal(plain.server_caused, compiled.server_caused)
     assert np.array_equal(plain.server_free, compiled.server_free)
+    np.testing.assert_allclose(plain.server_exposure, compiled.server_exposure, atol=1e-7)
     assert plain.sequence == compiled.sequence
