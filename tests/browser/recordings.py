@@ -59,7 +59,7 @@ def write_frames(machines: list[Server], rng: np.random.Generator) -> None:
                     "targets": {"met": 55 + i % 4, "measured": 60},
                     "waiting": {
                         "CapacityShort": 8 + i % 6,
-                        "QualityShort": 3 + i % 3,
+                        "LocalityShort": 3 + i % 3,
                         "WaitingForProfile": i % 4,
                         "WaitingForAgent": i % 2,
                     },

@@ -188,7 +188,7 @@ def _age(job: Job, state: str, rng: np.random.Generator) -> None:
     job.profiled_s = at + float(rng.uniform(8, 16))
     job.queued_s = job.profiled_s
     if state == "queued":
-        job.reason_code = str(rng.choice(["QualityShort", "CapacityShort", "CapacityShort"]))
+        job.reason_code = str(rng.choice(["LocalityShort", "CapacityShort", "CapacityShort"]))
         job.held = job.name.endswith("7")
         return
     if state == "cancelled":

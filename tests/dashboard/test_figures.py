@@ -124,21 +124,21 @@ def test_attainment_without_jobs_shows_a_sentence() -> None:
 QUEUE = queue.QueueByReason(
     TIMES,
     (
-        queue.ReasonQueue("QualityShort", "too noisy", np.array([1.0, 2, 19]), 19, 52, 161),
+        queue.ReasonQueue("LocalityShort", "too far apart", np.array([1.0, 2, 19]), 19, 52, 161),
         queue.ReasonQueue("Held", "held", np.array([0.0, 0, 1]), 1, math.nan, math.nan),
     ),
 )
 
 
 def test_queue_names_the_most_common_reason() -> None:
-    assert queue.title(QUEUE) == "20 jobs waiting, 19 of them: too noisy"
+    assert queue.title(QUEUE) == "20 jobs waiting, 19 of them: too far apart"
     same = replace(QUEUE, reasons=tuple(r for r in QUEUE.reasons if r.now == 19))
-    assert queue.title(same) == "19 jobs waiting, reason: too noisy"
+    assert queue.title(same) == "19 jobs waiting, reason: too far apart"
 
 
 def test_queue_table_lists_waiting_times() -> None:
     assert queue.table(QUEUE).rows == (
-        ("too noisy", "19", "52 s", "2 min 41 s"),
+        ("too far apart", "19", "52 s", "2 min 41 s"),
         ("held", "1", "–", "–"),
     )
 

@@ -80,10 +80,10 @@ def test_an_empty_cluster_gets_a_checklist(as_operator: Client) -> None:
 
 
 def test_the_jobs_page_lists_and_names_reasons(as_operator: Client) -> None:
-    factories.job("web-1", state="queued", reason_code="QualityShort")
+    factories.job("web-1", state="queued", reason_code="LocalityShort")
     page = as_operator.get("/jobs/").content.decode()
     assert "web-1" in page
-    assert "free units too contended" in page
+    assert "free units too far apart" in page
 
 
 def test_a_filter_without_matches_can_be_cleared(as_operator: Client) -> None:

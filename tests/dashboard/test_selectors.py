@@ -106,17 +106,17 @@ def test_attainment_takes_running_jobs_and_those_that_ended_in_the_range() -> No
 
 
 def test_waiting_jobs_are_counted_by_reason_with_their_waits() -> None:
-    factories.job(state="queued", reason_code="QualityShort", submitted_s=7100.0)
-    factories.job(state="queued", reason_code="QualityShort", submitted_s=7000.0)
-    factories.job(state="queued", held=True, reason_code="QualityShort")
+    factories.job(state="queued", reason_code="LocalityShort", submitted_s=7100.0)
+    factories.job(state="queued", reason_code="LocalityShort", submitted_s=7000.0)
+    factories.job(state="queued", held=True, reason_code="LocalityShort")
     factories.job(state="profiling")
     reasons = {reason.code: reason for reason in overview.queue_by_reason(SPAN).reasons}
     assert {code: r.now for code, r in reasons.items()} == {
-        "QualityShort": 2,
+        "LocalityShort": 2,
         "Held": 1,
         "WaitingForProfile": 1,
     }
-    assert reasons["QualityShort"].wait_p50_s == 150.0
+    assert reasons["LocalityShort"].wait_p50_s == 150.0
 
 
 def test_latency_percentiles_cover_the_whole_range() -> None:

@@ -92,13 +92,13 @@ def test_facts_count_jobs_targets_and_reasons() -> None:
     factories.job(state="running", attainment=0.99)
     factories.job(state="running", attainment=None)
     factories.job(state="succeeded", attainment=2.0)
-    factories.job(state="queued", reason_code="QualityShort")
+    factories.job(state="queued", reason_code="LocalityShort")
     factories.job(state="submitted", reason_code="")
     store_frame()
     assert ClusterFrame.objects.get().facts == {
         "jobs": {"running": 3, "succeeded": 1, "queued": 1, "submitted": 1},
         "targets": {"met": 1, "measured": 2},
-        "waiting": {"QualityShort": 1, "None": 1},
+        "waiting": {"LocalityShort": 1, "None": 1},
         "log_position": 0,
     }
 

@@ -1,6 +1,6 @@
 """The text query of the Jobs page.
 
-``state:running app:wordcount reason:QualityShort label:team=ml some-name``.
+``state:running app:wordcount reason:NoFreeUnit label:team=ml some-name``.
 """
 
 import shlex

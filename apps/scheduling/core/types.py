@@ -37,7 +37,6 @@ class RefusalReason(StrEnum):
     LOCALITY_SHORT = "LocalityShort"  # enough free units, but not in one place
     SPREAD_SHORT = "SpreadShort"  # enough free units, but in too few places
     CAPACITY_SHORT = "CapacityShort"  # free units without enough memory, network or storage
-    QUALITY_SHORT = "QualityShort"
     NOT_ENOUGH_FREE_UNITS = "NotEnoughFreeUnits"  # fewer free units than a gang needs
     NO_FREE_UNIT = "NoFreeUnit"
     UNITS_RESERVED = "UnitsReserved"  # the free units are kept for a gang that has waited longer
@@ -47,9 +46,8 @@ class RefusalReason(StrEnum):
     def tier(self) -> int:
         """Precedence of the reason; 1 is the highest.
 
-        The tiers: Invalid 1, Held 2, Unclassifiable 3, InfeasibleTarget 4, QuotaExceeded 5,
-        QualityShort 6, WaitingForBucket 7, CommitConflict 8, Starting 9. Reasons that
-        wait for free units share tier 7.
+        The tiers: Invalid 1, Held 2, Unclassifiable 3, InfeasibleTarget 4, CommitConflict 8,
+        Starting 9. Reasons that wait for free units share tier 7.
         """
         return _TIER[self]
 
@@ -68,7 +66,6 @@ _TIER: Final = {
     RefusalReason.LOCALITY_SHORT: 7,
     RefusalReason.SPREAD_SHORT: 7,
     RefusalReason.CAPACITY_SHORT: 7,
-    RefusalReason.QUALITY_SHORT: 6,
     RefusalReason.NOT_ENOUGH_FREE_UNITS: 7,
     RefusalReason.NO_FREE_UNIT: 7,
     RefusalReason.UNITS_RESERVED: 7,

@@ -81,7 +81,7 @@ SELECT id, 'ref-' || (ARRAY['sort', 'index', 'train', 'serve', 'report'])[1 + i 
                                        'latency_seconds', 0.1, 'ips', 1e9),
        kind, 1000000000, 1 + i %% 8, 0, 0, 0, (i %% 100 = 0)::int, true, '{}',
        jsonb_build_object('team', 'team-' || i %% 40), '{}', 3, state, i %% 1000 = 999 AND waits,
-       CASE state WHEN 'queued' THEN (ARRAY['CapacityShort', 'QualityShort', 'NoMatchingServer'])
+       CASE state WHEN 'queued' THEN (ARRAY['CapacityShort', 'LocalityShort', 'NoMatchingServer'])
                                      [1 + i %% 3]
                   WHEN 'failed' THEN 'JobFailed' WHEN 'cancelled' THEN 'Cancelled'
                   WHEN 'succeeded' THEN 'Succeeded' ELSE 'MeetsTarget' END, '', '[]',

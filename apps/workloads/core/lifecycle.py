@@ -26,7 +26,7 @@ ACTIVE_STATES: Final = frozenset({JobState.STARTING, JobState.RUNNING})
 _ENDS_EARLY: Final = frozenset({JobState.FAILED, JobState.CANCELLED})
 
 # queued -> profiling: the application lost its profile while the job waited.
-# starting, running -> queued: the launch was lost or the job was preempted.
+# starting, running -> queued: the launch was lost.
 # starting -> succeeded: the job ended before its start was reported.
 TRANSITIONS: Final = {
     JobState.SUBMITTED: {JobState.PROFILING, JobState.QUEUED, JobState.STARTING} | _ENDS_EARLY,

@@ -1,8 +1,9 @@
 """Reasons for a job's state: the highest-ranking one is shown, the others are listed with it.
 
 Source of the tiers: ``kueue`` PR #11720. The order is Invalid > Held > Unclassifiable >
-InfeasibleTarget > QuotaExceeded > QualityShort > WaitingForBucket > CommitConflict > Starting,
-then the reasons of running and ended jobs.
+InfeasibleTarget > reasons that wait for units (7) > CommitConflict (8) > Starting (9), then the
+reasons of running and ended jobs. Tiers 5 and 6 have no reason: jobs are neither limited by quotas
+nor refused units that are free and too contended.
 """
 
 from collections.abc import Iterable
@@ -20,8 +21,6 @@ class Reason(StrEnum):
     PROFILING_FAILED = "ProfilingFailed"
     INFEASIBLE_TARGET = "InfeasibleTarget"
     NO_MATCHING_SERVER = "NoMatchingServer"
-    QUOTA_EXCEEDED = "QuotaExceeded"
-    QUALITY_SHORT = "QualityShort"
     CAPACITY_SHORT = "CapacityShort"
     SERVERS_CLOSED = "ServersClosed"
     LOCALITY_SHORT = "LocalityShort"
@@ -29,12 +28,10 @@ class Reason(StrEnum):
     NOT_ENOUGH_FREE_UNITS = "NotEnoughFreeUnits"
     NO_FREE_UNIT = "NoFreeUnit"
     UNITS_RESERVED = "UnitsReserved"
-    WAITING_FOR_BUCKET = "WaitingForBucket"
     WAITING_FOR_PROFILE = "WaitingForProfile"
     WAITING_FOR_AGENT = "WaitingForAgent"
     COMMIT_CONFLICT = "CommitConflict"
     BACKEND_LOST = "BackendLost"
-    PREEMPTED = "Preempted"
     STARTING = "Starting"
     PLACED_BEST_OF_SAMPLE = "PlacedBestOfSample"
     PLACED_BEST_EXPECTED = "PlacedBestExpected"
@@ -95,16 +92,6 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
         "No server of the cluster, free or busy, satisfies the job's constraints.",
         "Compare the job's platforms and labels with the Servers page.",
     ),
-    Reason.QUOTA_EXCEEDED: Meaning(
-        5,
-        "The project has used up its quota.",
-        "Wait for jobs of the project to end, or ask an administrator for a larger quota.",
-    ),
-    Reason.QUALITY_SHORT: Meaning(
-        6,
-        "Units are free, but on each the job or its neighbours would miss their targets.",
-        "Wait for a better unit, relax the target, or allow more platforms.",
-    ),
     Reason.CAPACITY_SHORT: Meaning(
         7,
         "Units are free, but their servers lack the memory, network or storage requested.",
@@ -140,11 +127,6 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
         "The free units are reserved for a gang that has waited longer.",
         "Nothing to do; a job that ends before the gang starts may use them.",
     ),
-    Reason.WAITING_FOR_BUCKET: Meaning(
-        7,
-        "The job waits in its admission class until units of the required quality are free.",
-        "Nothing to do; see the estimated waiting time.",
-    ),
     Reason.WAITING_FOR_PROFILE: Meaning(
         7,
         "The application is new and is being profiled in a few short runs.",
@@ -164,11 +146,6 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
         8,
         "A server of the job stopped responding, so the job was requeued.",
         "Nothing to do; check the server's heartbeat if this happens again.",
-    ),
-    Reason.PREEMPTED: Meaning(
-        8,
-        "A job of higher priority took the units of this job, which was requeued.",
-        "Nothing to do, or raise the job's priority.",
     ),
     Reason.STARTING: Meaning(
         9,
