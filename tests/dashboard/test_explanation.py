@@ -86,17 +86,16 @@ def unit(verdict: str, codes: Codes, *, deciding: int | None = None) -> Candidat
         (
             [unit("chosen", HIT), *6 * [unit("outranked", TOO_TIGHT)]],
             7,
-            "Of 7 candidates, 1 would meet the target with headroom and 6 have too little "
-            "headroom",
+            "Of 7 candidates, 1 has enough headroom and 6 have too little headroom",
         ),
         (
             [unit("chosen", TOO_TIGHT), unit("too_noisy", MISS)],
             9,
-            "Of the best 2 of 9 examined, none would meet the target with headroom, 1 has too "
-            "little headroom and 1 is too contended",
+            "Of the best 2 of 9 examined, none has enough headroom, 1 has too little headroom and "
+            "1 is too contended",
         ),
-        ([unit("chosen", HIT), unit("outranked", HIT)], 2, "Of 2 candidates, all would meet "
-         "the target"),
+        ([unit("chosen", HIT), unit("outranked", HIT)], 2, "Of 2 candidates, all have enough "
+         "headroom"),
         (
             [unit("chosen", (math.nan, math.nan, 0.5))] * 2,
             4,

@@ -135,7 +135,11 @@ class DecisionFacts:
 
 
 def heading(candidates: Sequence[CandidateFacts], examined: int) -> str:
-    """Return the heading of the table: how many candidates fit, as the verdicts say."""
+    """Return the heading of the table: how many candidates fit, as the verdicts say.
+
+    It speaks of headroom: a job can miss its target on units with headroom, if it waited too long
+    or has too few units.
+    """
     stored = len(candidates)
     if stored == 1 and examined <= 1:
         return "The only candidate"
@@ -149,9 +153,9 @@ def heading(candidates: Sequence[CandidateFacts], examined: int) -> str:
         chosen = sum(candidate.verdict == "chosen" for candidate in candidates)
         return f"{which}, {chosen} {'was' if chosen == 1 else 'were'} chosen"
     if counts[Fit.GOOD] == stored:
-        return f"{which}, all would meet the target"
-    good = counts[Fit.GOOD] or "none"
-    parts = [f"{good} would meet the target with headroom"]
+        return f"{which}, all have enough headroom"
+    good = counts[Fit.GOOD]
+    parts = [f"{good or 'none'} {'have' if good > 1 else 'has'} enough headroom"]
     if counts[Fit.TIGHT]:
         parts.append(f"{counts[Fit.TIGHT]} {_has(counts[Fit.TIGHT])} too little headroom")
     if counts[Fit.NOISY]:
