@@ -10,10 +10,9 @@ disciplines are compared at several loads.
 """
 
 import argparse
-import gzip
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -34,8 +33,8 @@ from apps.testbed.core.reservation.model import (
 )
 from apps.testbed.core.reservation.run import run_reservation
 from apps.testbed.core.reservation.synthetic import synthetic
-from apps.testbed.core.swf import at_load, parse_swf
-from apps.testbed.files import read_google_tasks
+from apps.testbed.core.swf import at_load
+from apps.testbed.files import read_google_tasks, read_swf
 from benchmarks._calibration import calibrate, calibration_line
 from benchmarks._interference import measure
 from benchmarks._replay_peers import PlainCluster, run_heapq, run_simpy
@@ -231,7 +230,7 @@ def _path_limits(trace: GoogleTasks, tables: dict[str, Table]) -> None:
 
 def _backfill(path: Path, tables: dict[str, Table]) -> None:
     """Measure mean waits and bounded slowdowns of the queue disciplines at several loads."""
-    trace = parse_swf(_rows(path), path=str(path), name=path.name)
+    trace = read_swf(path)
     for note in trace.notes:
         _say(f"{path.name}: {note}")
     table = [["load", *(kind.value for kind in Discipline)]]
@@ -241,12 +240,6 @@ def _backfill(path: Path, tables: dict[str, Table]) -> None:
         cells = [f"{run.wait_s.mean():,.0f} s, {run.bounded_slowdown.mean():,.1f}" for run in runs]
         table.append([f"{load:g}", *cells])
     tables["backfill"] = table
-
-
-def _rows(path: Path) -> Iterator[tuple[int, str]]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            yield number, line.rstrip("\r\n")
 
 
 def _goal(text: str, *, is_met: bool, goal: str) -> bool:

@@ -13,6 +13,7 @@ from apps.testbed.core.berth_jobs import SCHEMA, berth_lines, berth_rows, parse_
 from apps.testbed.core.formats import LONGEST_LINE, parse_trace
 from apps.testbed.core.google import read_task_events
 from apps.testbed.core.google_tasks import GoogleTasks, google_tasks, read_machine_events
+from apps.testbed.core.swf import SwfTrace, parse_swf
 from apps.testbed.core.swf_export import swf_lines
 from apps.testbed.core.trace_workload import TraceWorkload
 from apps.testbed.core.traces import SwimTrace, Trace, TraceError
@@ -50,6 +51,16 @@ def read_submissions(path: Path) -> Trace:
     TraceError : unreadable, damaged, empty, unknown format or malformed; names file and line.
     """
     return parse_trace(_lines(path), path=str(path), name=_label(path))
+
+
+def read_swf(path: Path) -> SwfTrace:
+    """Read a log in the Standard Workload Format.
+
+    Raises
+    ------
+    TraceError : unreadable, damaged or malformed; names file and line.
+    """
+    return parse_swf(enumerate(_lines(path), start=1), path=str(path), name=_label(path))
 
 
 def write_trace(trace: TraceWorkload, path: Path) -> None:

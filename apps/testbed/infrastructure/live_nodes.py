@@ -20,11 +20,20 @@ from apps.execution.core.nodes.messages import (
 from apps.execution.core.nodes.registry import Terms
 from apps.execution.infrastructure.node_server import NodeServer
 from apps.testbed.core.live.scheduler import LiveScheduler
-from apps.testbed.core.reservation.model import Machines, RunResult, Scheduler, Workload
+from apps.testbed.core.reservation.model import (
+    NOWHERE,
+    Machines,
+    RunResult,
+    Scheduler,
+    Workload,
+)
 from apps.testbed.core.reservation.run import check_case
+from apps.testbed.core.traces import Bools
 
 LEASE_S: Final = 60.0
-PLACING_S: Final = 120.0  # for the tasks of the start
+CONNECTING_S: Final = 120.0
+FILLING_S: Final = 1.0  # for the tasks of the start, and so many of them in a second
+FILLED_PER_S: Final = 4000.0
 
 
 class LiveRunError(ControlPlaneError):
@@ -101,11 +110,16 @@ class LiveRun:
         self._all_registered = asyncio.Event()
         self._due: Final[list[float]] = case.workload.submit_s.tolist()
         self._next_job = 0
-        self._start_s = self._loop.time()
+        self._start_s = self._loop.time()  # until the run really starts
         self._is_over = asyncio.Event()
 
-    async def run(self, *, connecting_s: float = 120.0) -> RunResult:
-        """Wait for all nodes, fill them, replay the workload, and return what happened.
+    async def run(self, *, connecting_s: float = CONNECTING_S) -> RunResult:
+        """Prepare and replay."""
+        await self.prepare(connecting_s=connecting_s)
+        return await self.replay()
+
+    async def prepare(self, *, connecting_s: float = CONNECTING_S) -> None:
+        """Wait for all nodes and start the tasks that run at the start.
 
         Raises
         ------
@@ -121,9 +135,12 @@ class LiveRun:
                 f" {connecting_s:g} s"
             ) from None
         await self._fill()
+
+    async def replay(self) -> RunResult:
+        """Submit all jobs at their times and return what has happened at the end."""
         gc.collect()
         gc.freeze()  # what exists now stays: later collections need not look at it
-        self._start_s = self._loop.time()
+        self._start_s = max(self._start_s, self._loop.time())
         self._submit()
         self._loop.call_at(self._start_s + self._case.until_s, self._is_over.set)
         try:
@@ -133,21 +150,48 @@ class LiveRun:
         return self.scheduler.result(min(self.now_s(), self._case.until_s))
 
     async def _fill(self) -> None:
-        """Start the tasks of the start."""
+        """Start the tasks of the start; their run times count from the start of the run."""
+        tasks = int(np.count_nonzero(self._case.workload.machine != NOWHERE))
+        if not tasks:
+            return
+        filling_s = FILLING_S + tasks / FILLED_PER_S
+        self._start_s = self._loop.time() + filling_s
         self.scheduler.place_at_start()
-        until_s = self._loop.time() + PLACING_S
         while self.scheduler.undecided:
-            if self._loop.time() > until_s:
-                raise LiveRunError(f"tasks of the start did not start in {PLACING_S:g} s")
+            if self.now_s() > 0.0:
+                raise LiveRunError(
+                    f"{tasks:,} tasks of the start did not start in {filling_s:.0f} s"
+                )
             await asyncio.sleep(0.05)
-        # its times are before the start of the run
+        # their real times are before the start of the run
         started = ~np.isnan(self.scheduler.started_s)
         self.scheduler.started_s[started] = 0.0
+        self._know_the_start(started)
+        await asyncio.sleep(max(0.0, -self.now_s()))  # they were started for this time
+
+    def _know_the_start(self, started: Bools) -> None:
+        """Let the scheduler know the tasks of the start, which most heartbeats did not see."""
+        workload, machines = self._case.workload, self._case.machines
+        free = [
+            capacity
+            - np.bincount(
+                workload.machine[started], weights=sizes[started], minlength=len(machines)
+            ).astype(np.int64)
+            for capacity, sizes in (
+                (machines.cpu, workload.cpu),
+                (machines.memory, workload.memory),
+            )
+        ]
+        for machine, (cpu, memory) in enumerate(
+            zip(*(part.tolist() for part in free), strict=True)
+        ):
+            self.scheduler.known.report(machine, cpu, memory)
 
     def _submit(self) -> None:
         """Submit the jobs that are due, and come back for the next one."""
-        due, now_s = self._due, self.now_s()
-        while self._next_job < len(due) and due[self._next_job] <= now_s:
+        due, now_s = self._due, self._loop.time()
+        # compared as the loop compares: a difference may round to just below the time due
+        while self._next_job < len(due) and self._start_s + due[self._next_job] <= now_s:
             job, self._next_job = self._next_job, self._next_job + 1
             self.scheduler.submit(job)
         if self._next_job < len(due):
@@ -179,8 +223,13 @@ class LiveRun:
             self._cpu[task],
             self._memory[task],
             needs=self._needs[task],
-            payload={"seconds": self._seconds[task]},
+            payload={"seconds": self._run_s(task)},
         )
+
+    def _run_s(self, task: int) -> float | None:
+        """Seconds from now until a task that starts now ends."""
+        seconds = self._seconds[task]
+        return None if seconds is None else seconds + max(0.0, -self.now_s())
 
     def registered(self, message: Register) -> None:
         """Use a node from now on."""

@@ -33,6 +33,12 @@ def test_tasks_of_the_start_that_do_not_fit_are_left_out() -> None:
     assert kept.first_task.tolist() == [0, 2, 3]
 
 
+def test_tasks_of_the_start_need_no_attributes_of_the_machine_that_ran_them() -> None:
+    workload = jobs((0.0, [(6, 1.0)]), (5.0, [(9, 1.0)]))
+    kept = at_most_full(replace(workload, machine=ints(0, -1), needs=ints(1, 1)), machines(10))
+    assert kept.needs.tolist() == [0, 1]
+
+
 def test_arrivals_leave_the_start_out() -> None:
     workload = replace(
         jobs((0.0, [(1, 1.0)]), (5.0, [(2, 1.0), (3, 1.0)])), machine=ints(0, -1, -1)

@@ -77,6 +77,18 @@ def test_tasks_of_the_start_run_without_a_decision() -> None:
     assert live.ran_on.tolist() == [1, 0]
     assert live.started_s[0] == 0.0
     assert np.isnan(live.delay_s[0])
+    assert live.ended_s[0] == pytest.approx(50.0, abs=1e-6)
+
+
+def test_the_scheduler_knows_the_load_of_the_start_before_the_first_heartbeat() -> None:
+    """Offline too: nothing is rejected."""
+    workload = replace(jobs((0.0, [(6, 50.0)]), (0.001, [(6, 1.0)])), machine=ints(0, -1))
+    live = play(case(workload, machines(10, 10), replace(EAGER, heartbeat_s=500.0)))
+    offline = run_reservation(
+        workload, machines(10, 10), replace(EAGER, heartbeat_s=500.0), seed=1
+    )
+    assert live.attempts.tolist() == offline.attempts.tolist() == [0, 0]
+    assert live.ran_on.tolist() == [0, 1]
 
 
 def test_tasks_of_a_lost_machine_run_again_elsewhere() -> None:

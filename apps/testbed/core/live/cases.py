@@ -37,6 +37,7 @@ def at_most_full(workload: Workload, machines: Machines) -> Workload:
 
     Traces list requests, of which a machine may run more than it has; a node rejects them. Tasks
     of time 0 that have no machine are left out too, as the load of the start is the trace's own.
+    Kept ones need no attributes: drawn constraints do not know where a task ran.
     """
     free_cpu, free_memory = machines.cpu.copy(), machines.memory.copy()
     kept = workload.submit_s[_job_of(workload)] > 0.0
@@ -47,7 +48,8 @@ def at_most_full(workload: Workload, machines: Machines) -> Workload:
             free_cpu[machine] -= cpu
             free_memory[machine] -= memory
             kept[task] = True
-    return only(workload, kept)
+    needs = np.where(workload.machine == NOWHERE, workload.needs, 0)
+    return only(replace(workload, needs=needs), kept)
 
 
 def arrivals(workload: Workload) -> Workload:
