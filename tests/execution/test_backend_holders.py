@@ -14,7 +14,12 @@ from django.db import connection
 
 from apps.emulation.core.events import ServerReadings
 from apps.execution.backends.emulated.control_plane import BACKEND, DatabaseControlPlane
-from apps.execution.backends.emulated.port import EndReport, JobReport, ProfilingReport
+from apps.execution.backends.emulated.port import (
+    EndReport,
+    GrownLaunch,
+    JobReport,
+    ProfilingReport,
+)
 from apps.execution.core.migration import MigrationOutcome, MigrationReport
 from apps.execution.models import BackendHolder, JobSample, Launch
 from apps.execution.services.backend_holders import HOLD_S, BackendHeldError
@@ -175,6 +180,7 @@ _REPORTS: dict[str, Callable[[DatabaseControlPlane, Launch], object]] = {
     "claim migrations": lambda p, _: p.claim_migrations(10),
     "claim profiling": lambda p, _: p.claim_profiling(10),
     "started": lambda p, x: p.report_started({x.id: 7200.0}),
+    "grown": lambda p, x: p.report_grown(7200.0, [GrownLaunch(x.id, ((1, 2),))]),
     "ended": lambda p, x: p.report_ended([EndReport(x.id, 7200.0, "finished")]),
     "jobs": lambda p, x: p.report_jobs(7200.0, [JobReport(x.id, _PERFORMANCE, 0.5)]),
     "servers": lambda p, _: p.report_servers(7200.0, np.array([1]), _READINGS),

@@ -139,12 +139,13 @@ ORDER BY i, try
 ALLOCATIONS: Final = """
 INSERT INTO scheduling_allocation
     (id, job_id, decision_id, server_id, unit_ids, cores, memory_bytes, network_bps,
-     storage_bytes, caused, acquired_seq, released_seq, acquired_at, released_at, acquired_s,
-     released_s)
+     storage_bytes, caused, tolerated, acquired_seq, released_seq, acquired_at, released_at,
+     acquired_s, released_s)
 SELECT nextval('common_allocations_seq'), j.id,
        pg_temp.key(at + make_interval(secs => wait_s), 'decision' || i || '.2'),
        coalesce(u.server_id, s.id), ARRAY[coalesce(u.unit_id, s.first_unit)], 1, 0, 0, 0,
-       ARRAY[5, 10, 15, 20, 5, 10, 15, 20, 5, 10]::float8[], 2 * i - 2 * %(jobs)s - 1,
+       ARRAY[5, 10, 15, 20, 5, 10, 15, 20, 5, 10]::float8[],
+       ARRAY[95, 90, 85, 80, 95, 90, 85, 80, 95, 90]::float8[], 2 * i - 2 * %(jobs)s - 1,
        CASE WHEN ended THEN 2 * i - 2 * %(jobs)s END, at + make_interval(secs => wait_s),
        CASE WHEN ended THEN ended_at END, submitted_s + wait_s,
        CASE WHEN ended THEN submitted_s + wait_s + run_s END
@@ -230,9 +231,10 @@ WHERE at > %(end)s - interval '7 days' ORDER BY i, n
 """
 CHANGES: Final = """
 INSERT INTO inventory_change
-    (seq, kind, at, cluster_s, server_id, allocation_id, unit_ids, vector, caused)
+    (seq, kind, at, cluster_s, server_id, allocation_id, unit_ids, vector, caused,
+     tolerated)
 SELECT seq, entry, a.acquired_at, a.acquired_s, a.server_id, a.id, a.unit_ids,
-       ARRAY[0, 0, 0]::float8[], a.caused
+       ARRAY[0, 0, 0]::float8[], a.caused, a.tolerated
 FROM scheduling_allocation a JOIN reference_job j ON j.id = a.job_id,
      LATERAL (VALUES ('claim', a.acquired_seq), ('release', a.released_seq)) AS parts(entry, seq)
 WHERE j.at > %(end)s - interval '7 days' AND seq IS NOT NULL
