@@ -72,6 +72,7 @@ ALLOWED: Final = {
             "scheduling.selectors._live_claims",
             "scheduling.selectors.claimed_jobs",
             "workloads.api.bulk._attempt",
+            "workloads.selectors.has_incomplete_jobs",
             "workloads.selectors.waiting_projects",
             "workloads.selectors.locked_generation",
         ),

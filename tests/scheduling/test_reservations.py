@@ -275,6 +275,19 @@ def test_a_migration_takes_no_reserved_unit() -> None:
     assert reserve_units([ReservationRequest(held.id, to)]) == [ReservationFailure.UNITS_SHORT]
 
 
+def test_a_migration_to_a_full_server_is_refused_while_units_are_reserved() -> None:
+    build("a", "b")
+    application, by = known(), make_agent("agent-1")
+    job(application, 8, 100)
+    decide(by)
+    late(application, 8)
+    decide(by)
+    held, other = Allocation.objects.order_by("server_id")
+    assert reservations()
+    to_full = ReservationRequest(held.id, other.server_id)
+    assert reserve_units([to_full]) == [ReservationFailure.UNITS_SHORT]
+
+
 def test_the_explanation_shows_the_reservation_while_the_job_waits() -> None:
     build("a")
     application, by = known(), make_agent("agent-1")

@@ -83,7 +83,7 @@ def test_a_comparison_resumes_over_rest() -> None:
         ({"bound": "x"}, "/bound", "must be the name of a setting, not 'x'"),
         ({"bound": "a"}, "/bound", "must be another setting than the baseline 'a'"),
         ({"seeds": [1, 1]}, "/seeds/1", "1 is there twice"),
-        ({"options": {"policy": "x"}}, "policy", "must be one of tarcil, "),
+        ({"options": {"policy": "x"}}, "policy", "must be one of expected, tarcil, "),
         ({"options": {"colour": 1}}, "colour", "unknown option; accepted: policy, profiles"),
         ({"options": {"world": "paper"}}, "world", "unknown option; accepted: policy, profiles"),
         ({"options": {"agents": 0}}, "agents", "must be a whole number from 1 to 64, not 0"),

@@ -65,7 +65,7 @@ def reserve_units(requests: Sequence[ReservationRequest]) -> list[int | Reservat
     unused, free = lock_free_units(servers), lock_servers(servers)
     kept = reserved_units()
     if kept:
-        unused = {key: [u for u in each if u not in kept] for key, each in unused.items()}
+        unused = {key: [u for u in unused[key] if u not in kept] for key in servers}
     left, shares = dict(free), _shares(servers)
     grants: dict[int, Grant] = {}
     failures: dict[int, ReservationFailure] = {}
