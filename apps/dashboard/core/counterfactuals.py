@@ -98,12 +98,15 @@ def _first_choice_full(facts: DecisionFacts) -> Counterfactual | None:
 
 
 def _match(chosen: CandidateFacts, other: CandidateFacts) -> str:
-    """Compare the matches; "" if the policy computes none."""
+    """Compare the matches or scores; "" if the policy computes none."""
+    name = "match" if chosen.expectation is None else "score"
     best, next_best = formats.significant(chosen.closeness), formats.significant(other.closeness)
     if "–" in {best, next_best}:
         return ""
     return (
-        ", with the same match" if best == next_best else f", match {next_best} instead of {best}"
+        f", with the same {name}"
+        if best == next_best
+        else f", {name} {next_best} instead of {best}"
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from apps.common.core.interference import SOURCES
 from apps.dashboard.core import formats, labels
+from apps.scheduling.core.types import Expectation
 
 CHOSEN_SHOWN: Final = 6  # rows; a job of 64 units would hide the runners-up
 VERDICTS = {
@@ -53,6 +54,7 @@ class CandidateFacts:
     headroom : tolerated pressure minus pressure on the unit, per source; empty = not stored
     deciding : index of the source by which U falls below T; None = unknown, or U >= T
     alike : number of equal units of the same server, shown in one row
+    expectation : what the policy `expected` predicts; None = another policy
     """
 
     server: str
@@ -65,6 +67,7 @@ class CandidateFacts:
     headroom: tuple[float, ...]
     deciding: int | None = None
     alike: int = 1
+    expectation: Expectation | None = None
 
     @property
     def tightest(self) -> int:
@@ -88,6 +91,8 @@ class CandidateFacts:
     @property
     def verdict_text(self) -> str:
         """The verdict as text, with the deciding source if there is one."""
+        if self.verdict == "outranked" and self.fit is Fit.UNKNOWN:
+            return "ranked lower"
         if self.verdict == "outranked" and self.fit is Fit.TIGHT and self.headroom:
             return f"too little headroom in {_source(self.tightest)}"
         if self.verdict == "too_noisy" and self.deciding is not None:
@@ -132,6 +137,7 @@ class DecisionFacts:
     reason_detail: str = ""
     units_before: int = 0
     decider: Decider | None = None
+    difference: str = ""
 
 
 def heading(candidates: Sequence[CandidateFacts], examined: int) -> str:
@@ -208,7 +214,9 @@ def _placed(facts: DecisionFacts) -> tuple[str, ...]:
         first = f"{first} It is given the remaining {rest} as units are freed."
     if not chosen or not chosen[0].headroom:
         return (first,)
-    middle = _tightest(chosen[0], others) if facts.decider is None else _decided(facts.decider)
+    middle = facts.difference or (
+        _tightest(chosen[0], others) if facts.decider is None else _decided(facts.decider)
+    )
     noisy = sum(1 for c in facts.candidates if c.verdict == "too_noisy")
     last = (
         (f"{formats.plural(noisy, 'candidate')} would not have met the target.",) if noisy else ()

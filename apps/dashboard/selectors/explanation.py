@@ -14,6 +14,11 @@ from apps.classification.selectors import profiles
 from apps.dashboard.core import formats, labels
 from apps.dashboard.core.contributions import MatchComparison, compare, deciding_source
 from apps.dashboard.core.counterfactuals import Counterfactual, SizePrediction, counterfactuals
+from apps.dashboard.core.expectations import (
+    ExpectationComparison,
+    compare_expectations,
+    prediction_texts,
+)
 from apps.dashboard.core.explanation import (
     CandidateFacts,
     DecisionFacts,
@@ -29,7 +34,7 @@ from apps.dashboard.figures.quality_cdf import kolmogorov_limit, largest_distanc
 from apps.dashboard.selectors.sampling import ENOUGH_RANKS, comparable_ranks
 from apps.inventory.models import Server
 from apps.scheduling.core.sizing import ClusterFacts, Work, performance_grid
-from apps.scheduling.core.types import MAX_UNITS, Within
+from apps.scheduling.core.types import MAX_UNITS, Expectation, Within
 from apps.scheduling.models import Decision
 from apps.scheduling.selectors import working_allocations
 from apps.testbed.selectors.sampling_checks import SAMPLE_SIZES
@@ -79,6 +84,7 @@ class Explanation:
     dropped: tuple[Dropped, ...]
     guarantee: Guarantee | None
     comparison: MatchComparison | None
+    expectations: ExpectationComparison | None
     counterfactuals: tuple[Counterfactual, ...]
 
     @property
@@ -100,22 +106,31 @@ class Explanation:
         return tuple(names[i] for i in self.shown_sources)
 
     @property
-    def rows(self) -> tuple[tuple[CandidateFacts, tuple[float, ...]], ...]:
-        """Candidates with their headroom in the shown columns; equal ones share a row."""
+    def rows(self) -> tuple[tuple[CandidateFacts, tuple[float, ...], tuple[str, ...]], ...]:
+        """Candidates with headroom and predictions as shown; equal ones share a row."""
         return tuple(
-            (c, tuple(c.headroom[i] for i in self.shown_sources) if c.headroom else ())
+            (
+                c,
+                tuple(c.headroom[i] for i in self.shown_sources) if c.headroom else (),
+                () if c.expectation is None else prediction_texts(c.expectation),
+            )
             for c in shortened(grouped(self.candidates))
         )
 
     @property
     def hidden(self) -> int:
         """Number of stored candidates that are not in a row."""
-        return len(self.candidates) - sum(c.alike for c, _ in self.rows)
+        return len(self.candidates) - sum(c.alike for c, *_ in self.rows)
 
     @property
     def has_quality(self) -> bool:
         """Whether the policy computes the quality of units."""
         return any(not math.isnan(candidate.quality) for candidate in self.candidates)
+
+    @property
+    def has_expectations(self) -> bool:
+        """Whether the policy predicts the performance on each unit."""
+        return any(candidate.expectation is not None for candidate in self.candidates)
 
     @property
     def heading(self) -> str:
@@ -129,6 +144,7 @@ def explanation(decision: Decision) -> Explanation:
     caused = None if profile is None else profile.caused.value.tolist()
     candidates = _candidates(decision, caused)
     comparison = None if caused is None else compare(candidates, caused)
+    expectations = compare_expectations(candidates)
     code = _reason(decision.reason_code)
     reason = MEANINGS.get(code) if code is not None else None
     dropped = sorted(_dropped(decision), key=lambda pair: -pair[1])
@@ -136,6 +152,7 @@ def explanation(decision: Decision) -> Explanation:
     facts = replace(
         _facts(decision, candidates, tuple(dropped), reason.sentence if reason else ""),
         decider=None if comparison is None else comparison.decider,
+        difference=expectations.sentence if expectations else "",
     )
     noisy = sum(1 for c in candidates if c.verdict == "too_noisy")
     return Explanation(
@@ -156,6 +173,7 @@ def explanation(decision: Decision) -> Explanation:
         ),
         guarantee=_guarantee(decision) if decision.outcome == "placed" else None,
         comparison=comparison,
+        expectations=expectations,
         counterfactuals=counterfactuals(
             facts, None if profile is None else _sizes(decision, profile)
         ),
@@ -277,6 +295,7 @@ def _candidate(row: dict[str, Any], servers: dict[int, tuple[str, str]]) -> Cand
         closeness=_number(row.get("closeness", row.get("score"))),
         verdict=str(row.get("verdict", "")),
         headroom=tuple(float(value) for value in headroom),
+        expectation=Expectation(**row["expected"]) if row.get("expected") else None,
     )
 
 

@@ -13,7 +13,7 @@ from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Singles
 from apps.scheduling.core import chance
 from apps.scheduling.core.copy_kernels import log_performance
-from apps.scheduling.core.expected import STEPS, Weights
+from apps.scheduling.core.expected import MAX_EXPONENT, STEPS, Weights
 from apps.scheduling.core.kernels import is_above, word
 from apps.scheduling.core.loss import LOG_KEPT
 
@@ -106,7 +106,7 @@ def _score(cluster: Cluster, s: int, demand: Demand, weights: Weights) -> float:
         lost += log_performance(pressure, demand.tolerated[i])
         neighbours += np.float64(cluster.server_exposure[s, i]) * demand.caused[i]
     room = lost - LOG_KEPT - weights.width
-    kept = weights.kept / (1.0 + math.exp(-room / weights.width))
+    kept = weights.kept / (1.0 + math.exp(min(-room / weights.width, MAX_EXPONENT)))
     speed = demand.log_speed[cluster.platform[s]]
     return lost + kept + speed + weights.neighbours * neighbours / others
 

@@ -5,7 +5,7 @@ import numpy as np
 from apps.common.core.arrays import as_readonly
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Snapshot, Topology
-from apps.scheduling.core import policies, scorers
+from apps.scheduling.core import expected, policies, scorers
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.capacity import requested_per_unit
 from apps.scheduling.core.cluster_copy import ClusterCopy
@@ -167,7 +167,9 @@ class FusedExpected(_Compiled):
         )
         unknown = np.full(units.size, np.nan)
         return Scores(
-            units, servers, key, unknown, float("nan"), shown, headroom, eligibility.units
+            *(units, servers, key, unknown, float("nan"), shown, headroom),
+            examined=eligibility.units,
+            expectations=expected.expectations(state, request, servers),
         )
 
 

@@ -25,6 +25,7 @@ from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import (
     MAX_CANDIDATES,
     Candidate,
+    Expectation,
     Placed,
     Refused,
     Request,
@@ -287,6 +288,7 @@ def _candidates(scores: Scores, picked: list[int]) -> tuple[Candidate, ...]:
         scores.closeness[best].tolist(),
         scores.key[best].tolist(),
         scores.headroom[best],
+        _expectations(scores, best),
         strict=True,
     )
     return tuple(
@@ -299,9 +301,18 @@ def _candidates(scores: Scores, picked: list[int]) -> tuple[Candidate, ...]:
             tuple(key),
             _verdict(position, chosen, last, is_noisy=quality < target),
             headroom,
+            expectation,
         )
-        for position, (unit, server, quality, close, key, headroom) in enumerate(columns)
+        for position, (unit, server, quality, close, key, headroom, expectation) in enumerate(
+            columns
+        )
     )
+
+
+def _expectations(scores: Scores, best: slice) -> list[Expectation | None]:
+    if scores.expectations is None:
+        return [None] * len(scores.units[best])
+    return [Expectation(*row) for row in scores.expectations[best].tolist()]
 
 
 def _verdict(position: int, chosen: set[int], last: int, *, is_noisy: bool) -> Verdict:

@@ -34,6 +34,7 @@ class Scores:
     closeness : (n,) Q, or the policy's own score
     headroom : (n, N) tolerated - pressure, negative = too much pressure
     examined : units rated, if only the best of them are listed
+    expectations : (n, 4) columns of `Expectation`
     """
 
     units: Ints
@@ -44,6 +45,7 @@ class Scores:
     closeness: Floats
     headroom: Floats
     examined: int | None = None
+    expectations: Floats | None = None
 
 
 def tarcil(
@@ -124,6 +126,7 @@ def ranked(scores: Scores, limit: int | None = None) -> Scores:
         target=scores.target,
         closeness=scores.closeness[order],
         headroom=scores.headroom[order],
+        expectations=None if scores.expectations is None else scores.expectations[order],
     )
 
 

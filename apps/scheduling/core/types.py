@@ -130,6 +130,23 @@ class Verdict(StrEnum):
     NO_ROOM = "no_room"  # rejected after ranking by capacity, locality or spread
 
 
+class Expectation(NamedTuple):
+    """What the policy ``expected`` predicts of a unit.
+
+    Attributes
+    ----------
+    speed : of its platform, relative to the highest-end one
+    own : performance of the job there relative to the same platform alone, 0-1
+    neighbours : product of the performances that the jobs on the server keep, 0-1
+    busy : share of the server's units that is busy
+    """
+
+    speed: float
+    own: float
+    neighbours: float
+    busy: float
+
+
 class Candidate(NamedTuple):
     """One unit that a policy examined; a named tuple, as each decision builds eight.
 
@@ -145,6 +162,7 @@ class Candidate(NamedTuple):
     key: tuple[int, ...]  # exact order
     verdict: str  # a Verdict
     headroom: Floats  # (N,) tolerated - pressure there, negative = too much
+    expectation: Expectation | None = None  # None: another policy
 
 
 @dataclass(frozen=True, slots=True, eq=False)

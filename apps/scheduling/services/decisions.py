@@ -97,9 +97,17 @@ def candidates_json(candidates: Iterable[Candidate], topology: Topology) -> list
             "closeness": _rounded(c.closeness),
             "verdict": str(c.verdict),
             "headroom": np.round(c.headroom, 1).tolist(),
+            **_expectation(c),
         }
         for c in candidates
     ]
+
+
+def _expectation(candidate: Candidate) -> dict[str, dict[str, float]]:
+    if candidate.expectation is None:
+        return {}
+    fields = candidate.expectation._asdict()
+    return {"expected": {name: round(value, 6) for name, value in fields.items()}}
 
 
 def _rounded(value: float) -> float | None:
