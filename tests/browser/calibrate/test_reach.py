@@ -83,7 +83,7 @@ def reaching(page: Page, **changes: Any) -> None:
 def reached(page: Page) -> None:
     """Pick, and wait for the curve and the solver result."""
     pick_nine(page)
-    expect(page.locator("#cal-why")).to_contain_text("The free optimum", timeout=20_000)
+    expect(page.locator("#cal-why")).to_contain_text("The free optimum", timeout=60_000)
 
 
 def allow(page: Page, index: int) -> None:
@@ -180,7 +180,7 @@ def test_the_preview_stays_inside_its_panel(page: Page) -> None:
 
 def test_the_real_curve_is_drawn(page: Page) -> None:
     pick_nine(page)
-    expect(page.locator("#cal-gain .reach-mark")).to_have_count(1, timeout=20_000)
+    expect(page.locator("#cal-gain .reach-mark")).to_have_count(1, timeout=60_000)
 
 
 def test_activation_repeats_the_figures_and_asks_to_accept_every_warning(page: Page) -> None:
