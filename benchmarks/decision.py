@@ -58,7 +58,10 @@ def cluster(servers: int, rng: np.random.Generator) -> Snapshot:
     left = capacity * (1 - busy / units)[:, None]
     is_open = np.ones(servers, dtype=np.bool_)
     exposure = np.zeros((servers, N_SOURCES), dtype=np.float32)
-    return Snapshot(1, topology, free, is_open, caused.astype(np.float32), exposure, left)
+    tolerance = np.full((servers, N_SOURCES), 100.0, dtype=np.float32)
+    return Snapshot(
+        1, topology, free, is_open, caused.astype(np.float32), exposure, tolerance, left
+    )
 
 
 def requests(count: int, rng: np.random.Generator, *, sample: int = 8) -> list[Request]:

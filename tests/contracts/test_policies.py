@@ -56,8 +56,10 @@ def test_an_unknown_name_lists_the_known_names() -> None:
     with pytest.raises(
         UnknownPolicyError,
         match=(
-            "expected, least_loaded, quietest, random, roomiest, "
-            "tarcil, tarcil_monotone, tarcil_printed"
+            "autoscale, expected, heterogeneity_oblivious, interference_oblivious, least_loaded, "
+            "paragon_greedy, paragon_sampling, quasar, quietest, random, "
+            "reservation_least_loaded, reservation_paragon, roomiest, "
+            "sampling, tarcil, tarcil_monotone, tarcil_printed"
         ),
     ):
         make("fifo")
@@ -83,6 +85,7 @@ def test_the_snapshot_does_not_change(policy: Policy) -> None:
         snapshot.unit_free,
         snapshot.server_open,
         snapshot.server_caused,
+        snapshot.server_tolerance,
         snapshot.server_free,
     )
     before = [array.tolist() for array in arrays]
@@ -292,6 +295,7 @@ def relabelled(snapshot: Snapshot, order: np.ndarray) -> Snapshot:
         unit_free=snapshot.unit_free.reshape(order.size, -1)[order].ravel(),
         server_caused=snapshot.server_caused[order],
         server_exposure=snapshot.server_exposure[order],
+        server_tolerance=snapshot.server_tolerance[order],
         server_free=snapshot.server_free[order],
     )
 

@@ -160,6 +160,7 @@ def state(copy: ClusterCopy) -> list[Any]:
         snapshot.server_open,
         snapshot.server_caused,
         snapshot.server_exposure,
+        snapshot.server_tolerance,
         snapshot.server_free,
     )
     return [snapshot.sequence, *(array.ravel().tolist() for array in arrays)]

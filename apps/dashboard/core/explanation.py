@@ -263,6 +263,15 @@ def _choice(policy: str) -> str:
         "tarcil": "the closest match to its needs",
         "least_loaded": "the least loaded unit that fits",
         "random": "chosen at random",
+        "heterogeneity_oblivious": "the closest fit of interference, on any platform",
+        "interference_oblivious": "the fastest platform with a free unit",
+        "paragon_greedy": "the fastest platform without too much interference",
+        "paragon_sampling": "the closest fit of interference in the sample",
+        "sampling": "the least loaded unit of the sample",
+        "quasar": "the fastest server with the least interference",
+        "reservation_least_loaded": "the least loaded unit that fits",
+        "reservation_paragon": "the fastest platform without too much interference",
+        "autoscale": "the least loaded unit that fits",
         "roomiest": "chosen at random among servers with free capacity and quiet neighbours",
     }.get(policy, f"chosen by {policy}")
 

@@ -28,6 +28,7 @@ REASONS: Final = {  # short, for lists; the full sentences are in workloads.core
     "Starting": "being launched",
     "PlacedBestOfSample": "best unit of the sample",
     "PlacedBestExpected": "on the unit with the best expected performance",
+    "PlacedBestOfAll": "on the best of all units",
     "PlacedLeastLoaded": "on the least loaded server",
     "PlacedAtRandom": "on a random server",
     "MeetsTarget": "meets its target",

@@ -65,6 +65,8 @@ class Snapshot:
         0-100 each
     server_exposure : (S, N) float32, log performance that the jobs of the server lose per point of
         further pressure, at most 0 (`scheduling.core.loss`)
+    server_tolerance : (S, N) float32, further pressure that every job of the server tolerates: the
+        smallest difference of tolerance and pressure, negative = exceeded; 100 for an idle server
     server_free : (S, 3) float64 memory bytes, network bits/s, storage bytes not allocated
     """
 
@@ -74,4 +76,5 @@ class Snapshot:
     server_open: Bools
     server_caused: Singles
     server_exposure: Singles
+    server_tolerance: Singles
     server_free: Floats

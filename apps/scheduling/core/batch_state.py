@@ -61,6 +61,7 @@ class WritableArrays(NamedTuple):
     unit_free: Bools
     server_caused: Singles
     server_exposure: Singles
+    server_tolerance: Singles
     server_free: Floats
 
 
@@ -75,7 +76,7 @@ class BatchState:
     unit_free : (U,)
     free_count : (S,) int32 free units of each server
     server_open : (S,)
-    server_caused, server_exposure : (S, N) float32
+    server_caused, server_exposure, server_tolerance : (S, N) float32
     server_free : (S, 3) float64
     busy : number of units that are not free
     """
@@ -88,6 +89,7 @@ class BatchState:
     server_open: Bools
     server_caused: Singles
     server_exposure: Singles
+    server_tolerance: Singles
     server_free: Floats
     busy: int
 
@@ -103,10 +105,12 @@ class BatchState:
         """Return the state of one batch; ``counter`` may replace the count of free units."""
         own = None
         free, caused, left = snapshot.unit_free, snapshot.server_caused, snapshot.server_free
-        exposed = snapshot.server_exposure
+        exposed, tolerance = snapshot.server_exposure, snapshot.server_tolerance
         if writable:
-            own = WritableArrays(free.copy(), caused.copy(), exposed.copy(), left.copy())
-            free, caused, exposed, left = own
+            own = WritableArrays(
+                free.copy(), caused.copy(), exposed.copy(), tolerance.copy(), left.copy()
+            )
+            free, caused, exposed, tolerance, left = own
         count = (counter or count_free_units)(facts, snapshot.unit_free)
         return cls(
             snapshot=snapshot,
@@ -117,6 +121,7 @@ class BatchState:
             server_open=as_readonly(snapshot.server_open, np.bool_),
             server_caused=as_readonly(caused, np.float32),
             server_exposure=as_readonly(exposed, np.float32),
+            server_tolerance=as_readonly(tolerance, np.float32),
             server_free=as_readonly(left, np.float64),
             busy=int(snapshot.unit_free.size - count.sum()),
         )
@@ -139,6 +144,7 @@ class BatchState:
         # a loop, as most jobs have one unit and ufunc.at is ten times slower than an assignment
         for server, vector in zip(servers.tolist(), vectors, strict=True):
             self.own.server_exposure[server] += self._exposure(server, request)
+            self.own.server_tolerance[server] = self._tolerance(server, request)
             self.own.server_caused[server] += caused
             self.own.server_free[server] -= vector
             self.free_count[server] -= 1
@@ -149,6 +155,16 @@ class BatchState:
         size = self.facts.server_units[server : server + 1]
         now = encoding.pressure(self.server_caused[server : server + 1], size)[0]
         return loss.slope(np.minimum(now, 100.0), request.tolerated, int(size[0]))
+
+    def _tolerance(self, server: int, request: Request) -> Floats:
+        """(N,) tolerance of the server after one more unit of a job."""
+        size = self.facts.server_units[server : server + 1]
+        now = encoding.pressure(self.server_caused[server : server + 1], size)[0]
+        added = encoding.pressure(request.caused[None, :], size)[0]
+        is_idle = self.free_count[server] == size[0]
+        jobs = loss.IDLE if is_idle else self.server_tolerance[server] - added
+        least: Floats = np.minimum(np.minimum(jobs, request.tolerated - now), loss.IDLE)
+        return least
 
 
 def count_free_units(facts: TopologyFacts, unit_free: Bools) -> Shorts:

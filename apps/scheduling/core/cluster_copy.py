@@ -67,6 +67,7 @@ class CopyArrays(NamedTuple):
     unit_free (U,), unit_caused, unit_tolerated (U, N), unit_vector (U, 3), unit_sequence (U,) : by
         unit; the last is the change-log number of its last change
     server_caused, server_exposure (S, N), server_free (S, 3) : sums over the units of a server
+    server_tolerance (S, N) : minimum over its busy units
     limit : (S, 3) capacity, oversubscription included
     unit_server (U,), first_unit (S,), server_units (S,) : of the topology
     """
@@ -78,6 +79,7 @@ class CopyArrays(NamedTuple):
     unit_sequence: Ints
     server_caused: Singles
     server_exposure: Singles
+    server_tolerance: Singles
     server_free: Floats
     limit: Floats
     unit_server: Shorts
@@ -139,6 +141,7 @@ class ClusterCopy:
             unit_sequence=np.full(units, sequence, dtype=np.int64),
             server_caused=np.zeros((servers, N_SOURCES), dtype=np.float32),
             server_exposure=np.zeros((servers, N_SOURCES), dtype=np.float32),
+            server_tolerance=np.full((servers, N_SOURCES), loss.IDLE, dtype=np.float32),
             server_free=limit.copy(),
             limit=as_readonly(limit, np.float64),
             unit_server=as_readonly(topology.unit_server, np.int32),
@@ -183,6 +186,7 @@ class ClusterCopy:
             server_open=_read_only(self._server_open, copy=copy),
             server_caused=_read_only(self._state.server_caused, copy=copy),
             server_exposure=_read_only(self._state.server_exposure, copy=copy),
+            server_tolerance=_read_only(self._state.server_tolerance, copy=copy),
             server_free=_read_only(self._state.server_free, copy=copy),
         )
 
@@ -251,12 +255,14 @@ def _sum_servers(state: CopyArrays, units: Ints) -> None:
         first = state.first_unit[server]
         last = first + state.server_units[server]
         state.server_caused[server] = state.unit_caused[first:last].sum(axis=0)
-        state.server_exposure[server] = loss.exposure(
+        jobs = (
             state.unit_caused[first:last],
             state.unit_tolerated[first:last],
             ~state.unit_free[first:last],
             last - first,
         )
+        state.server_exposure[server] = loss.exposure(*jobs)
+        state.server_tolerance[server] = loss.tolerance(*jobs)
         used = state.unit_vector[first:last].sum(axis=0)
         state.server_free[server] = state.limit[server] - used
 

@@ -8,7 +8,7 @@ import numpy as np
 from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.scheduling.core.cluster_copy import CopyArrays
-from apps.scheduling.core.loss import DECAY, LOG_KEPT, NEIGHBOUR, UNKNOWN
+from apps.scheduling.core.loss import DECAY, IDLE, LOG_KEPT, NEIGHBOUR, UNKNOWN
 
 
 @jit()
@@ -65,6 +65,7 @@ def _sum_server(state: CopyArrays, s: int) -> None:
         state.server_free[s, i] = state.limit[s, i] - state.server_free[s, i]
     for i in range(state.server_caused.shape[1]):
         state.server_exposure[s, i] = _exposure(state, s, i)
+        state.server_tolerance[s, i] = _tolerance(state, s, i)
 
 
 @jit()
@@ -83,6 +84,19 @@ def _exposure(state: CopyArrays, s: int, i: int) -> float:
             now = min(100.0, max(0.0, (state.server_caused[s, i] - own) / others))
             total += (log_performance(now + step, limit) - log_performance(now, limit)) / step
     return total
+
+
+@jit()
+def _tolerance(state: CopyArrays, s: int, i: int) -> float:
+    """``loss.tolerance`` of one source."""
+    first, least = state.first_unit[s], IDLE
+    others = max(state.server_units[s] - 1, 1)
+    for u in range(first, first + state.server_units[s]):
+        if not state.unit_free[u]:
+            own = np.float64(state.unit_caused[u, i])
+            now = (np.float64(state.server_caused[s, i]) - own) / others
+            least = min(least, np.float64(state.unit_tolerated[u, i]) - now)
+    return least
 
 
 @jit()

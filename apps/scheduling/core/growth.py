@@ -31,4 +31,6 @@ def missing_request(request: Request, topology: Topology, held: Collection[int])
     if request.spread is Within.RACK:
         excluded = np.isin(topology.server_rack, topology.server_rack[excluded])
     chosen = frozenset(np.flatnonzero(excluded).tolist()) if held else frozenset[int]()
-    return replace(request, gang=False, excluded=request.excluded | chosen)
+    return replace(
+        request, gang=False, reserved=None, goal=None, excluded=request.excluded | chosen
+    )

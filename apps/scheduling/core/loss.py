@@ -15,6 +15,7 @@ KEPT: Final = 0.95  # share of the speed at the tolerated pressure
 LOG_KEPT: Final = math.log(KEPT)
 DECAY: Final = 30.0  # points of pressure beyond it that reduce the performance by e
 NEIGHBOUR: Final = 50.0  # points that a further neighbour is assumed to cause
+IDLE: Final = 100.0  # tolerance of a server without jobs
 UNKNOWN: Final = np.inf  # tolerated pressure of a job without a profile: it loses nothing
 
 
@@ -45,6 +46,27 @@ def exposure(caused: Singles, tolerated: Singles, busy: Bools, units: int) -> Fl
     now = np.clip((own.sum(axis=0) - own) / (units - 1), 0.0, 100.0)
     total: Floats = slope(now, limit, units).sum(axis=0)
     return total
+
+
+def tolerance(caused: Singles, tolerated: Singles, busy: Bools, units: int) -> Floats:
+    """(N,) further pressure that every job of a server tolerates, at most `IDLE`.
+
+    The minimum of tolerated - pressure over the busy units; negative if one is exceeded already.
+    Source: t_server of Paragon §3.2 (P5), which takes the minimum of what the jobs tolerate. A
+    server has many units here, so the pressure that they receive already is subtracted.
+
+    Parameters
+    ----------
+    caused, tolerated : (M, N) of the jobs on its units, 0-100; `UNKNOWN` does not count
+    busy : (M,)
+    units : M
+    """
+    if not busy.any():
+        return np.full(caused.shape[1], IDLE)
+    own, limit = caused[busy].astype(np.float64), tolerated[busy].astype(np.float64)
+    now = (own.sum(axis=0) - own) / max(units - 1, 1)
+    least: Floats = np.minimum((limit - now).min(axis=0), IDLE)
+    return least
 
 
 def slope(pressure: Floats, tolerated: Floats, units: int) -> Floats:

@@ -6,8 +6,9 @@ eligible units are scored instead.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from apps.scheduling.core.rank import ranks
 from apps.scheduling.core.refusals import refused
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import (
+    DEFAULT_SAMPLE,
     MAX_CANDIDATES,
     Candidate,
     Expectation,
@@ -32,6 +34,7 @@ from apps.scheduling.core.types import (
     Verdict,
 )
 
+NO_RANKS = np.empty(0)
 RANK_THRESHOLD = 0.8  # of the guarantee stored with each decision: "outside the top 20 %"
 
 Sampler = Callable[[BatchState, Request, Eligibility, int, int], Ints]
@@ -71,7 +74,19 @@ class AssembledPolicy:
         self._name, self._version = name, version
         self.sample, self.near, self.score = sample, near, score
         self._is_full = is_full
+        self._size: Callable[[Request], int] | None = None
+        self._candidates = DEFAULT_SAMPLE
         self._facts_cache: TopologyFacts | None = None
+
+    def sized_by(self, size: Callable[[Request], int]) -> Self:
+        """Let the policy choose the number of units of a job."""
+        self._size = size
+        return self
+
+    def drawing(self, candidates: int) -> Self:
+        """Draw R candidates per unit, unless the job names R."""
+        self._candidates = candidates
+        return self
 
     @property
     def name(self) -> str:
@@ -92,7 +107,7 @@ class AssembledPolicy:
         state = self._state(snapshot, facts, writable=len(requests) > 1)
         outcomes = []
         for position, (request, seed) in enumerate(zip(requests, seeds, strict=True), start=1):
-            outcome = self._decide(state, request, seed)
+            outcome = self._decide_sized(state, request, seed)
             if isinstance(outcome, Placed) and position < len(requests):
                 state.allocate(outcome.units, request)
             outcomes.append(outcome)
@@ -105,7 +120,14 @@ class AssembledPolicy:
         allocated.
         """
         state = self._state(snapshot, self._facts(snapshot.topology), writable=False)
-        return self._decide(state, request, seed)
+        return self._decide_sized(state, request, seed)
+
+    def _decide_sized(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
+        units = request.units if self._size is None else self._size(request)
+        if units == request.units:
+            return self._decide(state, request, seed)
+        outcome = self._decide(state, replace(request, units=units), seed)
+        return replace(outcome, wanted=units) if isinstance(outcome, Placed) else outcome
 
     def _facts(self, topology: Topology) -> TopologyFacts:
         if self._facts_cache is None or self._facts_cache.topology is not topology:
@@ -129,10 +151,10 @@ class AssembledPolicy:
             examined = scores.units.size
             return refused(state, request, eligibility, examined=examined, seed=seed)
         scored = ScoredSample(eligibility, scores, picked)
-        measured = np.empty(0)
+        measured = NO_RANKS
         if request.measure_rank:
             measured = self._ranks(state, request, scored, seed)
-        return _placed(state, request, scored, seed=seed, measured=measured, is_full=self._is_full)
+        return self._placed(state, request, scored, seed=seed, measured=measured)
 
     def _filter(self, state: BatchState, request: Request) -> Eligibility:
         return filters.eligible(state, request)
@@ -140,7 +162,7 @@ class AssembledPolicy:
     def _score_sample(
         self, state: BatchState, request: Request, eligibility: Eligibility, seed: int
     ) -> Scores:
-        count = sample_count(request, eligibility)
+        count = sample_count(request, eligibility, self._candidates)
         sample = self.near if request.locality else self.sample
         units = sample(state, request, eligibility, count, seed)
         return scorers.ranked(self.score(state, request, units, seed))
@@ -158,6 +180,17 @@ class AssembledPolicy:
         eligibility, units = scored.eligibility, scored.scores.units[scored.picked]
         every = samplers.everything(state, request, eligibility, eligibility.units, seed)
         return ranks(self.score(state, request, every, seed), units)
+
+    def _placed(
+        self,
+        state: BatchState,
+        request: Request,
+        scored: ScoredSample,
+        *,
+        seed: int,
+        measured: Floats = NO_RANKS,
+    ) -> Placed:
+        return _placed(state, request, scored, seed=seed, measured=measured, is_full=self._is_full)
 
 
 def tarcil(name: str = "tarcil", *, form: Form = Form.GUARDED) -> AssembledPolicy:
@@ -230,10 +263,12 @@ def roomiest() -> AssembledPolicy:
     )
 
 
-def sample_count(request: Request, eligibility: Eligibility) -> int:
+def sample_count(
+    request: Request, eligibility: Eligibility, candidates: int = DEFAULT_SAMPLE
+) -> int:
     """Return R·m, or R with a locality constraint, at most the number of eligible units."""
     units = 1 if request.locality else request.units
-    return min(default_sample(units, request.sample_size), eligibility.units)
+    return min(default_sample(units, request.sample_size or candidates), eligibility.units)
 
 
 def _min_units(request: Request) -> int:

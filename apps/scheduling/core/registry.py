@@ -1,36 +1,159 @@
-"""All policies by name. A new policy needs its parts and one line here."""
+"""All policies by name. A new policy needs its parts and one entry here.
 
-from collections.abc import Callable
+Packages outside this repository add theirs by the entry point ``berth.policies``
+(docs/policies.md).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from apps.scheduling.core import policies
+from apps.scheduling.core import baselines, paragon, policies
 from apps.scheduling.core.encoding import Form
 from apps.scheduling.core.fused import FusedExpected, FusedTarcil
-from apps.scheduling.core.types import Policy
+from apps.scheduling.core.quasar import Quasar
+from apps.scheduling.core.types import MAX_SAMPLE, Policy
 
 DEFAULT: Final = "tarcil"
 SHORT: Final = "roomiest"  # for short jobs of applications without a profile
 
-POLICIES: Final[dict[str, Callable[[], Policy]]] = {
-    "expected": FusedExpected,
-    "tarcil": FusedTarcil,
-    "tarcil_monotone": partial(FusedTarcil, "tarcil_monotone", form=Form.NEAREST),
-    "tarcil_printed": partial(FusedTarcil, "tarcil_printed", form=Form.PRINTED),
-    "quietest": partial(FusedTarcil, "quietest", form=Form.QUIETEST),
-    "least_loaded": policies.least_loaded,
-    "random": policies.at_random,
-    "roomiest": policies.roomiest,
-}
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a policy: a number within limits, which are accepted."""
+
+    name: str
+    default: float
+    low: float
+    high: float
+    about: str
+    is_whole: bool = False
+
+    def schema(self) -> dict[str, Any]:
+        """JSON schema."""
+        return {
+            "type": "integer" if self.is_whole else "number",
+            "default": self.default,
+            "minimum": self.low,
+            "maximum": self.high,
+            "description": self.about,
+        }
+
+    def accepts(self, value: object) -> bool:
+        """Whether a value is accepted."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return self.low <= value <= self.high and not (self.is_whole and value != int(value))
 
 
-# The same decisions without numba, for processes that must not import it.
-_PLAIN: Final[dict[str, Callable[[], Policy]]] = {
-    "expected": policies.expected,
-    "tarcil": policies.tarcil,
-    "tarcil_monotone": partial(policies.tarcil, "tarcil_monotone", form=Form.NEAREST),
-    "tarcil_printed": partial(policies.tarcil, "tarcil_printed", form=Form.PRINTED),
-    "quietest": partial(policies.tarcil, "quietest", form=Form.QUIETEST),
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A policy of the registry.
+
+    Attributes
+    ----------
+    make : a new instance; takes the parameters by name
+    source : paper and section, with the ids of the index of mechanisms
+    formula : what it maximises, in one line
+    plain : the same decisions without numba; None = ``make`` does not use it
+    """
+
+    make: Callable[..., Policy]
+    source: str
+    formula: str
+    parameters: tuple[Parameter, ...] = ()
+    plain: Callable[..., Policy] | None = None
+
+    def schema(self) -> dict[str, Any]:
+        """JSON schema of the parameters."""
+        return {
+            "type": "object",
+            "properties": {each.name: each.schema() for each in self.parameters},
+            "additionalProperties": False,
+        }
+
+
+def _tarcil(name: str, form: Form, formula: str) -> Entry:
+    """Return a form of Tarcil's policy."""
+    make: Callable[..., Policy] = partial(FusedTarcil, name, form=form)
+    plain: Callable[..., Policy] = partial(policies.tarcil, name, form=form)
+    return Entry(make, "Tarcil §3 (T1-T5)", formula, plain=plain)
+
+
+def _candidates(default: int) -> Parameter:
+    about = "candidates per unit, R, unless the job names it"
+    return Parameter("candidates", default, 1, MAX_SAMPLE, about, is_whole=True)
+
+
+_LIMIT: Final = Parameter(
+    "limit", paragon.LIMIT, 1, 10**9,
+    "comparisons of servers with the job before the best so far is taken", is_whole=True,
+)  # fmt: skip
+
+POLICIES: Final[dict[str, Entry]] = {
+    "expected": Entry(
+        FusedExpected,
+        "ours; Tarcil §3.2 for platforms",
+        "ln v + sum g(p; t) + 0.4 sum e c / (M - 1) + 0.3 P(kept) - 1.5 (1 - r) b / M",
+        plain=policies.expected,
+    ),
+    "tarcil": _tarcil("tarcil", Form.GUARDED, "Q = 1 - (U - T) with a margin, else U"),
+    "tarcil_monotone": _tarcil("tarcil_monotone", Form.NEAREST, "Q = 1 - (U - T), else U"),
+    "tarcil_printed": _tarcil("tarcil_printed", Form.PRINTED, "Q = 1 - (U - T), else T - U"),
+    "quietest": _tarcil("quietest", Form.QUIETEST, "Q = U"),
+    "least_loaded": Entry(policies.least_loaded, "Paragon §5 (P13)", "free cores, then memory"),
+    "random": Entry(policies.at_random, "Tarcil §2", "a coin"),
+    "roomiest": Entry(
+        policies.roomiest, "Paragon §3.5 (P9)", "a coin among the quietest and roomiest fifth"
+    ),
+    "heterogeneity_oblivious": Entry(
+        baselines.heterogeneity_oblivious,
+        "Paragon §5 (P13)",
+        "D1 >= 0 and D2 >= 0 source by source, then min ||D1 + D2||",
+        (_LIMIT,),
+    ),
+    "interference_oblivious": Entry(
+        baselines.interference_oblivious, "Paragon §5 (P13)", "speed of the platform"
+    ),
+    "paragon_greedy": Entry(
+        baselines.paragon_greedy,
+        "Paragon §3.2 (P5)",
+        "D1 >= 0 and D2 >= 0 source by source, then the fastest platform, then min ||D1 + D2||",
+        (_LIMIT,),
+    ),
+    "paragon_sampling": Entry(
+        baselines.paragon_sampling,
+        "Paragon §3.3 (P6)",
+        "sign(sum (t - c)) (1 - ||t - c|| / 10) of R hashed candidates",
+        (_candidates(16),),
+    ),
+    "sampling": Entry(
+        baselines.sampling,
+        "Tarcil §6.4 (T12)",
+        "free cores of R random candidates",
+        (_candidates(baselines.SAMPLED),),
+    ),
+    "quasar": Entry(
+        Quasar,
+        "Quasar §3.3 (Q4)",
+        "platform speed x performance under interference; fewest units that meet the target",
+    ),
+    "reservation_least_loaded": Entry(
+        baselines.reservation_least_loaded, "Quasar §5 (Q13)", "reserved units, free cores"
+    ),
+    "reservation_paragon": Entry(
+        baselines.reservation_paragon,
+        "Quasar §5 (Q13)",
+        "reserved units, as paragon_greedy",
+        (_LIMIT,),
+    ),
+    "autoscale": Entry(
+        baselines.autoscale,
+        "Quasar §5 (Q13)",
+        "ceil(qps / (load x base rate)) units, free cores",
+        (Parameter("load", baselines.LOAD, 0.05, 1.0, "load of a unit above which one is added"),),
+    ),
 }
 
 
@@ -38,18 +161,19 @@ class UnknownPolicyError(ValueError):
     """No policy has this name."""
 
 
-def make(name: str) -> Policy:
+class PolicyParameterError(ValueError):
+    """A policy does not take a parameter, or not with this value."""
+
+
+def make(name: str, parameters: Mapping[str, Any] | None = None) -> Policy:
     """Return a new instance of a policy.
 
     Raises
     ------
     UnknownPolicyError : the message lists the known names.
+    PolicyParameterError : the message says what is accepted.
     """
-    if name not in POLICIES:
-        raise UnknownPolicyError(
-            f"unknown policy {name!r}; known are {', '.join(sorted(POLICIES))}"
-        )
-    return POLICIES[name]()
+    return _made(_entry(name), name, _entry(name).make, parameters or {})
 
 
 def make_plain(name: str) -> Policy:
@@ -59,4 +183,30 @@ def make_plain(name: str) -> Policy:
     ------
     UnknownPolicyError : the message lists the known names.
     """
-    return _PLAIN[name]() if name in _PLAIN else make(name)
+    entry = _entry(name)
+    return (entry.plain or entry.make)()
+
+
+def _entry(name: str) -> Entry:
+    if name not in POLICIES:
+        raise UnknownPolicyError(
+            f"unknown policy {name!r}; known are {', '.join(sorted(POLICIES))}"
+        )
+    return POLICIES[name]
+
+
+def _made(
+    entry: Entry, name: str, factory: Callable[..., Policy], parameters: Mapping[str, Any]
+) -> Policy:
+    known = {each.name: each for each in entry.parameters}
+    for key, value in parameters.items():
+        if key not in known:
+            raise PolicyParameterError(
+                f"{name} has the parameters {', '.join(known) or 'none'}, not {key!r}"
+            )
+        if not known[key].accepts(value):
+            kind = "a whole number" if known[key].is_whole else "a number"
+            raise PolicyParameterError(
+                f"{key} must be {kind} in {known[key].low:g} .. {known[key].high:g}, not {value!r}"
+            )
+    return factory(**parameters)

@@ -8,10 +8,11 @@ import numpy as np
 
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
+from apps.scheduling.core.goals import Goal
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized, Work, locality_of, size
 from apps.scheduling.core.types import Request, Within
 from apps.workloads.core.spec import JobSpec
-from apps.workloads.core.targets import CompletionTime
+from apps.workloads.core.targets import BestEffort, CompletionTime
 
 START_DELAY_S: Final = 0.25  # wall seconds from commit to the start of work
 CLOSED: Final = "all servers that could meet the target are drained, cordoned or down"
@@ -135,7 +136,30 @@ def request_of(
         labels=frozenset(f"{key}={value}" for key, value in constraints.labels.items()),
         locality=sized.locality,
         spread=Within(constraints.spread) if constraints.spread else None,
+        goal=_goal(spec, profile),
         measure_rank=measure_rank,
+    )
+
+
+def after(request: Request, elapsed_s: float) -> Request:
+    """Return a request whose goal counts the cluster seconds since the submission."""
+    if request.goal is None:
+        return request
+    return replace(request, goal=replace(request.goal, elapsed_s=elapsed_s))
+
+
+def _goal(spec: JobSpec, profile: Profile) -> Goal | None:
+    """Return what a job must reach; None with a size of the submitter, or best effort."""
+    if spec.units is not None or isinstance(spec.target, BestEffort):
+        return None
+    work = work_of(spec)
+    return Goal(
+        profile=profile,
+        target=spec.target,
+        input_bytes=work.input_bytes,
+        tasks=work.tasks,
+        platforms=work.platforms,
+        unit_memory_bytes=work.unit_memory_bytes,
     )
 
 

@@ -48,6 +48,23 @@ def everything(
     return np.flatnonzero(_mask(state, eligibility))
 
 
+def in_order(
+    state: BatchState, request: Request, eligibility: Eligibility, count: int, seed: int
+) -> Ints:
+    """Draw as `uniform`; ascending, for scorers that count the units of a server."""
+    return np.sort(uniform(state, request, eligibility, count, seed))
+
+
+def leading(
+    state: BatchState, request: Request, eligibility: Eligibility, count: int, seed: int
+) -> Ints:
+    """Return the first m free units of every eligible server: the others cannot be better."""
+    units = everything(state, request, eligibility, count, seed)
+    servers = state.snapshot.topology.unit_server[units]
+    nth = np.arange(units.size) - np.searchsorted(servers, servers)
+    return units[nth < request.units]
+
+
 def uniform_once(
     state: BatchState, request: Request, eligibility: Eligibility, count: int, seed: int
 ) -> Ints:

@@ -7,11 +7,14 @@ values are read-only by convention.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from apps.inventory.core.snapshot import Floats, Shorts, Snapshot
+
+if TYPE_CHECKING:
+    from apps.scheduling.core.goals import Goal
 
 MAX_UNITS: Final = 64  # the parallelism cap of design.md, "Sizes"
 MAX_SAMPLE: Final = 32  # Tarcil §5.1: with R > 32, conflicts become frequent
@@ -94,6 +97,8 @@ class Request:
     spread : each unit on a different server, or in a different rack
     sample_size : R candidates per unit for sampling policies; None = the policy's default
     excluded : indices of servers to avoid (conflicts, failed launches)
+    reserved : units that the user reserved, for policies that place reservations; None = ``units``
+    goal : the target, for policies that choose the number of units themselves; None = ``units``
     measure_rank : also compute the rank D of the chosen units, which scans all eligible ones (T3)
     """
 
@@ -112,6 +117,8 @@ class Request:
     spread: Within | None = None
     sample_size: int | None = None
     excluded: frozenset[int] = frozenset()
+    reserved: int | None = None
+    goal: "Goal | None" = None
     measure_rank: bool = False
 
     def __post_init__(self) -> None:
@@ -119,6 +126,8 @@ class Request:
             raise ValueError(f"units must be at least 1, got {self.units}")
         if self.sample_size is not None and self.sample_size < 1:
             raise ValueError(f"sample_size must be at least 1, got {self.sample_size}")
+        if self.reserved is not None and self.reserved < 1:
+            raise ValueError(f"reserved must be at least 1, got {self.reserved}")
 
 
 class Verdict(StrEnum):
@@ -184,6 +193,7 @@ class Placed:
     sequence : change-log number of the snapshot
     ranks : (k,) rank D of each chosen unit among the eligible ones, 1 = the best; empty unless
         requested
+    wanted : units that the policy decided on, where it chooses their number; None = as requested
     """
 
     job: str
@@ -197,6 +207,7 @@ class Placed:
     seed: int
     sequence: int
     ranks: Floats
+    wanted: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -32,6 +32,7 @@ from apps.scheduling.core.growth import missing_request, missing_size
 from apps.scheduling.core.job_sampling import Sampling, sampling_of, with_guarantee
 from apps.scheduling.core.requests import (
     START_DELAY_S,
+    after,
     cluster_facts,
     is_only_closed,
     request_of,
@@ -228,8 +229,14 @@ class SchedulingAgent:
             is_measured = profile_id is not None and self._is_measured(sized)
             topology = snapshot.topology
             request = request_of(
-                job.spec, profile, sized, topology, job=str(job.id), measure_rank=is_measured
+                job.spec,
+                profile,
+                sized,
+                topology,
+                job=str(job.id),
+                measure_rank=is_measured,
             )
+            request = after(request, job.elapsed_s)
             if job.missing:
                 request = missing_request(request, topology, job.held)
             sampling = self._sampling(job, request, snapshot)
@@ -333,6 +340,7 @@ class SchedulingAgent:
             job=sized_job.request.job,
             measure_rank=sized_job.request.measure_rank,
         )
+        request = after(request, sized_job.job.elapsed_s)
         if sized_job.job.missing:
             request = missing_request(request, topology, sized_job.job.held)
         request = replace(request, sample_size=sized_job.sampling.size)

@@ -153,7 +153,7 @@ def _placed_job(proposal: Proposal, grant: Grant, agent: AgentIdentity) -> workl
     return workloads.PlacedJob(
         job_id=grant.job,
         units=len(grant.positions),
-        missing=proposal.sized_job.request.units - len(grant.positions),
+        missing=proposal.wanted - len(grant.positions),
         reason=placed_reason(agent),
         message="",
         run_s=_stretched(proposal, grant, 0),
@@ -167,4 +167,4 @@ def _stretched(proposal: Proposal, grant: Grant, end: int) -> float | None:
     run = proposal.sized_job.run
     if run is None:
         return None
-    return run[end] * proposal.sized_job.request.units / len(grant.positions)
+    return run[end] * proposal.wanted / len(grant.positions)

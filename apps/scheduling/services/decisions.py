@@ -20,6 +20,18 @@ from apps.workloads.core.reasons import Reason
 _REASON_OF: Final = {
     "expected": Reason.PLACED_BEST_EXPECTED,
     "least_loaded": Reason.PLACED_LEAST_LOADED,
+    "reservation_least_loaded": Reason.PLACED_LEAST_LOADED,
+    **dict.fromkeys(
+        (
+            "heterogeneity_oblivious",
+            "interference_oblivious",
+            "paragon_greedy",
+            "quasar",
+            "reservation_paragon",
+        ),
+        Reason.PLACED_BEST_OF_ALL,
+    ),
+    "autoscale": Reason.PLACED_LEAST_LOADED,
     "random": Reason.PLACED_AT_RANDOM,
     "roomiest": Reason.PLACED_AT_RANDOM,
 }
@@ -64,7 +76,7 @@ def placed_row(
 ) -> tuple[Any, ...]:
     """Return the row of a committed decision."""
     placed, sized_job = proposal.placed, proposal.sized_job
-    units, topology = sized_job.request.units, sized_job.topology
+    units, topology = proposal.wanted, sized_job.topology
     return (
         *(grant.decision, grant.job, now, cluster_s),
         *(agent.name, agent.policy, agent.policy_version, agent.code_version),

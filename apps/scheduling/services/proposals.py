@@ -76,6 +76,11 @@ class Proposal:
         """The job to place."""
         return self.sized_job.job
 
+    @property
+    def wanted(self) -> int:
+        """Units that the job is to have: those requested, or those that its policy decided on."""
+        return self.placed.wanted or self.sized_job.request.units
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LostProposal:

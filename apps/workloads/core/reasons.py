@@ -35,6 +35,7 @@ class Reason(StrEnum):
     STARTING = "Starting"
     PLACED_BEST_OF_SAMPLE = "PlacedBestOfSample"
     PLACED_BEST_EXPECTED = "PlacedBestExpected"
+    PLACED_BEST_OF_ALL = "PlacedBestOfAll"
     PLACED_LEAST_LOADED = "PlacedLeastLoaded"
     PLACED_AT_RANDOM = "PlacedAtRandom"
     MEETS_TARGET = "MeetsTarget"
@@ -160,6 +161,11 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.PLACED_BEST_EXPECTED: Meaning(
         9,
         "Placed on the unit with the best expected performance of all that fit.",
+        "Nothing to do; the candidates table lists the best of them.",
+    ),
+    Reason.PLACED_BEST_OF_ALL: Meaning(
+        9,
+        "Placed on the best of all units that fit.",
         "Nothing to do; the candidates table lists the best of them.",
     ),
     Reason.PLACED_LEAST_LOADED: Meaning(

@@ -49,6 +49,9 @@ def idle(cluster: Topology) -> Snapshot:
         server_open=frozen(np.ones(cluster.server_id.size, dtype=np.bool_)),
         server_caused=frozen(np.zeros((cluster.server_id.size, N_SOURCES), dtype=np.float32)),
         server_exposure=frozen(np.zeros((cluster.server_id.size, N_SOURCES), dtype=np.float32)),
+        server_tolerance=frozen(
+            np.full((cluster.server_id.size, N_SOURCES), 100.0, dtype=np.float32)
+        ),
         server_free=frozen(cluster.server_capacity.copy()),
     )
 
@@ -68,6 +71,7 @@ def loaded(cluster: Topology, share: float, rng: np.random.Generator) -> Snapsho
         server_open=frozen(np.ones(cluster.server_id.size, dtype=np.bool_)),
         server_caused=frozen(caused.astype(np.float32)),
         server_exposure=frozen((-caused / 1e5).astype(np.float32)),
+        server_tolerance=frozen((100.0 - caused / 5.0).astype(np.float32)),
         server_free=frozen(left),
     )
 

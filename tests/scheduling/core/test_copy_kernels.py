@@ -44,4 +44,5 @@ def test_both_forms_reach_the_same_state(
     assert np.array_equal(plain.server_caused, compiled.server_caused)
     assert np.array_equal(plain.server_free, compiled.server_free)
     np.testing.assert_allclose(plain.server_exposure, compiled.server_exposure, atol=1e-7)
+    np.testing.assert_allclose(plain.server_tolerance, compiled.server_tolerance, atol=1e-4)
     assert plain.sequence == compiled.sequence

@@ -9,7 +9,7 @@ from apps.emulation.core.events import EngineOrder
 from apps.emulation.core.seeds import Stream, stream_seed
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.requests import cluster_facts, request_of, size_or_late
+from apps.scheduling.core.requests import after, cluster_facts, request_of, size_or_late
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible
 from apps.scheduling.core.types import Request
 from apps.testbed.core.demo_cluster import DemoCluster
@@ -101,6 +101,7 @@ class Demand:
         if isinstance(sized, Infeasible):
             return sized
         request = request_of(spec, profile, sized, self._topology, job=str(job))
+        request = after(request, elapsed_s)
         framework = self.truth(job).framework
         if not sized.setting or framework is None:
             return SizedRequest(request, 1.0)

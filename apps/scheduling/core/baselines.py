@@ -1,0 +1,133 @@
+"""Policies of the papers' evaluations, assembled from parts (P5, P6, P13, Q13, T12)."""
+
+import math
+from functools import partial
+from typing import Final
+
+from apps.scheduling.core import hashing, paragon, samplers, scorers
+from apps.scheduling.core.policies import AssembledPolicy, Scorer
+from apps.scheduling.core.types import MAX_UNITS, Request
+from apps.workloads.core.targets import ThroughputLatency
+
+SAMPLED: Final = 2  # candidates per unit of a sampling scheduler (Sparrow)
+LOAD: Final = 0.7  # of an instance above which an autoscaler adds one
+
+
+def paragon_greedy(limit: int = paragon.LIMIT) -> AssembledPolicy:
+    """Paragon's greedy search: source by source, with backtracking and a limit (P5).
+
+    Source: Paragon §3.2.
+    """
+    return _over_all("paragon_greedy", partial(paragon.greedy, limit=limit))
+
+
+def paragon_sampling(candidates: int = 16) -> AssembledPolicy:
+    """Paragon's statistical selection: the best colocation of R hashed candidates (P6).
+
+    Source: Paragon §3.3.
+    """
+    return AssembledPolicy(
+        "paragon_sampling",
+        1,
+        # R·m units of servers found by hashes of the scores
+        sample=hashing.by_hash,
+        near=samplers.neighbourhoods,
+        # how closely the tolerance of the server follows what the job causes
+        score=paragon.colocation,
+    ).drawing(candidates)
+
+
+def heterogeneity_oblivious(limit: int = paragon.LIMIT) -> AssembledPolicy:
+    """Paragon's greedy search without platforms (P13). Source: Paragon §5."""
+    score = partial(paragon.greedy, sees_platforms=False, limit=limit)
+    return _over_all("heterogeneity_oblivious", score)
+
+
+def interference_oblivious() -> AssembledPolicy:
+    """Fastest platform first, without interference (P13). Source: Paragon §5."""
+    return AssembledPolicy(
+        "interference_oblivious",
+        1,
+        sample=samplers.everything,
+        near=samplers.everything,
+        score=paragon.fastest,
+        is_full=True,
+    )
+
+
+def sampling(candidates: int = SAMPLED) -> AssembledPolicy:
+    """Place on the least loaded of R random units, as Tarcil's generic scheduler (T12).
+
+    Source: Tarcil §6.4, after Sparrow: batch sampling, no knowledge of jobs or platforms.
+    """
+    return AssembledPolicy(
+        "sampling",
+        1,
+        sample=samplers.in_order,
+        near=samplers.neighbourhoods,
+        score=scorers.load,
+    ).drawing(candidates)
+
+
+def reservation_least_loaded() -> AssembledPolicy:
+    """Place the units that the user reserved on the least loaded servers (Q13).
+
+    Source: Quasar §5, reservation + LL.
+    """
+    return AssembledPolicy(
+        "reservation_least_loaded",
+        1,
+        sample=samplers.emptiest,
+        near=samplers.everything,
+        score=scorers.load,
+        is_full=True,
+    ).sized_by(_reserved)
+
+
+def reservation_paragon(limit: int = paragon.LIMIT) -> AssembledPolicy:
+    """Place the units that the user reserved by Paragon's greedy search (Q13).
+
+    Source: Quasar §5, reservation + Paragon.
+    """
+    score = partial(paragon.greedy, limit=limit)
+    return _over_all("reservation_paragon", score).sized_by(_reserved)
+
+
+def autoscale(load: float = LOAD) -> AssembledPolicy:
+    """Services sized to keep each unit below a load, on the least loaded servers (Q13).
+
+    The load is that of units of the highest-end platform, as an autoscaler knows neither platforms
+    nor interference. Other jobs get what the user reserved. Source: Quasar §5.
+    """
+    return AssembledPolicy(
+        "autoscale",
+        1,
+        sample=samplers.emptiest,
+        near=samplers.everything,
+        score=scorers.load,
+        is_full=True,
+    ).sized_by(partial(_below_load, load=load))
+
+
+def _over_all(name: str, score: Scorer) -> AssembledPolicy:
+    """Return a policy that compares the first free units of all servers."""
+    return AssembledPolicy(
+        name,
+        1,
+        sample=samplers.leading,
+        near=samplers.everything,
+        score=score,
+        is_full=True,
+    )
+
+
+def _reserved(request: Request) -> int:
+    return request.reserved or request.units
+
+
+def _below_load(request: Request, *, load: float) -> int:
+    goal = request.goal
+    if goal is None or not isinstance(goal.target, ThroughputLatency):
+        return _reserved(request)
+    needed = goal.target.qps / (load * goal.profile.base_rate)
+    return min(MAX_UNITS, max(1, math.ceil(needed)))
