@@ -5,6 +5,7 @@ from django.db import models
 from django.db.models import Q
 
 from apps.common.core.ids import uuid7
+from apps.common.infrastructure.database import DatabaseClock
 from apps.workloads.models import Job
 
 
@@ -180,3 +181,42 @@ class Reservation(models.Model):
 
     def __str__(self) -> str:
         return f"{len(self.unit_ids)} units for {self.job_id}"
+
+
+class StartEstimate(models.Model):
+    """When a waiting job was predicted to start, as of one moment; in cluster seconds.
+
+    The newest row of a job is its current estimate. A row is added when the estimate changes;
+    ``placed_s`` is what happened. Null quantiles: later than the simulation reaches.
+    """
+
+    job_id = models.UUIDField()
+    kind = models.CharField(max_length=40, help_text="class in which estimates are scored")
+    at = models.DateTimeField(db_default=DatabaseClock())
+    made_s = models.FloatField()
+    ahead = models.PositiveIntegerField(help_text="jobs that agents try before it")
+    p5_s = models.FloatField(null=True)
+    p50_s = models.FloatField(null=True)
+    p90_s = models.FloatField(null=True)
+    p95_s = models.FloatField(null=True)
+    placed_s = models.FloatField(null=True, help_text="when it was given its units")
+    is_open = models.BooleanField(default=True, db_default=True, help_text="the job still waits")
+
+    class Meta:
+        indexes = (
+            # the estimates of a job, newest first
+            models.Index(fields=["job_id", "-id"], name="start_estimate_by_job"),
+            # scoring: estimates of jobs that waited
+            models.Index(fields=["job_id"], name="start_estimate_open", condition=Q(is_open=True)),
+            # scores of the last day
+            models.Index(
+                fields=["placed_s"],
+                name="start_estimate_scored",
+                condition=Q(placed_s__isnull=False),
+            ),
+            # retention
+            models.Index(fields=["at"], name="start_estimate_by_age"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.job_id} at {self.made_s:.0f}"

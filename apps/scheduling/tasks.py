@@ -6,14 +6,17 @@ import time
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 from celery import current_app, shared_task
 from celery.signals import worker_process_init
 
 from apps.common.infrastructure.notifications import acknowledge, notify
 from apps.common.infrastructure.warm_up import Kernels, warming_up
 from apps.scheduling.core import fused
+from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.release import AGENT_QUEUE, AGENT_TASK
+from apps.scheduling.services.start_estimates import update_start_estimates
 
 TURN_S: Final = 20.0  # wall seconds; well below the broker's visibility timeout
 LINGER_S: Final = 0.02
@@ -37,6 +40,17 @@ def agent() -> int:
     if time.monotonic() >= until:
         notify(AGENT_TASK, queue=AGENT_QUEUE)
     return decided
+
+
+@lru_cache(maxsize=1)
+def _cluster(process: int) -> ClusterFollower:
+    return ClusterFollower()
+
+
+@shared_task(name="scheduling.estimate_starts")
+def estimate_starts() -> int:
+    """Estimate when the waiting jobs start; returns the number of new estimates."""
+    return update_start_estimates(_cluster(os.getpid()), np.random.default_rng())
 
 
 @worker_process_init.connect

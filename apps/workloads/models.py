@@ -82,6 +82,9 @@ class WaitingShape(models.Model):
     due_at = models.DateTimeField()
     claimed_until = models.DateTimeField(null=True, help_text="an agent evaluates it until then")
     allowance = models.PositiveIntegerField(default=1, help_text="jobs to evaluate next")
+    units = models.PositiveIntegerField(default=1, db_default=1, help_text="size of its jobs")
+    run_s = models.FloatField(null=True, help_text="predicted run time of its jobs")
+    run_high_s = models.FloatField(null=True, help_text="pessimistic end of its interval")
 
     waits_for = models.CharField(max_length=10, choices=[(w.value, w.value) for w in WaitsFor])
     min_units = models.PositiveIntegerField()

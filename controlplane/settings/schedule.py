@@ -15,6 +15,11 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 1.0,
         "options": {"expires": 1.0, "queue": "agents"},
     },
+    "scheduling.estimate_starts": {
+        "task": "scheduling.estimate_starts",
+        "schedule": 5.0,
+        "options": _FRESH,
+    },
     "execution.sample_system": {
         "task": "execution.sample_system",
         "schedule": 10.0,

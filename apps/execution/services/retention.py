@@ -57,6 +57,12 @@ def execution_kinds() -> list[Kind]:
                 "operations_systemsample", "at", cutoff(settings.BERTH_SYSTEM_DAYS)
             ),
         ),
+        Kind(
+            "start_estimates",
+            lambda: delete_before(
+                "scheduling_startestimate", "at", cutoff(settings.BERTH_SYSTEM_DAYS)
+            ),
+        ),
         Kind("changes", lambda: prune_changes(before=cutoff(settings.BERTH_CHANGE_DAYS))),
     ]
 

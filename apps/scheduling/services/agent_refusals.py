@@ -77,6 +77,7 @@ def refusal(sized_job: SizedJob, refused: Refused, elapsed_s: float, attempt: in
         sampling=sized_job.sampling,
         request=sized_job.request,
         topology=sized_job.topology,
+        run=sized_job.run,
     )
 
 

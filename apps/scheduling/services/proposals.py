@@ -99,6 +99,7 @@ class Refusal:
     needs : what the job needs at least; None if the refusal does not depend on its request
     lost : the last placement, if all its commits failed
     request, topology : that a policy refused; None before the policy
+    run : predicted run time; None = unknown
     """
 
     job: ClaimedJob
@@ -115,4 +116,5 @@ class Refusal:
     sampling: Sampling = DEFAULT_SAMPLING
     request: Request | None = None
     topology: Topology | None = None
+    run: RunTime | None = None
     decision_id: UUID = field(default_factory=uuid7)

@@ -34,10 +34,7 @@ def record_refusals(
     now, cluster_s = time.at, time.cluster_s
     with transaction.atomic():
         decided = workloads.keep_waiting(
-            [
-                workloads.WaitingJob(r.job.id, r.reason, r.message, r.decision_id, r.needs, r.also)
-                for r in refusals
-            ],
+            [_waiting(refusal) for refusal in refusals],
             agent=agent.name,
             at=workloads.EvaluationTime(cluster_s, sequence, delay_s),
         )
@@ -48,6 +45,20 @@ def record_refusals(
                 if r.job.id in decided
             ]
         )
+
+
+def _waiting(refusal: Refusal) -> workloads.WaitingJob:
+    return workloads.WaitingJob(
+        job_id=refusal.job.id,
+        reason=refusal.reason,
+        message=refusal.message,
+        decision_id=refusal.decision_id,
+        needs=refusal.needs,
+        also=refusal.also,
+        units=max(1, refusal.units),
+        run_s=None if refusal.run is None else refusal.run.value,
+        run_high_s=None if refusal.run is None else refusal.run.high,
+    )
 
 
 def refuse_permanently(

@@ -142,6 +142,8 @@ class WaitingJob:
     ----------
     decision_id : of the decision that refused it
     needs : None if the refusal does not depend on the request; the job then joins no shape
+    units : size of the job
+    run_s, run_high_s : predicted run time and its pessimistic end, cluster seconds; None = unknown
     """
 
     job_id: UUID
@@ -150,6 +152,9 @@ class WaitingJob:
     decision_id: UUID
     needs: Needs | None
     also: Sequence[str] = ()
+    units: int = 1
+    run_s: float | None = None
+    run_high_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +217,17 @@ _REFUSE_SHAPES: Final = f"""
 INSERT INTO workloads_waitingshape AS s
     (key, project_id, priority, reason_code, reason_message, reason_also, is_reason_copied,
      decision_id, evaluated_seq, evaluated_at, due_at, allowance, waits_for, min_units,
-     on_one_server, platforms, labels, unit_memory_bytes, unit_network_bps, unit_storage_bytes)
+     on_one_server, platforms, labels, unit_memory_bytes, unit_network_bps, unit_storage_bytes,
+     units, run_s, run_high_s)
 SELECT d.key, j.project_id, j.priority, d.reason, left(d.message, 500), d.also, true, d.decision,
        %(sequence)s, clock_timestamp(), {_DUE_AT}, 1,
        d.waits_for, d.units, d.on_one_server, d.platforms, d.labels, d.unit_memory_bytes,
-       d.unit_network_bps, d.unit_storage_bytes
+       d.unit_network_bps, d.unit_storage_bytes, d.size, d.run_s, d.run_high_s
 FROM jsonb_to_recordset(%(rows)s::jsonb) AS d(
     job uuid, key uuid, reason text, message text, also jsonb, decision uuid, waits_for text,
     units int, on_one_server bool, platforms jsonb, labels jsonb, unit_memory_bytes bigint,
-    unit_network_bps bigint, unit_storage_bytes bigint)
+    unit_network_bps bigint, unit_storage_bytes bigint, size int, run_s float8,
+    run_high_s float8)
 JOIN workloads_job j ON j.id = d.job
 ORDER BY d.key
 ON CONFLICT (key) DO UPDATE
@@ -235,7 +242,8 @@ SET is_reason_copied = s.is_reason_copied AND s.reason_code = excluded.reason_co
     on_one_server = excluded.on_one_server, platforms = excluded.platforms,
     labels = excluded.labels, unit_memory_bytes = excluded.unit_memory_bytes,
     unit_network_bps = excluded.unit_network_bps,
-    unit_storage_bytes = excluded.unit_storage_bytes
+    unit_storage_bytes = excluded.unit_storage_bytes, units = excluded.units,
+    run_s = excluded.run_s, run_high_s = excluded.run_high_s
 WHERE s.evaluated_seq <= excluded.evaluated_seq
 RETURNING s.decision_id
 """  # noqa: S608 - constants
@@ -254,6 +262,9 @@ def _refuse_shapes(refused: dict[UUID, WaitingJob], at: EvaluationTime) -> set[U
             "message": job.message,
             "also": list(job.also),
             "decision": str(job.decision_id),
+            "size": job.units,
+            "run_s": job.run_s,
+            "run_high_s": job.run_high_s,
         }
         for key, job in refused.items()
         if job.needs is not None

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from apps.common.core.compiled import jit
+from apps.common.core.event_heap import EventHeap, empty_heap, next_time, pop, push
 from apps.testbed.core.batch.profile import Profile, earliest, empty_profile, forget, occupy
-from apps.testbed.core.reservation.event_heap import EventHeap, empty_heap, next_time, pop, push
 from apps.testbed.core.traces import Bools, Floats, Ints
 
 

@@ -6,8 +6,8 @@ w the workload and the machines, s the state, o the options of the scheduler.
 import numpy as np
 
 from apps.common.core.compiled import jit
+from apps.common.core.event_heap import next_time, pop, push
 from apps.testbed.core.reservation.choice import take
-from apps.testbed.core.reservation.event_heap import next_time, pop, push
 from apps.testbed.core.reservation.state import (
     BUSY,
     ENDED,

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from apps.testbed.core.reservation.event_heap import empty_heap
+from apps.common.core.event_heap import empty_heap
 from apps.testbed.core.reservation.kernel import place_at_start, simulate
 from apps.testbed.core.reservation.model import (
     NOWHERE,

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from apps.common.core.compiled import jit
-from apps.testbed.core.reservation.event_heap import EventHeap
+from apps.common.core.event_heap import EventHeap
 from apps.testbed.core.traces import Bools, Floats, Ints
 
 BLOCK: Final = 64  # machines of one entry of the index of `check_all`

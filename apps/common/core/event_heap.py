@@ -7,10 +7,12 @@ insertion. A push or pop costs O(log size).
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apps.common.core.compiled import jit
-from apps.testbed.core.traces import Floats, Ints
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 NEVER: Final = np.inf
 
 

@@ -1,0 +1,280 @@
+"""When waiting jobs start, for one draw of all run times; compiled.
+
+A discrete-event simulation of what agents do: units are freed when jobs end, and the waiting
+groups are tried in order, those that started a job last at the end of their priority.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from apps.common.core.compiled import jit
+from apps.common.core.event_heap import EventHeap, next_time, pop, push
+from apps.inventory.core.snapshot import Bools, Floats, Ints
+
+NOBODY = -1
+
+
+class Pools(NamedTuple):
+    """P sets of units that the same requests may use.
+
+    Attributes
+    ----------
+    free : (P,) units that are free now
+    holder : (P,) the group for which the units are reserved, or `NOBODY`
+    until_s : (P,) when its job starts, seconds from now
+    """
+
+    free: Ints
+    holder: Ints
+    until_s: Floats
+
+
+class Groups(NamedTuple):
+    """G sets of jobs with equal requests, in the order in which agents try them.
+
+    Attributes
+    ----------
+    allowed : (G, P) pools that the jobs may use
+    units, fewest : (G,) units of a job, and those with which it may start
+    jobs, first : (G,) number of waiting jobs, and index of the first of them among all jobs
+    priority : (G,)
+    run_s, longest_s : (G,) predicted run time on all units, and its pessimistic end; infinite if
+        nothing tells when a job ends
+    ratios : (G, Q) quantiles of the run time relative to the predicted one
+    refused : (G,) free units that would suffice by their number, and were refused
+    reserve_s : (G,) seconds until the first job may keep freed units; infinite: never
+    """
+
+    allowed: Bools
+    units: Ints
+    fewest: Ints
+    jobs: Ints
+    first: Ints
+    priority: Ints
+    run_s: Floats
+    longest_s: Floats
+    ratios: Floats
+    refused: Ints
+    reserve_s: Floats
+
+
+class Arrivals(NamedTuple):
+    """Jobs that will be submitted: the groups of recent ones, and the mean time between them."""
+
+    groups: Ints
+    gap_s: float
+
+
+class Run(NamedTuple):
+    """State of one simulation.
+
+    Attributes
+    ----------
+    free : (P,)
+    kept : (P,) of these, kept for jobs that have waited long
+    left, begun : (G,) waiting jobs, including later arrivals; jobs started
+    refused, reserve_s : (G,) as in `Groups`
+    order : (G,) the groups, first tried first
+    moves, scratch : (G,) groups that started a job, and room to sort them
+    ends : releases that have not happened
+    pool, units : of each release
+    draws : uniform numbers
+    tally : releases so far, numbers used, jobs of the queue that still wait
+    """
+
+    free: Ints
+    kept: Ints
+    left: Ints
+    begun: Ints
+    refused: Ints
+    reserve_s: Floats
+    order: Ints
+    moves: Bools
+    scratch: Ints
+    ends: EventHeap
+    pool: Ints
+    units: Ints
+    draws: Floats
+    tally: Ints
+
+
+@jit()
+def simulate(
+    pools: Pools,
+    groups: Groups,
+    arrivals: Arrivals,
+    run: Run,
+    max_reservations: int,
+    starts: Floats,
+) -> None:
+    """Fill the starts of all jobs, seconds from now; those that are not reached stay infinite.
+
+    Ends when all jobs have started, when nothing more is freed, or when the draws are used up.
+    """
+    now = 0.0
+    arrival = _next_arrival(now, arrivals, run)
+    _start_all(now, pools, groups, run, max_reservations, starts)
+    while run.tally[2] > 0 and run.tally[1] + 2 < run.draws.size:
+        end = next_time(run.ends)
+        now = min(arrival, end)
+        if now == np.inf:
+            return
+        is_new = arrival < end
+        if is_new:
+            group = arrivals.groups[int(_draw(run) * arrivals.groups.size)]
+            arrival = _next_arrival(now, arrivals, run)
+            run.left[group] += 1
+            if run.left[group] > 1:
+                continue  # joins its group, which waits
+            _move_to_front(run.order, group)
+        else:
+            while next_time(run.ends) == now:
+                release = pop(run.ends)
+                run.free[run.pool[release]] += run.units[release]
+        _start_all(now, pools, groups, run, max_reservations, starts)
+
+
+@jit(makes_arrays=False)
+def _draw(run: Run) -> Any:
+    run.tally[1] += 1
+    return run.draws[run.tally[1] - 1]
+
+
+@jit(makes_arrays=False)
+def _next_arrival(now: float, arrivals: Arrivals, run: Run) -> Any:
+    if arrivals.groups.size == 0:
+        return np.inf
+    return now - arrivals.gap_s * np.log(1.0 - _draw(run))
+
+
+@jit(makes_arrays=False)
+def _move_to_front(order: Ints, group: int) -> None:
+    place = 0
+    while order[place] != group:
+        place += 1
+    while place > 0:
+        order[place] = order[place - 1]
+        place -= 1
+    order[0] = group
+
+
+@jit(makes_arrays=False)
+def _start_all(
+    now: float, pools: Pools, groups: Groups, run: Run, max_reservations: int, starts: Floats
+) -> None:
+    """Try all groups in order; those that started a job go behind those of their priority."""
+    run.kept[:] = 0
+    reservations, has_moved = 0, False
+    free = run.free.sum()
+    for place in range(run.order.size):
+        if free == 0:
+            break
+        group = run.order[place]
+        before = run.begun[group]
+        while run.left[group] > 0 and _starts(now, group, pools, groups, run, starts):
+            pass
+        run.moves[group] = run.begun[group] > before
+        if run.moves[group]:
+            free, has_moved = run.free.sum(), True
+        is_late = run.left[group] > 0 and now >= run.reserve_s[group]
+        if is_late and reservations < max_reservations:
+            _keep(group, groups, run)
+            reservations += 1
+    if has_moved:
+        _move_back(groups.priority, run)
+        for group in range(run.order.size):
+            if run.refused[group] > 0:
+                room = _total_room(now, group, pools, groups, run)
+                run.refused[group] = min(run.refused[group], room)
+
+
+@jit(makes_arrays=False)
+def _move_back(priority: Ints, run: Run) -> None:
+    """Move the groups that started a job behind the others of their priority."""
+    order, first = run.order, 0
+    while first < order.size:
+        end, kept, moved = first, 0, 0
+        while end < order.size and priority[order[end]] == priority[order[first]]:
+            if run.moves[order[end]]:
+                run.scratch[moved] = order[end]
+                moved += 1
+            else:
+                order[first + kept] = order[end]
+                kept += 1
+            end += 1
+        for i in range(moved):
+            order[first + kept + i] = run.scratch[i]
+        first = end
+    run.moves[:] = False
+
+
+@jit(makes_arrays=False)
+def _room(now: float, group: int, pool: int, pools: Pools, groups: Groups, run: Run) -> Any:
+    """Return the free units of a pool that a job of a group may use now."""
+    if not groups.allowed[group, pool]:
+        return 0
+    holder = pools.holder[pool]
+    if holder == group:
+        return run.free[pool]
+    is_held = holder != NOBODY and run.left[holder] > 0
+    if is_held and now + groups.longest_s[group] > pools.until_s[pool]:
+        return 0
+    return run.free[pool] - run.kept[pool]
+
+
+@jit(makes_arrays=False)
+def _total_room(now: float, group: int, pools: Pools, groups: Groups, run: Run) -> Any:
+    room = 0
+    for pool in range(run.free.size):
+        room += _room(now, group, pool, pools, groups, run)
+    return room
+
+
+@jit(makes_arrays=False)
+def _starts(now: float, group: int, pools: Pools, groups: Groups, run: Run, starts: Floats) -> Any:
+    """Start the next job of a group if enough units are free."""
+    room = _total_room(now, group, pools, groups, run)
+    room -= min(run.refused[group], room)
+    if room < groups.fewest[group] or run.tally[1] + 2 >= run.draws.size:
+        return False
+    taken = min(groups.units[group], room)
+    share = groups.ratios[group, int(_draw(run) * groups.ratios.shape[1])]
+    end = now + groups.run_s[group] * share * groups.units[group] / taken
+    for own in (True, False):  # the units that are reserved for it first
+        for pool in range(run.free.size):
+            if taken > 0 and (pools.holder[pool] == group) == own:
+                units = min(taken, _room(now, group, pool, pools, groups, run))
+                taken -= units
+                _take(run, pool, units, end)
+    if run.begun[group] < groups.jobs[group]:
+        starts[groups.first[group] + run.begun[group]] = now
+        run.tally[2] -= 1
+    run.begun[group] += 1
+    run.left[group] -= 1
+    run.reserve_s[group] = np.inf
+    return True
+
+
+@jit(makes_arrays=False)
+def _take(run: Run, pool: int, units: int, end: float) -> None:
+    """Take units of a pool until ``end``."""
+    if units <= 0:
+        return
+    run.free[pool] -= units
+    release = run.tally[0]
+    if end < np.inf and release < run.pool.size:
+        run.pool[release], run.units[release] = pool, units
+        run.tally[0] += 1
+        push(run.ends, end, release)
+
+
+@jit(makes_arrays=False)
+def _keep(group: int, groups: Groups, run: Run) -> None:
+    """Keep free units for the next job of a group until it has enough."""
+    missing = groups.fewest[group] + run.refused[group]
+    for pool in range(run.free.size):
+        if groups.allowed[group, pool]:
+            units = min(missing, run.free[pool] - run.kept[pool])
+            run.kept[pool] += units
+            missing -= units

@@ -1,0 +1,162 @@
+"""Reads of the queue: waiting shapes, running jobs, recent submissions and their history."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import numpy as np
+from django.conf import settings
+
+from apps.common.infrastructure.database import fetch_rows
+from apps.scheduling.core.run_time import RunTime
+from apps.scheduling.core.start_estimates import History
+from apps.scheduling.core.start_queue import Holding, ShapeFacts
+from apps.workloads.core.shapes import WaitsFor
+
+MAX_JOBS: Final = 10_000  # waiting jobs with an estimate
+WINDOW_S: Final = 7200.0  # cluster seconds of history (Tarcil §4.3)
+RECENT: Final = 400  # submissions that stand for the next ones
+ENDED: Final = 2000  # ended jobs of the history
+
+# In the order in which agents evaluate woken shapes (`workloads.services.shapes`).
+_SHAPES: Final = """
+SELECT s.id, s.key, s.priority, s.units, s.min_units, s.run_s, s.run_high_s, s.platforms,
+       s.labels, s.waits_for
+FROM workloads_waitingshape s
+ORDER BY row_number() OVER (
+    PARTITION BY s.project_id ORDER BY s.priority DESC, s.evaluated_at, s.id),
+    s.priority DESC, s.evaluated_at, s.id
+"""
+_JOBS: Final = """
+SELECT j.shape_id, j.id, j.submitted_s, j.target_kind FROM workloads_job j
+WHERE j.shape_id IS NOT NULL ORDER BY j.shape_id, j.created_at, j.id LIMIT %s
+"""
+_HOLDINGS: Final = """
+SELECT j.id, a.unit_ids, j.target_kind, coalesce(j.started_s, j.placed_s), j.run_s, j.run_high_s,
+       CASE WHEN j.started_s IS NULL THEN 0.0 ELSE j.progress END
+FROM scheduling_allocation a JOIN workloads_job j ON j.id = a.job_id
+WHERE a.released_seq IS NULL ORDER BY j.id
+"""
+_RECENT: Final = """
+SELECT j.shape_key, j.submitted_s, j.target_kind, coalesce(j.units_requested, j.units), j.gang,
+       j.constraints, j.run_s, j.run_high_s, j.priority, j.held
+FROM workloads_job j ORDER BY j.created_at DESC, j.id DESC LIMIT %s
+"""
+_ENDED: Final = """
+SELECT target_kind, finished_s - started_s, run_s FROM workloads_job
+WHERE finished_at IS NOT NULL AND state = 'succeeded' AND finished_s > %s
+  AND started_s < finished_s
+ORDER BY finished_at DESC LIMIT %s
+"""
+
+
+def waiting_queue(now_s: float) -> list[ShapeFacts]:
+    """Return the waiting shapes in the order of their evaluation, with at most 10,000 jobs."""
+    by_shape: dict[int, list[tuple[UUID, float, str]]] = {}
+    for shape, job, submitted_s, kind in fetch_rows(_JOBS, [MAX_JOBS]):
+        by_shape.setdefault(shape, []).append((job, submitted_s, kind))
+    return [
+        _shape(row[1:], by_shape[row[0]], now_s)
+        for row in fetch_rows(_SHAPES)
+        if row[0] in by_shape
+    ]
+
+
+def _shape(
+    row: Sequence[Any], jobs: Sequence[tuple[UUID, float, str]], now_s: float
+) -> ShapeFacts:
+    key, priority, units, fewest, run_s, high_s, platforms, labels, waits_for = row
+    names = None if platforms is None else json.loads(platforms)
+    waited_s = now_s - jobs[0][1]
+    return ShapeFacts(
+        key=key,
+        jobs=[job for job, _, _ in jobs],
+        kind=jobs[0][2],
+        units=units,
+        fewest=fewest,
+        platforms=None if names is None else frozenset(names),
+        labels=frozenset(json.loads(labels)),
+        run=_run(run_s, high_s),
+        priority=priority,
+        reserve_s=max(0.0, settings.RESERVE_AFTER_S - waited_s) if fewest > 1 else math.inf,
+        is_satisfiable=waits_for == WaitsFor.UNITS,
+    )
+
+
+def _run(run_s: float | None, high_s: float | None) -> RunTime | None:
+    return None if run_s is None or high_s is None else RunTime(run_s, high_s)
+
+
+def holdings(now_s: float) -> list[Holding]:
+    """Return the jobs that hold units."""
+    found: dict[UUID, Holding] = {}
+    for job, units, kind, began_s, run_s, high_s, progress in fetch_rows(_HOLDINGS):
+        known = found.get(job)
+        if known is not None:
+            found[job] = replace(known, unit_ids=[*known.unit_ids, *units])
+            continue
+        elapsed_s = max(0.0, now_s - (now_s if began_s is None else began_s))
+        found[job] = Holding(units, kind, elapsed_s, _run(run_s, high_s), progress)
+    return list(found.values())
+
+
+class Submissions(NamedTuple):
+    """Recent submissions: the shape of each, in no order; shapes without waiting jobs; the gap."""
+
+    keys: Sequence[UUID]
+    shapes: Sequence[ShapeFacts]
+    gap_s: float
+
+
+def recent_submissions(known: Mapping[UUID, ShapeFacts], now_s: float) -> Submissions:
+    """Return the last submissions, at most those of two hours of cluster time.
+
+    Parameters
+    ----------
+    known : waiting shapes by key
+    """
+    rows = [row for row in fetch_rows(_RECENT, [RECENT]) if row[1] > now_s - WINDOW_S]
+    keys: list[UUID] = []
+    shapes: dict[UUID, ShapeFacts] = {}
+    for key, _, kind, units, gang, constraints, run_s, high_s, priority, held in rows:
+        if held or (units is None and key not in known):
+            continue  # nothing is known about its size
+        keys.append(key)
+        if key in known or key in shapes:
+            continue
+        where = json.loads(constraints)
+        is_whole = gang or where.get("locality") or where.get("spread")
+        labels = (where.get("labels") or {}).items()
+        shapes[key] = ShapeFacts(
+            key=key,
+            jobs=(),
+            kind=kind,
+            units=units,
+            fewest=units if is_whole else 1,
+            platforms=frozenset(where.get("platforms") or ()) or None,
+            labels=frozenset(f"{name}={value}" for name, value in labels),
+            run=_run(run_s, high_s),
+            priority=priority,
+        )
+    span_s = min(WINDOW_S, now_s)
+    if len(rows) == RECENT:
+        span_s = now_s - min(row[1] for row in rows)
+    span_s = max(1.0, span_s)
+    return Submissions(keys, list(shapes.values()), span_s / len(keys) if keys else math.inf)
+
+
+def run_time_history(now_s: float) -> History:
+    """Return the run times of the jobs that ended in the last two hours, by target kind."""
+    seconds: dict[str, list[float]] = {}
+    ratios: dict[str, list[float]] = {}
+    for kind, took_s, run_s in fetch_rows(_ENDED, [now_s - WINDOW_S, ENDED]):
+        seconds.setdefault(kind, []).append(took_s)
+        if run_s:
+            ratios.setdefault(kind, []).append(took_s / run_s)
+    return History(
+        ratios={kind: np.array(values) for kind, values in ratios.items()},
+        seconds={kind: np.array(values) for kind, values in seconds.items()},
+    )

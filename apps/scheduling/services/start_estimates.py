@@ -1,0 +1,163 @@
+"""Start estimates of waiting jobs: made by a periodic task, kept, and scored when jobs start.
+
+The task reads without locks and holds an advisory lock that only it uses, so that agents never
+wait for it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import numpy as np
+from django.conf import settings
+from django.db import connection, transaction
+
+from apps.common.infrastructure.database import fetch_rows
+from apps.inventory.selectors import cluster_now
+from apps.scheduling.core.start_classes import class_of
+from apps.scheduling.core.start_estimates import Queue, Starts, estimate_starts
+from apps.scheduling.core.start_queue import QueueFacts, queue_facts
+from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.selectors.queue import (
+    holdings,
+    recent_submissions,
+    run_time_history,
+    waiting_queue,
+)
+from apps.scheduling.services.reservations import reservations
+
+_LOCK: Final = 7113  # advisory lock: one process estimates at a time
+CHANGE: Final = 0.2  # of the predicted wait: a smaller change adds no row
+MIN_CHANGE_S: Final = 10.0  # cluster seconds
+SCORED: Final = 10_000  # estimates that are scored at once
+
+_LATEST: Final = """
+SELECT e.* FROM unnest(%s::uuid[]) AS d(id), LATERAL (
+    SELECT job_id, made_s, p50_s, p90_s FROM scheduling_startestimate
+    WHERE job_id = d.id ORDER BY id DESC LIMIT 1) e
+"""
+_STORE: Final = """
+INSERT INTO scheduling_startestimate (job_id, kind, made_s, ahead, p5_s, p50_s, p90_s, p95_s)
+SELECT d.job, d.kind, %(now)s, d.ahead, d.p5, d.p50, d.p90, d.p95
+FROM unnest(%(jobs)s::uuid[], %(kinds)s::text[], %(ahead)s::int[], %(p5)s::float8[],
+            %(p50)s::float8[], %(p90)s::float8[], %(p95)s::float8[])
+    AS d(job, kind, ahead, p5, p50, p90, p95)
+"""
+# A job that was requeued after a placement is not waiting for the old estimate.
+_SCORE: Final = """
+UPDATE scheduling_startestimate e
+SET is_open = false, placed_s = CASE WHEN d.placed_s >= e.made_s THEN d.placed_s END
+FROM (
+    SELECT o.id, j.placed_s FROM scheduling_startestimate o
+    LEFT JOIN workloads_job j ON j.id = o.job_id
+    WHERE o.is_open AND (j.id IS NULL OR j.shape_id IS NULL)
+    ORDER BY o.id LIMIT %s FOR UPDATE OF o SKIP LOCKED) d
+WHERE e.id = d.id
+"""
+
+
+class _Estimate(NamedTuple):
+    """A new row."""
+
+    job: UUID
+    kind: str
+    ahead: int
+    quantiles: tuple[float | None, ...]  # absolute: p5, p50, p90, p95
+
+
+def update_start_estimates(cluster: ClusterFollower, rng: np.random.Generator) -> int:
+    """Score the estimates of jobs that started, and estimate again; the number of new rows.
+
+    Costs at most `core.start_estimates.BUDGET` events. Returns 0 if another process estimates.
+    """
+    with transaction.atomic():
+        ((is_ours,),) = fetch_rows("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK])
+        if not is_ours:
+            return 0
+        _score()
+        now_s = cluster_now()
+        facts, queue = _queue(cluster, now_s)
+        if not facts.jobs:
+            return 0
+        return _store(_estimates(facts, estimate_starts(queue, rng), now_s), now_s)
+
+
+def _score() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_SCORE, [SCORED])
+
+
+def _queue(cluster: ClusterFollower, now_s: float) -> tuple[QueueFacts, Queue]:
+    """Read the queue; without submissions and history if nothing waits."""
+    waiting = waiting_queue(now_s)
+    known = {shape.key: shape for shape in waiting}
+    recent = recent_submissions(known, now_s)
+    facts = queue_facts(
+        cluster.follow().snapshot(),
+        [*waiting, *recent.shapes],
+        holdings(now_s),
+        reservations(),
+        now_s=now_s,
+    )
+    return facts, Queue(
+        pools=facts.pools,
+        groups=facts.groups,
+        running=facts.running,
+        arriving=[facts.group_of[key] for key in recent.keys],
+        gap_s=recent.gap_s,
+        history=run_time_history(now_s),
+        max_reservations=settings.MAX_RESERVATIONS,
+    )
+
+
+def _estimates(facts: QueueFacts, starts: Starts, now_s: float) -> list[_Estimate]:
+    kinds = [
+        class_of(group.kind, group.units) for group in facts.groups for _ in range(group.jobs)
+    ]
+    order = np.lexsort((np.arange(len(facts.jobs)), starts.p50))
+    ahead = np.empty(order.size, dtype=np.int64)
+    ahead[order] = np.arange(order.size)
+    columns = [[_finite(now_s + x) for x in column.tolist()] for column in starts]
+    return [
+        _Estimate(job, kind, count, tuple(quantiles))
+        for job, kind, count, *quantiles in zip(
+            facts.jobs, kinds, ahead.tolist(), *columns, strict=True
+        )
+    ]
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _store(estimates: Sequence[_Estimate], now_s: float) -> int:
+    """Add the estimates that differ from the last ones of their jobs."""
+    latest = {row[0]: row[1:] for row in fetch_rows(_LATEST, [[e.job for e in estimates]])}
+    new = [each for each in estimates if _differs(each, latest)]
+    if not new:
+        return 0
+    values: dict[str, Any] = {
+        "now": now_s,
+        "jobs": [each.job for each in new],
+        "kinds": [each.kind for each in new],
+        "ahead": [each.ahead for each in new],
+    }
+    for i, name in enumerate(("p5", "p50", "p90", "p95")):
+        values[name] = [each.quantiles[i] for each in new]
+    with connection.cursor() as cursor:
+        cursor.execute(_STORE, values)
+    return len(new)
+
+
+def _differs(new: _Estimate, latest: Mapping[UUID, tuple[Any, ...]]) -> bool:
+    if new.job not in latest:
+        return True
+    made_s, *old = latest[new.job]
+    for before, after in zip(old, new.quantiles[1:3], strict=True):
+        if before is None or after is None:
+            if before is not after:
+                return True
+        elif abs(after - before) > max(MIN_CHANGE_S, CHANGE * (before - made_s)):
+            return True
+    return False

@@ -1,0 +1,168 @@
+"""Start estimates of waiting jobs: made, kept and scored."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from apps.inventory.models import Cluster
+from apps.scheduling.models import StartEstimate
+from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.services import release
+from apps.scheduling.services.agent import make_agent
+from apps.scheduling.services.start_estimates import update_start_estimates
+from apps.workloads.models import Application, Job, WaitingShape
+from apps.workloads.services import cancel_jobs, set_held
+from tests import factories
+from tests.scheduling.shapes import shaped
+from tests.scheduling.world import at_once, build, known, waiting
+
+pytestmark = pytest.mark.django_db
+NOW_S = 3000.0
+
+
+@pytest.fixture(autouse=True)
+def clock(db: None) -> None:
+    factories.cluster(seen_cluster_s=NOW_S)
+
+
+def at(cluster_s: float) -> None:
+    Cluster.objects.update(seen_cluster_s=cluster_s)
+
+
+def job(of: Application, gigabytes: int, **values: Any) -> Job:
+    """One unit of work of 10 s per gigabyte, apart from interference."""
+    fields = {"target": {"kind": "best_effort"}, "target_kind": "best_effort"}
+    size = {"units_requested": 1, "input_bytes": gigabytes * 10**9, "submitted_s": NOW_S}
+    return waiting(of, **{**fields, **size, **values})
+
+
+def decide() -> None:
+    WaitingShape.objects.update(due_at=timezone.now())
+    Job.objects.filter(state__in=["submitted", "queued"]).update(claimed_until=None)
+    make_agent("agent-1").work(for_s=0.3)
+
+
+def estimate(seed: int = 1) -> int:
+    return update_start_estimates(ClusterFollower(), np.random.default_rng(seed))
+
+
+def estimates(of: Job) -> list[StartEstimate]:
+    return list(StartEstimate.objects.filter(job_id=of.id).order_by("id"))
+
+
+def busy_server() -> tuple[Job, Job, Job]:
+    """One unit, a job on it, and two that wait."""
+    build("a", cores=1)
+    application = known()
+    first = job(application, 100)
+    decide()
+    later = [job(application, 10), job(application, 10)]
+    decide()
+    first.refresh_from_db()
+    return first, later[0], later[1]
+
+
+def end(of: Job, at_s: float) -> None:
+    Job.objects.filter(id=of.id).update(
+        state="succeeded", finished_s=at_s, finished_at=timezone.now()
+    )
+    release([of.id])
+
+
+def test_a_waiting_job_starts_when_the_jobs_before_it_are_predicted_to_end() -> None:
+    first, second, third = busy_server()
+    assert estimate() == 2
+    (of_second,), (of_third,) = estimates(second), estimates(third)
+    assert first.run_s is not None
+    assert of_second.p50_s == pytest.approx(NOW_S + first.run_s, rel=0.05)
+    assert of_third.p50_s is not None
+    assert of_third.p50_s == pytest.approx(NOW_S + first.run_s * 1.1, rel=0.05)
+    assert (of_second.ahead, of_third.ahead) == (0, 1)
+    assert of_second.kind == "best_effort, 1 unit"
+    found = [of_second.p5_s, of_second.p50_s, of_second.p90_s, of_second.p95_s]
+    quantiles = [value for value in found if value is not None]
+    assert len(quantiles) == 4
+    assert quantiles == sorted(quantiles)
+
+
+def test_an_estimate_that_changed_is_added_and_the_earlier_one_is_kept() -> None:
+    first, second, _ = busy_server()
+    estimate()
+    assert estimate(seed=2) == 0
+    Job.objects.filter(id=first.id).update(state="running", started_s=NOW_S - 500.0, progress=0.9)
+    estimate()
+    before, after = estimates(second)
+    assert before.p50_s is not None
+    assert after.p50_s == pytest.approx(NOW_S + 500.0 / 9.0, rel=0.1)
+    assert before.p50_s > NOW_S + 500.0
+
+
+def test_estimates_are_scored_when_the_job_is_placed() -> None:
+    first, second, third = busy_server()
+    estimate()
+    at(NOW_S + 900.0)
+    end(first, NOW_S + 900.0)
+    decide()
+    estimate()
+    (scored,) = estimates(second)
+    assert (scored.is_open, scored.placed_s) == (False, NOW_S + 900.0)
+    assert all(each.is_open for each in estimates(third))
+
+
+def test_estimates_of_jobs_that_no_longer_wait_are_not_scored() -> None:
+    _, second, third = busy_server()
+    estimate()
+    set_held(second.id, held=True)
+    cancel_jobs([third.id])
+    estimate()
+    for each in [*estimates(second), *estimates(third)]:
+        assert (each.is_open, each.placed_s) == (False, None)
+
+
+def test_a_shape_stores_the_size_and_the_run_time_of_its_jobs() -> None:
+    busy_server()
+    shape = WaitingShape.objects.get()
+    assert shape.units == 1
+    assert shape.run_s == pytest.approx(100.0, rel=0.2)
+    assert (shape.run_high_s or 0.0) >= (shape.run_s or 0.0) > 0.0
+
+
+def test_a_job_that_needs_other_servers_has_no_start() -> None:
+    build("a", cores=1)
+    nowhere = shaped(units_requested=1)
+    WaitingShape.objects.update(waits_for="servers")
+    estimate()
+    (found,) = estimates(nowhere)
+    assert (found.p50_s, found.p95_s) == (None, None)
+
+
+def test_the_number_of_statements_does_not_depend_on_the_number_of_jobs() -> None:
+    busy_server()
+    with CaptureQueriesContext(
+        connection,
+    ) as few:
+        estimate()
+    application = Application.objects.get()
+    for _ in range(20):
+        job(application, 10)
+    decide()
+    with CaptureQueriesContext(connection) as many:
+        assert estimate() > 10
+    assert len(many) == len(few)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_processes_do_not_estimate_at_the_same_time() -> None:
+    busy_server()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(7113)")
+    found: list[int] = []
+    assert at_once(lambda: found.append(estimate())) == []
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_unlock(7113)")
+    assert found == [0]
+    assert estimate() == 2
