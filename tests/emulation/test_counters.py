@@ -9,7 +9,7 @@ from apps.common.core.interference import N_SOURCES, SOURCES
 from apps.emulation.core.engine import Engine
 from apps.emulation.core.events import EngineOrder, JobReadings
 from apps.emulation.core.readings import COUNTER_NOISE, MEMORY_REQUESTS
-from apps.emulation.core.truth import Phases, Truth
+from apps.emulation.core.truth import Noise, Phases, Truth
 from tests.emulation.worlds import machines, truth
 
 MEMORY, NETWORK, DISK = (
@@ -99,3 +99,13 @@ def test_counters_are_per_job() -> None:
     readings = engine.jobs(["b", "a"])
     assert readings.memory_rate[0] == 0.0
     assert readings.memory_rate[1] > 0.0
+
+
+def test_a_service_counts_its_queries_without_noise() -> None:
+    noisy = Noise(rate=0.2, ramp=0.02, metric=0.2)
+    app = replace(truth(kind="latency_critical"), noise=noisy)
+    order = EngineOrder("a", app, [(0, 2)], np.inf, load=0.5 * 2 * app.metric_per_s)
+    readings = read_counters(order)
+    assert {reading.metric[0] for reading in readings} == {order.load}
+    latencies = [reading.latency_s[0] for reading in readings]
+    assert np.std(latencies) / np.mean(latencies) == pytest.approx(0.2, rel=0.15)

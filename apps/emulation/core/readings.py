@@ -1,8 +1,8 @@
 """Monitor readings of the emulated servers and jobs: the true state with measurement noise.
 
 Noise is multiplicative and normal: 3 % on a server's CPU, 1 % on its other resources, the
-application's own on a job's metric and CPU (`truth.Noise`, 2 % in the `paper` world), 5 % on its
-counters of memory, network, disk and traffic.
+application's own on a job's metric, latency and CPU (`truth.Noise`, 2 % in the `paper` world), 5 %
+on its counters of memory, network, disk and traffic. A service counts its queries exactly.
 """
 
 from collections.abc import Hashable
@@ -191,7 +191,7 @@ def job_readings(
         keys=keys,
         progress=facts.progress(jobs, slots, now),
         progress_per_s=_progress_per_s(facts, jobs, slots) * noise,
-        metric=np.where(service, answered, capacity) * noise,
+        metric=np.where(service, answered, capacity * noise),  # a count of queries is exact
         latency_s=latency * noise,
         left_s=np.minimum(by_work, np.maximum(facts.end_s[slots] - now, 0.0)),
         cpu_share=np.clip(cpu, 0.0, 1.0),
