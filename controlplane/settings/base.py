@@ -132,7 +132,7 @@ JOB_LIMITS = "apps.scheduling.core.job_sampling.job_limits"
 RESERVE_AFTER_S = float(os.environ.get("BERTH_RESERVE_AFTER_S", "600"))
 MAX_RESERVATIONS = int(os.environ.get("BERTH_RESERVATIONS", "4"))
 # Emulated servers and applications are drawn from this world: measured or paper.
-EMULATED_WORLD = os.environ.get("BERTH_WORLD", "paper")
+EMULATED_WORLD = os.environ.get("BERTH_WORLD", "measured")
 
 AUTH_USER_MODEL = "accounts.User"
 AUTH_PASSWORD_VALIDATORS = [

@@ -47,8 +47,8 @@ def test_the_worlds_are_those_of_the_emulator() -> None:
 @pytest.mark.parametrize(
     ("wanted", "state", "chosen"),
     [
-        (None, {}, "paper"),
-        ("measured", {}, "measured"),
+        (None, {}, "measured"),
+        ("paper", {}, "paper"),
         (None, {"world": "measured"}, "measured"),
         (None, {"servers": 40}, "paper"),
         ("paper", {"servers": 40}, "paper"),
