@@ -22,6 +22,7 @@ MODULES: Final = {
     "front": ("front",),
     "replay": ("replay",),
     "reproduce": ("reproduce",),
+    "policy": ("policy",),
     "lab": ("lab",),
     "workload": ("workload",),
     "jobs": ("check", "submit", "get", "list", "watch", "cancel", "why"),

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.inventory.core.snapshot import Snapshot
+from apps.scheduling.core.contract import failures
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.registry import POLICIES, UnknownPolicyError, make
 from apps.scheduling.core.types import (
@@ -24,6 +25,11 @@ from apps.scheduling.core.types import (
 from tests.scheduling.core.clusters import SHARE, idle, loaded, request, topology
 
 SIZES = (4, 8, 16, 1, 2, 4, 8, 16)
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_a_policy_passes_the_suite_for_other_packages(name: str) -> None:
+    assert list(failures(lambda: make(name))) == []
 
 
 @pytest.fixture(params=sorted(POLICIES))

@@ -165,6 +165,21 @@ class PolicyParameterError(ValueError):
     """A policy does not take a parameter, or not with this value."""
 
 
+class NameTakenError(ValueError):
+    """Another policy has this name."""
+
+
+def add(name: str, entry: Entry) -> None:
+    """Add a policy of another package; adding the same entry again has no effect.
+
+    Raises
+    ------
+    NameTakenError : another policy has this name.
+    """
+    if POLICIES.setdefault(name, entry) is not entry:
+        raise NameTakenError(f"another policy is called {name!r}")
+
+
 def make(name: str, parameters: Mapping[str, Any] | None = None) -> Policy:
     """Return a new instance of a policy.
 

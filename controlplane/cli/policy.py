@@ -1,0 +1,109 @@
+"""berth policy: the policies of this installation, and their contract; needs no server."""
+
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from controlplane.cli.errors import CliError, Exit
+from controlplane.cli.output import columns, print_result, render
+from controlplane.cli.verbs import Verbs
+
+if TYPE_CHECKING:
+    from apps.scheduling.core.registry import Entry
+
+
+def declare(verbs: Verbs) -> None:
+    """Declare the verbs and their arguments."""
+    noun = verbs.noun("policy", "list policies and test their contract; needs no server")
+    noun.add_offline("list", listed, __doc__)
+    parser = noun.add_offline("test", tested, __doc__)
+    parser.add_argument("name", metavar="NAME", help="policy, as in berth policy list")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="PARAMETER=VALUE",
+        help="parameter of the policy; may be repeated",
+    )
+
+
+def listed(args: Namespace) -> int:
+    """List the policies with their sources, formulas and parameters."""
+    policies, default, _ = _policies()
+    document = [
+        {
+            "name": name,
+            "is_default": name == default,
+            "source": entry.source,
+            "formula": entry.formula,
+            "parameters": entry.schema(),
+        }
+        for name, entry in sorted(policies.items())
+    ]
+    rows = [
+        [each["name"], each["source"], each["formula"], _parameters(policies[str(each["name"])])]
+        for each in document
+    ]
+    table = columns(("name", "source", "score, higher is better", "parameters"), rows)
+    print_result(render(document, args.output, table))
+    return Exit.OK
+
+
+def tested(args: Namespace) -> int:
+    """Run the contract suite on a policy; fails if it breaks the contract."""
+    # imported here, as numpy is slow to import
+    from apps.scheduling.core.contract import CHECKS, failures  # noqa: PLC0415
+    from apps.scheduling.core.registry import (  # noqa: PLC0415
+        PolicyParameterError,
+        UnknownPolicyError,
+        make,
+    )
+
+    _policies()
+    parameters = dict(map(_value, args.set))
+    try:
+        make(args.name, parameters)
+    except (UnknownPolicyError, PolicyParameterError) as error:
+        raise CliError(str(error), code=Exit.USAGE) from error
+    failed = {each.check: each.message for each in failures(lambda: make(args.name, parameters))}
+    document = {
+        "policy": args.name,
+        "parameters": parameters,
+        "passed": len(CHECKS) - len(failed),
+        "checks": [
+            {"check": name, "is_passed": name not in failed, "message": failed.get(name)}
+            for name in CHECKS
+        ],
+    }
+    rows = [[name, failed.get(name, "ok")] for name in CHECKS]
+    print_result(render(document, args.output, columns(("check", "result"), rows)))
+    return Exit.FAILED if failed else Exit.OK
+
+
+def _policies() -> "tuple[dict[str, Entry], str, list[str]]":
+    """Return the policies by name, the default one, and the names of those of other packages."""
+    from apps.scheduling.core import registry  # noqa: PLC0415
+    from apps.scheduling.infrastructure.plugins import (  # noqa: PLC0415
+        PolicyPluginError,
+        load_policies,
+    )
+
+    try:
+        added = load_policies()
+    except PolicyPluginError as error:
+        raise CliError(str(error), code=Exit.FAILED) from error
+    return registry.POLICIES, registry.DEFAULT, added
+
+
+def _parameters(entry: "Entry") -> str:
+    return ", ".join(f"{each.name}={each.default:g}" for each in entry.parameters) or "-"
+
+
+def _value(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    try:
+        number = float(value)
+    except ValueError as error:
+        raise CliError(
+            f"--set must look like PARAMETER=NUMBER, not {text!r}", code=Exit.USAGE
+        ) from error
+    return name, int(number) if number.is_integer() else number

@@ -1,0 +1,60 @@
+"""berth policy: the registry and the contract suite, no server."""
+
+import json
+
+import pytest
+
+from apps.scheduling.core import registry
+from apps.scheduling.core.contract import CHECKS
+from apps.scheduling.core.registry import DEFAULT, POLICIES, Entry
+from controlplane.cli.errors import Exit
+from controlplane.cli.main import main
+from tests.scheduling.core.test_contract import Broken
+
+
+def test_every_policy_is_listed_with_its_source_and_parameters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["policy", "list", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows.keys() == POLICIES.keys()
+    assert [name for name, row in rows.items() if row["is_default"]] == [DEFAULT]
+    assert rows["quasar"]["source"] == "Quasar §3.3 (Q4)"
+    assert rows["autoscale"]["parameters"]["properties"]["load"]["default"] == 0.7
+
+
+def test_the_table_names_the_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policy", "list"]) == 0
+    assert "candidates=2" in capsys.readouterr().out
+
+
+def test_a_policy_that_keeps_the_contract_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policy", "test", "sampling", "--set", "candidates=4", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["parameters"] == {"candidates": 4}
+    assert answer["passed"] == len(CHECKS) == len(answer["checks"])
+
+
+def test_a_policy_that_breaks_the_contract_fails(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = Entry(lambda: Broken(name=""), "a test", "none")
+    monkeypatch.setitem(registry.POLICIES, "broken", broken)
+    assert main(["policy", "test", "broken"]) == Exit.FAILED
+    assert "name must be a text" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["fastest"], "unknown policy 'fastest'; known are autoscale"),
+        (["sampling", "--set", "load=1"], "sampling has the parameters candidates, not 'load'"),
+        (["sampling", "--set", "candidates"], "must look like PARAMETER=NUMBER"),
+    ],
+    ids=["name", "parameter", "form"],
+)
+def test_unusable_arguments_are_refused_in_one_sentence(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["policy", "test", *arguments]) == Exit.USAGE
+    assert sentence in capsys.readouterr().err

@@ -1,0 +1,49 @@
+"""Policies of other packages, by entry point."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from apps.scheduling.core import registry
+from apps.scheduling.core.registry import POLICIES, Entry
+from apps.scheduling.infrastructure import plugins
+from apps.scheduling.infrastructure.plugins import PolicyPluginError, load_policies
+
+OURS = Entry(POLICIES["random"].make, "a test", "a coin")
+NOT_AN_ENTRY = 3
+
+
+@pytest.fixture(autouse=True)
+def restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "POLICIES", dict(POLICIES))
+
+
+def offered(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    """Install a package with one entry point."""
+    point = EntryPoint(name, f"tests.scheduling.test_plugins:{value}", "berth.policies")
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point] * (group == point.group))
+
+
+def test_an_installed_policy_is_in_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered(monkeypatch, "theirs", "OURS")
+    assert load_policies() == ["theirs"]
+    assert load_policies() == ["theirs"]  # twice is harmless
+    assert registry.POLICIES["theirs"] is OURS
+    assert registry.make("theirs").version >= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("tarcil", "OURS", "another policy is called 'tarcil'"),
+        ("theirs", "NOT_AN_ENTRY", "must be a registry.Entry, not a int"),
+        ("theirs", "MISSING", "cannot be imported"),
+    ],
+    ids=["taken", "kind", "missing"],
+)
+def test_an_unusable_policy_is_refused_with_its_package(
+    name: str, value: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offered(monkeypatch, name, value)
+    with pytest.raises(PolicyPluginError, match=sentence):
+        load_policies()
