@@ -36,6 +36,7 @@ from apps.workloads.core.targets import CompletionTime
 
 UNITS = (1, 2, 4, 8, 16)  # units of mean speed that a target needs
 SECONDS = (120.0, 1200.0)  # targets, log-uniform
+NEAR = 0.95  # of the target
 MEAN_SPEED = 0.6  # speed of a unit, neighbours included
 
 
@@ -70,11 +71,19 @@ class TrackedApplication:
 
 @dataclass(frozen=True, slots=True)
 class LoopFigures:
-    """Figures of the jobs of one loop; targets are compared with their time on the servers."""
+    """Figures of the jobs of one loop; targets are compared with their time on the servers.
+
+    Attributes
+    ----------
+    met, near : share of the jobs that reach their target, and 0.95 of it
+    performance : mean of attainment, at most 1 for each job
+    """
 
     jobs: int
     infeasible: int
     met: float
+    near: float
+    performance: float
     waited_s: float
     attainment: float
     units: float
@@ -161,6 +170,8 @@ class ClosedLoop:
             jobs=len(rows),
             infeasible=self._infeasible,
             met=float((ran <= promised).mean()),
+            near=float((promised / ran >= NEAR).mean()),
+            performance=float(np.minimum(promised / ran, 1.0).mean()),
             attainment=float((promised / ran).mean()),
             waited_s=float(waited.mean()),
             units=float(units.mean()),
