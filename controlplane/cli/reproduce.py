@@ -19,11 +19,16 @@ HEADINGS = ("quantity", "unit", "paper", "ours", "interval", "outcome")
 def declare(verbs: Verbs) -> None:
     """Declare the verb and its arguments."""
     parser = verbs.add_offline("reproduce", reproduce, __doc__)
-    parser.add_argument("paper", metavar="PAPER", help="clavismo or thesis")
+    parser.add_argument(
+        "paper", metavar="PAPER", help="clavismo, paragon, quasar, tarcil or thesis"
+    )
     parser.add_argument(
         "--figure", metavar="N", help="such as 9 or table-4.1; default: all that are quick"
     )
     parser.add_argument("--seeds", default="1-3", metavar="1-5", help="seeds, such as 1-5 or 1,3")
+    parser.add_argument(
+        "--small", action="store_true", help="smaller clusters and fewer jobs, in minutes"
+    )
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="folder with the public data sets"
     )
@@ -47,6 +52,7 @@ def reproduce(args: Namespace) -> int:
         known = ", ".join(PAPERS)
         raise CliError(f"PAPER must be one of {known}, not {args.paper!r}", code=Exit.USAGE)
     paper, data, show = PAPERS[args.paper], DataFolder(args.data or Path()), _progress()
+    paper = paper.reduced() if args.small else paper
     try:
         seeds, figures = seeds_of(args.seeds), paper.chosen(args.figure)
         for figure in figures:

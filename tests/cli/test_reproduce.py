@@ -29,10 +29,33 @@ def test_a_figure_of_clavismo_has_the_papers_numbers_and_ours(
     assert rows["yz"]["outcome"] == "agrees"
 
 
+def test_a_figure_without_a_reduced_size_is_measured_as_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["reproduce", "clavismo", "--figure", "13", "--seeds", "1", "--json"]
+    answers = []
+    for small in ([], ["--small"]):
+        assert main([*arguments, *small]) == 0
+        answers.append(json.loads(capsys.readouterr().out))
+    assert answers[0] == answers[1]
+
+
+def test_a_paper_on_the_replay_engine_is_measured_at_its_reduced_size(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["reproduce", "quasar", "--small", "--seeds", "1", "--json"]
+    assert main(arguments) == 0
+    (figure,) = json.loads(capsys.readouterr().out)["figures"]
+    rows = {row["key"]: row for row in figure["quantities"]}
+    assert figure["title"].endswith("(reduced)")
+    assert rows["Q"]["paper"] == 98.0
+    assert rows["Q"]["ours"] > max(rows["RP"]["ours"], rows["RL"]["ours"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["mesos"], "PAPER must be one of clavismo, thesis, not 'mesos'"),
+        (["mesos"], "PAPER must be one of clavismo, paragon, quasar, tarcil, thesis, not 'mesos'"),
         (["thesis", "--figure", "9"], "thesis has the figures table-4.1, table-4.2, 4.3, 4.7"),
         (["thesis"], "figure table-4.1 needs the data set google_2011: --data is not given"),
         (["clavismo", "--figure", "14", "--data", "/none"], "/none/swim_facebook does not exist"),

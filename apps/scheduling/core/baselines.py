@@ -58,7 +58,7 @@ def interference_oblivious() -> AssembledPolicy:
 def sampling(candidates: int = SAMPLED) -> AssembledPolicy:
     """Place on the least loaded of R random units, as Tarcil's generic scheduler (T12).
 
-    Source: Tarcil §6.4, after Sparrow: batch sampling, no knowledge of jobs or platforms.
+    Source: Tarcil §6.3, after Sparrow: batch sampling, no knowledge of jobs or platforms.
     """
     return AssembledPolicy(
         "sampling",

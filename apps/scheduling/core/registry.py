@@ -130,7 +130,7 @@ POLICIES: Final[dict[str, Entry]] = {
     ),
     "sampling": Entry(
         baselines.sampling,
-        "Tarcil §6.4 (T12)",
+        "Tarcil §6.3 (T12)",
         "free cores of R random candidates",
         (_candidates(baselines.SAMPLED),),
     ),

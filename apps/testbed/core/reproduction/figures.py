@@ -6,7 +6,7 @@ counted as agreement.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
@@ -88,6 +88,7 @@ class Figure:
     data : folders of the data that it needs
     measure : values by key, for one seed
     is_long : takes minutes a seed, so it is only measured if it is named
+    small : the same at a reduced size; None = as it is
     """
 
     number: str
@@ -96,6 +97,13 @@ class Figure:
     measure: Callable[[int, DataSets], Mapping[str, float]]
     data: tuple[str, ...] = ()
     is_long: bool = False
+    small: Callable[[int, DataSets], Mapping[str, float]] | None = None
+
+    def reduced(self) -> "Figure":
+        """Return the figure at its reduced size, which does not take long."""
+        if self.small is None:
+            return self
+        return replace(self, measure=self.small, is_long=False, title=f"{self.title} (reduced)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +113,10 @@ class Paper:
     name: str
     source: str
     figures: tuple[Figure, ...]
+
+    def reduced(self) -> "Paper":
+        """Return the paper with every figure at its reduced size."""
+        return replace(self, figures=tuple(figure.reduced() for figure in self.figures))
 
     def chosen(self, number: str | None) -> tuple[Figure, ...]:
         """Return one figure, or all that do not take long.

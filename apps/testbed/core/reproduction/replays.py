@@ -1,0 +1,165 @@
+"""Replays of a scenario of a paper: the same jobs, applications and profiles for every policy.
+
+n jobs, h holds (the part of a job on one server).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from apps.common.core.interference import N_SOURCES
+from apps.emulation.core.truth import Truth
+from apps.emulation.core.worlds import world_named
+from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.scheduling.core import encoding
+from apps.scheduling.core.sizing import Infeasible
+from apps.testbed.core.demo_cluster import DemoCluster, cluster_of
+from apps.testbed.core.replay.demand import Demand, LazyFacts, SizedRequest
+from apps.testbed.core.replay.loop import ReplayLoop
+from apps.testbed.core.replay.model import ReplayCluster, ReplayOptions, ReplayResult, Workload
+from apps.testbed.core.replay.results import result_of
+from apps.testbed.core.replay.run import policy_named
+from apps.testbed.core.replay.summary import Holds
+
+QOS: Final = 0.95  # of the performance alone on the best platform
+
+
+class UnitQualities(NamedTuple):
+    """Units in use: Q of each, and whether it is quiet enough for its job (U >= T)."""
+
+    quality: Floats
+    is_enough: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A cluster and its jobs.
+
+    Attributes
+    ----------
+    options : without policy and seed
+    reserved : (n,) units that the users reserved; None = no reservations
+    """
+
+    cluster: ReplayCluster
+    load: Workload
+    options: ReplayOptions = field(default_factory=ReplayOptions)
+    reserved: Ints | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replayed:
+    """One run, with where its jobs were.
+
+    Attributes
+    ----------
+    job : (h,) job of each hold
+    """
+
+    result: ReplayResult
+    load: Workload
+    emulated: DemoCluster
+    truths: Sequence[Truth]
+    holds: Holds
+    job: Ints
+
+    @property
+    def performance(self) -> Floats:
+        """(n,) performance relative to alone on the best platform; 0 if it did not finish."""
+        return np.nan_to_num(self.result.performance)
+
+    @property
+    def kept(self) -> float:
+        """Percent of the jobs within 5 % of alone on the best platform."""
+        return 100.0 * float((self.performance >= QOS).mean())
+
+    def near_best_share(self) -> float:
+        """Percent of the units on platforms within 5 % of the best one, mean over the jobs."""
+        speed = np.array([truth.platform_speed for truth in self.truths])
+        speed = speed[:, self.emulated.machines.platform]
+        near = speed >= QOS * speed.max(axis=1, keepdims=True)
+        units = self.emulated.topology.server_units
+        share = (near * units).sum(axis=1) / units.sum()
+        return 100.0 * float(share[self.load.application].mean())
+
+    def useful_share(self) -> float:
+        """Percent of the unit-seconds, from first arrival to last end, that did requested work.
+
+        In unit-seconds of the highest-end platform, so more units than a job needs do not count.
+        """
+        done = np.isfinite(self.result.ended_s)
+        span = float(np.nanmax(self.result.ended_s) - self.load.arrival_s[0])
+        units = float(self.emulated.topology.server_units.sum())
+        return 100.0 * float(self.load.work_s[done].sum()) / (units * span)
+
+    def busiest_s(self) -> float:
+        """Return the time at which most units are held, the first if there are several."""
+        at_s = np.concatenate((self.holds.to_s, self.holds.from_s))
+        change = np.concatenate((-self.holds.units, self.holds.units))
+        order = np.argsort(at_s, kind="stable")  # ends before starts of the same instant
+        return float(at_s[order][np.argmax(np.cumsum(change[order]))])
+
+    def qualities(self, at_s: float) -> UnitQualities:
+        """Rate every unit held at a time for the job that holds it (Tarcil Eq. 3-5, T2).
+
+        By the true scores; the monotone form, so that Q = 1 is exactly good enough.
+        """
+        now = (self.holds.from_s <= at_s) & (at_s < self.holds.to_s)
+        server, units = self.holds.server[now], self.holds.units[now]
+        truths = [self.truths[a] for a in self.load.application[self.job[now]].tolist()]
+        caused = np.array([truth.caused for truth in truths]).reshape(-1, N_SOURCES)
+        total = np.zeros((self.emulated.topology.server_id.size, N_SOURCES))
+        np.add.at(total, server, caused * units[:, None])
+        found = []
+        for s, own, truth in zip(server.tolist(), caused, truths, strict=True):
+            size = self.emulated.topology.server_units[s : s + 1]
+            demand = encoding.demand(truth.caused)
+            pressure = encoding.pressure((total[s] - own)[None, :], size)
+            quality = encoding.quality(np.minimum(pressure, 100.0), demand.order)
+            close = encoding.closeness(quality, demand.target, encoding.Form.NEAREST)
+            enough = encoding.is_at_least(quality, demand.target)
+            found.append((float(close.shares()[0]), float(enough[0])))
+        rows = np.repeat(np.array(found).reshape(-1, 2), units, axis=0)
+        return UnitQualities(rows[:, 0], rows[:, 1] > 0.0)
+
+
+class _Demand(Demand):
+    """Jobs whose requests carry what the user reserved."""
+
+    def __init__(self, scenario: Scenario, emulated: DemoCluster, options: ReplayOptions) -> None:
+        super().__init__(scenario.load, scenario.cluster, emulated, options)
+        self._reserved = scenario.reserved
+
+    def request(self, job: int, now: float, facts: LazyFacts) -> SizedRequest | Infeasible:
+        """Size a job for its target, and build its request."""
+        sized = super().request(job, now, facts)
+        if self._reserved is None or isinstance(sized, Infeasible):
+            return sized
+        request = replace(sized.request, reserved=int(self._reserved[job]))
+        return sized._replace(request=request)
+
+
+def replayed(scenario: Scenario, policy: str, seed: int) -> Replayed:
+    """Run one policy."""
+    cluster, load = scenario.cluster, scenario.load
+    options = replace(scenario.options, policy=policy, seed=seed)
+    emulated = cluster_of(
+        cluster.platforms, cluster.platform, cluster.rack, seed, world_named(options.world)
+    )
+    demand = _Demand(scenario, emulated, options)
+    loop = ReplayLoop(emulated, demand, policy_named(policy), options)
+    for _ in loop.turns():
+        pass
+    now = loop.engine.now
+    server, units, from_s, to_s = (np.array(column) for column in loop.holds)
+    holds = Holds(server.astype(np.int64), units.astype(np.int64), from_s, np.minimum(to_s, now))
+    job = np.zeros(server.size, dtype=np.int64)
+    for number, record in enumerate(loop.records):
+        first, count = record.holds
+        job[first : first + count] = number
+    return Replayed(
+        result_of(loop, demand, emulated.machines, float("nan")),
+        load, emulated, demand.truths, holds, job,
+    )  # fmt: skip

@@ -1,0 +1,130 @@
+"""Scenarios of Paragon, Quasar and Tarcil on the replay engine."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from apps.emulation.core.draws import SINGLE_NODE
+from apps.testbed.core.replay.clusters import synthetic_cluster
+from apps.testbed.core.replay.model import Application, ProfileSource, ReplayOptions, workload
+from apps.testbed.core.reproduction import PAPERS, paragon, quasar, tarcil
+from apps.testbed.core.reproduction.replays import Replayed, Scenario, replayed
+
+TRUE = ReplayOptions(profiles=ProfileSource.TRUE)
+
+
+@pytest.fixture(scope="module")
+def pair() -> Replayed:
+    """Two jobs of one unit, the second one an hour after the first."""
+    load = workload(
+        "two", [Application("a", SINGLE_NODE)], np.array([0.0, 3600.0]),
+        np.zeros(2, dtype=np.int64), np.array([600.0, 600.0]), units=np.ones(2, dtype=np.int64),
+    )  # fmt: skip
+    return replayed(Scenario(synthetic_cluster(4), load, TRUE), "least_loaded", 1)
+
+
+def test_paragons_scenarios_have_the_papers_jobs_and_intervals() -> None:
+    counts = {name: len(paragon.jobs_of(each, 1)) for name, each in paragon.SCENARIOS.items()}
+    assert counts == {"low": 2500, "high": 5000, "over": 8500}
+    gaps = np.diff(paragon.jobs_of(paragon.SCENARIOS["low"], 1).arrival_s)
+    assert (gaps == 1.0).all()
+    burst = np.diff(paragon.jobs_of(paragon.SCENARIOS["over"], 1).arrival_s)
+    assert (burst <= 0.1 + 1e-9).sum() >= 1000
+    assert paragon.jobs_of(paragon.SCENARIOS["over"], 1).arrival_s[3750] == 3750.0
+
+
+def test_a_reduced_scenario_has_the_same_load_per_server() -> None:
+    small = paragon.jobs_of(paragon.SCENARIOS["low"], 1, scale=10)
+    assert len(small) == 250
+    assert (np.diff(small.arrival_s) == 10.0).all()
+
+
+def test_tarcils_cluster_is_the_papers() -> None:
+    cluster = tarcil.cluster_of()
+    assert (len(cluster), int(cluster.units.sum()), len(cluster.platforms)) == (400, 4178, 10)
+    assert (cluster.units.min(), cluster.units.max()) == (4, 32)
+    assert len(tarcil.scenario_of(1).load) == 7200
+
+
+def test_reservations_have_the_papers_ratios() -> None:
+    needs = np.full(20_000, 6)
+    reserved = quasar.reservations(needs, np.random.default_rng(1))
+    assert reserved.max() == 60
+    assert reserved.min() == 1
+    # a share of 20,000 draws has a deviation of at most 0.0035; ratios that round to 6 count as
+    # right: ln(6.5 / 6) / ln 10 of the over- and ln(6 / 5.5) / ln 5 of the underestimates
+    over = 0.7 * (1 - np.log(6.5 / 6) / np.log(10))
+    under = 0.2 * (1 - np.log(6 / 5.5) / np.log(5))
+    assert abs((reserved > 6).mean() - over) < 4.5 * 0.0035
+    assert abs((reserved < 6).mean() - under) < 4.5 * 0.0035
+
+
+def test_jobs_that_never_meet_have_the_quality_of_an_idle_server(pair: Replayed) -> None:
+    assert pair.busiest_s() == 0.0
+    # U = 1 there, so Q = 1 - (1 - T) = T
+    target = np.sort(np.minimum(99, np.floor(pair.truths[0].caused + 0.5)))[::-1]
+    code = float("".join(f"{int(digit):02d}" for digit in target))
+    assert pair.qualities(0.0).quality.tolist() == pytest.approx([code / 1e20], abs=1e-9)
+    assert pair.qualities(0.0).is_enough.tolist() == [True]
+    assert pair.qualities(3000.0).quality.size == 0
+
+
+def test_cores_near_the_best_platform_are_counted(pair: Replayed) -> None:
+    platforms, units = pair.emulated.machines.platform, pair.emulated.topology.server_units
+    speed = pair.truths[0].platform_speed[platforms]
+    near = units[speed >= 0.95 * speed.max()].sum()
+    assert pair.near_best_share() == pytest.approx(100.0 * near / units.sum())
+    assert 0.0 < pair.near_best_share() <= 100.0
+
+
+def test_useful_work_is_the_work_requested_over_the_capacity(pair: Replayed) -> None:
+    units = int(synthetic_cluster(4).units.sum())
+    span_s = float(pair.result.ended_s[1])
+    assert pair.useful_share() == pytest.approx(100.0 * 1200.0 / (units * span_s))
+
+
+def test_the_share_of_the_target_is_at_most_one_and_none_without_an_end(pair: Replayed) -> None:
+    taken = pair.result.ended_s - pair.result.arrived_s
+    load = replace(pair.load, target_s=np.array([taken[0] / 2, taken[1] * 2]))
+    assert quasar.target_share(replace(pair, load=load)) == pytest.approx(75.0)
+    ended = pair.result.ended_s.copy()
+    ended[1] = np.nan
+    lost = replace(pair, load=load, result=replace(pair.result, ended_s=ended))
+    assert quasar.target_share(lost) == pytest.approx(25.0)
+
+
+def test_reservations_are_what_the_replay_allocates() -> None:
+    scenario = quasar.scenario_of(1, scale=100)
+    scenario = replace(scenario, options=TRUE)
+    assert scenario.reserved is not None
+    run = replayed(scenario, "reservation_least_loaded", 1)
+    done = np.isfinite(run.result.ended_s)
+    assert done.any()
+    assert (run.result.units[done] == scenario.reserved[done]).all()
+    joint = replayed(scenario, "quasar", 1)
+    assert (joint.result.units != run.result.units).any()
+
+
+def test_more_agents_decide_a_burst_sooner() -> None:
+    waits = [
+        float(np.mean(run.result.started_s - run.result.arrived_s))
+        for run in (tarcil.agents_run(agents, 0.9, 1, span_s=0.2) for agents in (1, 12))
+    ]
+    assert waits[1] == pytest.approx(tarcil.DECISION_S)  # none waits for an agent
+    assert waits[0] > 1.5 * waits[1]
+
+
+@pytest.mark.parametrize("name", ["paragon", "quasar", "tarcil"])
+def test_every_figure_of_a_replay_has_a_reduced_size(name: str) -> None:
+    figures = PAPERS[name].reduced().figures
+    assert all(figure.title.endswith("(reduced)") for figure in figures)
+    assert all(full.small is figure.measure for full, figure in zip(
+        PAPERS[name].figures, figures, strict=True
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["paragon", "quasar", "tarcil"])
+def test_a_number_of_the_paper_has_a_reason_for_a_difference(name: str) -> None:
+    for figure in PAPERS[name].figures:
+        assert all(each.why for each in figure.quantities if each.paper is not None)
