@@ -1,16 +1,17 @@
 """Arrival processes.
 
 A process gives a rate for each minute; the number of jobs is fixed, and each job falls into a
-minute by its rate and anywhere within it. So the knobs work on all processes alike: ``scale``
-multiplies the number of jobs in the same time, ``burst`` adds variance to the rate of the minutes.
+minute by its rate and anywhere within it, or at the gaps of `Gaps`. So the knobs work on all
+processes alike: ``scale`` multiplies the number of jobs in the same time, ``burst`` adds variance
+to the rate of the minutes.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy import stats
 
+from apps.testbed.core.arrival_gaps import Gaps
 from apps.testbed.core.traces import Floats
 
 HOUR_S: Final = 3600.0
@@ -81,7 +82,7 @@ class Diurnal:
         return np.array(self.hours)[hour] * gamma_weights(minutes, self.shape, rng)
 
 
-Process = Poisson | Regular | Modulated | Diurnal
+Process = Poisson | Regular | Modulated | Diurnal | Gaps
 
 
 def arrivals(
@@ -102,82 +103,28 @@ def arrivals(
         rates *= gamma_weights(minutes, 1.0 / burst, rng)
     if not rates.sum() > 0.0:
         rates = np.ones(minutes)  # a tiny shape may round every weight to zero
+    if isinstance(process, Gaps):
+        return _by_gaps(process, jobs, span_s, rates, rng)
     minute = rng.choice(minutes, size=jobs, p=rates / rates.sum())
     start = minute * MINUTE_S
     length = np.minimum(MINUTE_S, span_s - start)
     return np.sort(start + length * rng.random(jobs))
 
 
+def _by_gaps(
+    process: Gaps, jobs: int, span_s: float, rates: Floats, rng: np.random.Generator
+) -> Floats:
+    """Draw positions at equal rates, and stretch them to the rates of the minutes."""
+    edges = np.minimum(np.arange(rates.size + 1) * MINUTE_S, span_s)
+    share = np.concatenate(([0.0], np.cumsum(rates) / rates.sum()))
+    times: Floats = np.interp(process.positions(jobs, rng), share, edges)
+    step = process.resolution_s
+    return np.floor(times / step) * step if step else times
+
+
 def gamma_weights(count: int, shape: float, rng: np.random.Generator) -> Floats:
     """(count,) weights of mean 1 and variance 1 / shape."""
     return np.ones(count) if np.isinf(shape) else rng.gamma(shape, size=count) / shape
-
-
-def fit_process(submit_s: Floats, span_s: float) -> Process:
-    """Choose among Poisson, modulated and diurnal by the BIC of the counts per minute.
-
-    The modulated process is fitted by its spells above and below the mean count; its likelihood is
-    that of independent minutes.
-    """
-    minutes = max(1, int(np.ceil(span_s / MINUTE_S)))
-    place = np.minimum((submit_s / MINUTE_S).astype(np.int64), minutes - 1)
-    counts = np.bincount(place, minlength=minutes).astype(np.float64)
-    candidates: list[tuple[float, Process]] = [
-        (_criterion(counts, np.full(minutes, counts.mean()), np.inf, 1), Poisson())
-    ]
-    diurnal = _fit_diurnal(counts)
-    expected = np.array(diurnal.hours)[(np.arange(minutes) // 60) % HOURS]
-    hours = min(HOURS, -(-minutes // 60))
-    candidates.append((_criterion(counts, expected, diurnal.shape, hours + 1), diurnal))
-    modulated = _fit_modulated(counts)
-    if modulated is not None:
-        candidates.append((_mixture_criterion(counts, modulated), modulated))
-    return min(candidates, key=lambda each: each[0])[1]
-
-
-def _fit_diurnal(counts: Floats) -> Diurnal:
-    """Mean count by hour of the day; the shape by moments: variance = m + m²/shape."""
-    hour = (np.arange(counts.size) // 60) % HOURS
-    number = np.bincount(hour, minlength=HOURS)
-    mean = np.bincount(hour, counts, HOURS) / np.maximum(number, 1)
-    mean[number == 0] = counts.mean()
-    expected = mean[hour]
-    excess = float(((counts - expected) ** 2 - expected).sum())
-    shape = float((expected**2).sum() / excess) if excess > 0.0 else np.inf
-    return Diurnal(tuple(mean.tolist()), shape)
-
-
-def _fit_modulated(counts: Floats) -> Modulated | None:
-    """States by the mean count; None if there is no burst, or no calm rate."""
-    is_burst = counts > counts.mean()
-    high, low = counts[is_burst].mean() if is_burst.any() else 0.0, counts[~is_burst].mean()
-    changes = int(np.count_nonzero(np.diff(is_burst)))
-    if low <= 0.0 or high <= low or changes < 2:
-        return None
-    spells = (changes + 1) / 2.0
-    calm, burst = float((~is_burst).sum()) / spells, float(is_burst.sum()) / spells
-    return Modulated(float(high / low), max(calm, 1.0), max(burst, 1.0))
-
-
-def _criterion(counts: Floats, expected: Floats, shape: float, parameters: int) -> float:
-    """BIC of Poisson counts (infinite shape) or negative binomial ones."""
-    from_hours = np.maximum(expected, 1e-12)
-    log = (
-        stats.poisson.logpmf(counts, from_hours)
-        if np.isinf(shape)
-        else stats.nbinom.logpmf(counts, shape, shape / (shape + from_hours))
-    )
-    return parameters * float(np.log(counts.size)) - 2.0 * float(log.sum())
-
-
-def _mixture_criterion(counts: Floats, process: Modulated) -> float:
-    share = process.burst_minutes / (process.calm_minutes + process.burst_minutes)
-    low = counts.mean() / (1.0 - share + share * process.ratio)
-    parts = [
-        np.log(weight) + stats.poisson.logpmf(counts, rate)
-        for weight, rate in ((1.0 - share, low), (share, low * process.ratio))
-    ]
-    return 4.0 * float(np.log(counts.size)) - 2.0 * float(np.logaddexp(*parts).sum())
 
 
 def _regular(process: Regular, jobs: int, span_s: float, rng: np.random.Generator) -> Floats:

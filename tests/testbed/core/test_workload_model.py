@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from apps.testbed.core.arrival_fit import fit_process
+from apps.testbed.core.arrival_gaps import Gaps
 from apps.testbed.core.arrivals import (
     Diurnal,
     Modulated,
@@ -16,7 +18,6 @@ from apps.testbed.core.arrivals import (
     Process,
     Regular,
     arrivals,
-    fit_process,
 )
 from apps.testbed.core.fitting import ks_distance
 from apps.testbed.core.trace_workload import TraceFormat, TraceWorkload, job_table
@@ -81,8 +82,14 @@ def test_a_truncated_distribution_stays_in_its_bounds() -> None:
 
 @pytest.mark.parametrize(
     "process",
-    [Poisson(), Regular(0.2), Modulated(9.0, 30.0, 10.0), Diurnal(tuple(range(24)), 2.0)],
-    ids=["poisson", "regular", "modulated", "diurnal"],
+    [
+        Poisson(),
+        Regular(0.2),
+        Modulated(9.0, 30.0, 10.0),
+        Diurnal(tuple(range(24)), 2.0),
+        Gaps((0.0, 0.5, 1.0), (0.0, 0.1, 5.0), 0.5, 0.9, (1.0,) * 24, 1.0),
+    ],
+    ids=["poisson", "regular", "modulated", "diurnal", "gaps"],
 )
 @pytest.mark.parametrize("burst", [0.0, 2.0])
 def test_every_process_draws_the_number_of_jobs_in_order(process: Process, burst: float) -> None:

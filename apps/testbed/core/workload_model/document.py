@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from apps.testbed.core.arrival_gaps import MOST_MEMORY, Gaps
 from apps.testbed.core.arrivals import HOURS, Diurnal, Modulated, Poisson, Process, Regular
 from apps.testbed.core.berth_jobs import KINDS
 from apps.testbed.core.workload_model.distributions import (
@@ -29,6 +30,7 @@ VERSION: Final = 1
 LARGEST: Final = 1e18  # of any number
 PROCESSES: Final[dict[str, type[Process]]] = {
     "poisson": Poisson, "regular": Regular, "modulated": Modulated, "diurnal": Diurnal,
+    "gaps": Gaps,
 }  # fmt: skip
 MUST_BE_POSITIVE: Final = frozenset({"work_s", "target_s", "seconds"})
 Json = Mapping[str, Any]
@@ -128,11 +130,32 @@ def _process(value: object, at: str) -> Process:
         known_shape = process.get("shape") is not None
         shape = _number(process, "shape", at, low=1e-6) if known_shape else math.inf
         return Diurnal(hours, shape)
+    if made is Gaps:
+        return _gaps(process, at)
     low = 0.0 if made is Regular else 1.0
     numbers: dict[str, Any] = {
         each.name: _number(process, each.name, at, low=low) for each in fields(made)
     }
     return made(**numbers)
+
+
+def _gaps(process: Json, at: str) -> Gaps:
+    levels, gaps, hours = (_numbers(process, name, at) for name in ("levels", "gaps", "hours"))
+    is_ascending = (np.diff(levels) > 0.0).all() and (np.diff(gaps) >= 0.0).all()
+    if len(levels) < 2 or len(levels) != len(gaps) or not is_ascending or not gaps[-1] > 0.0:
+        raise WorkloadModelError(f"{at} needs as many levels as gaps, both ascending")
+    if (levels[0], levels[-1]) != (0.0, 1.0):
+        raise WorkloadModelError(f"{at}.levels must begin at 0 and end at 1")
+    if len(hours) != HOURS or not min(hours) > 0.0:
+        raise WorkloadModelError(f"{at}.hours must be {HOURS} rates above 0")
+    memory, persistence = (
+        _number(process, name, at, low=0.0) for name in ("memory", "persistence")
+    )
+    if max(memory, persistence) > MOST_MEMORY:
+        raise WorkloadModelError(f"{at}: memory and persistence must be at most {MOST_MEMORY}")
+    return Gaps(
+        levels, gaps, memory, persistence, hours, _number(process, "resolution_s", at, low=0.0)
+    )
 
 
 def _class(value: object, at: str) -> JobClass:

@@ -12,7 +12,9 @@ from typing import Any, Final
 import numpy as np
 from scipy import stats
 
-from apps.testbed.core.arrivals import MINUTE_S, fit_process
+from apps.testbed.core.arrival_fit import fit_process, fit_rates, held_out
+from apps.testbed.core.arrival_gaps import Gaps, fit_gaps
+from apps.testbed.core.arrivals import MINUTE_S
 from apps.testbed.core.classes import similarity_classes
 from apps.testbed.core.fitting import ks_distance
 from apps.testbed.core.jobs import slug
@@ -167,11 +169,13 @@ def distances(trace: TraceWorkload, found: Fit, seed: int) -> list[dict[str, Any
     -------
     One row for each class and quantity, and one for the times between arrivals: the
     Kolmogorov-Smirnov distance (mean, 5th and 95th percentile over the draws), and the distance
-    that two samples of the same size from one distribution reach in 95 % of cases.
+    that two samples of the same size from one distribution reach in 95 % of cases. Another row
+    has the times between arrivals of windows that the process was not fitted to.
     """
     drawn = [generated(found.model, seed + i) for i in range(DRAWS)]
     rows = [_row("all", "time between arrivals", np.diff(trace.jobs.submit_s),
                  [np.diff(each.jobs.submit_s) for each in drawn])]  # fmt: skip
+    rows += _held_out_row(trace, found.model.streams[0])
     for index, each in enumerate(found.classes):
         own = found.label == index
         places = [_of(draw, each.name) for draw in drawn]
@@ -183,6 +187,25 @@ def distances(trace: TraceWorkload, found: Fit, seed: int) -> list[dict[str, Any
             ]
             rows.append(_row(each.name, name, source, [x for x in samples if x.size]))
     return rows
+
+
+def _held_out_row(trace: TraceWorkload, stream: JobStream) -> list[dict[str, Any]]:
+    """Cross-validation of the arrival process; no row with too few arrivals."""
+    fit_again = fit_gaps if isinstance(stream.process, Gaps) else fit_rates
+    found = held_out(trace.jobs.submit_s, stream.span_s, fit_again)
+    if found is None:
+        return []
+    return [
+        {
+            "class": "all",
+            "quantity": "time between arrivals, held out",
+            "jobs": len(trace),
+            "distance": float(found.distance.mean()),
+            "low": float(found.distance.min()),
+            "high": float(found.distance.max()),
+            "same_distribution": float(found.same.mean()),
+        }
+    ]
 
 
 def _of(trace: TraceWorkload, name: str) -> Bools:
