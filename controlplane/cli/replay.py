@@ -85,12 +85,15 @@ def replay(args: Namespace) -> int:
 
 def _grid(args: Namespace) -> "Grid":
     from apps.scheduling.core import registry  # noqa: PLC0415
-    from apps.scheduling.infrastructure.plugins import load_policies  # noqa: PLC0415
+    from apps.scheduling.infrastructure.plugins import PolicyPluginError, load_policies  # noqa: PLC0415
     from apps.testbed.core.replay.grid import Grid  # noqa: PLC0415
     from apps.testbed.core.replay.model import ReplayOptions  # noqa: PLC0415
     from apps.testbed.core.replay.run import policy_named, seeds_of  # noqa: PLC0415
 
-    load_policies()
+    try:
+        load_policies()
+    except PolicyPluginError as error:
+        raise CliError(str(error), code=Exit.FAILED) from error
     labels = [label.strip() for label in args.policy.split(",")]
     default = os.environ.get("BERTH_POLICY", registry.DEFAULT)
     names = [default if label == "default" else label for label in labels]

@@ -136,7 +136,15 @@ def check_policy(name: str) -> None:
     """
     # imported here, as it loads numba and slows down the start
     from apps.scheduling.core import registry  # noqa: PLC0415
+    from apps.scheduling.infrastructure.plugins import (  # noqa: PLC0415
+        PolicyPluginError,
+        load_policies,
+    )
 
+    try:
+        load_policies()
+    except PolicyPluginError as error:
+        raise LauncherError(str(error)) from error
     if name not in registry.POLICIES:
         known = ", ".join(sorted(registry.POLICIES))
         raise LauncherError(f"Unknown policy {name!r}: choose one of {known}.")

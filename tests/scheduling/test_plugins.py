@@ -1,21 +1,29 @@
 """Policies of other packages, by entry point."""
 
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 
 import pytest
 
 from apps.scheduling.core import registry
+from apps.scheduling.core.job_sampling import job_limits
 from apps.scheduling.core.registry import POLICIES, Entry
 from apps.scheduling.infrastructure import plugins
 from apps.scheduling.infrastructure.plugins import PolicyPluginError, load_policies
+from apps.testbed.core.lab_options import OPTIONS
+from controlplane.embedded.launcher import check_policy
+from controlplane.embedded.processes import LauncherError
 
 OURS = Entry(POLICIES["random"].make, "a test", "a coin")
 NOT_AN_ENTRY = 3
 
 
 @pytest.fixture(autouse=True)
-def restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "POLICIES", dict(POLICIES))
+def restored() -> Iterator[None]:
+    before = dict(POLICIES)
+    yield
+    POLICIES.clear()
+    POLICIES.update(before)
 
 
 def offered(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
@@ -47,3 +55,20 @@ def test_an_unusable_policy_is_refused_with_its_package(
     offered(monkeypatch, name, value)
     with pytest.raises(PolicyPluginError, match=sentence):
         load_policies()
+
+
+def test_an_installed_policy_can_be_the_default_and_compared_in_the_lab(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    offered(monkeypatch, "theirs", "OURS")
+    check_policy("theirs")
+    assert OPTIONS["policy"].accepts("theirs")
+    assert "theirs" in job_limits([], 32).policies
+    with pytest.raises(LauncherError, match="Unknown policy 'other'"):
+        check_policy("other")
+
+
+def test_a_start_with_an_unusable_policy_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered(monkeypatch, "theirs", "MISSING")
+    with pytest.raises(LauncherError, match="cannot be imported"):
+        check_policy("tarcil")

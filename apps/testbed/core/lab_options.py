@@ -1,6 +1,6 @@
 """Options of a setting of the Lab: what each accepts, and what is wrong with a value."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,9 +11,9 @@ from apps.testbed.core.replay.model import Admission, ProfileSource
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of several names."""
+    """One of several names, which may be added to later."""
 
-    names: tuple[str, ...]
+    names: Collection[str]
 
     @property
     def accepted(self) -> str:
@@ -46,7 +46,7 @@ class Range:
 
 
 OPTIONS: Final[dict[str, Choice | Range]] = {
-    "policy": Choice(tuple(POLICIES)),
+    "policy": Choice(POLICIES.keys()),
     "profiles": Choice(tuple(ProfileSource)),
     "admission": Choice(tuple(Admission)),
     "agents": Range(1, 64, is_whole=True),

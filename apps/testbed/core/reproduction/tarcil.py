@@ -91,6 +91,7 @@ def _run_all(scale: int, seed: int) -> Mapping[str, float]:
         speed = 100.0 * run.performance
         quality, is_enough = run.qualities(run.busiest_s())
         values[policy] = float(speed.mean())
+        values["near"] = run.near_best_share()
         values[f"{policy}-worst"] = 100.0 - float(speed.min())
         values[f"{policy}-p1"] = 100.0 - float(np.quantile(speed, 0.01))
         values[f"{policy}-poor"] = 100.0 * float((quality < GOOD).mean())
@@ -137,9 +138,15 @@ def measure_of(scale: int) -> Callable[[int, DataSets], Mapping[str, float]]:
     return partial(_measured, scale)
 
 
-OWN_JOBS: Final = (
-    "Run times, applications and the counts of server types are ours, and the paper's admission "
-    "control is left out: its jobs wait for good units, so that none loses more than 8 %."
+PLATFORMS: Final = (
+    "Tarcil compares platforms only to break ties (Eq. 5), and few cores here are on platforms "
+    "within 5 % of the best, so policies that weigh the platform lead. Run times, applications "
+    "and the counts of server types are ours, and the paper's admission control is left out."
+)
+QUIETER: Final = (
+    "Q = 1 - (U - T) falls where a unit is quieter than its job needs, which most are here: the "
+    "pressure on a unit is the mean over the other units of its server. The units that are too "
+    "noisy have U < T."
 )
 CENTRAL: Final = (
     "The paper's centralised scheduler needs 1 to 2 s for a decision and decides one job at a "
@@ -180,7 +187,7 @@ TARCIL: Final = Paper(
             "7,200 jobs on 400 servers: performance relative to the optimum",
             (
                 Quantity("tarcil", "mean performance, Tarcil", "%", 97.0, rounding=0.5,
-                         why=OWN_JOBS),
+                         why=PLATFORMS),
                 Quantity("sampling", "mean performance, sampling", "%",
                          relation=Relation.NOT_STATED),
                 Quantity("quasar", "mean performance, Quasar", "%", 82.0, rounding=0.5,
@@ -188,7 +195,9 @@ TARCIL: Final = Paper(
                 Quantity("expected", "mean performance, expected", "%",
                          relation=Relation.NOT_STATED),
                 Quantity("tarcil-worst", "largest loss of a job, Tarcil", "%", 8.0,
-                         Relation.AT_MOST, rounding=0.5, why=OWN_JOBS),
+                         Relation.AT_MOST, rounding=0.5, why=PLATFORMS),
+                Quantity("near", "cores on platforms within 5 % of the best", "%",
+                         relation=Relation.NOT_STATED),
                 *(
                     Quantity(f"{policy}-p1", f"loss that 1 % of the jobs exceed, {policy}", "%",
                              relation=Relation.NOT_STATED)
@@ -203,7 +212,7 @@ TARCIL: Final = Paper(
             "Quality of the units in use when most are",
             (
                 Quantity("tarcil-poor", "units below Q = 0.9, Tarcil", "%", 18.0, rounding=0.5,
-                         why=OWN_JOBS),
+                         why=QUIETER),
                 *(
                     Quantity(f"{policy}-poor", f"units below Q = 0.9, {policy}", "%",
                              relation=Relation.NOT_STATED)
@@ -215,7 +224,7 @@ TARCIL: Final = Paper(
                     for policy in POLICIES
                 ),
                 Quantity("sampling-bad", "units below Q = 0.4, sampling", "%", 70.0,
-                         rounding=0.5, why=OWN_JOBS),
+                         rounding=0.5, why=QUIETER),
             ),
             measure_of(1),
             small=measure_of(SMALL),
