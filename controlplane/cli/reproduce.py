@@ -97,7 +97,7 @@ def _text(document: dict[str, Any]) -> str:
                 [
                     f"{figure['figure']}  {figure['title']}",
                     columns(HEADINGS, rows),
-                    *(f"- {reason}" for reason in reasons),
+                    *(f"- {reason}" for reason in [*reasons, figure["note"]] if reason),
                 ]
             )
         )
@@ -114,6 +114,12 @@ def _row(quantity: dict[str, Any]) -> list[str]:
         quantity["unit"],
         "-" if paper is None else f"{relation}{paper:g}",
         f"{quantity['ours']:.4g}",
-        "-" if interval is None else f"{interval[0]:.4g} .. {interval[1]:.4g}",
+        _interval(interval, is_same=quantity["is_same"]),
         quantity["outcome"],
     ]
+
+
+def _interval(interval: list[float] | None, *, is_same: bool) -> str:
+    if interval is None:
+        return "same for all seeds" if is_same else "-"
+    return f"{interval[0]:.4g} .. {interval[1]:.4g}"

@@ -27,6 +27,8 @@ def test_a_figure_of_clavismo_has_the_papers_numbers_and_ours(
     assert rows["energy"]["outcome"] == "differs"
     assert rows["energy"]["why"]
     assert rows["yz"]["outcome"] == "agrees"
+    assert all(row["is_same"] and row["interval"] is None for row in rows.values())
+    assert "the seed changes nothing" in figure["note"]
 
 
 def test_a_figure_without_a_reduced_size_is_measured_as_it_is(
@@ -78,3 +80,13 @@ def test_an_empty_data_set_is_reported_with_its_file(
     arguments = ["reproduce", "thesis", "--figure", "4.7", "--data", str(tmp_path)]
     assert main(arguments) == Exit.FAILED
     assert "task_events.csv.gz: cannot be read" in capsys.readouterr().err
+
+
+def test_a_value_that_every_seed_gives_is_said_to_be_the_same(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["reproduce", "clavismo", "--figure", "13", "--seeds", "1-2"]) == 0
+    text = capsys.readouterr().out
+    assert "same for all seeds" in text
+    assert "- The jobs, their times and their behaviour are fixed" in text
+    assert ".. " not in text

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from apps.testbed.core.reproduction import PAPERS
+from apps.testbed.core.reproduction.clavismo import CLAVISMO
 from apps.testbed.core.reproduction.figures import (
     DataSets,
     Figure,
@@ -18,6 +19,7 @@ from apps.testbed.core.reproduction.figures import (
     report,
 )
 from apps.testbed.core.reservation.model import Scheduler
+from apps.testbed.core.scenarios import SCENARIOS
 
 SIXTY = Quantity("x", "gain", "%", 60.0)
 
@@ -66,6 +68,24 @@ def test_one_seed_has_no_interval() -> None:
 def test_the_interval_is_that_of_student() -> None:
     low, high = Measured(SIXTY, (1.0, 2.0, 3.0)).interval or (0.0, 0.0)
     assert (low, high) == pytest.approx((2.0 - 2.919986 / 3**0.5, 2.0 + 2.919986 / 3**0.5))
+
+
+def test_the_same_value_of_all_seeds_has_no_interval() -> None:
+    same = Measured(SIXTY, (60.0, 60.0, 60.0))
+    assert same.is_same
+    assert same.interval is None
+    assert same.outcome is Outcome.AGREES
+    assert same.as_json()["is_same"]
+    assert not Measured(SIXTY, (60.0,)).is_same
+
+
+@pytest.mark.parametrize("figure", CLAVISMO.figures, ids=lambda figure: figure.number)
+def test_a_figure_of_clavismo_says_whether_its_jobs_are_fixed(figure: Figure) -> None:
+    name = {"9": "parapluie", "13": "india", "14": "facebook600", "15": "facebook3000"}
+    scenario = SCENARIOS[name[figure.number]]
+    assert bool(figure.note) == (scenario.trace is None)
+    if figure.note:
+        assert repr(scenario.day(None, 1)) == repr(scenario.day(None, 2))
 
 
 class NoData:

@@ -26,6 +26,10 @@ X_FIRST: Final = (
     "rather than to the eight of T and W, which gives more diversity."
 )
 OWN_SLOWDOWN: Final = "The slowdown of the program next to its like is taken from this figure."
+FIXED: Final = (
+    "The jobs, their times and their behaviour are fixed, and the solver reaches the same "
+    "placements: the seed changes nothing here."
+)
 OWN_LINKS: Final = "The cost of a link between nodes is taken from the paper's figure 1."
 
 
@@ -110,6 +114,7 @@ CLAVISMO: Final = Paper(
                          relation=Relation.NOT_STATED),
             ),
             _parapluie,
+            note=FIXED,
         ),
         Figure(
             "13",
@@ -128,6 +133,7 @@ CLAVISMO: Final = Paper(
                          why=WHOLE_DAY),
             ),
             _india,
+            note=FIXED,
         ),
         *(
             Figure(

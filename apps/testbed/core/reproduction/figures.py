@@ -87,6 +87,7 @@ class Figure:
     number : as in the paper; tables are ``table-N``
     data : folders of the data that it needs
     measure : values by key, for one seed
+    note : on all quantities, for readers
     is_long : takes minutes a seed, so it is only measured if it is named
     small : the same at a reduced size; None = as it is
     """
@@ -96,6 +97,7 @@ class Figure:
     quantities: tuple[Quantity, ...]
     measure: Callable[[int, DataSets], Mapping[str, float]]
     data: tuple[str, ...] = ()
+    note: str = ""
     is_long: bool = False
     small: Callable[[int, DataSets], Mapping[str, float]] | None = None
 
@@ -147,10 +149,15 @@ class Measured:
         return float(np.mean(self.values))
 
     @property
+    def is_same(self) -> bool:
+        """Whether several seeds gave one value, whose spread is then unknown, not 0."""
+        return len(self.values) > 1 and len(set(self.values)) == 1
+
+    @property
     def interval(self) -> tuple[float, float] | None:
-        """Student's t interval of the mean at `LEVEL`; None for one seed."""
+        """Student's t interval of the mean at `LEVEL`; None for one seed, or the same values."""
         n = len(self.values)
-        if n < 2:
+        if n < 2 or self.is_same:
             return None
         half = float(stats.t.ppf(0.5 + LEVEL / 2, n - 1) * np.std(self.values, ddof=1) / n**0.5)
         return self.mean - half, self.mean + half
@@ -184,6 +191,7 @@ class Measured:
             "relation": what.relation.value,
             "ours": self.mean,
             "interval": self.interval and list(self.interval),
+            "is_same": self.is_same,
             "outcome": self.outcome.value,
             "why": what.why or None,
         }
@@ -215,6 +223,7 @@ def report(
             {
                 "figure": figure.number,
                 "title": figure.title,
+                "note": figure.note or None,
                 "quantities": [each.as_json() for each in rows[figure.number]],
             }
             for figure in paper.figures
