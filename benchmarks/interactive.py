@@ -15,19 +15,28 @@ import json
 import re
 import secrets
 import sys
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError, sync_playwright
 
 from benchmarks import _results
 from benchmarks._calibration import calibrate, calibration_line
 from benchmarks._instance import RunningInstance
 from tests.browser.chromium import ARGUMENTS, CHROMIUM, DESK, NOTHING_LOADS
-from tests.browser.screenshots import await_placement, pick_on_screens
+from tests.browser.screenshots import (
+    MIN_PICKS,
+    SCREENS,
+    MissingError,
+    accept_on,
+    accepted_on,
+    await_placement,
+    pick_on_screens,
+)
 
 TIMEOUT_MS: Final = 60_000.0
 # Milliseconds from the start of the navigation until the frame with the first use is drawn.
@@ -170,11 +179,14 @@ def _measured(browser: Browser, running: Site, options: argparse.Namespace) -> l
     with closing(_new_context(browser)) as context:
         page = context.new_page()
         _sign_in(page, running)
+        _tell("the replay runs")
         if running.is_new:
             page.wait_for_timeout(1000.0 * options.warm_up)
         await_placement(page, url, timeout_s=120.0, needed=["front"])
+        _tell("a front exists")
         draft = _draft_with_picks(page, url)
         session: Any = context.storage_state()
+        _tell("placements are accepted on each screen")
         after_key = [_after_key_s(page, key) for _ in range(options.rounds) for key in KEYS]
     measures = (
         Measure("Overview, its charts", "/", HAS_CHARTS, 1.5),
@@ -186,8 +198,14 @@ def _measured(browser: Browser, running: Site, options: argparse.Namespace) -> l
         stored = draft if measure.is_usable == HAS_PREVIEW else {}
         rounds = [_round_s(browser, url, measure, session, stored) for _ in range(options.rounds)]
         cold, warm = zip(*rounds, strict=True)
+        _tell(measure.name)
         times.append(Times(measure.name, measure.goal_s, cold, warm))
     return [*times, Times("Calibrate, the preview after a pick", 2.0, (), tuple(after_key))]
+
+
+def _tell(what: str) -> None:
+    """Report how far the run is, on the standard error output."""
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {what}\n")
 
 
 def _sign_in(page: Page, running: Site) -> None:
@@ -257,15 +275,24 @@ def _draft_with_picks(page: Page, url: str) -> dict[str, str]:
 
 
 def _accept_another(page: Page) -> None:
-    """Accept one more placement, so that withdrawing it leaves enough for weights."""
-    accepted = page.locator("#cal-picks .pick-label")
-    count = accepted.count()
-    page.locator('[data-screen="P-D"]').focus()
-    while accepted.count() <= count:
-        page.keyboard.press("ArrowRight")
-        page.keyboard.press("Enter")
-        if accepted.count() < count:
-            page.keyboard.press("Control+z")
+    """Accept one more placement, whose withdrawal leaves enough for weights and changes them.
+
+    Raises
+    ------
+    MissingError : no placement that can be accepted on any screen changes the weights.
+    """
+    weights = page.locator("#cal-bars")
+    for screen in SCREENS * MIN_PICKS:
+        before = weights.inner_text()
+        accept_on(page, screen, accepted_on(page, screen) + 1)
+        with suppress(TimeoutError):  # such a placement does not change the weights
+            page.wait_for_function(
+                "(before) => document.getElementById('cal-bars').innerText !== before",
+                arg=before,
+                timeout=2_000,
+            )
+            return
+    raise MissingError("no placement that can be accepted changes the weights")
 
 
 def _after_key_s(page: Page, key: str) -> float:

@@ -25,7 +25,9 @@ REQUEST_FRONT: Final = """async () => {
     await call("POST", "/api/v1/fronts/", { source: "cluster", budget_seconds: 20 });
 }"""
 THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
+SCREENS: Final = ("P-D", "P-C", "D-C")
 MIN_PICKS: Final = 3  # on each screen
+MIN_POINTS: Final = 3 * MIN_PICKS  # of a front whose search still runs
 MAX_KEYS: Final = 40
 PATHS = {
     "overview": "/",
@@ -102,9 +104,17 @@ def await_placement(
 
 def _missing(page: Page, url: str) -> list[str]:
     fronts = _rows(page, f"{url}/api/v1/fronts/?limit=20")
-    has_front = any(front["versions"] for front in fronts)
+    has_front = any(_can_be_picked(front) for front in fronts)
     has_plan = bool(_rows(page, f"{url}/api/v1/plans/?limit=1"))
     return [name for name, exists in (("front", has_front), ("plan", has_plan)) if not exists]
+
+
+def _can_be_picked(front: dict[str, Any]) -> bool:
+    """Return whether a front has placements to choose from, or all that it will have."""
+    if not front["versions"]:
+        return False
+    is_complete = front["state"] not in ("pending", "running")
+    return bool(is_complete or front["versions"][-1]["points"] >= MIN_POINTS)
 
 
 def _rows(page: Page, address: str) -> list[dict[str, Any]]:
@@ -150,19 +160,24 @@ def pick_on_screens(page: Page) -> None:
     """Accept three placements on each screen by keyboard."""
     # keys pressed before the placements are drawn are lost
     page.locator('[data-screen="D-C"] .ring').wait_for(state="attached")
-    for name in ("P-D", "P-C", "D-C"):
-        page.locator(f'[data-screen="{name}"]').focus()
-        for key in islice(cycle(("ArrowRight", "ArrowUp", "ArrowLeft", "ArrowDown")), MAX_KEYS):
-            before = _accepted(page, name)
-            if before >= MIN_PICKS:
-                break
-            page.keyboard.press(key)
+    for name in SCREENS:
+        accept_on(page, name, MIN_PICKS)
+
+
+def accept_on(page: Page, screen: str, count: int) -> None:
+    """Accept placements on one screen by keyboard until it has so many, if it can."""
+    page.locator(f'[data-screen="{screen}"]').focus()
+    for key in islice(cycle(("ArrowRight", "ArrowUp", "ArrowLeft", "ArrowDown")), MAX_KEYS):
+        before = accepted_on(page, screen)
+        if before >= count:
+            return
+        page.keyboard.press(key)
+        page.keyboard.press("Enter")
+        if accepted_on(page, screen) < before:  # no placement lies in that direction
             page.keyboard.press("Enter")
-            if _accepted(page, name) < before:  # no placement lies in that direction
-                page.keyboard.press("Enter")
 
 
-def _accepted(page: Page, screen: str) -> int:
+def accepted_on(page: Page, screen: str) -> int:
     """Return the number of placements accepted on a screen."""
     counts = dict(re.findall(r"(\w-\w) (\d+)", page.locator("#cal-count").text_content() or ""))
     return int(counts.get(screen, 0))
