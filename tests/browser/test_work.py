@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 from apps.inventory.models import Server
 from apps.workloads.models import Job
 from tests import factories
+from tests.browser.chromium import NOTHING_LOADS
 from tests.browser.conftest import Visitor
 
 # ---- the shell ----
@@ -139,6 +140,33 @@ def test_a_failed_figure_offers_a_retry(visitor: Visitor) -> None:
     page.unroute("**/figures/power/**")
     chart.get_by_role("button", name="Retry").click()
     expect(chart.locator(".chart-title")).to_contain_text("The cluster draws")
+
+
+def test_each_figure_of_the_overview_is_requested_once_and_before_the_scripts(
+    visitor: Visitor,
+) -> None:
+    asked: list[str] = []
+    visitor.page.on("request", lambda request: asked.append(request.url))
+    page = visitor.visit("/?range=6h")
+    expect(page.locator(".chart .plot .main-svg").first).to_be_attached()
+    page.wait_for_function(NOTHING_LOADS)
+    figures = [url for url in asked if "/figures/" in url]
+    assert len(figures) == len(set(figures)) == page.locator(".chart").count() == 5
+    assert all(url.endswith("/?range=6h") for url in figures)
+    (script,) = (n for n, url in enumerate(asked) if url.endswith("/js/charts.js"))
+    assert all(asked.index(url) < script for url in figures)
+
+
+def test_a_chart_library_that_failed_to_load_is_loaded_by_a_retry(visitor: Visitor) -> None:
+    page = visitor.page
+    page.route("**/plotly-cartesian.min.js", lambda route: route.abort())
+    page.goto(visitor.site.url)
+    chart = page.locator(".chart").nth(4)
+    expect(chart.locator(".chart-sub")).to_have_text("the chart library could not be loaded")
+    page.unroute("**/plotly-cartesian.min.js")
+    chart.get_by_role("button", name="Retry").click()
+    expect(chart.locator(".chart-title")).to_contain_text("The cluster draws")
+    visitor.errors.clear()
 
 
 # ---- jobs ----

@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django import template
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
@@ -65,6 +67,20 @@ STATE_ICONS = {
 def shell(context: template.Context) -> Shell:
     """Return the frame of every page."""
     return shell_of(context["request"])
+
+
+@register.simple_tag(takes_context=True)
+def preload_figure(context: template.Context, name: str) -> SafeString:
+    """Return a link by which the browser requests a figure before the scripts of the page run.
+
+    The script of the charts requests the same address, and gets this answer.
+    """
+    asked = context["request"].GET
+    query = urlencode([(key, asked[key]) for key in ("range", "at") if key in asked])
+    address = reverse("figure", args=[name]) + (f"?{query}" if query else "")
+    return format_html(
+        '<link rel="preload" as="fetch" crossorigin="anonymous" href="{}">', address
+    )
 
 
 @register.simple_tag

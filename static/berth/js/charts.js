@@ -91,7 +91,7 @@ function figureResponse(chart) {
   return fetch(figureUrl(chart.element), { credentials: "same-origin", headers });
 }
 
-/* An unchanged figure is as new as this response; a failed refresh before it is over. */
+/* An unchanged figure is as new as this response. */
 function restoreTitles(chart) {
   chart.data.asOf = wallTime(Date.now());
   if (!chart.element.classList.contains("failed")) return;
@@ -187,19 +187,32 @@ function plotly() {
   library ??= (async () => {
     const [data] = await Promise.all([
       fetch(document.querySelector("meta[name=berth-chart-theme]").content).then((response) => response.json()),
-      new Promise((resolve, reject) => {
-        const script = document.createElement("script");
-        script.src = document.querySelector("meta[name=berth-plotly]").content;
-        script.onload = resolve;
-        script.onerror = () => reject(new Error("the chart library could not be loaded"));
-        document.head.append(script);
-      }),
+      plotlyScript(),
     ]);
     theme = data;
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawCharts);
     return window.Plotly;
   })();
   return library;
+}
+
+/* Wait for the script of the page; if there is none or it failed, load it. */
+async function plotlyScript() {
+  const early = document.getElementById("plotly-js");
+  if (early && !window.Plotly && document.readyState !== "complete")
+    await new Promise((resolve) => {
+      early.onload = early.onerror = window.onload = resolve;
+    });
+  if (window.Plotly) return;
+  await new Promise((resolve, reject) => {
+    const script = element("script", "", "", { src: document.querySelector("meta[name=berth-plotly]").content });
+    script.onload = resolve;
+    script.onerror = () => {
+      library = null; // for another try
+      reject(new Error("the chart library could not be loaded"));
+    };
+    document.head.append(script);
+  });
 }
 
 function showFailure(chart, error) {

@@ -1,5 +1,4 @@
-/* The preview of the weights on the running cluster: requested at once, or half a second after the last of several
-   quick changes; refined in place, and stopped at any time. It changes nothing. */
+/* The preview of the weights on the running cluster, refined until it is stopped. It changes nothing. */
 import { ApiError, call } from "../api.js";
 import { byId, debounce, showExplained, svgElement } from "../dom.js";
 import { duration, percent } from "../format.js";
