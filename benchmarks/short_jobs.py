@@ -36,7 +36,7 @@ class ShortJobPolicy:
 
     def __init__(self, short: str) -> None:
         self._short, self._others = make(short), make(DEFAULT)
-        self.name, self.version = f"short jobs by {short}", 1
+        self.name, self.version, self.draws_sample = f"short jobs by {short}", 1, False
 
     def place(
         self, snapshot: Snapshot, requests: Sequence[Request], rng: np.random.Generator

@@ -7,7 +7,7 @@ from pathlib import Path
 
 DEFAULT_SERVERS = 600
 DEFAULT_SPEED = 60.0
-DEFAULT_POLICY = "tarcil"
+DEFAULT_POLICY = "expected"
 DEFAULT_WORLD = "measured"
 WORLDS = (DEFAULT_WORLD, "paper")
 DEFAULT_PORT = 8000

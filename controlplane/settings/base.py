@@ -123,7 +123,7 @@ BERTH_VERSION = "0.1.0"  # same as in pyproject.toml, checked by a test
 BERTH_RECLASSIFY_ROWS = int(os.environ.get("BERTH_RECLASSIFY_ROWS", "20"))
 BERTH_RECLASSIFY_SECONDS = float(os.environ.get("BERTH_RECLASSIFY_SECONDS", "600"))
 # Default placement policy.
-DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "tarcil")
+DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "expected")
 # Policies that jobs may name (empty: all), and the largest R, candidates per unit.
 JOB_POLICIES = listed(os.environ.get("BERTH_JOB_POLICIES", ""))
 MAX_SAMPLE = int(os.environ.get("BERTH_MAX_SAMPLE", "32"))

@@ -28,7 +28,7 @@ ANY_UNIT = Needs(WaitsFor.UNITS)
 class Counted:
     """The default policy; notes the jobs that it evaluates."""
 
-    name, version = "tarcil", 1
+    name, version, draws_sample = "tarcil", 1, True
 
     def __init__(self) -> None:
         self.evaluated: list[str] = []

@@ -1,5 +1,7 @@
 """The agent: decisions on waiting jobs."""
 
+from typing import Any
+
 import pytest
 
 from apps.inventory.models import ServerState
@@ -50,29 +52,33 @@ def test_a_job_of_a_known_application_is_sized_and_placed() -> None:
     assert used("a")[0] == 2
 
 
-def test_a_decision_of_the_default_policy_repeats_from_its_seed() -> None:
+@pytest.mark.parametrize(
+    ("asked", "policy", "examined", "probability"),
+    [({}, "expected", 32, 0.0), ({"sample_size": 8}, "tarcil", 8, 0.8**8)],
+    ids=["default", "sample"],
+)
+def test_a_decision_is_stored_with_what_repeats_it(
+    asked: dict[str, Any], policy: str, examined: int, probability: float
+) -> None:
     copy = build(*"abcdefgh")
     profile = factories.profile(factories.application())
-    job = waiting(profile.application, units_requested=1)
+    job = waiting(profile.application, units_requested=1, **asked)
     work(make_agent("agent-1"))
     decision = Decision.objects.get(job=job)
-    assert (decision.policy, decision.policy_version) == (
-        "tarcil",
-        registry.make("tarcil").version,
-    )
+    assert (decision.policy, decision.policy_version) == (policy, registry.make(policy).version)
     assert (decision.snapshot, decision.profile_id) == (copy.sequence, profile.id)
-    assert (decision.sample_size, decision.examined, decision.eligible) == (8, 8, 32)
-    assert decision.probability == pytest.approx(0.8**8)
+    assert (decision.examined, decision.eligible) == (examined, 32)
+    assert decision.probability == pytest.approx(probability)
     assert [c["verdict"] for c in decision.candidates].count("chosen") == 1
     held = Allocation.objects.get(job=job)
     assert held.server_id == decision.candidates[0]["server_id"]
 
 
-def test_one_in_ten_decisions_about_one_unit_measures_its_rank() -> None:
+def test_one_in_ten_decisions_by_sampling_about_one_unit_measures_its_rank() -> None:
     build(*"abcdefgh")
     application = known()
     target = {"kind": "best_effort"}
-    jobs = [waiting(application, target=target) for _ in range(20)]
+    jobs = [waiting(application, target=target, sample_size=2) for _ in range(20)]
     work(make_agent("agent-1"))
     measured = Decision.objects.filter(rank__isnull=False)
     assert (Decision.objects.count(), measured.count()) == (len(jobs), 2)

@@ -37,7 +37,16 @@ def test_a_job_is_decided_by_the_policy_that_it_names() -> None:
     other, default = decided(policy="least_loaded"), decided()
     assert (other.policy, other.reason_code) == ("least_loaded", "PlacedLeastLoaded")
     assert other.examined == other.eligible
-    assert (default.policy, default.examined) == ("tarcil", 8)
+    assert (default.policy, default.examined) == ("expected", default.eligible)
+
+
+def test_a_job_that_asks_for_a_sample_is_decided_by_a_policy_that_draws_one() -> None:
+    build(*"abcdefgh")
+    asked = [decided(sample_size=4), decided(guarantee=GUARANTEE)]
+    assert [decision.policy for decision in asked] == ["tarcil", "tarcil"]
+    assert decided(sample_size=4, policy="roomiest").policy == "roomiest"
+    with override_settings(DEFAULT_POLICY="quietest"):
+        assert decided(sample_size=4).policy == "quietest"
 
 
 def test_jobs_of_one_batch_are_decided_by_their_policies() -> None:
@@ -47,7 +56,7 @@ def test_jobs_of_one_batch_are_decided_by_their_policies() -> None:
     jobs = [waiting(application, units_requested=1, policy=name) for name in names]
     work(make_agent("agent-1"))
     found = [Decision.objects.get(job=job).policy for job in jobs]
-    assert found == ["random", "tarcil", "least_loaded", "random"]
+    assert found == ["random", "expected", "least_loaded", "random"]
 
 
 def test_a_short_job_without_profile_is_decided_by_the_policy_that_it_names() -> None:

@@ -84,7 +84,7 @@ def test_a_short_job_of_a_profiled_application_is_decided_normally() -> None:
     job = short()
     factories.profile(job.application)
     work(make_agent("agent-1"))
-    assert Decision.objects.get(job=job).policy == "tarcil"
+    assert Decision.objects.get(job=job).policy == registry.DEFAULT
 
 
 def test_a_target_that_the_typical_profile_misses_requires_profiling() -> None:

@@ -102,6 +102,7 @@ class FirstFree:
 
     name = "first_free"
     version = 3
+    draws_sample = False
 
     def __init__(self, meanwhile: Callable[[], object] | None = None) -> None:
         self._meanwhile = meanwhile

@@ -169,7 +169,9 @@ def test_problems_of_batch_items_name_their_position() -> None:
 
 
 GUARANTEE = {"rank_threshold": 0.8, "probability": 0.01}
-LIMITS = JobLimits(("random", "tarcil"), 32, lambda x, p: round(1.0 / ((1.0 - x) * p)))
+LIMITS = JobLimits(
+    ("expected", "random", "tarcil"), ("tarcil",), 32, lambda x, p: round(1.0 / ((1.0 - x) * p))
+)
 
 
 @pytest.mark.parametrize(
@@ -192,8 +194,8 @@ def test_a_job_is_a_gang_by_default_if_its_target_needs_all_units(
 
 
 def test_a_job_may_name_its_policy_and_a_guarantee() -> None:
-    spec = parse_job({**SHORT, "policy": "random", "guarantee": GUARANTEE})
-    assert (spec.policy, spec.sample_size) == ("random", None)
+    spec = parse_job({**SHORT, "policy": "tarcil", "guarantee": GUARANTEE})
+    assert (spec.policy, spec.sample_size) == ("tarcil", None)
     assert spec.guarantee == QualityGuarantee(0.8, 0.01)
     assert spec.guarantee.as_json() == GUARANTEE
     assert parse_job({**SHORT, "sample_size": 16}).sample_size == 16
@@ -220,6 +222,9 @@ def test_a_job_may_name_its_policy_and_a_guarantee() -> None:
         ({"guarantee": {}},
          {"/guarantee/rank_threshold": "required", "/guarantee/probability": "required"}),
         ({"guarantee": 0.99}, {"/guarantee": "wrong_type"}),
+        ({"policy": "expected", "sample_size": 8}, {"/sample_size": "contradiction"}),
+        ({"policy": "expected", "guarantee": {"rank_threshold": 0.5, "probability": 0.5}},
+         {"/guarantee": "contradiction"}),
     ],
 )  # fmt: skip
 def test_a_wrong_policy_sample_or_guarantee_is_named(
@@ -231,7 +236,7 @@ def test_a_wrong_policy_sample_or_guarantee_is_named(
 
 
 def test_an_unknown_policy_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(InvalidInputError, match="must be one of random, tarcil or null"):
+    with pytest.raises(InvalidInputError, match="must be one of expected, random, tarcil or null"):
         parse_job({**SHORT, "policy": "x"}, limits=LIMITS)
 
 

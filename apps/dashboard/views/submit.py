@@ -17,6 +17,7 @@ from apps.dashboard.selectors.jobs import job_by_id
 from apps.dashboard.selectors.usual_job import past_jobs
 from apps.dashboard.views.access import caller, has_role, page, visible_to
 from apps.inventory.models import Platform
+from apps.scheduling.core.registry import sampling_policy
 from apps.scheduling.core.types import MAX_UNITS
 from apps.scheduling.services import check_job
 from apps.workloads.core.spec import JobSpec
@@ -47,6 +48,7 @@ def submit(request: HttpRequest) -> HttpResponse:
             "platforms": Platform.objects.order_by("rank"),
             "policies": job_limits().policies,
             "default_policy": settings.DEFAULT_POLICY,
+            "sampling_policy": sampling_policy(settings.DEFAULT_POLICY),
             "max_sample": settings.MAX_SAMPLE,
             "projects": _projects(request),
             "key": uuid7(),

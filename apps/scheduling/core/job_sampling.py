@@ -9,7 +9,7 @@ from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core import scorers
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.guarantee import miss_probability, sample_size
-from apps.scheduling.core.registry import POLICIES
+from apps.scheduling.core.registry import POLICIES, draws_sample
 from apps.scheduling.core.types import Placed, Request
 from apps.workloads.core.spec import JobLimits, JobSpec, QualityGuarantee
 
@@ -55,7 +55,8 @@ def job_limits(policies: list[str], max_sample: int) -> JobLimits:
     policies : that jobs may name; empty = all
     """
     known = tuple(name for name in sorted(POLICIES) if not policies or name in policies)
-    return JobLimits(known, max_sample, lambda x, p: sample_size(x, p, cap=UNCAPPED))
+    drawing = tuple(name for name in known if draws_sample(name))
+    return JobLimits(known, drawing, max_sample, lambda x, p: sample_size(x, p, cap=UNCAPPED))
 
 
 def sampling_of(

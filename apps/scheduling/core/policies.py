@@ -98,6 +98,11 @@ class AssembledPolicy:
         """Incremented when the same input may give a different outcome."""
         return self._version
 
+    @property
+    def draws_sample(self) -> bool:
+        """Whether it decides among R candidates drawn at random, not among all units."""
+        return not self._is_full
+
     def place(
         self, snapshot: Snapshot, requests: Sequence[Request], rng: np.random.Generator
     ) -> list[Placed | Refused]:

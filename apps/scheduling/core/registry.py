@@ -6,7 +6,7 @@ Packages outside this repository add theirs by the entry point ``berth.policies`
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 from apps.scheduling.core import baselines, paragon, policies
@@ -14,8 +14,10 @@ from apps.scheduling.core.encoding import Form
 from apps.scheduling.core.fused import FusedExpected, FusedTarcil
 from apps.scheduling.core.quasar import Quasar
 from apps.scheduling.core.types import MAX_SAMPLE, Policy
+from apps.workloads.core.spec import JobSpec
 
-DEFAULT: Final = "tarcil"
+DEFAULT: Final = "expected"
+SAMPLING: Final = "tarcil"  # for jobs that ask for a sample, if the default draws none
 SHORT: Final = "roomiest"  # for short jobs of applications without a profile
 
 
@@ -200,6 +202,28 @@ def make_plain(name: str) -> Policy:
     """
     entry = _entry(name)
     return (entry.plain or entry.make)()
+
+
+def policy_of(spec: JobSpec, default: str) -> str:
+    """Return the policy that decides on a job.
+
+    It is the one that the job names, or else the default; ``SAMPLING`` if the job names only R or
+    a guarantee and the default draws no sample.
+    """
+    if spec.policy is not None or not spec.asks_sample:
+        return spec.policy or default
+    return sampling_policy(default)
+
+
+def sampling_policy(default: str) -> str:
+    """Return the default policy if it draws a sample, or else ``SAMPLING``."""
+    return default if draws_sample(default) else SAMPLING
+
+
+@cache
+def draws_sample(name: str) -> bool:
+    """Return whether a policy decides among R candidates drawn at random, not among all units."""
+    return make_plain(name).draws_sample
 
 
 def _entry(name: str) -> Entry:

@@ -238,6 +238,11 @@ class Policy(Protocol):
         """Incremented when the same input may give a different outcome."""
         ...
 
+    @property
+    def draws_sample(self) -> bool:
+        """Whether it decides among R candidates drawn at random, not among all units."""
+        ...
+
     def place(
         self, snapshot: Snapshot, requests: Sequence[Request], rng: np.random.Generator
     ) -> list[Placed | Refused]:

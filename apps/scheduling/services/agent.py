@@ -58,6 +58,7 @@ from apps.scheduling.services.queue import WaitingQueue, retry_delay_s
 from apps.scheduling.services.reservations import reservations, reserve
 from apps.workloads import services as workloads
 from apps.workloads.core.reasons import Reason
+from apps.workloads.core.spec import JobSpec
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class SchedulingAgent:
         self.name, self._rng = name, rng
         self._default = self._decider(policy)
         self._short = self._decider(registry.make(registry.SHORT))
-        self._named: dict[str, _Decider] = {}
+        self._named = {policy.name: self._default}
         self._facts: TopologyFacts | None = None
         self._cluster = ClusterFollower()
         self._queue = WaitingQueue(name, self._cluster, rng.spawn(1)[0])
@@ -156,15 +157,18 @@ class SchedulingAgent:
     def _by_policy(
         self, ready: Sequence[SizedJob], otherwise: _Decider
     ) -> list[tuple[_Decider, list[SizedJob]]]:
-        """Group jobs by the policy that decides on them: the one they name, or ``otherwise``."""
-        groups: dict[str | None, list[SizedJob]] = {}
+        """Group jobs by the policy that decides on them."""
+        groups: dict[str, tuple[_Decider, list[SizedJob]]] = {}
         for sized_job in ready:
-            groups.setdefault(sized_job.job.spec.policy, []).append(sized_job)
-        return [(self._named_policy(name) or otherwise, each) for name, each in groups.items()]
+            by = self._decider_of(sized_job.job.spec, otherwise)
+            groups.setdefault(by.policy.name, (by, []))[1].append(sized_job)
+        return list(groups.values())
 
-    def _named_policy(self, name: str | None) -> _Decider | None:
-        if name is None or name == self._default.policy.name:
-            return self._default if name else None
+    def _decider_of(self, spec: JobSpec, otherwise: _Decider) -> _Decider:
+        """Return the policy that a job asks for, or else ``otherwise``."""
+        name = registry.policy_of(spec, otherwise.policy.name)
+        if name == otherwise.policy.name:
+            return otherwise
         if name not in self._named:
             self._named[name] = self._decider(registry.make(name))
         return self._named[name]
@@ -225,8 +229,7 @@ class SchedulingAgent:
                 is_closed = is_only_closed(job.spec, profile, snapshot)
                 refused.append(refused_as.infeasible(job, profile_id, sized, is_closed=is_closed))
                 continue
-            # ranks verify the sampling guarantee of the default policy
-            is_measured = profile_id is not None and self._is_measured(sized)
+            is_measured = profile_id is not None and self._is_measured(job.spec, sized)
             topology = snapshot.topology
             request = request_of(
                 job.spec,
@@ -258,8 +261,11 @@ class SchedulingAgent:
             self._facts = TopologyFacts(topology)
         return self._facts
 
-    def _is_measured(self, sized: Sized) -> bool:
+    def _is_measured(self, spec: JobSpec, sized: Sized) -> bool:
+        """Whether the rank of the choice is measured, which verifies the sampling guarantee."""
         if sized.units != 1 or sized.locality is not None:
+            return False
+        if not self._decider_of(spec, self._default).policy.draws_sample:
             return False
         self._one_unit += 1
         return self._one_unit % RANK_ONE_IN == 0

@@ -10,7 +10,7 @@ from django.conf import settings
 from apps.classification.selectors import profile_named
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.dry_run import DryRunResult, dry_run
-from apps.scheduling.core.registry import make_plain
+from apps.scheduling.core.registry import make_plain, policy_of
 from apps.scheduling.selectors import ClusterFollower
 from apps.workloads.core.spec import JobSpec
 
@@ -26,7 +26,7 @@ def check_job(spec: JobSpec) -> DryRunResult:
     profile = profile_named(spec.application)
     with _LOCK:
         snapshot = _COPY.follow().snapshot()
-        policy = _policy(spec.policy or settings.DEFAULT_POLICY)
+        policy = _policy(policy_of(spec, settings.DEFAULT_POLICY))
         rng = np.random.default_rng()
         return dry_run(spec, profile, snapshot, policy, rng, max_sample=settings.MAX_SAMPLE)
 

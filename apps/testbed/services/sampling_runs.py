@@ -18,7 +18,7 @@ from apps.operations.services import (
     finish_owned,
 )
 from apps.operations.services.operations import MAX_ATTEMPTS, owned_operation
-from apps.scheduling.core.registry import make
+from apps.scheduling.core.registry import make, sampling_policy
 from apps.testbed.core.sampling_quality import SamplingExperiment, measure
 from apps.testbed.selectors.sampling_checks import SAMPLE_SIZES, open_sampling_check
 from apps.testbed.services.sampling_checks import save_sampling_check
@@ -71,7 +71,7 @@ def _measure(operation: Operation, experiment: SamplingExperiment, place: int) -
     before = place * experiment.decisions
     message = f"R = {experiment.size}, {experiment.servers} emulated servers"
     report = _reporter(operation, before, message)
-    quality = measure(experiment, make(settings.DEFAULT_POLICY), report)
+    quality = measure(experiment, make(sampling_policy(settings.DEFAULT_POLICY)), report)
     with transaction.atomic():
         owned = owned_operation(operation)
         save_sampling_check(quality)

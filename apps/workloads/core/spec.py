@@ -86,11 +86,13 @@ class JobLimits:
     Attributes
     ----------
     policies : names that a job may give
+    sampling_policies : those that decide among R candidates
     max_sample : largest R
     sample_size : R on an idle cluster for x and p
     """
 
     policies: tuple[str, ...]
+    sampling_policies: tuple[str, ...]
     max_sample: int
     sample_size: Callable[[float, float], int]
 
@@ -146,6 +148,11 @@ class JobSpec:
     def kind(self) -> str:
         """Kind to create a new application with."""
         return self.application_kind or KIND_BY_TARGET[self.target.kind]
+
+    @property
+    def asks_sample(self) -> bool:
+        """Whether it names R or a guarantee."""
+        return self.sample_size is not None or self.guarantee is not None
 
 
 def _check_constraints(value: object, pointer: str, problems: Problems) -> Constraints | None:
@@ -293,6 +300,8 @@ def _check_decision(
     if policy is not None and policy not in limits.policies:
         detail = f"must be one of {', '.join(limits.policies)} or null, not {policy!r}"
         problems.append(problem(f"{at}/policy", "unknown_value", detail))
+    elif policy is not None and policy not in limits.sampling_policies:
+        _refuse_sample(policy, size, guarantee, limits, at, problems)
     if size is not None and size > limits.max_sample:
         detail = f"must be at most {limits.max_sample}, not {size}"
         problems.append(problem(f"{at}/sample_size", "too_high", detail))
@@ -301,6 +310,22 @@ def _check_decision(
         if needed > limits.max_sample:
             detail = f"needs R = {needed} even on an idle cluster; at most {limits.max_sample}"
             problems.append(problem(f"{at}/guarantee", "too_strict", detail))
+
+
+def _refuse_sample(
+    policy: str,
+    size: int | None,
+    guarantee: QualityGuarantee | None,
+    limits: JobLimits,
+    at: str,
+    problems: Problems,
+) -> None:
+    """Report R or a guarantee beside a policy that rates all eligible units."""
+    others = ", ".join(limits.sampling_policies)
+    for name, value in (("sample_size", size), ("guarantee", guarantee)):
+        if value is not None:
+            detail = f"{policy} rates all eligible units; {name} needs null or one of {others}"
+            problems.append(problem(f"{at}/{name}", "contradiction", detail))
 
 
 def parse_changes(data: object) -> dict[str, Any]:

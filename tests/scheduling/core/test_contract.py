@@ -19,6 +19,7 @@ class Broken:
     """``least_loaded`` with other requests, or other outcomes."""
 
     version = 1
+    draws_sample = False
 
     def __init__(
         self,
