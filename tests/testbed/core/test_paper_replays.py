@@ -78,6 +78,16 @@ def test_cores_near_the_best_platform_are_counted(pair: Replayed) -> None:
     assert 0.0 < pair.near_best_share() <= 100.0
 
 
+def test_the_speed_of_a_platform_is_relative_to_the_best_of_the_cluster(pair: Replayed) -> None:
+    platforms = pair.emulated.machines.platform
+    speed = pair.truths[0].platform_speed
+    (used,) = {int(platforms[server]) for server in pair.holds.server}
+    expected = speed[used] / speed[np.unique(platforms)].max()
+    assert pair.platform_speed().tolist() == pytest.approx([expected] * 2)
+    alone = pair.performance / pair.platform_speed()
+    assert (alone <= 1.0 + 1e-9).all()
+
+
 def test_useful_work_is_the_work_requested_over_the_capacity(pair: Replayed) -> None:
     units = int(synthetic_cluster(4).units.sum())
     span_s = float(pair.result.ended_s[1])
@@ -88,6 +98,10 @@ def test_the_share_of_the_target_is_at_most_one_and_none_without_an_end(pair: Re
     taken = pair.result.ended_s - pair.result.arrived_s
     load = replace(pair.load, target_s=np.array([taken[0] / 2, taken[1] * 2]))
     assert quasar.target_share(replace(pair, load=load)) == pytest.approx(75.0)
+    late = replace(pair.result, arrived_s=pair.result.arrived_s - taken)
+    waited = replace(pair, load=load, result=late)
+    assert quasar.target_share(waited) == pytest.approx(62.5)
+    assert quasar.target_share(waited, with_wait=False) == pytest.approx(75.0)
     ended = pair.result.ended_s.copy()
     ended[1] = np.nan
     lost = replace(pair, load=load, result=replace(pair.result, ended_s=ended))

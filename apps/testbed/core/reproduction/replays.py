@@ -75,6 +75,17 @@ class Replayed:
         """Percent of the jobs within 5 % of alone on the best platform."""
         return 100.0 * float((self.performance >= QOS).mean())
 
+    def platform_speed(self) -> Floats:
+        """(n,) speed of the platform of its first part relative to the best; 0 = not started."""
+        speed = np.array([truth.platform_speed for truth in self.truths])
+        kinds = self.emulated.machines.platform
+        best = speed[:, np.unique(kinds)].max(axis=1)
+        jobs, first = np.unique(self.job, return_index=True)
+        found = np.zeros(len(self.load))
+        application = self.load.application[jobs]
+        found[jobs] = speed[application, kinds[self.holds.server[first]]] / best[application]
+        return found
+
     def near_best_share(self) -> float:
         """Percent of the units on platforms within 5 % of the best one, mean over the jobs."""
         speed = np.array([truth.platform_speed for truth in self.truths])
