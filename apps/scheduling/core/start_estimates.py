@@ -23,9 +23,11 @@ from apps.scheduling.core.start_kernel import Arrivals, Groups, Pools, Run, simu
 
 QUANTILES: Final = 64  # of a distribution of run times
 ENOUGH: Final = 30  # ended jobs of a class whose history replaces predicted intervals
-BUDGET: Final = 1_000_000  # events of all simulations together
+BUDGET: Final = 1_000_000  # events of all simulations together, with few groups
+SCANNED: Final = 50  # groups that are tried in the time of the rest of an event
 MIN_DRAWS, MAX_DRAWS = 24, 200
 KNOWN_PROGRESS: Final = 0.05  # from this share of the work on, progress tells the rest
+MIN_SPREAD: Final = 0.01  # variance of the log of predictions below which the slope is 1
 PROGRESS_SPREAD: Final = 0.1  # standard deviation of the log of the rest that progress tells
 SPARE: Final = 4096  # uniform numbers of a simulation beyond four for each event
 LATE: Final = 0.25  # of the elapsed time: the longest rest of a job that is later than predicted
@@ -35,18 +37,51 @@ _MIDDLES: Final = [(i + 0.5) / QUANTILES for i in range(QUANTILES)]
 _NORMAL: Final = np.array([NormalDist().inv_cdf(q) for q in _MIDDLES])
 
 
+class RunTimeFit(NamedTuple):
+    """Run times given their predictions: log run time = offset + slope x log prediction + error.
+
+    The slope is below 1 if large predictions are more often too large than small ones.
+
+    Attributes
+    ----------
+    errors : (Q,) quantiles of the error, ascending
+    """
+
+    offset: float
+    slope: float
+    errors: Floats
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """What recently ended jobs of each class took.
 
     Attributes
     ----------
-    ratios : run time over its prediction, by class
+    fits : run times given their predictions, by class
     seconds : run times, by class
     """
 
-    ratios: Mapping[str, Floats] = field(default_factory=dict)
+    fits: Mapping[str, RunTimeFit] = field(default_factory=dict)
     seconds: Mapping[str, Floats] = field(default_factory=dict)
+
+
+def fit_run_times(predicted: Floats, seconds: Floats) -> RunTimeFit | None:
+    """Fit run times to their predictions by least squares; None if there are too few.
+
+    Parameters
+    ----------
+    predicted, seconds : (n,) > 0
+    """
+    if predicted.size < ENOUGH:
+        return None
+    x, y = np.log(predicted), np.log(seconds)
+    spread = float(x.var())
+    slope = 1.0
+    if spread > MIN_SPREAD:
+        slope = float(np.clip(((x - x.mean()) * y).mean() / spread, 0.0, 1.0))
+    offset = float(y.mean() - slope * x.mean())
+    return RunTimeFit(offset, slope, np.quantile(y - offset - slope * x, _MIDDLES))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,13 +159,15 @@ class Queue:
 class Starts(NamedTuple):
     """Quantiles of the starts, (n,) seconds from now; infinite: later than simulated.
 
-    The jobs are those of the groups in order. `p5` to `p95` hold 90 %.
+    The jobs are those of the groups in order. `p5` to `p95` hold 90 %; `mean` is infinite if one
+    simulation does not reach the start.
     """
 
     p5: Floats
     p50: Floats
     p90: Floats
     p95: Floats
+    mean: Floats
 
 
 def estimate_starts(queue: Queue, rng: np.random.Generator, *, draws: int = 0) -> Starts:
@@ -144,7 +181,8 @@ def estimate_starts(queue: Queue, rng: np.random.Generator, *, draws: int = 0) -
     """
     groups, jobs = _groups(queue), sum(group.jobs for group in queue.groups)
     events = jobs + len(queue.running) + len(queue.arriving) + 1
-    draws = draws or min(MAX_DRAWS, max(MIN_DRAWS, BUDGET // events))
+    cost = events * (SCANNED + len(queue.groups)) // SCANNED
+    draws = draws or min(MAX_DRAWS, max(MIN_DRAWS, BUDGET // cost))
     rests = remaining(queue.running, queue.history, rng, draws)
     pools = Pools(*queue.pools)
     arrivals = Arrivals(np.array(queue.arriving, dtype=np.int64), queue.gap_s)
@@ -154,7 +192,8 @@ def estimate_starts(queue: Queue, rng: np.random.Generator, *, draws: int = 0) -
         simulate(pools, groups, arrivals, run, queue.max_reservations, row)
     starts.sort(axis=0)
     at = [min(draws - 1, math.ceil(level * draws) - 1) for level in LEVELS]
-    return Starts(*(starts[i] for i in at))
+    p5, p50, p90, p95 = (starts[i] for i in at)
+    return Starts(p5, p50, p90, p95, starts.mean(axis=0))
 
 
 def remaining(
@@ -187,24 +226,19 @@ def _rest(
 
 def _distribution(kind: str, run: RunTime | None, history: History) -> Floats | None:
     """Return sorted run times of equal probability; None if nothing tells."""
+    fit = history.fits.get(kind)
+    if run is not None and fit is not None:
+        fitted: Floats = np.exp(fit.offset + fit.slope * math.log(run.value) + fit.errors)
+        return fitted
     if run is not None:
-        return run.value * _ratios(kind, run, history)
+        spread = math.log(run.high / run.value) / _HIGH_Z
+        predicted: Floats = run.value * np.exp(spread * _NORMAL)
+        return predicted
     known = history.seconds.get(kind)
     if known is None or known.size < ENOUGH:
         return None
     quantiles: Floats = np.quantile(known, _MIDDLES)
     return quantiles
-
-
-def _ratios(kind: str, run: RunTime, history: History) -> Floats:
-    """(Q,) quantiles of the run time over its prediction: of the class, or of the interval."""
-    known = history.ratios.get(kind)
-    if known is not None and known.size >= ENOUGH:
-        quantiles: Floats = np.quantile(known, _MIDDLES)
-        return quantiles
-    spread = math.log(run.high / run.value) / _HIGH_Z
-    ratios: Floats = np.exp(spread * _NORMAL)
-    return ratios
 
 
 def _groups(queue: Queue) -> Groups:
@@ -255,6 +289,8 @@ def _run(queue: Queue, groups: Groups, rest: Floats, draws: Floats, jobs: int) -
     return Run(
         free=queue.pools.free.copy(),
         kept=np.zeros_like(queue.pools.free),
+        shadow_s=np.full(count, np.inf),
+        kept_until=np.full(1, np.inf),
         left=groups.jobs.copy(),
         begun=np.zeros(count, dtype=np.int64),
         refused=groups.refused.copy(),

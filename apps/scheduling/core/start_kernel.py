@@ -73,6 +73,8 @@ class Run(NamedTuple):
     ----------
     free : (P,)
     kept : (P,) of these, kept for jobs that have waited long
+    shadow_s : (G,) when enough units are free for such a job; infinite: not planned
+    kept_until : (1,) the first of these times; jobs that end before it are backfilled
     left, begun : (G,) waiting jobs, including later arrivals; jobs started
     refused, reserve_s : (G,) as in `Groups`
     order : (G,) the groups, first tried first
@@ -85,6 +87,8 @@ class Run(NamedTuple):
 
     free: Ints
     kept: Ints
+    shadow_s: Floats
+    kept_until: Floats
     left: Ints
     begun: Ints
     refused: Ints
@@ -120,19 +124,26 @@ def simulate(
         now = min(arrival, end)
         if now == np.inf:
             return
-        is_new = arrival < end
-        if is_new:
+        if arrival < end:
             group = arrivals.groups[int(_draw(run) * arrivals.groups.size)]
             arrival = _next_arrival(now, arrivals, run)
-            run.left[group] += 1
-            if run.left[group] > 1:
-                continue  # joins its group, which waits
-            _move_to_front(run.order, group)
-        else:
-            while next_time(run.ends) == now:
-                release = pop(run.ends)
-                run.free[run.pool[release]] += run.units[release]
+            _submit(now, group, pools, groups, run, starts)
+            continue
+        while next_time(run.ends) == now:
+            release = pop(run.ends)
+            run.free[run.pool[release]] += run.units[release]
         _start_all(now, pools, groups, run, max_reservations, starts)
+
+
+@jit(makes_arrays=False)
+def _submit(
+    now: float, group: int, pools: Pools, groups: Groups, run: Run, starts: Floats
+) -> None:
+    """Add a job; if no job of its group waits it is tried at once, and then as the last one."""
+    run.left[group] += 1
+    if run.left[group] == 1 and not _starts(now, group, pools, groups, run, starts):
+        run.moves[group] = True
+        _move_back(groups.priority, run)
 
 
 @jit(makes_arrays=False)
@@ -148,23 +159,13 @@ def _next_arrival(now: float, arrivals: Arrivals, run: Run) -> Any:
     return now - arrivals.gap_s * np.log(1.0 - _draw(run))
 
 
-@jit(makes_arrays=False)
-def _move_to_front(order: Ints, group: int) -> None:
-    place = 0
-    while order[place] != group:
-        place += 1
-    while place > 0:
-        order[place] = order[place - 1]
-        place -= 1
-    order[0] = group
-
-
-@jit(makes_arrays=False)
+@jit()
 def _start_all(
     now: float, pools: Pools, groups: Groups, run: Run, max_reservations: int, starts: Floats
 ) -> None:
     """Try all groups in order; those that started a job go behind those of their priority."""
     run.kept[:] = 0
+    run.kept_until[0] = np.inf
     reservations, has_moved = 0, False
     free = run.free.sum()
     for place in range(run.order.size):
@@ -179,7 +180,7 @@ def _start_all(
             free, has_moved = run.free.sum(), True
         is_late = run.left[group] > 0 and now >= run.reserve_s[group]
         if is_late and reservations < max_reservations:
-            _keep(group, groups, run)
+            _keep(now, group, pools, groups, run)
             reservations += 1
     if has_moved:
         _move_back(groups.priority, run)
@@ -220,6 +221,8 @@ def _room(now: float, group: int, pool: int, pools: Pools, groups: Groups, run: 
     is_held = holder != NOBODY and run.left[holder] > 0
     if is_held and now + groups.longest_s[group] > pools.until_s[pool]:
         return 0
+    if now + groups.longest_s[group] < run.kept_until[0]:
+        return run.free[pool]
     return run.free[pool] - run.kept[pool]
 
 
@@ -252,6 +255,7 @@ def _starts(now: float, group: int, pools: Pools, groups: Groups, run: Run, star
         run.tally[2] -= 1
     run.begun[group] += 1
     run.left[group] -= 1
+    run.shadow_s[group] = np.inf
     run.reserve_s[group] = np.inf
     return True
 
@@ -269,12 +273,32 @@ def _take(run: Run, pool: int, units: int, end: float) -> None:
         push(run.ends, end, release)
 
 
-@jit(makes_arrays=False)
-def _keep(group: int, groups: Groups, run: Run) -> None:
+@jit()
+def _keep(now: float, group: int, pools: Pools, groups: Groups, run: Run) -> None:
     """Keep free units for the next job of a group until it has enough."""
     missing = groups.fewest[group] + run.refused[group]
+    if run.shadow_s[group] <= now or run.shadow_s[group] == np.inf:
+        run.shadow_s[group] = _shadow(missing, group, groups, run)
+    run.kept_until[0] = min(run.kept_until[0], run.shadow_s[group])
     for pool in range(run.free.size):
         if groups.allowed[group, pool]:
             units = min(missing, run.free[pool] - run.kept[pool])
             run.kept[pool] += units
             missing -= units
+
+
+@jit()
+def _shadow(missing: int, group: int, groups: Groups, run: Run) -> Any:
+    """Return when a group has ``missing`` units if nothing else starts. O(n log n) ends."""
+    for pool in range(run.free.size):
+        if groups.allowed[group, pool]:
+            missing -= run.free[pool]
+    count = run.ends.size[0]
+    order = np.argsort(run.ends.at[:count])
+    for entry in order:
+        release = run.ends.what[entry]
+        if groups.allowed[group, run.pool[release]]:
+            missing -= run.units[release]
+            if missing <= 0:
+                return run.ends.at[entry]
+    return np.inf

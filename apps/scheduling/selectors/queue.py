@@ -12,7 +12,7 @@ from django.conf import settings
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.scheduling.core.run_time import RunTime
-from apps.scheduling.core.start_estimates import History
+from apps.scheduling.core.start_estimates import History, fit_run_times
 from apps.scheduling.core.start_queue import Holding, ShapeFacts
 from apps.workloads.core.shapes import WaitsFor
 
@@ -151,12 +151,13 @@ def recent_submissions(known: Mapping[UUID, ShapeFacts], now_s: float) -> Submis
 def run_time_history(now_s: float) -> History:
     """Return the run times of the jobs that ended in the last two hours, by target kind."""
     seconds: dict[str, list[float]] = {}
-    ratios: dict[str, list[float]] = {}
+    pairs: dict[str, list[tuple[float, float]]] = {}
     for kind, took_s, run_s in fetch_rows(_ENDED, [now_s - WINDOW_S, ENDED]):
         seconds.setdefault(kind, []).append(took_s)
         if run_s:
-            ratios.setdefault(kind, []).append(took_s / run_s)
+            pairs.setdefault(kind, []).append((run_s, took_s))
+    fits = {kind: fit_run_times(*np.array(values).T) for kind, values in pairs.items()}
     return History(
-        ratios={kind: np.array(values) for kind, values in ratios.items()},
+        fits={kind: fit for kind, fit in fits.items() if fit is not None},
         seconds={kind: np.array(values) for kind, values in seconds.items()},
     )

@@ -14,10 +14,11 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from apps.common.infrastructure.database import fetch_rows
+from apps.inventory.core.snapshot import Snapshot
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.start_classes import class_of
 from apps.scheduling.core.start_estimates import Queue, Starts, estimate_starts
-from apps.scheduling.core.start_queue import QueueFacts, queue_facts
+from apps.scheduling.core.start_queue import QueueFacts, ShapeFacts, queue_facts
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.queue import (
     holdings,
@@ -30,6 +31,7 @@ from apps.scheduling.services.reservations import reservations
 _LOCK: Final = 7113  # advisory lock: one process estimates at a time
 CHANGE: Final = 0.2  # of the predicted wait: a smaller change adds no row
 MIN_CHANGE_S: Final = 10.0  # cluster seconds
+NEW_DRAWS: Final = 40  # simulations for a job that is not submitted yet
 SCORED: Final = 10_000  # estimates that are scored at once
 
 _LATEST: Final = """
@@ -57,6 +59,16 @@ WHERE e.id = d.id
 """
 
 
+class NewStart(NamedTuple):
+    """Predicted start of a job that is not submitted yet, in cluster seconds from now.
+
+    None: later than simulated, or nothing tells when units are freed.
+    """
+
+    p50_s: float | None
+    p90_s: float | None
+
+
 class _Estimate(NamedTuple):
     """A new row."""
 
@@ -77,7 +89,7 @@ def update_start_estimates(cluster: ClusterFollower, rng: np.random.Generator) -
             return 0
         _score()
         now_s = cluster_now()
-        facts, queue = _queue(cluster, now_s)
+        facts, queue = _queue(cluster.follow().snapshot(), now_s)
         if not facts.jobs:
             return 0
         return _store(_estimates(facts, estimate_starts(queue, rng), now_s), now_s)
@@ -88,13 +100,23 @@ def _score() -> None:
         cursor.execute(_SCORE, [SCORED])
 
 
-def _queue(cluster: ClusterFollower, now_s: float) -> tuple[QueueFacts, Queue]:
-    """Read the queue; without submissions and history if nothing waits."""
-    waiting = waiting_queue(now_s)
+def start_of_new(shape: ShapeFacts, snapshot: Snapshot, rng: np.random.Generator) -> NewStart:
+    """Estimate the start of a job that would be submitted now. Costs `NEW_DRAWS` simulations."""
+    facts, queue = _queue(snapshot, cluster_now(), new=(shape,))
+    starts = estimate_starts(queue, rng, draws=NEW_DRAWS)
+    place = facts.jobs.index(shape.jobs[0])
+    return NewStart(_finite(float(starts.p50[place])), _finite(float(starts.p90[place])))
+
+
+def _queue(
+    snapshot: Snapshot, now_s: float, new: Sequence[ShapeFacts] = ()
+) -> tuple[QueueFacts, Queue]:
+    """Read the queue, with further jobs at its end."""
+    waiting = [*waiting_queue(now_s), *new]
     known = {shape.key: shape for shape in waiting}
     recent = recent_submissions(known, now_s)
     facts = queue_facts(
-        cluster.follow().snapshot(),
+        snapshot,
         [*waiting, *recent.shapes],
         holdings(now_s),
         reservations(),
@@ -118,7 +140,7 @@ def _estimates(facts: QueueFacts, starts: Starts, now_s: float) -> list[_Estimat
     order = np.lexsort((np.arange(len(facts.jobs)), starts.p50))
     ahead = np.empty(order.size, dtype=np.int64)
     ahead[order] = np.arange(order.size)
-    columns = [[_finite(now_s + x) for x in column.tolist()] for column in starts]
+    columns = [[_finite(now_s + x) for x in column.tolist()] for column in starts[:4]]
     return [
         _Estimate(job, kind, count, tuple(quantiles))
         for job, kind, count, *quantiles in zip(

@@ -12,8 +12,10 @@ from apps.scheduling.core.start_estimates import (
     History,
     Queue,
     RunningJob,
+    RunTimeFit,
     WaitingGroup,
     estimate_starts,
+    fit_run_times,
     remaining,
 )
 from apps.scheduling.core.start_kernel import NOBODY
@@ -73,6 +75,12 @@ def test_a_gang_that_has_waited_long_keeps_freed_units() -> None:
     assert starts(late, busy, pools(0), max_reservations=0) == [180.0, 100.0]
 
 
+def test_a_job_that_ends_before_the_gang_has_its_units_is_backfilled() -> None:
+    busy = [running(100.0), running(150.0)]
+    groups = [group(2, reserve_s=0.0), group(jobs=2, seconds=40.0)]
+    assert starts(groups, busy, pools(0), max_reservations=1) == [150.0, 100.0, 160.0]
+
+
 def test_units_reserved_for_a_gang_are_used_by_jobs_that_end_before_it_starts() -> None:
     free = pools(2, 0, holder=(0, NOBODY), until_s=(200.0, INF))
     groups = [
@@ -118,8 +126,26 @@ def test_unknown_run_times_are_those_of_ended_jobs_of_the_class() -> None:
     assert starts([group()], busy, pools(0), history=history) == [30.0]
 
 
+def fitted(ratios: np.ndarray) -> RunTimeFit:
+    """Run times in these ratios to equal predictions."""
+    found = fit_run_times(np.full(ratios.size, 10.0), 10.0 * ratios)
+    assert found is not None
+    return found
+
+
+def test_large_predictions_that_were_too_large_are_shrunk() -> None:
+    rng = np.random.default_rng(2)
+    seconds = rng.lognormal(5.0, 1.0, 4000)
+    found = fit_run_times(seconds * rng.lognormal(0.0, 0.5, 4000), seconds)
+    assert found is not None
+    # 1 / (1 + 0.25), by the theory of regression to the mean
+    assert found.slope == pytest.approx(0.8, abs=0.03)
+    assert found.offset == pytest.approx(1.0, abs=0.2)
+    assert fit_run_times(seconds[:29], seconds[:29]) is None
+
+
 def test_errors_of_earlier_predictions_widen_and_shift_the_estimate() -> None:
-    history = History(ratios={"best_effort": np.linspace(1.0, 3.0, 101)})
+    history = History(fits={"best_effort": fitted(np.linspace(1.0, 3.0, 101))})
     queue = Queue(pools(0), [group()], [running(100.0)], history=history)
     found = estimate_starts(queue, np.random.default_rng(1), draws=200)
     assert found.p50[0] == pytest.approx(200.0, abs=25.0)  # 4 standard errors of the median
@@ -156,7 +182,7 @@ def test_a_job_that_is_later_than_predicted_ends_soon() -> None:
 
 
 def test_the_elapsed_time_rules_out_short_run_times() -> None:
-    history = History(ratios={"best_effort": np.r_[np.full(50, 0.5), np.full(50, 2.0)]})
+    history = History(fits={"best_effort": fitted(np.r_[np.full(50, 0.5), np.full(50, 2.0)])})
     job = RunningJob({0: 1}, "best_effort", 60.0, exactly(100.0))
     assert rests(job, history) == [140.0, 140.0, 140.0]
 
