@@ -17,16 +17,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from apps.common.core.interference import N_SOURCES
 from apps.emulation.core import event_kernels
-from apps.emulation.core.event_kernels import (
-    EngineState,
-    StartedParts,
-    event_queue,
-    free_parts,
-    phase_table,
-    run_table,
-)
+from apps.emulation.core.event_kernels import EngineState, columns_of
 from apps.emulation.core.events import (
     EngineEvent,
     EngineOrder,
@@ -35,7 +27,8 @@ from apps.emulation.core.events import (
     Machines,
     ServerReadings,
 )
-from apps.emulation.core.readings import JobFacts, job_readings, server_readings
+from apps.emulation.core.kinds import Kinds
+from apps.emulation.core.readings import JobFacts, ReadJobs, job_readings, server_readings
 from apps.emulation.core.runs import (
     EngineMigration,
     RunningJob,
@@ -44,18 +37,13 @@ from apps.emulation.core.runs import (
     check_order,
     layout_factor,
 )
-from apps.emulation.core.tables import (
-    job_table,
-    part_table,
-    server_table,
-    with_more_jobs,
-    with_more_parts,
-    with_phases,
-)
-from apps.emulation.core.truth import Truth, wave_efficiency
+from apps.emulation.core.start_kernels import start_jobs
+from apps.emulation.core.starts import Batch, rows_of
+from apps.emulation.core.tables import engine_state, with_more_jobs, with_more_parts
 from apps.inventory.core.snapshot import Floats, Ints
 
 _FIRST_SLOTS: Final = 1024
+_FIRST_KINDS: Final = 64
 _EVENTS: Final = 256  # returned by one call of the kernel, at most
 _KINDS: Final = (EventKind.FINISHED, EventKind.MIGRATED, EventKind.PHASE)  # by number
 
@@ -67,16 +55,6 @@ class _Output(NamedTuple):
     kind: Ints
     slot: Ints
     phase: Ints
-
-
-class _Facts(NamedTuple):
-    """Arguments of `JobFacts.fill`, which is called only before a monitor is read."""
-
-    order: EngineOrder
-    units: int
-    busy: float
-    now: float
-    end_s: float
 
 
 class Engine:
@@ -92,27 +70,22 @@ class Engine:
         self.now = 0.0
         self._rng = rng
         self._facts = JobFacts.empty(_FIRST_SLOTS)
-        self._unfilled: dict[int, _Facts] = {}
+        self._unfilled: set[int] = set()
         self._free_jobs = list(range(_FIRST_SLOTS - 1, -1, -1))
         self._slots: dict[Hashable, int] = {}
-        self._runs: dict[int, RunningJob] = {}
+        self._orders: dict[int, EngineOrder] = {}
+        self._moved: dict[int, RunningJob] = {}  # that migrate, or have other parts than ordered
         self._number = 0
+        self._kinds = Kinds(_FIRST_KINDS)
         self._output = _Output(
             np.zeros(_EVENTS), *(np.zeros(_EVENTS, dtype=np.int64) for _ in range(3))
         )
-        self._state = EngineState(
-            servers=server_table(machines),
-            jobs=job_table(_FIRST_SLOTS),
-            parts=part_table(_FIRST_SLOTS),
-            runs=run_table(_FIRST_SLOTS),
-            phases=phase_table(_FIRST_SLOTS, 1, N_SOURCES),
-            queue=event_queue(_FIRST_SLOTS),
-            free_parts=free_parts(_FIRST_SLOTS),
-            free_units=machines.units.astype(np.int64),
-            marked=np.zeros(_FIRST_SLOTS, dtype=np.bool_),
-            changed=np.zeros(_FIRST_SLOTS, dtype=np.int64),
-            touched=np.zeros(len(machines.units) + 2, dtype=np.int64),
+        self._places = (
+            machines.platform.astype(np.int64),
+            np.array(machines.speed, dtype=np.float64),
+            machines.rack.astype(np.int64),
         )
+        self._set_state(engine_state(machines, _FIRST_SLOTS, _FIRST_KINDS))
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -135,20 +108,13 @@ class Engine:
     def start(self, orders: Iterable[EngineOrder], now: float) -> None:
         """Start jobs at `now`. O(parts + neighbours of the touched servers)."""
         self._advance_clock(now)
-        placed: list[int] = []
-        rows: list[tuple[int, int, int, float]] = []
+        batch = Batch([], [], [], [0], [])
         try:
             for order in orders:
-                if order.key in self._slots:
-                    raise ValueError(f"job {order.key} is already running")
-                check_order(order, self._state.free_units)
-                placed.append(self._fill(order, now))
-                rows += self._parts_of(placed[-1], order.truth, order.parts)
+                self._queue(batch, order)
         finally:
-            if placed:
-                self._reserve_parts(len(rows))
-                started, slots = _started(rows), np.array(placed, dtype=np.int64)
-                event_kernels.start_jobs(self._state, started, slots, now)
+            if batch.orders:
+                self._start(batch, now)
 
     def cancel(self, key: Hashable, now: float) -> float:
         """Stop a job and return the share of its work that was done.
@@ -179,7 +145,7 @@ class Engine:
             few free units.
         """
         slot = self._slots[key]
-        run = self._runs[slot]
+        run = self._run(slot)
         migration = EngineMigration(server, to, units, now + stall_s)
         check_migration(run, migration, now, self._state.free_units)
         self._advance_clock(now)
@@ -199,7 +165,7 @@ class Engine:
         ValueError : the job is migrating, or a server has too few free units.
         """
         slot = self._slots[key]
-        run = self._runs[slot]
+        run = self._run(slot)
         check_growth(run, parts, self._state.free_units)
         self._advance_clock(now)
         self._fill_facts()
@@ -218,14 +184,13 @@ class Engine:
         events: list[EngineEvent] = []
         limit = min(to, sys.float_info.max)
         while self.next_event_s <= limit:
-            at, kinds, slots, phases = self._output
-            count = event_kernels.advance_events(self._state, limit, *self._output)
-            for i in range(count):
-                slot, kind = int(slots[i]), _KINDS[kinds[i]]
-                key = self._runs[slot].order.key
+            count = event_kernels.advance_events(self._columns, limit, *self._output)
+            rows = zip(*(column[:count].tolist() for column in self._output), strict=True)
+            for at, number, slot, phase in rows:
+                kind, key = _KINDS[number], self._orders[slot].key
                 if kind is EventKind.FINISHED:
                     self._forget(slot)
-                events.append(EngineEvent(float(at[i]), kind, key, int(phases[i])))
+                events.append(EngineEvent(at, kind, key, phase))
             if not count:
                 events.append(self._fire_migrating())
         self._advance_clock(to)
@@ -243,7 +208,10 @@ class Engine:
         chosen = list(self._slots) if keys is None else list(keys)
         slots = np.array([self._slots[key] for key in chosen], dtype=np.int64)
         self._fill_facts()
-        return job_readings(chosen, slots, self._state.jobs, self._facts, self._rng, self.now)
+        runs = self._state.runs
+        caused = self._state.kinds.caused[runs.kind[slots], runs.phase[slots]]
+        read = ReadJobs(chosen, slots, caused)
+        return job_readings(read, self._state.jobs, self._facts, self._rng, self.now)
 
     def fits(self, order: EngineOrder) -> bool:
         """Whether all units of an order are free."""
@@ -253,84 +221,95 @@ class Engine:
         """Work per second of one job now, without noise."""
         return float(self._state.jobs.speed[self._slots[key]])
 
-    def _fill(self, order: EngineOrder, now: float) -> int:
-        """Fill the rows of one order and reserve its units; returns its slot."""
-        slot, truth = self._free_job_slot(), order.truth
-        units = sum(count for _, count in order.parts)
-        busy = 1.0 if order.tasks is None else wave_efficiency(order.tasks, units)
-        is_service = order.work_s == np.inf
-        left = 1.0 - order.done_share if is_service else 1.0
-        end_s = np.inf if order.duration_s is None else now + order.duration_s * left
-        run = RunningJob(order, dict(order.parts), busy)
-        self._slots[order.key], self._runs[slot] = slot, run
-        self._unfilled[slot] = _Facts(order, units, busy, now, end_s)
-        jobs, runs, curves = self._state.jobs, self._state.runs, truth.curves
-        jobs.knee[slot], jobs.decay[slot] = curves.knee, curves.decay
-        jobs.plateau[slot], jobs.floor[slot] = curves.plateau, curves.floor
-        jobs.done[slot] = 0.0 if is_service else order.done_share * order.work_s
-        jobs.updated_s[slot], jobs.speed[slot], jobs.next_s[slot] = now, 0.0, np.inf
-        jobs.first_part[slot] = -1
-        jobs.in_step[slot] = units if truth.is_in_step else 0.0
-        self._number += 1
-        runs.number[slot], runs.cycle[slot], runs.work_s[slot] = self._number, 0, order.work_s
-        runs.started_s[slot], runs.end_s[slot], runs.until_s[slot] = now, end_s, np.inf
-        runs.layout[slot] = layout_factor(run, self.machines.rack)
-        self._state = with_phases(self._state, slot, truth.phases)
-        runs = self._state.runs
-        starts = truth.phases.starts
-        runs.phase[slot] = 0
-        if order.done_share > 0.0 and not is_service:
-            runs.phase[slot] = int(np.searchsorted(starts, order.done_share, side="right")) - 1
-        for server, count in order.parts:
-            self._state.free_units[server] -= count
-        return slot
+    def _set_state(self, state: EngineState) -> None:
+        self._state, self._columns = state, columns_of(state)
 
-    def _parts_of(
-        self, slot: int, truth: Truth, parts: Iterable[tuple[int, int]]
-    ) -> list[tuple[int, int, int, float]]:
-        """Slot, server, units and speed in isolation of each part."""
-        platform, server_speed = self.machines.platform, self.machines.speed
-        rows = []
-        for server, units in parts:
-            speed = truth.platform_speed[platform[server]] * server_speed[server]
-            rows.append((slot, server, units, units and speed * truth.scale_up.speed_up(units)))
-        return rows
+    def _queue(self, batch: Batch, order: EngineOrder) -> None:
+        """Add an order to those to start, with a slot of its own."""
+        if order.key in self._slots:
+            raise ValueError(f"job {order.key} is already running")
+        kind = self._kinds.number(order.truth)
+        if kind is None:
+            running = self._state.runs.kind[list(self._orders)].tolist()
+            state, kind = self._kinds.add(self._state, order.truth, [*running, *batch.kinds])
+            self._set_state(state)
+        slot = self._slots[order.key] = self._free_job_slot()
+        batch.orders.append(order)
+        batch.slots.append(slot)
+        batch.kinds.append(kind)
+        batch.parts.extend(order.parts)
+        batch.first.append(len(batch.parts))
+
+    def _start(self, batch: Batch, now: float) -> None:
+        """Start the orders of a batch; those from the first one that cannot start are dropped."""
+        self._reserve_parts(len(batch.parts))
+        started = start_jobs(self._columns, self._places, rows_of(batch), self._number, now)
+        self._number += started
+        self._orders.update(zip(batch.slots[:started], batch.orders, strict=False))
+        self._unfilled.update(batch.slots[:started])
+        for slot, order in zip(batch.slots[started:], batch.orders[started:], strict=True):
+            del self._slots[order.key]
+            self._free_jobs.append(slot)
+        if started < len(batch.orders):
+            wrong = batch.orders[started]
+            check_order(wrong, self._state.free_units)
+            raise ValueError(f"order {wrong} cannot start")
+
+    def _run(self, slot: int) -> RunningJob:
+        """State of a job that may change its parts."""
+        if slot not in self._moved:
+            order = self._orders[slot]
+            busy = float(self._state.runs.busy[slot])
+            self._moved[slot] = RunningJob(order, dict(order.parts), busy)
+        return self._moved[slot]
 
     def _lay_out(self, slot: int, parts: Iterable[tuple[int, int]]) -> None:
         """Replace the working units of a job by these, per server, and enter its phase again."""
-        run, state = self._runs[slot], self._state
-        event_kernels.withdraw(state, slot)
-        rows = self._parts_of(slot, run.order.truth, parts)
+        run, truth, machines = self._run(slot), self._orders[slot].truth, self.machines
+        event_kernels.withdraw(self._state, slot)
+        rows = []
+        for server, units in parts:
+            speed = truth.platform_speed[machines.platform[server]] * machines.speed[server]
+            rows.append((server, units, units and speed * truth.scale_up.speed_up(units)))
+        servers, counts, speeds = zip(*rows, strict=True)
         self._reserve_parts(len(rows))
-        event_kernels.place_parts(self._state, _started(rows))
-        state.runs.layout[slot] = layout_factor(run, self.machines.rack)
-        event_kernels.enter_phase(state.jobs, state.runs, state.phases, slot)
+        event_kernels.place_parts(
+            self._state, slot, np.array(servers, dtype=np.int64),
+            np.array(counts, dtype=np.int64), np.array(speeds, dtype=np.float64),
+        )  # fmt: skip
+        self._state.runs.layout[slot] = layout_factor(run, machines.rack)
+        event_kernels.enter_phase(self._state, slot)
 
     def _reserve_parts(self, count: int) -> None:
         """Double the part slots until so many are free."""
         while self._state.free_parts.left[0] < count:
-            self._state = with_more_parts(self._state)
+            self._set_state(with_more_parts(self._state))
 
     def _free_job_slot(self) -> int:
         if not self._free_jobs:
-            size = len(self._state.phases.starts)
+            size = len(self._state.runs.number)
             self._facts = self._facts.grown()
-            self._state = with_more_jobs(self._state)
+            self._set_state(with_more_jobs(self._state))
             self._free_jobs = list(range(2 * size - 1, size - 1, -1))
         return self._free_jobs.pop()
 
     def _fill_facts(self) -> None:
         """Fill the facts of the jobs that were started since they were read last."""
-        for slot, facts in self._unfilled.items():
-            order, units, busy, now, end_s = facts
-            self._facts.fill(slot, order, units=units, busy=busy, now=now, end_s=end_s)
+        runs = self._state.runs
+        for slot in self._unfilled:
+            order = self._orders[slot]
+            self._facts.fill(
+                slot, order, units=sum(units for _, units in order.parts),
+                busy=float(runs.busy[slot]), now=float(runs.started_s[slot]),
+                end_s=float(runs.end_s[slot]),
+            )  # fmt: skip
         self._unfilled.clear()
 
     def _fire_migrating(self) -> EngineEvent:
         """Apply the next event, of a migrating job: its end, its arrival or its next phase."""
         state = self._state
         slot = int(state.queue.slots[0])
-        run, at = self._runs[slot], float(state.queue.at[slot])
+        run, at = self._run(slot), float(state.queue.at[slot])
         kind = _KINDS[state.queue.kind[slot]]
         if kind is EventKind.FINISHED:
             touched = self._remove(slot)
@@ -362,7 +341,7 @@ class Engine:
 
     def _remove(self, slot: int) -> list[int]:
         """Free the units and parts of a job; returns the affected servers."""
-        run, free = self._runs[slot], self._state.free_units
+        run, free = self._run(slot), self._state.free_units
         event_kernels.withdraw(self._state, slot)
         event_kernels.unschedule(self._state.queue, self._state.runs, slot)
         touched = list(run.parts)
@@ -376,24 +355,16 @@ class Engine:
 
     def _forget(self, slot: int) -> None:
         """Free the slot of a job that has left its servers."""
-        del self._slots[self._runs.pop(slot).order.key]
-        self._unfilled.pop(slot, None)
+        del self._slots[self._orders.pop(slot).key]
+        self._moved.pop(slot, None)
+        self._unfilled.discard(slot)
         self._free_jobs.append(slot)
 
     def _settle(self, touched: Iterable[int], now: float) -> None:
-        event_kernels.settle(self._state, np.fromiter(touched, dtype=np.int64), now)
+        servers = np.fromiter(touched, dtype=np.int64)
+        event_kernels.settle_servers(self._state, servers, now)
 
     def _advance_clock(self, to: float) -> None:
         if not self.now <= to < np.inf:
             raise ValueError(f"the clock cannot go from {self.now} to {to}")
         self.now = to
-
-
-def _started(rows: Sequence[tuple[int, int, int, float]]) -> StartedParts:
-    slots, servers, units, speeds = zip(*rows, strict=True)
-    return StartedParts(
-        np.array(slots, dtype=np.int64),
-        np.array(servers, dtype=np.int64),
-        np.array(units, dtype=np.int64),
-        np.array(speeds, dtype=np.float64),
-    )

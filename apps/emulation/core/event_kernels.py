@@ -1,17 +1,23 @@
 """Events of the engine, compiled: a queue of jobs by their next event, and what the events do.
 
 An indexed binary heap holds each running job once, by (time, kind, number of the job), so that no
-entry is ever stale. J job slots, Q part slots, K phases, N sources.
+entry is ever stale. J job slots, Q part slots, S servers.
 """
 
 import math
-from typing import NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from apps.common.core.compiled import jit
-from apps.emulation.core.kernels import JobTable, PartTable, ServerTable, recompute_jobs
-from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.emulation.core.kernels import (
+    JobTable,
+    KindTable,
+    PartTable,
+    Scratch,
+    ServerTable,
+    recompute_jobs,
+    touch,
+)
+from apps.inventory.core.snapshot import Floats, Ints
 
 FINISHED, MIGRATED, PHASE = 0, 1, 2  # in the order in which they happen at one time
 
@@ -20,32 +26,24 @@ class RunTable(NamedTuple):
     """What the next event of a running job depends on, by job slot; all (J,).
 
     number : of the job in the order of starts
-    phase, phases, cycle : the current phase, the number of phases, and of periods completed
-    work_s, started_s, end_s : as in `runs.RunningJob`
+    kind : of its truth
+    phase, cycle : the current phase, and the number of periods completed
+    work_s, started_s, end_s : as in `events.EngineOrder`; the time at which it ends in any case
     until_s : end of its migration, infinite if there is none
     layout : share of the speed that remains after waves, scale-out and rack distances
-    period_s : of the phases of a service
+    busy : share of its units that its tasks keep busy
     """
 
     number: Ints
+    kind: Ints
     phase: Ints
-    phases: Ints
     cycle: Ints
     work_s: Floats
     started_s: Floats
     end_s: Floats
     until_s: Floats
     layout: Floats
-    period_s: Floats
-
-
-class PhaseTable(NamedTuple):
-    """Phases by job slot: starts and rates (J, K), tolerated and caused scores (J, K, N)."""
-
-    starts: Floats
-    rate: Floats
-    tolerated: Floats
-    caused: Floats
+    busy: Floats
 
 
 class EventQueue(NamedTuple):
@@ -72,28 +70,43 @@ class FreeParts(NamedTuple):
 
 
 class EngineState(NamedTuple):
-    """All tables; `free_units` (S,), `marked` (J,) and `changed` (J,) scratch, `touched` (W,)."""
+    """All tables; `free_units` is (S,)."""
 
     servers: ServerTable
+    kinds: KindTable
     jobs: JobTable
     parts: PartTable
     runs: RunTable
-    phases: PhaseTable
     queue: EventQueue
     free_parts: FreeParts
     free_units: Ints
-    marked: Bools
-    changed: Ints
-    touched: Ints
+    scratch: Scratch
 
 
-class StartedParts(NamedTuple):
-    """Parts of jobs to start: job slot, server, units and speed in isolation; all (p,)."""
+# The columns of the tables of `EngineState`, in its order, without their names: numba takes longer
+# to read a named tuple from the interpreter than to process an event.
+Columns = tuple[Any, ...]
 
-    slot: Ints
-    server: Ints
-    units: Ints
-    speed: Floats
+
+def columns_of(state: EngineState) -> Columns:
+    """Return the columns of the tables, the argument of kernels that are called for each event."""
+    return tuple(tuple(each) if isinstance(each, tuple) else each for each in state)
+
+
+@jit(makes_arrays=False, forceinline=True)
+def state_of(columns: Columns) -> EngineState:
+    """Inverse of `columns_of`."""
+    return EngineState(
+        ServerTable(*columns[0]),
+        KindTable(*columns[1]),
+        JobTable(*columns[2]),
+        PartTable(*columns[3]),
+        RunTable(*columns[4]),
+        EventQueue(*columns[5]),
+        FreeParts(*columns[6]),
+        columns[7],
+        Scratch(*columns[8]),
+    )
 
 
 @jit(makes_arrays=False)
@@ -176,34 +189,46 @@ def due_kind(jobs: JobTable, runs: RunTable, slot: int) -> int:
     return PHASE
 
 
-@jit()
-def settle(state: EngineState, touched: Ints, now: float) -> None:
-    """Recompute the jobs of the touched servers, and their next events."""
-    jobs, runs = state.jobs, state.runs
+@jit(makes_arrays=False)
+def settle(state: EngineState, touched: int, now: float) -> None:
+    """Recompute the jobs of the touched servers of the scratch, and their next events."""
+    jobs, runs, changed = state.jobs, state.runs, state.scratch.changed
     count = recompute_jobs(
-        state.servers, jobs, state.parts, touched, now, state.marked, state.changed
+        state.servers, state.kinds, jobs, state.parts, state.scratch, touched, now
     )
     for i in range(count):
-        slot = state.changed[i]
+        slot = changed[i]
         schedule(state.queue, runs, slot, jobs.next_s[slot], due_kind(jobs, runs, slot))
 
 
-@jit()
-def enter_phase(jobs: JobTable, runs: RunTable, phases: PhaseTable, slot: int) -> None:
-    """Set scores, factor and next goal for the job's current phase."""
-    phase = runs.phase[slot]
-    jobs.tolerated[slot] = phases.tolerated[slot, phase]
-    jobs.caused[slot] = phases.caused[slot, phase]
-    jobs.factor[slot] = runs.layout[slot] * phases.rate[slot, phase]
+@jit(makes_arrays=False)
+def settle_servers(state: EngineState, servers: Ints, now: float) -> None:
+    """Recompute the jobs of these servers, and their next events."""
+    touched = 0
+    for server in servers:
+        touched = touch(state.scratch, touched, server)
+    settle(state, touched, now)
+
+
+@jit(makes_arrays=False)
+def enter_phase(state: EngineState, slot: int) -> None:
+    """Set phase of the parts, factor and next goal for the job's current phase."""
+    jobs, runs, kinds, parts = state.jobs, state.runs, state.kinds, state.parts
+    kind, phase = runs.kind[slot], runs.phase[slot]
+    part = jobs.first_part[slot]
+    while part >= 0:
+        state.servers.phases[parts.server[part], parts.position[part]] = phase
+        part = parts.next_part[part]
+    jobs.factor[slot] = runs.layout[slot] * kinds.rate[kind, phase]
     ends_s = min(runs.end_s[slot], runs.until_s[slot])
-    is_last = phase + 1 == runs.phases[slot]
-    share = 1.0 if is_last else phases.starts[slot, phase + 1]
+    is_last = phase + 1 == kinds.phases[kind]
+    share = 1.0 if is_last else kinds.starts[kind, phase + 1]
     if runs.work_s[slot] < math.inf:
         jobs.goal[slot], jobs.due_s[slot] = share * runs.work_s[slot], ends_s
         return
     phase_s = math.inf
-    if runs.phases[slot] > 1:
-        phase_s = runs.started_s[slot] + (runs.cycle[slot] + share) * runs.period_s[slot]
+    if kinds.phases[kind] > 1:
+        phase_s = runs.started_s[slot] + (runs.cycle[slot] + share) * kinds.period_s[kind]
     jobs.goal[slot], jobs.due_s[slot] = math.inf, min(ends_s, phase_s)
 
 
@@ -217,6 +242,9 @@ def withdraw(state: EngineState, slot: int) -> None:
         last = servers.filled[server] - 1
         last_part = servers.parts[server, last]
         servers.parts[server, position] = last_part
+        servers.kinds[server, position] = servers.kinds[server, last]
+        servers.phases[server, position] = servers.phases[server, last]
+        servers.counts[server, position] = servers.counts[server, last]
         parts.position[last_part] = position
         servers.parts[server, last] = -1
         servers.filled[server] = last
@@ -228,35 +256,34 @@ def withdraw(state: EngineState, slot: int) -> None:
 
 
 @jit(makes_arrays=False)
-def place_parts(state: EngineState, started: StartedParts) -> None:
-    """Put parts of jobs on their servers; there are enough free part slots."""
+def place_part(state: EngineState, slot: int, server: int, units: int, speed: float) -> None:
+    """Put a part of a job on its server; there is a free part slot."""
     servers, parts, free, jobs = state.servers, state.parts, state.free_parts, state.jobs
-    for i in range(started.slot.size):
-        free.left[0] -= 1
-        part = free.slots[free.left[0]]
-        slot, server = started.slot[i], started.server[i]
-        parts.job[part], parts.server[part], parts.units[part] = slot, server, started.units[i]
-        parts.speed[part], parts.effect[part] = started.speed[i], 1.0
-        parts.next_part[part] = jobs.first_part[slot]
-        jobs.first_part[slot] = part
-        position = servers.filled[server]
-        servers.parts[server, position] = part
-        parts.position[part] = position
-        servers.filled[server] = position + 1
+    free.left[0] -= 1
+    part = free.slots[free.left[0]]
+    parts.job[part], parts.server[part], parts.units[part] = slot, server, units
+    parts.speed[part], parts.effect[part] = speed, 1.0
+    parts.next_part[part] = jobs.first_part[slot]
+    jobs.first_part[slot] = part
+    position = servers.filled[server]
+    servers.parts[server, position] = part
+    servers.kinds[server, position] = state.runs.kind[slot]
+    servers.phases[server, position] = state.runs.phase[slot]
+    servers.counts[server, position] = units
+    parts.position[part] = position
+    servers.filled[server] = position + 1
 
 
-@jit()
-def start_jobs(state: EngineState, started: StartedParts, slots: Ints, now: float) -> None:
-    """Start jobs whose rows are filled in on their parts."""
-    place_parts(state, started)
-    for slot in slots:
-        enter_phase(state.jobs, state.runs, state.phases, slot)
-    settle(state, started.server, now)
+@jit(makes_arrays=False)
+def place_parts(state: EngineState, slot: int, servers: Ints, units: Ints, speeds: Floats) -> None:
+    """Put parts of a job on their servers; there are enough free part slots."""
+    for i in range(servers.size):
+        place_part(state, slot, servers[i], units[i], speeds[i])
 
 
-@jit()
+@jit(makes_arrays=False)
 def advance_events(
-    state: EngineState, to: float, at: Floats, kind: Ints, slots: Ints, phase: Ints
+    columns: Columns, to: float, at: Floats, kind: Ints, slots: Ints, phase: Ints
 ) -> int:
     """Process events up to a time, until the output is full or a migrating job is next.
 
@@ -268,6 +295,7 @@ def advance_events(
     -------
     Number of events.
     """
+    state = state_of(columns)
     jobs, runs, queue, parts = state.jobs, state.runs, state.queue, state.parts
     count = 0
     while count < at.size and queue.size[0] > 0:
@@ -280,8 +308,7 @@ def advance_events(
         touched = 0
         part = jobs.first_part[slot]
         while part >= 0:
-            state.touched[touched] = parts.server[part]
-            touched += 1
+            touched = touch(state.scratch, touched, parts.server[part])
             if is_end:
                 state.free_units[parts.server[part]] += parts.units[part]
             part = parts.next_part[part]
@@ -291,68 +318,19 @@ def advance_events(
         else:
             start_phase(state, slot, now)
         phase[count] = 0 if is_end else runs.phase[slot]
-        settle(state, state.touched[:touched], now)
+        settle(state, touched, now)
         count += 1
     return count
 
 
-@jit()
+@jit(makes_arrays=False)
 def start_phase(state: EngineState, slot: int, now: float) -> None:
     """Start the next phase of a job."""
     jobs, runs = state.jobs, state.runs
     if jobs.goal[slot] < math.inf:
         # set exactly to the boundary, or rounding could leave a rest of the old phase
         jobs.done[slot], jobs.updated_s[slot] = jobs.goal[slot], now
-    runs.phase[slot] = (runs.phase[slot] + 1) % runs.phases[slot]
+    runs.phase[slot] = (runs.phase[slot] + 1) % state.kinds.phases[runs.kind[slot]]
     if runs.phase[slot] == 0:
         runs.cycle[slot] += 1
-    enter_phase(jobs, runs, state.phases, slot)
-
-
-def run_table(slots: int) -> RunTable:
-    """Table of free job slots."""
-
-    def whole() -> Ints:
-        return np.zeros(slots, dtype=np.int64)
-
-    def real() -> Floats:
-        return np.zeros(slots)
-
-    return RunTable(
-        number=whole(),
-        phase=whole(),
-        phases=whole(),
-        cycle=whole(),
-        work_s=real(),
-        started_s=real(),
-        end_s=real(),
-        until_s=real(),
-        layout=real(),
-        period_s=real(),
-    )
-
-
-def phase_table(slots: int, phases: int, sources: int) -> PhaseTable:
-    """Table of free job slots with room for a number of phases."""
-    return PhaseTable(
-        np.zeros((slots, phases)),
-        np.ones((slots, phases)),
-        np.zeros((slots, phases, sources)),
-        np.zeros((slots, phases, sources)),
-    )
-
-
-def event_queue(slots: int) -> EventQueue:
-    """Empty queue for a number of job slots."""
-    return EventQueue(
-        slots=np.zeros(slots, dtype=np.int64),
-        place=np.full(slots, -1, dtype=np.int64),
-        at=np.full(slots, np.inf),
-        kind=np.zeros(slots, dtype=np.int64),
-        size=np.zeros(1, dtype=np.int64),
-    )
-
-
-def free_parts(slots: int) -> FreeParts:
-    """All part slots, the first one on top."""
-    return FreeParts(np.arange(slots - 1, -1, -1), np.array([slots], dtype=np.int64))
+    enter_phase(state, slot)

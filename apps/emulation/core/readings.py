@@ -7,7 +7,7 @@ on its counters of memory, network, disk and traffic. A service counts its queri
 
 from collections.abc import Hashable
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -122,6 +122,14 @@ class JobFacts:
         return self.busy[slots] * np.where(self.is_service[slots], served, 1.0)
 
 
+class ReadJobs(NamedTuple):
+    """Jobs to read: keys, slots (L,), and scores caused in their current phases (L, N)."""
+
+    keys: list[Hashable]
+    slots: Ints
+    caused: Floats
+
+
 def server_readings(
     machines: Machines,
     jobs: JobTable,
@@ -156,15 +164,10 @@ def server_readings(
 
 
 def job_readings(
-    keys: list[Hashable],
-    slots: Ints,
-    jobs: JobTable,
-    facts: JobFacts,
-    rng: np.random.Generator,
-    now: float,
+    read: ReadJobs, jobs: JobTable, facts: JobFacts, rng: np.random.Generator, now: float
 ) -> JobReadings:
-    """Progress and performance of the jobs in these slots. O(jobs x largest service)."""
-    size = len(slots)
+    """Progress and performance of some jobs. O(jobs x largest service)."""
+    slots, size = read.slots, len(read.slots)
     capacity = jobs.speed[slots] * facts.metric[slots]
     service = facts.is_service[slots]
     load = facts.load_now(slots, now)
@@ -185,10 +188,10 @@ def job_readings(
     utilisation = facts.utilisation(jobs, slots, now)
     cpu = facts.cpu_share[slots] * utilisation * rng.normal(1.0, facts.noise[slots], size)
     activity = utilisation * np.maximum(rng.normal(1.0, COUNTER_NOISE, (4, size)), 0.0)
-    pressure = jobs.caused[slots][:, _COUNTER_SOURCES].T / 100.0 * activity[:3]
+    pressure = read.caused[:, _COUNTER_SOURCES].T / 100.0 * activity[:3]
     traffic = np.where(facts.is_exchanging[slots], facts.network_bps[slots], 0.0)
     return JobReadings(
-        keys=keys,
+        keys=read.keys,
         progress=facts.progress(jobs, slots, now),
         progress_per_s=_progress_per_s(facts, jobs, slots) * noise,
         metric=np.where(service, answered, capacity * noise),  # a count of queries is exact

@@ -78,6 +78,8 @@ def check_order(order: EngineOrder, free: Ints) -> None:
             raise ValueError(f"server {server} has {free[server]} free units, not {units}")
     if not order.work_s > 0.0 or not 0.0 <= order.done_share <= 1.0:
         raise ValueError(f"work_s must be > 0 and done_share in [0, 1], got {order}")
+    if order.tasks is not None and order.tasks < 1:
+        raise ValueError(f"tasks must be at least 1, got {order.tasks}")
 
 
 def check_growth(run: RunningJob, parts: Sequence[tuple[int, int]], free: Ints) -> None:
