@@ -66,6 +66,7 @@ class LabComparison(models.Model):
     seeds = models.JSONField()
     baseline = models.CharField(max_length=127)
     bound = models.CharField(max_length=127, blank=True)  # empty: none
+    halving = models.JSONField(null=True, help_text="first_seeds of a sweep; null = none")
     digest = models.CharField(max_length=64, help_text="SHA-256 of all that determines the runs")
     version = models.CharField(max_length=63, help_text="of Berth, when it was requested")
     # not "+": the deletion of old operations asks every relation whether it still needs them

@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from controlplane.cli.verbs import Verbs
 if TYPE_CHECKING:
     from apps.testbed.core.lab import LabPlan, LabSetting
     from apps.testbed.core.lab_bundle import Rerun
-    from apps.testbed.core.lab_runs import RunRecord
+    from apps.testbed.core.lab_results import RunRecord
 
 
 def declare(verbs: Verbs) -> None:
@@ -23,31 +24,36 @@ def declare(verbs: Verbs) -> None:
     lab = verbs.noun("lab", "repeat comparisons of the Lab")
     parser = lab.add_offline("run", run_bundle, __doc__)
     parser.add_argument("bundle", help="JSON file, from GET /api/v1/comparisons/ID/bundle/")
+    parser.add_argument("--baseline", metavar="SETTING", help="compare with this setting")
 
 
 def run_bundle(args: Namespace) -> int:
     """Run a bundle again and compare the records bit for bit; needs no server."""
     # imported here, as numpy and the kernels are slow to import
-    from apps.testbed.core.lab_bundle import rerun  # noqa: PLC0415
-    from apps.testbed.core.lab_runs import compared, run_setting  # noqa: PLC0415
+    from apps.testbed.core.lab_bundle import plan_of_bundle, rerun  # noqa: PLC0415
+    from apps.testbed.core.lab_results import compared  # noqa: PLC0415
+    from apps.testbed.core.lab_runs import run_setting  # noqa: PLC0415
     from apps.testbed.core.replay.model import ReplayError  # noqa: PLC0415
 
     bundle = _read(args.bundle)
-    line, began = ProgressLine(), time.monotonic()
+    line, began, made = ProgressLine(), time.monotonic(), list[str]()
 
     def run(plan: "LabPlan", setting: "LabSetting", seed: int) -> "RunRecord":
-        number = plan.runs.index((setting, seed)) + 1
-        text = f"run {number} of {len(plan.runs)}: {setting.name}, seed {seed}"
+        made.append(setting.name)
+        most = "" if plan.first_seeds is None else "at most "
+        text = f"run {len(made)} of {most}{len(plan.runs)}: {setting.name}, seed {seed}"
         line.show(time.monotonic() - began, text)
         return run_setting(plan, setting, seed).record
 
     try:
+        if args.baseline is not None:  # an error must not appear after hours of runs
+            _with_baseline(plan_of_bundle(bundle), args.baseline)
         again = rerun(bundle, run)
     except ReplayError as error:
         raise CliError(f"{args.bundle}: {error}") from error
     finally:
         line.clear()
-    result = compared(again.plan, again.records)
+    result = compared(_with_baseline(again.plan, args.baseline), again.records)
     output = {
         "digest": again.plan.digest,
         "versions": bundle["versions"],
@@ -60,6 +66,16 @@ def run_bundle(args: Namespace) -> int:
     text = "\n".join([result["verdict"], *_sentences(again)])
     print_result(render(output, args.output, text))
     return Exit.FAILED if again.differing else Exit.OK
+
+
+def _with_baseline(plan: "LabPlan", baseline: str | None) -> "LabPlan":
+    accepted = [setting.name for setting in plan.settings if setting.name != plan.bound]
+    if baseline is None:
+        return plan
+    if baseline not in accepted:
+        names = ", ".join(accepted)
+        raise CliError(f"--baseline must be one of {names}, not {baseline!r}", code=Exit.USAGE)
+    return replace(plan, baseline=baseline)
 
 
 def _sentences(again: "Rerun") -> list[str]:

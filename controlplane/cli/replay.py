@@ -4,6 +4,7 @@ import json
 import os
 import time
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,14 @@ def declare(verbs: Verbs) -> None:
         "--admission", help="order of waiting jobs: shapes, as in production (default), or fifo"
     )
     parser.add_argument(
-        "--profiles", help="inferred, as in production (default), or true: a bound"
+        "--profiles",
+        help="inferred, as in production (default); true: a bound; none: no profiling",
+    )
+    parser.add_argument(
+        "--failures", type=float, metavar="N", help="mean number of server failures a day"
+    )
+    parser.add_argument(
+        "--repair-s", type=float, default=3600.0, metavar="S", help="time of a repair, 3600 s"
     )
     parser.add_argument("--seeds", default="1", metavar="1-5", help="seeds, such as 1-5 or 1,3")
     parser.add_argument(
@@ -87,7 +95,7 @@ def _grid(args: Namespace) -> "Grid":
     from apps.scheduling.core import registry  # noqa: PLC0415
     from apps.scheduling.infrastructure.plugins import PolicyPluginError, load_policies  # noqa: PLC0415
     from apps.testbed.core.replay.grid import Grid  # noqa: PLC0415
-    from apps.testbed.core.replay.model import ReplayOptions  # noqa: PLC0415
+    from apps.testbed.core.replay.model import Failures, ReplayOptions  # noqa: PLC0415
     from apps.testbed.core.replay.run import policy_named, seeds_of  # noqa: PLC0415
 
     try:
@@ -104,10 +112,11 @@ def _grid(args: Namespace) -> "Grid":
         for name in ("world", "admission", "profiles")
         if getattr(args, name) is not None
     }
+    failures = None if args.failures is None else Failures(args.failures, args.repair_s)
     return Grid(
         policies=tuple(zip(labels, names, strict=True)),
         seeds=tuple(seeds_of(args.seeds)),
-        base=ReplayOptions.of(**chosen),
+        base=replace(ReplayOptions.of(**chosen), failures=failures),
     )
 
 

@@ -5,6 +5,7 @@ from playwright.sync_api import BrowserContext, Route, expect
 
 from apps.operations.core.states import OperationStatus
 from apps.operations.services import finish_operation
+from apps.scheduling.core.registry import DEFAULT
 from apps.testbed.models import LabComparison
 from tests.browser.conftest import Site, Visitor, visitor_of
 from tests.testbed import lab_world
@@ -72,8 +73,33 @@ def test_fewer_servers_become_a_setting_of_the_policy_in_use(visitor: Visitor) -
     page.get_by_label("Servers to remove").fill("20")
     page.get_by_role("button", name="Start").click()
     page.wait_for_url("**/lab/*/")
-    expect(page.get_by_text("tarcil, 20 % fewer servers")).to_be_visible()
+    expect(page.get_by_text(f"{DEFAULT}, 20 % fewer servers")).to_be_visible()
     assert LabComparison.objects.latest("created_at").grid[-1]["options"] == {
-        "policy": "tarcil",
+        "policy": DEFAULT,
         "servers_share": 0.8,
     }
+
+
+def test_other_weights_loads_and_no_profiling_become_settings(visitor: Visitor) -> None:
+    scenario = lab_world.comparison().scenario
+    page = visitor.visit(f"/lab/?scenario={scenario.pk}&policy=tarcil")
+    expect(page.get_by_label("random", exact=True)).not_to_be_checked()
+    page.get_by_label("Add a bound").uncheck()
+    page.get_by_label("Without profiling").check()
+    page.get_by_text("Parameters of policies").click()
+    page.get_by_label("neighbours").fill("0.4, 0.8")
+    page.get_by_label("Arrival rates").fill("1, 20")
+    expect(page.locator("#lab-estimate")).to_contain_text("numbers from 0.1 to 10")
+    page.get_by_label("Arrival rates").fill("1, 2")
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url("**/lab/*/")
+    made = LabComparison.objects.latest("created_at")
+    assert made.baseline == DEFAULT
+    settings: dict[str, dict[str, object]] = {
+        DEFAULT: {"policy": DEFAULT},
+        "tarcil": {"policy": "tarcil"},
+        "expected, neighbours 0.8": {"policy": "expected", "parameters": {"neighbours": 0.8}},
+        f"{DEFAULT}, no profiling": {"policy": DEFAULT, "profiles": "none"},
+    }
+    at_two = {f"{name}, load ×2": {**o, "arrival_scale": 2} for name, o in settings.items()}
+    assert {each["name"]: each["options"] for each in made.grid} == settings | at_two

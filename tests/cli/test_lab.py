@@ -56,6 +56,17 @@ def test_the_json_output_holds_records_and_result(
     assert output["result"]["baseline"] == "random"
 
 
+def test_another_baseline_may_be_named(
+    bundle: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = stored(tmp_path, bundle)
+    assert main(["lab", "run", path, "--json", "--baseline", "tarcil"]) == 0
+    result = json.loads(capsys.readouterr().out)["result"]
+    assert (result["baseline"], result["differences"][0]["setting"]) == ("tarcil", "random")
+    assert main(["lab", "run", path, "--baseline", "x"]) == 2
+    assert "--baseline must be one of tarcil, random, not 'x'" in capsys.readouterr().err
+
+
 def test_other_results_are_named_and_fail(
     bundle: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,6 +63,13 @@ def test_default_is_the_policy_of_the_installation(
     assert again["options"]["policies"] == {"default": ReplayOptions().policy}
 
 
+def test_servers_may_fail(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = (trace, "--servers", "20", "--failures", "5", "--repair-s", "60")
+    answer = answered(capsys, *arguments)
+    assert answer["options"]["failures"] == {"per_day": 5.0, "repair_s": 60.0}
+    assert answer["runs"][0]["jobs_submitted"] > 0
+
+
 def test_a_cluster_file_and_a_page(
     trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,6 +108,7 @@ def test_unusable_arguments_are_refused_in_one_sentence(
         ((trace, "--servers", "9", "--seeds", "1-9999999"), Exit.USAGE, "seeds must be 1 .. 1,0"),
         ((trace, "--servers", "9", "--seeds", "9" * 5000), Exit.USAGE, "seeds must look like"),
         ((trace, "--servers", "9", "--seeds", "1,1"), Exit.USAGE, "seeds must be different"),
+        ((trace, "--servers", "9", "--failures", "0"), Exit.USAGE, "failures a day and the time"),
         ((trace, "--servers", str(broken)), Exit.USAGE, "broken.json is not JSON"),
         ((trace, "--servers", "none.json"), Exit.USAGE, "none.json cannot be read"),
         ((trace, "--servers", "9", "--policy", "best"), Exit.USAGE, "unknown policy 'best'"),

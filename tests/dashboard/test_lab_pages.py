@@ -1,13 +1,16 @@
 """Pages and figures of the Lab."""
 
 import pytest
+from django.core.cache import cache
 from django.test import Client
 
 from apps.accounts.core.roles import Role
 from apps.dashboard.core import lab_facts
-from apps.dashboard.figures import lab_curves, lab_differences, lab_front, lab_used
+from apps.dashboard.figures import lab_curves, lab_differences, lab_front, lab_halving, lab_used
 from apps.dashboard.selectors import lab as selectors
 from apps.operations.services import cancel_operation
+from apps.scheduling.core.registry import DEFAULT
+from apps.testbed.models import LabRun
 from tests import factories
 from tests.testbed import lab_world
 
@@ -162,6 +165,43 @@ def test_the_page_shows_key_figures_changes_and_settings(operator: Client) -> No
     assert 'aria-current="true">tarcil</a>' in changes
 
 
+def test_table_figure_and_verdict_follow_the_baseline_of_the_address(operator: Client) -> None:
+    found = lab_world.finished()
+    page = operator.get(f"/lab/{found.pk}/?baseline=tarcil").content.decode()
+    assert "tarcil beats every other setting on mean performance" in page
+    assert "<dt>Baseline</dt><dd>tarcil</dd>" in page
+    assert '<a href="?baseline=tarcil" class="seg-a" aria-current="true">tarcil</a>' in page
+    assert '<a href="?" class="seg-a">random</a>' in page
+    assert f"/figures/lab-differences/?comparison={found.pk}&amp;baseline=tarcil" in page
+    assert "random − tarcil, points" in page
+    data = selectors.differences(str(found.pk), "tarcil")
+    assert (data.baseline, {row.setting for row in data.rows}) == ("tarcil", {"random"})
+    assert data.rows[0].gain[2] < 0.0
+    table = selectors.matrix(found, "tarcil")
+    assert table is not None
+    assert [row.role for row in table.rows] == ["baseline", "", "bound"]
+
+
+def test_the_jobs_that_change_most_are_listed_beside_the_applications(operator: Client) -> None:
+    found = lab_world.finished()
+    job = factories.job("nightly")
+    scenario = found.scenario
+    scenario.job_ids = job.pk.bytes * 20
+    scenario.save(update_fields=["job_ids"])
+    page = operator.get(f"/lab/{found.pk}/").content.decode()
+    jobs = page[page.index('id="lab-jobs"') :]
+    assert "20 of 20 jobs gain in every seed, 0 lose in every seed" in jobs
+    assert f'<a href="/jobs/{job.pk}/">nightly</a>' in jobs
+    assert "up to 2.5 jobs would gain in all 3 seeds by chance" in jobs
+    scenario.job_ids = None
+    scenario.save(update_fields=["job_ids"])
+    cache.clear()
+    assert "job 1 of the trace" in operator.get(f"/lab/{found.pk}/").content.decode()
+    LabRun.objects.filter(comparison=found).update(performance=None)
+    cache.clear()
+    assert "do not store the performance" in operator.get(f"/lab/{found.pk}/").content.decode()
+
+
 def test_a_cancelled_comparison_offers_to_resume(operator: Client) -> None:
     begun = lab_world.comparison()
     cancel_operation(begun.operation_id)
@@ -177,6 +217,26 @@ def test_a_new_comparison_may_use_a_stored_scenario(operator: Client) -> None:
     assert '<fieldset class="lab-source" hidden disabled>' in page
     for unknown in ("x", "00000000-0000-0000-0000-000000000000"):
         assert 'name="scenario"' not in operator.get(f"/lab/?scenario={unknown}").content.decode()
+
+
+def test_the_form_is_filled_in_from_the_address(operator: Client) -> None:
+    page = operator.get("/lab/?hours=48&policy=quietest&policy=x").content.decode()
+    for name, is_checked in (("quietest", True), (DEFAULT, True), ("random", False)):
+        box = f'name="policy" value="{name}"'
+        assert (f"{box} checked>" in page) is is_checked
+        assert box in page
+    assert 'name="hours" type="number" min="0.1" max="744" step="any" value="48"' in page
+    assert 'name="name" required maxlength="127" value="Last 48 h"' in page
+    for text, shown in (("x", "24"), ("nan", "24"), ("9999", "744")):
+        assert f'value="Last {shown} h"' in operator.get(f"/lab/?hours={text}").content.decode()
+
+
+@pytest.mark.parametrize("path", ["/system/", "/submit/"])
+def test_operators_may_try_policies_where_one_is_chosen(operator: Client, path: str) -> None:
+    link = 'href="/lab/?hours=24&amp;policy='
+    assert link in operator.get(path).content.decode()
+    operator.force_login(factories.user("vic", role=Role.VIEWER))
+    assert link not in operator.get(path).content.decode()
 
 
 def test_the_bars_point_right_where_a_setting_is_better() -> None:
@@ -230,3 +290,69 @@ def test_the_units_in_use_have_a_line_and_a_column_for_each_setting() -> None:
         lab_used.title(data)
         == "Units in use peak at 25.0 % under truth and at 50.0 % under random"
     )
+
+
+def test_a_comparison_at_several_loads_shows_a_front_for_each(operator: Client) -> None:
+    found = lab_world.finished_at_loads()
+    page = operator.get(f"/lab/{found.pk}/").content.decode()
+    fronts = [f"/figures/lab-front/?comparison={found.pk}&amp;load={x}" for x in ("0.5", "1", "2")]
+    assert [page.count(front) for front in fronts] == [1, 1, 1]
+    assert 'aria-current="true">×1</a>' in page
+    assert "tarcil beats random on mean performance by 20" in page
+    half = operator.get(f"/lab/{found.pk}/?load=0.5").content.decode()
+    assert "tarcil, load ×0.5 beats random, load ×0.5 on mean performance by 30" in half
+    table = half[half.index("lab-matrix") : half.index("lab-key")]
+    assert table.count('<th scope="row">') == 3
+    assert f"/figures/lab-curves/?comparison={found.pk}&amp;load=0.5" in half
+
+
+def test_the_figures_of_a_load_have_its_settings_on_common_axes() -> None:
+    key = str(lab_world.finished_at_loads().pk)
+    half, double = selectors.front(key, "0.5"), selectors.front(key, "2")
+    assert lab_front.title(half).startswith("Load ×0.5: tarcil, load ×0.5")
+    assert [point.setting for point in double.points] == [
+        "tarcil, load ×2", "random, load ×2", "truth, load ×2",
+    ]  # fmt: skip
+    ranges = [lab_front.figure(data).layout.yaxis.range for data in (half, double)]
+    assert ranges[0] == ranges[1]
+    assert len(lab_front.table(half).rows) == 3
+    assert selectors.curves(key, "2").names[0] == "tarcil, load ×2"
+    assert selectors.used(key, "2").bound == "truth, load ×2"
+    rows = selectors.differences(key, "", "0.5").rows
+    assert {row.setting for row in rows} == {"tarcil, load ×0.5"}
+    assert selectors.differences(key, "tarcil, load ×2", "2").baseline == "tarcil, load ×2"
+
+
+def test_a_sweep_shows_when_and_why_a_setting_was_dropped(operator: Client) -> None:
+    found = lab_world.finished_sweep()
+    page = operator.get(f"/lab/{found.pk}/").content.decode()
+    sweep = page[page.index('id="lab-sweep"') :]
+    assert "1 of 3 settings dropped as clearly worse" in sweep
+    row = sweep[sweep.index('<th scope="row">weak</th>') :]
+    assert row.index("tarcil") < row.index("</tr>")
+    data = selectors.halving(str(found.pk))
+    assert [line.setting for line in data.lines if line.is_dropped] == ["weak"]
+    assert lab_halving.title(data) == "1 of 3 settings were dropped early"
+    figure = lab_halving.figure(data)
+    weak = next(trace for trace in figure.data if trace.name == "weak")
+    assert weak.marker.symbol[-1] == "x"
+    assert lab_halving.table(data).head[-1] == "Dropped"
+    assert lab_halving.table(data).rows[2][-1] == f"after {weak.x[-1]}"
+
+
+def test_a_comparison_that_is_no_sweep_has_no_rounds(operator: Client) -> None:
+    found = lab_world.finished()
+    assert 'id="lab-sweep"' not in operator.get(f"/lab/{found.pk}/").content.decode()
+    data = selectors.halving(str(found.pk))
+    assert (data.lines, data.rounds) == ((), ())
+    assert "first round" in lab_halving.figure(data).layout.annotations[-1].text
+
+
+def test_the_page_says_how_often_servers_fail(operator: Client) -> None:
+    found = lab_world.finished()
+    scenario = found.scenario
+    assert "Server failures" not in operator.get(f"/lab/{found.pk}/").content.decode()
+    scenario.source["failures"] = {"per_day": 2.5, "repair_s": 3600.0}
+    scenario.save(update_fields=["source"])
+    page = operator.get(f"/lab/{found.pk}/").content.decode()
+    assert "<dt>Server failures</dt><dd>2.5 a day, 1 h each</dd>" in page

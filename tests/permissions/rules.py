@@ -149,6 +149,7 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/comparisons/<uuid:comparison_id>": api(get=OPERATORS, delete=OPERATORS),
     "api/v1/comparisons/<uuid:comparison_id>/resume": api(post=OPERATORS),
     "api/v1/comparisons/<uuid:comparison_id>/runs": api(get=OPERATORS),
+    "api/v1/comparisons/<uuid:comparison_id>/jobs": api(get=OPERATORS),
     "api/v1/comparisons/<uuid:comparison_id>/bundle": api(get=OPERATORS),
     # inventory
     "api/v1/cluster": api(get=SIGNED_IN),
@@ -308,7 +309,7 @@ FIGURES: Final[dict[str, Rule]] = {
     "plan-progress": page(_audience(404, operator=OK, admin=OK), query="plan={plans}"),
     **{
         f"lab-{of}": page(_audience(404, operator=OK, admin=OK), query="comparison={comparisons}")
-        for of in ("curves", "differences", "front", "used")
+        for of in ("curves", "differences", "front", "halving", "used")
     },
     "scale-up": page(query=ABOUT_APPLICATION),
     "scale-out": page(query=ABOUT_APPLICATION),

@@ -39,9 +39,14 @@ def api(role: Role = Role.OPERATOR) -> APIClient:
 def test_the_lab_works_over_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_runs(monkeypatch, nothing)
     client = api()
-    made = client.post("/api/v1/scenarios/", SMALL | {"world": "measured"}, format="json")
+    made = client.post(
+        "/api/v1/scenarios/",
+        SMALL | {"world": "measured", "failures": {"per_day": 2}},
+        format="json",
+    )
     assert made.status_code == 201
     assert made.json().items() >= {"jobs": 20, "servers": 5, "world": "measured"}.items()
+    assert made.json()["origin"]["failures"] == {"per_day": 2.0, "repair_s": 3600.0}
     body = {
         "name": "three",
         "scenario": made.json()["id"],
@@ -92,13 +97,27 @@ def test_a_comparison_resumes_over_rest() -> None:
         ({"options": {"agents": True}}, "agents", "from 1 to 64, not True"),
         ({"options": {"retries": -1}}, "retries", "must be a whole number from 0 to 100, not -1"),
         ({"options": {"sync_s": None}}, "sync_s", "must be a number from 0 to 3600, not None"),
-        ({"options": {"profiles": "x"}}, "profiles", "must be one of inferred, true, not 'x'"),
+        ({"options": {"profiles": "x"}}, "profiles", "one of inferred, true, none, not 'x'"),
         ({"options": {"servers_share": 0}}, "servers_share", "a number from 0.05 to 1, not 0"),
+        ({"options": {"arrival_scale": 11}}, "arrival_scale", "a number from 0.1 to 10, not 11"),
+        (
+            {"options": {"policy": "expected", "parameters": {"width": 0}}},
+            "parameters/width",
+            "width must be a number in 0.001 .. 1, not 0",
+        ),
+        (
+            {"options": {"policy": "tarcil", "parameters": {"kept": 1}}},
+            "parameters/kept",
+            "tarcil has the parameters none, not 'kept'",
+        ),
+        ({"options": {"policy": []}}, "policy", "must be one of expected, tarcil, "),
+        ({"options": {"parameters": 1}}, "parameters", "must be an object with parameters"),
         ({"options": {"admission": []}}, "admission", "must be one of shapes, fifo, not []"),
     ],
     ids=[
         "baseline", "bound", "same", "seeds", "policy", "option", "world", "low", "part", "text",
-        "boolean", "retries", "null", "profiles", "share", "list",
+        "boolean", "retries", "null", "profiles", "share", "load", "width", "unweighted",
+        "listed", "object", "list",
     ],
 )  # fmt: skip
 def test_an_error_names_field_value_and_what_is_accepted(

@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 
 from apps.common.core.errors import FieldProblem, InvalidInputError, NotFoundError
+from apps.testbed.core.lab import plan_of
+from apps.testbed.core.lab_runs import run_setting
+from apps.testbed.core.replay.model import Failures
 from apps.testbed.models import LabScenario
 from apps.testbed.selectors import lab as selectors
 from apps.testbed.selectors.lab import scenario_by_id
-from apps.testbed.selectors.lab_plans import trace_of
+from apps.testbed.selectors.lab_plans import plan_for, trace_of
 from apps.testbed.services.lab_scenarios import create_scenario
 from tests import factories
+from tests.testbed.core.test_lab_bundle import plan_with
 
 pytestmark = pytest.mark.django_db
 HISTORY = {"kind": "history", "hours": 1.0}
@@ -99,3 +103,32 @@ def test_jobs_that_no_trace_can_hold_are_refused() -> None:
 @pytest.mark.parametrize("jobs", [1, 2, 12], ids=["one", "two", "twelve"])
 def test_a_generated_day_may_be_short(jobs: int) -> None:
     assert scenario_of({"kind": "facebook", "jobs": jobs, "seed": 1}).jobs_total == jobs
+
+
+def test_failures_of_servers_are_part_of_the_scenario_and_of_its_plans() -> None:
+    failures = {"per_day": 3.0, "repair_s": 600.0}
+    workload = {"kind": "facebook", "jobs": 5, "seed": 1}
+    calm, broken = scenario_of(workload), scenario_of(workload, failures=failures)
+    choices = {
+        "settings": [{"name": "a", "options": {}}],
+        "seeds": [1],
+        "baseline": "a",
+        "bound": None,
+    }
+    assert "failures" not in plan_for(calm, choices).choices()
+    plan = plan_for(broken, choices)
+    assert plan.failures == Failures(3.0, 600.0)
+    assert plan.choices()["failures"] == failures
+    assert plan.digest != plan_for(calm, choices).digest
+    assert plan_of(plan.choices(), plan.trace).digest == plan.digest
+    wrong = plan.choices() | {"failures": {"per_day": 0, "repair_s": 600.0}}
+    with pytest.raises(InvalidInputError) as caught:
+        plan_of(wrong, plan.trace)
+    assert [problem.pointer for problem in caught.value.problems] == ["/failures/per_day"]
+
+
+def test_a_record_counts_failures_only_if_there_are_some() -> None:
+    broken = plan_with(failures=Failures(2_000.0, 60.0), seeds=(1,))
+    record = run_setting(broken, broken.settings[0], 1).record
+    assert record["failures"]["servers"] > 0
+    assert "failures" not in run_setting(plan_with(), broken.settings[0], 1).record

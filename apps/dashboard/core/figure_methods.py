@@ -78,6 +78,12 @@ METHODS: Final = {
         "0.95, means over seeds with 90 % intervals. The line joins the settings that no other "
         "one exceeds in both; the bound knows the true profiles and is left out."
     ),
+    "lab-halving": (
+        "Each round doubles the seeds. Settings are compared in pairs within a seed; a setting is "
+        "dropped if it is behind the setting with the best mean, and the interval of their "
+        "difference excludes zero. Intervals hold together for all pairs and all rounds with a "
+        "probability of 90 % (max-t, Bonferroni over rounds)."
+    ),
     "lab-used": (
         "Units that jobs hold over all units of the cluster, in 144 equal intervals until the "
         "last job of the slowest run has ended, mean of the seeds. A run that has ended holds "

@@ -13,7 +13,7 @@ OUTCOMES: Final = {
     "untested": "not compared",
 }
 HALF_BAR: Final = 15.0  # px of the largest difference of a measure
-Result = Mapping[str, Any]  # JSON of `testbed.core.lab_runs.compared`
+Result = Mapping[str, Any]  # JSON of `testbed.core.lab_results.compared`
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,9 @@ def subject(result: Result) -> str:
 
 def options_text(options: Mapping[str, Any]) -> str:
     """Return the options of a setting in words."""
-    return ", ".join(f"{key} {value}" for key, value in sorted(options.items()))
+    plain = {name: value for name, value in options.items() if name != "parameters"}
+    named = sorted(plain.items()) + sorted(options.get("parameters", {}).items())
+    return ", ".join(f"{key} {value}" for key, value in named)
 
 
 def _largest(result: Result, measure: str) -> float:

@@ -7,13 +7,12 @@ import plotly.graph_objects as go
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.lab_lines import HEIGHT, lines
 from apps.dashboard.figures.theme import Table
 from apps.testbed.core.lab_grids import PERFORMANCE_GRID
 
-HEIGHT: Final = 344
 HALF: Final = PERFORMANCE_GRID.index(0.5)
 SHOWN: Final = (0.2, 0.5, 0.8, 0.9, 1.0, 1.5)
-DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid", "dash")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,29 +75,10 @@ def figure(data: LabCurves) -> go.Figure:
     if not data.names:
         sentence = "The distributions appear with the last run"
         return theme.empty(HEIGHT, sentence, x=x_axis, y=theme.percent_axis())
-    chart = go.Figure(
-        layout=theme.layout(
-            HEIGHT,
-            margin={"l": 42, "r": 12, "t": 24, "b": 72},
-            xaxis=x_axis,
-            yaxis=theme.percent_axis(),
-            showlegend=True,
-            legend={"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0},
-        )
+    return lines(
+        data,
+        PERFORMANCE_GRID,
+        x_axis=x_axis,
+        y_name="jobs at or below",
+        hover="%{y:.1%} at or below %{x:.2f}",
     )
-    chart.add_annotation(theme.axis_name("jobs at or below", xshift=-40))
-    for number, (name, shares) in enumerate(zip(data.names, data.shares, strict=True)):
-        is_bound = name == data.bound
-        chart.add_scatter(
-            x=PERFORMANCE_GRID,
-            y=shares,
-            mode="lines",
-            name=name,
-            line={
-                "color": theme.MUTED if is_bound else theme.CATEGORICAL[number],
-                "width": 1.5 if is_bound else 2,
-                "dash": "dot" if is_bound else DASHES[number],
-            },
-            hovertemplate=f"{name}: %{{y:.1%}} at or below %{{x:.2f}}<extra></extra>",
-        )
-    return chart

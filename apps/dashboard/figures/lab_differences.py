@@ -116,7 +116,7 @@ def _add_setting(
     settings: int,
 ) -> None:
     rows = [row for row in data.rows if row.setting == setting]
-    colour = theme.CATEGORICAL[number]
+    colour = theme.CATEGORICAL[number % len(theme.CATEGORICAL)]
     offset = 0.6 * ((number + 0.5) / settings - 0.5)
     gains = [row.gain for row in rows]
     chart.add_scatter(

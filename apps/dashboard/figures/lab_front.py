@@ -1,7 +1,8 @@
 """Overall performance against the share of jobs near full speed: one point for each setting."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import plotly.graph_objects as go
 
@@ -28,10 +29,18 @@ class FrontPoint:
 
 @dataclass(frozen=True, slots=True)
 class LabFront:
-    """All settings, in the order of the grid."""
+    """All settings at one load, in the order of the grid.
+
+    Attributes
+    ----------
+    load : factor on the arrival rate; None if the comparison has one load
+    scale : points of all loads, which the axes span; empty for one load
+    """
 
     points: tuple[FrontPoint, ...]
     seeds: int
+    load: float | None
+    scale: tuple[FrontPoint, ...]
 
     @property
     def front(self) -> tuple[FrontPoint, ...]:
@@ -51,9 +60,10 @@ def title(data: LabFront) -> str:
     if not data.points:
         return "No front yet"
     names = [point.setting for point in data.front]
+    at = "" if data.load is None else f"Load ×{data.load:g}: "
     if len(names) == 1:
-        return f"{names[0]} leads in performance and in jobs near full speed"
-    return f"{formats.listed(names)} are on the front"
+        return f"{at}{names[0]} leads in performance and in jobs near full speed"
+    return f"{at}{formats.listed(names)} are on the front"
 
 
 def sub(data: LabFront) -> str:
@@ -86,8 +96,11 @@ def _text(interval: tuple[float, End, End]) -> str:
 
 def figure(data: LabFront) -> go.Figure:
     """Draw a point with whiskers for each setting, and the front as steps."""
-    x_axis = {"title": {"text": "jobs at 0.95 of full speed or more, %"}}
-    y_axis = {"ticksuffix": " %"}
+    x_axis: dict[str, Any] = {"title": {"text": "jobs at 0.95 of full speed or more, %"}}
+    y_axis: dict[str, Any] = {"ticksuffix": " %"}
+    if data.scale:
+        x_axis["range"] = _range([point.near for point in data.scale])
+        y_axis["range"] = _range([point.overall for point in data.scale])
     if not data.points:
         return theme.empty(HEIGHT, "The front appears with the last run", x=x_axis, y=y_axis)
     chart = go.Figure(
@@ -115,14 +128,21 @@ def figure(data: LabFront) -> go.Figure:
     return chart
 
 
+def _range(intervals: Sequence[tuple[float, End, End]]) -> list[float]:
+    """Return both ends of an axis that shows all intervals, with a margin."""
+    ends = [end for interval in intervals for end in interval if end is not None]
+    margin = 0.06 * max(max(ends) - min(ends), 1.0)
+    return [min(ends) - margin, max(ends) + margin]
+
+
 def _add_point(chart: go.Figure, point: FrontPoint, number: int) -> None:
-    colour = theme.MUTED if point.is_bound else theme.CATEGORICAL[number]
+    colour = theme.MUTED if point.is_bound else theme.CATEGORICAL[number % len(theme.CATEGORICAL)]
     chart.add_scatter(
         x=[point.near[0]],
         y=[point.overall[0]],
         mode="markers",
         name=point.setting,
-        marker={"color": colour, "size": 10, "symbol": SYMBOLS[number]},
+        marker={"color": colour, "size": 10, "symbol": SYMBOLS[number % len(SYMBOLS)]},
         error_x=_whiskers(point.near, colour),
         error_y=_whiskers(point.overall, colour),
         hovertemplate=(

@@ -7,10 +7,9 @@ import plotly.graph_objects as go
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
-from apps.dashboard.figures.lab_curves import DASHES
+from apps.dashboard.figures.lab_lines import HEIGHT, lines
 from apps.dashboard.figures.theme import Table
 
-HEIGHT: Final = 344
 ROWS: Final = 12  # of the table
 
 
@@ -71,30 +70,10 @@ def figure(data: LabUsed) -> go.Figure:
     if not data.names:
         sentence = "The series appear with the last run"
         return theme.empty(HEIGHT, sentence, x=x_axis, y=theme.percent_axis())
-    chart = go.Figure(
-        layout=theme.layout(
-            HEIGHT,
-            margin={"l": 42, "r": 12, "t": 24, "b": 72},
-            xaxis=x_axis,
-            yaxis=theme.percent_axis(),
-            showlegend=True,
-            legend={"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0},
-        )
+    return lines(
+        data,
+        [round(at / 3600.0, 4) for at in data.at_s],
+        x_axis=x_axis,
+        y_name="units in use",
+        hover="%{y:.1%} after %{x:.2f} h",
     )
-    chart.add_annotation(theme.axis_name("units in use", xshift=-40))
-    hours = [round(at / 3600.0, 4) for at in data.at_s]
-    for number, (name, shares) in enumerate(zip(data.names, data.shares, strict=True)):
-        is_bound = name == data.bound
-        chart.add_scatter(
-            x=hours,
-            y=shares,
-            mode="lines",
-            name=name,
-            line={
-                "color": theme.MUTED if is_bound else theme.CATEGORICAL[number],
-                "width": 1.5,
-                "dash": "dot" if is_bound else DASHES[number],
-            },
-            hovertemplate=f"{name}: %{{y:.1%}} after %{{x:.2f}} h<extra></extra>",
-        )
-    return chart

@@ -31,6 +31,7 @@ from apps.dashboard.figures import (
     lab_curves,
     lab_differences,
     lab_front,
+    lab_halving,
     lab_used,
     lines,
     matrix_heatmap,
@@ -214,25 +215,33 @@ FIGURES: dict[str, SharedFigure | PrivateFigure] = {
         needs=Role.OPERATOR,
     ),
     "lab-curves": SharedFigure(
-        read=lambda asked: lab.curves(asked.value("comparison")),
+        read=lambda asked: lab.curves(asked.value("comparison"), asked.value("load")),
         draw=lab_curves,
         api="/api/v1/comparisons/{comparison}/",
         needs=Role.OPERATOR,
     ),
     "lab-front": SharedFigure(
-        read=lambda asked: lab.front(asked.value("comparison")),
+        read=lambda asked: lab.front(asked.value("comparison"), asked.value("load")),
         draw=lab_front,
         api="/api/v1/comparisons/{comparison}/",
         needs=Role.OPERATOR,
     ),
+    "lab-halving": SharedFigure(
+        read=lambda asked: lab.halving(asked.value("comparison")),
+        draw=lab_halving,
+        api="/api/v1/comparisons/{comparison}/",
+        needs=Role.OPERATOR,
+    ),
     "lab-used": SharedFigure(
-        read=lambda asked: lab.used(asked.value("comparison")),
+        read=lambda asked: lab.used(asked.value("comparison"), asked.value("load")),
         draw=lab_used,
         api="/api/v1/comparisons/{comparison}/",
         needs=Role.OPERATOR,
     ),
     "lab-differences": SharedFigure(
-        read=lambda asked: lab.differences(asked.value("comparison")),
+        read=lambda asked: lab.differences(
+            asked.value("comparison"), asked.value("baseline"), asked.value("load")
+        ),
         draw=lab_differences,
         api="/api/v1/comparisons/{comparison}/",
         needs=Role.OPERATOR,

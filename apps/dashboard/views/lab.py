@@ -1,6 +1,8 @@
 """The Lab: comparisons of policies, and one comparison."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.conf import settings
@@ -11,27 +13,42 @@ from apps.accounts.core.roles import Role
 from apps.common.core.errors import NotFoundError
 from apps.dashboard.core import lab_facts, lab_matrix
 from apps.dashboard.selectors import lab as selectors
-from apps.dashboard.views.access import has_role, page
+from apps.dashboard.views.access import has_role, page, visible_to
 from apps.scheduling.core.registry import POLICIES
-from apps.testbed.core.lab import WORLD_NAMES
+from apps.testbed.core.lab import MAX_HOURS, WORLD_NAMES
+from apps.testbed.core.lab_loads import at_load, loads_of
+from apps.testbed.models import LabComparison
 from apps.testbed.selectors.lab import servers_to_copy
+from apps.testbed.selectors.lab_results import result_with
 
+DAY_H: Final = 24.0
+MIN_H: Final = 0.1
 SOURCES: Final = {"history": "history of this cluster", "facebook": "generated day"}
+NO_CHOICES: Final[dict[str, Any]] = {"baselines": [], "loads": [], "at": "", "against": ""}
 
 
 @page
 def lab(request: HttpRequest) -> HttpResponse:
-    """List the comparisons, and offer a new one, on a stored scenario if the address has one."""
+    """List the comparisons, and offer a new one, filled in with what the address has.
+
+    Parameters of the address: ``scenario``, a stored one; ``policy``, repeatable, which are
+    compared with the policy in use; ``hours`` of history.
+    """
     if not has_role(request, Role.OPERATOR):
         return _for_operators(request)
-    policies = [(name, name == settings.DEFAULT_POLICY) for name in POLICIES]
+    in_use = settings.DEFAULT_POLICY
+    chosen = {*request.GET.getlist("policy")} & POLICIES.keys() or {"random"}
+    policies = [(name, name == in_use, name in {*chosen, in_use}) for name in POLICIES]
     asked = request.GET.get("scenario", "")
+    hours = selectors.number_in(request.GET.get("hours", "")) or DAY_H
     return render(
         request,
         "dashboard/lab.html",
         {
             "comparisons": selectors.listed_comparisons(),
             "policies": policies,
+            "hours": f"{min(max(hours, MIN_H), MAX_HOURS):g}",
+            "parameters": [(name, entry.parameters) for name, entry in POLICIES.items()],
             "servers": servers_to_copy().count(),
             "scenario": selectors.scenario_of(asked) if asked else None,
             "worlds": [(name, name == settings.EMULATED_WORLD) for name in WORLD_NAMES],
@@ -53,29 +70,57 @@ def comparison(request: HttpRequest, comparison_id: UUID) -> HttpResponse:
         found = selectors.comparison_of(str(comparison_id))
     except NotFoundError as error:
         raise Http404(str(error)) from error
+    return render(request, "dashboard/comparison.html", _shown(request, found))
+
+
+def _shown(request: HttpRequest, found: LabComparison) -> dict[str, Any]:
+    """Return what the page of a comparison shows, with load and baseline of the address."""
     operation = found.operation
-    return render(
-        request,
-        "dashboard/comparison.html",
-        {
-            "comparison": found,
-            "operation": operation,
-            "operation_share": operation.progress / (operation.total or 1),
-            "is_open": operation.status in {"pending", "running"},
-            "matrix": selectors.matrix(found),
-            "facts": lab_facts.facts(found.result) if found.result else (),
-            "changes": (
-                lab_facts.application_changes(found.result, request.GET.get("setting", ""))
-                if found.result
-                else None
-            ),
-            "settings": [
-                (each["name"], lab_matrix.options_text(each["options"])) for each in found.grid
-            ],
-            "source": SOURCES[found.scenario.source["workload"]["kind"]],
-            "query": f"?comparison={found.pk}",
-        },
+    load = selectors.number_in(request.GET.get("load", ""))
+    result = result_with(found, request.GET.get("baseline", ""), load)
+    changes = (
+        lab_facts.application_changes(result, request.GET.get("setting", "")) if result else None
     )
+    baseline = result["baseline"] if result else found.baseline
+    return {
+        "comparison": found,
+        "operation": operation,
+        "operation_share": operation.progress / (operation.total or 1),
+        "is_open": operation.status in {"pending", "running"},
+        "verdict": result["verdict"] if result else "",
+        "baseline": baseline,
+        **(_choices(found, result, load) if result else NO_CHOICES),
+        "matrix": selectors.matrix(found, baseline, load),
+        "facts": lab_facts.facts(result) if result else (),
+        "changes": changes,
+        "jobs": changes
+        and selectors.changed_jobs(
+            found, visible_to(request), setting=changes.setting, baseline=baseline
+        ),
+        "sweep": selectors.sweep(found),
+        "settings": [
+            (each["name"], lab_matrix.options_text(each["options"])) for each in found.grid
+        ],
+        "source": SOURCES[found.scenario.source["workload"]["kind"]],
+        "query": f"?comparison={found.pk}",
+    }
+
+
+def _choices(
+    found: LabComparison, result: Mapping[str, Any], load: float | None
+) -> dict[str, Any]:
+    """Return the baselines and loads that the page offers, and the query of its figures."""
+    own = at_load(found.result or {}, load)["baseline"]
+    loads = loads_of(found.result or {})
+    shown = result.get("load", 1.0)
+    query = {"baseline": result["baseline"]} if result["baseline"] != own else {}
+    at = {"load": f"{shown:g}"} if len(loads) > 1 else {}
+    return {
+        "baselines": [(name, "" if name == own else name) for name in result["settings"]],
+        "loads": [(f"{each:g}", each == shown) for each in loads] if len(loads) > 1 else [],
+        "at": "&" + urlencode(at) if at else "",
+        "against": "&" + urlencode(query | at) if query or at else "",
+    }
 
 
 def _for_operators(request: HttpRequest) -> HttpResponse:

@@ -54,6 +54,7 @@ def submit(request: HttpRequest) -> HttpResponse:
             "key": uuid7(),
             "host": request.build_absolute_uri("/").rstrip("/"),
             "may_submit": has_role(request, Role.SUBMITTER),
+            "may_compare": has_role(request, Role.OPERATOR),
             **_again(request),
         },
     )

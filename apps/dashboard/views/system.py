@@ -3,9 +3,10 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from apps.accounts.core.roles import Role
 from apps.common.infrastructure.database import database_now
 from apps.dashboard.selectors.system import system as system_status
-from apps.dashboard.views.access import caller, page
+from apps.dashboard.views.access import caller, has_role, page
 
 
 @page
@@ -13,4 +14,6 @@ def system(request: HttpRequest) -> HttpResponse:
     """Show the clock, agents, backends, logs and operations."""
     now = database_now()
     status = system_status(caller(request), now=now)
-    return render(request, "dashboard/system.html", {"system": status, "now": now})
+    may_compare = has_role(request, Role.OPERATOR)
+    shown = {"system": status, "now": now, "may_compare": may_compare}
+    return render(request, "dashboard/system.html", shown)

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from apps.scheduling.core import baselines, paragon, policies
 from apps.scheduling.core.encoding import Form
+from apps.scheduling.core.expected import DEFAULT as OWN
+from apps.scheduling.core.expected import Weights
 from apps.scheduling.core.fused import FusedExpected, FusedTarcil
 from apps.scheduling.core.quasar import Quasar
 from apps.scheduling.core.types import MAX_SAMPLE, Policy
@@ -93,11 +95,25 @@ _LIMIT: Final = Parameter(
     "comparisons of servers with the job before the best so far is taken", is_whole=True,
 )  # fmt: skip
 
+_WEIGHTS: Final = (
+    Parameter("neighbours", OWN.neighbours, 0.0, 10.0, "weight of what the neighbours lose"),
+    Parameter("kept", OWN.kept, 0.0, 10.0, "weight of the chance to keep 95 % of the speed"),
+    Parameter("width", OWN.width, 0.001, 1.0, "uncertainty of the predicted log performance"),
+    Parameter("spread", OWN.spread, 0.0, 10.0, "weight of neighbours to come"),
+)
+
+
+def _expected(**weights: float) -> Policy:
+    """Return the policy with other weights; compiled kernels need floats."""
+    return FusedExpected(Weights(**{name: float(value) for name, value in weights.items()}))
+
+
 POLICIES: Final[dict[str, Entry]] = {
     "expected": Entry(
-        FusedExpected,
+        _expected,
         "ours; Tarcil §3.2 for platforms",
         "ln v + sum g(p; t) + 0.4 sum e c / (M - 1) + 0.3 P(kept) - 1.5 (1 - r) b / M",
+        _WEIGHTS,
         plain=policies.expected,
     ),
     "tarcil": _tarcil("tarcil", Form.GUARDED, "Q = 1 - (U - T) with a margin, else U"),
@@ -190,7 +206,23 @@ def make(name: str, parameters: Mapping[str, Any] | None = None) -> Policy:
     UnknownPolicyError : the message lists the known names.
     PolicyParameterError : the message says what is accepted.
     """
-    return _made(_entry(name), name, _entry(name).make, parameters or {})
+    entry = _entry(name)
+    for key, value in (parameters or {}).items():
+        if problem := parameter_problem(name, key, value):
+            raise PolicyParameterError(problem)
+    return entry.make(**(parameters or {}))
+
+
+def parameter_problem(policy: str, name: str, value: object) -> str | None:
+    """Say what is wrong with a parameter of a policy; None if it is accepted."""
+    known = {each.name: each for each in _entry(policy).parameters}
+    if name not in known:
+        return f"{policy} has the parameters {', '.join(known) or 'none'}, not {name!r}"
+    if known[name].accepts(value):
+        return None
+    kind = "a whole number" if known[name].is_whole else "a number"
+    low, high = known[name].low, known[name].high
+    return f"{name} must be {kind} in {low:g} .. {high:g}, not {value!r}"
 
 
 def make_plain(name: str) -> Policy:
@@ -232,20 +264,3 @@ def _entry(name: str) -> Entry:
             f"unknown policy {name!r}; known are {', '.join(sorted(POLICIES))}"
         )
     return POLICIES[name]
-
-
-def _made(
-    entry: Entry, name: str, factory: Callable[..., Policy], parameters: Mapping[str, Any]
-) -> Policy:
-    known = {each.name: each for each in entry.parameters}
-    for key, value in parameters.items():
-        if key not in known:
-            raise PolicyParameterError(
-                f"{name} has the parameters {', '.join(known) or 'none'}, not {key!r}"
-            )
-        if not known[key].accepts(value):
-            kind = "a whole number" if known[key].is_whole else "a number"
-            raise PolicyParameterError(
-                f"{key} must be {kind} in {known[key].low:g} .. {known[key].high:g}, not {value!r}"
-            )
-    return factory(**parameters)

@@ -7,13 +7,13 @@ from rest_framework import serializers
 from apps.common.api.representations import time
 from apps.emulation.core.worlds import WORLDS
 from apps.operations.api.serializers import OperationSerializer, represent_operation
-from apps.testbed.core.lab import MAX_NAME, MAX_SEED, MAX_SEEDS, MAX_SETTINGS
-from apps.testbed.core.lab_options import OPTIONS
+from apps.testbed.core.lab import MAX_HOURS, MAX_NAME, MAX_SEED, MAX_SEEDS, MAX_SETTINGS
+from apps.testbed.core.lab_halving import MIN_FIRST_SEEDS
+from apps.testbed.core.lab_options import FAILURES, OPTIONS
 from apps.testbed.models import LabComparison, LabRun, LabScenario
 
 MAX_SERVERS: Final = 20_000
 MAX_JOBS: Final = 50_000
-MAX_HOURS: Final = 24.0 * 31
 
 
 class ScenarioClusterSerializer(serializers.Serializer[Any]):
@@ -42,6 +42,22 @@ class ScenarioWorkloadSerializer(serializers.Serializer[Any]):
     seed = serializers.IntegerField(min_value=0, max_value=MAX_SEED, default=1)
 
 
+class FailuresSerializer(serializers.Serializer[Any]):
+    """Failures of servers; a job on a failed server is submitted again."""
+
+    per_day = serializers.FloatField(
+        min_value=FAILURES["per_day"].low,
+        max_value=FAILURES["per_day"].high,
+        help_text="Mean number in the whole cluster.",
+    )
+    repair_s = serializers.FloatField(
+        min_value=FAILURES["repair_s"].low,
+        max_value=FAILURES["repair_s"].high,
+        default=3_600.0,
+        help_text="Time after which a failed server takes jobs again.",
+    )
+
+
 class ScenarioRequestSerializer(serializers.Serializer[Any]):
     """A cluster and jobs to store."""
 
@@ -53,6 +69,9 @@ class ScenarioRequestSerializer(serializers.Serializer[Any]):
         allow_null=True,
         default=None,
         help_text="Of the applications' true behaviour; null: that of this installation.",
+    )
+    failures = FailuresSerializer(
+        allow_null=True, default=None, help_text="Null: no server fails."
     )
 
 
@@ -101,6 +120,14 @@ def _seeds() -> serializers.ListField:
     )
 
 
+class HalvingSerializer(serializers.Serializer[Any]):
+    """A sweep by successive halving: clearly worse settings are dropped after each round."""
+
+    first_seeds = serializers.IntegerField(
+        min_value=MIN_FIRST_SEEDS, max_value=MAX_SEEDS, help_text="Each round doubles them."
+    )
+
+
 class ComparisonRequestSerializer(serializers.Serializer[Any]):
     """Settings to compare on a scenario."""
 
@@ -113,6 +140,9 @@ class ComparisonRequestSerializer(serializers.Serializer[Any]):
     baseline = serializers.CharField(max_length=MAX_NAME)
     bound = serializers.CharField(
         max_length=MAX_NAME, allow_null=True, default=None, help_text="A setting, or null."
+    )
+    halving = HalvingSerializer(
+        allow_null=True, default=None, help_text="Null: every setting runs with every seed."
     )
 
 
@@ -143,6 +173,7 @@ class ComparisonRowSerializer(serializers.Serializer[Any]):
     seeds = serializers.ListField(child=serializers.IntegerField())
     baseline = serializers.CharField()
     bound = serializers.CharField(allow_null=True)
+    halving = HalvingSerializer(allow_null=True)
     digest = serializers.CharField()
     version = serializers.CharField()
     runs_done = serializers.IntegerField()
@@ -167,6 +198,7 @@ def represent_comparison(comparison: LabComparison, *, is_whole: bool = True) ->
         "seeds": comparison.seeds,
         "baseline": comparison.baseline,
         "bound": comparison.bound or None,
+        "halving": comparison.halving,
         "digest": comparison.digest,
         "version": comparison.version,
         "runs_done": comparison.runs_done,  # type: ignore[attr-defined] # annotated

@@ -17,6 +17,7 @@ from apps.common.api.queries import ListQuery
 from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.keyed_requests import KeyedResponse
 from apps.operations.api.idempotency import once
+from apps.testbed.api.lab_job_views import BASELINE, asked_baseline
 from apps.testbed.api.lab_serializers import (
     ComparisonRequestSerializer,
     ComparisonRowSerializer,
@@ -33,9 +34,13 @@ from apps.testbed.api.lab_serializers import (
 from apps.testbed.models import LabComparison, LabRun, LabScenario
 from apps.testbed.selectors import lab as selectors
 from apps.testbed.selectors import lab_plans
+from apps.testbed.selectors.lab_results import load_of, result_with
 from apps.testbed.services import lab_requests, lab_scenarios
 
 NEWEST_FIRST = {"-created_at": Order(("created_at", "id"), descending=True)}
+
+
+CHOICES = ("settings", "seeds", "baseline", "bound", "halving")
 
 
 class ForOperators:
@@ -71,6 +76,7 @@ class ScenarioList(ForOperators, ListView):
                 cluster=asked["cluster"],
                 workload=asked["workload"],
                 world=asked["world"],
+                failures=asked["failures"],
                 by=principal_of(request).user_id,
             )
             location = f"/api/v1/scenarios/{scenario.pk}/"
@@ -113,7 +119,7 @@ class ComparisonList(ForOperators, ListView):
     def post(self, request: Request) -> Response:
         """Compare settings on a scenario; the operation of the answer reports the progress."""
         asked = validated(ComparisonRequestSerializer, request.data or {})
-        choices = {key: asked[key] for key in ("settings", "seeds", "baseline", "bound")}
+        choices = {key: asked[key] for key in CHOICES}
 
         def begin() -> KeyedResponse:
             begun = lab_requests.begin_comparison(
@@ -148,10 +154,15 @@ class ComparisonEstimate(ForOperators, ApiView):
 class ComparisonDetail(ForOperators, ApiView):
     """One comparison."""
 
-    @extend_schema(responses=ComparisonSerializer)
+    query_parameters = frozenset({"baseline"})
+
+    @extend_schema(responses=ComparisonSerializer, parameters=[BASELINE])
     def get(self, request: Request, comparison_id: UUID) -> Response:
-        """Return a comparison with its result."""
+        """Return a comparison with its result, also for another baseline than requested."""
         found = selectors.comparison_by_id(comparison_id)
+        baseline = asked_baseline(request, found)
+        if baseline != found.baseline:
+            found.result = result_with(found, baseline, load_of(found, baseline))
         return answer(request, represent_comparison(found))
 
     @extend_schema(responses={204: None})

@@ -2,6 +2,7 @@
 
 from apps.common.api.routes import route
 from apps.testbed.api import lab_views
+from apps.testbed.api.lab_job_views import ComparisonJobs
 from apps.testbed.api.views import SamplingChecks
 
 urlpatterns = [
@@ -28,6 +29,11 @@ urlpatterns = [
         "comparisons/<uuid:comparison_id>/runs/",
         lab_views.ComparisonRuns.as_view(),
         "api-comparison-runs",
+    ),
+    *route(
+        "comparisons/<uuid:comparison_id>/jobs/",
+        ComparisonJobs.as_view(),
+        "api-comparison-jobs",
     ),
     *route(
         "comparisons/<uuid:comparison_id>/bundle/",

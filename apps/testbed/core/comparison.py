@@ -170,7 +170,7 @@ def compare(
         raise ValueError(f"{baseline!r} is both baseline and bound; expected two settings")
     policies = tuple(s for s in table.settings if s != bound)
     for_means, for_baseline, for_pairs, for_bound = rng.spawn(4)
-    differences, widening = _to_baseline(table, policies, baseline, level, for_baseline)
+    differences, widening = differences_to(table, policies, baseline, level, for_baseline)
     return Comparison(
         baseline=baseline,
         bound=bound,
@@ -239,13 +239,14 @@ def _interval(estimates: Floats, half_widths: Floats, column: int) -> Interval:
     return Interval(estimate, estimate - half, estimate + half)
 
 
-def _to_baseline(
+def differences_to(
     table: RunTable,
     policies: tuple[str, ...],
     baseline: str,
     level: float,
     rng: np.random.Generator,
 ) -> tuple[tuple[Difference, ...], float]:
+    """Return the differences of the policies to a baseline, and how much the correction widens."""
     second = table.settings.index(baseline)
     pairs = [
         _Pair(table.settings.index(setting), second, m)

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from apps.testbed.core.comparison import Comparison, Interval
+from apps.testbed.core.comparison import Comparison, Difference, Interval
 from apps.testbed.core.verdict import verdict
 
 
@@ -21,23 +21,25 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
             {"setting": setting, "measure": measure, "interval": _listed(interval)}
             for (setting, measure), interval in comparison.means.items()
         ],
-        "differences": [
-            {
-                "setting": d.setting,
-                "measure": d.measure,
-                "single": _listed(d.single),
-                "corrected": _listed(d.corrected),
-                "percent": _listed(d.percent),
-                "outcome": d.outcome.value,
-            }
-            for d in comparison.differences
-        ],
+        "differences": [difference_json(d) for d in comparison.differences],
         "leaders": {measure: list(names) for measure, names in comparison.leaders.items()},
         "regrets": [
             {"setting": r.setting, "measure": r.measure, "interval": _listed(r.interval)}
             for r in comparison.regrets
         ],
         "widening": comparison.widening,
+    }
+
+
+def difference_json(difference: Difference) -> dict[str, Any]:
+    """Return one difference as JSON."""
+    return {
+        "setting": difference.setting,
+        "measure": difference.measure,
+        "single": _listed(difference.single),
+        "corrected": _listed(difference.corrected),
+        "percent": _listed(difference.percent),
+        "outcome": difference.outcome.value,
     }
 
 

@@ -7,23 +7,34 @@ and the noise of profiling.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.emulation.core.worlds import WORLDS
 from apps.testbed.core.berth_jobs import berth_lines
-from apps.testbed.core.lab_options import option_problems
+from apps.testbed.core.lab_halving import MIN_FIRST_SEEDS
+from apps.testbed.core.lab_options import FAILURES, option_problems
 from apps.testbed.core.replay.clusters import cluster_from_document
-from apps.testbed.core.replay.model import Admission, ProfileSource, ReplayError, ReplayOptions
+from apps.testbed.core.replay.model import (
+    Admission,
+    Failures,
+    ProfileSource,
+    ReplayError,
+    ReplayOptions,
+)
 from apps.testbed.core.trace_workload import TraceWorkload
 
-MAX_SETTINGS: Final = 8
+MAX_SETTINGS: Final = 32
+MAX_COMPARED: Final = 8  # settings at one load, which figures can tell apart
 MAX_SEEDS: Final = 50
 MAX_SEED: Final = 2**31 - 1
 MAX_NAME: Final = 127
+MAX_HOURS: Final = 24.0 * 31  # of history
 WORLD_NAMES: Final = tuple(WORLDS)
+OF_THE_LAB: Final = frozenset({"servers_share", "arrival_scale"})  # not options of a replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +44,32 @@ class LabSetting:
     Attributes
     ----------
     name : distinct within a plan
-    options : those that differ from the defaults of `ReplayOptions`, and ``servers_share``; keys
+    options : those that differ from the defaults of `ReplayOptions`, and those of the Lab; keys
         are in `OPTIONS`
     """
 
     name: str
     options: Mapping[str, Any]
 
-    def replay_options(self, world: str, seed: int) -> ReplayOptions:
+    def replay_options(
+        self, world: str, seed: int, failures: Failures | None = None
+    ) -> ReplayOptions:
         """Return the options of a run; those of the setting are valid."""
-        values = {name: v for name, v in self.options.items() if name != "servers_share"}
+        values = {name: value for name, value in self.options.items() if name not in OF_THE_LAB}
         for name, kind in (("profiles", ProfileSource), ("admission", Admission)):
             if name in values:
                 values[name] = kind(values[name])
-        return ReplayOptions(seed=seed, world=world, **values)
+        return ReplayOptions(seed=seed, world=world, failures=failures, **values)
 
     @property
     def servers_share(self) -> float:
         """Share of the servers of the cluster that the setting has."""
         return float(self.options.get("servers_share", 1.0))
+
+    @property
+    def arrival_scale(self) -> float:
+        """Arrival rate of the jobs over that of the scenario."""
+        return float(self.options.get("arrival_scale", 1.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +84,9 @@ class LabPlan:
     settings, seeds : every setting runs with every seed
     baseline : name of the setting that the others are compared with
     bound : name of a setting that knows what no policy can know; None = none
+    first_seeds : seeds of the first round of a sweep by successive halving (`lab_halving`);
+        None = every setting runs with every seed
+    failures : of servers, the same for all settings; None = none fails
 
     Raises
     ------
@@ -79,6 +100,8 @@ class LabPlan:
     seeds: tuple[int, ...]
     baseline: str
     bound: str | None = None
+    first_seeds: int | None = None
+    failures: Failures | None = None
 
     def __post_init__(self) -> None:
         if problems := [*self._problems()]:
@@ -95,12 +118,14 @@ class LabPlan:
         yield from self._setting_problems()
         yield from self._seed_problems()
         yield from self._role_problems()
+        yield from self._sweep_problems()
 
     def _setting_problems(self) -> Iterator[FieldProblem]:
         count = len(self.settings)
         if not 1 <= count <= MAX_SETTINGS:
             detail = f"must have 1 to {MAX_SETTINGS} settings, not {count}"
             yield FieldProblem("/settings", "wrong_size", detail)
+        yield from self._load_problems()
         names: set[str] = set()
         for place, setting in enumerate(self.settings):
             at = f"/settings/{place}"
@@ -113,6 +138,26 @@ class LabPlan:
             else:
                 names.add(setting.name)
             yield from option_problems(setting.options, f"{at}/options")
+
+    def _sweep_problems(self) -> Iterator[FieldProblem]:
+        if self.first_seeds is None:
+            return
+        if not MIN_FIRST_SEEDS <= self.first_seeds <= len(self.seeds):
+            most = max(len(self.seeds), MIN_FIRST_SEEDS)
+            detail = f"must be from {MIN_FIRST_SEEDS} to {most}, not {self.first_seeds}"
+            yield FieldProblem("/halving/first_seeds", "unknown_value", detail)
+        if len({setting.arrival_scale for setting in self.settings}) > 1:
+            detail = "needs settings with the same arrival_scale"
+            yield FieldProblem("/halving", "unknown_value", detail)
+
+    def _load_problems(self) -> Iterator[FieldProblem]:
+        if self.first_seeds is not None:
+            return
+        loads = Counter(str(setting.options.get("arrival_scale", 1)) for setting in self.settings)
+        for load, count in loads.items():
+            if count > MAX_COMPARED:
+                detail = f"must have at most {MAX_COMPARED} settings at load {load}, not {count}"
+                yield FieldProblem("/settings", "wrong_size", detail)
 
     def _seed_problems(self) -> Iterator[FieldProblem]:
         if not 1 <= len(self.seeds) <= MAX_SEEDS:
@@ -158,7 +203,14 @@ class LabPlan:
             "seeds": list(self.seeds),
             "baseline": self.baseline,
             "bound": self.bound,
+            **halving_of(self.first_seeds),
+            **({} if self.failures is None else {"failures": asdict(self.failures)}),
         }
+
+
+def halving_of(first_seeds: int | None) -> dict[str, Any]:
+    """JSON of a sweep, a part of `LabPlan.choices`; plans without one have no such part."""
+    return {} if first_seeds is None else {"halving": {"first_seeds": first_seeds}}
 
 
 def canonical(value: Any) -> str:
@@ -196,6 +248,8 @@ def plan_of(choices: object, trace: TraceWorkload) -> LabPlan:
         seeds=tuple(choices["seeds"]),
         baseline=choices["baseline"],
         bound=choices["bound"],
+        first_seeds=(choices.get("halving") or {}).get("first_seeds"),
+        failures=_failures_of(choices.get("failures")),
     )
 
 
@@ -213,6 +267,8 @@ def _shape_problems(choices: object) -> Iterator[FieldProblem]:
     if not isinstance(choices, Mapping):
         yield FieldProblem("", "wrong_type", "must be an object")
         return
+    yield from _halving_shape_problems(choices.get("halving"))
+    yield from _failure_problems(choices.get("failures"))
     for name, (kind, text) in _TYPES.items():
         if name not in choices:
             yield FieldProblem(f"/{name}", "required", f"must be {text}; it is missing")
@@ -226,6 +282,34 @@ def _shape_problems(choices: object) -> Iterator[FieldProblem]:
                 if not isinstance(seed, int) or isinstance(seed, bool):
                     detail = f"must be a whole number, not {seed!r}"
                     yield FieldProblem(f"/seeds/{place}", "wrong_type", detail)
+
+
+def _failures_of(value: Mapping[str, Any] | None) -> Failures | None:
+    if value is None:
+        return None
+    return Failures(float(value["per_day"]), float(value["repair_s"]))
+
+
+def _failure_problems(value: object) -> Iterator[FieldProblem]:
+    if value is None:
+        return
+    if not isinstance(value, Mapping):
+        yield FieldProblem("/failures", "wrong_type", f"must be an object, not {value!r}")
+        return
+    for name, accepted in FAILURES.items():
+        if not accepted.accepts(value.get(name)):
+            detail = f"must be {accepted.accepted}, not {value.get(name)!r}"
+            yield FieldProblem(f"/failures/{name}", "unknown_value", detail)
+
+
+def _halving_shape_problems(halving: object) -> Iterator[FieldProblem]:
+    if halving is None:
+        return
+    if not isinstance(halving, Mapping):
+        yield FieldProblem("/halving", "wrong_type", f"must be an object, not {halving!r}")
+    elif not isinstance(first := halving.get("first_seeds"), int) or isinstance(first, bool):
+        detail = f"must be a whole number, not {first!r}"
+        yield FieldProblem("/halving/first_seeds", "wrong_type", detail)
 
 
 def _setting_shape_problems(setting: object, at: str) -> Iterator[FieldProblem]:

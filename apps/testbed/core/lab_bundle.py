@@ -12,6 +12,7 @@ from apps.common.core.errors import InvalidInputError
 from apps.testbed.core.any_format import parse_any
 from apps.testbed.core.berth_jobs import berth_lines
 from apps.testbed.core.lab import LabPlan, LabSetting, canonical, plan_of
+from apps.testbed.core.lab_sweeps import next_runs
 from apps.testbed.core.replay.model import ReplayError
 from apps.testbed.core.traces import TraceError
 
@@ -90,9 +91,10 @@ class Rerun:
 
     Attributes
     ----------
-    records : of all runs of the plan
+    records : of all runs of the plan, which for a sweep are those of its rounds
     compared : number of runs of which the bundle has a record
-    differing : setting and seed of the runs whose records differ from those of the bundle
+    differing : setting and seed of the runs whose records differ from those of the bundle, or
+        that a sweep did not make again
     """
 
     plan: LabPlan
@@ -116,10 +118,14 @@ def rerun(
     """
     plan = plan_of_bundle(bundle)
     stored = {(r["setting"], r["seed"]): canonical(r) for r in bundle["records"]}
-    records = tuple(run(plan, setting, seed) for setting, seed in plan.runs)
+    records: dict[tuple[str, int], dict[str, Any]] = {}
+    while wanted := next_runs(plan, {key: each["row"] for key, each in records.items()}).runs:
+        for setting, seed in wanted:
+            records[setting.name, seed] = run(plan, setting, seed)
     differing = tuple(
-        (record["setting"], record["seed"])
-        for record in records
-        if stored.get((record["setting"], record["seed"]), canonical(record)) != canonical(record)
+        key
+        for key in sorted(records.keys() | stored.keys())
+        if key not in records
+        or stored.get(key, canonical(records[key])) != canonical(records[key])
     )
-    return Rerun(plan, records, len(stored), differing)
+    return Rerun(plan, tuple(records.values()), len(stored), differing)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apps.common.core.errors import FieldProblem
-from apps.scheduling.core.registry import POLICIES
+from apps.scheduling.core.registry import DEFAULT, POLICIES, parameter_problem
 from apps.testbed.core.replay.model import Admission, ProfileSource
 
 
@@ -45,7 +45,18 @@ class Range:
         return self.low <= value <= self.high and not (self.is_whole and value != int(value))
 
 
-OPTIONS: Final[dict[str, Choice | Range]] = {
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Parameters of the policy of the setting, by name."""
+
+    accepted: str = "an object with parameters of the policy"
+
+    def accepts(self, value: object) -> bool:
+        """Whether a value is an object; its parts depend on the policy."""
+        return isinstance(value, Mapping)
+
+
+OPTIONS: Final[dict[str, Choice | Range | Parameters]] = {
     "policy": Choice(POLICIES.keys()),
     "profiles": Choice(tuple(ProfileSource)),
     "admission": Choice(tuple(Admission)),
@@ -54,7 +65,12 @@ OPTIONS: Final[dict[str, Choice | Range]] = {
     "decision_s": Range(0.0, 60.0),
     "retries": Range(0, 100, is_whole=True),
     "servers_share": Range(0.05, 1.0),
+    "arrival_scale": Range(0.1, 10.0),
+    "parameters": Parameters(),
 }
+
+
+FAILURES: Final = {"per_day": Range(0.1, 10_000.0), "repair_s": Range(1.0, 2_678_400.0)}
 
 
 def option_problems(options: Mapping[str, Any], at: str) -> Iterator[FieldProblem]:
@@ -66,3 +82,8 @@ def option_problems(options: Mapping[str, Any], at: str) -> Iterator[FieldProble
         elif not option.accepts(value):
             detail = f"must be {option.accepted}, not {value!r}"
             yield FieldProblem(f"{at}/{name}", "unknown_value", detail)
+    policy, parameters = options.get("policy", DEFAULT), options.get("parameters", {})
+    if isinstance(policy, str) and policy in POLICIES and isinstance(parameters, Mapping):
+        for name, value in parameters.items():
+            if problem := parameter_problem(policy, name, value):
+                yield FieldProblem(f"{at}/parameters/{name}", "unknown_value", problem)

@@ -71,6 +71,15 @@ def runs_of(comparison_id: UUID) -> QuerySet[LabRun]:
     return LabRun.objects.filter(comparison_id=comparison_id).defer("performance")
 
 
+def rows_of(comparison: LabComparison) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return the measures of the completed runs by setting and seed."""
+    runs = LabRun.objects.filter(comparison=comparison)
+    return {
+        (setting, seed): row
+        for setting, seed, row in runs.values_list("setting", "seed", "record__row")
+    }
+
+
 def waiting_comparison() -> LabComparison | None:
     """Return the oldest comparison that waits for a worker, if any."""
     waiting = LabComparison.objects.filter(operation__status=OperationStatus.PENDING)

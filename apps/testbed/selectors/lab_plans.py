@@ -50,7 +50,12 @@ def plan_for(scenario: LabScenario, choices: Mapping[str, Any]) -> LabPlan:
     InvalidInputError : a setting, the seeds, the baseline or the bound is invalid.
     ConflictError : see `trace_of`.
     """
-    parts = {"cluster": scenario.cluster, "world": scenario.world, **choices}
+    parts = {
+        "cluster": scenario.cluster,
+        "world": scenario.world,
+        "failures": scenario.source.get("failures"),
+        **choices,
+    }
     return plan_of(parts, trace_of(scenario))
 
 
@@ -63,6 +68,7 @@ def plan_of_comparison(comparison: LabComparison) -> LabPlan:
             "seeds": comparison.seeds,
             "baseline": comparison.baseline,
             "bound": comparison.bound or None,
+            "halving": comparison.halving,
         },
     )
 

@@ -18,7 +18,7 @@ from apps.common.infrastructure.request_id import current_request_id
 from apps.operations.core.states import TERMINAL
 from apps.operations.models import Operation
 from apps.operations.services import operation_created, record_events
-from apps.testbed.core.lab import LabSetting
+from apps.testbed.core.lab import LabSetting, halving_of
 from apps.testbed.core.lab_estimates import run_bytes, run_seconds
 from apps.testbed.models import LabComparison, LabRun, LabScenario
 from apps.testbed.selectors.lab import KIND, comparison_by_id, open_comparisons, slowness
@@ -62,7 +62,7 @@ def begin_comparison(
 
     Parameters
     ----------
-    choices : settings, seeds, baseline, bound
+    choices : settings, seeds, baseline, bound, halving
 
     Raises
     ------
@@ -82,6 +82,7 @@ def begin_comparison(
             seeds=list(plan.seeds),
             baseline=plan.baseline,
             bound=plan.bound or "",
+            halving=halving_of(plan.first_seeds).get("halving"),
             digest=plan.digest,
             version=settings.BERTH_VERSION,
             operation=operation,

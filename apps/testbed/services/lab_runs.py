@@ -19,17 +19,21 @@ from apps.operations.services import (
 )
 from apps.operations.services.leases import lease_kept
 from apps.testbed.core.lab import LabPlan, LabSetting
-from apps.testbed.core.lab_runs import compared, run_setting
+from apps.testbed.core.lab_results import RunRecord, compared
+from apps.testbed.core.lab_runs import run_setting
+from apps.testbed.core.lab_sweeps import next_runs
 from apps.testbed.core.replay.model import ReplayCancelledError, ReplayError, ReplayProgress
 from apps.testbed.models import LabComparison, LabRun
 from apps.testbed.selectors.lab import (
     is_comparison_running,
+    rows_of,
     runs_of,
     waiting_comparison,
 )
 from apps.testbed.selectors.lab_plans import plan_of_comparison
 from apps.testbed.services.lab_requests import lock_lab
 
+Run = tuple[str, int]
 REPORT_S: Final = 1.0  # wall seconds between reports of progress; the lease is much longer
 _logger = logging.getLogger(__name__)
 
@@ -62,12 +66,10 @@ def _claimed() -> tuple[LabComparison, Operation] | None:
 
 def _work(comparison: LabComparison, operation: Operation) -> bool:
     try:
-        done = set(runs_of(comparison.pk).values_list("setting", "seed"))
-        _count_attempt(operation, len(done))
+        rows = rows_of(comparison)
+        _count_attempt(operation, len(rows))
         plan = plan_of_comparison(comparison)
-        left = [(setting, seed) for setting, seed in plan.runs if (setting.name, seed) not in done]
-        for place, (setting, seed) in enumerate(left, start=len(done)):
-            _run(comparison, operation, plan, setting, seed, place)
+        _run_all(comparison, operation, plan, rows)
         result = compared(plan, [run.record for run in runs_of(comparison.pk)])
     except ReplayCancelledError:
         finish_owned(operation, status=OperationStatus.CANCELLED)
@@ -85,6 +87,27 @@ def _work(comparison: LabComparison, operation: Operation) -> bool:
             result={"comparison": str(comparison.pk), "verdict": result["verdict"]},
         )
     return True
+
+
+def _run_all(
+    comparison: LabComparison, operation: Operation, plan: LabPlan, rows: dict[Run, RunRecord]
+) -> None:
+    """Run what is missing; a sweep decides after each round what comes next."""
+    while (following := next_runs(plan, rows)).runs:
+        _set_total(operation, following.total)
+        for setting, seed in following.runs:
+            record = _run(comparison, operation, plan, setting, seed, len(rows))
+            rows[setting.name, seed] = record["row"]
+    _set_total(operation, len(rows))
+
+
+def _set_total(operation: Operation, total: int) -> None:
+    """Store the number of runs, which a sweep lowers."""
+    with transaction.atomic():
+        owned = owned_operation(operation)
+        if owned.total != total:
+            owned.total = total
+            owned.save(update_fields=["total", "updated_at"])
 
 
 class _WornOutError(Exception):
@@ -115,7 +138,7 @@ def _run(
     setting: LabSetting,
     seed: int,
     place: int,
-) -> None:
+) -> RunRecord:
     """Run a setting with a seed, and store the result together with the progress."""
     began = time.monotonic()
     watch = _Watch(operation, place, f"{setting.name}, seed {seed}")
@@ -135,6 +158,7 @@ def _run(
         )
     if not advance_operation(operation, progress=place + 1, message=watch.message):
         raise ReplayCancelledError("cancelled after a run")
+    return record
 
 
 class _Watch:

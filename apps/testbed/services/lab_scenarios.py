@@ -32,6 +32,7 @@ def create_scenario(
     cluster: Mapping[str, Any],
     workload: Mapping[str, Any],
     world: str | None = None,
+    failures: Mapping[str, float] | None = None,
     by: UUID | None,
 ) -> LabScenario:
     """Store a cluster and jobs.
@@ -41,6 +42,7 @@ def create_scenario(
     cluster : {"kind": "now"} or {"kind": "synthetic", "servers": n}
     workload : {"kind": "history", "hours": h} or {"kind": "facebook", "jobs": n, "seed": s}
     world : of the applications' true behaviour; None = that of this installation's emulator
+    failures : {"per_day": n, "repair_s": s} of servers; None = none fails
 
     Raises
     ------
@@ -58,6 +60,7 @@ def create_scenario(
                 "cluster": dict(cluster),
                 "workload": dict(workload),
                 "notes": list(history.trace.notes),
+                **({} if failures is None else {"failures": dict(failures)}),
             },
             cluster=document,
             world=world or settings.EMULATED_WORLD,

@@ -32,7 +32,8 @@ def plan_with(**changes: Any) -> LabPlan:
 
 def record(plan: LabPlan, setting: LabSetting, seed: int) -> dict[str, Any]:
     """A record without a replay."""
-    return {"setting": setting.name, "seed": seed, "value": 0.1 + seed}
+    row = {"performance_mean": 0.5}
+    return {"setting": setting.name, "seed": seed, "value": 0.1 + seed, "row": row}
 
 
 def bundle() -> dict[str, Any]:

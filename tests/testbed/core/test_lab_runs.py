@@ -7,15 +7,16 @@ import pytest
 
 from apps.testbed.core.lab import LabPlan, LabSetting
 from apps.testbed.core.lab_grids import NEAR, PERFORMANCE_GRID, SERIES_POINTS
-from apps.testbed.core.lab_runs import MEASURES, LabOutcome, compared, fewer_servers, run_setting
-from apps.testbed.core.replay import grid
+from apps.testbed.core.lab_results import MEASURES, compared
+from apps.testbed.core.lab_runs import LabOutcome, fewer_servers, run_setting
+from apps.testbed.core.replay import measures
 from apps.testbed.core.replay.clusters import synthetic_cluster
 from tests.testbed.core.test_lab_bundle import plan_with
 
 
 def test_the_lab_and_the_replay_agree_on_directions_and_labels() -> None:
     ours = {measure.key: (measure.label, measure.better) for measure in MEASURES}
-    theirs = {measure.key: (measure.label, measure.better) for measure in grid.MEASURES}
+    theirs = {measure.key: (measure.label, measure.better) for measure in measures.MEASURES}
     assert ours.items() >= theirs.items()
     assert ours.keys() - theirs.keys() == {"near_full_speed"}
 
@@ -35,6 +36,15 @@ def test_a_setting_with_fewer_servers_has_more_of_its_units_in_use() -> None:
     )
     whole, half = (run_setting(plan, setting, 1).record["row"] for setting in plan.settings)
     assert half["utilisation_mean"] > whole["utilisation_mean"]
+
+
+def test_jobs_that_arrive_faster_use_more_units_at_once() -> None:
+    plan = plan_with(
+        settings=(LabSetting("a", {}), LabSetting("b", {"arrival_scale": 4.0})), seeds=(1,)
+    )
+    slow, fast = (run_setting(plan, setting, 1).record for setting in plan.settings)
+    assert fast["row"]["utilisation_mean"] > 2.0 * slow["row"]["utilisation_mean"]
+    assert fast["row"]["jobs_submitted"] == slow["row"]["jobs_submitted"]
 
 
 Outcomes = tuple[LabPlan, list[LabOutcome]]

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from apps.scheduling.core.cluster_copy import ChangeKind, ClusterCopy
 from apps.scheduling.core.in_memory_store import Committed, Conflict, MemoryCluster
 from apps.scheduling.core.types import Placed, Request
+
+FREES: Final = frozenset({ChangeKind.RELEASE, ChangeKind.OPEN})  # changes that add free units
 
 
 class Agent:
@@ -18,7 +21,8 @@ class Agent:
     copy : its view of the cluster
     read_s : time at which it reads the log next
     free_s : time at which it has committed its decisions
-    released : change-log number of the last release that it has read
+    released : change-log number of the last release, or opening, that it has read
+    opened : change-log number of the last opening of a server that it has read
     swept : change-log number of the last release for which it has evaluated waiting jobs
     """
 
@@ -29,6 +33,7 @@ class Agent:
         self.read_s = 0.0
         self.free_s = 0.0
         self.released = 0
+        self.opened = 0
         self.swept = 0
         self._cluster, self._sync_s, self._jitter, self._rng = cluster, sync_s, jitter, rng
         self._read = 0
@@ -65,7 +70,11 @@ class Agent:
             new = log[self._read :]
             self.copy.apply(new)
             self.released = max(
-                (each.sequence for each in new if each.kind is ChangeKind.RELEASE),
+                (each.sequence for each in new if each.kind in FREES),
                 default=self.released,
+            )
+            self.opened = max(
+                (each.sequence for each in new if each.kind is ChangeKind.OPEN),
+                default=self.opened,
             )
             self._read = len(log)

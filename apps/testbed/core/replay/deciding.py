@@ -90,6 +90,17 @@ class Deciding:
         self._released = self._cluster.log[-1].sequence
         self._blocked = None
 
+    def open(self, servers: Sequence[int]) -> None:
+        """Open repaired servers, whose units waiting jobs may use."""
+        self._cluster.set_open(servers, is_open=True)
+        self._released = self._cluster.log[-1].sequence
+        self._blocked = None
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a job waits that was refused."""
+        return bool(len(self._waiting) or self._line)
+
     def next_s(self) -> float:
         """Time at which an agent commits, or reads of capacity that waiting jobs may use."""
         times = [self._agents[agent].free_s for agent in self._pending]
@@ -169,7 +180,9 @@ class Deciding:
                 agent.follow(now)
             if agent.swept >= agent.released and not self._waiting.is_urgent:
                 continue
-            groups = self._waiting.take(agent.copy.snapshot(), agent.released, self._options.batch)
+            groups = self._waiting.take(
+                agent.copy.snapshot(), agent.released, self._options.batch, opened=agent.opened
+            )
             if groups:
                 keys = {job: key for key, jobs in groups for job in jobs}
                 return number, _Batch(keys, {key for key, _ in groups})

@@ -22,7 +22,11 @@ from apps.testbed.core.replay.model import (
     ReplayOptions,
     Workload,
 )
-from apps.testbed.core.replay.profiles import inferred_profiles, true_profile
+from apps.testbed.core.replay.profiles import (
+    average_profiles,
+    inferred_profiles,
+    true_profile,
+)
 from apps.workloads.core.framework import setting_named
 from apps.workloads.core.shapes import AGE_SHARE, MIN_AGE_S
 from apps.workloads.core.spec import JobSpec
@@ -56,11 +60,7 @@ class Demand:
     ) -> None:
         self.load = load
         self.truths = _truths(load, emulated, options.seed)
-        self.profiles: list[Profile] = (
-            [true_profile(truth) for truth in self.truths]
-            if options.profiles is ProfileSource.TRUE
-            else inferred_profiles(self.truths, cluster, emulated, options.seed)
-        )
+        self.profiles = _profiles(self.truths, cluster, emulated, options)
         self._topology = emulated.topology
         self._next = 0
 
@@ -150,6 +150,18 @@ class LazyFacts:
         if self._facts is None:
             self._facts = cluster_facts(self._snapshot, profile.platforms)
         return self._facts
+
+
+def _profiles(
+    truths: list[Truth], cluster: ReplayCluster, emulated: DemoCluster, options: ReplayOptions
+) -> list[Profile]:
+    match options.profiles:
+        case ProfileSource.TRUE:
+            return [true_profile(truth) for truth in truths]
+        case ProfileSource.NONE:
+            return average_profiles(truths, emulated, options.seed)
+        case ProfileSource.INFERRED:
+            return inferred_profiles(truths, cluster, emulated, options.seed)
 
 
 def _truths(load: Workload, emulated: DemoCluster, seed: int) -> list[Truth]:

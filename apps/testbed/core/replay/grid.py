@@ -1,14 +1,15 @@
 """Replays of one workload under several policies and seeds, and their comparison."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from typing import Any, Final
 
 import numpy as np
 
-from apps.testbed.core.comparison import Better, Measure, RunTable, compare
+from apps.testbed.core.comparison import RunTable, compare
 from apps.testbed.core.comparison_json import comparison_json
+from apps.testbed.core.replay.measures import MEASURES
 from apps.testbed.core.replay.model import (
     Application,
     ReplayCluster,
@@ -22,16 +23,6 @@ from apps.testbed.core.replay.model import (
 from apps.testbed.core.replay.run import Clock, run
 from apps.testbed.core.trace_workload import TraceWorkload
 
-MEASURES: Final = (
-    Measure("performance_mean", "mean performance", "", Better.HIGHER),
-    Measure("performance_p5", "5th percentile of performance", "", Better.HIGHER),
-    Measure("jobs_finished", "finished jobs", "", Better.HIGHER),
-    Measure("wait_p50_s", "median wait", "s", Better.LOWER),
-    Measure("wait_p99_s", "p99 wait", "s", Better.LOWER),
-    # all policies get the same jobs, so fewer units held leave more room for others
-    Measure("utilisation_mean", "mean utilisation", "", Better.LOWER),
-    Measure("energy_kwh", "energy", "kWh", Better.LOWER),
-)
 COMPARISON_SEED: Final = 20_151  # of the bootstrap: the same runs, the same intervals
 
 ShowRun = Callable[[str, int, ReplayProgress], None]
@@ -130,6 +121,7 @@ def report_of(
             "world": grid.base.world,
             "profiles": grid.base.profiles.value,
             "admission": grid.base.admission.value,
+            **({"failures": asdict(grid.base.failures)} if grid.base.failures else {}),
         },
         "runs": [row.as_json() for row in rows],
         "comparison": comparison_of(grid, rows),

@@ -1,8 +1,10 @@
-"""The loop of a replay: arrivals, decisions, commits, ends.
+"""The loop of a replay: arrivals, decisions, commits, ends, failures.
 
-At one instant, jobs end first, then agents commit, then jobs arrive, then idle agents decide.
+At one instant, jobs end first, then servers are repaired and fail, then agents commit, then jobs
+arrive, then idle agents decide. A job on a failed server loses its work and is submitted again.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
@@ -18,10 +20,14 @@ from apps.scheduling.core.types import Placed, Policy
 from apps.testbed.core.demo_cluster import DemoCluster
 from apps.testbed.core.replay.deciding import Deciding
 from apps.testbed.core.replay.demand import LazyFacts, Shape, SizedRequest
+from apps.testbed.core.replay.failures import FailureClock
 from apps.testbed.core.replay.model import ReplayOptions
 from apps.testbed.core.replay.waiting import Refusal
 
 NEVER_S: Final = float("inf")
+MAX_RESTARTS: Final = 20  # of a job
+INFEASIBLE: Final = "InfeasibleTarget"
+WORN_OUT: Final = "ServersFailed"
 
 
 @dataclass(slots=True)
@@ -30,10 +36,12 @@ class JobRecord:
 
     Attributes
     ----------
+    started_s : first start
     units, asked : units that it holds, and that it asked for
+    restarts : times that a failed server ended it
     setting : speed of its framework setting relative to the default one
     holds : first and number of its rows in `ReplayLoop.holds`
-    failure : why it was refused for good; None = it was not
+    failure : code and sentence why it was refused for good; None = it was not
     """
 
     job: str
@@ -43,6 +51,7 @@ class JobRecord:
     units: int = 0
     conflicts: int = 0
     refusals: int = 0
+    restarts: int = 0
     asked: int = 0
     setting: float = 1.0
     holds: tuple[int, int] = (0, 0)
@@ -90,6 +99,7 @@ class ReplayLoop:
     holds : every part of a job on a server
     ended, events : jobs that ended; starts, ends and phases
     used, units : units in use, and in all
+    failures : of servers
     """
 
     def __init__(
@@ -107,6 +117,8 @@ class ReplayLoop:
         self.units = int(cluster.topology.server_units.sum())
         self.engine = Engine(cluster.machines, np.random.default_rng(engine_seed))
         self.source, self.options = source, options
+        servers = cluster.topology.server_units.size
+        self.failures = FailureClock(options.failures, servers, options.seed)
         self._on_decision = on_decision
         self._cluster = MemoryCluster(cluster.topology, is_compiled=True)
         self._allocations: dict[int, int] = {}
@@ -136,9 +148,9 @@ class ReplayLoop:
         """Last refusal of each waiting job that was evaluated."""
         return self._deciding.refusals()
 
-    def fail(self, job: int, text: str) -> None:
-        """Refuse a job for good."""
-        self.records[job].failure = text
+    def fail(self, job: int, text: str, *, code: str = INFEASIBLE) -> None:
+        """Refuse a job for good, for a reason with a code."""
+        self.records[job].failure = f"{code}: {text}"
 
     def settle(self, placed: Placed, *, is_committed: bool, now: float) -> None:
         """Note a decision that chose units, with the result of its commit."""
@@ -150,7 +162,9 @@ class ReplayLoop:
         parts = parts_of(won.units, self._cluster.topology.unit_server)
         self.engine.start([self.source.order(job, sized, parts)], now)
         record = self.records[job]
-        record.started_s, record.units = now, int(won.units.size)
+        record.units = int(won.units.size)
+        if math.isnan(record.started_s):
+            record.started_s = now
         record.asked, record.setting = sized.request.units, sized.speed
         record.holds = (len(self.holds.server), len(parts))
         for server, units in parts:
@@ -162,10 +176,20 @@ class ReplayLoop:
         self.events += 1
         self._allocations[job] = won.allocation
 
+    def is_running(self, job: int) -> bool:
+        """Whether a job holds units."""
+        return job in self._allocations
+
     def _next_s(self) -> float:
         at = min(self.engine.next_event_s, self._deciding.next_s())
         if self._arrival is not None:
             at = min(at, self._arrival[0])
+        if at == NEVER_S and self._deciding.has_waiting:  # only a repaired server may help
+            at = self.failures.repair_s
+            if at < NEVER_S:
+                self.failures.skip_to(at)
+        if at < NEVER_S:
+            at = min(at, self.failures.failure_s, self.failures.repair_s)
         return max(at, self.engine.now)
 
     def _process(self, at: float) -> None:
@@ -173,6 +197,8 @@ class ReplayLoop:
             self.events += 1
             if event.kind is EventKind.FINISHED:
                 self._end(int(str(event.key)), event.at_s)
+        if self.options.failures is not None:
+            self._break(at)
         self._deciding.commit(at)
         for _ in range(self.options.batch):
             if self._arrival is None or self._arrival[0] > at:
@@ -184,6 +210,30 @@ class ReplayLoop:
                 self._peek()
         self._deciding.decide(at)
 
+    def _break(self, now: float) -> None:
+        """Open the servers that are repaired, and close those that fail."""
+        if repaired := self.failures.repaired(now):
+            self._deciding.open(repaired)
+        if failed := self.failures.failed(now):
+            self._cluster.set_open(failed, is_open=False)
+            down = set(failed)
+            for job in sorted(self._allocations):
+                first, count = self.records[job].holds
+                if not down.isdisjoint(self.holds.server[first : first + count]):
+                    self._lose(job, now)
+
+    def _lose(self, job: int, now: float) -> None:
+        """Submit a job of a failed server again, without the work it has done."""
+        self.engine.cancel(job, now)
+        self._free(job, now)
+        record = self.records[job]
+        record.restarts += 1
+        if record.restarts > MAX_RESTARTS:  # else a job longer than the time between failures
+            text = f"failed servers ended the job {record.restarts} times"  # would never end
+            self.fail(job, text, code=WORN_OUT)
+        else:
+            self._deciding.arrive(job)
+
     def _peek(self) -> None:
         if self._arrival is not None or not self._has_more:
             return
@@ -194,12 +244,15 @@ class ReplayLoop:
             raise ValueError(f"job {self._arrival[1]} arrives before the job before it")
 
     def _end(self, job: int, now: float) -> None:
+        self.records[job].ended_s = now
+        self.ended += 1
+        self._free(job, now)
+
+    def _free(self, job: int, now: float) -> None:
         record = self.records[job]
-        record.ended_s = now
         first, count = record.holds
         self.holds.to_s[first : first + count] = [now] * count
         self.used -= record.units
-        self.ended += 1
         self._deciding.release(self._allocations.pop(job))
 
 

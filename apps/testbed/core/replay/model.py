@@ -4,7 +4,7 @@ n jobs, S servers. A replay runs a workload on an emulated cluster without datab
 clock; `run.run` is the only entry. Same input and options, same result.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -34,6 +34,7 @@ class ProfileSource(StrEnum):
 
     INFERRED = "inferred"  # production's classification, from simulated profiling runs
     TRUE = "true"  # the hidden truth: a bound, not a result
+    NONE = "none"  # the average of the library, the same for every application of a kind
 
 
 class Admission(StrEnum):
@@ -41,6 +42,24 @@ class Admission(StrEnum):
 
     SHAPES = "shapes"  # production's: equal requests wait together, and none blocks another
     FIFO = "fifo"  # strict order of arrival: a job that cannot start blocks all later ones
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Failures of servers.
+
+    Attributes
+    ----------
+    per_day : mean number in the whole cluster
+    repair_s : time after which a failed server takes jobs again
+    """
+
+    per_day: float
+    repair_s: float
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.per_day < np.inf and 0.0 < self.repair_s < np.inf):
+            raise ReplayError("failures a day and the time of a repair must be > 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +238,7 @@ class ReplayOptions:
     Attributes
     ----------
     policy : name in `scheduling.core.registry`
+    parameters : of the policy by name; those left out have the values of production
     seed : of the applications' true behaviour, the noise of profiling and the policy's draws
     world : distributions of the applications' true behaviour
     profiles : what the scheduler knows of them
@@ -229,6 +249,7 @@ class ReplayOptions:
     decision_s : time that a decision takes; the commit follows then
     retries : decisions after a commit conflict before a job waits
     batch : jobs that an agent decides together, at most
+    failures : of servers; None = none fails
     until_s : end of the replay; infinite = until every job that can end has ended
     """
 
@@ -244,6 +265,8 @@ class ReplayOptions:
     retries: int = 3
     batch: int = 128
     until_s: float = np.inf
+    parameters: Mapping[str, float] | None = None
+    failures: Failures | None = None
 
     @classmethod
     def of(cls, **texts: str) -> "ReplayOptions":
@@ -330,6 +353,8 @@ class ReplayResult:
     reason : n reasons why a job did not finish; empty = it finished
     failed : (n,) True if it was refused for good
     refusals, conflicts : (n,) decisions that chose no unit; commits lost to another agent
+    restarts : (n,) times that a failed server ended it, and it was submitted again
+    servers_failed : failures of servers
     series_s, used_share : (k + 1,) ends of intervals of equal length, and (k,) mean share of the
         units held in each
     """
@@ -344,5 +369,7 @@ class ReplayResult:
     failed: Bools
     refusals: Ints
     conflicts: Ints
+    restarts: Ints
+    servers_failed: int
     series_s: Floats
     used_share: Floats

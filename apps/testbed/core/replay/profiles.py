@@ -2,8 +2,11 @@
 
 Inferred profiles come from production's classification: the live plan chooses the cells, simulated
 profiling runs measure them with noise, and the library and the estimators of production infer the
-others. A true profile holds the hidden truth instead, with intervals of width zero.
+others. A true profile holds the hidden truth instead, with intervals of width zero. Without
+profiling, every application of a kind has the average of the library.
 """
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -48,6 +51,16 @@ def inferred_profiles(
             infer_profile(truth.name, truth.kind, cells, known, platforms=platforms.names)
         )
     return profiles
+
+
+def average_profiles(truths: list[Truth], emulated: DemoCluster, seed: int) -> list[Profile]:
+    """Return the average of the library for each application: nothing was measured."""
+    known, platforms = _library(emulated, seed), emulated.machines.platforms.names
+    of_kind = {
+        kind: infer_profile("", kind, [], known, platforms=platforms)
+        for kind in sorted({truth.kind for truth in truths})
+    }
+    return [replace(of_kind[truth.kind], application=truth.name) for truth in truths]
 
 
 def true_profile(truth: Truth) -> Profile:

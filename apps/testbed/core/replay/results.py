@@ -26,12 +26,12 @@ def result_of(
     late = [JobRecord("", np.nan)] * (len(load) - len(loop.records))
     columns = np.array(
         [
-            (r.arrived_s, r.started_s, r.ended_s, r.units, r.refusals, r.conflicts)
+            (r.arrived_s, r.started_s, r.ended_s, r.units, r.refusals, r.conflicts, r.restarts)
             for r in [*loop.records, *late]
         ]
-    ).reshape(-1, 6)
+    ).reshape(-1, 7)
     arrived_s, started_s, ended_s = columns[:, 0], columns[:, 1], columns[:, 2]
-    units, refusals, conflicts = columns[:, 3:].astype(np.int64).T
+    units, refusals, conflicts, restarts = columns[:, 3:].astype(np.int64).T
     servers, counts, since_s, until_s = (np.array(column) for column in loop.holds)
     holds = Holds(servers.astype(np.int64), counts.astype(np.int64), since_s,
                   np.minimum(until_s, now))  # fmt: skip
@@ -71,6 +71,8 @@ def result_of(
         failed=failed,
         refusals=refusals,
         conflicts=conflicts,
+        restarts=restarts,
+        servers_failed=loop.failures.count,
         series_s=at_s,
         used_share=used_share,
     )
@@ -89,10 +91,10 @@ def _reasons(loop: ReplayLoop, jobs: int) -> tuple[str, ...]:
     reasons: list[str] = []
     for job, record in enumerate(loop.records):
         if record.failure is not None:
-            reasons.append(f"InfeasibleTarget: {record.failure}")
+            reasons.append(record.failure)
         elif np.isfinite(record.ended_s):
             reasons.append("")
-        elif np.isfinite(record.started_s):
+        elif loop.is_running(job):
             reasons.append(RUNNING)
         elif job in waiting:
             reasons.append(f"{waiting[job].reason}: {waiting[job].text}")

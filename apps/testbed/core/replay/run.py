@@ -5,11 +5,11 @@ the emulator's engine runs the jobs. Decisions take modelled time; agents decide
 and lose conflicts. A job that cannot start never blocks another, except under `Admission.FIFO`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from apps.emulation.core.worlds import world_named
-from apps.scheduling.core.registry import UnknownPolicyError, make
+from apps.scheduling.core.registry import make
 from apps.scheduling.core.types import Policy
 from apps.testbed.core.demo_cluster import cluster_of
 from apps.testbed.core.replay.demand import Demand
@@ -56,7 +56,7 @@ def run(
     ReplayCancelledError : ``is_cancelled`` returned True.
     """
     began = clock() if clock else float("nan")
-    policy = policy_named(options.policy)
+    policy = policy_named(options.policy, options.parameters)
     try:
         world = world_named(options.world)
     except ValueError as error:
@@ -75,16 +75,17 @@ def run(
     return result_of(loop, demand, emulated.machines, (clock() if clock else began) - began)
 
 
-def policy_named(name: str) -> Policy:
+def policy_named(name: str, parameters: Mapping[str, float] | None = None) -> Policy:
     """Return a policy of production.
 
     Raises
     ------
-    ReplayError : the message lists the known names.
+    ReplayError : an unknown policy, or a parameter that it does not take; the message says what is
+        accepted.
     """
     try:
-        return make(name)
-    except UnknownPolicyError as error:
+        return make(name, parameters)
+    except ValueError as error:
         raise ReplayError(str(error)) from error
 
 

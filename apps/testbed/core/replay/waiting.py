@@ -138,19 +138,22 @@ class WaitingShapes:
         shape.entry = next(self._serial)
         return shape.key[0], shape.entry, shape
 
-    def take(self, snapshot: Snapshot, released: int, limit: int) -> list[tuple[Shape, list[int]]]:
+    def take(
+        self, snapshot: Snapshot, released: int, limit: int, *, opened: int = 0
+    ) -> list[tuple[Shape, list[int]]]:
         """Take the jobs to evaluate now, by shape, about ``limit`` in all.
 
         Parameters
         ----------
         released : change-log number of the last release that the snapshot contains
+        opened : of the last opening of a server, for jobs that no open server could hold; 0 = none
         """
         taken: list[tuple[Shape, list[int]]] = []
         if not self._size:
             return taken
         room = _Room.of(snapshot)
         left = limit
-        while left > 0 and (shape := self._next(room, released)) is not None:
+        while left > 0 and (shape := self._next(room, released, opened)) is not None:
             jobs = [shape.jobs.popleft() for _ in range(min(shape.allowance, len(shape.jobs)))]
             left -= len(jobs)
             self._size -= len(jobs)
@@ -166,13 +169,14 @@ class WaitingShapes:
             for job in shape.jobs
         }
 
-    def _next(self, room: "_Room", released: int) -> _WaitingShape | None:
+    def _next(self, room: "_Room", released: int, opened: int) -> _WaitingShape | None:
         """Remove the first shape that the freed capacity may let start."""
         while True:
             best = self._at_once
             for needs, bucket in self._buckets.items():
-                if room.may_hold(needs):
-                    bucket.wake(released)
+                waits_to_open = needs.waits_for is WaitsFor.OPENING
+                if waits_to_open or room.may_hold(needs):
+                    bucket.wake(opened if waits_to_open else released)
                     if bucket.ready and (not best or bucket.ready[0][:2] < best[0][:2]):
                         best = bucket.ready
             if not best:

@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from apps.emulation.core.worlds import world_named
+from apps.testbed.core.demo_cluster import cluster_of
 from apps.testbed.core.replay.clusters import synthetic_cluster
+from apps.testbed.core.replay.demand import Demand
 from apps.testbed.core.replay.model import (
     Admission,
     Application,
@@ -19,7 +22,7 @@ from apps.testbed.core.replay.model import (
     workload,
 )
 from apps.testbed.core.replay.run import run
-from tests.testbed.core.replay.cases import cluster, jobs, options
+from tests.testbed.core.replay.cases import PROGRAMS, cluster, jobs, options
 
 
 def test_jobs_wait_for_units_and_start_when_they_are_freed() -> None:
@@ -147,6 +150,38 @@ def test_inferred_profiles_are_not_the_truth() -> None:
         for each in ProfileSource
     ]
     assert not np.array_equal(of[0].ended_s, of[1].ended_s)
+    assert not np.array_equal(of[0].ended_s, of[2].ended_s)
+
+
+def test_without_profiling_applications_of_a_kind_look_alike() -> None:
+    load, servers = jobs([0.0, 1.0], [10.0, 10.0], application=np.array([0, 1])), cluster(4)
+    one_kind = replace(load, applications=(PROGRAMS[0], replace(PROGRAMS[0], name="r")))
+    emulated = cluster_of(
+        servers.platforms, servers.platform, servers.rack, 1, world_named("paper")
+    )
+    of = {
+        source: Demand(one_kind, servers, emulated, options(profiles=source)).profiles
+        for source in (ProfileSource.NONE, ProfileSource.INFERRED)
+    }
+    first, second = of[ProfileSource.NONE]
+    assert (first.application, second.application) == ("p", "r")
+    assert np.array_equal(first.tolerated.value, second.tolerated.value)
+    assert first.base_rate == second.base_rate
+    assert not any(first.tolerated.measured)
+    assert of[ProfileSource.INFERRED][0].base_rate != of[ProfileSource.INFERRED][1].base_rate
+
+
+def test_other_weights_give_other_placements_and_only_policies_with_them_take_them() -> None:
+    rng = np.random.default_rng(5)
+    load = jobs(np.cumsum(rng.exponential(2.0, 200)), rng.exponential(300.0, 200))
+    of = [
+        run(synthetic_cluster(60), load, options(policy="expected", parameters=values))
+        for values in (None, {"kept": 0.3}, {"neighbours": 0, "spread": 0.0})
+    ]
+    assert np.array_equal(of[0].ended_s, of[1].ended_s)
+    assert not np.array_equal(of[0].ended_s, of[2].ended_s)
+    with pytest.raises(ReplayError, match="tarcil has the parameters none, not 'kept'"):
+        run(synthetic_cluster(60), load, options(policy="tarcil", parameters={"kept": 1.0}))
 
 
 def test_progress_is_shown_and_a_run_can_be_cancelled() -> None:
