@@ -300,12 +300,16 @@ def _candidate(row: dict[str, Any], servers: dict[int, tuple[str, str]]) -> Cand
 
 
 def _tightest_sources(candidates: tuple[CandidateFacts, ...]) -> tuple[int, ...]:
-    """Return the three sources with the least headroom over all candidates, in fixed order."""
+    """Return the sources with the least headroom over all candidates, in fixed order.
+
+    Three, or one beside the columns of expected performance, which contain all sources.
+    """
     known = [c.headroom for c in candidates if c.headroom]
     if not known:
         return ()
     least = [min(values) for values in zip(*known, strict=True)]
-    return tuple(sorted(sorted(range(len(least)), key=least.__getitem__)[:3]))
+    count = 1 if any(c.expectation for c in candidates) else 3
+    return tuple(sorted(sorted(range(len(least)), key=least.__getitem__)[:count]))
 
 
 def _dropped(decision: Decision) -> list[tuple[str, int]]:
