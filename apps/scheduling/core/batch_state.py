@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from apps.inventory.core.snapshot import Bools, Floats, Shorts, Singles, Snapsho
 from apps.scheduling.core import encoding, loss
 from apps.scheduling.core.capacity import equal_share, unit_vectors
 from apps.scheduling.core.types import Request
+
+_SETS: Final = 1024  # of platforms, remembered at most
 
 
 class TopologyFacts:
@@ -34,6 +36,7 @@ class TopologyFacts:
         self.server_platform = as_readonly(topology.server_platform, np.int32)
         self.everywhere = as_readonly(np.ones(topology.server_id.size, dtype=np.bool_), np.bool_)
         self._labelled: dict[str, Bools] = {}
+        self._allowed: dict[frozenset[str] | None, Bools] = {}
 
     def labelled(self, labels: frozenset[str]) -> Bools:
         """(S,) True for servers that carry all labels; read-only."""
@@ -43,10 +46,15 @@ class TopologyFacts:
         return as_readonly(np.logical_and.reduce(masks), np.bool_)
 
     def allowed(self, platforms: frozenset[str] | None) -> Bools:
-        """(P,) True for platforms the job may use."""
-        names = self.topology.platform_name
-        allowed = [platforms is None or name in platforms for name in names]
-        return as_readonly(np.array(allowed, dtype=np.bool_), np.bool_)
+        """(P,) True for platforms the job may use; read-only."""
+        mask = self._allowed.get(platforms)
+        if mask is None:
+            if len(self._allowed) >= _SETS:
+                self._allowed.clear()
+            names = self.topology.platform_name
+            allowed = [platforms is None or name in platforms for name in names]
+            mask = self._allowed[platforms] = as_readonly(np.array(allowed, dtype=np.bool_))
+        return mask
 
     def _with_label(self, label: str) -> Bools:
         if label not in self._labelled:
@@ -73,6 +81,8 @@ class BatchState:
     ----------
     snapshot, facts : initial state
     own : the writable copies; None for a single decision, which changes nothing
+    weighs_neighbours : whether the policy reads ``server_exposure`` or ``server_tolerance``, which
+        are else not updated
     unit_free : (U,)
     free_count : (S,) int32 free units of each server
     server_open : (S,)
@@ -84,6 +94,7 @@ class BatchState:
     snapshot: Snapshot
     facts: TopologyFacts
     own: WritableArrays | None
+    weighs_neighbours: bool
     unit_free: Bools
     free_count: Shorts
     server_open: Bools
@@ -100,6 +111,7 @@ class BatchState:
         facts: TopologyFacts,
         *,
         writable: bool,
+        weighs_neighbours: bool = True,
         counter: "FreeUnitCounter | None" = None,
     ) -> "BatchState":
         """Return the state of one batch; ``counter`` may replace the count of free units."""
@@ -107,15 +119,16 @@ class BatchState:
         free, caused, left = snapshot.unit_free, snapshot.server_caused, snapshot.server_free
         exposed, tolerance = snapshot.server_exposure, snapshot.server_tolerance
         if writable:
-            own = WritableArrays(
-                free.copy(), caused.copy(), exposed.copy(), tolerance.copy(), left.copy()
-            )
+            if weighs_neighbours:
+                exposed, tolerance = exposed.copy(), tolerance.copy()
+            own = WritableArrays(free.copy(), caused.copy(), exposed, tolerance, left.copy())
             free, caused, exposed, tolerance, left = own
         count = (counter or count_free_units)(facts, snapshot.unit_free)
         return cls(
             snapshot=snapshot,
             facts=facts,
             own=own,
+            weighs_neighbours=weighs_neighbours,
             unit_free=as_readonly(free, np.bool_),
             free_count=count,
             server_open=as_readonly(snapshot.server_open, np.bool_),
@@ -143,8 +156,9 @@ class BatchState:
         self.own.unit_free[units] = False
         # a loop, as most jobs have one unit and ufunc.at is ten times slower than an assignment
         for server, vector in zip(servers.tolist(), vectors, strict=True):
-            self.own.server_exposure[server] += self._exposure(server, request)
-            self.own.server_tolerance[server] = self._tolerance(server, request)
+            if self.weighs_neighbours:
+                self.own.server_exposure[server] += self._exposure(server, request)
+                self.own.server_tolerance[server] = self._tolerance(server, request)
             self.own.server_caused[server] += caused
             self.own.server_free[server] -= vector
             self.free_count[server] -= 1

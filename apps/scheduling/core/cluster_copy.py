@@ -23,7 +23,7 @@ from apps.inventory.core.snapshot import (
     Topology,
 )
 from apps.scheduling.core import loss
-from apps.scheduling.core.capacity import equal_share, unit_vectors
+from apps.scheduling.core.capacity import equal_share, requested_per_unit
 from apps.scheduling.core.types import Placed, Request
 
 _Array = TypeVar("_Array", bound=np.ndarray[Any, Any])
@@ -148,6 +148,7 @@ class ClusterCopy:
             first_unit=as_readonly(topology.server_first_unit, np.int32),
             server_units=as_readonly(topology.server_units, np.int32),
         )
+        self._views = self._snapshot(copy=False)
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Apply entries of the change log in order; repeated entries have no effect."""
@@ -163,16 +164,28 @@ class ClusterCopy:
         ``sequence`` is the change-log number of the commit; older entries about these units are
         then ignored.
         """
-        servers = self.topology.unit_server[placed.units]
-        vectors = unit_vectors(self.topology, servers, request)
         at = self.sequence if sequence is None else sequence
-        units = placed.units.astype(np.int64)
+        self.claim(placed.units, request, sequence=at)
+
+    def claim(self, units: Shorts, request: Request, *, sequence: int) -> None:
+        """Claim units (indices) for a job, unless their last change is newer."""
+        vectors = self._vectors(units, requested_per_unit(request))
         scores = _scores(request.caused, request.tolerated)
-        self._update.claim_units(self._state, units, scores, vectors, at)
+        self._update.claim_units(self._state, units.astype(np.int64), scores, vectors, sequence)
+
+    def release(self, units: Shorts, *, sequence: int) -> None:
+        """Release units (indices), unless their last change is newer."""
+        self._update.release_units(self._state, units.astype(np.int64), sequence)
 
     def snapshot(self) -> Snapshot:
         """Return read-only views of the state, valid until the next change. O(1)."""
-        return self._snapshot(copy=False)
+        if self._views.sequence != self.sequence:
+            seen = self._views
+            self._views = Snapshot(
+                self.sequence, seen.topology, seen.unit_free, seen.server_open,
+                seen.server_caused, seen.server_exposure, seen.server_tolerance, seen.server_free,
+            )  # fmt: skip
+        return self._views
 
     def frozen(self) -> Snapshot:
         """Return an immutable copy of the state. O(U + S·N)."""
@@ -214,15 +227,19 @@ class ClusterCopy:
             raise UnknownUnitError(f"not in the topology: {keys[known[inside] != keys]}")
         return indices
 
-    def _vectors(self, units: Ints, vector: Floats | None) -> Floats:
+    def _vectors(self, units: Ints | Shorts, vector: Floats | None) -> Floats:
         share = self._share[self.topology.unit_server[units]]
-        return share if vector is None else np.where(vector > 0, vector, share)
+        if vector is None or not vector.any():
+            return share
+        return np.where(vector > 0, vector, share)
 
 
 def _scores(caused: Floats, tolerated: Floats | None) -> Floats:
     """Return caused and tolerated scores as one (2, N) array, the layout of the updates."""
-    limit = np.full(N_SOURCES, loss.UNKNOWN) if tolerated is None else tolerated
-    return as_readonly(np.stack((caused, limit)), np.float64)
+    scores = np.empty((2, N_SOURCES))
+    scores[0] = caused
+    scores[1] = loss.UNKNOWN if tolerated is None else tolerated
+    return as_readonly(scores)
 
 
 def claim_units(

@@ -5,9 +5,11 @@ Pure: the commit to PostgreSQL, after locking the rows, and the commit in memory
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from apps.scheduling.core.capacity import SLACK
 
+FREE: Final = -1  # owner of a unit without an allocation, in arrays
 Vector = tuple[float, float, float]  # memory bytes, network bits/s, storage bytes
 
 

@@ -7,13 +7,15 @@ none while other jobs may win some.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Floats, Shorts, Snapshot, Topology
-from apps.scheduling.core.capacity import requested_per_unit, unit_vectors
+from apps.common.core.arrays import as_readonly
+from apps.inventory.core.snapshot import Floats, Ints, Shorts, Snapshot, Topology
+from apps.scheduling.core.capacity import equal_share, requested_per_unit, unit_vectors
 from apps.scheduling.core.cluster_copy import Change, ChangeKind, ClusterCopy
-from apps.scheduling.core.conflicts import Claim, resolve_conflicts
+from apps.scheduling.core.conflicts import FREE, Claim, resolve_conflicts
 from apps.scheduling.core.types import Placed, Request
 
 
@@ -48,7 +50,14 @@ class MemoryCluster:
     ----------
     topology : the cluster
     oversubscription : allowed ratio of use to capacity, one number or (S,); 1 = none
-    is_compiled : as of ``ClusterCopy``
+    is_compiled : whether updates and commits are compiled; only for processes that decide
+    keeps_log : whether changes are logged, for copies that follow the log
+
+    Attributes
+    ----------
+    state : the present state, which only the cluster changes
+    log : entries of the change log
+    released : number of the last release
     """
 
     def __init__(
@@ -57,27 +66,39 @@ class MemoryCluster:
         *,
         oversubscription: float | Floats = 1.0,
         is_compiled: bool = False,
+        keeps_log: bool = True,
     ) -> None:
-        self._state = ClusterCopy(
+        self.state = ClusterCopy(
             topology, oversubscription=oversubscription, is_compiled=is_compiled
         )
-        self._owner: dict[int, int | None] = dict.fromkeys(range(topology.unit_id.size))
+        self._resolve = self._resolved_by_kernel if is_compiled else self._resolved
+        self._owner: Ints = np.full(topology.unit_id.size, FREE, dtype=np.int64)
+        self._share = as_readonly(equal_share(topology), np.float64)
+        self._unit_server = as_readonly(topology.unit_server, np.int32)
+        self._left = np.zeros_like(self._share)
         self._allocations: dict[int, Shorts] = {}
         self._next = 1
+        self._keeps_log = keeps_log
         self.log: list[Change] = []
+        self.released = 0
 
     @property
     def topology(self) -> Topology:
         """The cluster's servers and units."""
-        return self._state.topology
+        return self.state.topology
+
+    @property
+    def sequence(self) -> int:
+        """Number of the last change."""
+        return self.state.sequence
 
     def snapshot(self) -> Snapshot:
         """Return an immutable copy of the state."""
-        return self._state.frozen()
+        return self.state.frozen()
 
     def view(self) -> Snapshot:
         """Return views of the state, valid until the next commit or release."""
-        return self._state.snapshot()
+        return self.state.snapshot()
 
     def commit(self, placed: Placed, request: Request) -> Committed | Conflict:
         """Allocate the units of one placement."""
@@ -87,14 +108,11 @@ class MemoryCluster:
         self, placements: Sequence[tuple[Placed, Request]]
     ) -> list[Committed | Conflict]:
         """Allocate the units of placements; earlier ones win conflicts."""
-        state = self._state.snapshot()
-        claims = [self._claim(placed, request) for placed, request in placements]
-        servers = {server for claim in claims for server in claim.servers}
-        free = {s: tuple(state.server_free[s]) for s in servers if state.server_open[s]}
-        winners = resolve_conflicts(claims, self._owner, free)
         return [
             self._allocate(placed, request, positions)
-            for (placed, request), positions in zip(placements, winners, strict=True)
+            for (placed, request), positions in zip(
+                placements, self._resolve(placements), strict=True
+            )
         ]
 
     def release(self, allocation: int) -> None:
@@ -107,17 +125,65 @@ class MemoryCluster:
         if allocation not in self._allocations:
             raise UnknownAllocationError(f"no allocation {allocation}")
         units = self._allocations.pop(allocation)
-        self._owner.update(dict.fromkeys(units.tolist()))
-        self._log(ChangeKind.RELEASE, units=self.topology.unit_id[units].tolist())
+        self._owner[units] = FREE
+        self.released = self._advance()
+        self.state.release(units, sequence=self.released)
+        if self._keeps_log:
+            ids = self.topology.unit_id[units].tolist()
+            self.log.append(Change(self.released, ChangeKind.RELEASE, units=ids))
 
     def set_open(self, servers: Sequence[int], *, is_open: bool) -> None:
         """Open or close servers (indices) for new jobs; running jobs stay."""
         kind = ChangeKind.OPEN if is_open else ChangeKind.CLOSE
-        self._log(kind, servers=self.topology.server_id[list(servers)].tolist())
+        ids = self.topology.server_id[list(servers)].tolist()
+        self.state.apply([Change(self._advance(), kind, servers=ids)])
+        if self._keeps_log:
+            self.log.append(Change(self.sequence, kind, servers=ids))
 
     def owner(self, unit: int) -> int | None:
         """Allocation that holds a unit (an index), None when free."""
-        return self._owner[unit]
+        owner = int(self._owner[unit])
+        return None if owner == FREE else owner
+
+    def _resolved(self, placements: Sequence[tuple[Placed, Request]]) -> list[tuple[int, ...]]:
+        """Positions of the units that each placement wins."""
+        state = self.state.snapshot()
+        claims = [self._claim(placed, request) for placed, request in placements]
+        servers = {server for claim in claims for server in claim.servers}
+        free = {s: tuple(state.server_free[s]) for s in servers if state.server_open[s]}
+        owner = {unit: self.owner(unit) for claim in claims for unit in claim.units}
+        return resolve_conflicts(claims, owner, free)
+
+    def _resolved_by_kernel(
+        self, placements: Sequence[tuple[Placed, Request]]
+    ) -> list[tuple[int, ...]]:
+        # only processes that decide import numba
+        from apps.scheduling.core import conflict_kernels  # noqa: PLC0415
+
+        if not placements:
+            return []
+        state, chosen = self.state.snapshot(), [placed.units for placed, _ in placements]
+        units = chosen[0] if len(chosen) == 1 else np.concatenate(chosen)
+        servers = self.topology.unit_server[units]
+        self._left[servers] = state.server_free[servers]
+        first = [0, *accumulate(each.size for each in chosen)]
+        claims = conflict_kernels.ClaimTable(
+            first=np.array(first, dtype=np.int64),
+            unit=units.astype(np.int64),
+            requested=np.array([requested_per_unit(request) for _, request in placements]),
+            whole=np.array([_is_whole(request) for _, request in placements], dtype=np.bool_),
+            has_won=np.zeros(units.size, dtype=np.bool_),
+            before=np.empty((units.size, 3)),
+        )
+        owners = conflict_kernels.Owners(
+            self._owner, self._unit_server, state.server_open, self._share, self._left
+        )
+        conflict_kernels.win_units(owners, claims, self._next)
+        won = claims.has_won.tolist()
+        return [
+            tuple(i for i, is_won in enumerate(won[begin:end]) if is_won)
+            for begin, end in pairwise(first)
+        ]
 
     def _claim(self, placed: Placed, request: Request) -> Claim:
         servers = self.topology.unit_server[placed.units]
@@ -127,7 +193,7 @@ class MemoryCluster:
             units=placed.units.tolist(),
             servers=servers.tolist(),
             vectors=[(v[0], v[1], v[2]) for v in vectors.tolist()],
-            whole=request.gang or request.locality is not None,
+            whole=_is_whole(request),
         )
 
     def _allocate(
@@ -137,21 +203,31 @@ class MemoryCluster:
         is_whole = len(chosen) == placed.units.size
         lost = placed.units[:0] if is_whole else np.delete(placed.units, chosen)
         if not chosen:
-            return Conflict(placed.job, lost, self._state.sequence)
+            return Conflict(placed.job, lost, self.state.sequence)
         units = placed.units if is_whole else placed.units[chosen]
         allocation, self._next = self._next, self._next + 1
         self._allocations[allocation] = units
-        self._owner.update(dict.fromkeys(units.tolist(), allocation))
-        self._log(
-            ChangeKind.CLAIM,
-            units=self.topology.unit_id[units].tolist(),
-            caused=np.asarray(request.caused),
-            tolerated=np.asarray(request.tolerated),
-            vector=requested_per_unit(request),
-        )
-        return Committed(allocation, placed.job, units, lost, self._state.sequence)
+        self._owner[units] = allocation
+        sequence = self._advance()
+        self.state.claim(units, request, sequence=sequence)
+        if self._keeps_log:
+            change = Change(
+                sequence,
+                ChangeKind.CLAIM,
+                units=self.topology.unit_id[units].tolist(),
+                caused=np.asarray(request.caused),
+                tolerated=np.asarray(request.tolerated),
+                vector=requested_per_unit(request),
+            )
+            self.log.append(change)
+        return Committed(allocation, placed.job, units, lost, sequence)
 
-    def _log(self, kind: ChangeKind, **fields: object) -> None:
-        change = Change(self._state.sequence + 1, kind, **fields)  # type: ignore[arg-type]
-        self._state.apply([change])
-        self.log.append(change)
+    def _advance(self) -> int:
+        """Return the number of a new change."""
+        self.state.sequence += 1
+        return self.state.sequence
+
+
+def _is_whole(request: Request) -> bool:
+    """Whether a request takes all its units or none."""
+    return request.gang or request.locality is not None

@@ -5,10 +5,10 @@ A decision selects the units that could run the job (filter), draws candidates (
 eligible units are scored instead.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, overload
 
 import numpy as np
 
@@ -59,7 +59,13 @@ class AssembledPolicy:
     near : the same for jobs with a locality constraint
     score : rates the candidates
     is_full : True if the sample always contains the best units
+
+    Attributes
+    ----------
+    weighs_neighbours : whether the score may depend on what the jobs on a server tolerate
     """
+
+    weighs_neighbours = True
 
     def __init__(
         self,
@@ -140,18 +146,20 @@ class AssembledPolicy:
         return self._facts_cache
 
     def _state(self, snapshot: Snapshot, facts: TopologyFacts, *, writable: bool) -> BatchState:
-        return BatchState.of(snapshot, facts, writable=writable)
+        return BatchState.of(
+            snapshot, facts, writable=writable, weighs_neighbours=self.weighs_neighbours
+        )
 
     def _decide(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
         eligibility = self._filter(state, request)
         if eligibility.units < _min_units(request):
             return refused(state, request, eligibility, examined=0, seed=seed)
         scores = self._score_sample(state, request, eligibility, seed)
-        picked = _pick(state, request, eligibility, scores)
+        picked = self._pick(state, request, eligibility, scores)
         target = min(request.units, eligibility.units)
         if picked.size < target and scores.units.size < eligibility.units:
             scores = self._score_all(state, request, eligibility, seed)
-            picked = _pick(state, request, eligibility, scores)
+            picked = self._pick(state, request, eligibility, scores)
         if picked.size < _min_units(request):
             examined = scores.units.size
             return refused(state, request, eligibility, examined=examined, seed=seed)
@@ -177,6 +185,16 @@ class AssembledPolicy:
     ) -> Scores:
         units = samplers.everything(state, request, eligibility, eligibility.units, seed)
         return scorers.ranked(self.score(state, request, units, seed))
+
+    def _pick(
+        self, state: BatchState, request: Request, eligibility: Eligibility, scores: Scores
+    ) -> Ints:
+        """Positions of the units to take, best first."""
+        if request.locality:
+            return pickers.together(state, request, eligibility, scores)
+        if request.spread:
+            return pickers.apart(state, request, eligibility, scores)
+        return pickers.best(state, request, eligibility, scores)
 
     def _ranks(
         self, state: BatchState, request: Request, scored: ScoredSample, seed: int
@@ -281,14 +299,6 @@ def _min_units(request: Request) -> int:
     return request.units if request.gang or request.locality else 1
 
 
-def _pick(state: BatchState, request: Request, eligibility: Eligibility, scores: Scores) -> Ints:
-    if request.locality:
-        return pickers.together(state, request, eligibility, scores)
-    if request.spread:
-        return pickers.apart(state, request, eligibility, scores)
-    return pickers.best(state, request, eligibility, scores)
-
-
 def _placed(
     state: BatchState,
     request: Request,
@@ -304,7 +314,7 @@ def _placed(
     return Placed(
         job=request.job,
         units=scores.units[picked].astype(np.int32),
-        candidates=_candidates(scores, picked.tolist()),
+        candidates=RankedCandidates(scores, picked),
         examined=examined,
         eligible=eligibility.units,
         dropped=eligibility.dropped,
@@ -314,6 +324,38 @@ def _placed(
         sequence=state.snapshot.sequence,
         ranks=measured,
     )
+
+
+class RankedCandidates(Sequence[Candidate]):
+    """The best candidates of a decision, built when they are first read.
+
+    Building them takes longer than the decision, and most replays never read them.
+    """
+
+    def __init__(self, scores: Scores, picked: Ints) -> None:
+        self._scores, self._picked = scores, picked
+        self._built: tuple[Candidate, ...] | None = None
+
+    def __len__(self) -> int:
+        return min(self._scores.units.size, MAX_CANDIDATES)
+
+    @overload
+    def __getitem__(self, index: int) -> Candidate: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Candidate, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Candidate | tuple[Candidate, ...]:
+        return self._all[index]
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return iter(self._all)
+
+    @property
+    def _all(self) -> tuple[Candidate, ...]:
+        if self._built is None:
+            self._built = _candidates(self._scores, self._picked.tolist())
+        return self._built
 
 
 def _candidates(scores: Scores, picked: list[int]) -> tuple[Candidate, ...]:

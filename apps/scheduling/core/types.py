@@ -198,7 +198,7 @@ class Placed:
 
     job: str
     units: Shorts
-    candidates: tuple[Candidate, ...]
+    candidates: Sequence[Candidate]
     examined: int
     eligible: int
     dropped: dict[str, int]

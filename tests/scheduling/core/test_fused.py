@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -97,3 +98,19 @@ def test_long_samples_have_the_same_order(count: int) -> None:
         for policy in (FusedTarcil(), policies.tarcil())
     ]
     assert values_of(outcomes[0]) == values_of(outcomes[1])
+
+
+def test_candidates_are_built_once_and_only_when_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build = Mock(wraps=policies._candidates)
+    monkeypatch.setattr(policies, "_candidates", build)
+    rng = np.random.default_rng(3)
+    (placed,) = FusedTarcil().place(loaded(topology((4, 4)), 0.2, rng), [request(2)], rng)
+    assert isinstance(placed, Placed)
+    assert len(placed.candidates) == placed.examined
+    assert build.call_count == 0
+    chosen = [c.unit for c in placed.candidates if c.verdict == "chosen"]
+    assert chosen == placed.units.tolist()
+    assert placed.candidates[:1] == (placed.candidates[0],)
+    assert build.call_count == 1
