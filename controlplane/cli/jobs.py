@@ -19,6 +19,7 @@ from controlplane.cli.output import (
     print_message,
     print_result,
     render,
+    start_text,
     target,
 )
 from controlplane.cli.verbs import Verbs, argument_type, positive_int
@@ -136,6 +137,7 @@ def _check_table(response: Mapping[str, Any], target: Mapping[str, Any]) -> str:
         "platforms": ", ".join(response["platforms"]) or None,
         "servers": ", ".join(response["servers"][:5]) or None,
         "predicted": _predicted(response["predicted"], target["kind"]),
+        "starts": start_text(response["start"]) if response.get("start") else None,
         "P(target met)": percent(response["probability_met"]),
         "examined": f"{response['units_examined']} of {response['units_eligible']} eligible units",
         "policy": response["policy"] or None,
@@ -340,6 +342,8 @@ def _why_table(response: Mapping[str, Any]) -> str:
             f"  {kept['units']:,} units are reserved for it, free by cluster second"
             f" {kept['start_seconds']:,.0f} at the latest"
         )
+    if response.get("start"):
+        lines.append(f"  predicted start: {start_text(response['start'])}")
     if decision:
         sample = decision["sample"]
         lines += [

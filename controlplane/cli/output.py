@@ -88,6 +88,15 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
+def start_text(start: Mapping[str, float | None]) -> str:
+    """Return a predicted start from now: p50 and p90, in cluster time."""
+    p50, p90 = (
+        "unknown" if seconds is None else duration(seconds)
+        for seconds in (start["p50_seconds"], start["p90_seconds"])
+    )
+    return f"in {p50} (p50), {p90} (p90)"
+
+
 def target(target: Mapping[str, Any]) -> str:
     """Return a short description of a target."""
     match target.get("kind"):

@@ -40,6 +40,16 @@ def test_a_submitted_job_is_shown_listed_and_explained(berth: Berth) -> None:
     assert berth("list", "--state", "running")[1] == "Nothing found.\n"
 
 
+def test_the_queue_lists_waiting_jobs_with_reasons_and_starts(berth: Berth) -> None:
+    factories.cluster()
+    submit(berth, "--name", "m1")
+    code, out, _ = berth("queue")
+    assert code == Exit.OK
+    assert re.search(r"m1 +default +- +WaitingForAgent +7 ", out)
+    assert berth("queue", "--reason", "Held")[1] == "Nothing found.\n"
+    assert json.loads(berth("queue", "--scores", "--json")[1]) == []
+
+
 def test_a_job_names_its_policy_and_guarantee(berth: Berth) -> None:
     job = submit(berth, "--policy", "random", "--guarantee", "0.8,0.01")
     spec = json.loads(berth("get", job, "-o", "json")[1])["spec"]

@@ -28,7 +28,16 @@ FIGURES = [
 ]
 PASSWORD = "right-one-11"  # noqa: S105 - of users that exist only in tests
 PAGES = [
-    *("overview", "submit", "jobs", "map", "applications", "calibrate", "classification"),
+    *(
+        "overview",
+        "submit",
+        "jobs",
+        "queues",
+        "map",
+        "applications",
+        "calibrate",
+        "classification",
+    ),
     *("decisions", "sampling", "system", "account", "projects"),
 ]
 

@@ -98,6 +98,8 @@ ALLOWED: Final = {
             "operations.selectors.events_after",
             "scheduling.api.reads.jobs_on",
             "scheduling.api.reads.decisions_at",
+            "scheduling.selectors.waits.start_scores",
+            "scheduling.selectors.waits.waiting_jobs",
             "workloads.selectors.batch_items",
             "workloads.selectors.batch_states",
         ),

@@ -294,11 +294,11 @@ def test_the_explanation_shows_the_reservation_while_the_job_waits() -> None:
     job(application, 1, 100)
     decide(by)
     gang = late(application, 4)
-    assert represent_explanation(gang, None, [])["reservation"] is None
+    assert represent_explanation(gang, None, [], now_s=NOW_S)["reservation"] is None
     decide(by)
     gang.refresh_from_db()
     kept = Reservation.objects.get()
-    assert represent_explanation(gang, None, [])["reservation"] == {
+    assert represent_explanation(gang, None, [], now_s=NOW_S)["reservation"] == {
         "units": 4,
         "made_seconds": NOW_S,
         "start_seconds": kept.start_s,
@@ -306,4 +306,4 @@ def test_the_explanation_shows_the_reservation_while_the_job_waits() -> None:
     }
     assert job_header(gang, now_s=NOW_S).reservation == kept
     gang.state = "starting"
-    assert represent_explanation(gang, None, [])["reservation"] is None
+    assert represent_explanation(gang, None, [], now_s=NOW_S)["reservation"] is None

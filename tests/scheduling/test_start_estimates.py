@@ -1,5 +1,6 @@
 """Start estimates of waiting jobs: made, kept and scored."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from django.utils import timezone
 from apps.inventory.models import Cluster
 from apps.scheduling.models import StartEstimate
 from apps.scheduling.selectors import ClusterFollower
-from apps.scheduling.services import release
+from apps.scheduling.services import check_job, check_start, release
 from apps.scheduling.services.agent import make_agent
 from apps.scheduling.services.start_estimates import update_start_estimates
 from apps.workloads.models import Application, Job, WaitingShape
+from apps.workloads.selectors import spec_of
 from apps.workloads.services import cancel_jobs, set_held
 from tests import factories
 from tests.scheduling.shapes import shaped
@@ -99,6 +101,21 @@ def test_an_estimate_that_changed_is_added_and_the_earlier_one_is_kept() -> None
     assert before.p50_s is not None
     assert after.p50_s == pytest.approx(NOW_S + 500.0 / 9.0, rel=0.1)
     assert before.p50_s > NOW_S + 500.0
+
+
+def test_a_check_tells_when_a_job_that_waits_would_start() -> None:
+    first, _, _ = busy_server()
+    spec = replace(spec_of(first), units=1)
+    result = check_job(spec)
+    start = check_start(spec, result)
+    assert result.outcome == "waits"
+    assert start is not None
+    assert first.run_s is not None
+    assert start.p50_s is not None
+    # behind two jobs of 111 s each
+    assert start.p50_s == pytest.approx(first.run_s + 222.0, rel=0.1)
+    end(first, NOW_S)
+    assert check_start(spec, check_job(spec)) is None
 
 
 def test_estimates_are_scored_when_the_job_is_placed() -> None:

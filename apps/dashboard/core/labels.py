@@ -3,6 +3,7 @@
 from typing import Final
 
 from apps.common.core import interference
+from apps.dashboard.core import formats
 
 SOURCE_NAMES: Final = interference.SOURCE_NAMES
 
@@ -58,3 +59,19 @@ TARGET_KINDS: Final = {
 def reason_text(code: str) -> str:
     """Return the text of a reason code, or the code if it is unknown."""
     return REASONS.get(code, code) or "no reason given"
+
+
+def class_text(kind: str) -> str:
+    """Return a class of start estimates, such as "ips, 1 unit", with the target in words."""
+    target, _, size = kind.partition(", ")
+    return f"{TARGET_KINDS.get(target, target)}, {size}"
+
+
+def start_text(p50_s: float | None, p90_s: float | None, ahead: int) -> str:
+    """Return a predicted start in words, e.g. "in 3 min to 7 min (p50 to p90), after 2 jobs"."""
+    behind = f", after {formats.plural(ahead, 'job')}" if ahead else ""
+    if p50_s is None:
+        return f"unknown: nothing tells when units are freed{behind}"
+    if p90_s is None:
+        return f"in {formats.duration(p50_s)} (p50; p90 unknown){behind}"
+    return f"in {formats.duration(p50_s)} to {formats.duration(p90_s)} (p50 to p90){behind}"

@@ -18,6 +18,7 @@ from apps.dashboard.selectors.jobs import allocations, matching
 from apps.inventory.models import Server
 from apps.scheduling.models import Allocation, Reservation
 from apps.scheduling.selectors import IN_USE, reservation_of, working_allocations
+from apps.scheduling.selectors.waits import current_estimate
 from apps.workloads.core.framework import setting_named
 from apps.workloads.core.lifecycle import ACTIVE_STATES, TERMINAL_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import MEANINGS, Meaning, Reason
@@ -100,6 +101,7 @@ class JobHeader:
     platforms: tuple[str, ...]
     units: int
     reservation: Reservation | None  # of a waiting gang
+    start: str  # predicted start of a waiting job, in words; empty = no estimate
     missing: int  # that a running job is given as they are freed
     setting: str  # of its framework, in words; empty = the default
     title: str
@@ -245,6 +247,7 @@ def job_header(job: Job, *, now_s: float) -> JobHeader:
         platforms=tuple(dict.fromkeys(servers.values())),
         units=sum(cores for _, cores in rows),
         reservation=reservation_of(job),
+        start=_predicted_start(job, now_s),
         missing=job.units_missing if job.state in ACTIVE_STATES else 0,
         setting=setting_named(label).description
         if (label := job.predicted.get("setting"))
@@ -261,6 +264,16 @@ def job_header(job: Job, *, now_s: float) -> JobHeader:
         trend=trends([job], now_s=now_s).get(job.id, ()) if job.finished_s is None else (),
         parts=_parts(job),
     )
+
+
+def _predicted_start(job: Job, now_s: float) -> str:
+    found = current_estimate(job)
+    if found is None:
+        return ""
+    p50_s, p90_s = (
+        None if at is None else max(0.0, at - now_s) for at in (found.p50_s, found.p90_s)
+    )
+    return labels.start_text(p50_s, p90_s, found.ahead)
 
 
 def _latest_places(job: Job) -> list[tuple[int, int]]:

@@ -92,6 +92,7 @@ RAIL = (
         RailItem("overview", "Overview", "overview", phone=True),
         RailItem("submit", "Submit", "submit", phone=True),
         RailItem("jobs", "Jobs", "jobs", pages=("job",), phone=True),
+        RailItem("queues", "Queues", "queues"),
         RailItem("map", "Cluster map", "map", pages=("server",), phone=True),
         RailItem("applications", "Applications", "apps", pages=("application",)),
     ),

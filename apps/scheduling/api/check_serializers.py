@@ -9,6 +9,7 @@ from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.dry_run import DryRunResult
 from apps.scheduling.core.explain import statement
 from apps.scheduling.core.feasibility import Feasibility
+from apps.scheduling.services.start_estimates import NewStart
 from apps.workloads.api.serializers import TargetSerializer
 from apps.workloads.core.reasons import MEANINGS, Reason
 
@@ -72,6 +73,16 @@ class FeasibilitySerializer(serializers.Serializer[Any]):
     platforms = PlatformCurveSerializer(many=True)
 
 
+class StartEstimateSerializer(serializers.Serializer[Any]):
+    """When a waiting job is predicted to start, in cluster seconds from now.
+
+    Null: later than the simulation reaches, or nothing tells when units are freed.
+    """
+
+    p50_seconds = serializers.FloatField(allow_null=True)
+    p90_seconds = serializers.FloatField(allow_null=True)
+
+
 class CheckSerializer(serializers.Serializer[Any]):
     """Predicted outcome of a submission; nothing was written."""
 
@@ -96,12 +107,15 @@ class CheckSerializer(serializers.Serializer[Any]):
     suggestions = SuggestionSerializer(many=True)
     candidates = serializers.ListField(child=serializers.DictField())
     feasibility = FeasibilitySerializer(allow_null=True)
+    start = StartEstimateSerializer(
+        allow_null=True, help_text="Of a job that would wait for units; null otherwise."
+    )
     policy = serializers.CharField(allow_blank=True)
     snapshot = serializers.IntegerField()
 
 
-def represent_check(result: DryRunResult) -> dict[str, Any]:
-    """JSON of a dry run."""
+def represent_check(result: DryRunResult, start: NewStart | None) -> dict[str, Any]:
+    """JSON of a dry run, and of the start of a job that would wait."""
     return {
         "dry_run": True,
         "outcome": result.outcome,
@@ -129,6 +143,9 @@ def represent_check(result: DryRunResult) -> dict[str, Any]:
         "feasibility": None
         if result.feasibility is None
         else represent_feasibility(result.feasibility),
+        "start": None
+        if start is None
+        else {"p50_seconds": start.p50_s, "p90_seconds": start.p90_s},
         "policy": result.policy,
         "snapshot": result.snapshot,
     }

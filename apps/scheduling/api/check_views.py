@@ -10,7 +10,7 @@ from apps.accounts.api.permissions import principal_of
 from apps.common.api.queries import read, read_flag
 from apps.common.api.views import ApiView
 from apps.scheduling.api.check_serializers import CheckSerializer, represent_check
-from apps.scheduling.services import check_job
+from apps.scheduling.services import check_job, check_start
 from apps.workloads.api.job_views import JobList
 from apps.workloads.api.serializers import JobRequestSerializer, JobSerializer
 from apps.workloads.api.submission import choose_project
@@ -22,7 +22,8 @@ def dry_run(request: Request) -> Response:
     """Respond with the predicted outcome of the job in the request."""
     spec = parse_job(request.data, limits=job_limits())
     choose_project(principal_of(request), spec.project)
-    return Response(represent_check(check_job(spec)))
+    result = check_job(spec)
+    return Response(represent_check(result, check_start(spec, result)))
 
 
 class DryRunView(ApiView):

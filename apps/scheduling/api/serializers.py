@@ -6,10 +6,14 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.common.api.representations import time
-from apps.scheduling.api.check_serializers import RequestedGuaranteeSerializer
+from apps.scheduling.api.check_serializers import (
+    RequestedGuaranteeSerializer,
+    StartEstimateSerializer,
+)
 from apps.scheduling.core.explain import SummaryFacts, statement, summary
-from apps.scheduling.models import Allocation, Decision, Outcome, Reservation
+from apps.scheduling.models import Allocation, Decision, Outcome, Reservation, StartEstimate
 from apps.scheduling.selectors import reservation_of
+from apps.scheduling.selectors.waits import current_estimate
 from apps.workloads.api.representations import represent_reason
 from apps.workloads.api.serializers import ReasonSerializer
 from apps.workloads.core.reasons import MEANINGS, Reason
@@ -99,6 +103,9 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     reason = ReasonSerializer(allow_null=True)
     reservation = ReservationSerializer(
         allow_null=True, help_text="Units that are kept for a waiting job."
+    )
+    start = StartEstimateSerializer(
+        allow_null=True, help_text="Of a waiting job; null without an estimate."
     )
     decision = DecisionSerializer(
         allow_null=True,
@@ -209,7 +216,7 @@ def represent_candidates(decision: Decision, names: Mapping[int, str]) -> dict[s
 
 
 def represent_explanation(
-    job: Job, decision: Decision | None, servers: list[str]
+    job: Job, decision: Decision | None, servers: list[str], *, now_s: float
 ) -> dict[str, Any]:
     """JSON of the explanation of a job's state."""
     return {
@@ -218,8 +225,17 @@ def represent_explanation(
         "summary": _summary(job, decision, servers),
         "reason": represent_reason(job),
         "reservation": _reservation(reservation_of(job)),
+        "start": _start(current_estimate(job), now_s),
         "decision": represent_decision(decision) if decision else None,
     }
+
+
+def _start(estimate: StartEstimate | None, now_s: float) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    starts = (estimate.p50_s, estimate.p90_s)
+    p50_s, p90_s = (None if at is None else max(0.0, at - now_s) for at in starts)
+    return {"p50_seconds": p50_s, "p90_seconds": p90_s}
 
 
 def _reservation(kept: Reservation | None) -> dict[str, Any] | None:

@@ -1,11 +1,12 @@
 """URLs of decisions, dry runs, and the decisions on jobs and servers."""
 
 from apps.common.api.routes import route
-from apps.scheduling.api import check_views, views
+from apps.scheduling.api import check_views, queue_views, views
 
 urlpatterns = [
     *route("checks/", check_views.DryRunView.as_view(), "api-checks"),
     *route("jobs/", check_views.JobListOrCheck.as_view(), "api-jobs"),
+    *route("queues/", queue_views.QueueView.as_view(), "api-queues"),
     *route("decisions/", views.DecisionList.as_view(), "api-decisions"),
     *route("decisions/<uuid:decision_id>/", views.DecisionDetail.as_view(), "api-decision"),
     *route(
@@ -15,6 +16,11 @@ urlpatterns = [
     ),
     *route(
         "jobs/<uuid:job_id>/explanation/", views.JobExplanation.as_view(), "api-job-explanation"
+    ),
+    *route(
+        "jobs/<uuid:job_id>/wait-estimate/",
+        queue_views.JobWaitEstimate.as_view(),
+        "api-job-wait-estimate",
     ),
     *route("jobs/<uuid:job_id>/placements/", views.JobPlacements.as_view(), "api-job-placements"),
     *route("jobs/<uuid:job_id>/decisions/", views.JobDecisions.as_view(), "api-job-decisions"),

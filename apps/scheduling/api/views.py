@@ -24,7 +24,7 @@ from apps.common.api.queries import (
 from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import NotFoundError
 from apps.inventory.api.views import named_server
-from apps.inventory.selectors import server_names
+from apps.inventory.selectors import cluster_now, server_names
 from apps.operations.api.serializers import EventSerializer, represent_event
 from apps.operations.models import Event
 from apps.operations.selectors import events
@@ -134,7 +134,7 @@ class JobExplanation(ApiView):
             )
             names = server_names(ids)
             servers = [names[pk] for pk in dict.fromkeys(ids) if pk in names]
-        return answer(request, represent_explanation(job, decision, servers))
+        return answer(request, represent_explanation(job, decision, servers, now_s=cluster_now()))
 
 
 class JobPlacements(ListView):

@@ -26,8 +26,9 @@ from apps.scheduling.core.requests import (
     size_of,
     work_of,
 )
+from apps.scheduling.core.run_time import RunTime, run_time
 from apps.scheduling.core.sizing import EASIER, Infeasible, Sized
-from apps.scheduling.core.types import MAX_SAMPLE, Placed, Policy, Refused
+from apps.scheduling.core.types import MAX_SAMPLE, Placed, Policy, Refused, Request
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import CompletionTime, InstructionRate, ThroughputLatency
 
@@ -57,6 +58,8 @@ class DryRunResult:
     policy : that decided; "" = none did
     sampling : R, and what it follows from
     feasibility : predictions for all sizes; None = unknown before profiling
+    run : predicted run time; None = unknown
+    request : that a policy decided on; None = none did
     """
 
     outcome: str
@@ -81,6 +84,8 @@ class DryRunResult:
     policy: str = ""
     sampling: Sampling = DEFAULT_SAMPLING
     feasibility: Feasibility | None = None
+    run: RunTime | None = None
+    request: Request | None = None
 
 
 def dry_run(
@@ -125,7 +130,14 @@ def dry_run(
         result = _refused(sized, outcome)
     else:
         result = _placed(sized, with_guarantee(outcome, sampling), snapshot)
-    return replace(result, policy=policy.name, sampling=sampling, feasibility=grid)
+    return replace(
+        result,
+        policy=policy.name,
+        sampling=sampling,
+        feasibility=grid,
+        run=run_time(spec, profile, sized, facts, elapsed_s=0.0),
+        request=request,
+    )
 
 
 def _unknown(spec: JobSpec, snapshot: Snapshot) -> DryRunResult:

@@ -1,7 +1,7 @@
 """Writes of scheduling: decisions and allocations; and dry runs, which write nothing."""
 
 from apps.scheduling.services.commit import commit
-from apps.scheduling.services.dry_run import check_job
+from apps.scheduling.services.dry_run import check_job, check_start
 from apps.scheduling.services.migrations import (
     ReservationFailure,
     ReservationRequest,
@@ -30,6 +30,7 @@ __all__ = [
     "ReservationRequest",
     "SizedJob",
     "check_job",
+    "check_start",
     "commit",
     "finish_migrations",
     "preview_overrides",

@@ -1,5 +1,6 @@
 """Dry runs in the web process, on its own copy of the cluster."""
 
+import math
 from functools import lru_cache
 from threading import Lock
 from typing import Final
@@ -8,10 +9,14 @@ import numpy as np
 from django.conf import settings
 
 from apps.classification.selectors import profile_named
+from apps.common.core.ids import uuid7
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.dry_run import DryRunResult, dry_run
 from apps.scheduling.core.registry import make_plain, policy_of
+from apps.scheduling.core.start_queue import ShapeFacts
+from apps.scheduling.core.types import Request
 from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.services.start_estimates import NewStart, start_of_new
 from apps.workloads.core.spec import JobSpec
 
 _COPY: Final = ClusterFollower()
@@ -29,6 +34,33 @@ def check_job(spec: JobSpec) -> DryRunResult:
         policy = _policy(policy_of(spec, settings.DEFAULT_POLICY))
         rng = np.random.default_rng()
         return dry_run(spec, profile, snapshot, policy, rng, max_sample=settings.MAX_SAMPLE)
+
+
+def check_start(spec: JobSpec, result: DryRunResult) -> NewStart | None:
+    """Predict when a job starts whose dry run says that it waits for units; None otherwise.
+
+    Costs a few simulations of the queue.
+    """
+    if result.outcome != "waits" or result.request is None:
+        return None
+    shape = _shape(spec, result.request, result)
+    return start_of_new(shape, frozen_cluster(), np.random.default_rng())
+
+
+def _shape(spec: JobSpec, request: Request, result: DryRunResult) -> ShapeFacts:
+    is_whole = request.gang or request.locality is not None or request.spread is not None
+    return ShapeFacts(
+        key=uuid7(),
+        jobs=(uuid7(),),
+        kind=spec.target.kind,
+        units=request.units,
+        fewest=request.units if is_whole else 1,
+        platforms=request.platforms,
+        labels=request.labels,
+        run=result.run,
+        priority=spec.priority,
+        reserve_s=settings.RESERVE_AFTER_S if is_whole and request.units > 1 else math.inf,
+    )
 
 
 def frozen_cluster() -> Snapshot:

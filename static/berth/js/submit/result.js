@@ -1,6 +1,6 @@
 /* The result of a check: where the job would be placed, and its predicted performance. */
 import { dataTable, definitionList, element, icon, scrollRegion } from "../dom.js";
-import { counted, grouped } from "../format.js";
+import { counted, duration, grouped } from "../format.js";
 import { performanceText, significantText } from "../performance.js";
 
 const MAX_SERVERS = 6;
@@ -103,12 +103,23 @@ function facts(check, kind) {
     ["Units", units === null ? "" : counted(units, "unit")],
     ["Platforms", platforms.join(", ")],
     ["Servers", servers.slice(0, MAX_SERVERS).join(", ") + (more > 0 ? ` and ${more} more` : "")],
+    ["Starts", startText(check.start)],
     ["Predicted", predictedText(check.predicted, kind)],
     ["Probability of meeting the target", probability === null ? "" : `${significantText(100 * probability)} %`],
     ["Examined", eligible ? `${counted(check.units_examined, "unit")} of ${grouped(eligible)} eligible` : ""],
     ["Guarantee", guarantee ? guaranteeText(guarantee) : ""],
     ["Snapshot", snapshot ? grouped(snapshot) : ""],
   ];
+}
+
+/* When a job that waits is predicted to start, in cluster time from now. */
+function startText(start) {
+  if (!start) return "";
+  const { p50_seconds: p50, p90_seconds: p90 } = start;
+  if (p50 === null) return "unknown: nothing tells when units are freed";
+  return p90 === null
+    ? `in ${duration(p50)} (p50; p90 unknown)`
+    : `in ${duration(p50)} to ${duration(p90)} (p50 to p90)`;
 }
 
 function predictedText(predicted, kind) {

@@ -1,0 +1,234 @@
+"""Rows of the Queues page: waiting jobs of equal requests together, soonest start first."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from apps.dashboard.core import formats, labels
+from apps.scheduling.core.waits import StartScore, WaitingJob
+
+MAX_ROWS: Final = 100
+AXES_S: Final = (60.0, 300.0, 600.0, 1200.0, 3600.0, 10_800.0, 43_200.0, 86_400.0, 604_800.0)
+ENOUGH: Final = 30  # scored starts below which a share says little
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One job, or the waiting jobs of one request.
+
+    Attributes
+    ----------
+    jobs : oldest first
+    waited_s : of the oldest
+    start_s, latest_s : p50 and p90 of the start in cluster seconds from now; None = unknown.
+        Of several jobs: the medians
+    """
+
+    jobs: tuple[WaitingJob, ...]
+    waited_s: float
+    start_s: float | None
+    latest_s: float | None
+    is_member: bool = False
+
+    @property
+    def first(self) -> WaitingJob:
+        """The oldest job."""
+        return self.jobs[0]
+
+    @property
+    def request(self) -> str:
+        """Units and application."""
+        units = "size not known yet"
+        if self.first.units is not None:
+            units = formats.plural(self.first.units, "unit")
+        return f"{units}{', gang' if self.first.is_gang else ''}"
+
+    @property
+    def why(self) -> str:
+        """The reason in a few words."""
+        return labels.reason_text(self.first.reason)
+
+    @property
+    def position(self) -> str:
+        """What is predicted to start before it."""
+        ahead = self.first.ahead
+        if ahead is None:
+            return ""
+        return "next to start" if not ahead else f"after {formats.plural(ahead, 'job')}"
+
+    @property
+    def start(self) -> str:
+        """The p50 in words."""
+        return _start(self.start_s)
+
+    @property
+    def latest(self) -> str:
+        """The p90 in words."""
+        return _start(self.latest_s)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueScore:
+    """How estimates compared with starts, over all classes."""
+
+    count: int
+    by_p90: float
+    covered: float
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether a share of these starts says something."""
+        return self.count >= ENOUGH
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePage:
+    """What the page shows.
+
+    Attributes
+    ----------
+    axis_s : end of the common axis of the starts
+    waiting, shapes, units : jobs that match, their different requests and units
+    start_s, latest_s : medians of the p50 and p90; None = no estimate
+    oldest_s : cluster seconds that the oldest job has waited
+    reasons, projects : of all visible jobs, with the number of jobs
+    hidden : rows that are not shown
+    """
+
+    rows: tuple[QueueRow, ...]
+    axis_s: float
+    waiting: int
+    shapes: int
+    units: int
+    start_s: float | None
+    latest_s: float | None
+    oldest: WaitingJob | None
+    oldest_s: float
+    reasons: tuple[tuple[str, str, int], ...]
+    projects: tuple[tuple[str, int], ...]
+    hidden: int
+    scores: tuple[StartScore, ...]
+    score: QueueScore | None
+
+    @property
+    def axis(self) -> str:
+        """End of the axis in words."""
+        return formats.duration(self.axis_s)
+
+    @property
+    def half_axis(self) -> str:
+        """Middle of the axis in words."""
+        return formats.duration(self.axis_s / 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFilter:
+    """What the address asks for; empty: all. ``shape`` is the request whose jobs are listed."""
+
+    project: str = ""
+    reason: str = ""
+    shape: str = ""
+
+
+def queue_page(
+    jobs: Sequence[WaitingJob], scores: Sequence[StartScore], by: QueueFilter, *, now_s: float
+) -> QueuePage:
+    """Group the visible waiting jobs by request, at most 100 rows."""
+    chosen = [
+        job for job in jobs if by.project in ("", job.project) and by.reason in ("", job.reason)
+    ]
+    rows = sorted((_row(group, now_s) for group in _groups(chosen)), key=_soonest_first)
+    shown = [row for group in rows[:MAX_ROWS] for row in _with_members(group, by, now_s)]
+    every = [_row((job,), now_s) for job in chosen]
+    latest = [row.latest_s for row in shown if row.latest_s is not None]
+    oldest = min(chosen, key=lambda job: job.submitted_s, default=None)
+    return QueuePage(
+        rows=tuple(shown),
+        axis_s=next((axis for axis in AXES_S if axis >= max(latest, default=0.0)), AXES_S[-1]),
+        waiting=len(chosen),
+        shapes=len(rows),
+        units=sum(job.units or 0 for job in chosen),
+        start_s=_median([row.start_s for row in every]),
+        latest_s=_median([row.latest_s for row in every]),
+        oldest=oldest,
+        oldest_s=0.0 if oldest is None else now_s - oldest.submitted_s,
+        reasons=_reasons(jobs),
+        projects=tuple(sorted(_counts([job.project for job in jobs]).items())),
+        hidden=max(0, len(rows) - MAX_ROWS),
+        scores=tuple(scores),
+        score=_score(scores),
+    )
+
+
+def _groups(jobs: Sequence[WaitingJob]) -> list[tuple[WaitingJob, ...]]:
+    groups: dict[object, list[WaitingJob]] = {}
+    for job in jobs:
+        alone = job.shape is None or job.reserved_s is not None
+        groups.setdefault(job.id if alone else job.shape, []).append(job)
+    return [tuple(group) for group in groups.values()]
+
+
+def _row(jobs: tuple[WaitingJob, ...], now_s: float, *, is_member: bool = False) -> QueueRow:
+    return QueueRow(
+        jobs=jobs,
+        waited_s=now_s - jobs[0].submitted_s,
+        start_s=_median([_from_now(job.start_s, now_s) for job in jobs]),
+        latest_s=_median([_from_now(job.latest_s, now_s) for job in jobs]),
+        is_member=is_member,
+    )
+
+
+def _with_members(group: QueueRow, by: QueueFilter, now_s: float) -> list[QueueRow]:
+    """Return a row, and those of its jobs if the address asks for them."""
+    if len(group.jobs) == 1 or by.shape != str(group.first.shape):
+        return [group]
+    members = [_row((job,), now_s, is_member=True) for job in group.jobs[:MAX_ROWS]]
+    return [group, *members]
+
+
+def _from_now(at_s: float | None, now_s: float) -> float | None:
+    return None if at_s is None else max(0.0, at_s - now_s)
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    """Return the upper median; unknown values count as the largest."""
+    ranked = sorted(math.inf if value is None else value for value in values)
+    middle = ranked[len(ranked) // 2] if ranked else math.inf
+    return middle if math.isfinite(middle) else None
+
+
+def _soonest_first(row: QueueRow) -> tuple[float, float]:
+    return math.inf if row.start_s is None else row.start_s, -row.waited_s
+
+
+def _reasons(jobs: Sequence[WaitingJob]) -> tuple[tuple[str, str, int], ...]:
+    """Return reasons in the order of their tier: code, text and number of jobs."""
+    tiers = {job.reason: job.tier for job in jobs}
+    counts = _counts([job.reason for job in jobs])
+    ranked = sorted(counts, key=lambda code: (tiers[code], code))
+    return tuple((code, labels.reason_text(code), counts[code]) for code in ranked)
+
+
+def _counts(values: Sequence[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for value in values:
+        counts[value] = counts.get(value, 0) + 1
+    return counts
+
+
+def _score(scores: Sequence[StartScore]) -> QueueScore | None:
+    count = sum(score.count for score in scores)
+    if not count:
+        return None
+    return QueueScore(
+        count,
+        by_p90=sum(score.by_p90 * score.count for score in scores) / count,
+        covered=sum(score.covered * score.count for score in scores) / count,
+    )
+
+
+def _start(seconds: float | None) -> str:
+    if seconds is None:
+        return "unknown"
+    return "now" if seconds < 1.0 else formats.duration(seconds)

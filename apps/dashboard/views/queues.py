@@ -1,0 +1,20 @@
+"""The Queues page: why jobs wait, when they are predicted to start, and how true that was."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from apps.dashboard.core.queue_rows import QueueFilter, queue_page
+from apps.dashboard.views.access import page, projects_of
+from apps.inventory.selectors import cluster_now
+from apps.scheduling.selectors.waits import start_scores, waiting_jobs
+
+
+@page
+def queues(request: HttpRequest) -> HttpResponse:
+    """Show the waiting jobs that the user may see."""
+    projects, now_s = projects_of(request), cluster_now()
+    by = QueueFilter(*(request.GET.get(name, "") for name in ("project", "reason", "shape")))
+    shown = queue_page(
+        waiting_jobs(projects), start_scores(projects, now_s=now_s), by, now_s=now_s
+    )
+    return render(request, "dashboard/queues.html", {"queue": shown, "by": by})

@@ -1,0 +1,165 @@
+"""The queue: waiting jobs with their reasons and predicted starts, and scores of predictions."""
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.api.permissions import principal_of
+from apps.common.api.representations import time
+from apps.common.api.views import ApiView, answer
+from apps.inventory.selectors import cluster_now
+from apps.scheduling.core.waits import StartScore, WaitingJob
+from apps.scheduling.models import StartEstimate
+from apps.scheduling.selectors.waits import estimates_of, start_scores, waiting_jobs
+from apps.workloads.api.job_views import visible_job
+from apps.workloads.selectors import visible_projects
+
+
+class WaitingJobSerializer(serializers.Serializer[Any]):
+    """A waiting job; starts are in cluster seconds from now."""
+
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    project = serializers.CharField()
+    application = serializers.CharField()
+    units = serializers.IntegerField(allow_null=True, help_text="Null: not known yet.")
+    gang = serializers.BooleanField(help_text="Whether it needs all its units to start.")
+    priority = serializers.IntegerField()
+    reason = serializers.CharField()
+    message = serializers.CharField()
+    tier = serializers.IntegerField(help_text="Rank of the reason, 1 to 10.")
+    waited_seconds = serializers.FloatField()
+    p50_seconds = serializers.FloatField(allow_null=True, help_text="Null: unknown.")
+    p90_seconds = serializers.FloatField(allow_null=True, help_text="Null: unknown.")
+    ahead = serializers.IntegerField(
+        allow_null=True, help_text="Jobs that are predicted to start before it."
+    )
+
+
+class StartScoreSerializer(serializers.Serializer[Any]):
+    """Starts of the last day of cluster time beside their first estimates."""
+
+    kind = serializers.CharField(help_text="Kind of the target, and size.")
+    count = serializers.IntegerField()
+    covered = serializers.FloatField(help_text="Share that started in the 90 % interval.")
+    by_p90 = serializers.FloatField(help_text="Share that started by the p90.")
+    bias_seconds = serializers.FloatField(
+        allow_null=True, help_text="Median of the start minus the p50."
+    )
+    waited_seconds = serializers.FloatField(help_text="Mean wait after the estimate.")
+
+
+class QueueSerializer(serializers.Serializer[Any]):
+    """The waiting jobs that you may see, soonest start first."""
+
+    cluster_seconds = serializers.FloatField()
+    jobs = WaitingJobSerializer(many=True)
+    scores = StartScoreSerializer(many=True)
+
+
+class JobStartEstimateSerializer(serializers.Serializer[Any]):
+    """One estimate of a start; times are cluster seconds, null: later than simulated."""
+
+    at = serializers.DateTimeField()
+    made_seconds = serializers.FloatField()
+    ahead = serializers.IntegerField()
+    p5_seconds = serializers.FloatField(allow_null=True)
+    p50_seconds = serializers.FloatField(allow_null=True)
+    p90_seconds = serializers.FloatField(allow_null=True)
+    p95_seconds = serializers.FloatField(allow_null=True)
+    placed_seconds = serializers.FloatField(allow_null=True, help_text="When it was placed.")
+
+
+class WaitEstimateSerializer(serializers.Serializer[Any]):
+    """Estimates of the start of a job, newest first."""
+
+    job = serializers.UUIDField()
+    cluster_seconds = serializers.FloatField()
+    results = JobStartEstimateSerializer(many=True)
+
+
+class QueueView(ApiView):
+    """The queue."""
+
+    @extend_schema(responses=QueueSerializer)
+    def get(self, request: Request) -> Response:
+        """List the waiting jobs with one reason each and predicted starts, at most 10,000."""
+        projects, now_s = visible_projects(principal_of(request)), cluster_now()
+        jobs = sorted(waiting_jobs(projects), key=soonest_first)
+        return answer(
+            request,
+            {
+                "cluster_seconds": now_s,
+                "jobs": [_job(job, now_s) for job in jobs],
+                "scores": [_score(score) for score in start_scores(projects, now_s=now_s)],
+            },
+        )
+
+
+def soonest_first(job: WaitingJob) -> tuple[bool, float, float]:
+    """Order of waiting jobs: by predicted start, those without an estimate last."""
+    return job.start_s is None, job.start_s or 0.0, job.submitted_s
+
+
+class JobWaitEstimate(ApiView):
+    """Predicted starts of a job."""
+
+    @extend_schema(responses=WaitEstimateSerializer)
+    def get(self, request: Request, job_id: UUID) -> Response:
+        """List the estimates of the start of a job, newest first."""
+        job = visible_job(request, job_id)
+        return answer(
+            request,
+            {
+                "job": str(job.pk),
+                "cluster_seconds": cluster_now(),
+                "results": [_estimate(row) for row in estimates_of(job.pk)],
+            },
+        )
+
+
+def _job(job: WaitingJob, now_s: float) -> dict[str, Any]:
+    return {
+        "id": str(job.id),
+        "name": job.name,
+        "project": job.project,
+        "application": job.application,
+        "units": job.units,
+        "gang": job.is_gang,
+        "priority": job.priority,
+        "reason": job.reason,
+        "message": job.message,
+        "tier": job.tier,
+        "waited_seconds": now_s - job.submitted_s,
+        "p50_seconds": None if job.start_s is None else max(0.0, job.start_s - now_s),
+        "p90_seconds": None if job.latest_s is None else max(0.0, job.latest_s - now_s),
+        "ahead": job.ahead,
+    }
+
+
+def _score(score: StartScore) -> dict[str, Any]:
+    return {
+        "kind": score.kind,
+        "count": score.count,
+        "covered": score.covered,
+        "by_p90": score.by_p90,
+        "bias_seconds": score.bias_s,
+        "waited_seconds": score.waited_s,
+    }
+
+
+def _estimate(row: StartEstimate) -> dict[str, Any]:
+    return {
+        "at": time(row.at),
+        "made_seconds": row.made_s,
+        "ahead": row.ahead,
+        "p5_seconds": row.p5_s,
+        "p50_seconds": row.p50_s,
+        "p90_seconds": row.p90_s,
+        "p95_seconds": row.p95_s,
+        "placed_seconds": row.placed_s,
+    }

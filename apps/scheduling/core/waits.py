@@ -1,0 +1,57 @@
+"""Waiting jobs as the queue shows them, and scores of start estimates."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A waiting job; times are cluster seconds.
+
+    Attributes
+    ----------
+    shape : jobs with the same number have equal requests; None = not evaluated
+    units : None = not known yet
+    is_gang : whether it needs all its units to start
+    tier : rank of the reason
+    start_s, latest_s : p50 and p90 of its start; None = unknown
+    ahead : jobs that are predicted to start before it; None = no estimate
+    reserved_s : when its reservation starts; None = it has none
+    """
+
+    id: UUID
+    name: str
+    project: str
+    application: str
+    shape: int | None
+    units: int | None
+    is_gang: bool
+    reason: str
+    message: str
+    tier: int
+    priority: int
+    submitted_s: float
+    start_s: float | None
+    latest_s: float | None
+    ahead: int | None
+    reserved_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StartScore:
+    """How the first estimates of the jobs of one class compare with their starts.
+
+    Attributes
+    ----------
+    covered : share of starts between p5 and p95
+    by_p90 : share of starts by the p90
+    bias_s : median of start minus p50; None = no estimate had a median
+    waited_s : mean wait from the estimate on
+    """
+
+    kind: str
+    count: int
+    covered: float
+    by_p90: float
+    bias_s: float | None
+    waited_s: float

@@ -1,0 +1,122 @@
+"""Waiting jobs with their reasons and start estimates, and scores of earlier estimates.
+
+Both read only jobs of the given projects; None: of all.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from apps.common.infrastructure.database import fetch_rows
+from apps.scheduling.core.waits import StartScore, WaitingJob
+from apps.scheduling.models import StartEstimate
+from apps.workloads.core.reasons import MEANINGS, Reason
+from apps.workloads.models import Job
+
+MAX_JOBS: Final = 10_000
+DAY_S: Final = 86_400.0
+SCORED: Final = 20_000  # estimates of the last day, newest first
+
+_WAITING: Final = """
+SELECT j.id, j.name, p.name, a.name, j.shape_id, j.state, j.held, j.reason_code,
+       j.reason_message, j.priority, j.submitted_s, coalesce(s.units, j.units_requested),
+       s.min_units, e.made_s, e.p50_s, e.p90_s, e.ahead, r.start_s
+FROM workloads_job j
+JOIN accounts_project p ON p.id = j.project_id
+JOIN workloads_application a ON a.id = j.application_id
+LEFT JOIN workloads_waitingshape s ON s.id = j.shape_id
+LEFT JOIN scheduling_reservation r ON r.job_id = j.id
+LEFT JOIN LATERAL (
+    SELECT made_s, p50_s, p90_s, ahead FROM scheduling_startestimate
+    WHERE job_id = j.id AND is_open ORDER BY id DESC LIMIT 1) e ON j.shape_id IS NOT NULL
+WHERE j.state = ANY('{submitted,profiling,queued}')
+  AND (%(projects)s::uuid[] IS NULL OR j.project_id = ANY(%(projects)s::uuid[]))
+ORDER BY j.created_at, j.id LIMIT %(limit)s
+"""
+_SCORES: Final = """
+SELECT kind, count(*), avg((placed_s BETWEEN p5_s AND high_s)::int),
+       avg((placed_s <= late_s)::int), percentile_cont(0.5) WITHIN GROUP (ORDER BY error_s),
+       avg(placed_s - made_s)
+FROM (
+    SELECT DISTINCT ON (e.job_id) e.kind, e.placed_s, e.made_s, e.p5_s,
+           coalesce(e.p95_s, 'infinity') AS high_s, coalesce(e.p90_s, 'infinity') AS late_s,
+           e.placed_s - e.p50_s AS error_s
+    FROM (
+        SELECT * FROM scheduling_startestimate WHERE placed_s > %(since)s
+        ORDER BY placed_s DESC LIMIT %(limit)s) e
+    WHERE %(projects)s::uuid[] IS NULL OR EXISTS (
+        SELECT FROM workloads_job j
+        WHERE j.id = e.job_id AND j.project_id = ANY(%(projects)s::uuid[]))
+    ORDER BY e.job_id, e.id) first
+GROUP BY kind ORDER BY kind
+"""
+
+
+def waiting_jobs(projects: Collection[UUID] | None) -> list[WaitingJob]:
+    """Return waiting jobs, oldest first, at most 10,000."""
+    rows = fetch_rows(_WAITING, {"projects": _ids(projects), "limit": MAX_JOBS})
+    return [_waiting_job(row) for row in rows]
+
+
+def _ids(projects: Collection[UUID] | None) -> list[UUID] | None:
+    return None if projects is None else sorted(projects)
+
+
+def _waiting_job(row: Sequence[Any]) -> WaitingJob:
+    key, name, project, application, shape, state, held, code, message, priority, *rest = row
+    submitted_s, units, fewest, made_s, start_s, latest_s, ahead, reserved_s = rest
+    reason = _reason(state, code, is_held=held)
+    return WaitingJob(
+        id=key,
+        name=name,
+        project=project,
+        application=application,
+        shape=shape,
+        units=units,
+        is_gang=bool(fewest and fewest > 1),
+        reason=reason,
+        message="" if held else message,
+        tier=MEANINGS[Reason(reason)].tier,
+        priority=priority,
+        submitted_s=submitted_s,
+        start_s=start_s,
+        latest_s=latest_s,
+        ahead=None if made_s is None else ahead,
+        reserved_s=None if held else reserved_s,
+    )
+
+
+def _reason(state: str, code: str, *, is_held: bool) -> Reason:
+    if is_held:
+        return Reason.HELD
+    if state == "profiling":
+        return Reason.WAITING_FOR_PROFILE
+    return Reason(code) if code in set(Reason) else Reason.WAITING_FOR_AGENT
+
+
+def start_scores(projects: Collection[UUID] | None, *, now_s: float) -> list[StartScore]:
+    """Score the first estimates of the jobs that started in the last day of cluster time."""
+    values = {"projects": _ids(projects), "since": now_s - DAY_S, "limit": SCORED}
+    return [
+        StartScore(
+            kind=kind,
+            count=count,
+            covered=float(covered or 0.0),
+            by_p90=float(by_p90),
+            bias_s=bias_s,
+            waited_s=waited_s,
+        )
+        for kind, count, covered, by_p90, bias_s, waited_s in fetch_rows(_SCORES, values)
+    ]
+
+
+def estimates_of(job_id: UUID) -> list[StartEstimate]:
+    """Return the estimates of a job, newest first, at most 200."""
+    return list(StartEstimate.objects.filter(job_id=job_id).order_by("-id")[:200])
+
+
+def current_estimate(job: Job) -> StartEstimate | None:
+    """Return the current estimate of a waiting job; None if it has none."""
+    if job.shape_id is None:
+        return None
+    return StartEstimate.objects.filter(job_id=job.pk, is_open=True).order_by("-id").first()

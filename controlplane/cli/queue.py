@@ -1,0 +1,68 @@
+"""The verb `berth queue`."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.cli.client import BerthClient
+from controlplane.cli.errors import Exit
+from controlplane.cli.output import columns, duration, percent, print_result, render
+from controlplane.cli.verbs import Verbs, positive_int
+
+HEADINGS = ("NAME", "PROJECT", "UNITS", "REASON", "TIER", "WAITED", "P50", "P90", "AHEAD", "PRIO")
+
+
+def declare(verbs: Verbs) -> None:
+    """Declare the verb and its arguments."""
+    parser = verbs.add("queue", queue)
+    parser.add_argument("--project")
+    parser.add_argument("--reason", help="e.g. NoFreeUnit")
+    parser.add_argument("--scores", action="store_true", help="how true earlier estimates were")
+    parser.add_argument("--limit", type=positive_int, default=50, help="max number of rows (50)")
+
+
+def queue(client: BerthClient, args: Namespace) -> int:
+    """List waiting jobs with reasons and predicted starts in cluster time, soonest first."""
+    response = client.get("/api/v1/queues/")
+    if args.scores:
+        rows = response["scores"]
+        print_result(render(rows, args.output, _scores(rows)))
+        return Exit.OK
+    rows = [
+        job
+        for job in response["jobs"]
+        if args.project in (None, job["project"]) and args.reason in (None, job["reason"])
+    ][: args.limit]
+    table = columns(HEADINGS, [_row(job) for job in rows])
+    print_result(render(rows, args.output, table))
+    return Exit.OK
+
+
+def _row(job: Mapping[str, Any]) -> list[Any]:
+    return [
+        job["name"],
+        job["project"],
+        job["units"],
+        job["reason"],
+        job["tier"],
+        duration(job["waited_seconds"]),
+        duration(job["p50_seconds"]),
+        duration(job["p90_seconds"]),
+        job["ahead"],
+        job["priority"],
+    ]
+
+
+def _scores(rows: list[Mapping[str, Any]]) -> str:
+    shown = [
+        [
+            row["kind"],
+            row["count"],
+            percent(row["covered"]),
+            percent(row["by_p90"]),
+            duration(row["bias_seconds"]),
+            duration(row["waited_seconds"]),
+        ]
+        for row in rows
+    ]
+    return columns(("CLASS", "STARTS", "IN 90 %", "BY P90", "LATE", "WAITED"), shown)

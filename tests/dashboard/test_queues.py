@@ -1,0 +1,158 @@
+"""The Queues page, the queue in REST, and start estimates on the page of a job."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import Membership
+from apps.dashboard.core.labels import start_text
+from apps.scheduling.models import StartEstimate
+from apps.scheduling.selectors.waits import start_scores
+from apps.workloads.models import Job, WaitingShape
+from tests import factories
+from tests.scheduling.shapes import shaped
+
+pytestmark = pytest.mark.django_db
+NOW_S = 7200.0
+
+
+@pytest.fixture(autouse=True)
+def clock(db: None) -> None:
+    factories.cluster(seen_cluster_s=NOW_S)
+
+
+def estimated(name: str, p50_s: float | None, p90_s: float | None, **values: Any) -> Job:
+    """A waiting job with an estimate, in seconds from now."""
+    job = shaped(name=name, units_requested=2, submitted_s=NOW_S - 600.0, **values)
+    estimate(job, p50_s, p90_s)
+    return job
+
+
+def estimate(job: Job, p50_s: float | None, p90_s: float | None, **values: Any) -> None:
+    ends = [None if at is None else NOW_S + at for at in (p50_s, p90_s)]
+    fields = {"kind": "ips, 1 unit", "made_s": NOW_S, "ahead": 3, "p50_s": ends[0]}
+    StartEstimate.objects.create(
+        job_id=job.id, **{**fields, "p5_s": NOW_S, "p90_s": ends[1], "p95_s": ends[1], **values}
+    )
+
+
+def started(kind: str, wait_s: float, *, p50_s: float, p90_s: float, **values: Any) -> Job:
+    """A job that started some time after its estimate."""
+    job = factories.job(state="running", **values)
+    for at_s in (0.0, 5.0):  # the second is not the first estimate
+        estimate(job, p50_s + at_s, p90_s, kind=kind, placed_s=NOW_S + wait_s, is_open=False)
+    return job
+
+
+def page(client: Client, query: str = "") -> str:
+    return client.get(f"/queues/{query}").content.decode()
+
+
+def test_waiting_jobs_are_listed_with_a_reason_and_a_predicted_start(
+    as_operator: Client,
+) -> None:
+    estimated("later", 300.0, 480.0)
+    estimated("sooner", 60.0, 120.0, priority=5)
+    shown = page(as_operator)
+    assert shown.index("sooner: starts") < shown.index("later: starts")
+    assert '<b>5 min</b> <span class="iv">to 8 min</span>' in shown
+    assert "no free unit" in shown
+    assert "after 3 jobs" in shown
+    assert "half start within <b>5 min</b> of cluster time" in shown
+    assert "later: starts in 5 min, by 8 min with 90 %" in shown
+
+
+def test_jobs_of_equal_requests_are_one_row_that_lists_them(as_operator: Client) -> None:
+    job = estimated("one", 60.0, 120.0)
+    other = factories.job("zz-second", application=job.application, submitted_s=NOW_S)
+    Job.objects.filter(id=other.id).update(shape=job.shape, reason_code="NoFreeUnit")
+    shown = page(as_operator)
+    assert "× 2" in shown
+    assert "zz-second" not in shown
+    opened = page(as_operator, f"?shape={job.shape_id}")
+    assert "zz-second" in opened
+    assert 'aria-expanded="true"' in opened
+
+
+def test_the_queue_is_filtered_by_reason_and_project(as_operator: Client) -> None:
+    estimated("red", 60.0, 120.0, project=factories.project("reds"))
+    estimated("blue", 60.0, 120.0, project=factories.project("blues"))
+    WaitingShape.objects.filter(jobs__name="red").update(reason_code="LocalityShort")
+    Job.objects.filter(name="red").update(reason_code="LocalityShort")
+    assert ">blue</a>" not in page(as_operator, "?reason=LocalityShort")
+    assert ">red</a>" not in page(as_operator, "?project=blues")
+    assert "No waiting job matches the filters" in page(as_operator, "?project=greens")
+
+
+def test_a_held_job_has_the_reason_held_and_no_start(as_operator: Client) -> None:
+    factories.job("paused", state="queued", held=True, reason_code="NoFreeUnit")
+    shown = page(as_operator)
+    assert "on hold" in shown
+    assert "<b>unknown</b>" in shown
+
+
+def test_members_see_the_jobs_and_scores_of_their_projects(client: Client) -> None:
+    mine, secret = factories.project("mine"), factories.project("secret")
+    estimated("own-job", 60.0, 120.0, project=mine)
+    estimated("zq-hidden", 60.0, 120.0, project=secret)
+    started("ips, 1 unit", 50.0, p50_s=60.0, p90_s=90.0, project=mine)
+    started("best_effort, 1 unit", 50.0, p50_s=60.0, p90_s=90.0, project=secret)
+    user = factories.user(role=Role.VIEWER)
+    Membership.objects.create(user=user, project=mine)
+    client.force_login(user)
+    shown = page(client)
+    assert "own-job" in shown
+    assert "zq-hidden" not in shown
+    assert "instructions/s, 1 unit" in shown
+    assert "best effort, 1 unit" not in shown
+    body = client.get("/api/v1/queues/").json()
+    assert [job["name"] for job in body["jobs"]] == ["own-job"]
+    assert [score["kind"] for score in body["scores"]] == ["ips, 1 unit"]
+
+
+def test_the_first_estimates_of_a_class_are_scored() -> None:
+    for wait_s in (50.0, 80.0, 100.0, 400.0):
+        started("ips, 1 unit", wait_s, p50_s=60.0, p90_s=90.0)
+    (score,) = start_scores(None, now_s=NOW_S + 500.0)
+    assert (score.count, score.by_p90, score.covered) == (4, 0.5, 0.5)
+    assert score.bias_s == pytest.approx(30.0)  # of -10, 20, 40 and 340 s
+    assert score.waited_s == pytest.approx(157.5)
+    assert start_scores(None, now_s=NOW_S + 90_000.0) == []
+
+
+def test_an_estimate_beyond_the_simulation_covers_any_start() -> None:
+    job = factories.job(state="running")
+    estimate(job, None, None, placed_s=NOW_S + 50.0, is_open=False)
+    (score,) = start_scores(None, now_s=NOW_S + 60.0)
+    assert (score.covered, score.by_p90, score.bias_s) == (1.0, 1.0, None)
+
+
+def test_the_queue_in_rest_is_in_seconds_from_now(as_operator: Client) -> None:
+    job = estimated("m1", 60.0, None)
+    (row,) = as_operator.get("/api/v1/queues/").json()["jobs"]
+    assert (row["id"], row["units"], row["tier"]) == (str(job.id), 1, 7)
+    assert (row["p50_seconds"], row["p90_seconds"], row["ahead"]) == (60.0, None, 3)
+    assert row["waited_seconds"] == 600.0
+
+
+def test_earlier_estimates_of_a_job_are_kept_in_rest(as_operator: Client) -> None:
+    job = estimated("m1", 60.0, 90.0)
+    estimate(job, 30.0, 40.0)
+    body = as_operator.get(f"/api/v1/jobs/{job.id}/wait-estimate/").json()
+    assert [row["p50_seconds"] for row in body["results"]] == [NOW_S + 30.0, NOW_S + 60.0]
+
+
+def test_the_page_and_the_explanation_of_a_job_tell_its_start(as_operator: Client) -> None:
+    job = estimated("m1", 180.0, 420.0)
+    shown = as_operator.get(f"/jobs/{job.id}/?tab=why").content.decode()
+    assert "in 3 min to 7 min (p50 to p90), after 3 jobs" in shown
+    body = as_operator.get(f"/api/v1/jobs/{job.id}/explanation/").json()
+    assert body["start"] == {"p50_seconds": 180.0, "p90_seconds": 420.0}
+
+
+def test_starts_are_described_in_words() -> None:
+    assert start_text(60.0, 120.0, 0) == "in 1 min to 2 min (p50 to p90)"
+    assert start_text(60.0, None, 1) == "in 1 min (p50; p90 unknown), after 1 job"
+    assert start_text(None, None, 0) == "unknown: nothing tells when units are freed"
