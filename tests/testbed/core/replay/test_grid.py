@@ -81,5 +81,5 @@ def test_seeds_are_ranges_or_lists() -> None:
 
 def test_choices_are_read_from_text() -> None:
     assert ReplayOptions.of(admission="fifo").admission is Admission.FIFO
-    with pytest.raises(ReplayError, match="profiles must be one of inferred, true, not 'x'"):
+    with pytest.raises(ReplayError, match="profiles must be one of inferred, true, none, not 'x'"):
         ReplayOptions.of(profiles="x")
