@@ -1,7 +1,7 @@
 """API schema of dry runs."""
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rest_framework import serializers
 
@@ -9,9 +9,11 @@ from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.dry_run import DryRunResult
 from apps.scheduling.core.explain import statement
 from apps.scheduling.core.feasibility import Feasibility
-from apps.scheduling.services.start_estimates import NewStart
 from apps.workloads.api.serializers import TargetSerializer
 from apps.workloads.core.reasons import MEANINGS, Reason
+
+if TYPE_CHECKING:
+    from apps.scheduling.services.start_estimates import NewStart
 
 
 class PredictedSerializer(serializers.Serializer[Any]):
@@ -114,7 +116,7 @@ class CheckSerializer(serializers.Serializer[Any]):
     snapshot = serializers.IntegerField()
 
 
-def represent_check(result: DryRunResult, start: NewStart | None) -> dict[str, Any]:
+def represent_check(result: DryRunResult, start: "NewStart | None") -> dict[str, Any]:
     """JSON of a dry run, and of the start of a job that would wait."""
     return {
         "dry_run": True,

@@ -3,7 +3,7 @@
 import math
 from functools import lru_cache
 from threading import Lock
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from django.conf import settings
@@ -13,11 +13,13 @@ from apps.common.core.ids import uuid7
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.dry_run import DryRunResult, dry_run
 from apps.scheduling.core.registry import make_plain, policy_of
-from apps.scheduling.core.start_queue import ShapeFacts
 from apps.scheduling.core.types import Request
 from apps.scheduling.selectors import ClusterFollower
-from apps.scheduling.services.start_estimates import NewStart, start_of_new
 from apps.workloads.core.spec import JobSpec
+
+if TYPE_CHECKING:
+    from apps.scheduling.core.start_queue import ShapeFacts
+    from apps.scheduling.services.start_estimates import NewStart
 
 _COPY: Final = ClusterFollower()
 _LOCK: Final = Lock()
@@ -36,18 +38,23 @@ def check_job(spec: JobSpec) -> DryRunResult:
         return dry_run(spec, profile, snapshot, policy, rng, max_sample=settings.MAX_SAMPLE)
 
 
-def check_start(spec: JobSpec, result: DryRunResult) -> NewStart | None:
+def check_start(spec: JobSpec, result: DryRunResult) -> "NewStart | None":
     """Predict when a job starts whose dry run says that it waits for units; None otherwise.
 
     Costs a few simulations of the queue.
     """
     if result.outcome != "waits" or result.request is None:
         return None
+    # the simulation is compiled: only a web process that checks such a job imports numba
+    from apps.scheduling.services.start_estimates import start_of_new  # noqa: PLC0415
+
     shape = _shape(spec, result.request, result)
     return start_of_new(shape, frozen_cluster(), np.random.default_rng())
 
 
-def _shape(spec: JobSpec, request: Request, result: DryRunResult) -> ShapeFacts:
+def _shape(spec: JobSpec, request: Request, result: DryRunResult) -> "ShapeFacts":
+    from apps.scheduling.core.start_queue import ShapeFacts  # noqa: PLC0415 - as above
+
     is_whole = request.gang or request.locality is not None or request.spread is not None
     return ShapeFacts(
         key=uuid7(),
