@@ -18,7 +18,7 @@ class Agent:
 
     Attributes
     ----------
-    copy : its view of the cluster
+    copy : what it knows of the cluster
     read_s : time at which it reads the log next
     free_s : time at which it has committed its decisions
     released : change-log number of the last release, or opening, that it has read
@@ -27,9 +27,15 @@ class Agent:
     """
 
     def __init__(
-        self, cluster: MemoryCluster, sync_s: float, jitter: float, rng: np.random.Generator
+        self,
+        cluster: MemoryCluster,
+        copy: ClusterCopy,
+        rng: np.random.Generator,
+        *,
+        sync_s: float = 0.0,
+        jitter: float = 0.0,
     ) -> None:
-        self.copy = ClusterCopy(cluster.topology, is_compiled=True)
+        self.copy = copy
         self.read_s = 0.0
         self.free_s = 0.0
         self.released = 0
@@ -78,3 +84,31 @@ class Agent:
                 default=self.opened,
             )
             self._read = len(log)
+
+
+class SoleAgent(Agent):
+    """The only agent, which reads the log before every decision.
+
+    A copy of its own would equal the cluster whenever it decides, so it reads the cluster itself.
+    """
+
+    def __init__(self, cluster: MemoryCluster, rng: np.random.Generator) -> None:
+        super().__init__(cluster, cluster.state, rng)
+
+    def follow(self, now: float) -> None:
+        """Read the change log."""
+        self.read()
+        self.read_s = now
+
+    def commit(self, placements: Sequence[tuple[Placed, Request]]) -> list[Committed | Conflict]:
+        """Commit placements."""
+        was_current = self._read == self._cluster.sequence
+        results = self._cluster.commit_batch(placements)
+        if was_current:
+            self._read = self._cluster.sequence
+        return results
+
+    def read(self) -> None:
+        """Note the last release."""
+        self.released = max(self.released, self._cluster.released)
+        self._read = self._cluster.sequence

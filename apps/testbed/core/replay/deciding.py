@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from apps.scheduling.core.cluster_copy import ClusterCopy
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.sizing import Infeasible
 from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused
 from apps.scheduling.core.wakes import needs_of
-from apps.testbed.core.replay.agents import Agent
+from apps.testbed.core.replay.agents import Agent, SoleAgent
 from apps.testbed.core.replay.demand import LazyFacts, Shape, SizedRequest
-from apps.testbed.core.replay.model import Admission
+from apps.testbed.core.replay.model import Admission, ReplayOptions
 from apps.testbed.core.replay.waiting import Refusal, WaitingShapes
 from apps.workloads.core.shapes import Needs, WaitsFor
 
@@ -64,9 +65,7 @@ class Deciding:
         options, rng = loop.options, np.random.default_rng(agent_seed)
         self._loop, self._cluster, self._policy, self._options = loop, cluster, policy, options
         self._rng = np.random.default_rng(policy_seed)
-        self._agents = [
-            Agent(cluster, options.sync_s, options.jitter, rng) for _ in range(options.agents)
-        ]
+        self._agents = _agents(cluster, options, rng)
         self._pending: dict[int, _Batch] = {}  # by agent, until its `free_s`
         self._turn = 0
         self._released = 0  # change-log number of the last release
@@ -87,7 +86,7 @@ class Deciding:
     def release(self, allocation: int) -> None:
         """Free the units of a job that ended."""
         self._cluster.release(allocation)
-        self._released = self._cluster.log[-1].sequence
+        self._released = self._cluster.released
         self._blocked = None
 
     def open(self, servers: Sequence[int]) -> None:
@@ -103,6 +102,8 @@ class Deciding:
 
     def next_s(self) -> float:
         """Time at which an agent commits, or reads of capacity that waiting jobs may use."""
+        if not (self._pending or self._line or len(self._waiting)):
+            return float("inf")
         times = [self._agents[agent].free_s for agent in self._pending]
         if self._is_blocked_by_old_news:
             times.append(min(agent.read_s for agent in self._agents))
@@ -113,6 +114,10 @@ class Deciding:
                 if agent.released < self._released
             ]
         return min(times, default=float("inf"))
+
+    @property
+    def _has_jobs(self) -> bool:
+        return bool(self._new or self._line or len(self._waiting))
 
     @property
     def _is_blocked_by_old_news(self) -> bool:
@@ -127,13 +132,15 @@ class Deciding:
 
     def commit(self, now: float) -> None:
         """Commit the decisions that are due."""
+        if not self._pending:
+            return
         for agent in [a for a in self._pending if self._agents[a].free_s <= now]:
             self._commit(agent, self._pending.pop(agent), now)
 
     def decide(self, now: float) -> None:
         """Let idle agents take jobs until there are none, or no agent is idle."""
         take = self._take_first if self._options.admission is Admission.FIFO else self._take_shapes
-        while len(self._pending) < len(self._agents):
+        while len(self._pending) < len(self._agents) and self._has_jobs:
             taken = take(now)
             if taken is None:
                 return
@@ -272,3 +279,14 @@ class Deciding:
         needs = Needs(WaitsFor.SERVERS)
         reason = (RefusalReason.NO_MATCHING_SERVER, NO_SERVER)
         self._refuse(batch, job, reason, needs, sequence)
+
+
+def _agents(
+    cluster: MemoryCluster, options: ReplayOptions, rng: np.random.Generator
+) -> Sequence[Agent]:
+    if options.has_sole_agent:
+        return [SoleAgent(cluster, rng)]
+    copies = (ClusterCopy(cluster.topology, is_compiled=True) for _ in range(options.agents))
+    return [
+        Agent(cluster, copy, rng, sync_s=options.sync_s, jitter=options.jitter) for copy in copies
+    ]

@@ -5,6 +5,7 @@ arrive, then idle agents decide. A job on a failed server loses its work and is 
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
@@ -120,7 +121,9 @@ class ReplayLoop:
         servers = cluster.topology.server_units.size
         self.failures = FailureClock(options.failures, servers, options.seed)
         self._on_decision = on_decision
-        self._cluster = MemoryCluster(cluster.topology, is_compiled=True)
+        self._cluster = MemoryCluster(
+            cluster.topology, is_compiled=True, keeps_log=not options.has_sole_agent
+        )
         self._allocations: dict[int, int] = {}
         self._deciding = Deciding(self, self._cluster, policy, policy_seed, agent_seed)
         self._arrival: tuple[float, str] | None = None
@@ -258,5 +261,4 @@ class ReplayLoop:
 
 def parts_of(units: Shorts, unit_server: Shorts) -> list[tuple[int, int]]:
     """(server, number of units) pairs, by server."""
-    servers, counts = np.unique(unit_server[units], return_counts=True)
-    return list(zip(servers.tolist(), counts.tolist(), strict=True))
+    return sorted(Counter(unit_server[units].tolist()).items())

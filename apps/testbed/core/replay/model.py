@@ -268,6 +268,11 @@ class ReplayOptions:
     parameters: Mapping[str, float] | None = None
     failures: Failures | None = None
 
+    @property
+    def has_sole_agent(self) -> bool:
+        """Whether one agent decides everything on the latest state, and servers stay open."""
+        return self.agents == 1 and self.sync_s == 0.0 and self.failures is None
+
     @classmethod
     def of(cls, **texts: str) -> "ReplayOptions":
         """Return options; those that are a choice among names are given as text.

@@ -16,6 +16,7 @@ from apps.testbed.core.replay.model import (
     ProfileSource,
     ReplayCancelledError,
     ReplayError,
+    ReplayOptions,
     ReplayProgress,
     ReplayResult,
     RunRow,
@@ -234,3 +235,24 @@ def load_columns() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_an_invalid_workload_names_its_problem(columns: dict[str, Any], problem: str) -> None:
     with pytest.raises(ReplayError, match=problem):
         workload("w", [Application("a", "batch")], *load_columns(), **columns)
+
+
+@pytest.mark.parametrize("decision_s", [0.0, 0.7])
+@pytest.mark.parametrize("admission", list(Admission))
+def test_one_agent_without_delay_decides_as_with_a_copy_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, admission: Admission, decision_s: float
+) -> None:
+    rng = np.random.default_rng(5)
+    load = jobs(
+        np.sort(rng.uniform(0.0, 300.0, 120)), rng.exponential(90.0, 120) + 1.0,
+        units=rng.integers(1, 5, 120), gang=rng.random(120) < 0.5,
+        application=rng.integers(0, 2, 120),
+    )  # fmt: skip
+    chosen = options(policy="tarcil", admission=admission, decision_s=decision_s)
+    shared = run(cluster(4, 4, 8), load, chosen)
+    monkeypatch.setattr(ReplayOptions, "has_sole_agent", False)
+    own = run(cluster(4, 4, 8), load, chosen)
+    assert shared.refusals.sum() > 0
+    for name in ("started_s", "ended_s", "units", "refusals", "conflicts"):
+        assert getattr(shared, name).tolist() == getattr(own, name).tolist()
+    assert shared.reason == own.reason
