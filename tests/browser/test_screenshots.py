@@ -26,7 +26,9 @@ def answer(page: Page, what: str, *bodies: list[dict[str, Any]]) -> list[str]:
     return methods
 
 
-FRONT = {"versions": [{"number": 1}]}
+FRONT = {"state": "running", "versions": [{"number": 1, "points": 9}]}
+BEGUN = {"state": "running", "versions": [{"number": 1, "points": 1}]}
+SMALL = {"state": "succeeded", "versions": [{"number": 1, "points": 1}]}
 EMPTY_PAGE = "<!doctype html><title>Calibrate</title>"
 
 
@@ -39,14 +41,15 @@ def empty_calibrate(visitor: Visitor) -> None:
 
 
 def test_a_front_is_requested_and_awaited_with_a_plan(visitor: Visitor) -> None:
-    fronts = answer(visitor.page, "fronts", [], [], [{"versions": []}], [FRONT])
+    fronts = answer(visitor.page, "fronts", [], [], [{"versions": []}], [BEGUN], [FRONT])
     answer(visitor.page, "plans", [], [{}])
     await_placement(visitor.page, visitor.site.url, timeout_s=60)
     assert fronts.count("POST") == 1
 
 
-def test_an_existing_front_is_used(visitor: Visitor) -> None:
-    fronts = answer(visitor.page, "fronts", [FRONT])
+@pytest.mark.parametrize("front", [FRONT, SMALL], ids=["running", "succeeded"])
+def test_an_existing_front_is_used(visitor: Visitor, front: dict[str, Any]) -> None:
+    fronts = answer(visitor.page, "fronts", [front])
     answer(visitor.page, "plans", [{}])
     await_placement(visitor.page, visitor.site.url, timeout_s=60)
     assert "POST" not in fronts
