@@ -26,6 +26,8 @@ FIGURES: Final = 0.6  # share of cells that start with a number
 
 Table = list[list[str]]
 
+stored: Final[list[Path]] = []  # files that this process has written
+
 
 class PublishedTable(NamedTuple):
     """A table of a page: its first line (from 0), its cells, and the marker above it."""
@@ -57,6 +59,7 @@ def store(
         "tables": dict(tables),
     }
     path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    stored.append(path)
     return path
 
 

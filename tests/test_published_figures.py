@@ -1,5 +1,6 @@
 """Tables of measured figures in docs/ are equal to the stored results of the benchmarks."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,18 @@ def test_a_benchmark_stores_what_it_prints(
     result = load("structure", tmp_path)
     assert result["figures"] == capsys.readouterr().out.splitlines()
     assert result["arguments"] == {"argv": ["--root", str(PROJECT)]}
+
+
+def test_a_benchmark_that_stores_its_result_under_another_name_is_not_stored_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def part_of_a_benchmark(*_: object, **__: object) -> None:
+        store("testbed_part", arguments={}, figures=[], tables={}, folder=tmp_path)
+        sys.stdout.write("a figure\n")
+
+    monkeypatch.setattr("runpy.run_module", part_of_a_benchmark)
+    assert _run.main(["testbed"], tmp_path) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["testbed_part.json"]
 
 
 def test_a_benchmark_that_fails_stores_nothing(tmp_path: Path) -> None:
