@@ -48,15 +48,7 @@ def push(heap: EventHeap, at: float, what: int) -> None:
     """Insert an event."""
     place = heap.size[0]
     heap.size[0] += 1
-    while place > 0:
-        above = (place - 1) >> 1
-        if heap.at[above] < at or (heap.at[above] == at and heap.what[above] < what):
-            break
-        heap.at[place] = heap.at[above]
-        heap.what[place] = heap.what[above]
-        place = above
-    heap.at[place] = at
-    heap.what[place] = what
+    _rise(heap, place, at, what)
 
 
 @jit(makes_arrays=False)
@@ -88,6 +80,12 @@ def _sink(heap: EventHeap, size: int) -> None:
         heap.at[place] = heap.at[child]
         heap.what[place] = heap.what[child]
         place, child = child, 2 * child + 1
+    _rise(heap, place, at, what)
+
+
+@jit(makes_arrays=False)
+def _rise(heap: EventHeap, place: int, at: float, what: int) -> None:
+    """Move an event up from a free place until the event above it is earlier."""
     while place > 0:
         above = (place - 1) >> 1
         if heap.at[above] < at or (heap.at[above] == at and heap.what[above] < what):

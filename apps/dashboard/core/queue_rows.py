@@ -38,7 +38,7 @@ class QueueRow:
 
     @property
     def request(self) -> str:
-        """Units and application."""
+        """Number of units, and whether the job needs all of them to start."""
         units = "size not known yet"
         if self.first.units is not None:
             units = formats.plural(self.first.units, "unit")
@@ -51,7 +51,7 @@ class QueueRow:
 
     @property
     def position(self) -> str:
-        """What is predicted to start before it."""
+        """Number of jobs that are predicted to start before it, in words."""
         ahead = self.first.ahead
         if ahead is None:
             return ""
@@ -84,7 +84,7 @@ class QueueScore:
 
 @dataclass(frozen=True, slots=True)
 class QueuePage:
-    """What the page shows.
+    """Contents of the Queues page.
 
     Attributes
     ----------
@@ -124,7 +124,10 @@ class QueuePage:
 
 @dataclass(frozen=True, slots=True)
 class QueueFilter:
-    """What the address asks for; empty: all. ``shape`` is the request whose jobs are listed."""
+    """Filters in the address of the page; an empty one matches all jobs.
+
+    ``shape`` is the request whose jobs are listed one by one.
+    """
 
     project: str = ""
     reason: str = ""

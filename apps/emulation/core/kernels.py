@@ -4,7 +4,7 @@ Imported by the emulator and the testbed only, never by the web process. Tests c
 with the plain numpy formulas of `truth`. S servers, at most W parts per server, J job slots, N
 sources, Q part slots, T kinds of jobs (truths that running jobs have) with at most K phases.
 
-What the parts of one server need is side by side, and jobs of one truth share its scores, so that
+The values of the parts of one server lie side by side, and jobs of one truth share its scores. So
 an event reads a few cache lines, however many jobs run elsewhere.
 """
 

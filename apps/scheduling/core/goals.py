@@ -1,4 +1,4 @@
-"""What a job must reach, for policies that choose the number of units and the units together.
+"""The target of a job, for policies that choose the number of units together with the units.
 
 Quasar sizes an allocation while it selects servers (§3.3, Q4): the rate of units on particular
 servers decides, not the rate of a number of units on any. P platforms of the topology.

@@ -140,7 +140,7 @@ class Verdict(StrEnum):
 
 
 class Expectation(NamedTuple):
-    """What the policy ``expected`` predicts of a unit.
+    """Predictions of the policy ``expected`` for a unit.
 
     Attributes
     ----------

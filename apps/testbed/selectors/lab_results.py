@@ -112,7 +112,7 @@ class ChangedJobs(NamedTuple):
 
 
 class _StoredChanges(NamedTuple):
-    """What the runs say of the jobs that change most, without the jobs of this cluster.
+    """The jobs that change most in the runs, not yet matched with jobs of this cluster.
 
     Attributes
     ----------
