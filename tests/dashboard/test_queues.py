@@ -86,6 +86,19 @@ def test_the_queue_is_filtered_by_reason_and_project(as_operator: Client) -> Non
     assert "No waiting job matches the filters" in page(as_operator, "?project=greens")
 
 
+def test_a_queue_that_is_longer_than_what_is_read_says_so(
+    as_operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("m1", "m2", "m3"):
+        estimated(name, 60.0, 90.0)
+    assert "At least" not in page(as_operator)
+    monkeypatch.setattr("apps.scheduling.selectors.waits.MAX_JOBS", 2)
+    monkeypatch.setattr("apps.dashboard.core.queue_rows.MAX_JOBS", 2)
+    shown = page(as_operator)
+    assert "At least <b>2</b> jobs wait" in shown
+    assert "More jobs wait; the numbers are of the oldest 2 that match." in shown
+
+
 def test_a_held_job_has_the_reason_held_and_no_start(as_operator: Client) -> None:
     factories.job("paused", state="queued", held=True, reason_code="NoFreeUnit")
     shown = page(as_operator)

@@ -1,12 +1,13 @@
 """Rows of the Queues page: waiting jobs of equal requests together, soonest start first."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from apps.dashboard.core import formats, labels
-from apps.scheduling.core.waits import StartScore, WaitingJob
+from apps.scheduling.core.waits import MAX_JOBS, StartScore, WaitingJob
 
 MAX_ROWS: Final = 100
 AXES_S: Final = (60.0, 300.0, 600.0, 1200.0, 3600.0, 10_800.0, 43_200.0, 86_400.0, 604_800.0)
@@ -94,6 +95,7 @@ class QueuePage:
     oldest_s : cluster seconds that the oldest job has waited
     reasons, projects : of all visible jobs, with the number of jobs
     hidden : rows that are not shown
+    is_cut : whether more jobs wait than were read
     """
 
     rows: tuple[QueueRow, ...]
@@ -108,6 +110,7 @@ class QueuePage:
     reasons: tuple[tuple[str, str, int], ...]
     projects: tuple[tuple[str, int], ...]
     hidden: int
+    is_cut: bool
     scores: tuple[StartScore, ...]
     score: QueueScore | None
 
@@ -157,8 +160,9 @@ def queue_page(
         oldest=oldest,
         oldest_s=0.0 if oldest is None else now_s - oldest.submitted_s,
         reasons=_reasons(jobs),
-        projects=tuple(sorted(_counts([job.project for job in jobs]).items())),
+        projects=tuple(sorted(Counter(job.project for job in jobs).items())),
         hidden=max(0, len(rows) - MAX_ROWS),
+        is_cut=len(jobs) >= MAX_JOBS,
         scores=tuple(scores),
         score=_score(scores),
     )
@@ -208,16 +212,9 @@ def _soonest_first(row: QueueRow) -> tuple[float, float]:
 def _reasons(jobs: Sequence[WaitingJob]) -> tuple[tuple[str, str, int], ...]:
     """Return reasons in the order of their tier: code, text and number of jobs."""
     tiers = {job.reason: job.tier for job in jobs}
-    counts = _counts([job.reason for job in jobs])
+    counts = Counter(job.reason for job in jobs)
     ranked = sorted(counts, key=lambda code: (tiers[code], code))
     return tuple((code, labels.reason_text(code), counts[code]) for code in ranked)
-
-
-def _counts(values: Sequence[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for value in values:
-        counts[value] = counts.get(value, 0) + 1
-    return counts
 
 
 def _score(scores: Sequence[StartScore]) -> QueueScore | None:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from apps.scheduling.core import hashing, paragon, samplers, scorers
-from apps.scheduling.core.policies import AssembledPolicy, Scorer
+from apps.scheduling.core.policies import AssembledPolicy, Scorer, least_loaded
 from apps.scheduling.core.types import MAX_UNITS, Request
 from apps.workloads.core.targets import ThroughputLatency
 
@@ -74,14 +74,7 @@ def reservation_least_loaded() -> AssembledPolicy:
 
     Source: Quasar §5, reservation + LL.
     """
-    return AssembledPolicy(
-        "reservation_least_loaded",
-        1,
-        sample=samplers.emptiest,
-        near=samplers.everything,
-        score=scorers.load,
-        is_full=True,
-    ).sized_by(_reserved)
+    return least_loaded("reservation_least_loaded").sized_by(_reserved)
 
 
 def reservation_paragon(limit: int = paragon.LIMIT) -> AssembledPolicy:
@@ -99,14 +92,7 @@ def autoscale(load: float = LOAD) -> AssembledPolicy:
     The load is that of units of the highest-end platform, as an autoscaler knows neither platforms
     nor interference. Other jobs get what the user reserved. Source: Quasar §5.
     """
-    return AssembledPolicy(
-        "autoscale",
-        1,
-        sample=samplers.emptiest,
-        near=samplers.everything,
-        score=scorers.load,
-        is_full=True,
-    ).sized_by(partial(_below_load, load=load))
+    return least_loaded("autoscale").sized_by(partial(_below_load, load=load))
 
 
 def _over_all(name: str, score: Scorer) -> AssembledPolicy:

@@ -246,10 +246,10 @@ def expected(weights: Weights = expectation.DEFAULT) -> AssembledPolicy:
     )
 
 
-def least_loaded() -> AssembledPolicy:
+def least_loaded(name: str = "least_loaded") -> AssembledPolicy:
     """Emptiest servers first, by cores, then memory; ignores interference and platforms (P13)."""
     return AssembledPolicy(
-        "least_loaded",
+        name,
         1,
         sample=samplers.emptiest,
         near=samplers.everything,

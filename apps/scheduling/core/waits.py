@@ -1,7 +1,10 @@
 """Waiting jobs as the queue shows them, and scores of start estimates."""
 
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
+
+MAX_JOBS: Final = 10_000  # waiting jobs that the queue shows, oldest first
 
 
 @dataclass(frozen=True, slots=True)

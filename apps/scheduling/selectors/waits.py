@@ -8,12 +8,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from apps.common.infrastructure.database import fetch_rows
-from apps.scheduling.core.waits import StartScore, WaitingJob
+from apps.scheduling.core.waits import MAX_JOBS, StartScore, WaitingJob
 from apps.scheduling.models import StartEstimate
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.models import Job
 
-MAX_JOBS: Final = 10_000
 DAY_S: Final = 86_400.0
 SCORED: Final = 20_000  # estimates of the last day, newest first
 
