@@ -69,7 +69,7 @@ def test_policy_and_guarantee_are_stored_and_answered(api: APIClient) -> None:
 @pytest.mark.parametrize(
     ("fields", "pointer", "detail"),
     [
-        ({"policy": "tarcle"}, "/policy", "must be one of autoscale, expected, "),
+        ({"policy": "tarcle"}, "/policy", "must be one of autoscale, dot_product, expected, "),
         ({"sample_size": 33}, "/sample_size", "must be at most 32, not 33"),
         ({"sample_size": 8, "guarantee": {"rank_threshold": 0.8, "probability": 0.5}},
          "/guarantee", "give sample_size or guarantee, not both"),

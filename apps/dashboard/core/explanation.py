@@ -272,6 +272,9 @@ def _choice(policy: str) -> str:
         "reservation_least_loaded": "the least loaded unit that fits",
         "reservation_paragon": "the fastest platform without too much interference",
         "autoscale": "the least loaded unit that fits",
+        "slot_rr": "the first free unit that fits",
+        "node_rr": "the server with the fewest units in use",
+        "dot_product": "the server in use whose free capacity best matches its demand",
         "roomiest": "chosen at random among servers with free capacity and quiet neighbours",
     }.get(policy, f"chosen by {policy}")
 

@@ -1,10 +1,10 @@
-"""Policies of the papers' evaluations, assembled from parts (P5, P6, P13, Q13, T12)."""
+"""Policies of the papers' evaluations, assembled from parts (P5, P6, P13, Q13, T12, C9)."""
 
 import math
 from functools import partial
 from typing import Final
 
-from apps.scheduling.core import hashing, paragon, samplers, scorers
+from apps.scheduling.core import hashing, packing, paragon, samplers, scorers
 from apps.scheduling.core.policies import AssembledPolicy, Scorer, least_loaded
 from apps.scheduling.core.types import MAX_UNITS, Request
 from apps.workloads.core.targets import ThroughputLatency
@@ -93,6 +93,39 @@ def autoscale(load: float = LOAD) -> AssembledPolicy:
     nor interference. Other jobs get what the user reserved. Source: Quasar §5.
     """
     return least_loaded("autoscale").sized_by(partial(_below_load, load=load))
+
+
+def slot_rr() -> AssembledPolicy:
+    """Fill all units of a server before the next server (SlotRR, C9). Source: ClavisMO §1."""
+    return _of_every_unit("slot_rr", packing.first_slot)
+
+
+def node_rr() -> AssembledPolicy:
+    """Give each unit to the server with the fewest units in use (NodeRR, C9).
+
+    Source: ClavisMO §1.
+    """
+    return _of_every_unit("node_rr", packing.fewest_held)
+
+
+def dot_product() -> AssembledPolicy:
+    """Pack servers in use by the dot product of free capacity and demand (C9).
+
+    Source: ClavisMO §4.5, Panigrahy et al. 2011.
+    """
+    return _of_every_unit("dot_product", packing.dot_product)
+
+
+def _of_every_unit(name: str, score: Scorer) -> AssembledPolicy:
+    """Return a policy that scores all eligible units."""
+    return AssembledPolicy(
+        name,
+        1,
+        sample=samplers.everything,
+        near=samplers.everything,
+        score=score,
+        is_full=True,
+    )
 
 
 def _over_all(name: str, score: Scorer) -> AssembledPolicy:

@@ -172,6 +172,15 @@ POLICIES: Final[dict[str, Entry]] = {
         "ceil(qps / (load x base rate)) units, free cores",
         (Parameter("load", baselines.LOAD, 0.05, 1.0, "load of a unit above which one is added"),),
     ),
+    "slot_rr": Entry(
+        baselines.slot_rr, "ClavisMO §1 (C9)", "the first free unit, server by server"
+    ),
+    "node_rr": Entry(baselines.node_rr, "ClavisMO §1 (C9)", "fewest units in use on the server"),
+    "dot_product": Entry(
+        baselines.dot_product,
+        "ClavisMO §4.5 (C9), Panigrahy et al. 2011",
+        "servers in use first, then sum of free share x demand x mean demand",
+    ),
 }
 
 

@@ -98,14 +98,14 @@ def load(state: BatchState, request: Request, units: Ints, seed: int) -> Scores:
     steps = [np.round(share * LOAD_STEPS).astype(np.int64) for share in (left, memory)]
     zero = np.zeros(units.size, dtype=np.int64)
     key = np.stack((*steps, zero, chance.coins(seed, units)), axis=1)
-    return _plain(state, request, units, key, left)
+    return plain_scores(state, request, units, key, left)
 
 
 def coin(state: BatchState, request: Request, units: Ints, seed: int) -> Scores:
     """Score all units equally; the coin decides."""
     key = np.zeros((units.size, 4), dtype=np.int64)
     key[:, 3] = chance.coins(seed, units)
-    return _plain(state, request, units, key, np.zeros(units.size))
+    return plain_scores(state, request, units, key, np.zeros(units.size))
 
 
 def speed_steps(request: Request, platforms: int) -> Ints:
@@ -130,7 +130,10 @@ def ranked(scores: Scores, limit: int | None = None) -> Scores:
     )
 
 
-def _plain(state: BatchState, request: Request, units: Ints, key: Ints, shown: Floats) -> Scores:
+def plain_scores(
+    state: BatchState, request: Request, units: Ints, key: Ints, shown: Floats
+) -> Scores:
+    """Return scores by keys of a rule that computes no quality; ``shown`` is for display."""
     topology = state.snapshot.topology
     servers = topology.unit_server[units]
     pressures = encoding.pressure(state.server_caused[servers], topology.server_units[servers])

@@ -23,15 +23,18 @@ _REASON_OF: Final = {
     "reservation_least_loaded": Reason.PLACED_LEAST_LOADED,
     **dict.fromkeys(
         (
+            "dot_product",
             "heterogeneity_oblivious",
             "interference_oblivious",
             "paragon_greedy",
             "quasar",
             "reservation_paragon",
+            "slot_rr",
         ),
         Reason.PLACED_BEST_OF_ALL,
     ),
     "autoscale": Reason.PLACED_LEAST_LOADED,
+    "node_rr": Reason.PLACED_LEAST_LOADED,
     "random": Reason.PLACED_AT_RANDOM,
     "roomiest": Reason.PLACED_AT_RANDOM,
 }

@@ -208,7 +208,9 @@ def test_the_row_has_the_documented_fields() -> None:
 
 def test_an_unknown_policy_world_or_kind_is_an_error() -> None:
     load = jobs([0.0], [10.0])
-    with pytest.raises(ReplayError, match="unknown policy 'best'; known are autoscale, expected"):
+    with pytest.raises(
+        ReplayError, match="unknown policy 'best'; known are autoscale, dot_product, expected"
+    ):
         run(cluster(2), load, options(policy="best"))
     with pytest.raises(ReplayError, match="world must be one of"):
         run(cluster(2), load, options(world="flat"))
