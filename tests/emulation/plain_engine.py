@@ -1,16 +1,17 @@
 """The engine's oracle: every speed is recomputed from the formulas at every event."""
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from apps.emulation.core.events import EngineOrder, Machines
+from apps.emulation.core.stragglers import task_durations
 from apps.emulation.core.truth import (
     interference_factor,
     split_share,
     unit_pressure,
-    wave_efficiency,
 )
 
 Event = tuple[float, str, int, int]  # time, kind, key, phase
@@ -24,6 +25,18 @@ class PlainJob:
     done: float = 0.0
     phase: int = 0
     cycle: int = 0
+
+
+def list_scheduled(order: EngineOrder, units: int) -> float:
+    """Share of the units that the tasks keep busy if a free unit takes the next task."""
+    assert order.tasks is not None
+    durations = task_durations(order.tasks, order.truth.task_spread, order.task_seed)
+    free_s = [0.0] * units
+    ends = []
+    for duration in durations:
+        ends.append(heapq.heappop(free_s) + duration)
+        heapq.heappush(free_s, ends[-1])
+    return float(durations.sum() / (units * max(ends)))
 
 
 class PlainEngine:
@@ -94,7 +107,7 @@ class PlainEngine:
         per_unit = [rate / units for rate, (_, units) in zip(rates, order.parts, strict=True)]
         speed = total * min(per_unit) if truth.is_in_step else sum(rates)
         racks = split_share((int(self.machines.rack[s]), units) for s, units in order.parts)
-        waves = 1.0 if order.tasks is None else wave_efficiency(order.tasks, total)
+        waves = 1.0 if order.tasks is None else list_scheduled(order, total)
         return float(
             speed
             * waves

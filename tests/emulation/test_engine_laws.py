@@ -12,7 +12,8 @@ from apps.emulation.core.draws import KINDS, application_truth
 from apps.emulation.core.engine import Engine
 from apps.emulation.core.events import EngineOrder, EventKind
 from apps.emulation.core.queueing import waiting_share
-from apps.emulation.core.truth import Curves, interference_factor, unit_pressure, wave_efficiency
+from apps.emulation.core.stragglers import busy_share
+from apps.emulation.core.truth import Curves, interference_factor, unit_pressure
 from apps.inventory.core.snapshot import Floats
 from tests.emulation.worlds import all_platforms, machines, truth
 
@@ -87,7 +88,7 @@ def speeds_by_formula(units: list[int], orders: list[EngineOrder]) -> list[float
                 * order.truth.scale_up.speed_up(count)
                 * float(interference_factor(pressure, order.truth.tolerated, order.truth.curves))
             )
-        busy = 1.0 if order.tasks is None else wave_efficiency(order.tasks, allocated)
+        busy = 1.0 if order.tasks is None else busy_share(order.tasks, allocated, 0.0, 0)
         speeds.append(speed * busy * order.truth.scale_out.efficiency(len(order.parts)))
     return speeds
 

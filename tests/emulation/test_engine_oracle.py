@@ -19,6 +19,7 @@ TRUTHS = [
         application_truth(seed, f"oracle-{seed}", KINDS[seed % 4], all_platforms()),
         rack_loss=0.2 * (seed % 3 == 0),
         is_in_step=seed % 5 == 0,
+        task_spread=0.4 * (seed % 2),
     )
     for seed in range(24)
 ]
@@ -40,6 +41,7 @@ def drawn_order(key: int, used: np.ndarray, rng: np.random.Generator) -> EngineO
         work_s=np.inf if is_service else float(rng.exponential(300.0)) + 1.0,
         tasks=int(rng.integers(1, 40)) if rng.random() < 0.5 else None,
         duration_s=float(rng.uniform(20.0, 9000.0)) if is_service or rng.random() < 0.2 else None,
+        task_seed=key,
     )
 
 

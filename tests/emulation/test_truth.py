@@ -12,7 +12,6 @@ from apps.emulation.core.truth import (
     UniversalScaling,
     interference_factor,
     unit_pressure,
-    wave_efficiency,
 )
 from apps.inventory.core.demo import PLATFORMS, platform_counts
 from apps.workloads.core.framework import DEFAULT_SETTING, SETTINGS, Setting
@@ -118,15 +117,6 @@ def test_pressure_is_the_mean_over_the_other_units() -> None:
     total, own = np.full(N_SOURCES, 90.0), np.full(N_SOURCES, 30.0)
     assert unit_pressure(total, own, 4) == pytest.approx(np.full(N_SOURCES, 20.0))
     assert np.array_equal(unit_pressure(total, own, 1), np.zeros(N_SOURCES))
-
-
-@pytest.mark.parametrize(
-    ("tasks", "units", "share"), [(1, 1, 1.0), (10, 5, 1.0), (11, 5, 11 / 15), (3, 10, 0.3)]
-)
-def test_wave_efficiency_is_the_busy_share_of_the_units(
-    tasks: int, units: int, share: float
-) -> None:
-    assert wave_efficiency(tasks, units) == pytest.approx(share)
 
 
 def test_scaling_without_coherency_is_amdahl() -> None:

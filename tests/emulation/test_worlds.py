@@ -81,3 +81,16 @@ def test_library_development_and_test_have_separate_seeds() -> None:
     seeds = {stream_seed(seed, stream) for seed in range(50) for stream in Stream}
     assert len(seeds) == 150
     assert stream_seed(1, Stream.TEST) == stream_seed(1, Stream.TEST)
+
+
+def test_tasks_differ_in_the_measured_world_only() -> None:
+    for world in WORLDS.values():
+        platforms = world.catalogue(NAMES, seed=7)
+        spreads = [
+            world.application_truth(7, f"app-{i}", KINDS[i % 4], platforms).task_spread
+            for i in range(300)
+        ]
+        is_measured = world.name == "measured"
+        assert min(spreads) >= 0.0
+        assert max(spreads) == (1.5 if is_measured else 0.0)
+        assert np.median(spreads) == pytest.approx(np.exp(-1.94) * is_measured, rel=0.2)

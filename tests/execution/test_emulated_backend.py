@@ -344,27 +344,34 @@ def test_profiling_again_measures_the_same() -> None:
     ],
 )
 def test_work_without_input_follows_the_rule(order: LaunchOrder, work_s: float) -> None:
-    assert engine_order(order, sort(), {101: 0}).work_s == pytest.approx(work_s)
+    assert engine_order(order, sort(), {101: 0}, 1).work_s == pytest.approx(work_s)
 
 
 def test_an_order_for_an_unknown_server_is_refused() -> None:
     with pytest.raises(UnknownServerError, match="101"):
-        engine_order(launch(1), sort(), {})
+        engine_order(launch(1), sort(), {}, 1)
 
 
 def test_a_faster_framework_setting_reduces_the_work() -> None:
     truth = sort("analytics")
     assert truth.framework is not None
-    plain = engine_order(launch(1), truth, {101: 0})
-    tuned = engine_order(replace(launch(1), setting="2x0.5GB"), truth, {101: 0})
+    plain = engine_order(launch(1), truth, {101: 0}, 1)
+    tuned = engine_order(replace(launch(1), setting="2x0.5GB"), truth, {101: 0}, 1)
     speed = truth.framework.speed(setting_named("2x0.5GB"))
     assert tuned.work_s == pytest.approx(plain.work_s / speed)
     assert speed != 1.0
 
 
+def test_a_launch_has_the_same_tasks_in_every_process() -> None:
+    order = launch(1, input_bytes=0, tasks=3)
+    seeds = [engine_order(order, sort(), {101: 0}, seed).task_seed for seed in (1, 1, 2)]
+    assert seeds[0] == seeds[1]
+    assert len({*seeds, engine_order(launch(2), sort(), {101: 0}, 1).task_seed}) == 3
+
+
 def test_an_unknown_setting_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="'9x9GB'"):
-        engine_order(replace(launch(1), setting="9x9GB"), sort("analytics"), {101: 0})
+        engine_order(replace(launch(1), setting="9x9GB"), sort("analytics"), {101: 0}, 1)
 
 
 def test_a_waiting_launch_that_is_claimed_again_waits_once() -> None:

@@ -25,10 +25,10 @@ def test_every_figure_of_the_measured_world_is_inside_its_interval(tmp_path: Pat
     call_command("world_report", "--json", "--html", str(page), stdout=printed)
     found = json.loads(printed.getvalue())
     assert found["outside"] == []
-    assert len(found["groups"]) == 10
+    assert len(found["groups"]) == 11
     paper = [f["is_inside"]["paper"] for g in found["groups"] for f in g["figures"]]
     assert sum(paper) < len(paper) / 2
-    assert page.read_text().count("<table>") == 10
+    assert page.read_text().count("<table>") == 11
 
 
 @needs_data
@@ -117,3 +117,32 @@ def test_files_are_read_with_their_separator(tmp_path: Path) -> None:
         with gzip.open(path, "wt", newline="") as file:
             csv.writer(file, delimiter="\t" if ".tsv" in name else ",").writerow(["a", "b"])
     assert set(checksums(tmp_path)) == set(files())
+
+
+def google_job(job: str, seconds: list[float], others: int = 0) -> list[dict[str, object]]:
+    """Events of a job whose tasks start at 700 s; `others` are never seen to finish."""
+    rows: list[dict[str, object]] = []
+    for task, taken in enumerate([*seconds, *[0.0] * others]):
+        key = {"job_id": job, "task_index": task}
+        rows.append(key | {"event_type": 1, "time_us": 700_000_000})
+        if task < len(seconds):
+            rows.append(key | {"event_type": 4, "time_us": int((700.0 + taken) * 1e6)})
+    return rows
+
+
+def test_durations_of_tasks_are_relative_to_the_median_of_their_job() -> None:
+    rows = google_job("a", [60.0] * 6 + [120.0] * 5)
+    found = data_sets.task_durations(reader(google_2011=rows))
+    assert list(found) == ["a"]
+    assert sorted(found["a"]) == pytest.approx([0.0] * 6 + [np.log(2.0)] * 5)
+
+
+def test_jobs_with_many_unfinished_or_few_tasks_are_left_out() -> None:
+    rows = [
+        *google_job("one in eleven", [60.0] * 10, others=1),
+        *google_job("one in six", [60.0] * 10, others=2),
+        *google_job("few", [60.0] * 9),
+        {"job_id": "running", "task_index": 0, "event_type": 1, "time_us": 0},
+        {"job_id": "running", "task_index": 0, "event_type": 4, "time_us": 900_000_000},
+    ]
+    assert list(data_sets.task_durations(reader(google_2011=rows))) == ["one in eleven"]

@@ -45,7 +45,8 @@ class EngineOrder:
     key : identifies the job in events and readings
     parts : (server, units) pairs, each server once
     work_s : unit-seconds of the highest-end platform; infinite for a service
-    tasks : number of equal tasks; None if the work divides freely
+    tasks : number of tasks; None if the work divides freely
+    task_seed : from which their durations are drawn (`stragglers.task_seed`)
     duration_s : cluster seconds after which it ends even with work left; None if unlimited
     load : peak queries/s, for services
     percentile : of the latency that a service reports, 0-100
@@ -61,6 +62,7 @@ class EngineOrder:
     load: float = 0.0
     percentile: float = 99.0
     done_share: float = 0.0
+    task_seed: int = 0
 
 
 class EventKind(StrEnum):

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from apps.emulation.core.events import EngineOrder
-from apps.emulation.core.truth import split_share, wave_efficiency
+from apps.emulation.core.stragglers import busy_share
+from apps.emulation.core.truth import split_share
 from apps.inventory.core.snapshot import Ints
 
 
@@ -40,8 +41,10 @@ class RunningJob:
         """Add units, and update the share of all units that its tasks keep busy."""
         for server, units in parts:
             self.parts[server] = self.parts.get(server, 0) + units
-        if self.order.tasks is not None:
-            self.busy = wave_efficiency(self.order.tasks, sum(self.parts.values()))
+        order, units = self.order, sum(self.parts.values())
+        if order.tasks is not None:
+            spread = order.truth.task_spread
+            self.busy = busy_share(order.tasks, units, spread, order.task_seed)
 
 
 def layout_factor(run: RunningJob, rack: Ints) -> float:

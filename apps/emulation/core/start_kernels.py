@@ -22,6 +22,7 @@ class Started(NamedTuple):
     slot, kind : (n,) job slot and kind
     work_s, duration_s, done_share : (n,) as in `events.EngineOrder`; infinite if unlimited
     tasks : (n,) 0 if the work divides freely, -1 if the number is wrong
+    busy : (n,) share of the units that the tasks keep busy
     first : (n + 1,) first part of each order, and the number of parts
     server, units : (p,) of each part
     """
@@ -32,6 +33,7 @@ class Started(NamedTuple):
     duration_s: Floats
     done_share: Floats
     tasks: Ints
+    busy: Floats
     first: Ints
     server: Ints
     units: Ints
@@ -120,8 +122,7 @@ def _fill(state: EngineState, places: Places, started: Started, j: int, now: flo
     runs.end_s[slot] = now + started.duration_s[j] * left
     if started.duration_s[j] == math.inf:
         runs.end_s[slot] = math.inf
-    tasks = started.tasks[j]
-    runs.busy[slot] = tasks / (units * -(-tasks // units)) if tasks > 0 else 1.0
+    runs.busy[slot] = started.busy[j]
     runs.layout[slot] = _layout(state, places, started, j, units)
     if share > 0.0 and not is_service:
         phase = 0

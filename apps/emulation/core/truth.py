@@ -197,6 +197,7 @@ class Truth:
     framework : effect of its settings; None if it has none
     curves : loss of speed above and below the tolerated pressure
     noise : of its measurements
+    task_spread : standard deviation of the log duration of a task within a job; 0 = equal tasks
     rack_loss : share of its speed that a job loses if all its units are in different racks,
         in [0, 1)
     is_in_step : the parts wait for each other, so all units run at the speed of the slowest one
@@ -218,6 +219,7 @@ class Truth:
     framework: Framework | None = None
     curves: Curves = PAPER_CURVES
     noise: Noise = PAPER_NOISE
+    task_spread: float = 0.0
     rack_loss: float = 0.0
     is_in_step: bool = False
 
@@ -260,16 +262,6 @@ def unit_pressure(server_caused: Floats, own: Floats, units: int) -> Floats:
     if units < 2:
         return np.zeros_like(server_caused)
     return np.clip((server_caused - own) / (units - 1), 0.0, 100.0)
-
-
-def wave_efficiency(tasks: int, units: int) -> float:
-    """Share of `units` equal units that are busy if `tasks` equal tasks run on them in waves.
-
-    T tasks need `ceil(T/u)` waves of u slots: 1 if u divides T, T/u if all fit in one wave.
-    """
-    if tasks < 1 or units < 1:
-        raise ValueError(f"tasks and units must be at least 1, got {tasks} and {units}")
-    return tasks / (units * -(-tasks // units))
 
 
 def split_share(units: Iterable[tuple[int, int]]) -> float:

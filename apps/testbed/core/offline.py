@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from apps.emulation.core.events import EngineOrder
+from apps.emulation.core.stragglers import task_seed
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.types import Placed, Policy, Request
@@ -98,7 +99,8 @@ class OfflineReport:
 class _Arrivals:
     """The arrivals as the loop takes them: one at a time, as they may depend on the run."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.coming: Iterator[JobArrival] = iter(())
         self._arrived: list[JobArrival] = []
 
@@ -129,6 +131,7 @@ class _Arrivals:
             tasks=arrival.tasks,
             duration_s=arrival.duration_s,
             load=arrival.load,
+            task_seed=task_seed(self.seed, job) if arrival.tasks else 0,
         )
 
 
@@ -148,7 +151,7 @@ class OfflineRun:
             retries=settings.retries,
             batch=1,
         )
-        self._arrivals = _Arrivals()
+        self._arrivals = _Arrivals(seed)
         self._loop = ReplayLoop(world, self._arrivals, policy, options, self._note)
         self.report = OfflineReport(self._loop.records)
 

@@ -7,7 +7,7 @@ import csv
 import gzip
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -45,12 +45,9 @@ def files() -> list[str]:
 
 def read_groups(root: Path) -> dict[str, tuple[Floats, Floats]]:
     """Read the held-in and the held-out measurements by name of the group."""
-    rows: dict[str, list[dict[str, str]]] = {}
 
-    def read(name: str) -> list[dict[str, str]]:
-        if name not in rows:
-            rows[name] = _csv_rows(root / name)
-        return rows[name]
+    def read(name: str) -> Iterator[dict[str, str]]:
+        return _csv_rows(root / name)
 
     return {group.name: group.parts(read) for group in GROUPS}
 
@@ -60,6 +57,6 @@ def checksums(root: Path) -> Mapping[str, str]:
     return {name: hashlib.sha256((root / name).read_bytes()).hexdigest() for name in files()}
 
 
-def _csv_rows(path: Path) -> list[dict[str, str]]:
+def _csv_rows(path: Path) -> Iterator[dict[str, str]]:
     with gzip.open(path, "rt", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t" if ".tsv" in path.name else ","))
+        yield from csv.DictReader(file, delimiter="\t" if ".tsv" in path.name else ",")

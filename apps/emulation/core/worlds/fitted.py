@@ -46,6 +46,8 @@ FITTED: Final = Parameters(
     noise=LogNormal(-4.664, 2.373),
     # azure_vm_noise
     servers=ServerSpeed(0.02708, 2.306),
+    # google_2011
+    tasks=LogNormal(-1.942, 0.9812),
 )
 DATA: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -80,6 +82,9 @@ DATA: Final[Mapping[str, str]] = MappingProxyType(
         "gavel/pairs.csv.gz": ("25ee6b4955b18375a9553809431170cddd8a3b4d6a436b170dcac819a735552b"),
         "azure_vm_noise/monthly.csv.gz": (
             "1c2948606df8a1eff4faa7c90d9f1e8a60a9f83a9afe345511f522da09da9c91"
+        ),
+        "google_2011/task_events.csv.gz": (
+            "78649a3f024d42ee0ae8f76e3df066ad1d04957f50fdb2741360f1dd51d7a7d5"
         ),
     }
 )

@@ -40,6 +40,7 @@ FLOOR: Final = 0.14  # the largest loss of a pair in the Gavel measurements
 MIN_LOSS: Final = 1e-4  # log slowdown
 SPEED_LIMIT: Final = 3.0  # a server is at most 3 times faster or slower than its platform
 NOISE_LIMITS: Final = (5e-4, 0.25)
+TASK_SPREAD_LIMIT: Final = 1.5  # log; the largest of a job in the Google trace is 1.2
 RAMP_NOISE: Final = 0.125  # of the noise of a run: the ratio of the `paper` world
 _NO_PLATFORMS: Final = catalogue(["cr1.8xlarge"], seed=0)  # of facts that no platform changes
 # Scale-out contention relative to that of analytics and batch, as in the `paper` world.
@@ -60,7 +61,7 @@ class MeasuredWorld:
     @property
     def title(self) -> str:
         """One sentence for people who choose a world."""
-        return "Fitted to public measurements: heterogeneity, cliffs, noise and slow servers."
+        return "Fitted to public measurements: heterogeneity, cliffs, noise and stragglers."
 
     def catalogue(self, names: Sequence[str], *, seed: int, reference: int = 0) -> Catalogue:
         """Draw (P, 1 + factors) capacities: the overall speed, then one for each factor.
@@ -95,6 +96,7 @@ class MeasuredWorld:
         rng = generator(seed, "measured", kind, name)
         speed = self._platform_speed(kind, platforms, rng)
         tolerated, caused, curves = self._interference(kind, rng)
+        own_tasks = generator(seed, "tasks", kind, name)
         cv = float(np.clip(_log_normal(self.fitted.noise, rng), *NOISE_LIMITS))
         return replace(
             base,
@@ -107,6 +109,7 @@ class MeasuredWorld:
             curves=curves,
             phases=draws.phases(kind, tolerated, caused, rng),
             noise=Noise(rate=cv, ramp=RAMP_NOISE * cv, metric=cv),
+            task_spread=min(_log_normal(self.fitted.tasks, own_tasks), TASK_SPREAD_LIMIT),
         )
 
     def server_speed(self, seed: int, server_id: Ints) -> Floats:

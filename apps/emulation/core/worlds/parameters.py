@@ -74,6 +74,7 @@ class Parameters:
     strength : by kind, correlation of the latent sensitivity with the latent strength of what an
         application causes; both are normal
     noise : standard deviation of repeated runs, relative to their mean
+    tasks : standard deviation of the log duration of a job's tasks, by application
     """
 
     heterogeneity: Mapping[str, Heterogeneity]
@@ -83,3 +84,4 @@ class Parameters:
     strength: Mapping[str, float]
     noise: LogNormal
     servers: ServerSpeed
+    tasks: LogNormal

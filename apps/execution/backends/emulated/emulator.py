@@ -195,7 +195,7 @@ class Emulator:
             if launch.launch in self._live:
                 continue
             try:
-                order = engine_order(launch, self._truth(launch), self._index)
+                order = engine_order(launch, self._truth(launch), self._index, self._site.seed)
             except (UnknownServerError, ValueError) as error:
                 self._fail(launch, str(error))
                 continue

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from apps.emulation.core.draws import LATENCY_CRITICAL
 from apps.emulation.core.events import EngineOrder
+from apps.emulation.core.stragglers import task_seed
 from apps.emulation.core.truth import BLOCK_BYTES, Truth
 from apps.execution.backends.emulated.port import LaunchOrder
 from apps.workloads.core.framework import setting_named
@@ -14,14 +15,15 @@ class UnknownServerError(ValueError):
 
 
 def engine_order(
-    launch: LaunchOrder, truth: Truth, server_index: Mapping[int, int]
+    launch: LaunchOrder, truth: Truth, server_index: Mapping[int, int], seed: int
 ) -> EngineOrder:
     """Translate a launch into an order of the engine.
 
     The work is the input over the application's bytes per second. A job without input, duration
     or rate target has one block per task. A job with a rate target (queries or instructions per
     second) and no input runs until its duration ends or it is cancelled. A faster framework
-    setting reduces the work.
+    setting reduces the work. The durations of its tasks follow from the cluster's seed and the
+    launch, so a restarted emulator draws the same ones.
 
     Raises
     ------
@@ -44,6 +46,7 @@ def engine_order(
         load=float(launch.target.get("qps", 0.0)),
         percentile=float(launch.target.get("percentile", 99.0)),
         done_share=launch.done_share,
+        task_seed=task_seed(seed, launch.launch),
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from apps.classification.core.profile import Profile
 from apps.emulation.core.events import EngineOrder
 from apps.emulation.core.seeds import Stream, stream_seed
+from apps.emulation.core.stragglers import task_seed
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.requests import after, cluster_facts, request_of, size_or_late
@@ -61,6 +62,7 @@ class Demand:
         self.load = load
         self.truths = _truths(load, emulated, options.seed)
         self.profiles = _profiles(self.truths, cluster, emulated, options)
+        self.seed = options.seed
         self._topology = emulated.topology
         self._next = 0
 
@@ -118,6 +120,7 @@ class Demand:
             work_s=float(load.work_s[job]) / sized.speed,
             tasks=tasks or None,
             duration_s=None if np.isinf(duration_s) else duration_s,
+            task_seed=task_seed(self.seed, job) if tasks else 0,
         )
 
     def _spec(self, job: int) -> JobSpec:

@@ -15,9 +15,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from apps.emulation.core.events import Machines
+from apps.emulation.core.stragglers import busy_shares, seeds_of
 from apps.emulation.core.truth import Truth, UniversalScaling
 from apps.inventory.core.snapshot import Floats, Ints
-from apps.testbed.core.replay.model import DIVISIBLE, SIZED, Workload
+from apps.testbed.core.replay.model import SIZED, Workload
 from apps.workloads.core.framework import SETTINGS
 
 ROUNDING: Final = 1e-9  # of the engine's clock, relative
@@ -43,16 +44,31 @@ class Runs(NamedTuple):
 
 
 def performance(
-    load: Workload, truths: Sequence[Truth], machines: Machines, runs: Runs, taken_s: Floats
+    load: Workload,
+    truths: Sequence[Truth],
+    machines: Machines,
+    runs: Runs,
+    taken_s: Floats,
+    seed: int,
 ) -> Floats:
-    """(n,) seconds alone over the seconds from arrival to end, at most 1; NaN if unfinished."""
+    """(n,) seconds alone over the seconds from arrival to end, at most 1; NaN if unfinished.
+
+    Parameters
+    ----------
+    seed : of the run, from which the durations of the tasks were drawn: alone, a job has the same
+    """
     result = np.full(len(load), np.nan)
     done = np.flatnonzero(np.isfinite(taken_s))
     best = np.array([_setting(truth) for truth in truths])[load.application[done]]
     setting = np.where(load.units[done] == SIZED, best, 1.0)
+    own, held = _own_speed(load, truths, machines, runs, done)
+    spread = np.array([truth.task_spread for truth in truths])[load.application[done]]
+    tasks, seeds = load.tasks[done], seeds_of(seed, done.tolist())
     speed = np.maximum(
-        setting * _best_speed(load, truths, machines, runs.asked, done),
-        runs.setting[done] * _own_speed(load, truths, machines, runs, done),
+        setting
+        * _best_speed(load, truths, machines, runs.asked, done)
+        * busy_shares(tasks, runs.asked[done], spread, seeds),
+        runs.setting[done] * own * busy_shares(tasks, held, spread, seeds),
     )
     phases = np.array([_phase_factor(truth) for truth in truths])[load.application[done]]
     alone_s = np.minimum(load.duration_s[done], load.work_s[done] / speed * phases)
@@ -64,7 +80,7 @@ def performance(
 def _best_speed(
     load: Workload, truths: Sequence[Truth], machines: Machines, asked: Ints, done: Ints
 ) -> Floats:
-    """(d,) work per second on the best platform, without phases."""
+    """(d,) work per second on the best platform if all units are busy, without phases."""
     kinds = np.unique(machines.platform)
     pairs, pair = np.unique(
         np.stack([load.application[done], asked[done]], axis=1), axis=0, return_inverse=True
@@ -75,7 +91,8 @@ def _best_speed(
             for a, units in pairs.tolist()
         ]
     )
-    return speeds[pair.ravel()] * _busy(load.tasks[done], asked[done])
+    best: Floats = speeds[pair.ravel()]
+    return best
 
 
 def _best_split(truth: Truth, units: int) -> float:
@@ -93,8 +110,8 @@ def _best_split(truth: Truth, units: int) -> float:
 
 def _own_speed(
     load: Workload, truths: Sequence[Truth], machines: Machines, runs: Runs, done: Ints
-) -> Floats:
-    """(d,) work per second on its own servers without other jobs, in one rack."""
+) -> tuple[Floats, Ints]:
+    """(d,) work per second on its own servers without other jobs, in one rack; (d,) its units."""
     parts = runs.parts[done]
     starts = np.concatenate(([0], np.cumsum(parts)))[:-1]
     hold = np.arange(int(parts.sum())) - np.repeat(starts - runs.first[done], parts)
@@ -107,14 +124,13 @@ def _own_speed(
         * _efficiency([truth.scale_up for truth in truths], application, units)
     )
     if not done.size:
-        return np.zeros(0)
+        return np.zeros(0), np.zeros(0, dtype=np.int64)
     held = np.add.reduceat(units, starts)
     total = np.add.reduceat(units * unit, starts)
     in_step = np.array([truth.is_in_step for truth in truths])[load.application[done]]
     total = np.where(in_step, held * np.minimum.reduceat(unit, starts), total)
     out = _efficiency([truth.scale_out for truth in truths], load.application[done], parts)
-    speed: Floats = total * out * _busy(load.tasks[done], held)
-    return speed
+    return total * out, held
 
 
 def _efficiency(scalings: Sequence[UniversalScaling], index: Ints, n: Ints) -> Floats:
@@ -127,12 +143,6 @@ def _efficiency(scalings: Sequence[UniversalScaling], index: Ints, n: Ints) -> F
 def _speed_up(scaling: UniversalScaling, n: Floats) -> Floats:
     speed: Floats = n / (1.0 + scaling.contention * (n - 1.0) + scaling.coherency * n * (n - 1.0))
     return speed
-
-
-def _busy(tasks: Ints, units: Ints) -> Floats:
-    """(d,) share of the units that equal tasks keep busy (`wave_efficiency`)."""
-    waves = -(-tasks // np.maximum(units, 1))
-    return np.where(tasks == DIVISIBLE, 1.0, tasks / np.maximum(units * waves, 1))
 
 
 def _phase_factor(truth: Truth) -> float:

@@ -36,7 +36,8 @@ def result_of(
     holds = Holds(servers.astype(np.int64), counts.astype(np.int64), since_s,
                   np.minimum(until_s, now))  # fmt: skip
     runs = _runs([*loop.records, *late], holds)
-    speeds = performance(load, demand.truths, machines, runs, ended_s - arrived_s)
+    taken_s = ended_s - arrived_s
+    speeds = performance(load, demand.truths, machines, runs, taken_s, demand.seed)
     failed = np.array([r.failure is not None for r in [*loop.records, *late]], dtype=np.bool_)
     finished, waits = np.isfinite(ended_s), (started_s - arrived_s)[np.isfinite(started_s)]
     at_s, used_share = series(holds, loop.units, now)

@@ -5,7 +5,7 @@ where nothing was measured.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -14,7 +14,7 @@ import numpy as np
 from apps.inventory.core.snapshot import Floats
 
 Row = Mapping[str, str]
-ReadRows = Callable[[str], Sequence[Row]]
+ReadRows = Callable[[str], Iterable[Row]]
 Labelled = dict[str, Floats]  # one array for each application, test or family
 
 HELD_OUT_SHARE: Final = 0.25
@@ -24,6 +24,8 @@ MIN_SLOWDOWN: Final = 0.005  # log; less is noise
 C3O_JOBS: Final = ("sort", "grep", "kmeans", "sgd", "pagerank")
 C3O_OUTCOME: Final = frozenset({"instance_count", "slots", "memory", "gross_runtime"})
 MIN_RUNS: Final = 20  # of an Azure month
+MIN_TASKS: Final = 10  # of a Google job
+SCHEDULED, FINISHED, ENDED = "1", "4", frozenset("23456")  # events of a Google task
 
 
 def split(parts: Labelled) -> tuple[list[str], list[str]]:
@@ -179,6 +181,34 @@ def servers(read: ReadRows) -> Labelled:
     return {name: np.median(values, axis=0)[None] for name, values in found.items()}
 
 
+def task_durations(read: ReadRows) -> Labelled:
+    """Log durations of the tasks of each job over their median, (tasks,).
+
+    Of tasks that started in the trace. Jobs of which more than a tenth of the tasks were stopped,
+    failed or ran longer than the trace are left out: their slow tasks are not known.
+    """
+    started: dict[tuple[str, str], float] = {}
+    ended: dict[str, list[float]] = defaultdict(list)
+    others: dict[str, int] = defaultdict(int)
+    for row in read("google_2011/task_events.csv.gz"):
+        key, kind, at_us = (row["job_id"], row["task_index"]), row["event_type"], row["time_us"]
+        if kind == SCHEDULED and int(at_us) > 0:
+            started[key] = float(at_us)
+        elif kind in ENDED and key in started:
+            seconds = (float(at_us) - started.pop(key)) / 1e6
+            if kind == FINISHED:
+                ended[key[0]].append(max(seconds, 1.0))
+            else:
+                others[key[0]] += 1
+    for job, _ in started:
+        others[job] += 1
+    return {
+        job: np.log(seconds) - np.log(np.median(seconds))
+        for job, seconds in sorted(ended.items())
+        if len(seconds) >= MIN_TASKS and others[job] <= len(seconds) / 9
+    }
+
+
 def _is_of_one_core(benchmark: str) -> bool:
     lower = benchmark.lower()
     one = "single" in lower or lower.startswith("redis")
@@ -203,7 +233,7 @@ def _log(text: str) -> float:
 
 
 def _grouped(
-    rows: Sequence[Row], keys: tuple[str, ...], value: str
+    rows: Iterable[Row], keys: tuple[str, ...], value: str
 ) -> dict[tuple[str, ...], list[float]]:
     found: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for row in rows:

@@ -4,6 +4,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Floats
 
+MIN_VARIATION = 1e-3  # of the durations of tasks; less is rounding
 SWEEPS = 50  # alternating projections; converges geometrically
 
 
@@ -88,6 +89,22 @@ def pair_correlation(values: Floats) -> Floats:
 def noise(values: Floats) -> Floats:
     """Mean and standard deviation of log noise; values (n, 1)."""
     return np.array([values.mean(), values.std()])
+
+
+def task_durations(values: Floats) -> Floats:
+    """Mean and deviation of the log variation in a job, mean log of slow tasks over its median.
+
+    Parameters
+    ----------
+    values : (jobs, tasks) log duration over the median of the job; padded with NaN
+    """
+    found = np.empty((len(values), 3))
+    for i, row in enumerate(values):
+        logs = row[~np.isnan(row)]
+        durations = np.exp(logs)
+        variation = max(durations.std(ddof=1) / durations.mean(), MIN_VARIATION)
+        found[i] = np.log(variation), np.quantile(logs, 0.9), logs.max()
+    return np.array([found[:, 0].mean(), found[:, 0].std(), *found[:, 1:].mean(axis=0)])
 
 
 def server_speed(values: Floats) -> Floats:

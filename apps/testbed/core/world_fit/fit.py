@@ -39,6 +39,7 @@ START: Final = Parameters(
     strength=dict.fromkeys((ANALYTICS, BATCH, SINGLE_NODE, LATENCY_CRITICAL), 0.1),
     noise=LogNormal(-4.5, 1.0),
     servers=ServerSpeed(0.03, 3.0),
+    tasks=LogNormal(-2.0, 1.0),
 )
 
 Place = Callable[[Parameters, Floats], Parameters]
@@ -120,6 +121,10 @@ def _place_servers(start: Parameters, x: Floats) -> Parameters:
     return replace(start, servers=ServerSpeed(scale, tail))
 
 
+def _place_tasks(start: Parameters, x: Floats) -> Parameters:
+    return replace(start, tasks=_log_normal(x))
+
+
 def _log_normal(x: Floats) -> LogNormal:
     return LogNormal(_round(float(x[0])), _round(float(np.exp(x[1]))))
 
@@ -139,4 +144,5 @@ FREE: Final[Mapping[str, tuple[Sequence[float], Place]]] = {
     "caused and sensitivity, GPU": ((-0.3,), _place_strength(BATCH)),
     "noise": ((-4.5, 0.5), _place_noise),
     "servers": ((-3.5, 1.0), _place_servers),
+    "tasks": ((-2.0, 0.1), _place_tasks),
 }

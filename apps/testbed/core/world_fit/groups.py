@@ -21,6 +21,7 @@ FILES: Final = {
     "actimanager": ("noise_sensitivity.csv.gz",),
     "gavel": ("pairs.csv.gz",),
     "azure_vm_noise": ("monthly.csv.gz",),
+    "google_2011": ("task_events.csv.gz",),
 }
 
 
@@ -193,5 +194,22 @@ GROUPS: Final = (
         compute=figures.server_speed,
         simulate=simulated.server_speed,
         axis="log ratio of the median server to slow ones",
+    ),
+    Group(
+        name="tasks",
+        title="Durations of the tasks of a job",
+        sets=("google_2011",),
+        resampled="jobs",
+        kind=BATCH,
+        read=data_sets.task_durations,
+        figures=(
+            "mean log coefficient of variation",
+            "deviation of it",
+            "slowest 10 % to median, log",
+            "slowest task to median, log",
+        ),
+        compute=figures.task_durations,
+        simulate=simulated.tasks,
+        axis="log of the duration over the job's median",
     ),
 )

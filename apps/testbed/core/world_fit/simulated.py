@@ -5,6 +5,7 @@ from typing import Final
 import numpy as np
 
 from apps.common.core.interference import N_SOURCES, SOURCES
+from apps.emulation.core.stragglers import task_durations, task_seed
 from apps.emulation.core.truth import Truth, interference_factor
 from apps.emulation.core.worlds import World
 from apps.inventory.core.snapshot import Floats
@@ -91,6 +92,17 @@ def server_speed(world: World, kind: str, like: Floats, seed: int) -> Floats:
     speed = world.server_speed(seed, np.arange(SERVERS))
     slow = np.log(np.median(speed) / np.quantile(speed, [0.05, 0.01]))
     return np.broadcast_to(slow, (len(like), 1, 2))
+
+
+def tasks(world: World, kind: str, like: Floats, seed: int) -> Floats:
+    """(n, tasks) log durations of the tasks of one job of each application over their median."""
+    values = np.full(like.shape, np.nan)
+    counts = np.sum(~np.isnan(like), axis=1).tolist()
+    drawn = applications(world, kind, len(like), seed)
+    for row, count, truth in zip(values, counts, drawn, strict=True):
+        logs = np.log(task_durations(count, truth.task_spread, task_seed(seed, truth.name)))
+        row[:count] = logs - np.median(logs)
+    return values
 
 
 def _losses(truth: Truth) -> Floats:

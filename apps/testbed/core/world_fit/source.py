@@ -36,6 +36,7 @@ _GROUP_OF: Final = {
     "strength": "caused",
     "noise": "noise",
     "servers": "servers",
+    "tasks": "tasks",
 }
 
 

@@ -19,6 +19,7 @@ LIKE = {
     "caused and sensitivity, CPU": np.tile(np.arange(60.0)[:, None, None] % 3, (1, 1, 2)),
     "noise": np.zeros((60, 1)),
     "servers": np.zeros((60, 1, 2)),
+    "tasks": np.zeros((60, 40)),
 }
 
 
@@ -43,7 +44,7 @@ def test_a_world_is_inside_the_interval_of_its_own_measurements(name: str) -> No
 
 
 @pytest.mark.parametrize(
-    "name", ["heterogeneity batch", "caused and sensitivity, CPU", "noise", "servers"]
+    "name", ["heterogeneity batch", "caused and sensitivity, CPU", "noise", "servers", "tasks"]
 )
 def test_the_paper_world_is_outside(name: str) -> None:
     group = group_named(name)

@@ -55,3 +55,11 @@ def test_slowdown_separates_sources_from_benchmarks() -> None:
     found = figures.slowdown(np.exp(logs)[:, None])
     assert found[:6] == pytest.approx(np.arange(6.0))
     assert found[6:] == pytest.approx([shift.std(), 1.0])
+
+
+def test_equal_tasks_have_no_variation_and_padding_does_not_count() -> None:
+    values = np.array([[0.0] * 11 + [np.nan], [0.0] * 11 + [1.0]])
+    found = figures.task_durations(values)
+    durations = np.exp(values[1])
+    logs = np.log([figures.MIN_VARIATION, durations.std(ddof=1) / durations.mean()])
+    assert found == pytest.approx([logs.mean(), logs.std(), 0.0, 0.5])
