@@ -8,7 +8,7 @@ hold: a flood of small jobs cannot hold it back.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -18,6 +18,7 @@ from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.capacity import SLACK, unit_vectors
 from apps.scheduling.core.types import RefusalReason, Refused, Request, Within
 
+MARGIN: Final = 1.25  # of remaining run times that follow from progress alone
 SHORT_OF_UNITS = frozenset(
     {
         RefusalReason.NO_FREE_UNIT,

@@ -18,8 +18,9 @@ import numpy as np
 
 from apps.common.core.event_heap import empty_heap
 from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.scheduling.core.reservations import MARGIN
 from apps.scheduling.core.run_time import RunTime
-from apps.scheduling.core.start_kernel import Arrivals, Groups, Pools, Run, simulate
+from apps.scheduling.core.start_kernel import Arrivals, Groups, Pools, Reserving, Run, simulate
 
 QUANTILES: Final = 64  # of a distribution of run times
 ENOUGH: Final = 30  # ended jobs of a class whose history replaces predicted intervals
@@ -29,7 +30,7 @@ MIN_DRAWS, MAX_DRAWS = 24, 200
 KNOWN_PROGRESS: Final = 0.05  # from this share of the work on, progress tells the rest
 MIN_SPREAD: Final = 0.01  # variance of the log of predictions below which the slope is 1
 PROGRESS_SPREAD: Final = 0.1  # standard deviation of the log of the rest that progress tells
-SPARE: Final = 4096  # uniform numbers of a simulation beyond four for each event
+SPARE: Final = 4096  # uniform numbers of a simulation beyond eight for each event
 LATE: Final = 0.25  # of the elapsed time: the longest rest of a job that is later than predicted
 LEVELS: Final = (0.05, 0.5, 0.9, 0.95)
 _HIGH_Z: Final = NormalDist().inv_cdf(0.95)  # predicted intervals hold 90 %
@@ -145,6 +146,7 @@ class Queue:
     groups : in the order in which agents try them
     arriving : groups of recently submitted jobs, by index
     gap_s : mean time between submissions
+    max_reservations, is_counted : as in `start_kernel.Reserving`
     """
 
     pools: FreeUnits
@@ -154,6 +156,7 @@ class Queue:
     gap_s: float = math.inf
     history: History = field(default_factory=History)
     max_reservations: int = 0
+    is_counted: bool = False
 
 
 class Starts(NamedTuple):
@@ -184,12 +187,12 @@ def estimate_starts(queue: Queue, rng: np.random.Generator, *, draws: int = 0) -
     cost = events * (SCANNED + len(queue.groups)) // SCANNED
     draws = draws or min(MAX_DRAWS, max(MIN_DRAWS, BUDGET // cost))
     rests = remaining(queue.running, queue.history, rng, draws)
-    pools = Pools(*queue.pools)
+    pools, reserving = Pools(*queue.pools), Reserving(queue.max_reservations, queue.is_counted)
     arrivals = Arrivals(np.array(queue.arriving, dtype=np.int64), queue.gap_s)
     starts = np.full((draws, jobs), np.inf)
     for row, rest in zip(starts, rests, strict=True):
-        run = _run(queue, groups, rest, rng.random(4 * events + SPARE), jobs)
-        simulate(pools, groups, arrivals, run, queue.max_reservations, row)
+        run = _run(queue, groups, rest, rng.random(8 * events + SPARE), jobs)
+        simulate(pools, groups, arrivals, run, reserving, row)
     starts.sort(axis=0)
     at = [min(draws - 1, math.ceil(level * draws) - 1) for level in LEVELS]
     p5, p50, p90, p95 = (starts[i] for i in at)
@@ -222,6 +225,18 @@ def _rest(
         return late
     rest: Floats = total[rng.integers(first, total.size, draws)] - job.elapsed_s
     return rest
+
+
+def _planned(running: Sequence[RunningJob]) -> Floats:
+    """(n,) seconds until agents plan that running jobs end, as `services.reservations` reads."""
+    planned = np.full(len(running), np.inf)
+    for i, job in enumerate(running):
+        by_progress = math.inf
+        if job.progress > 0.0:
+            by_progress = MARGIN * job.elapsed_s * (1.0 - job.progress) / job.progress
+        rest_s = -math.inf if job.run is None else job.run.high - job.elapsed_s
+        planned[i] = rest_s if rest_s > 0.0 else by_progress
+    return planned
 
 
 def _distribution(kind: str, run: RunTime | None, history: History) -> Floats | None:
@@ -282,8 +297,9 @@ def _run(queue: Queue, groups: Groups, rest: Floats, draws: Floats, jobs: int) -
     at = rest[holds[:, 0]]
     order = np.argsort(at, kind="stable")[: int(np.isfinite(at).sum())]
     room, ends = order.size + 2 * draws.size, empty_heap(order.size + 2 * draws.size)
-    pool, units = np.zeros(room, np.int64), np.zeros(room, np.int64)
+    pool, units, planned_s = np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room)
     pool[: order.size], units[: order.size] = holds[order, 1], holds[order, 2]
+    planned_s[: order.size] = _planned(queue.running)[holds[order, 0]]
     ends.at[: order.size], ends.what[: order.size] = at[order], np.arange(order.size)
     ends.size[0] = order.size  # sorted entries are a heap
     return Run(
@@ -301,6 +317,7 @@ def _run(queue: Queue, groups: Groups, rest: Floats, draws: Floats, jobs: int) -
         ends=ends,
         pool=pool,
         units=units,
+        planned_s=planned_s,
         draws=draws,
         tally=np.array([order.size, 0, jobs]),
     )

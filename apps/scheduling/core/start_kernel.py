@@ -66,6 +66,20 @@ class Arrivals(NamedTuple):
     gap_s: float
 
 
+class Reserving(NamedTuple):
+    """How units are kept for jobs that have waited long.
+
+    Attributes
+    ----------
+    at_most : jobs that units are kept for at once
+    is_counted : whether only the number of units is kept, and planned again at each event (EASY);
+        else the units are named until the planned start has passed
+    """
+
+    at_most: int
+    is_counted: bool
+
+
 class Run(NamedTuple):
     """State of one simulation.
 
@@ -80,7 +94,7 @@ class Run(NamedTuple):
     order : (G,) the groups, first tried first
     moves, scratch : (G,) groups that started a job, and room to sort them
     ends : releases that have not happened
-    pool, units : of each release
+    pool, units, planned_s : of each release; until when agents plan with it
     draws : uniform numbers
     tally : releases so far, numbers used, jobs of the queue that still wait
     """
@@ -99,6 +113,7 @@ class Run(NamedTuple):
     ends: EventHeap
     pool: Ints
     units: Ints
+    planned_s: Floats
     draws: Floats
     tally: Ints
 
@@ -109,7 +124,7 @@ def simulate(
     groups: Groups,
     arrivals: Arrivals,
     run: Run,
-    max_reservations: int,
+    reserving: Reserving,
     starts: Floats,
 ) -> None:
     """Fill the starts of all jobs, seconds from now; those that are not reached stay infinite.
@@ -118,7 +133,7 @@ def simulate(
     """
     now = 0.0
     arrival = _next_arrival(now, arrivals, run)
-    _start_all(now, pools, groups, run, max_reservations, starts)
+    _start_all(now, pools, groups, run, reserving, starts)
     while run.tally[2] > 0 and run.tally[1] + 2 < run.draws.size:
         end = next_time(run.ends)
         now = min(arrival, end)
@@ -132,7 +147,7 @@ def simulate(
         while next_time(run.ends) == now:
             release = pop(run.ends)
             run.free[run.pool[release]] += run.units[release]
-        _start_all(now, pools, groups, run, max_reservations, starts)
+        _start_all(now, pools, groups, run, reserving, starts)
 
 
 @jit(makes_arrays=False)
@@ -161,7 +176,7 @@ def _next_arrival(now: float, arrivals: Arrivals, run: Run) -> Any:
 
 @jit()
 def _start_all(
-    now: float, pools: Pools, groups: Groups, run: Run, max_reservations: int, starts: Floats
+    now: float, pools: Pools, groups: Groups, run: Run, reserving: Reserving, starts: Floats
 ) -> None:
     """Try all groups in order; those that started a job go behind those of their priority."""
     run.kept[:] = 0
@@ -172,15 +187,17 @@ def _start_all(
         if free == 0:
             break
         group = run.order[place]
-        before = run.begun[group]
-        while run.left[group] > 0 and _starts(now, group, pools, groups, run, starts):
+        if run.left[group] == 0:
+            continue
+        before, may_fit = run.begun[group], groups.fewest[group] <= free
+        while may_fit and run.left[group] > 0 and _starts(now, group, pools, groups, run, starts):
             pass
         run.moves[group] = run.begun[group] > before
         if run.moves[group]:
             free, has_moved = run.free.sum(), True
         is_late = run.left[group] > 0 and now >= run.reserve_s[group]
-        if is_late and reservations < max_reservations:
-            _keep(now, group, pools, groups, run)
+        if is_late and reservations < reserving.at_most:
+            _keep(now, group, groups, run, reserving.is_counted)
             reservations += 1
     if has_moved:
         _move_back(groups.priority, run)
@@ -243,13 +260,15 @@ def _starts(now: float, group: int, pools: Pools, groups: Groups, run: Run, star
         return False
     taken = min(groups.units[group], room)
     share = groups.ratios[group, int(_draw(run) * groups.ratios.shape[1])]
-    end = now + groups.run_s[group] * share * groups.units[group] / taken
+    stretch = groups.units[group] / taken
+    end = now + groups.run_s[group] * share * stretch
+    planned = now + groups.longest_s[group] * stretch
     for own in (True, False):  # the units that are reserved for it first
         for pool in range(run.free.size):
             if taken > 0 and (pools.holder[pool] == group) == own:
                 units = min(taken, _room(now, group, pool, pools, groups, run))
                 taken -= units
-                _take(run, pool, units, end)
+                _take(run, pool, units, end, planned)
     if run.begun[group] < groups.jobs[group]:
         starts[groups.first[group] + run.begun[group]] = now
         run.tally[2] -= 1
@@ -261,7 +280,7 @@ def _starts(now: float, group: int, pools: Pools, groups: Groups, run: Run, star
 
 
 @jit(makes_arrays=False)
-def _take(run: Run, pool: int, units: int, end: float) -> None:
+def _take(run: Run, pool: int, units: int, end: float, planned: float) -> None:
     """Take units of a pool until ``end``."""
     if units <= 0:
         return
@@ -269,36 +288,50 @@ def _take(run: Run, pool: int, units: int, end: float) -> None:
     release = run.tally[0]
     if end < np.inf and release < run.pool.size:
         run.pool[release], run.units[release] = pool, units
+        run.planned_s[release] = planned
         run.tally[0] += 1
         push(run.ends, end, release)
 
 
 @jit()
-def _keep(now: float, group: int, pools: Pools, groups: Groups, run: Run) -> None:
+def _keep(now: float, group: int, groups: Groups, run: Run, is_counted: bool) -> None:
     """Keep free units for the next job of a group until it has enough."""
     missing = groups.fewest[group] + run.refused[group]
-    if run.shadow_s[group] <= now or run.shadow_s[group] == np.inf:
-        run.shadow_s[group] = _shadow(missing, group, groups, run)
+    if is_counted or run.shadow_s[group] <= now or run.shadow_s[group] == np.inf:
+        run.shadow_s[group], extra = _shadow(now, missing, group, groups, run)
+        if is_counted:
+            missing = _free(group, groups, run) - extra
     run.kept_until[0] = min(run.kept_until[0], run.shadow_s[group])
     for pool in range(run.free.size):
         if groups.allowed[group, pool]:
-            units = min(missing, run.free[pool] - run.kept[pool])
+            units = max(0, min(missing, run.free[pool] - run.kept[pool]))
             run.kept[pool] += units
             missing -= units
 
 
-@jit()
-def _shadow(missing: int, group: int, groups: Groups, run: Run) -> Any:
-    """Return when a group has ``missing`` units if nothing else starts. O(n log n) ends."""
+@jit(makes_arrays=False)
+def _free(group: int, groups: Groups, run: Run) -> Any:
+    """Return the number of free units in the pools of a group."""
+    free = 0
     for pool in range(run.free.size):
         if groups.allowed[group, pool]:
-            missing -= run.free[pool]
+            free += run.free[pool]
+    return free
+
+
+@jit()
+def _shadow(now: float, missing: int, group: int, groups: Groups, run: Run) -> Any:
+    """Return when agents plan that a group has ``missing`` units, and how many it leaves then.
+
+    They know the pessimistic ends of the jobs, not the drawn ones. O(n log n) ends.
+    """
+    missing -= _free(group, groups, run)
     count = run.ends.size[0]
-    order = np.argsort(run.ends.at[:count])
-    for entry in order:
+    planned = run.planned_s[run.ends.what[:count]]
+    for entry in np.argsort(planned):
         release = run.ends.what[entry]
         if groups.allowed[group, run.pool[release]]:
             missing -= run.units[release]
             if missing <= 0:
-                return run.ends.at[entry]
-    return np.inf
+                return max(now, planned[entry]), -missing
+    return np.inf, 0

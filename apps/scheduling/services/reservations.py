@@ -19,11 +19,10 @@ from apps.inventory.selectors import cluster_now
 from apps.inventory.services import lock_units
 from apps.operations.services import NewEvent, record_events
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.reservations import Reservation, held_mask, plan
+from apps.scheduling.core.reservations import MARGIN, Reservation, held_mask, plan
 from apps.scheduling.core.types import Request
 
 _LOCK: Final = 7112  # advisory lock: one reservation is planned at a time
-MARGIN: Final = 1.25  # of remaining run times that follow from progress alone
 
 _READ: Final = """
 SELECT r.job_id, r.start_s, r.unit_ids FROM scheduling_reservation r

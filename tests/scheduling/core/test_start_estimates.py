@@ -81,6 +81,28 @@ def test_a_job_that_ends_before_the_gang_has_its_units_is_backfilled() -> None:
     assert starts(groups, busy, pools(0), max_reservations=1) == [150.0, 100.0, 160.0]
 
 
+def test_units_are_kept_until_the_pessimistic_end_of_running_jobs() -> None:
+    # half done after 100 s, so it ends at 100 s, give or take 10; agents plan with 300 - 100 s
+    late = RunningJob({0: 1}, "best_effort", 100.0, RunTime(200.0, 300.0), progress=0.5)
+    groups = [group(2, reserve_s=0.0), group(seconds=170.0)]
+    assert starts(groups, [late], pools(1), max_reservations=1) == [170.0, 0.0]
+
+
+def test_without_a_prediction_agents_plan_with_a_margin_on_what_progress_tells() -> None:
+    late = RunningJob({0: 1}, "best_effort", 1000.0, progress=0.5)  # planned end: 1250 s
+    groups = [group(2, reserve_s=0.0), group(seconds=1240.0), group(seconds=1260.0)]
+    found = starts(groups, [late], pools(1), max_reservations=1)
+    assert found[:2] == [1240.0, 0.0]
+    assert found[2] >= 1240.0
+
+
+def test_easy_keeps_a_number_of_units_and_leaves_those_that_are_free_at_the_start() -> None:
+    groups = [group(2, reserve_s=0.0), group(seconds=500.0)]
+    busy = [running(100.0, units=3)]
+    assert starts(groups, busy, pools(1), max_reservations=1) == [100.0, 100.0]
+    assert starts(groups, busy, pools(1), max_reservations=1, is_counted=True) == [100.0, 0.0]
+
+
 def test_units_reserved_for_a_gang_are_used_by_jobs_that_end_before_it_starts() -> None:
     free = pools(2, 0, holder=(0, NOBODY), until_s=(200.0, INF))
     groups = [
