@@ -199,6 +199,11 @@ class StartEstimate(models.Model):
     p50_s = models.FloatField(null=True)
     p90_s = models.FloatField(null=True)
     p95_s = models.FloatField(null=True)
+    simulated_s = ArrayField(
+        models.FloatField(),
+        null=True,
+        help_text="the same quantiles before their correction, in seconds after made_s",
+    )
     placed_s = models.FloatField(null=True, help_text="when it was given its units")
     is_open = models.BooleanField(default=True, db_default=True, help_text="the job still waits")
 

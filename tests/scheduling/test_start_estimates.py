@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from apps.common.core.ids import uuid7
 from apps.inventory.models import Cluster
 from apps.scheduling.models import StartEstimate
 from apps.scheduling.selectors import ClusterFollower
@@ -101,6 +102,32 @@ def test_an_estimate_that_changed_is_added_and_the_earlier_one_is_kept() -> None
     assert before.p50_s is not None
     assert after.p50_s == pytest.approx(NOW_S + 500.0 / 9.0, rel=0.1)
     assert before.p50_s > NOW_S + 500.0
+
+
+def test_estimates_are_corrected_by_those_of_jobs_that_were_placed_lately() -> None:
+    first, second, third = busy_server()
+    for late_s in range(60):
+        StartEstimate.objects.create(
+            job_id=uuid7(),
+            kind="best_effort, 1 unit",
+            made_s=NOW_S - 1000.0,
+            ahead=0,
+            simulated_s=[100.0, 100.0, 100.0, 100.0],
+            placed_s=NOW_S - 900.0 + 300.0 + late_s,
+            is_open=False,
+        )
+    assert estimate() == 2
+    (found,), (later,) = estimates(second), estimates(third)
+    assert first.run_s is not None
+    assert found.simulated_s is not None
+    assert found.simulated_s[1] == pytest.approx(first.run_s, rel=0.05)
+    assert found.p50_s == pytest.approx(NOW_S + found.simulated_s[1] + 330.0)
+    assert found.p95_s == pytest.approx(NOW_S + found.simulated_s[3] + 357.0)
+    start = check_start(spec := replace(spec_of(first), units=1), check_job(spec))
+    assert start is not None
+    assert start.p50_s is not None
+    assert later.p50_s is not None
+    assert start.p50_s == pytest.approx(later.p50_s - NOW_S + first.run_s / 10.0, rel=0.1)
 
 
 def test_a_check_tells_when_a_job_that_waits_would_start() -> None:

@@ -20,6 +20,7 @@ from apps.common.core.event_heap import empty_heap
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core.reservations import MARGIN
 from apps.scheduling.core.run_time import RunTime
+from apps.scheduling.core.start_calibration import LEVELS
 from apps.scheduling.core.start_kernel import Arrivals, Groups, Pools, Reserving, Run, simulate
 
 QUANTILES: Final = 64  # of a distribution of run times
@@ -32,7 +33,6 @@ MIN_SPREAD: Final = 0.01  # variance of the log of predictions below which the s
 PROGRESS_SPREAD: Final = 0.1  # standard deviation of the log of the rest that progress tells
 SPARE: Final = 4096  # uniform numbers of a simulation beyond eight for each event
 LATE: Final = 0.25  # of the elapsed time: the longest rest of a job that is later than predicted
-LEVELS: Final = (0.05, 0.5, 0.9, 0.95)
 _HIGH_Z: Final = NormalDist().inv_cdf(0.95)  # predicted intervals hold 90 %
 _MIDDLES: Final = [(i + 0.5) / QUANTILES for i in range(QUANTILES)]
 _NORMAL: Final = np.array([NormalDist().inv_cdf(q) for q in _MIDDLES])

@@ -12,6 +12,7 @@ from django.conf import settings
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.scheduling.core.run_time import RunTime
+from apps.scheduling.core.start_calibration import LEVELS, Scored
 from apps.scheduling.core.start_estimates import History, fit_run_times
 from apps.scheduling.core.start_queue import Holding, ShapeFacts
 from apps.workloads.core.shapes import WaitsFor
@@ -20,6 +21,7 @@ MAX_JOBS: Final = 10_000  # waiting jobs with an estimate
 WINDOW_S: Final = 7200.0  # cluster seconds of history (Tarcil §4.3)
 RECENT: Final = 400  # submissions that stand for the next ones
 ENDED: Final = 2000  # ended jobs of the history
+SCORED: Final = 1000  # earlier estimates that correct the next ones
 
 # In the order in which agents evaluate woken shapes (`workloads.services.shapes`).
 _SHAPES: Final = """
@@ -50,6 +52,10 @@ SELECT target_kind, finished_s - started_s, run_s FROM workloads_job
 WHERE finished_at IS NOT NULL AND state = 'succeeded' AND finished_s > %s
   AND started_s < finished_s
 ORDER BY finished_at DESC LIMIT %s
+"""
+_SCORED: Final = """
+SELECT simulated_s, placed_s - made_s FROM scheduling_startestimate
+WHERE placed_s > %s AND simulated_s IS NOT NULL ORDER BY placed_s DESC LIMIT %s
 """
 
 
@@ -161,3 +167,10 @@ def run_time_history(now_s: float) -> History:
         fits={kind: fit for kind, fit in fits.items() if fit is not None},
         seconds={kind: np.array(values) for kind, values in seconds.items()},
     )
+
+
+def scored_estimates(now_s: float) -> Scored:
+    """Return the newest estimates of jobs that were placed in the last two hours."""
+    rows = fetch_rows(_SCORED, [now_s - WINDOW_S, SCORED])
+    simulated = np.array([row[0] for row in rows], dtype=np.float64).reshape(-1, len(LEVELS))
+    return Scored(simulated, np.array([row[1] for row in rows], dtype=np.float64))

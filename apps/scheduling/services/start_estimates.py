@@ -14,8 +14,9 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from apps.common.infrastructure.database import fetch_rows
-from apps.inventory.core.snapshot import Snapshot
+from apps.inventory.core.snapshot import Floats, Snapshot
 from apps.inventory.selectors import cluster_now
+from apps.scheduling.core.start_calibration import Scored, calibrate
 from apps.scheduling.core.start_classes import class_of
 from apps.scheduling.core.start_estimates import Queue, Starts, estimate_starts
 from apps.scheduling.core.start_queue import QueueFacts, ShapeFacts, queue_facts
@@ -24,6 +25,7 @@ from apps.scheduling.selectors.queue import (
     holdings,
     recent_submissions,
     run_time_history,
+    scored_estimates,
     waiting_queue,
 )
 from apps.scheduling.services.reservations import reservations
@@ -40,11 +42,14 @@ SELECT e.* FROM unnest(%s::uuid[]) AS d(id), LATERAL (
     WHERE job_id = d.id ORDER BY id DESC LIMIT 1) e
 """
 _STORE: Final = """
-INSERT INTO scheduling_startestimate (job_id, kind, made_s, ahead, p5_s, p50_s, p90_s, p95_s)
-SELECT d.job, d.kind, %(now)s, d.ahead, d.p5, d.p50, d.p90, d.p95
+INSERT INTO scheduling_startestimate
+    (job_id, kind, made_s, ahead, p5_s, p50_s, p90_s, p95_s, simulated_s)
+SELECT d.job, d.kind, %(now)s, d.ahead, d.p5, d.p50, d.p90, d.p95,
+       CASE WHEN d.s95 IS NOT NULL THEN ARRAY[d.s5, d.s50, d.s90, d.s95] END
 FROM unnest(%(jobs)s::uuid[], %(kinds)s::text[], %(ahead)s::int[], %(p5)s::float8[],
-            %(p50)s::float8[], %(p90)s::float8[], %(p95)s::float8[])
-    AS d(job, kind, ahead, p5, p50, p90, p95)
+            %(p50)s::float8[], %(p90)s::float8[], %(p95)s::float8[], %(s5)s::float8[],
+            %(s50)s::float8[], %(s90)s::float8[], %(s95)s::float8[])
+    AS d(job, kind, ahead, p5, p50, p90, p95, s5, s50, s90, s95)
 """
 # A job that was requeued after a placement is not waiting for the old estimate.
 _SCORE: Final = """
@@ -75,7 +80,8 @@ class _Estimate(NamedTuple):
     job: UUID
     kind: str
     ahead: int
-    quantiles: tuple[float | None, ...]  # absolute: p5, p50, p90, p95
+    quantiles: Sequence[float | None]  # absolute: p5, p50, p90, p95
+    simulated: Sequence[float | None]  # seconds from now
 
 
 def update_start_estimates(cluster: ClusterFollower, rng: np.random.Generator) -> int:
@@ -92,7 +98,8 @@ def update_start_estimates(cluster: ClusterFollower, rng: np.random.Generator) -
         facts, queue = _queue(cluster.follow().snapshot(), now_s)
         if not facts.jobs:
             return 0
-        return _store(_estimates(facts, estimate_starts(queue, rng), now_s), now_s)
+        starts = estimate_starts(queue, rng)
+        return _store(_estimates(facts, starts, scored_estimates(now_s), now_s), now_s)
 
 
 def _score() -> None:
@@ -102,10 +109,12 @@ def _score() -> None:
 
 def start_of_new(shape: ShapeFacts, snapshot: Snapshot, rng: np.random.Generator) -> NewStart:
     """Estimate the start of a job that would be submitted now. Costs `NEW_DRAWS` simulations."""
-    facts, queue = _queue(snapshot, cluster_now(), new=(shape,))
+    now_s = cluster_now()
+    facts, queue = _queue(snapshot, now_s, new=(shape,))
     starts = estimate_starts(queue, rng, draws=NEW_DRAWS)
-    place = facts.jobs.index(shape.jobs[0])
-    return NewStart(_finite(float(starts.p50[place])), _finite(float(starts.p90[place])))
+    own = _waits(starts)[[facts.jobs.index(shape.jobs[0])]]
+    ((_, p50_s, p90_s, _),) = calibrate(own, scored_estimates(now_s)).tolist()
+    return NewStart(_finite(p50_s), _finite(p90_s))
 
 
 def _queue(
@@ -133,20 +142,35 @@ def _queue(
     )
 
 
-def _estimates(facts: QueueFacts, starts: Starts, now_s: float) -> list[_Estimate]:
+def _waits(starts: Starts) -> Floats:
+    """(n, 4) simulated quantiles of the waits."""
+    return np.column_stack(starts[:4])
+
+
+def _estimates(facts: QueueFacts, starts: Starts, scored: Scored, now_s: float) -> list[_Estimate]:
     kinds = [
         class_of(group.kind, group.units) for group in facts.groups for _ in range(group.jobs)
     ]
     order = np.lexsort((np.arange(len(facts.jobs)), starts.p50))
     ahead = np.empty(order.size, dtype=np.int64)
     ahead[order] = np.arange(order.size)
-    columns = [[_finite(now_s + x) for x in column.tolist()] for column in starts[:4]]
+    simulated = _waits(starts)
+    corrected = now_s + calibrate(simulated, scored)
     return [
-        _Estimate(job, kind, count, tuple(quantiles))
-        for job, kind, count, *quantiles in zip(
-            facts.jobs, kinds, ahead.tolist(), *columns, strict=True
+        _Estimate(job, kind, count, _all_finite(quantiles), _all_finite(waits))
+        for job, kind, count, quantiles, waits in zip(
+            facts.jobs,
+            kinds,
+            ahead.tolist(),
+            corrected.tolist(),
+            simulated.tolist(),
+            strict=True,
         )
     ]
+
+
+def _all_finite(values: Sequence[float]) -> list[float | None]:
+    return [_finite(value) for value in values]
 
 
 def _finite(value: float) -> float | None:
@@ -165,8 +189,9 @@ def _store(estimates: Sequence[_Estimate], now_s: float) -> int:
         "kinds": [each.kind for each in new],
         "ahead": [each.ahead for each in new],
     }
-    for i, name in enumerate(("p5", "p50", "p90", "p95")):
-        values[name] = [each.quantiles[i] for each in new]
+    for i, level in enumerate(("5", "50", "90", "95")):
+        values[f"p{level}"] = [each.quantiles[i] for each in new]
+        values[f"s{level}"] = [each.simulated[i] for each in new]
     with connection.cursor() as cursor:
         cursor.execute(_STORE, values)
     return len(new)
