@@ -1,0 +1,44 @@
+"""Start estimates beside the measured waits of pools of processors."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from apps.scheduling.core.start_estimates import estimate_starts
+from apps.testbed.core.batch.jobs import ParallelJobs
+from apps.testbed.core.batch.pool import Discipline, run_pool
+from benchmarks import waits
+from benchmarks.waits import Measured, at_submission
+
+PROCESSORS = 16
+
+
+def a_queue(seed: int, discipline: Discipline) -> Measured:
+    """Sixty jobs that are submitted together, with exact predictions."""
+    rng = np.random.default_rng(seed)
+    seconds = np.round(rng.lognormal(5.0, 1.0, 60), 1)
+    processors = np.minimum(2 ** rng.integers(0, 5, 60), PROCESSORS)
+    jobs = ParallelJobs(np.zeros(60), processors, seconds, seconds)
+    result = run_pool(jobs, PROCESSORS, discipline)
+    return Measured(result, PROCESSORS, seconds, discipline is Discipline.EASY)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_with_exact_run_times_the_estimates_are_the_starts_under_easy(seed: int) -> None:
+    queue = a_queue(seed, Discipline.EASY)
+    found = estimate_starts(
+        at_submission(queue, 59, is_peer=True), np.random.default_rng(1), draws=1
+    )
+    waits_s = queue.result.wait_s
+    np.testing.assert_allclose(found.p50, waits_s[waits_s > 0.0], rtol=1e-9)
+
+
+def test_the_waits_of_one_unit_jobs_are_estimated_within_the_goal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["waits", "--seeds", "2", "--estimates", "40", "--results", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", arguments)
+    assert waits.main() == 0
+    assert "coverage 85-95 %: met" in capsys.readouterr().out
+    assert (tmp_path / "waits.json").exists()
