@@ -2,6 +2,7 @@
 
 import json
 from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ def fit(args: Namespace) -> int:
     # imported here, as numpy and scipy are slow to import
     import numpy as np  # noqa: PLC0415
 
+    from apps.testbed.core import arrival_comparison  # noqa: PLC0415
     from apps.testbed.core.traces import TraceError  # noqa: PLC0415
     from apps.testbed.core.workload_model.document import document_of  # noqa: PLC0415
     from apps.testbed.core.workload_model.fit import distances  # noqa: PLC0415
@@ -61,15 +63,21 @@ def fit(args: Namespace) -> int:
         trace = read_trace(Path(args.trace))
         found = fitted(trace, np.random.default_rng(seed), classes=args.classes)
         rows = distances(trace, found, seed)
+        processes = arrival_comparison.process_distances(trace.jobs.submit_s, seed)
     except WorkloadModelError as error:
         raise CliError(str(error), code=Exit.USAGE) from error
     except TraceError as error:
         raise CliError(str(error), code=Exit.FAILED) from error
-    document = document_of(found.model, rows)
+    document = {
+        **document_of(found.model, rows),
+        "processes": [asdict(row) for row in processes],
+    }
     _write(Path(args.out), json.dumps(document, indent=1, allow_nan=False) + "\n")
     head = f"{found.model.source}: {len(found.classes)} classes, in {args.out}"
     table = columns(SHOWN, [[row[name] for name in SHOWN] for row in rows])
-    print_result(render(document, args.output, f"{head}\n\n{table}"))
+    beside = columns(arrival_comparison.HEAD, arrival_comparison.table(processes))
+    text = f"{head}\n\n{table}\n\ntimes between arrivals, all processes:\n\n{beside}"
+    print_result(render(document, args.output, text))
     return Exit.OK
 
 

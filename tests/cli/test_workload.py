@@ -24,6 +24,8 @@ def test_a_fit_is_a_file_whose_trace_replays(
     assert document == json.loads(model.read_text())
     assert (document["format"], document["version"]) == ("berth-workload", 1)
     assert {"class", "quantity", "distance", "low", "high"} <= document["distances"][0].keys()
+    assert [row["process"] for row in document["processes"]][:1] == ["Poisson"]
+    assert sum(row["is_chosen"] for row in document["processes"]) == 1
     arguments = ["workload", "generate", str(model), "--out", str(trace), "--scale", "0.2"]
     assert main(arguments) == 0
     assert "24 jobs of a-fit" in capsys.readouterr().out

@@ -103,22 +103,41 @@ def fit_rates(submit_s: Floats, span_s: float, is_kept: Bools | None = None) -> 
     ----------
     is_kept : (minutes of the span,) minutes to fit to; None = all
     """
-    minutes = max(1, int(np.ceil(span_s / MINUTE_S)))
-    counts = np.bincount(minute_of(submit_s, minutes), minlength=minutes).astype(np.float64)
-    hour = (np.arange(minutes) // 60) % HOURS
-    if is_kept is not None:
-        counts, hour = counts[is_kept], hour[is_kept]
+    counts, hour = _counts(submit_s, span_s, is_kept)
     candidates: list[tuple[float, Process]] = [
         (_criterion(counts, np.full(counts.size, counts.mean()), np.inf, 1), Poisson())
     ]
     diurnal = _fit_diurnal(counts, hour)
     expected = np.array(diurnal.hours)[hour]
-    parameters = min(HOURS, -(-minutes // 60)) + 1
-    candidates.append((_criterion(counts, expected, diurnal.shape, parameters), diurnal))
+    hours = min(HOURS, -(-max(1, int(np.ceil(span_s / MINUTE_S))) // 60))
+    candidates.append((_criterion(counts, expected, diurnal.shape, hours + 1), diurnal))
     modulated = _fit_modulated(counts)
     if modulated is not None:
         candidates.append((_mixture_criterion(counts, modulated), modulated))
     return min(candidates, key=lambda each: each[0])[1]
+
+
+def fit_poisson(submit_s: Floats, span_s: float, is_kept: Bools | None = None) -> Process:
+    """Return the process of one rate; see `fit_rates`."""
+    return Poisson()
+
+
+def fit_diurnal(submit_s: Floats, span_s: float, is_kept: Bools | None = None) -> Process:
+    """Fit a rate for each hour of the day; see `fit_rates`."""
+    return _fit_diurnal(*_counts(submit_s, span_s, is_kept))
+
+
+def fit_modulated(submit_s: Floats, span_s: float, is_kept: Bools | None = None) -> Process | None:
+    """Fit calm and bursts; None if there is no burst. See `fit_rates`."""
+    return _fit_modulated(_counts(submit_s, span_s, is_kept)[0])
+
+
+def _counts(submit_s: Floats, span_s: float, is_kept: Bools | None) -> tuple[Floats, Ints]:
+    """(minutes,) arrivals in each kept minute, and its hour of the day."""
+    minutes = max(1, int(np.ceil(span_s / MINUTE_S)))
+    counts = np.bincount(minute_of(submit_s, minutes), minlength=minutes).astype(np.float64)
+    hour = (np.arange(minutes) // 60) % HOURS
+    return (counts, hour) if is_kept is None else (counts[is_kept], hour[is_kept])
 
 
 def _fit_diurnal(counts: Floats, hour: Ints) -> Diurnal:
