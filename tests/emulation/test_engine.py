@@ -205,3 +205,22 @@ def test_refuses_to_go_back_in_time() -> None:
     engine.advance(10.0)
     with pytest.raises(ValueError, match="the clock cannot go from"):
         engine.advance(9.0)
+
+
+def test_a_service_answers_later_next_to_others_than_its_queue_explains() -> None:
+    latencies = []
+    for power in (0.0, 2.0):
+        app = replace(
+            truth(tolerated=1.0, kind="latency_critical", metric_per_s=100.0), latency_power=power
+        )
+        engine = new_engine(3)
+        engine.start([EngineOrder("a", app, [(0, 2)], np.inf, load=10.0)], 0.0)
+        alone = engine.jobs().latency_s[0]
+        engine.start([EngineOrder("b", truth(caused=30.0), [(0, 1)], 1e6)], 0.0)
+        readings = engine.jobs(["a"])
+        left = engine.speed("a") / 2.0
+        latencies.append((alone, readings.latency_s[0]))
+    assert left < 0.8
+    (alone, queue), (same, late) = latencies
+    assert same == pytest.approx(alone, rel=0.15)  # four readings with a noise of 2 %
+    assert late == pytest.approx(queue / left**2, rel=0.15)

@@ -25,10 +25,10 @@ def test_every_figure_of_the_measured_world_is_inside_its_interval(tmp_path: Pat
     call_command("world_report", "--json", "--html", str(page), stdout=printed)
     found = json.loads(printed.getvalue())
     assert found["outside"] == []
-    assert len(found["groups"]) == 11
+    assert len(found["groups"]) == 13
     paper = [f["is_inside"]["paper"] for g in found["groups"] for f in g["figures"]]
     assert sum(paper) < len(paper) / 2
-    assert page.read_text().count("<table>") == 11
+    assert page.read_text().count("<table>") == 13
 
 
 @needs_data
@@ -146,3 +146,26 @@ def test_jobs_with_many_unfinished_or_few_tasks_are_left_out() -> None:
         {"job_id": "running", "task_index": 0, "event_type": 4, "time_us": 900_000_000},
     ]
     assert list(data_sets.task_durations(reader(google_2011=rows))) == ["one in eleven"]
+
+
+def memcached(group: str, source: str, most: float, p95_us: float) -> list[dict[str, object]]:
+    """Answered queries and latencies at four loads, twice each."""
+    return [
+        {"group": group, "interference": source, "target_qps": load, "qps": min(load, most)}
+        | {"p95_us": p95_us * (1.0 + load / 1000.0)}
+        for load in (100.0, 200.0, 400.0, 1000.0)
+        for _ in range(2)
+    ]
+
+
+def test_services_are_compared_with_themselves_alone_at_the_same_load() -> None:
+    rows = memcached("a", "none", 1000.0, 50.0)
+    for source in data_sets.MICROBENCHMARKS:
+        rows += memcached("a", source, 500.0 if source == "cpu" else 990.0, 150.0)
+    rows += memcached("incomplete", "none", 1000.0, 50.0)
+    read = reader(cca_ibench=rows)
+    capacity, latency = data_sets.service_capacity(read), data_sets.service_latency(read)
+    assert list(capacity) == list(latency) == ["a"]
+    # a loss of 1 % counts as 5 %
+    assert capacity["a"][0] == pytest.approx([np.log(2.0), *[-np.log(0.95)] * 5])
+    assert latency["a"][0] == pytest.approx([np.log(3.0)] * 4)

@@ -211,7 +211,8 @@ class Engine:
         runs = self._state.runs
         caused = self._state.kinds.caused[runs.kind[slots], runs.phase[slots]]
         read = ReadJobs(chosen, slots, caused)
-        return job_readings(read, self._state.jobs, self._facts, self._rng, self.now)
+        state = self._state
+        return job_readings(read, state.jobs, state.parts, self._facts, self._rng, self.now)
 
     def fits(self, order: EngineOrder) -> bool:
         """Whether all units of an order are free."""

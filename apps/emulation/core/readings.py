@@ -15,7 +15,7 @@ from apps.common.core.interference import SOURCES
 from apps.emulation.core.draws import LATENCY_CRITICAL
 from apps.emulation.core.events import EngineOrder, JobReadings, Machines, ServerReadings
 from apps.emulation.core.kernels import JobTable, PartTable
-from apps.emulation.core.queueing import latency_percentile
+from apps.emulation.core.queueing import TIMEOUT_S, latency_percentile
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 
 CPU_NOISE: Final = 0.03
@@ -35,6 +35,7 @@ class JobFacts:
     units, busy : allocated units, and the share of them that its tasks keep busy
     cpu_share, memory_bytes, network_bps, storage_bytes : usage of one unit
     metric, noise : metric per unit of work, and the noise of a report
+    latency_power : `truth.Truth.latency_power`
     load, swing, peak_s, percentile : of services; the load of other jobs is 0
     is_service : the load limits the metric
     is_exchanging : it has parts or tasks that exchange data
@@ -52,6 +53,7 @@ class JobFacts:
     storage_bytes: Floats
     metric: Floats
     noise: Floats
+    latency_power: Floats
     load: Floats
     swing: Floats
     peak_s: Floats
@@ -86,7 +88,7 @@ class JobFacts:
         self.cpu_share[slot], self.memory_bytes[slot] = demand.cpu_share, demand.memory_bytes
         self.network_bps[slot], self.storage_bytes[slot] = demand.network_bps, demand.storage_bytes
         self.metric[slot], self.load[slot] = truth.metric_per_s, order.load
-        self.noise[slot] = truth.noise.metric
+        self.noise[slot], self.latency_power[slot] = truth.noise.metric, truth.latency_power
         self.swing[slot], self.peak_s[slot] = truth.traffic.swing, truth.traffic.peak_s
         self.percentile[slot] = order.percentile
         self.is_service[slot] = truth.kind == LATENCY_CRITICAL and order.load > 0.0
@@ -164,7 +166,12 @@ def server_readings(
 
 
 def job_readings(
-    read: ReadJobs, jobs: JobTable, facts: JobFacts, rng: np.random.Generator, now: float
+    read: ReadJobs,
+    jobs: JobTable,
+    parts: PartTable,
+    facts: JobFacts,
+    rng: np.random.Generator,
+    now: float,
 ) -> JobReadings:
     """Progress and performance of some jobs. O(jobs x largest service)."""
     slots, size = read.slots, len(read.slots)
@@ -179,6 +186,7 @@ def job_readings(
         load[service],
         facts.percentile[slots][service] / 100.0,
     )
+    latency = np.minimum(latency * _late(read, parts, facts), TIMEOUT_S)
     done = jobs.done[slots] + jobs.speed[slots] * (now - jobs.updated_s[slots])
     answered = facts.load[slots] * np.minimum(capacity / np.maximum(load, 1e-9), 1.0)
     speed, infinite = jobs.speed[slots], np.full(size, np.inf)
@@ -217,6 +225,20 @@ def _progress_per_s(facts: JobFacts, jobs: JobTable, slots: Ints) -> Floats:
     span = facts.end_s[slots] - facts.start_s[slots]
     by_time = (1.0 - facts.resumed[slots]) / np.maximum(span, 1e-9)
     return np.where(np.isfinite(facts.work_s[slots]), by_work, by_time)
+
+
+def _late(read: ReadJobs, parts: PartTable, facts: JobFacts) -> Floats:
+    """(L,) factor on the latency of services next to other jobs, beyond that of their queue."""
+    power = facts.latency_power[read.slots]
+    if not power.any():
+        return np.ones(power.size)
+    active = np.flatnonzero(parts.job >= 0)
+    job, speed, jobs = parts.job[active], parts.speed[active], len(facts.units)
+    alone = np.bincount(job, weights=speed, minlength=jobs)[read.slots]
+    shared = np.bincount(job, weights=speed * parts.effect[active], minlength=jobs)[read.slots]
+    left = np.divide(shared, alone, out=np.ones(power.size), where=alone > 0.0)
+    late: Floats = left**-power
+    return late
 
 
 def _share(used: Floats, capacity: Floats, rng: np.random.Generator) -> Floats:

@@ -198,6 +198,8 @@ class Truth:
     curves : loss of speed above and below the tolerated pressure
     noise : of its measurements
     task_spread : standard deviation of the log duration of a task within a job; 0 = equal tasks
+    latency_power : of a service; its latency is that of its queue over the performance that
+        interference leaves, to this power: a core that others use answers late
     rack_loss : share of its speed that a job loses if all its units are in different racks,
         in [0, 1)
     is_in_step : the parts wait for each other, so all units run at the speed of the slowest one
@@ -220,6 +222,7 @@ class Truth:
     curves: Curves = PAPER_CURVES
     noise: Noise = PAPER_NOISE
     task_spread: float = 0.0
+    latency_power: float = 0.0
     rack_loss: float = 0.0
     is_in_step: bool = False
 

@@ -15,6 +15,7 @@ from apps.emulation.core.worlds.parameters import (
     Scaling,
     Sensitivity,
     ServerSpeed,
+    Services,
 )
 
 FITTED: Final = Parameters(
@@ -48,6 +49,8 @@ FITTED: Final = Parameters(
     servers=ServerSpeed(0.02708, 2.306),
     # google_2011
     tasks=LogNormal(-1.942, 0.9812),
+    # cca_ibench
+    services=Services((-0.6707, -2.176, -0.6749, -2.154, -1.801, -3.368), 1.0),
 )
 DATA: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -68,6 +71,9 @@ DATA: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "cca_ibench/parsec_interference.csv.gz": (
             "4774b34a505ee5cea058b60e8abcd856c0f961f4f49e026132fa96003f86f1f1"
+        ),
+        "cca_ibench/memcached_interference.csv.gz": (
+            "67cf3039bce5f933896316ab6f5b163d418f826e9ca2ea05b937505bcff7e5cd"
         ),
         "c3o/sort.tsv.gz": ("0fb8462b2f371d34f469494203be46eabe93b4b864e612b102434b3c26759074"),
         "c3o/grep.tsv.gz": ("7065fc028d2943dc31c6095532570dae3740702f985b1293e91b58e08b8838a5"),

@@ -97,6 +97,7 @@ class MeasuredWorld:
         speed = self._platform_speed(kind, platforms, rng)
         tolerated, caused, curves = self._interference(kind, rng)
         own_tasks = generator(seed, "tasks", kind, name)
+        power = self.fitted.services.power if kind == draws.LATENCY_CRITICAL else 0.0
         cv = float(np.clip(_log_normal(self.fitted.noise, rng), *NOISE_LIMITS))
         return replace(
             base,
@@ -110,6 +111,7 @@ class MeasuredWorld:
             phases=draws.phases(kind, tolerated, caused, rng),
             noise=Noise(rate=cv, ramp=RAMP_NOISE * cv, metric=cv),
             task_spread=min(_log_normal(self.fitted.tasks, own_tasks), TASK_SPREAD_LIMIT),
+            latency_power=power,
         )
 
     def server_speed(self, seed: int, server_id: Ints) -> Floats:
@@ -132,7 +134,10 @@ class MeasuredWorld:
     def _interference(self, kind: str, rng: np.random.Generator) -> tuple[Floats, Floats, Curves]:
         """(N,) tolerated, (N,) caused and the curves, by a shared latent sensitivity."""
         latent, strength = rng.normal(size=2)
-        loss = _slowdown(self.fitted.sensitivity, latent, rng)
+        sensitivity = self.fitted.sensitivity
+        if kind == draws.LATENCY_CRITICAL:
+            sensitivity = replace(sensitivity, mean=self.fitted.services.mean)
+        loss = _slowdown(sensitivity, latent, rng)
         correlation = self.fitted.strength[kind]
         strength = correlation * latent + np.sqrt(1.0 - correlation**2) * strength
         tolerated, curves = _curves(np.exp(-loss), rng)

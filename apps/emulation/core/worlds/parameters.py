@@ -51,6 +51,20 @@ class Sensitivity:
 
 
 @dataclass(frozen=True, slots=True)
+class Services:
+    """What differs between services and programs under interference.
+
+    Attributes
+    ----------
+    mean : as in `Sensitivity`, of the capacity of a service
+    power : exponent of `truth.Truth.latency_power`
+    """
+
+    mean: tuple[float, float, float, float, float, float]
+    power: float
+
+
+@dataclass(frozen=True, slots=True)
 class ServerSpeed:
     """Log speed of a server relative to its platform: Student's t.
 
@@ -75,6 +89,7 @@ class Parameters:
         application causes; both are normal
     noise : standard deviation of repeated runs, relative to their mean
     tasks : standard deviation of the log duration of a job's tasks, by application
+    services : sensitivity and latency of services; the rest of `sensitivity` holds for them too
     """
 
     heterogeneity: Mapping[str, Heterogeneity]
@@ -85,3 +100,4 @@ class Parameters:
     noise: LogNormal
     servers: ServerSpeed
     tasks: LogNormal
+    services: Services

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from apps.emulation.core.truth import QOS
 from apps.inventory.core.snapshot import Floats
 
 Row = Mapping[str, str]
@@ -20,6 +21,8 @@ Labelled = dict[str, Floats]  # one array for each application, test or family
 HELD_OUT_SHARE: Final = 0.25
 MACHINES: Final = 60
 MICROBENCHMARKS: Final = ("cpu", "l1d", "l1i", "l2", "llc", "membw")
+SHARING: Final = ("cpu", "l1i", "llc", "membw")  # whose effect on latencies is compared
+LOAD, PERCENTILE = 0.3, 0.95  # share of the capacity alone at which it is, and of which queries
 MIN_SLOWDOWN: Final = 0.005  # log; less is noise
 C3O_JOBS: Final = ("sort", "grep", "kmeans", "sgd", "pagerank")
 C3O_OUTCOME: Final = frozenset({"instance_count", "slots", "memory", "gross_runtime"})
@@ -137,6 +140,52 @@ def slowdowns(read: ReadRows) -> Labelled:
         for name in names
         if all((name, s) in logs for s in MICROBENCHMARKS)
     }
+
+
+def service_capacity(read: ReadRows) -> Labelled:
+    """Log slowdown of memcached's capacity next to six microbenchmarks by set-up, (1, 6).
+
+    The capacity is the most queries per second that it answered at any offered load. Losses below
+    5 % count as 5 %: in the worlds, a service that tolerates full intensity loses as much.
+    """
+    found = {}
+    for group, curves in _memcached(read).items():
+        most = {source: float(curve[:, 1].max()) for source, curve in curves.items()}
+        logs = [[np.log(most["none"] / most[source]) for source in MICROBENCHMARKS]]
+        found[group] = np.maximum(logs, -np.log(QOS))
+    return found
+
+
+def service_latency(read: ReadRows) -> Labelled:
+    """Log ratio of memcached's 95th percentile to that alone, at 30 % of its capacity, (1, 4).
+
+    Next to the microbenchmarks of `SHARING`. Those of l1d and l2 reduce the capacity, but not the
+    latency at such a load: they leave the core to memcached while it has few queries.
+    """
+    found = {}
+    for group, curves in _memcached(read).items():
+        load = LOAD * curves["none"][:, 1].max()
+        logs = {s: np.interp(load, curve[:, 0], curve[:, 2]) for s, curve in curves.items()}
+        found[group] = np.array([[logs[s] - logs["none"] for s in SHARING]])
+    return found
+
+
+def _memcached(read: ReadRows) -> dict[str, dict[str, Floats]]:
+    """By set-up and source, (loads, 3): offered, answered queries/s, log 95th percentile."""
+    runs: dict[tuple[str, str], dict[float, list[tuple[float, float]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for row in read("cca_ibench/memcached_interference.csv.gz"):
+        if row["target_qps"] and row["qps"] and row["p95_us"]:
+            of_load = runs[row["group"], row["interference"]][float(row["target_qps"])]
+            of_load.append((float(row["qps"]), _log(row["p95_us"])))
+    curves: dict[str, dict[str, Floats]] = defaultdict(dict)
+    for (group, source), by_load in sorted(runs.items()):
+        curves[group][source] = np.array(
+            [[load, *np.median(by_load[load], axis=0)] for load in sorted(by_load)]
+        )
+    every = {"none", *MICROBENCHMARKS}
+    return {group: found for group, found in curves.items() if every <= found.keys()}
 
 
 def classes(read: ReadRows) -> Labelled:

@@ -107,6 +107,18 @@ def task_durations(values: Floats) -> Floats:
     return np.array([found[:, 0].mean(), found[:, 0].std(), *found[:, 1:].mean(axis=0)])
 
 
+def service_capacity(values: Floats) -> Floats:
+    """Mean log slowdown of the capacity by microbenchmark; values (n, 1, 6)."""
+    mean: Floats = values[:, 0].mean(axis=0)
+    return mean
+
+
+def service_latency(values: Floats) -> Floats:
+    """Median log ratio of the latency to that alone by microbenchmark; values (n, 1, 4)."""
+    middle: Floats = np.median(values[:, 0], axis=0)
+    return middle
+
+
 def server_speed(values: Floats) -> Floats:
     """Median over the tests of the log ratio to the slowest 5 % and 1 %; values (n, 1, 2)."""
     middle: Floats = np.median(values[:, 0], axis=0)

@@ -20,6 +20,7 @@ from apps.emulation.core.worlds.parameters import (
     Scaling,
     Sensitivity,
     ServerSpeed,
+    Services,
 )
 from apps.inventory.core.snapshot import Floats
 from apps.testbed.core.world_fit.compare import figures_in
@@ -40,6 +41,7 @@ START: Final = Parameters(
     noise=LogNormal(-4.5, 1.0),
     servers=ServerSpeed(0.03, 3.0),
     tasks=LogNormal(-2.0, 1.0),
+    services=Services((-1.0, -1.0, -1.0, -1.0, -1.0, -1.0), 0.1),
 )
 
 Place = Callable[[Parameters, Floats], Parameters]
@@ -64,7 +66,7 @@ def fit_group(
 ) -> Parameters:
     """Fit the parameters of one group from some first values, the others as in `start`."""
     target = group.compute(values)
-    scale = np.maximum(np.abs(target), 0.1)
+    scale = np.maximum(np.abs(target), group.scale)
 
     def misses(x: Floats) -> Floats:
         world = MeasuredWorld(place(start, x))
@@ -125,6 +127,16 @@ def _place_tasks(start: Parameters, x: Floats) -> Parameters:
     return replace(start, tasks=_log_normal(x))
 
 
+def _place_capacity(start: Parameters, x: Floats) -> Parameters:
+    cpu, l1d, l1i, l2, llc, membw = (_round(float(value)) for value in x)
+    means = (cpu, l1d, l1i, l2, llc, membw)
+    return replace(start, services=replace(start.services, mean=means))
+
+
+def _place_latency(start: Parameters, x: Floats) -> Parameters:
+    return replace(start, services=replace(start.services, power=_round(float(np.exp(x[0])))))
+
+
 def _log_normal(x: Floats) -> LogNormal:
     return LogNormal(_round(float(x[0])), _round(float(np.exp(x[1]))))
 
@@ -145,4 +157,6 @@ FREE: Final[Mapping[str, tuple[Sequence[float], Place]]] = {
     "noise": ((-4.5, 0.5), _place_noise),
     "servers": ((-3.5, 1.0), _place_servers),
     "tasks": ((-2.0, 0.1), _place_tasks),
+    "service capacity": ((-0.7, -2.4, -0.7, -2.4, -2.0, -4.0), _place_capacity),
+    "service latency": ((-0.5,), _place_latency),
 }

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE
+from apps.emulation.core.draws import ANALYTICS, BATCH, LATENCY_CRITICAL, SINGLE_NODE
 from apps.emulation.core.worlds import World
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.testbed.core.world_fit import data_sets, figures, simulated
@@ -16,7 +16,11 @@ FILES: Final = {
     "scout_multinode": ("runs.csv.gz",),
     "ibm_multicloud": ("runs.csv.gz",),
     "sparecores": ("benchmark_by_machine.csv.gz", "machines.csv.gz"),
-    "cca_ibench": ("parsec_threads.csv.gz", "parsec_interference.csv.gz"),
+    "cca_ibench": (
+        "parsec_threads.csv.gz",
+        "parsec_interference.csv.gz",
+        "memcached_interference.csv.gz",
+    ),
     "c3o": tuple(f"{job}.tsv.gz" for job in data_sets.C3O_JOBS),
     "actimanager": ("noise_sensitivity.csv.gz",),
     "gavel": ("pairs.csv.gz",),
@@ -48,6 +52,7 @@ class Group:
     compute : the figures of an array
     simulate : the array in a world, of the shape of another one, by seed
     resample : rows of an array by index
+    scale : the fit minimises misses relative to the figures, or to this if they are smaller
     axis : name of the quantity whose distribution is drawn
     """
 
@@ -62,6 +67,7 @@ class Group:
     simulate: Callable[[World, str, Floats, int], Floats]
     axis: str
     resample: Callable[[Floats, Ints], Floats] = _chosen_rows
+    scale: float = 0.1
 
     def parts(self, read: ReadRows) -> tuple[Floats, Floats]:
         """Held-in and held-out measurements."""
@@ -211,5 +217,30 @@ GROUPS: Final = (
         compute=figures.task_durations,
         simulate=simulated.tasks,
         axis="log of the duration over the job's median",
+    ),
+    Group(
+        name="service capacity",
+        title="Loss of a service's capacity next to a microbenchmark",
+        sets=("cca_ibench",),
+        resampled="set-ups",
+        kind=LATENCY_CRITICAL,
+        read=data_sets.service_capacity,
+        figures=data_sets.MICROBENCHMARKS,
+        compute=figures.service_capacity,
+        simulate=simulated.service_capacity,
+        axis="log slowdown of the capacity",
+    ),
+    Group(
+        name="service latency",
+        title="Latency of a service next to a microbenchmark, at 30 % load",
+        sets=("cca_ibench",),
+        resampled="set-ups",
+        kind=LATENCY_CRITICAL,
+        read=data_sets.service_latency,
+        figures=data_sets.SHARING,
+        compute=figures.service_latency,
+        simulate=simulated.service_latency,
+        axis="log ratio of the 95th percentile to that alone",
+        scale=1.0,  # equal errors of a latency are equally bad next to all microbenchmarks
     ),
 )

@@ -5,16 +5,20 @@ from typing import Final
 import numpy as np
 
 from apps.common.core.interference import N_SOURCES, SOURCES
+from apps.emulation.core.queueing import latency_percentile
 from apps.emulation.core.stragglers import task_durations, task_seed
 from apps.emulation.core.truth import Truth, interference_factor
 from apps.emulation.core.worlds import World
 from apps.inventory.core.snapshot import Floats
+from apps.testbed.core.world_fit.data_sets import LOAD, MICROBENCHMARKS, PERCENTILE, SHARING
 
 # The source that stands for each of `data_sets.MICROBENCHMARKS`.
 SOURCE_OF: Final = tuple(
     SOURCES.index(s)
     for s in ("core", "l1d", "l1i", "llc_bandwidth", "llc_capacity", "memory_bandwidth")
 )
+CAPACITY: Final = 50_000.0  # queries/s of one unit, as memcached
+SERVICES: Final = 100  # of which the median one is found
 SERVERS: Final = 2_000  # of which the slowest 5 % and 1 % are found
 
 
@@ -103,6 +107,28 @@ def tasks(world: World, kind: str, like: Floats, seed: int) -> Floats:
         logs = np.log(task_durations(count, truth.task_spread, task_seed(seed, truth.name)))
         row[:count] = logs - np.median(logs)
     return values
+
+
+def service_capacity(world: World, kind: str, like: Floats, seed: int) -> Floats:
+    """(n, 1, 6) log slowdown of the capacity next to single sources at full intensity."""
+    return slowdown(world, kind, like, seed)
+
+
+def service_latency(world: World, kind: str, like: Floats, seed: int) -> Floats:
+    """(n, 1, 4) log ratio of the 95th percentile to that alone, of a typical service of one unit.
+
+    All set-ups of the data run the same service, so the world's is the median one.
+    """
+    sources = [SOURCE_OF[MICROBENCHMARKS.index(name)] for name in SHARING]
+    rows = []
+    for truth in applications(world, kind, SERVICES, seed):
+        left = np.exp(-np.concatenate(([0.0], _losses(truth)[sources])))
+        units, load = np.ones(left.size, dtype=np.int64), np.full(left.size, LOAD * CAPACITY)
+        percentile = np.full(left.size, PERCENTILE)
+        latency = latency_percentile(units, CAPACITY * left, load, percentile)
+        logs = np.log(latency / left**truth.latency_power)
+        rows.append(logs[1:] - logs[0])
+    return np.broadcast_to(np.median(rows, axis=0), (len(like), 1, len(SHARING)))
 
 
 def _losses(truth: Truth) -> Floats:

@@ -25,6 +25,7 @@ from apps.emulation.core.worlds.parameters import (
     Scaling,
     Sensitivity,
     ServerSpeed,
+    Services,
 )
 
 '''
@@ -37,6 +38,7 @@ _GROUP_OF: Final = {
     "noise": "noise",
     "servers": "servers",
     "tasks": "tasks",
+    "services": "service",
 }
 
 

@@ -20,6 +20,8 @@ LIKE = {
     "noise": np.zeros((60, 1)),
     "servers": np.zeros((60, 1, 2)),
     "tasks": np.zeros((60, 40)),
+    "service capacity": np.zeros((30, 1, 6)),
+    "service latency": np.zeros((30, 1, 4)),
 }
 
 
@@ -31,8 +33,11 @@ def measurements(world: MeasuredWorld, group: Group, seed: int = 3) -> np.ndarra
     return np.array(group.simulate(world, group.kind, LIKE[group.name], seed))
 
 
+SAME = {"servers", "slowdown", "service latency", "service capacity"}
+
+
 # of servers every test has the same figures; the slowdowns of all sources err together
-@pytest.mark.parametrize("name", [name for name in LIKE if name not in {"servers", "slowdown"}])
+@pytest.mark.parametrize("name", [name for name in LIKE if name not in SAME])
 def test_a_world_is_inside_the_interval_of_its_own_measurements(name: str) -> None:
     group = group_named(name)
     values = measurements(MEASURED, group)
@@ -44,7 +49,16 @@ def test_a_world_is_inside_the_interval_of_its_own_measurements(name: str) -> No
 
 
 @pytest.mark.parametrize(
-    "name", ["heterogeneity batch", "caused and sensitivity, CPU", "noise", "servers", "tasks"]
+    "name",
+    [
+        "heterogeneity batch",
+        "caused and sensitivity, CPU",
+        "noise",
+        "servers",
+        "tasks",
+        "service capacity",
+        "service latency",
+    ],
 )
 def test_the_paper_world_is_outside(name: str) -> None:
     group = group_named(name)

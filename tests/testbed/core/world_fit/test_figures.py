@@ -63,3 +63,9 @@ def test_equal_tasks_have_no_variation_and_padding_does_not_count() -> None:
     durations = np.exp(values[1])
     logs = np.log([figures.MIN_VARIATION, durations.std(ddof=1) / durations.mean()])
     assert found == pytest.approx([logs.mean(), logs.std(), 0.0, 0.5])
+
+
+def test_figures_of_services_are_those_of_the_middle_set_up() -> None:
+    values = np.array([[[0.1, 1.0]], [[0.2, 5.0]], [[0.6, 2.0]]])
+    assert figures.service_capacity(values) == pytest.approx([0.3, 8.0 / 3.0])
+    assert figures.service_latency(values) == pytest.approx([0.2, 2.0])
