@@ -211,10 +211,10 @@ def test_a_service_answers_later_next_to_others_than_its_queue_explains() -> Non
     latencies = []
     for power in (0.0, 2.0):
         app = replace(
-            truth(tolerated=1.0, kind="latency_critical", metric_per_s=100.0), latency_power=power
+            truth(tolerated=1.0, kind="latency_critical", metric_per_s=1000.0), latency_power=power
         )
         engine = new_engine(3)
-        engine.start([EngineOrder("a", app, [(0, 2)], np.inf, load=10.0)], 0.0)
+        engine.start([EngineOrder("a", app, [(0, 2)], np.inf, load=100.0)], 0.0)
         alone = engine.jobs().latency_s[0]
         engine.start([EngineOrder("b", truth(caused=30.0), [(0, 1)], 1e6)], 0.0)
         readings = engine.jobs(["a"])
