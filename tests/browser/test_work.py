@@ -159,11 +159,11 @@ def test_each_figure_of_the_overview_is_requested_once_and_before_the_scripts(
 
 def test_a_chart_library_that_failed_to_load_is_loaded_by_a_retry(visitor: Visitor) -> None:
     page = visitor.page
-    page.route("**/plotly-cartesian.min.js", lambda route: route.abort())
+    page.route("**/plotly.min.js", lambda route: route.abort())
     page.goto(visitor.site.url)
     chart = page.locator(".chart").nth(4)
     expect(chart.locator(".chart-sub")).to_have_text("the chart library could not be loaded")
-    page.unroute("**/plotly-cartesian.min.js")
+    page.unroute("**/plotly.min.js")
     chart.get_by_role("button", name="Retry").click()
     expect(chart.locator(".chart-title")).to_contain_text("The cluster draws")
     visitor.errors.clear()

@@ -2,14 +2,17 @@
 
 import gzip
 import hashlib
+import json
 import re
 from pathlib import Path
 
+import plotly.graph_objects as go
 import plotly.offline
 import pytest
 
 STATIC = Path("static")
 VENDORED = STATIC / "vendor" / "plotly"
+BUILD = Path("requirements") / "plotly"
 TEMPLATES = sorted(Path("templates").rglob("*.html"))
 SCRIPTS = sorted((STATIC / "berth" / "js").rglob("*.js"))
 PAGE_SCRIPTS = sorted((STATIC / "berth" / "js" / "pages").glob("*.js"))
@@ -21,14 +24,36 @@ def test_the_script_is_of_the_version_that_the_python_package_writes_for() -> No
 
 
 def test_the_script_says_the_same_version() -> None:
-    script = (VENDORED / "plotly-cartesian.min.js").read_text(encoding="utf-8")
+    script = (VENDORED / "plotly.min.js").read_text(encoding="utf-8")
     version = (VENDORED / "VERSION").read_text(encoding="ascii").strip()
-    assert f"plotly.js (cartesian - minified) v{version}" in script[:200]
+    assert f"plotly.js (scatter, bar, heatmap - minified) v{version}" in script[:200]
+    assert f'.version="{version}"' in script
 
 
-def test_the_script_is_the_published_one() -> None:
+def test_the_script_is_built_from_packages_of_this_version() -> None:
+    version = (VENDORED / "VERSION").read_text(encoding="ascii").strip()
+    asked = json.loads((BUILD / "package.json").read_text(encoding="utf-8"))
+    locked = json.loads((BUILD / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    assert asked["dependencies"]["plotly.js"] == version
+    assert {name: locked[f"node_modules/{name}"]["version"] for name in asked["dependencies"]} == (
+        asked["dependencies"]
+    )
+    assert f"v{version}, MIT" in asked["scripts"]["build"]
+
+
+def test_the_script_is_the_one_that_was_built() -> None:
     digest, name = (VENDORED / "SHA256SUMS").read_text(encoding="ascii").split()
     assert hashlib.sha256((VENDORED / name).read_bytes()).hexdigest() == digest
+
+
+def test_the_script_has_the_traces_that_the_figures_add() -> None:
+    bundle = (BUILD / "bundle.js").read_text(encoding="utf-8")
+    bundled = {"scatter", *re.findall(r'"plotly\.js/lib/(?!core)(\w+)"', bundle)}
+    modules = sorted(Path("apps/dashboard/figures").glob("*.py"))
+    texts = [path.read_text(encoding="utf-8") for path in modules]
+    names = {name for text in texts for name in re.findall(r"\.add_(\w+)\(", text)}
+    traces = {str(kind) for kind in go.Figure(layout={"template": "plotly"}).layout.template.data}
+    assert names & traces == bundled
 
 
 def test_both_dark_blocks_of_the_tokens_are_the_same() -> None:
@@ -85,6 +110,6 @@ def test_every_script_imports_existing_files_by_relative_path(script: Path) -> N
 
 
 def test_the_compressed_script_is_the_same_script() -> None:
-    packed = (VENDORED / "plotly-cartesian.min.js.gz").read_bytes()
-    assert gzip.decompress(packed) == (VENDORED / "plotly-cartesian.min.js").read_bytes()
+    packed = (VENDORED / "plotly.min.js.gz").read_bytes()
+    assert gzip.decompress(packed) == (VENDORED / "plotly.min.js").read_bytes()
     assert len(packed) < 500_000
