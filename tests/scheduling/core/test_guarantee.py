@@ -64,6 +64,13 @@ def test_one_unit_of_eight_misses_the_top_fifth_with_probability_x_to_the_r() ->
     assert miss_probability(0.8, 8) == pytest.approx(0.8**8)
 
 
+@pytest.mark.parametrize(("r", "printed"), [(32, 1e-3), (64, 1e-6)])
+def test_the_papers_sample_sizes_miss_the_top_fifth_as_rarely_as_printed(
+    r: int, printed: float
+) -> None:
+    assert printed / 2 < miss_probability(0.8, r) <= printed
+
+
 @given(st.floats(0.05, 0.95), st.integers(1, 40), st.integers(1, 8))
 def test_many_units_miss_when_too_few_candidates_are_good(x: float, n: int, m: int) -> None:
     assert miss_probability(x, n, m) == pytest.approx(binom.cdf(min(m, n) - 1, n, 1 - x))

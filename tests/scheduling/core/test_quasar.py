@@ -60,6 +60,15 @@ def test_the_fewest_units_of_the_best_servers_are_allocated(ips: float, chosen: 
     assert outcome.wanted == len(chosen)
 
 
+def test_the_papers_example_needs_five_servers() -> None:
+    # Quasar §3.3: 100K queries/s on servers of at most 20K each
+    cluster = topology((1,) * 8, platforms=("J",))
+    goal = Goal(profile(kind="batch", base_rate=20e3, speeds=(1.0,)), InstructionRate(100e3))
+    outcome = decided("quasar", request(8, goal=goal, platform_speed=np.ones(1)), idle(cluster))
+    assert isinstance(outcome, Placed)
+    assert len(set(cluster.unit_server[outcome.units].tolist())) == outcome.wanted == 5
+
+
 def test_units_beyond_the_peak_of_a_server_are_not_used() -> None:
     # two units of a server are the fastest, so the third comes from another one
     saturating = replace(IPS, scale_up=exact([1.0, 2.0, 1.5, 1.0, 0.9, 0.8]))

@@ -19,6 +19,8 @@ from apps.placement.core.solver.branch_and_bound import (
 )
 from apps.placement.core.solver.registry import prepare
 from apps.placement.core.solver.run import SolverRun
+from apps.placement.core.solver.search_tree import SearchTree
+from tests.placement.core.problem.test_objectives import instance
 from tests.placement.core.tiny import every_assignment, some_weights, tiny_instance
 
 NAIVE, ELABORATE = branching.NAIVE, branching.ELABORATE
@@ -89,6 +91,35 @@ def test_no_completion_is_below_the_bound_of_a_partial_placement(
     completions = every[(every[:, :placed] == chosen[:placed]).all(axis=1)]
     best = min(evaluate(case, row, weights).F for row in completions)
     assert branching.lower_bound(packed, charged, state, order, placed, kind) <= best + 1e-9
+
+
+@pytest.mark.parametrize(("is_custom", "branches"), [(True, 3), (False, 6)])
+def test_the_papers_example_has_three_branches(is_custom: bool, branches: int) -> None:
+    # ClavisMO, figure 5: tazes X0 and X1 and turtle Y0, which communicates with Y1, are alone on
+    # their nodes, and three nodes are idle. Y1 joins a taz, joins Y0, or goes to an idle node.
+    taz, turtle = ("x", 1.0, "taz", "cluster"), ("y", 0.0, "turtle", "rack")
+    case = instance([taz, taz, turtle, turtle, turtle, turtle], racks="aaaaaa")
+    packed, charged = pack(case), costs(case, ALIKE)
+    state = incremental.empty_placement(case)
+    for container in range(3):
+        incremental.place(packed, charged, state, container, container)
+    tree = SearchTree(
+        order=np.arange(6),
+        item=case.job.astype(np.int64),
+        branches=np.full((6, 6), NOWHERE, dtype=np.int64),
+        offered=np.zeros(6, dtype=np.int64),
+        tried=np.zeros(6, dtype=np.int64),
+        level=np.zeros(1, dtype=np.int64),
+        best=np.zeros(6, dtype=np.int64),
+        value=np.array([np.inf]),
+        figures=np.zeros(5, dtype=np.int64),
+    )
+    marks = np.zeros(6, dtype=np.int64)
+    branching.list_branches(packed, charged, state, tree, 3, is_custom, marks)
+    nodes = tree.branches[3, : tree.offered[3]]
+    assert nodes.size == branches
+    kinds = [(int(state.tazes[n]), int(state.used[n])) for n in nodes]
+    assert set(kinds) == {(1, 1), (0, 1), (0, 0)}
 
 
 def test_adding_and_removing_a_container_restores_the_state() -> None:
