@@ -26,7 +26,7 @@ OPEN_STATES = (RunState.QUEUED, RunState.RUNNING)
 
 
 class ProfilingRun(models.Model):
-    """A few short runs of one application next to microbenchmarks (Quasar §3.4, Q8)."""
+    """A few short runs of one application next to microbenchmarks (Quasar §4.2, Q8)."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     application = models.ForeignKey(

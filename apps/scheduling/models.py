@@ -18,7 +18,7 @@ class Outcome(models.TextChoices):
 
 
 class Decision(models.Model):
-    """A decision of an agent on one job, with its inputs (``design.md`` rule 3).
+    """A decision of an agent on one job, with its inputs.
 
     Immutable; explanations use only this row.
     """

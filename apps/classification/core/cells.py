@@ -1,6 +1,6 @@
 """Cells with their provenance: measured, overridden or inferred.
 
-Source: Paragon §3.2 (P1), Quasar §3.2 (Q2); provenance is ours.
+Source: Paragon §2.2 (P1), Quasar §3.2 (Q2); provenance is ours.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
 """Accuracy of the estimates of a matrix: hide known cells, infer them, and compare.
 
-Source: Paragon §3.2 and Quasar §3.2 validate by hiding; the calibration curve is ours.
+Source: Paragon §2.2 and Quasar §3.2 validate by hiding; the calibration curve is ours.
 """
 
 from collections.abc import Sequence
@@ -176,7 +176,7 @@ _QUANTILES: Final = tuple(NormalDist().inv_cdf(0.5 + level / 2.0) for level in L
 def singular_values(matrix: Matrix) -> tuple[float, ...]:
     """Singular values of the fully known rows around their column means, in comparison space.
 
-    Each is the strength of one similarity concept (Paragon §3.2, P2); empty with fewer than
+    Each is the strength of one similarity concept (Paragon §2.1, P2); empty with fewer than
     two such rows.
     """
     rows = matrix.values[matrix.known.all(axis=1)]

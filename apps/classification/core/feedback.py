@@ -10,7 +10,7 @@ linear observation of them, h·x + noise, so the conditional Gaussian of x given
 known exactly (the Kalman update); the sum over servers is linearised at the present estimate.
 
 The noise comes from the monitor and from neighbours. A unit placed within its tolerance loses at
-most 5 % (Paragon §2.2, P3), a unit beyond it more; the constants below give the expected loss and
+most 5 % (Paragon §2.3, P3), a unit beyond it more; the constants below give the expected loss and
 its deviation, from docs/classification.md, "Feedback and drift".
 """
 

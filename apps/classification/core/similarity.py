@@ -6,7 +6,7 @@ concepts, the strongest first. With S(a, b) = 2 a·b / (|a|² + |b|²), which is
 for unrelated and -1 for opposite ones, a concept contributes 2 (a·v_k)(b·v_k) / (|a|² + |b|²);
 the contributions of all concepts add up to S.
 
-Source: the concepts are Paragon's (§3.2, P2); their contributions to a pair are ours.
+Source: the concepts are Paragon's (§2.1, P2); their contributions to a pair are ours.
 """
 
 from collections.abc import Mapping, Sequence

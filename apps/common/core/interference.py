@@ -1,6 +1,6 @@
 """The ten shared resources in which jobs interfere, in the order of every array.
 
-Source: Paragon §2.2 and Tarcil §3.2 (iBench's sources of interference, SoI).
+Source: Paragon §2.3 and Tarcil §3.2 (iBench's sources of interference, SoI).
 """
 
 from typing import Final

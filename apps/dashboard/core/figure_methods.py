@@ -145,7 +145,7 @@ METHODS: Final = {
     "singular-values": (
         "Singular values of the fully measured rows after subtracting the column means; rates "
         "and speed-ups are logarithms, scores are points. Each is the strength of one "
-        "similarity concept (Paragon §3.2). Its share of the variance is its square divided by "
+        "similarity concept (Paragon §2.1). Its share of the variance is its square divided by "
         "the sum of squares."
     ),
     "calibration": (

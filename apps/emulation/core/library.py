@@ -1,6 +1,6 @@
 """The offline library: applications profiled on every column, to train new classifiers.
 
-Source: Paragon §3.2 and Quasar §3.2: 20-30 applications are profiled exhaustively once.
+Source: Paragon §2.2 and Quasar §3.2: 20-30 applications are profiled exhaustively once.
 """
 
 from collections.abc import Iterator

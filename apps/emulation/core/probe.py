@@ -1,6 +1,6 @@
 """Profiling runs on emulated servers: all copies of one application at once.
 
-Source: Paragon §3.3 and P3 (microbenchmarks), Quasar §3.2-3.4 (which runs). `profiling.core`
+Source: Paragon §2.3, P3 (microbenchmarks), Quasar §3.2-3.4 (which runs). `profiling.core`
 controls the ramps, as on real servers.
 """
 

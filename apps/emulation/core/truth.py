@@ -193,7 +193,7 @@ class Truth:
     bytes_per_s : input bytes that one unit of the highest-end platform processes per second
     metric_per_s : the target's metric of that unit: queries/s, instructions/s, else `bytes_per_s`
     scale_up, scale_out : units on one server; number of servers
-    tolerated, caused : (N,) scores 0-100 of the first phase (Paragon §2.2, P3)
+    tolerated, caused : (N,) scores 0-100 of the first phase (Paragon §2.3, P3)
     framework : effect of its settings; None if it has none
     curves : loss of speed above and below the tolerated pressure
     noise : of its measurements

@@ -4,7 +4,7 @@ The copies run in parallel: two sizes on the highest-end platform, the first wit
 microbenchmarks of as many sources as fit; one run on several servers, if the kind of application
 uses several; and other platforms and framework settings in sequence.
 
-Source: Quasar §3.4 (Q8), Paragon §3.3 (P3).
+Source: Quasar §3.4 and §4.2 (Q8), Paragon §2.3 (P3).
 """
 
 from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ standard error is small enough. Emulated and real servers both provide the sampl
 The posterior covers the threshold, the shape of the curve around it and the noise. The reported
 error is therefore valid although the data decide when to stop.
 
-Source: Paragon §3.2 (P3) names the 95 % point and a ramp; the procedure and the shapes are ours.
+Source: Paragon §2.3 (P3) names the 95 % point and a ramp; the procedure and the shapes are ours.
 """
 
 from collections.abc import Callable

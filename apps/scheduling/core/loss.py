@@ -1,6 +1,6 @@
 """Predicted loss of performance by interference, from what a job tolerates.
 
-The tolerated pressure is the one that costs exactly 5 % of the speed (Paragon §2.2, P3). The shape
+The tolerated pressure is the one that costs exactly 5 % of the speed (Paragon §2.3, P3). The shape
 on both sides of it is assumed, as no profile measures it: the fourth power below, a decay above.
 """
 

@@ -85,7 +85,7 @@ def load(state: BatchState, request: Request, units: Ints, seed: int) -> Scores:
     """Score units by the share of cores left on the server, then of memory.
 
     ``units`` must be ascending: the j-th free unit of a server with b of M busy scores 1 - (b + j)
-    / M, so that a job of many units fills the cluster evenly. Source: Paragon §4 "least-loaded"
+    / M, so that a job of many units fills the cluster evenly. Source: Paragon §5 "least-loaded"
     (P13).
     """
     topology = state.snapshot.topology

@@ -5,7 +5,7 @@ or prediction, those of waiting jobs from their predictions, and jobs that will 
 the recent ones. Jobs are counted by units: memory, locality and spread are not simulated.
 
 Sources: simulation of the queue with predicted run times (Smith, Taylor and Foster, IPPS 1999);
-classes by free units with measured busy times (Tarcil §4.3, T7).
+classes by free units with measured busy times (Tarcil §4, T7).
 """
 
 import math

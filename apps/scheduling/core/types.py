@@ -16,7 +16,7 @@ from apps.inventory.core.snapshot import Floats, Shorts, Snapshot
 if TYPE_CHECKING:
     from apps.scheduling.core.goals import Goal
 
-MAX_UNITS: Final = 64  # the parallelism cap of design.md, "Sizes"
+MAX_UNITS: Final = 64  # the largest size of a job (docs/policies.md, "Sizes")
 MAX_SAMPLE: Final = 32  # Tarcil §5.1: with R > 32, conflicts become frequent
 DEFAULT_SAMPLE: Final = 8
 MAX_CANDIDATES: Final = 32  # stored with a decision: the best of those examined

@@ -18,7 +18,7 @@ from apps.scheduling.core.start_queue import Holding, ShapeFacts
 from apps.workloads.core.shapes import WaitsFor
 
 MAX_JOBS: Final = 10_000  # waiting jobs with an estimate
-WINDOW_S: Final = 7200.0  # cluster seconds of history (Tarcil §4.3)
+WINDOW_S: Final = 7200.0  # cluster seconds of history (Tarcil §4)
 RECENT: Final = 400  # submissions that stand for the next ones
 ENDED: Final = 2000  # ended jobs of the history
 SCORED: Final = 1000  # earlier estimates that correct the next ones

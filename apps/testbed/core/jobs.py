@@ -1,7 +1,7 @@
 """Rules that turn a trace into jobs, described in ``docs/traces.md``.
 
-Source: ``design.md`` "A trace becomes jobs by a documented rule"; ClavisMO §4.5 (job mix of the
-Facebook traces), Khaneja 2015 §3.1 (what a job of the Google trace is), K1.
+Source: ClavisMO §4.5 (job mix of the Facebook traces), Khaneja 2015 §3.1 (what a
+job of the Google trace is), K1.
 """
 
 import math

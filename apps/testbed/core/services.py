@@ -1,7 +1,7 @@
 """Long-running services that share the cluster with a trace and raise its load.
 
 The Hadoop jobs of FB-2009 alone use less than a fifth of a 600-server cluster. Quasar §6.3 and
-Tarcil §5 add latency-critical services and single-node jobs, as does this module.
+Tarcil §6.3 add latency-critical services and single-node jobs, as does this module.
 """
 
 from dataclasses import dataclass

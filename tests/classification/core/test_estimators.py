@@ -25,7 +25,7 @@ def roofline(n: int, capacity: Floats, rng: np.random.Generator) -> Floats:
 
 
 def capacities(rng: np.random.Generator) -> Floats:
-    """Four bottlenecks of ten platforms, as spread as Paragon's (the generator of limits.md)."""
+    """Four bottlenecks of ten platforms, as spread as Paragon's."""
     return rng.lognormal(0.0, 0.35, (1, 10)) * rng.lognormal(0.0, 0.18, (4, 10))
 
 
@@ -255,7 +255,7 @@ def test_the_default_repeats_what_all_rows_agree_on() -> None:
 
 
 def test_two_known_cells_give_the_papers_accuracy() -> None:
-    # Paragon §4.2 reports 3.8 % on average; on three draws of this generator 30 rows give 4.0 to
+    # Paragon §2.2 reports 3.8 % on average; on three draws of this generator 30 rows give 4.0 to
     # 5.5 %
     assert mean_error(ESTIMATORS[DEFAULT], [0, 3]) < 0.06
 

@@ -80,7 +80,7 @@ def reconstruction(bias: Bias, *, aligned: bool) -> Learner:
     known cell; if ``aligned``, the scale is instead chosen so that the known cells match the
     column means. This is not in the papers, and has lower errors.
 
-    Source: Paragon §2.1 and §2.2; Quasar §3.1; P2. η, λ and r are not printed.
+    Source: Paragon §2.1 and §2.2; Quasar §3.2; P2. η, λ and r are not printed.
     """
 
     def learn(rows: Rows, rng: np.random.Generator) -> Predictor:

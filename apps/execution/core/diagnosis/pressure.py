@@ -1,6 +1,6 @@
 """Pressure on a job by source, and the speed it costs.
 
-The cost is the control plane's own estimate: 5 % at the tolerated score (Paragon §2.2, P3), less
+The cost is the control plane's own estimate: 5 % at the tolerated score (Paragon §2.3, P3), less
 below it, and a fixed share of the speed for each point above it (docs/classification.md,
 "Feedback and drift"). The form below the tolerated score is ours.
 """

@@ -6,7 +6,7 @@ three are separate: the minimum C for every number of protected tazes p and stuc
 for every N = ⌈max(c, T + (k−1)·p + s)/k⌉ nodes. No placement dominates a point of this front.
 Racks may rule a point out; packing it (`pack_point`) shows that.
 
-Source: limits.md §3; ClavisMO §3.2 counts pairs for the same reason.
+Source: ClavisMO §3.2 counts pairs for the same reason.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 If the front of class counts applies, a placement is packed for each of its points. The search ends
 once every point has a placement: the front is proven. Otherwise NSGA-II starts from these
 placements, those of simple rules and those of the solver at several weights. Source: ClavisMO
-§3.1, C3; limits.md §3.
+§3.1, C3; the first steps are ours.
 """
 
 from collections.abc import Callable, Sequence

@@ -49,7 +49,7 @@ def by_spread(front: Floats, chosen: Ints, names: Sequence[str] = OBJECTIVES) ->
     Parameters
     ----------
     front : (k, o) normalised values
-    chosen : (m,) indices of the picks, all different, m >= `FEWEST`
+    chosen : (m,) indices of the picks, all different, m >= `MIN_PICKS`
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Bundles of migrations around a server or a job: built, evaluated and applied to a state.
 
-Source: ClavisMO §3.3, C6; the kinds of bundles are ours.
+Source: ClavisMO §3.2, C6; the kinds of bundles are ours.
 """
 
 from collections.abc import Iterable, Iterator

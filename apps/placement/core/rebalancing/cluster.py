@@ -8,7 +8,7 @@ are equal.
 
 The speed of jobs is predicted from profiles: the speed of the platform, reduced by the pressure of
 the neighbours. Source of the pressure: Tarcil Eq. 3. A profile has one point of the speed curve of
-each source, the pressure at which a container keeps 95 % (Paragon §2.2). The rest of the curve is
+each source, the pressure at which a container keeps 95 % (Paragon §2.3). The rest of the curve is
 ours: a resource that is not exhausted costs little, so the loss grows with the cube up to that
 point, and by 1.5 % per point beyond it. At 70 to 80 % load, containers are predicted to keep 0.87
 to 0.9 of their speed on average, slightly less than measured (docs/policies.md).

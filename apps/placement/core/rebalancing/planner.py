@@ -7,7 +7,7 @@ order, and if every job is predicted to stay fast enough. Bundles with the highe
 migration come first. A plan can therefore be stopped at any point, and any bundle can be left out.
 
 The bound ignores that containers are indivisible, the cost and feasibility of migrations, and the
-speed of jobs; see `bound`. Source: ClavisMO §3.3, C6, C7; the bundles are ours.
+speed of jobs; see `bound`. Source: ClavisMO §3.2, C6, C7; the bundles are ours.
 """
 
 import heapq

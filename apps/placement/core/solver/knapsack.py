@@ -1,10 +1,10 @@
 """A bound for identical nodes and two intensities, exact except for rack and node boundaries.
 
-Only counts matter then (limits.md §3; ClavisMO §3.2 counts pairs for the same reason). k slots
-per node; T tazes, c containers. Let p tazes be protected: each is the only taz of its node. A
-``node`` job that stays on one node unprotected shares it with tazes; its turtles are *stuck*: they
-cannot be guests of a protected taz. The nodes without a protected taz hold all other T − p tazes
-and all s stuck turtles, and all nodes hold c containers, so
+Only counts matter then (ClavisMO §3.2 counts pairs for the same reason). k slots per node; T
+tazes, c containers. Let p tazes be protected: each is the only taz of its node. A ``node`` job
+that stays on one node unprotected shares it with tazes; its turtles are *stuck*: they cannot be
+guests of a protected taz. The nodes without a protected taz hold all other T − p tazes and all s
+stuck turtles, and all nodes hold c containers, so
 
     N >= p + ⌈(T − p + s)/k⌉   and   N >= ⌈c/k⌉,   that is   N >= ⌈max(c, T + w)/k⌉
 

@@ -1,4 +1,4 @@
-"""The rebalancing loop (ClavisMO §3.3, C7): each tick creates a plan if one gains enough.
+"""The rebalancing loop (ClavisMO §4.1, C7): each tick creates a plan if one gains enough.
 
 Two workers may wake at the same time; the one that advances ``looked_s`` runs the tick.
 """
