@@ -1,6 +1,7 @@
 """Run a benchmark and store what it prints: `python -m benchmarks._run NAME [ARGUMENT...]`.
 
-`./dev bench` calls it. A benchmark that calls `_results.store` itself also stores tables.
+`./dev bench` calls it. A benchmark that calls `_results.store` itself also stores tables; what a
+run prints never replaces them.
 """
 
 import runpy
@@ -29,6 +30,10 @@ class _Copying(StringIO):
         self._stream.flush()
 
 
+def _has_tables(name: str, folder: Path) -> bool:
+    return (folder / f"{name}.json").exists() and bool(_results.load(name, folder)["tables"])
+
+
 def main(argv: Sequence[str], folder: Path = _results.RESULTS) -> int:
     """Run one benchmark; return its exit code."""
     name, *arguments = argv
@@ -44,7 +49,8 @@ def main(argv: Sequence[str], folder: Path = _results.RESULTS) -> int:
         if isinstance(ended.code, str):
             sys.stderr.write(f"{ended.code}\n")
     lines = printed.getvalue().splitlines()
-    if code == 0 and lines and len(_results.stored) == before:
+    has_stored = len(_results.stored) > before or _has_tables(name, folder)
+    if code == 0 and lines and not has_stored:
         _results.store(
             name, arguments={"argv": arguments}, figures=lines, tables={}, folder=folder
         )

@@ -118,6 +118,15 @@ def test_a_benchmark_that_stores_its_result_under_another_name_is_not_stored_aga
     assert [path.name for path in tmp_path.iterdir()] == ["testbed_part.json"]
 
 
+def test_what_a_run_prints_does_not_replace_stored_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store("policies", arguments={}, figures=[], tables={"policies": TABLE}, folder=tmp_path)
+    monkeypatch.setattr("runpy.run_module", lambda *_, **__: sys.stdout.write("{}\n"))
+    assert _run.main(["policies", "--json"], tmp_path) == 0
+    assert load("policies", tmp_path)["tables"] == {"policies": TABLE}
+
+
 def test_a_benchmark_that_fails_stores_nothing(tmp_path: Path) -> None:
     assert _run.main(["policies", "--nosuch"], tmp_path) == 2
     assert list(tmp_path.iterdir()) == []
