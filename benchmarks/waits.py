@@ -1,4 +1,4 @@
-"""Start estimates beside the measured waits of independent queues (Tarcil §4.3, T7).
+"""Start estimates beside the measured waits of independent queues (Tarcil §4, T7).
 
 `run_pool` measures; the estimator sees what Berth would: run times predicted with errors, progress
 of nothing, and the past. Two queues: one-unit jobs with lognormal run times, first come first
