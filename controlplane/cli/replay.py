@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.interactive import ProgressLine
+from controlplane.cli.named_weights import named_weights
 from controlplane.cli.output import columns, print_result, render
 from controlplane.cli.verbs import Verbs
 
@@ -56,6 +57,17 @@ def declare(verbs: Verbs) -> None:
     )
     parser.add_argument(
         "--repair-s", type=float, default=3600.0, metavar="S", help="time of a repair, 3600 s"
+    )
+    parser.add_argument(
+        "--weights",
+        action="append",
+        default=[],
+        metavar="NAME|FILE",
+        help="also migrate by weights, with every policy: a preference set of the server, a JSON "
+        "file with P, D and C, or 0.22,1,0.36; repeatable",
+    )
+    parser.add_argument(
+        "--rebalance-s", type=float, metavar="S", help="time between two plans, 600 s"
     )
     parser.add_argument("--seeds", default="1", metavar="1-5", help="seeds, such as 1-5 or 1,3")
     parser.add_argument(
@@ -113,10 +125,14 @@ def _grid(args: Namespace) -> "Grid":
         if getattr(args, name) is not None
     }
     failures = None if args.failures is None else Failures(args.failures, args.repair_s)
+    base = replace(ReplayOptions.of(**chosen), failures=failures)
+    if args.rebalance_s is not None:
+        base = replace(base, rebalance_s=args.rebalance_s)
     return Grid(
         policies=tuple(zip(labels, names, strict=True)),
         seeds=tuple(seeds_of(args.seeds)),
-        base=replace(ReplayOptions.of(**chosen), failures=failures),
+        base=base,
+        weights=tuple(named_weights(text) for text in args.weights),
     )
 
 
@@ -170,6 +186,7 @@ def _write(path: Path, text: str) -> None:
 def _text(trace: "TraceWorkload", report: dict[str, Any]) -> str:
     head = f"{len(trace)} jobs of {trace.name} ({trace.format.value})"
     skipped = f", {trace.skipped} malformed lines skipped" if trace.skipped else ""
-    runs = columns(SHOWN, [[run[name] for name in SHOWN] for run in report["runs"]])
+    shown = (*SHOWN, "migrations") if "weights" in report["options"] else SHOWN
+    runs = columns(shown, [[run[name] for name in shown] for run in report["runs"]])
     notes = "".join(f"{note}\n" for note in trace.notes)
     return f"{head}{skipped}\n{notes}\n{runs}\n\n{report['comparison']['verdict']}"

@@ -70,6 +70,43 @@ def test_servers_may_fail(trace: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert answer["runs"][0]["jobs_submitted"] > 0
 
 
+def test_every_policy_also_runs_with_each_of_the_weights(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored = tmp_path / "saving.json"
+    stored.write_text(json.dumps({"name": "x", "weights": {"P": 1.0, "D": 0.2, "C": 0.0}}))
+    answer = answered(
+        capsys, trace, "--servers", "20", "--policy", "random,node_rr", "--profiles", "true",
+        "--weights", str(stored), "--weights", "0.22,1,0.36", "--rebalance-s", "120",
+    )  # fmt: skip
+    assert [run["policy"] for run in answer["runs"]] == [
+        "random", "node_rr", "random, weights saving", "node_rr, weights saving",
+        "random, weights 0.22,1,0.36", "node_rr, weights 0.22,1,0.36",
+    ]  # fmt: skip
+    assert answer["options"]["weights"]["saving"] == {"P": 1.0, "D": 0.2, "C": 0.0}
+    assert [run["migrations"] for run in answer["runs"]][:2] == [0, 0]
+    assert answer["comparison"]["baseline"] == "random"
+
+
+def test_weights_by_name_are_those_of_a_preference_set(
+    trace: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def found(_client: object, key: str) -> dict[str, Any]:
+        asked.append(key)
+        return {"name": "quiet nights", "weights": {"P": 0.1, "D": 1.0, "C": 0.0}}
+
+    monkeypatch.setenv("BERTH_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("BERTH_TOKEN", "t")
+    monkeypatch.setattr("controlplane.cli.preferences.find_set", found)
+    answer = answered(
+        capsys, trace, "--servers", "20", "--profiles", "true", "--weights", "quiet nights"
+    )
+    assert asked == ["quiet nights"]
+    assert answer["options"]["weights"] == {"quiet nights": {"P": 0.1, "D": 1.0, "C": 0.0}}
+
+
 def test_a_cluster_file_and_a_page(
     trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,6 +133,8 @@ def test_unusable_arguments_are_refused_in_one_sentence(
     deep = tmp_path / "deep.json"
     deep.write_text("[" * 100_000)
     page = str(tmp_path / "no" / "page.html")
+    money = tmp_path / "money.json"
+    money.write_text('{"money": 1}')
     for arguments, code, sentence in [
         ((trace, "--servers", "0"), Exit.USAGE, "a cluster has 1 .. 100,000 servers, not 0"),
         ((trace, "--servers", "-3"), Exit.USAGE, "a cluster has 1 .. 100,000 servers, not -3"),
@@ -116,6 +155,12 @@ def test_unusable_arguments_are_refused_in_one_sentence(
         ((trace, "--servers", "9", "--seeds", "1-x"), Exit.USAGE, "seeds must look like 1-5"),
         ((trace, "--servers", "9", "--world", "flat"), Exit.USAGE, "world must be one of"),
         ((trace, "--servers", "9", "--admission", "x"), Exit.USAGE, "admission must be one of"),
+        ((trace, "--servers", "9", "--weights", "1,2"), Exit.USAGE, "three weights for P, D and"),
+        ((trace, "--servers", "9", "--weights", "P=0"), Exit.USAGE, "one weight must be above 0"),
+        ((trace, "--servers", "9", "--weights", str(money)), Exit.USAGE, "not of 'money'"),
+        ((trace, "--servers", "9", "--weights", str(broken)), Exit.USAGE, "is not JSON"),
+        ((trace, "--servers", "9", "--weights", "no.json"), Exit.USAGE, "no.json cannot be read"),
+        ((trace, "--servers", "9", "--rebalance-s", "9"), Exit.USAGE, "rebalance_s at least 60"),
         (("none.tsv", "--servers", "9"), Exit.FAILED, "none.tsv: cannot be read"),
     ]:
         found, text = refused(capsys, *arguments)

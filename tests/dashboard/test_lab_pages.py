@@ -1,17 +1,23 @@
 """Pages and figures of the Lab."""
 
+import re
+from datetime import timedelta
+
 import pytest
 from django.core.cache import cache
 from django.test import Client
 
 from apps.accounts.core.roles import Role
-from apps.dashboard.core import lab_facts
+from apps.accounts.models import User
+from apps.dashboard.core import lab_facts, lab_matrix
 from apps.dashboard.figures import lab_curves, lab_differences, lab_front, lab_halving, lab_used
 from apps.dashboard.selectors import lab as selectors
 from apps.operations.services import cancel_operation
+from apps.placement.models import Activation, PreferenceSet
 from apps.scheduling.core.registry import DEFAULT
 from apps.testbed.models import LabRun
 from tests import factories
+from tests.placement.front_world import preference_set
 from tests.testbed import lab_world
 
 pytestmark = pytest.mark.django_db
@@ -37,6 +43,64 @@ def test_the_list_without_comparisons_says_what_one_is(operator: Client) -> None
     page = operator.get("/lab/").content.decode()
     assert "No comparisons yet" in page
     assert 'name="policy" value="tarcil"' in page
+
+
+def offered(page: str) -> list[str]:
+    """Names of the offered weights, those that are chosen with a star."""
+    boxes = re.findall(r'name="weights" value="([^"]+)"[^>]*?( checked)?>', page)
+    return [name + ("*" if chosen else "") for name, chosen in boxes]
+
+
+def test_the_form_offers_preference_sets_as_settings(operator: Client) -> None:
+    assert "Weights of Calibrate" not in operator.get("/lab/").content.decode()
+    olga = User.objects.get(username="olga")
+    for name in ("first", "second"):
+        preference_set(olga, name)
+    page = operator.get("/lab/").content.decode()
+    assert offered(page) == ["second", "first"]
+    assert 'data-weights="{&quot;P&quot;: 1.0, &quot;D&quot;: 1.0, &quot;C&quot;: 1.0}"' in page
+    assert "P 1 D 1 C 1" in page
+
+
+def test_the_weights_in_force_come_first_and_are_named(operator: Client) -> None:
+    olga = User.objects.get(username="olga")
+    preference_set(olga, "newer")
+    used = PreferenceSet.objects.get(name=preference_set(olga, "used").name)
+    PreferenceSet.objects.filter(pk=used.pk).update(created_at=used.created_at - timedelta(days=9))
+    Activation.objects.create(
+        preference_set=used, weights=used.weights, message="m", created_by=olga, cluster_s=0.0
+    )
+    page = operator.get("/lab/?weights=newer").content.decode()
+    assert offered(page) == ["used", "newer*"]
+    assert "P 1 D 1 C 1, in force" in page
+    assert 'name="policy" value="random">' in page  # compared with the policy in use alone
+
+
+def test_an_address_may_hold_weights_that_are_not_saved(operator: Client) -> None:
+    page = operator.get("/lab/", {"weights": "P=0.22,D=1,C=0.36"}).content.decode()
+    assert offered(page) == ["P 0.22 D 1 C 0.36*"]
+
+
+@pytest.mark.parametrize(
+    "text", ["none", "P=x", "P=-1", "money=1", "P=inf", "P=nan", "P=0", "", "=1", "P=1,P"]
+)
+def test_unusable_weights_of_an_address_are_left_out(operator: Client, text: str) -> None:
+    answer = operator.get("/lab/", {"weights": text})
+    assert answer.status_code == 200
+    assert offered(answer.content.decode()) == []
+
+
+def test_the_table_counts_the_migrations_of_a_setting_with_weights() -> None:
+    found = lab_world.finished()
+    grid = [
+        {**each, "options": {**each["options"], "weights": {"P": 0.22, "D": 1.0}}}
+        for each in found.grid
+    ]
+    assert found.result is not None
+    table = lab_matrix.matrix({**found.result, "migrations": {"tarcil": 1234.4}}, grid)
+    notes = {row.setting: row.note for row in table.rows}
+    assert notes["tarcil"] == "policy tarcil, weights P 0.22 D 1; 1,234 migrations a run"
+    assert notes["random"] == "policy random, weights P 0.22 D 1"
 
 
 def test_a_viewer_reads_that_the_lab_is_for_operators(client: Client) -> None:

@@ -113,11 +113,15 @@ def test_a_comparison_resumes_over_rest() -> None:
         ({"options": {"policy": []}}, "policy", "must be one of expected, tarcil, "),
         ({"options": {"parameters": 1}}, "parameters", "must be an object with parameters"),
         ({"options": {"admission": []}}, "admission", "must be one of shapes, fifo, not []"),
+        ({"options": {"weights": {"P": -1}}}, "weights", "must be weights of P, D and C of at l"),
+        ({"options": {"weights": {}}}, "weights", "must be weights of P, D and C of at least 0"),
+        ({"options": {"weights": 1}}, "weights", "must be weights of P, D and C of at least 0"),
+        ({"options": {"rebalance_s": 1}}, "rebalance_s", "a number from 60 to 86400, not 1"),
     ],
     ids=[
         "baseline", "bound", "same", "seeds", "policy", "option", "world", "low", "part", "text",
         "boolean", "retries", "null", "profiles", "share", "load", "width", "unweighted",
-        "listed", "object", "list",
+        "listed", "object", "list", "negative", "no weights", "number", "interval",
     ],
 )  # fmt: skip
 def test_an_error_names_field_value_and_what_is_accepted(

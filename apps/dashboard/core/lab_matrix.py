@@ -67,7 +67,7 @@ def matrix(result: Result, grid: Sequence[Mapping[str, Any]]) -> LabMatrix:
     rows = tuple(
         LabRow(
             setting=name,
-            note=options_text(options[name]),
+            note=_with_migrations(options_text(options[name]), result, name),
             role=roles.get(name, ""),
             cells=tuple(
                 _cell(
@@ -87,6 +87,12 @@ def matrix(result: Result, grid: Sequence[Mapping[str, Any]]) -> LabMatrix:
     return LabMatrix(_title(result), has_intervals, heads, rows, _note(result))
 
 
+def _with_migrations(text: str, result: Result, setting: str) -> str:
+    """Add the migrations of a run to the options of a setting, if it has weights."""
+    count = result.get("migrations", {}).get(setting)
+    return text if count is None else f"{text}; {formats.thousands(count)} migrations a run"
+
+
 def subject(result: Result) -> str:
     """Return the setting with the best mean of the first measure, the baseline included."""
     primary = result["measures"][0]
@@ -102,9 +108,17 @@ def subject(result: Result) -> str:
 
 def options_text(options: Mapping[str, Any]) -> str:
     """Return the options of a setting in words."""
-    plain = {name: value for name, value in options.items() if name != "parameters"}
+    plain = {name: value for name, value in options.items() if not isinstance(value, Mapping)}
     named = sorted(plain.items()) + sorted(options.get("parameters", {}).items())
-    return ", ".join(f"{key} {value}" for key, value in named)
+    parts = [f"{key} {value}" for key, value in named]
+    if weights := options.get("weights"):
+        parts.append(f"weights {weights_text(weights)}")
+    return ", ".join(parts)
+
+
+def weights_text(weights: Mapping[str, float]) -> str:
+    """Return weights of the objectives in words."""
+    return " ".join(f"{name} {value:.3g}" for name, value in weights.items())
 
 
 def _largest(result: Result, measure: str) -> float:

@@ -13,6 +13,7 @@ from apps.accounts.core.roles import Role
 from apps.common.core.errors import NotFoundError
 from apps.dashboard.core import lab_facts, lab_matrix
 from apps.dashboard.selectors import lab as selectors
+from apps.dashboard.selectors.lab_weights import offered_weights
 from apps.dashboard.views.access import has_role, page, visible_to
 from apps.scheduling.core.registry import POLICIES
 from apps.testbed.core.lab import MAX_HOURS, WORLD_NAMES
@@ -32,12 +33,14 @@ def lab(request: HttpRequest) -> HttpResponse:
     """List the comparisons, and offer a new one, filled in with what the address has.
 
     Parameters of the address: ``scenario``, a stored one; ``policy``, repeatable, which are
-    compared with the policy in use; ``hours`` of history.
+    compared with the policy in use; ``hours`` of history; ``weights``, repeatable, a preference
+    set or numbers such as ``P=0.22,D=1,C=0.36``, by which the policy in use also migrates.
     """
     if not has_role(request, Role.OPERATOR):
         return _for_operators(request)
     in_use = settings.DEFAULT_POLICY
-    chosen = {*request.GET.getlist("policy")} & POLICIES.keys() or {"random"}
+    named = {*request.GET.getlist("policy")} & POLICIES.keys()
+    chosen = named or (set() if "weights" in request.GET else {"random"})
     policies = [(name, name == in_use, name in {*chosen, in_use}) for name in POLICIES]
     asked = request.GET.get("scenario", "")
     hours = selectors.number_in(request.GET.get("hours", "")) or DAY_H
@@ -50,6 +53,7 @@ def lab(request: HttpRequest) -> HttpResponse:
             "hours": f"{min(max(hours, MIN_H), MAX_HOURS):g}",
             "parameters": [(name, entry.parameters) for name, entry in POLICIES.items()],
             "servers": servers_to_copy().count(),
+            "weights": offered_weights(request.GET.getlist("weights")),
             "scenario": selectors.scenario_of(asked) if asked else None,
             "worlds": [(name, name == settings.EMULATED_WORLD) for name in WORLD_NAMES],
         },

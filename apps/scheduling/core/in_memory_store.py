@@ -115,8 +115,8 @@ class MemoryCluster:
             )
         ]
 
-    def release(self, allocation: int) -> None:
-        """Release all units of an allocation.
+    def held(self, allocation: int) -> Shorts:
+        """(k,) indices of the units of an allocation.
 
         Raises
         ------
@@ -124,7 +124,26 @@ class MemoryCluster:
         """
         if allocation not in self._allocations:
             raise UnknownAllocationError(f"no allocation {allocation}")
-        units = self._allocations.pop(allocation)
+        return self._allocations[allocation]
+
+    def release(self, allocation: int, units: Shorts | None = None) -> None:
+        """Release units of an allocation; None = all.
+
+        Raises
+        ------
+        UnknownAllocationError : the allocation does not exist or was released.
+        ValueError : a unit is not of the allocation.
+        """
+        held = self.held(allocation)
+        if units is None:
+            units = self._allocations.pop(allocation)
+        else:
+            kept = held[~np.isin(held, units)]
+            if kept.size + units.size != held.size:
+                raise ValueError(f"units {units.tolist()} are not all of allocation {allocation}")
+            self._allocations[allocation] = kept
+            if not kept.size:
+                del self._allocations[allocation]
         self._owner[units] = FREE
         self.released = self._advance()
         self.state.release(units, sequence=self.released)

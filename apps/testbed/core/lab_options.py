@@ -7,6 +7,7 @@ from typing import Any, Final
 from apps.common.core.errors import FieldProblem
 from apps.scheduling.core.registry import DEFAULT, POLICIES, parameter_problem
 from apps.testbed.core.replay.model import Admission, ProfileSource
+from apps.testbed.core.replay.weights import MIN_REBALANCE_S, weights_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,18 @@ class Parameters:
         return isinstance(value, Mapping)
 
 
-OPTIONS: Final[dict[str, Choice | Range | Parameters]] = {
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Weights of the objectives, by which running jobs migrate."""
+
+    accepted: str = 'weights of P, D and C of at least 0, such as {"P": 0.22, "D": 1, "C": 0.36}'
+
+    def accepts(self, value: object) -> bool:
+        """Whether a value holds weights."""
+        return isinstance(value, Mapping) and weights_problem(value) is None
+
+
+OPTIONS: Final[dict[str, Choice | Range | Parameters | Weights]] = {
     "policy": Choice(POLICIES.keys()),
     "profiles": Choice(tuple(ProfileSource)),
     "admission": Choice(tuple(Admission)),
@@ -67,6 +79,8 @@ OPTIONS: Final[dict[str, Choice | Range | Parameters]] = {
     "servers_share": Range(0.05, 1.0),
     "arrival_scale": Range(0.1, 10.0),
     "parameters": Parameters(),
+    "weights": Weights(),
+    "rebalance_s": Range(MIN_REBALANCE_S, 86_400.0),
 }
 
 

@@ -46,7 +46,8 @@ def compared(plan: LabPlan, records: Sequence[RunRecord]) -> dict[str, Any]:
 
     Besides the comparison: ``curves``, distributions over the jobs of all seeds; ``used``, the
     utilisation over time; ``applications``, differences to the baseline of each application; and
-    ``loads``, the same of the settings with other arrival rates, each with its ``load``. A sweep
+    ``loads``, the same of the settings with other arrival rates, each with its ``load``; and
+    ``migrations``, their mean number in a run of each setting with weights. A sweep
     compares the settings that it did not drop, and has ``halving``, its rounds.
     """
     found = {(record["setting"], record["seed"]): record for record in records}
@@ -80,7 +81,18 @@ def _part(trace: TraceWorkload, roles: Roles, found: OfRuns) -> dict[str, Any]:
         },
         "used": _used(of_setting),
         "applications": _applications(roles, shares, _counts(trace)),
+        **_migrations(of_setting),
     }
+
+
+def _migrations(of_setting: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """Mean migrations of a run of each setting with weights; no part without one."""
+    found = {
+        name: float(np.mean([record["migrations"]["containers"] for record in of]))
+        for name, of in of_setting.items()
+        if "migrations" in of[0]
+    }
+    return {"migrations": found} if found else {}
 
 
 def rebased(

@@ -47,7 +47,7 @@ def run_setting(
     result = run(cluster, load, options, progress, is_cancelled)
     performance = np.nan_to_num(result.performance, nan=0.0)
     row = result.run.as_json()
-    del row["wall_seconds"]
+    del row["wall_seconds"], row["migrations"]
     row[NEAR_FULL_SPEED.key] = round(float((performance >= NEAR).mean()), 6)
     exact = performance.astype(np.float32)
     record = {
@@ -61,6 +61,11 @@ def run_setting(
         "reasons": _reasons(result),
         "jobs_sha256": hashlib.sha256(exact.tobytes()).hexdigest(),
     }
+    if "weights" in setting.options:
+        record["migrations"] = {
+            "containers": result.run.migrations,
+            "jobs": int((result.migrations > 0).sum()),
+        }
     if plan.failures is not None:
         record["failures"] = {
             "servers": result.servers_failed,

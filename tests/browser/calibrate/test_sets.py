@@ -120,6 +120,8 @@ def activate(page: Page, name: str, message: str) -> None:
     page.get_by_label("Reason for the audit log").fill(message)
     page.get_by_role("button", name="Activate…").click()
     expect(page.locator("#ac-what")).to_contain_text("Plans are made on request only")
+    link = page.get_by_role("link", name="Replay the last 24 h with these weights")
+    expect(link).to_have_attribute("href", re.compile(r"^/lab/\?hours=24&weights=.+"))
     accept_warnings(page)
     page.get_by_role("button", name="Activate", exact=True).click()
     expect(page.locator("#toasts")).to_contain_text(f"{name} is in force.")

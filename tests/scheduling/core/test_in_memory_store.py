@@ -128,3 +128,16 @@ def test_a_batch_is_committed_in_its_order() -> None:
     choice = placed(cluster, request())
     done = cluster.commit_batch([(choice, request()), (choice, request())])
     assert [type(outcome) for outcome in done] == [Committed, Conflict]
+
+
+def test_part_of_an_allocation_is_released_and_the_rest_stays() -> None:
+    cluster = MemoryCluster(topology((4,)))
+    won = committed(cluster, request(3))
+    cluster.release(won.allocation, won.units[:1])
+    assert cluster.held(won.allocation).tolist() == won.units[1:].tolist()
+    assert cluster.snapshot().unit_free.sum() == 2
+    with pytest.raises(ValueError, match="are not all of allocation"):
+        cluster.release(won.allocation, won.units[:1])
+    cluster.release(won.allocation, won.units[1:])
+    with pytest.raises(UnknownAllocationError):
+        cluster.held(won.allocation)

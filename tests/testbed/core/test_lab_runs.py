@@ -47,6 +47,19 @@ def test_jobs_that_arrive_faster_use_more_units_at_once() -> None:
     assert fast["row"]["jobs_submitted"] == slow["row"]["jobs_submitted"]
 
 
+def test_a_setting_with_weights_records_its_migrations_and_others_do_not() -> None:
+    weights = {"weights": {"P": 1.0}, "rebalance_s": 60.0, "policy": "node_rr"}
+    plan = plan_with(
+        settings=(LabSetting("a", {"policy": "node_rr"}), LabSetting("b", weights)), seeds=(1,)
+    )
+    records = [run_setting(plan, setting, 1).record for setting in plan.settings]
+    assert "migrations" not in records[0]
+    assert records[1]["migrations"].keys() == {"containers", "jobs"}
+    assert records[0]["row"].keys() == records[1]["row"].keys()
+    found = compared(plan, records)
+    assert found["migrations"] == {"b": float(records[1]["migrations"]["containers"])}
+
+
 Outcomes = tuple[LabPlan, list[LabOutcome]]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from apps.inventory.core.snapshot import Shorts
 from apps.scheduling.core.cluster_copy import ClusterCopy
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.sizing import Infeasible
@@ -83,9 +84,9 @@ class Deciding:
             key = self._loop.source.shape(job)
             heappush(self._new, (key[0], job, key))
 
-    def release(self, allocation: int) -> None:
-        """Free the units of a job that ended."""
-        self._cluster.release(allocation)
+    def release(self, allocation: int, units: Shorts | None = None) -> None:
+        """Free units of a job that ended or migrated; None = all of the allocation."""
+        self._cluster.release(allocation, units)
         self._released = self._cluster.released
         self._blocked = None
 

@@ -75,6 +75,14 @@ class Demand:
         """Return the true behaviour of a job."""
         return self.truths[self.load.application[job]]
 
+    def profile(self, job: int) -> Profile:
+        """Return what the scheduler knows of a job's application."""
+        return self.profiles[self.load.application[job]]
+
+    def ends_after_s(self, job: int) -> float:
+        """Seconds after its start at which a job ends at the latest; infinite if unknown."""
+        return float(self.load.duration_s[job])
+
     def shape(self, job: int) -> Shape:
         """Return what a decision on a waiting job depends on, besides the cluster."""
         load, target_s = self.load, float(self.load.target_s[job])
@@ -96,7 +104,7 @@ class Demand:
     def request(self, job: int, now: float, facts: "LazyFacts") -> SizedRequest | Infeasible:
         """Size a job for its target, and build its request."""
         spec = self._spec(job)
-        profile = self.profiles[self.load.application[job]]
+        profile = self.profile(job)
         elapsed_s = now - float(self.load.arrival_s[job])
         known = facts.of(profile) if spec.units is None else UNUSED
         sized = size_or_late(spec, profile, known, elapsed_s=elapsed_s)

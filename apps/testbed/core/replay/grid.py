@@ -1,6 +1,6 @@
 """Replays of one workload under several policies and seeds, and their comparison."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from typing import Any, Final
@@ -37,14 +37,28 @@ class Grid:
     policies : label and name in the registry of each; the first one is the baseline
     seeds : of the runs; runs of one seed have the same applications and profiles
     base : all other options
+    weights : label and weights; every policy also runs with each
     """
 
     policies: tuple[tuple[str, str], ...]
     seeds: tuple[int, ...]
     base: ReplayOptions
+    weights: tuple[tuple[str, Mapping[str, float]], ...] = ()
+
+    @property
+    def columns(self) -> tuple[tuple[str, ReplayOptions], ...]:
+        """Label and options of each column: the policies, then with each of the weights."""
+        return (
+            *((label, replace(self.base, policy=name)) for label, name in self.policies),
+            *(
+                (f"{label}, weights {which}", replace(self.base, policy=name, weights=weights))
+                for which, weights in self.weights
+                for label, name in self.policies
+            ),
+        )
 
     def __post_init__(self) -> None:
-        labels = [label for label, _ in self.policies]
+        labels = [label for label, _ in self.columns]
         if not labels or not self.seeds:
             raise ReplayError("a grid needs at least one policy and one seed")
         for what, values in (("policies", labels), ("seeds", list(self.seeds))):
@@ -82,12 +96,11 @@ def run_grid(
     clock: Clock | None = None,
     show: ShowRun | None = None,
 ) -> Iterator[RunRow]:
-    """Run policy after policy, seed after seed."""
-    for label, policy in grid.policies:
+    """Run column after column, seed after seed."""
+    for label, options in grid.columns:
         for seed in grid.seeds:
-            options = replace(grid.base, policy=policy, seed=seed)
             progress = _shown(show, label, seed)
-            result = run(cluster, load, options, progress, clock=clock)
+            result = run(cluster, load, replace(options, seed=seed), progress, clock=clock)
             yield replace(result.run, policy=label)
 
 
@@ -122,6 +135,7 @@ def report_of(
             "profiles": grid.base.profiles.value,
             "admission": grid.base.admission.value,
             **({"failures": asdict(grid.base.failures)} if grid.base.failures else {}),
+            **({"weights": {k: dict(v) for k, v in grid.weights}} if grid.weights else {}),
         },
         "runs": [row.as_json() for row in rows],
         "comparison": comparison_of(grid, rows),
@@ -132,8 +146,8 @@ def comparison_of(grid: Grid, rows: Sequence[RunRow]) -> dict[str, Any]:
     """JSON of the differences to the first policy, paired by seed."""
     values = np.array(
         [[float(getattr(row, measure.key)) for measure in MEASURES] for row in rows]
-    ).reshape(len(grid.policies), len(grid.seeds), len(MEASURES))
-    labels = tuple(label for label, _ in grid.policies)
+    ).reshape(len(grid.columns), len(grid.seeds), len(MEASURES))
+    labels = tuple(label for label, _ in grid.columns)
     table = RunTable(labels, grid.seeds, MEASURES, values)
     rng = np.random.default_rng(COMPARISON_SEED)
     return comparison_json(compare(table, baseline=labels[0], rng=rng))

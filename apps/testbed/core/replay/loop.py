@@ -1,7 +1,8 @@
-"""The loop of a replay: arrivals, decisions, commits, ends, failures.
+"""The loop of a replay: arrivals, decisions, commits, migrations, ends, failures.
 
-At one instant, jobs end first, then servers are repaired and fail, then agents commit, then jobs
-arrive, then idle agents decide. A job on a failed server loses its work and is submitted again.
+At one instant, jobs end first and migrations arrive, then servers are repaired and fail, then
+migrations start and agents commit, then jobs arrive, then idle agents decide. A job on a failed
+server loses its work and is submitted again.
 """
 
 import math
@@ -22,6 +23,7 @@ from apps.testbed.core.demo_cluster import DemoCluster
 from apps.testbed.core.replay.deciding import Deciding
 from apps.testbed.core.replay.demand import LazyFacts, Shape, SizedRequest
 from apps.testbed.core.replay.failures import FailureClock
+from apps.testbed.core.replay.migrating import HeldPart, Migrating, Planner, RunningJob
 from apps.testbed.core.replay.model import ReplayOptions
 from apps.testbed.core.replay.waiting import Refusal
 
@@ -41,7 +43,7 @@ class JobRecord:
     units, asked : units that it holds, and that it asked for
     restarts : times that a failed server ended it
     setting : speed of its framework setting relative to the default one
-    holds : first and number of its rows in `ReplayLoop.holds`
+    holds : first and number of its rows in `ReplayLoop.holds` at its last start
     failure : code and sentence why it was refused for good; None = it was not
     """
 
@@ -100,7 +102,9 @@ class ReplayLoop:
     holds : every part of a job on a server
     ended, events : jobs that ended; starts, ends and phases
     used, units : units in use, and in all
+    running : jobs that hold units, in order of their start
     failures : of servers
+    migrating : migrations of a planner
     """
 
     def __init__(
@@ -110,6 +114,7 @@ class ReplayLoop:
         policy: Policy,
         options: ReplayOptions,
         on_decision: OnDecision | None = None,
+        planner: Planner | None = None,
     ) -> None:
         engine_seed, policy_seed, agent_seed = np.random.SeedSequence([options.seed]).spawn(3)
         self.records: list[JobRecord] = []
@@ -124,7 +129,8 @@ class ReplayLoop:
         self._cluster = MemoryCluster(
             cluster.topology, is_compiled=True, keeps_log=not options.has_sole_agent
         )
-        self._allocations: dict[int, int] = {}
+        self.running: dict[int, RunningJob] = {}
+        self.migrating = Migrating(self, self._cluster, planner)
         self._deciding = Deciding(self, self._cluster, policy, policy_seed, agent_seed)
         self._arrival: tuple[float, str] | None = None
         self._has_more = True
@@ -170,21 +176,39 @@ class ReplayLoop:
             record.started_s = now
         record.asked, record.setting = sized.request.units, sized.speed
         record.holds = (len(self.holds.server), len(parts))
+        self.running[job] = RunningJob(sized.request, [won.allocation], {}, now)
         for server, units in parts:
-            self.holds.server.append(server)
-            self.holds.units.append(units)
-            self.holds.from_s.append(now)
-            self.holds.to_s.append(NEVER_S)
-        self.used += record.units
+            self.hold(job, server, units, now)
         self.events += 1
-        self._allocations[job] = won.allocation
+
+    def hold(self, job: int, server: int, units: int, now: float) -> None:
+        """Note units that a running job holds on a server from now on."""
+        parts = self.running[job].parts
+        if server in parts:
+            units += self._close(parts.pop(server), now)
+        parts[server] = HeldPart(len(self.holds.server), units)
+        self.holds.server.append(server)
+        self.holds.units.append(units)
+        self.holds.from_s.append(now)
+        self.holds.to_s.append(NEVER_S)
+        self.used += units
+
+    def shrink(self, job: int, server: int, units: int, now: float) -> None:
+        """Note units that a running job no longer holds on a server."""
+        left = self._close(self.running[job].parts.pop(server), now) - units
+        if left:
+            self.hold(job, server, left, now)
+
+    def release(self, allocation: int, units: Shorts) -> None:
+        """Free units that a container has left."""
+        self._deciding.release(allocation, units)
 
     def is_running(self, job: int) -> bool:
         """Whether a job holds units."""
-        return job in self._allocations
+        return job in self.running
 
     def _next_s(self) -> float:
-        at = min(self.engine.next_event_s, self._deciding.next_s())
+        at = min(self.engine.next_event_s, self._deciding.next_s(), self.migrating.next_s())
         if self._arrival is not None:
             at = min(at, self._arrival[0])
         if at == NEVER_S and self._deciding.has_waiting:  # only a repaired server may help
@@ -200,8 +224,11 @@ class ReplayLoop:
             self.events += 1
             if event.kind is EventKind.FINISHED:
                 self._end(int(str(event.key)), event.at_s)
+            elif event.kind is EventKind.MIGRATED:
+                self.migrating.arrive(int(str(event.key)), event.at_s)
         if self.options.failures is not None:
             self._break(at)
+        self.migrating.begin(at)
         self._deciding.commit(at)
         for _ in range(self.options.batch):
             if self._arrival is None or self._arrival[0] > at:
@@ -212,6 +239,7 @@ class ReplayLoop:
             if self.options.batch > 1:
                 self._peek()
         self._deciding.decide(at)
+        self.migrating.read(at)
 
     def _break(self, now: float) -> None:
         """Open the servers that are repaired, and close those that fail."""
@@ -220,9 +248,8 @@ class ReplayLoop:
         if failed := self.failures.failed(now):
             self._cluster.set_open(failed, is_open=False)
             down = set(failed)
-            for job in sorted(self._allocations):
-                first, count = self.records[job].holds
-                if not down.isdisjoint(self.holds.server[first : first + count]):
+            for job in sorted(self.running):
+                if not down.isdisjoint(self.running[job].parts):
                     self._lose(job, now)
 
     def _lose(self, job: int, now: float) -> None:
@@ -252,11 +279,18 @@ class ReplayLoop:
         self._free(job, now)
 
     def _free(self, job: int, now: float) -> None:
-        record = self.records[job]
-        first, count = record.holds
-        self.holds.to_s[first : first + count] = [now] * count
-        self.used -= record.units
-        self._deciding.release(self._allocations.pop(job))
+        running = self.running.pop(job)
+        self.migrating.forget(job)
+        for part in running.parts.values():
+            self._close(part, now)
+        for allocation in running.allocations:
+            self._deciding.release(allocation)
+
+    def _close(self, part: HeldPart, now: float) -> int:
+        """End a hold; returns its units."""
+        self.holds.to_s[part.row] = now
+        self.used -= part.units
+        return part.units
 
 
 def parts_of(units: Shorts, unit_server: Shorts) -> list[tuple[int, int]]:

@@ -14,6 +14,7 @@ import numpy as np
 from apps.common.core.errors import ControlPlaneError
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core.registry import DEFAULT
+from apps.testbed.core.replay.weights import MIN_REBALANCE_S, REBALANCE_S, weights_problem
 
 NO_TARGET: Final = np.inf  # best effort
 NO_LIMIT: Final = np.inf  # runs until its work is done
@@ -251,6 +252,8 @@ class ReplayOptions:
     batch : jobs that an agent decides together, at most
     failures : of servers; None = none fails
     until_s : end of the replay; infinite = until every job that can end has ended
+    weights : of P, D and C, by which plans migrate running jobs; None = no job migrates
+    rebalance_s : time between two plans
     """
 
     policy: str = DEFAULT
@@ -267,6 +270,8 @@ class ReplayOptions:
     until_s: float = np.inf
     parameters: Mapping[str, float] | None = None
     failures: Failures | None = None
+    weights: Mapping[str, float] | None = None
+    rebalance_s: float = REBALANCE_S
 
     @property
     def has_sole_agent(self) -> bool:
@@ -294,8 +299,10 @@ class ReplayOptions:
             raise ReplayError("agents and batch must be at least 1, retries and seed at least 0")
         if not (self.sync_s >= 0 and self.decision_s >= 0 and 0 <= self.jitter < 1):
             raise ReplayError("times must not be negative, and jitter must lie in [0, 1)")
-        if not self.until_s > 0:
-            raise ReplayError("until_s must be > 0")
+        if not (self.until_s > 0 and self.rebalance_s >= MIN_REBALANCE_S):
+            raise ReplayError(f"until_s must be > 0 and rebalance_s at least {MIN_REBALANCE_S:g}")
+        if self.weights is not None and (problem := weights_problem(self.weights)):
+            raise ReplayError(f"weights {problem}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +326,8 @@ class RunRow:
     utilisation_mean : share of the units held, from the first arrival to the last
     wait_p50_s, wait_p99_s : from arrival to start, of the jobs that started
     energy_kwh : of the servers; a server without a job is off
-    events : starts, ends and phases of jobs
+    events : starts, ends, phases and migrations of jobs
+    migrations : of containers by plans, for the weights of the run
     """
 
     policy: str
@@ -336,6 +344,7 @@ class RunRow:
     energy_kwh: float
     events: int
     wall_seconds: float
+    migrations: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """JSON form; NaN becomes null."""
@@ -359,6 +368,7 @@ class ReplayResult:
     failed : (n,) True if it was refused for good
     refusals, conflicts : (n,) decisions that chose no unit; commits lost to another agent
     restarts : (n,) times that a failed server ended it, and it was submitted again
+    migrations : (n,) times that a container of it migrated
     servers_failed : failures of servers
     series_s, used_share : (k + 1,) ends of intervals of equal length, and (k,) mean share of the
         units held in each
@@ -375,6 +385,7 @@ class ReplayResult:
     refusals: Ints
     conflicts: Ints
     restarts: Ints
+    migrations: Ints
     servers_failed: int
     series_s: Floats
     used_share: Floats

@@ -5,11 +5,12 @@ n jobs, h holds (the part of a job on one server), A applications.
 A job alone runs on the best platform of the cluster for its application, with as many units as it
 asked for in equal parts on the best number of servers, and with its best framework setting if its
 size was left to the scheduler. Where its own servers without any other job would have been faster
-(a server may be faster than its platform), these are the reference. So performance is at most 1:
-waiting, slower platforms, other splits, worse settings and interference lower it.
+(a server may be faster than its platform), before or after a migration, these are the reference.
+So performance is at most 1: waiting, slower platforms, other splits, worse settings, interference
+and migrations lower it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ def performance(
     load: Workload,
     truths: Sequence[Truth],
     machines: Machines,
-    runs: Runs,
+    layouts: Sequence[Runs],
     taken_s: Floats,
     seed: int,
 ) -> Floats:
@@ -55,26 +56,51 @@ def performance(
 
     Parameters
     ----------
+    layouts : where the jobs ran first, then those that migrated after each migration
+    taken_s : (n,) from arrival to end; NaN if unfinished
     seed : of the run, from which the durations of the tasks were drawn: alone, a job has the same
     """
+    runs = layouts[0]
     result = np.full(len(load), np.nan)
     done = np.flatnonzero(np.isfinite(taken_s))
     best = np.array([_setting(truth) for truth in truths])[load.application[done]]
     setting = np.where(load.units[done] == SIZED, best, 1.0)
-    own, held = _own_speed(load, truths, machines, runs, done)
-    spread = np.array([truth.task_spread for truth in truths])[load.application[done]]
-    tasks, seeds = load.tasks[done], seeds_of(seed, done.tolist())
+    spread = np.array([truth.task_spread for truth in truths])[load.application]
+    own = np.zeros(len(load))
+    for layout in layouts:
+        there = done[layout.parts[done] > 0]
+        found, held = _own_speed(load, truths, machines, layout, there)
+        seeds = seeds_of(seed, there.tolist())
+        found = found * busy_shares(load.tasks[there], held, spread[there], seeds)
+        own[there] = np.maximum(own[there], found)
+    busy = busy_shares(load.tasks[done], runs.asked[done], spread[done],
+                       seeds_of(seed, done.tolist()))  # fmt: skip
     speed = np.maximum(
-        setting
-        * _best_speed(load, truths, machines, runs.asked, done)
-        * busy_shares(tasks, runs.asked[done], spread, seeds),
-        runs.setting[done] * own * busy_shares(tasks, held, spread, seeds),
+        setting * _best_speed(load, truths, machines, runs.asked, done) * busy,
+        runs.setting[done] * own[done],
     )
     phases = np.array([_phase_factor(truth) for truth in truths])[load.application[done]]
     alone_s = np.minimum(load.duration_s[done], load.work_s[done] / speed * phases)
-    found = alone_s / taken_s[done]
-    result[done] = np.where(np.abs(found - 1.0) < ROUNDING, 1.0, found)
+    share = alone_s / taken_s[done]
+    result[done] = np.where(np.abs(share - 1.0) < ROUNDING, 1.0, share)
     return result
+
+
+def later_runs(
+    runs: Runs, layouts: Mapping[int, Sequence[Sequence[tuple[int, int]]]]
+) -> list[Runs]:
+    """Where the jobs ran after their first, second, ... migration; the others have no parts."""
+    found = []
+    for turn in range(max(map(len, layouts.values()), default=0)):
+        first, parts = np.zeros_like(runs.first), np.zeros_like(runs.parts)
+        rows: list[tuple[int, int]] = []
+        for job, places in layouts.items():
+            if turn < len(places):
+                first[job], parts[job] = len(rows), len(places[turn])
+                rows += places[turn]
+        server, units = np.array(rows, dtype=np.int64).reshape(-1, 2).T
+        found.append(Runs(runs.asked, runs.setting, first, parts, server, units))
+    return found
 
 
 def _best_speed(

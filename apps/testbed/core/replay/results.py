@@ -10,7 +10,7 @@ from apps.inventory.core.snapshot import Floats
 from apps.testbed.core.replay.demand import Demand
 from apps.testbed.core.replay.loop import JobRecord, ReplayLoop
 from apps.testbed.core.replay.model import ReplayResult, RunRow
-from apps.testbed.core.replay.performance import Runs, performance
+from apps.testbed.core.replay.performance import Runs, later_runs, performance
 from apps.testbed.core.replay.summary import KWH, Holds, energy_j, series, utilisation
 
 RUNNING: Final = "Running: the replay ended before the job"
@@ -36,8 +36,12 @@ def result_of(
     holds = Holds(servers.astype(np.int64), counts.astype(np.int64), since_s,
                   np.minimum(until_s, now))  # fmt: skip
     runs = _runs([*loop.records, *late], holds)
+    layouts = [runs, *later_runs(runs, loop.migrating.layouts)]
     taken_s = ended_s - arrived_s
-    speeds = performance(load, demand.truths, machines, runs, taken_s, demand.seed)
+    speeds = performance(load, demand.truths, machines, layouts, taken_s, demand.seed)
+    migrations = np.zeros(len(load), dtype=np.int64)
+    for job, moved in loop.migrating.moved.items():
+        migrations[job] = moved
     failed = np.array([r.failure is not None for r in [*loop.records, *late]], dtype=np.bool_)
     finished, waits = np.isfinite(ended_s), (started_s - arrived_s)[np.isfinite(started_s)]
     at_s, used_share = series(holds, loop.units, now)
@@ -60,6 +64,7 @@ def result_of(
         energy_kwh=energy_j(holds, machines) / KWH,
         events=loop.events,
         wall_seconds=wall_seconds,
+        migrations=int(migrations.sum()),
     )
     return ReplayResult(
         run=row,
@@ -73,6 +78,7 @@ def result_of(
         refusals=refusals,
         conflicts=conflicts,
         restarts=restarts,
+        migrations=migrations,
         servers_failed=loop.failures.count,
         series_s=at_s,
         used_share=used_share,

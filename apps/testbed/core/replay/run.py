@@ -23,6 +23,7 @@ from apps.testbed.core.replay.model import (
     ReplayResult,
     Workload,
 )
+from apps.testbed.core.replay.rebalancing import Rebalancer
 from apps.testbed.core.replay.results import result_of
 
 MOST_SEEDS: Final = 1_000
@@ -63,7 +64,12 @@ def run(
         raise ReplayError(str(error)) from error
     emulated = cluster_of(cluster.platforms, cluster.platform, cluster.rack, options.seed, world)
     demand = Demand(load, cluster, emulated, options)
-    loop = ReplayLoop(emulated, demand, policy, options)
+    planner = None
+    if options.weights is not None:
+        planner = Rebalancer(
+            demand, emulated.machines, options.weights, interval_s=options.rebalance_s
+        )
+    loop = ReplayLoop(emulated, demand, policy, options, planner=planner)
     step = max(1, len(load) // 500)
     for turn, now in enumerate(loop.turns()):
         if turn % step:

@@ -27,10 +27,24 @@ export function showDialog(current) {
     ...warningParts(overridden),
     definitionList(activationFacts(current)),
     loop,
+    replayLink(),
   );
   byId("cal-activate-dialog").showModal();
   showLoop(loop);
   return overridden;
+}
+
+/* A link to the form of the Lab, filled in with these weights. */
+function replayLink() {
+  const weights = Object.entries(model.derived.weights).map(([name, value]) => `${name}=${Number(value.toFixed(4))}`);
+  const query = new URLSearchParams({ hours: 24, weights: savedSet()?.name ?? weights.join(",") });
+  const line = element("p", "", "meta");
+  const link = element("a", "Replay the last 24 h with these weights", "", {
+    href: `/lab/?${query}`,
+    target: "_blank",
+  });
+  line.append(link, " in the Lab, before you activate them.");
+  return line;
 }
 
 async function showLoop(loop) {

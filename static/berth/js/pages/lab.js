@@ -68,6 +68,10 @@ function settingsAtOne(form) {
   if (form.elements.unprofiled.checked && baseline) {
     settings.push({ name: `${baseline}, no profiling`, options: { policy: baseline, profiles: "none" } });
   }
+  for (const { value, dataset } of baseline ? form.querySelectorAll("[name=weights]:checked") : []) {
+    const weights = JSON.parse(dataset.weights);
+    settings.push({ name: `${baseline}, weights ${value}`, options: { policy: baseline, weights } });
+  }
   const fewer = Number(form.elements.fewer.value);
   if (fewer > 0 && baseline) {
     const share = (100 - fewer) / 100;

@@ -59,7 +59,7 @@ def _alone(server: int, units: int, *, asked: int, **columns: Any) -> tuple[Floa
     demand = Demand(load, cluster, emulated, options)
     runs = Runs(np.full(n, asked), np.ones(n), np.arange(n), np.ones(n, dtype=np.int64),
                 np.full(n, server), np.full(n, units))  # fmt: skip
-    found = performance(load, demand.truths, emulated.machines, runs, np.full(n, 100_000.0), 3)
+    found = performance(load, demand.truths, emulated.machines, [runs], np.full(n, 100_000.0), 3)
     return found * 100_000.0, demand.truths
 
 

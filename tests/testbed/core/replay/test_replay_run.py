@@ -200,7 +200,7 @@ def test_the_row_has_the_documented_fields() -> None:
     assert list(row.as_json()) == [
         "policy", "seed", "jobs_submitted", "jobs_finished", "jobs_failed", "jobs_unfinished",
         "performance_mean", "performance_p5", "utilisation_mean", "wait_p50_s", "wait_p99_s",
-        "energy_kwh", "events", "wall_seconds",
+        "energy_kwh", "events", "wall_seconds", "migrations",
     ]  # fmt: skip
     assert row.as_json()["wall_seconds"] is None
     assert isinstance(row, RunRow)
