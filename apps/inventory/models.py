@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
@@ -266,3 +267,24 @@ class ClusterFrame(models.Model):
 
     def __str__(self) -> str:
         return f"frame at {self.cluster_s:.0f} s"
+
+
+class DefaultPolicy(models.Model):
+    """The placement policy that an administrator applied to the cluster (a single row, id 1)."""
+
+    id = models.SmallIntegerField(primary_key=True, default=1)
+    policy = models.CharField(
+        max_length=63, blank=True, help_text="empty: the setting BERTH_POLICY decides"
+    )
+    reason = models.CharField(max_length=500, blank=True)
+    changed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    changed_at = models.DateTimeField(null=True)
+    generation = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        constraints = (models.CheckConstraint(condition=Q(id=1), name="policy_is_single"),)
+
+    def __str__(self) -> str:
+        return self.policy

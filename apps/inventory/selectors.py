@@ -22,6 +22,7 @@ from apps.inventory.models import (
     Change,
     ChangeKind,
     Cluster,
+    DefaultPolicy,
     Platform,
     Rack,
     ResourceUnit,
@@ -35,6 +36,18 @@ def cluster() -> Cluster:
     """Return the one cluster row; created on first use."""
     row, _ = Cluster.objects.get_or_create(id=1)
     return row
+
+
+def applied_policy() -> DefaultPolicy:
+    """Return the policy that an administrator applied; one that is empty before the first."""
+    found = DefaultPolicy.objects.select_related("changed_by").filter(pk=1).first()
+    return found or DefaultPolicy()
+
+
+def lock_applied_policy() -> DefaultPolicy:
+    """Lock the row of the applied policy; created on first use."""
+    DefaultPolicy.objects.get_or_create(pk=1)
+    return DefaultPolicy.objects.select_for_update().get(pk=1)
 
 
 STEP_EVENT: Final = "cluster.clock_stepped"

@@ -1,19 +1,22 @@
-"""berth policy: the policies of this installation, and their contract; needs no server."""
+"""berth policy: the policies of this installation, their contract, and the one in use."""
 
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from controlplane.cli.errors import CliError, Exit
-from controlplane.cli.output import columns, print_result, render
+from controlplane.cli.output import columns, facts, print_result, render
 from controlplane.cli.verbs import Verbs
 
 if TYPE_CHECKING:
     from apps.scheduling.core.registry import Entry
+    from controlplane.cli.client import BerthClient
+
+DEFAULT_POLICY: Final = "/api/v1/policies/default/"
 
 
 def declare(verbs: Verbs) -> None:
     """Declare the verbs and their arguments."""
-    noun = verbs.noun("policy", "list policies and test their contract; needs no server")
+    noun = verbs.noun("policy", "list and test policies; show or apply that of the cluster")
     noun.add_offline("list", listed, __doc__)
     parser = noun.add_offline("test", tested, __doc__)
     parser.add_argument("name", metavar="NAME", help="policy, as in berth policy list")
@@ -24,6 +27,34 @@ def declare(verbs: Verbs) -> None:
         metavar="PARAMETER=VALUE",
         help="parameter of the policy; may be repeated",
     )
+    noun.add("show", shown)
+    parser = noun.add("apply", applied)
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("name", nargs="?", metavar="NAME", help="policy of the cluster")
+    chosen.add_argument("--reset", action="store_true", help="use BERTH_POLICY again")
+    parser.add_argument("--reason", required=True, help="for the audit log")
+
+
+def shown(client: "BerthClient", args: Namespace) -> int:
+    """Show the policy of the cluster, and who applied it."""
+    response = client.get(DEFAULT_POLICY)
+    print_result(render(response, args.output, facts(_filled(response))))
+    return Exit.OK
+
+
+def applied(client: "BerthClient", args: Namespace) -> int:
+    """Apply a policy to the cluster; agents follow without a restart."""
+    from controlplane.cli.client import if_match  # noqa: PLC0415 - offline verbs need no HTTP
+
+    before = client.get(DEFAULT_POLICY)
+    body = {"policy": None if args.reset else args.name, "reason": args.reason}
+    after = client.call("PUT", DEFAULT_POLICY, body=body, headers=if_match(before)).body
+    print_result(render(after, args.output, facts(_filled(after))))
+    return Exit.OK
+
+
+def _filled(response: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if value == "" else value for name, value in response.items()}
 
 
 def listed(args: Namespace) -> int:

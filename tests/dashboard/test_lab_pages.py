@@ -15,7 +15,8 @@ from apps.dashboard.selectors import lab as selectors
 from apps.operations.services import cancel_operation
 from apps.placement.models import Activation, PreferenceSet
 from apps.scheduling.core.registry import DEFAULT
-from apps.testbed.models import LabRun
+from apps.scheduling.services.default_policy import apply_policy
+from apps.testbed.models import LabComparison, LabRun
 from tests import factories
 from tests.placement.front_world import preference_set
 from tests.testbed import lab_world
@@ -101,6 +102,53 @@ def test_the_table_counts_the_migrations_of_a_setting_with_weights() -> None:
     notes = {row.setting: row.note for row in table.rows}
     assert notes["tarcil"] == "policy tarcil, weights P 0.22 D 1; 1,234 migrations a run"
     assert notes["random"] == "policy random, weights P 0.22 D 1"
+
+
+def shown_to(role: Role, found: LabComparison) -> str:
+    client = Client()
+    client.force_login(factories.user(f"a {role}", role=role))
+    return client.get(f"/lab/{found.pk}/").content.decode()
+
+
+def test_an_administrator_may_apply_a_winner_that_is_not_in_use() -> None:
+    factories.cluster()
+    found = lab_world.finished()
+    page = shown_to(Role.ADMIN, found)
+    assert 'data-dialog="lab-apply"' in page
+    assert 'data-policy="tarcil" data-generation="1"' in page
+    assert "The cluster uses expected." in page
+    page = shown_to(Role.OPERATOR, found)
+    assert "lab-apply" not in page
+    assert "An administrator can apply tarcil." in page
+
+
+def test_a_winner_in_use_is_not_offered() -> None:
+    factories.cluster()
+    found = lab_world.finished()
+    apply_policy("tarcil", reason="x", by=None)
+    page = shown_to(Role.ADMIN, found)
+    assert "lab-apply" not in page
+    assert "lab-winner" not in page
+
+
+def test_only_a_policy_that_is_clearly_best_wins() -> None:
+    found = lab_world.finished()
+    assert found.result is not None
+    assert lab_facts.winning_policy(found.result, found.grid) == "tarcil"
+    primary = found.result["measures"][0]["key"]
+    for leaders in ([], ["tarcil", "random"], ["truth"]):
+        shared = {**found.result, "leaders": {primary: leaders}}
+        assert lab_facts.winning_policy(shared, found.grid) == ""
+
+
+@pytest.mark.parametrize(
+    "more", [{"profiles": "none"}, {"servers_share": 0.8}, {"weights": {"P": 1.0}}]
+)
+def test_a_setting_with_other_options_cannot_be_applied(more: dict[str, object]) -> None:
+    found = lab_world.finished()
+    assert found.result is not None
+    grid = [{**each, "options": {**each["options"], **more}} for each in found.grid]
+    assert lab_facts.winning_policy(found.result, grid) == ""
 
 
 def test_a_viewer_reads_that_the_lab_is_for_operators(client: Client) -> None:

@@ -17,6 +17,7 @@ from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership, User
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure import warm_up
+from apps.scheduling.services.default_policy import apply_policy
 from apps.workloads.models import Job
 from tests import factories
 
@@ -339,6 +340,19 @@ def test_the_system_page_names_agents_and_backends(as_operator: Client) -> None:
     page = as_operator.get("/system/").content.decode()
     assert "agent-7" in page
     assert "emulated" in page
+
+
+def test_the_system_page_names_the_policy_and_who_applied_it(as_operator: Client) -> None:
+    def shown() -> str:
+        page = as_operator.get("/system/").content.decode()
+        return page[page.index('id="policy-in-use">') :][:400]
+
+    assert shown().startswith('id="policy-in-use">expected<br><a')
+    apply_policy("tarcil", reason="won in the Lab", by=factories.user("anna"))
+    assert shown().startswith('id="policy-in-use">tarcil<br><span class="t2">applied by anna, ')
+    assert ": won in the Lab</span>" in shown()
+    apply_policy("", reason="enough", by=None)
+    assert shown().startswith('id="policy-in-use">expected<br><span class="t2">reset to the set')
 
 
 def test_agents_of_earlier_runs_are_not_shown(as_operator: Client) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.db import connection
 from django.db.models import Count, Max, Min, Q
 from django.db.models.functions import Now
@@ -15,11 +14,18 @@ from apps.dashboard.core.ranges import TimeRange, time_range
 from apps.dashboard.selectors.attention import FAILED_PROFILING
 from apps.dashboard.selectors.decision_times import AgentTimes, agent_times
 from apps.execution.models import Launch
-from apps.inventory.models import Change, Cluster, ServerReading
-from apps.inventory.selectors import ClockStep, cluster, cluster_now, last_clock_step
+from apps.inventory.models import Change, Cluster, DefaultPolicy, ServerReading
+from apps.inventory.selectors import (
+    ClockStep,
+    applied_policy,
+    cluster,
+    cluster_now,
+    last_clock_step,
+)
 from apps.operations.models import Event, Operation
 from apps.operations.selectors import operations
 from apps.profiling.models import OPEN_STATES, ProfilingRun, RunState
+from apps.scheduling.selectors.default_policy import policy_in_use
 
 OPERATIONS_SHOWN = 20
 IDLE_S = 60.0
@@ -53,6 +59,7 @@ class System:
     cluster_s: float
     clock_step: ClockStep | None  # the last one
     policy: str
+    applied: DefaultPolicy  # the policy that an administrator applied
     agents: tuple[AgentActivity, ...]
     all_agents: AgentTimes | None  # None without a decision
     span: TimeRange  # of the decisions
@@ -91,7 +98,8 @@ def system(principal: Principal, *, now: datetime) -> System:
         cluster=clock,
         cluster_s=span.last_s,
         clock_step=last_clock_step(),
-        policy=settings.DEFAULT_POLICY,
+        policy=policy_in_use(),
+        applied=applied_policy(),
         agents=tuple(
             AgentActivity(row, (now - row.last).total_seconds() > IDLE_S)
             for row in times[:-1]

@@ -15,7 +15,9 @@ from apps.dashboard.core import lab_facts, lab_matrix
 from apps.dashboard.selectors import lab as selectors
 from apps.dashboard.selectors.lab_weights import offered_weights
 from apps.dashboard.views.access import has_role, page, visible_to
+from apps.inventory.selectors import applied_policy
 from apps.scheduling.core.registry import POLICIES
+from apps.scheduling.selectors.default_policy import policy_in_use
 from apps.testbed.core.lab import MAX_HOURS, WORLD_NAMES
 from apps.testbed.core.lab_loads import at_load, loads_of
 from apps.testbed.models import LabComparison
@@ -38,7 +40,7 @@ def lab(request: HttpRequest) -> HttpResponse:
     """
     if not has_role(request, Role.OPERATOR):
         return _for_operators(request)
-    in_use = settings.DEFAULT_POLICY
+    in_use = policy_in_use()
     named = {*request.GET.getlist("policy")} & POLICIES.keys()
     chosen = named or (set() if "weights" in request.GET else {"random"})
     policies = [(name, name == in_use, name in {*chosen, in_use}) for name in POLICIES]
@@ -94,6 +96,7 @@ def _shown(request: HttpRequest, found: LabComparison) -> dict[str, Any]:
         "verdict": result["verdict"] if result else "",
         "baseline": baseline,
         **(_choices(found, result, load) if result else NO_CHOICES),
+        **_application(request, lab_facts.winning_policy(result, found.grid) if result else ""),
         "matrix": selectors.matrix(found, baseline, load),
         "facts": lab_facts.facts(result) if result else (),
         "changes": changes,
@@ -107,6 +110,17 @@ def _shown(request: HttpRequest, found: LabComparison) -> dict[str, Any]:
         ],
         "source": SOURCES[found.scenario.source["workload"]["kind"]],
         "query": f"?comparison={found.pk}",
+    }
+
+
+def _application(request: HttpRequest, winner: str) -> dict[str, Any]:
+    """Return what the page needs to offer a policy that is not in use."""
+    applied, in_use = applied_policy(), policy_in_use()
+    return {
+        "winner": winner if winner in POLICIES and winner != in_use else "",
+        "in_use": in_use,
+        "applied_generation": applied.generation,
+        "may_apply": has_role(request, Role.ADMIN),
     }
 
 

@@ -19,6 +19,7 @@ from apps.dashboard.views.access import caller, has_role, page, visible_to
 from apps.inventory.models import Platform
 from apps.scheduling.core.registry import sampling_policy
 from apps.scheduling.core.types import MAX_UNITS
+from apps.scheduling.selectors.default_policy import policy_in_use
 from apps.scheduling.services import check_job
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import read_target
@@ -47,8 +48,8 @@ def submit(request: HttpRequest) -> HttpResponse:
             "applications": applications[:SUGGESTED],
             "platforms": Platform.objects.order_by("rank"),
             "policies": job_limits().policies,
-            "default_policy": settings.DEFAULT_POLICY,
-            "sampling_policy": sampling_policy(settings.DEFAULT_POLICY),
+            "default_policy": policy_in_use(),
+            "sampling_policy": sampling_policy(policy_in_use()),
             "max_sample": settings.MAX_SAMPLE,
             "projects": _projects(request),
             "key": uuid7(),

@@ -245,7 +245,7 @@ class ClusterView(ApiView):
         usage = totals.usage
         body = {
             "name": row.name,
-            "policy": settings.DEFAULT_POLICY,
+            "policy": selectors.applied_policy().policy or settings.DEFAULT_POLICY,
             "clock": _clock(),
             "servers": totals.servers_by_state,
             "units": usage.units,

@@ -1,11 +1,12 @@
 """URLs of decisions, dry runs, and the decisions on jobs and servers."""
 
 from apps.common.api.routes import route
-from apps.scheduling.api import check_views, queue_views, views
+from apps.scheduling.api import check_views, policy_views, queue_views, views
 
 urlpatterns = [
     *route("checks/", check_views.DryRunView.as_view(), "api-checks"),
     *route("jobs/", check_views.JobListOrCheck.as_view(), "api-jobs"),
+    *route("policies/default/", policy_views.DefaultPolicyView.as_view(), "api-default-policy"),
     *route("queues/", queue_views.QueueView.as_view(), "api-queues"),
     *route("decisions/", views.DecisionList.as_view(), "api-decisions"),
     *route("decisions/<uuid:decision_id>/", views.DecisionDetail.as_view(), "api-decision"),

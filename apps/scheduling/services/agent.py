@@ -8,9 +8,9 @@ Source: Tarcil §5.1 (T8, T9).
 
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 import numpy as np
@@ -43,8 +43,8 @@ from apps.scheduling.core.run_time import run_time
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.selectors import ClaimedJob, ClusterFollower, claimed_jobs
+from apps.scheduling.selectors.default_policy import policy_in_use
 from apps.scheduling.services import (
-    AgentIdentity,
     Proposal,
     Refusal,
     SizedJob,
@@ -53,6 +53,7 @@ from apps.scheduling.services import (
     refuse_permanently,
 )
 from apps.scheduling.services import agent_refusals as refused_as
+from apps.scheduling.services.agent_policies import Decider, Deciders
 from apps.scheduling.services.backfill import Around, place_around
 from apps.scheduling.services.queue import WaitingQueue, retry_delay_s
 from apps.scheduling.services.reservations import reservations, reserve
@@ -70,31 +71,32 @@ MAX_CACHED_PROFILES: Final = 4096
 _ProfiledJob = tuple[ClaimedJob, UUID | None, Profile]  # without an id: a typical profile
 
 
-class _Decider(NamedTuple):
-    """A policy and the identity stored with its decisions."""
-
-    policy: Policy
-    identity: AgentIdentity
-
-
 class SchedulingAgent:
-    """A scheduling agent; one per process."""
+    """A scheduling agent; one per process.
 
-    def __init__(self, name: str, *, policy: Policy, rng: np.random.Generator) -> None:
+    Parameters
+    ----------
+    policy : decides on jobs that name none
+    default : returns the name of the policy of the cluster, which replaces ``policy`` as soon as
+        it is another one; None = ``policy`` stays
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        policy: Policy,
+        rng: np.random.Generator,
+        default: Callable[[], str] | None = None,
+    ) -> None:
         self.name, self._rng = name, rng
-        self._default = self._decider(policy)
-        self._short = self._decider(registry.make(registry.SHORT))
-        self._named = {policy.name: self._default}
+        self._deciders = Deciders(name, policy, default)
         self._facts: TopologyFacts | None = None
         self._cluster = ClusterFollower()
         self._queue = WaitingQueue(name, self._cluster, rng.spawn(1)[0])
         self._profiles: dict[UUID, Profile] = {}
         self._one_unit = 0
         self._sequence = 0  # of the change log, before the jobs in hand were evaluated
-
-    def _decider(self, policy: Policy) -> _Decider:
-        version = settings.BERTH_VERSION
-        return _Decider(policy, AgentIdentity(self.name, policy.name, policy.version, version))
 
     def work(self, *, for_s: float) -> int:
         """Decide on waiting jobs for up to ``for_s`` wall seconds; returns their number."""
@@ -130,6 +132,7 @@ class SchedulingAgent:
 
     def _decide(self, claimed: Sequence[UUID]) -> None:
         now = cluster_time()
+        self._deciders.follow()
         self._sequence = self._cluster.follow().sequence
         jobs = claimed_jobs(
             claimed, cluster_s=now.cluster_s, start_delay_s=START_DELAY_S * now.speed
@@ -147,31 +150,12 @@ class SchedulingAgent:
                 if job.application_id in known
             ]
         )
-        self._refuse(unprofiled + refused, self._default)
+        self._refuse(unprofiled + refused, self._deciders.default)
         for by, each in [
-            *self._by_policy(ready, self._default),
-            *self._by_policy(short, self._short),
+            *self._deciders.by_policy(ready, self._deciders.default),
+            *self._deciders.by_policy(short, self._deciders.short),
         ]:
             self._refuse(self._place(each, by), by)
-
-    def _by_policy(
-        self, ready: Sequence[SizedJob], otherwise: _Decider
-    ) -> list[tuple[_Decider, list[SizedJob]]]:
-        """Group jobs by the policy that decides on them."""
-        groups: dict[str, tuple[_Decider, list[SizedJob]]] = {}
-        for sized_job in ready:
-            by = self._decider_of(sized_job.job.spec, otherwise)
-            groups.setdefault(by.policy.name, (by, []))[1].append(sized_job)
-        return list(groups.values())
-
-    def _decider_of(self, spec: JobSpec, otherwise: _Decider) -> _Decider:
-        """Return the policy that a job asks for, or else ``otherwise``."""
-        name = registry.policy_of(spec, otherwise.policy.name)
-        if name == otherwise.policy.name:
-            return otherwise
-        if name not in self._named:
-            self._named[name] = self._decider(registry.make(name))
-        return self._named[name]
 
     def _short_jobs(self, jobs: Sequence[ClaimedJob]) -> list[SizedJob]:
         """Size the jobs of new applications that are shorter than profiling (P9).
@@ -265,12 +249,12 @@ class SchedulingAgent:
         """Whether the rank of the choice is measured, which verifies the sampling guarantee."""
         if sized.units != 1 or sized.locality is not None:
             return False
-        if not self._decider_of(spec, self._default).policy.draws_sample:
+        if not self._deciders.of(spec, self._deciders.default).policy.draws_sample:
             return False
         self._one_unit += 1
         return self._one_unit % RANK_ONE_IN == 0
 
-    def _place(self, ready: Sequence[SizedJob], by: _Decider) -> list[Refusal]:
+    def _place(self, ready: Sequence[SizedJob], by: Decider) -> list[Refusal]:
         refused: list[Refusal] = []
         for attempt in range(RETRIES + 1):
             if not ready:
@@ -352,7 +336,7 @@ class SchedulingAgent:
         request = replace(request, sample_size=sized_job.sampling.size)
         return replace(sized_job, request=request, topology=topology)
 
-    def _refuse(self, refused: Sequence[Refusal], by: _Decider) -> None:
+    def _refuse(self, refused: Sequence[Refusal], by: Decider) -> None:
         topology = self._cluster.copy.topology
         incomplete = [r.job.id for r in refused if r.job.missing]
         workloads.postpone_growth(incomplete, agent=self.name)
@@ -385,7 +369,10 @@ def _is_short(job: ClaimedJob) -> bool:
 
 
 def make_agent(name: str) -> SchedulingAgent:
-    """Return an agent with the configured policy."""
+    """Return an agent that follows the policy of the cluster."""
     return SchedulingAgent(
-        name, policy=registry.make(settings.DEFAULT_POLICY), rng=np.random.default_rng()
+        name,
+        policy=registry.make(settings.DEFAULT_POLICY),
+        rng=np.random.default_rng(),
+        default=policy_in_use,
     )

@@ -15,6 +15,7 @@ from apps.scheduling.core.dry_run import DryRunResult, dry_run
 from apps.scheduling.core.registry import make_plain, policy_of
 from apps.scheduling.core.types import Request
 from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.selectors.default_policy import policy_in_use
 from apps.workloads.core.spec import JobSpec
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def check_job(spec: JobSpec) -> DryRunResult:
     profile = profile_named(spec.application)
     with _LOCK:
         snapshot = _COPY.follow().snapshot()
-        policy = _policy(policy_of(spec, settings.DEFAULT_POLICY))
+        policy = _policy(policy_of(spec, policy_in_use()))
         rng = np.random.default_rng()
         return dry_run(spec, profile, snapshot, policy, rng, max_sample=settings.MAX_SAMPLE)
 

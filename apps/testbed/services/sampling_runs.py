@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from django.conf import settings
 from django.db import transaction
 
 from apps.operations.core.states import OperationStatus
@@ -19,6 +18,7 @@ from apps.operations.services import (
 )
 from apps.operations.services.operations import MAX_ATTEMPTS, owned_operation
 from apps.scheduling.core.registry import make, sampling_policy
+from apps.scheduling.selectors.default_policy import policy_in_use
 from apps.testbed.core.sampling_quality import SamplingExperiment, measure
 from apps.testbed.selectors.sampling_checks import SAMPLE_SIZES, open_sampling_check
 from apps.testbed.services.sampling_checks import save_sampling_check
@@ -71,7 +71,7 @@ def _measure(operation: Operation, experiment: SamplingExperiment, place: int) -
     before = place * experiment.decisions
     message = f"R = {experiment.size}, {experiment.servers} emulated servers"
     report = _reporter(operation, before, message)
-    quality = measure(experiment, make(sampling_policy(settings.DEFAULT_POLICY)), report)
+    quality = measure(experiment, make(sampling_policy(policy_in_use())), report)
     with transaction.atomic():
         owned = owned_operation(operation)
         save_sampling_check(quality)

@@ -14,6 +14,11 @@ export function start() {
     const button = target.closest("[data-lab]");
     if (button) ACTS[button.dataset.lab](button);
   });
+  document.addEventListener("submit", (event) => {
+    if (event.target.id !== "la-form") return;
+    event.preventDefault();
+    apply(event.target);
+  });
   follow();
 }
 
@@ -40,6 +45,26 @@ async function resume(button) {
     button.disabled = false;
     toastProblem(error);
   }
+}
+
+/* Make the winner the policy of the cluster, unless somebody has changed it since the page was loaded. */
+async function apply(form) {
+  const dialog = form.closest("dialog");
+  const { policy, generation } = dialog.dataset;
+  const [error, button] = [document.getElementById("la-error"), form.querySelector("[type=submit]")];
+  const reason = document.getElementById("la-reason").value.trim();
+  error.hidden = true;
+  button.disabled = true;
+  try {
+    await call("PUT", "/api/v1/policies/default/", { policy, reason }, { "If-Match": `"g${generation}"` });
+    dialog.close();
+    toast(`${policy} is the policy of the cluster.`);
+    await refreshRegions();
+  } catch (problem) {
+    error.textContent = problem.problem ? problemText(problem.problem) : problem.message;
+    error.hidden = false;
+  }
+  button.disabled = false;
 }
 
 async function remove(button) {
