@@ -7,14 +7,15 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import template
+from django.conf import settings
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import escape, format_html
+from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from apps.dashboard import files
 from apps.dashboard.core import formats, labels
 from apps.dashboard.core.gauge import Gauge
-from apps.dashboard.files import glossary
 from apps.dashboard.selectors.shell import Shell, shell_of
 
 register = template.Library()
@@ -80,6 +81,23 @@ def preload_figure(context: template.Context, name: str) -> SafeString:
     address = reverse("figure", args=[name]) + (f"?{query}" if query else "")
     return format_html(
         '<link rel="preload" as="fetch" crossorigin="anonymous" href="{}">', address
+    )
+
+
+@register.simple_tag(takes_context=True)
+def preload_modules(context: template.Context) -> SafeString:
+    """Return links by which the browser requests all modules of the page at once.
+
+    Modules import each other by file names, so their addresses have no digest.
+    """
+    request = context["request"]
+    match = request.resolver_match
+    signed_in = request.user.is_authenticated
+    page = (match.url_name if match is not None else None) or ""
+    return format_html_join(
+        "",
+        '<link rel="modulepreload" href="{}berth/js/{}">',
+        [(settings.STATIC_URL, path) for path in files.modules_of(page if signed_in else None)],
     )
 
 
@@ -421,7 +439,7 @@ def term(word: str, shown: str = "") -> SafeString:
     ------
     KeyError : the glossary has no such entry.
     """
-    meaning = glossary()[word.lower()]
+    meaning = files.glossary()[word.lower()]
     return format_html(
         '<dfn class="term" tabindex="0" aria-description="{}">{}</dfn>', meaning, shown or word
     )
