@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.tails import tail_cells, tail_points
 from apps.dashboard.figures.theme import Table
 
@@ -112,27 +113,31 @@ def figure(data: Attainment) -> go.Figure:
     """Draw steps on a logarithmic axis; jobs left of 1 miss their target."""
     if not data.jobs:
         return theme.empty(HEIGHT, "No measurement yet", x=X_AXIS, y=theme.percent_axis())
-    x_axis, y_axis = X_AXIS, theme.percent_axis()
-    chart = go.Figure(layout=theme.layout(HEIGHT, xaxis=x_axis, yaxis=y_axis, showlegend=True))
-    chart.update_layout(
-        margin={"l": 48, "r": 16, "t": 20, "b": 49},
-        legend={
-            "x": 0.03,
-            "y": 0.97,
-            "yanchor": "top",
-            "orientation": "v",
-            "itemsizing": "trace",
-            "itemwidth": 30,
-        },
+    chart = Chart(
+        theme.layout(
+            HEIGHT,
+            margin={"l": 48, "r": 16, "t": 20, "b": 49},
+            xaxis=X_AXIS,
+            yaxis=theme.percent_axis(),
+            showlegend=True,
+            legend={
+                "x": 0.03,
+                "y": 0.97,
+                "yanchor": "top",
+                "orientation": "v",
+                "itemsizing": "trace",
+                "itemwidth": 30,
+            },
+        )
     )
     _add_halves(chart)
     for kind in data.kinds:
         _add_steps(chart, kind)
         _add_tail(chart, kind)
-    return chart
+    return chart.figure()
 
 
-def _add_halves(chart: go.Figure) -> None:
+def _add_halves(chart: Chart) -> None:
     """Shade the side below the target and label both sides."""
     chart.add_shape(
         type="rect",
@@ -167,7 +172,7 @@ def _add_halves(chart: go.Figure) -> None:
         )
 
 
-def _add_steps(chart: go.Figure, kind: KindAttainment) -> None:
+def _add_steps(chart: Chart, kind: KindAttainment) -> None:
     shares = np.arange(1, kind.ratios.size + 1) / max(1, kind.ratios.size)
     if kind.ratios.size > 400:  # more points than pixels
         keep = np.unique(np.linspace(0, kind.ratios.size - 1, 400).astype(int))
@@ -183,7 +188,7 @@ def _add_steps(chart: go.Figure, kind: KindAttainment) -> None:
     )
 
 
-def _add_tail(chart: go.Figure, kind: KindAttainment) -> None:
+def _add_tail(chart: Chart, kind: KindAttainment) -> None:
     """Mark the values that 99 % and 99.9 % of the jobs reach; those off the scale at its edge."""
     points = tail_points(kind.ratios)
     if not points:

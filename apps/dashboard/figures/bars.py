@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 216
@@ -56,8 +57,8 @@ def figure(data: Bars) -> go.Figure:
     """Draw one bar per category, the series on top of each other."""
     if not data.names:
         return theme.empty(HEIGHT, data.empty, x={"showticklabels": False}, y={"range": [0, 1]})
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             xaxis={"type": "category", "fixedrange": True},
             yaxis={"rangemode": "tozero", "nticks": 4, "fixedrange": True},
@@ -76,7 +77,7 @@ def figure(data: Bars) -> go.Figure:
             marker={"color": colours[i % len(colours)]},
             hovertemplate=f"%{{y:.4g}} {name}<br>%{{x}}<extra></extra>",
         )
-    return chart
+    return chart.figure()
 
 
 def _number(number: float) -> str:

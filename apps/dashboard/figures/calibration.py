@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from apps.dashboard.core import formats
 from apps.dashboard.core.intervals import wilson
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 264
@@ -86,8 +87,8 @@ def figure(data: Calibration) -> go.Figure:
     if math.isnan(data.covered):
         sentence = "Too few cells to hide any" if data.is_too_small else "Not checked yet"
         return theme.empty(HEIGHT, sentence, x=x_axis, y=axis)
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 40, "r": 16, "t": 22, "b": 36},
             xaxis=x_axis,
@@ -124,7 +125,7 @@ def figure(data: Calibration) -> go.Figure:
         error_y=_whiskers(data),
         hovertemplate="<b>%{y:.1%}</b> inside the %{x:.0%} intervals<extra></extra>",
     )
-    return chart
+    return chart.figure()
 
 
 def _whiskers(data: Calibration) -> dict[str, object]:

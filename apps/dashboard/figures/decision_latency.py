@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 216
@@ -96,7 +97,7 @@ def figure(data: DecisionLatency) -> go.Figure:
     known = known[~np.isnan(known)] * 1000
     low, high = np.log10(max(known.min(), 1e-4)) - 0.1, np.log10(known.max()) + 0.15
     last = float(data.times_s[-1])
-    chart = go.Figure(layout=_layout(data, low, high))
+    chart = Chart(_layout(data, low, high))
     chart.add_annotation(theme.axis_name("ms (log)"))
     _add_percentiles(chart, data, last, pixels=(HEIGHT - 42) * 0.73 / (high - low))
     chart.add_bar(
@@ -108,7 +109,7 @@ def figure(data: DecisionLatency) -> go.Figure:
     )
     chart.add_annotation(theme.side_label("conflicts", y=0.13, colour=theme.MUTED))
     chart.add_annotation(theme.side_label(formats.thousands(data.conflicts.sum()), y=0.03))
-    return chart
+    return chart.figure()
 
 
 def _layout(data: DecisionLatency, low: float, high: float) -> dict[str, Any]:
@@ -140,9 +141,7 @@ def _layout(data: DecisionLatency, low: float, high: float) -> dict[str, Any]:
     )
 
 
-def _add_percentiles(
-    chart: go.Figure, data: DecisionLatency, last: float, *, pixels: float
-) -> None:
+def _add_percentiles(chart: Chart, data: DecisionLatency, last: float, *, pixels: float) -> None:
     labels = []
     for name, series, opacity in (
         ("p50", data.p50_s, 0.45),

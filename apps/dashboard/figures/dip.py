@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from apps.dashboard.core import formats
 from apps.dashboard.core.gauge import round_ticks
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT: Final = 400
@@ -127,8 +128,8 @@ def figure(data: DipTimeline) -> go.Figure:
     lanes = data.lanes[:MAX_LANES]
     top = _top(data)
     ticks = round_ticks(top)
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 84, "r": 64, "t": 24, "b": theme.TIME_BOTTOM},
             xaxis={**theme.time_axis(first, last, ticks=6), "anchor": "y2"},
@@ -161,10 +162,10 @@ def figure(data: DipTimeline) -> go.Figure:
     if hidden or not lanes:
         text = f"{hidden} more in the table" if hidden else "No other job on its servers"
         chart.add_annotation(_label(text, x=first, y=0.0))
-    return chart
+    return chart.figure()
 
 
-def _add_performance(chart: go.Figure, data: DipTimeline, last: float) -> None:
+def _add_performance(chart: Chart, data: DipTimeline, last: float) -> None:
     shown = np.minimum(data.performance, _top(data))
     texts = [formats.performance_text(data.target_kind, float(v)) for v in data.performance]
     chart.add_scatter(
@@ -185,7 +186,7 @@ def _add_performance(chart: go.Figure, data: DipTimeline, last: float) -> None:
     chart.add_annotation(theme.axis_name(_measure(data), xshift=-78))
 
 
-def _add_dip(chart: go.Figure, data: DipTimeline) -> None:
+def _add_dip(chart: Chart, data: DipTimeline) -> None:
     if data.dip is None:
         return
     begin_s, end_s = data.dip
@@ -203,7 +204,7 @@ def _add_dip(chart: go.Figure, data: DipTimeline) -> None:
     chart.add_annotation(_label("below target", x=begin_s, y=1.0, yanchor="top"))
 
 
-def _add_lanes(chart: go.Figure, lanes: tuple[Lane, ...], first: float, last: float) -> None:
+def _add_lanes(chart: Chart, lanes: tuple[Lane, ...], first: float, last: float) -> None:
     bars = [
         (row, max(first, begin), min(last, end), lane)
         for row, lane in enumerate(lanes)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from apps.common.core.interference import SOURCE_NAMES, SOURCES
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT: Final = 268
@@ -86,7 +87,7 @@ def table(data: DipPressure) -> Table:
 def figure(data: DipPressure) -> go.Figure:
     """Draw one row per resource: the tolerance as a bar, the pressure as two marks."""
     rows = np.arange(len(NAMES))
-    chart = go.Figure(layout=_layout())
+    chart = Chart(_layout())
     if np.isnan(data.at_dip).all():
         return theme.empty(HEIGHT, "No dip", x={"range": [0, 100]}, y={"range": [0, 10]})
     known = np.nan_to_num(data.tolerated)
@@ -137,7 +138,7 @@ def figure(data: DipPressure) -> go.Figure:
                 font={"color": BAD, "weight": 600},
             )
         )
-    return chart
+    return chart.figure()
 
 
 def _interval(data: DipPressure, i: int) -> str:

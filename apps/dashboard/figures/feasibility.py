@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 from apps.scheduling.core.feasibility import Feasibility
 
@@ -100,8 +101,8 @@ def figure(data: Feasibility) -> go.Figure:
             y={"range": [0, 1], "showticklabels": False},
         )
     low, high = _reach(data)
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 56, "r": RIGHT, "t": 26, "b": 38},
             xaxis={
@@ -126,7 +127,7 @@ def figure(data: Feasibility) -> go.Figure:
     if data.basis:
         _add_basis(chart, data)
     _add_target(chart, data, pixels=(HEIGHT - 64) / float(np.log10(high / low)))
-    return chart
+    return chart.figure()
 
 
 def _reach(data: Feasibility) -> tuple[float, float]:
@@ -166,7 +167,7 @@ def _hover(data: Feasibility, values: Floats, name: str) -> dict[str, Any]:
     }
 
 
-def _add_line(chart: go.Figure, data: Feasibility, i: int) -> None:
+def _add_line(chart: Chart, data: Feasibility, i: int) -> None:
     values = data.value[:, i]
     chart.add_scatter(
         x=data.sizes,
@@ -177,7 +178,7 @@ def _add_line(chart: go.Figure, data: Feasibility, i: int) -> None:
     )
 
 
-def _add_basis(chart: go.Figure, data: Feasibility) -> None:
+def _add_basis(chart: Chart, data: Feasibility) -> None:
     """Draw the band and the line of the platform the size was judged on."""
     i = data.platforms.index(data.basis or "")
     known = np.isfinite(data.low[:, i]) & np.isfinite(data.high[:, i])
@@ -224,7 +225,7 @@ def _add_basis(chart: go.Figure, data: Feasibility) -> None:
     )
 
 
-def _add_target(chart: go.Figure, data: Feasibility, *, pixels: float) -> None:
+def _add_target(chart: Chart, data: Feasibility, *, pixels: float) -> None:
     """Draw the target and name the lines at their right ends."""
     labels: list[tuple[str, float, str, bool]] = []
     if data.target is not None:

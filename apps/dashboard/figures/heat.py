@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 
 STEP_WIDTH: Final = 8  # pixels of one colour of the key, and its height
 BELOW: Final = 9  # pixels from the top of the key to the top of its labels
@@ -24,9 +24,7 @@ def runs_of(mask: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
     return runs
 
 
-def add_hatch(
-    chart: go.Figure, boxes: Iterable[Box], pattern: dict[str, Any], **trace: Any
-) -> None:
+def add_hatch(chart: Chart, boxes: Iterable[Box], pattern: dict[str, Any], **trace: Any) -> None:
     """Draw hatched boxes as one trace; nothing if there are no boxes."""
     xs: list[float | None] = []
     ys: list[float | None] = []
@@ -39,7 +37,7 @@ def add_hatch(
 
 
 def add_key(
-    chart: go.Figure, ends: Sequence[str], *, side: Literal[0, 1], left: int, top: int
+    chart: Chart, ends: Sequence[str], *, side: Literal[0, 1], left: int, top: int
 ) -> None:
     """Draw nine steps of the colour scale, with labels at both ends.
 
@@ -68,7 +66,7 @@ def add_key(
 
 
 def add_label(
-    chart: go.Figure, text: str, *, side: Literal[0, 1], x: int, y: int, **where: Any
+    chart: Chart, text: str, *, side: Literal[0, 1], x: int, y: int, **where: Any
 ) -> None:
     """Add a label next to the key."""
     corner = {"xref": "paper", "yref": "paper", "x": side, "y": 1, "yanchor": "top"}

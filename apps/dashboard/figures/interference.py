@@ -10,6 +10,7 @@ from apps.common.core.interference import SOURCES
 from apps.dashboard.core import formats, labels
 from apps.dashboard.core.profile_text import PRESSURES
 from apps.dashboard.figures import marks, theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.marks import MatrixRow
 from apps.dashboard.figures.theme import Table
 
@@ -63,7 +64,7 @@ def table(data: Interference) -> Table:
 def figure(data: Interference) -> go.Figure:
     """Draw two panels of ten bars with a common list of resources."""
     places = np.arange(len(SOURCES))
-    chart = go.Figure(layout=_layout(places))
+    chart = Chart(_layout(places))
     for name, x in (("tolerated", 0.0), ("caused by one unit", 0.53)):
         chart.add_annotation(
             theme.note(
@@ -82,7 +83,7 @@ def figure(data: Interference) -> go.Figure:
         chart.add_annotation(
             theme.note("Not profiled yet", xref="paper", yref="paper", x=0.5, y=0.5)
         )
-        return chart
+        return chart.figure()
     for row, axis in ((data.tolerated, "x"), (data.caused, "x2")):
         chart.add_bar(
             x=[float(f"{value:.4g}") for value in row.values],
@@ -93,7 +94,7 @@ def figure(data: Interference) -> go.Figure:
             xaxis=axis,
         )
         marks.add(chart, row, places.tolist(), along="x", xaxis=axis)
-    return chart
+    return chart.figure()
 
 
 def _layout(places: Any) -> dict[str, Any]:

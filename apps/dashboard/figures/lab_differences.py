@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT: Final = 344
@@ -91,8 +92,8 @@ def figure(data: LabDifferences) -> go.Figure:
             else "Compare two or more settings with two or more seeds"
         )
         return theme.empty(HEIGHT, sentence, x=x_axis, y=y_axis)
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 124, "r": 12, "t": 12, "b": 72},
             xaxis=x_axis,
@@ -104,11 +105,11 @@ def figure(data: LabDifferences) -> go.Figure:
     settings = list(dict.fromkeys(row.setting for row in data.rows))
     for number, setting in enumerate(settings):
         _add_setting(chart, data, names, setting, number, len(settings))
-    return chart
+    return chart.figure()
 
 
 def _add_setting(
-    chart: go.Figure,
+    chart: Chart,
     data: LabDifferences,
     names: list[str],
     setting: str,

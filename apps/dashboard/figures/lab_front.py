@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT: Final = 344
@@ -103,8 +104,8 @@ def figure(data: LabFront) -> go.Figure:
         y_axis["range"] = _range([point.overall for point in data.scale])
     if not data.points:
         return theme.empty(HEIGHT, "The front appears with the last run", x=x_axis, y=y_axis)
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 46, "r": 12, "t": 24, "b": 72},
             xaxis=x_axis,
@@ -125,7 +126,7 @@ def figure(data: LabFront) -> go.Figure:
     )
     for number, point in enumerate(data.points):
         _add_point(chart, point, number)
-    return chart
+    return chart.figure()
 
 
 def _range(intervals: Sequence[tuple[float, End, End]]) -> list[float]:
@@ -135,7 +136,7 @@ def _range(intervals: Sequence[tuple[float, End, End]]) -> list[float]:
     return [min(ends) - margin, max(ends) + margin]
 
 
-def _add_point(chart: go.Figure, point: FrontPoint, number: int) -> None:
+def _add_point(chart: Chart, point: FrontPoint, number: int) -> None:
     colour = theme.MUTED if point.is_bound else theme.CATEGORICAL[number % len(theme.CATEGORICAL)]
     chart.add_scatter(
         x=[point.near[0]],

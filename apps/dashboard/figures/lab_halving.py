@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT: Final = 344
@@ -71,8 +72,8 @@ def figure(data: LabHalving) -> go.Figure:
     if not data.rounds:
         sentence = "The first round appears when all settings have run with its seeds"
         return theme.empty(HEIGHT, sentence, x=x_axis, y=y_axis)
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 46, "r": 16, "t": 24, "b": 44},
             xaxis=x_axis,
@@ -84,10 +85,10 @@ def figure(data: LabHalving) -> go.Figure:
     left = [line.setting for line in data.lines if not line.is_dropped]
     for line in data.lines:
         _add_line(chart, line, left)
-    return chart
+    return chart.figure()
 
 
-def _add_line(chart: go.Figure, line: SweepLine, left: list[str]) -> None:
+def _add_line(chart: Chart, line: SweepLine, left: list[str]) -> None:
     colour = theme.MUTED
     if not line.is_dropped:
         colour = theme.CATEGORICAL[left.index(line.setting) % len(theme.CATEGORICAL)]

@@ -6,6 +6,7 @@ from typing import Any, Final, Protocol
 import plotly.graph_objects as go
 
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 
 HEIGHT: Final = 344
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid", "dash")
@@ -40,8 +41,8 @@ def lines(
     x : points of the axis
     hover : text after the name of the setting
     """
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 42, "r": 12, "t": 24, "b": 72},
             xaxis=x_axis,
@@ -66,4 +67,4 @@ def lines(
             },
             hovertemplate=f"{name}: {hover}<extra></extra>",
         )
-    return chart
+    return chart.figure()

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT: Final = 216
@@ -85,8 +86,8 @@ def figure(data: Lines) -> go.Figure:
         return theme.empty(
             HEIGHT, data.nothing, x={"range": [0, 1], "showticklabels": False}, y=y_axis
         )
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 40, "r": RIGHT, "t": 20, "b": 22},
             xaxis={"type": "date", "range": [data.times[0], data.times[-1]], "nticks": 5},
@@ -113,4 +114,4 @@ def figure(data: Lines) -> go.Figure:
     )
     for label in labels:
         chart.add_annotation({**label, "x": data.times[-1]})
-    return chart
+    return chart.figure()

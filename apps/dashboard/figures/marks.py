@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
-import plotly.graph_objects as go
 
 from apps.classification.core.cells import Source
 from apps.dashboard.core import formats
@@ -21,6 +20,7 @@ from apps.dashboard.core.profile_text import (
     value_text,
 )
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 SYMBOLS: Final = {
@@ -62,7 +62,7 @@ def counted(cells: Sequence[ProfileCell]) -> str:
 
 
 def add(
-    chart: go.Figure, row: MatrixRow, at: Sequence[float], *, along: Literal["x", "y"], **axes: str
+    chart: Chart, row: MatrixRow, at: Sequence[float], *, along: Literal["x", "y"], **axes: str
 ) -> None:
     """Draw the cells with their intervals, one trace per source.
 

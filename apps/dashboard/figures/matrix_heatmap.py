@@ -12,6 +12,7 @@ from apps.classification.core.matrix import MatrixName, Scale
 from apps.dashboard.core import formats
 from apps.dashboard.core.profile_text import MATRIX_MEANS, SOURCE_WORDS, value_text
 from apps.dashboard.figures import heat, theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 PAGE_ROWS: Final = 40
@@ -126,7 +127,7 @@ def figure(data: MatrixHeat) -> go.Figure:
         sentence = "No application matches" if data.cells else "No revision yet"
         hidden = {"showticklabels": False, "range": [0, 1]}
         return theme.empty(pixels, sentence, x=hidden, y=hidden)
-    chart = go.Figure(layout=_layout(data, pixels))
+    chart = Chart(_layout(data, pixels))
     z = _coloured(data)
     lowest, highest = _range(data, z)
     chart.add_heatmap(
@@ -150,7 +151,7 @@ def figure(data: MatrixHeat) -> go.Figure:
     _add_parts(chart, data)
     ends = _key_ends(data, lowest, highest)
     heat.add_key(chart, ends, side=0, left=4 - LEFT, top=34)
-    return chart
+    return chart.figure()
 
 
 def _coloured(data: MatrixHeat) -> Floats:
@@ -240,13 +241,13 @@ def _shortened(name: str) -> str:
     return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1]}…"
 
 
-def _add_hatch(chart: go.Figure, mask: NDArray[np.bool_], colour: str) -> None:
+def _add_hatch(chart: Chart, mask: NDArray[np.bool_], colour: str) -> None:
     boxes = ((start - 0.5, end - 0.5, i - 0.46, i + 0.46) for i, start, end in heat.runs_of(mask))
     pattern = {"solidity": 0.4, "fgcolor": colour, "bgcolor": theme.CLEAR}
     heat.add_hatch(chart, boxes, pattern, fillcolor=theme.CLEAR, hoverinfo="skip")
 
 
-def _add_by_hand(chart: go.Figure, data: MatrixHeat) -> None:
+def _add_by_hand(chart: Chart, data: MatrixHeat) -> None:
     rows, columns = np.nonzero(data.source == BY_HAND)
     if rows.size:
         chart.add_scatter(
@@ -263,7 +264,7 @@ def _add_by_hand(chart: go.Figure, data: MatrixHeat) -> None:
         )
 
 
-def _add_parts(chart: go.Figure, data: MatrixHeat) -> None:
+def _add_parts(chart: Chart, data: MatrixHeat) -> None:
     """Label library and live rows and draw a line between them."""
     n = len(data.rows)
     split = int(data.library.sum())

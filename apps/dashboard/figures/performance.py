@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 280
@@ -111,8 +112,8 @@ def figure(data: PerformanceHistory) -> go.Figure:
     last = float(data.times_s[-1])
     known = main[~np.isnan(main)]
     highest = max(1.2, float(known.max()) * 1.1) if data.has_target else 1.05
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 44, "r": RIGHT, "t": 24, "b": theme.TIME_BOTTOM},
             xaxis={**theme.time_axis(first, last, ticks=6), "anchor": "y2"},
@@ -136,10 +137,10 @@ def figure(data: PerformanceHistory) -> go.Figure:
         chart.add_annotation(label)
     for moment in data.moments:
         _add_moment(chart, moment)
-    return chart
+    return chart.figure()
 
 
-def _add_processors(chart: go.Figure, data: PerformanceHistory, last: float) -> None:
+def _add_processors(chart: Chart, data: PerformanceHistory, last: float) -> None:
     """Draw the share of the job's cores in use below."""
     chart.add_scatter(
         x=data.times_s,
@@ -162,7 +163,7 @@ def _add_processors(chart: go.Figure, data: PerformanceHistory, last: float) -> 
 
 
 def _add_main(
-    chart: go.Figure, data: PerformanceHistory, main: Floats
+    chart: Chart, data: PerformanceHistory, main: Floats
 ) -> list[tuple[str, float, str, bool]]:
     labels: list[tuple[str, float, str, bool]] = []
     if data.has_target:
@@ -192,7 +193,7 @@ def _add_main(
     return labels
 
 
-def _add_prediction(chart: go.Figure, data: PerformanceHistory) -> None:
+def _add_prediction(chart: Chart, data: PerformanceHistory) -> None:
     if not np.isnan(data.predicted_low) and not np.isnan(data.predicted_high):
         chart.add_shape(
             type="rect",
@@ -208,7 +209,7 @@ def _add_prediction(chart: go.Figure, data: PerformanceHistory) -> None:
     chart.add_shape(theme.level(data.predicted, colour=theme.MUTED, dash="dash"))
 
 
-def _add_moment(chart: go.Figure, moment: Moment) -> None:
+def _add_moment(chart: Chart, moment: Moment) -> None:
     chart.add_shape(
         type="line",
         x0=moment.cluster_s,

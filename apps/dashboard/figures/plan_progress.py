@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import plotly.graph_objects as go
 
 from apps.dashboard.core import formats
 from apps.dashboard.core.migration_counts import MigrationCounts
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT: Final = 344
@@ -115,8 +116,8 @@ def figure(data: PlanProgress) -> go.Figure:
     first = min(s.began_s for _, s in begun if s.began_s is not None)
     waits = [(i, *s.expected_s, s) for i, s in enumerate(data.spans) if s.expected_s is not None]
     last = max([data.now_s, first + 1.0, *(end for _, _, end, _ in waits)])
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 124 if names else 40, "r": 16, "t": 12, "b": theme.TIME_BOTTOM},
             xaxis=theme.time_axis(first, last, ticks=6),
@@ -133,8 +134,8 @@ def figure(data: PlanProgress) -> go.Figure:
     if waits and not data.is_over:
         chart.add_bar(**_outlines(waits))
     if not data.is_over:
-        chart.add_vline(x=data.now_s, line={"color": theme.TEXT_2, "width": 1, "dash": "dot"})
-    return chart
+        chart.add_shape(_now(data.now_s))
+    return chart.figure()
 
 
 def _bar_trace(
@@ -179,3 +180,17 @@ def _outlines(waits: list[tuple[int, float, float, MigrationSpan]]) -> dict[str,
 
 def _short(name: str) -> str:
     return name if len(name) <= 17 else f"{name[:16]}…"
+
+
+def _now(at_s: float) -> dict[str, Any]:
+    """Return a vertical line over the whole plot."""
+    return {
+        "type": "line",
+        "xref": "x",
+        "x0": at_s,
+        "x1": at_s,
+        "yref": "y domain",
+        "y0": 0,
+        "y1": 1,
+        "line": {"color": theme.TEXT_2, "width": 1, "dash": "dot"},
+    }

@@ -5,6 +5,7 @@ import plotly.graph_objects as go
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import marks, theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.marks import MatrixRow
 from apps.dashboard.figures.theme import Table
 
@@ -56,8 +57,8 @@ def bars(data: MatrixRow, empty_text: str) -> go.Figure:
     shown = ordered(data, MAX_ROWS)
     places = np.arange(len(shown.cells))
     top = max(1.05, *(cell.high for cell in shown.cells)) * 1.02
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 92, "r": 16, "t": 6, "b": 26},
             xaxis={
@@ -87,7 +88,7 @@ def bars(data: MatrixRow, empty_text: str) -> go.Figure:
         hoverinfo="skip",
     )
     marks.add(chart, shown, places.tolist(), along="x")
-    return chart
+    return chart.figure()
 
 
 def _ticks(top: float) -> dict[str, list[float] | list[str]]:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 216
@@ -83,8 +84,8 @@ def figure(data: Power) -> go.Figure:
             HEIGHT, "No power reading yet", x={"range": [0, 1], "showticklabels": False}, y=y_axis
         )
     first, last = float(data.times_s[0]), float(data.times_s[-1])
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 40, "r": RIGHT, "t": 20, "b": theme.TIME_BOTTOM},
             xaxis=theme.time_axis(first, last, ticks=4),
@@ -114,4 +115,4 @@ def figure(data: Power) -> go.Figure:
         pixels_per_unit=pixels,
     ):
         chart.add_annotation(label)
-    return chart
+    return chart.figure()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from apps.classification.core.estimates import HALF_WIDTH_90
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 280
@@ -110,8 +111,8 @@ def figure(data: PredictionErrors) -> go.Figure:
     logs = np.log(data.ratio)
     reach = max(MIN_SPAN, float(np.abs(logs).max()) * 1.1, data.expected * 1.1)
     first, last = float(data.times_s[0]), float(data.times_s[-1])
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 40, "r": 16, "t": 24, "b": theme.TIME_BOTTOM},
             xaxis=theme.time_axis(first, last, ticks=4),
@@ -130,7 +131,7 @@ def figure(data: PredictionErrors) -> go.Figure:
     _add_points(chart, data)
     if not math.isnan(data.flagged_s):
         _add_drift(chart, max(first, min(last, data.flagged_s)))
-    return chart
+    return chart.figure()
 
 
 def _ticks(reach: float) -> list[float]:
@@ -142,7 +143,7 @@ def _band_text(half: float) -> str:
     return f"{formats.significant(math.exp(-half))}–{formats.significant(math.exp(half))}"
 
 
-def _add_band(chart: go.Figure, expected: float) -> None:
+def _add_band(chart: Chart, expected: float) -> None:
     chart.add_shape(theme.level(1))
     if expected > 0:
         chart.add_shape(
@@ -169,7 +170,7 @@ def _add_band(chart: go.Figure, expected: float) -> None:
         )
 
 
-def _add_points(chart: go.Figure, data: PredictionErrors) -> None:
+def _add_points(chart: Chart, data: PredictionErrors) -> None:
     chart.add_scatter(
         x=data.times_s,
         y=np.round(data.ratio, 4),
@@ -193,7 +194,7 @@ def _add_points(chart: go.Figure, data: PredictionErrors) -> None:
         )
 
 
-def _add_drift(chart: go.Figure, at_s: float) -> None:
+def _add_drift(chart: Chart, at_s: float) -> None:
     chart.add_shape(
         type="line",
         x0=at_s,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from apps.common.core.interference import SOURCES
 from apps.dashboard.core import formats, labels
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 268
@@ -86,7 +87,7 @@ def figure(data: Pressure) -> go.Figure:
     """Draw one bar per resource, with a mark at the limit of the strictest tenant."""
     names = [_name(i) for i in range(len(SOURCES))]
     over = data.caused > data.tolerated
-    chart = go.Figure(layout=_layout(names))
+    chart = Chart(_layout(names))
     chart.add_bar(
         x=np.round(data.caused, 2),
         y=np.arange(len(names)),
@@ -109,7 +110,7 @@ def figure(data: Pressure) -> go.Figure:
                 "exceeded", xref="paper", x=1, xanchor="left", xshift=4, y=int(i), font=EXCEEDED
             )
         )
-    return chart
+    return chart.figure()
 
 
 def _name(index: int) -> str:

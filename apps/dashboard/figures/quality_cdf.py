@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.tails import SHARES
 from apps.dashboard.figures.theme import Table
 
@@ -120,8 +121,8 @@ def table(data: QualityCdf) -> Table:
 def figure(data: QualityCdf) -> go.Figure:
     """Draw the promise with its band, the measured shares and the threshold."""
     ticks = [0, 0.2, 0.4, 0.6, 0.8, 1]
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 42, "r": 10, "t": 24, "b": 40},
             xaxis={
@@ -148,10 +149,10 @@ def figure(data: QualityCdf) -> go.Figure:
                 font={"color": theme.TEXT_2, "size": 12},
             )
         )
-    return chart
+    return chart.figure()
 
 
-def _add_promise(chart: go.Figure, data: QualityCdf) -> None:
+def _add_promise(chart: Chart, data: QualityCdf) -> None:
     x = np.linspace(0, 1, 101)
     y = x**data.sample_size
     if data.samples:
@@ -176,7 +177,7 @@ def _add_promise(chart: go.Figure, data: QualityCdf) -> None:
     )
 
 
-def _add_threshold(chart: go.Figure, data: QualityCdf) -> None:
+def _add_threshold(chart: Chart, data: QualityCdf) -> None:
     """Mark the promise at the threshold, with a text."""
     at, chance = data.threshold, data.promised
     for x0, x1, y0, y1 in ((at, at, 0, chance), (0, at, chance, chance)):
@@ -210,7 +211,7 @@ def _add_threshold(chart: go.Figure, data: QualityCdf) -> None:
     )
 
 
-def _add_band(chart: go.Figure, x: Floats, y: Floats, *, limit: float) -> None:
+def _add_band(chart: Chart, x: Floats, y: Floats, *, limit: float) -> None:
     """Draw the band that contains 95 % of the samples of a uniform sampler."""
     chart.add_scatter(
         x=x, y=np.maximum(0, y - limit), mode="lines", line={"width": 0}, hoverinfo="skip"
@@ -226,7 +227,7 @@ def _add_band(chart: go.Figure, x: Floats, y: Floats, *, limit: float) -> None:
     )
 
 
-def _add_measured(chart: go.Figure, data: QualityCdf) -> None:
+def _add_measured(chart: Chart, data: QualityCdf) -> None:
     keep = np.unique(np.linspace(0, data.ranks.size - 1, min(data.ranks.size, 600)).astype(int))
     chart.add_scatter(
         x=np.round(data.ranks[keep], 5),
@@ -254,7 +255,7 @@ def _quantile(data: QualityCdf, share: float) -> float:
     return float(data.ranks[np.searchsorted(data.shares, share)])
 
 
-def _add_tail(chart: go.Figure, data: QualityCdf) -> None:
+def _add_tail(chart: Chart, data: QualityCdf) -> None:
     """Mark the ranks that 99 % and 99.9 % of the decisions reach."""
     for share in SHARES:
         reached = _quantile(data, share)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 216
@@ -102,13 +103,13 @@ def figure(data: QueueByReason) -> go.Figure:
     first, last = float(data.times_s[0]), float(data.times_s[-1])
     longest = max((r.wait_p95_s for r in data.reasons if not np.isnan(r.wait_p95_s)), default=0.0)
     rows = max(len(data.reasons), 3)
-    chart = go.Figure(layout=_layout(first, last, longest, rows))
+    chart = Chart(_layout(first, last, longest, rows))
     scale = max(1.0, *(_peak(reason) for reason in data.reasons))
     main = max(range(len(data.reasons)), key=lambda i: data.reasons[i].now)
     for i, reason in enumerate(data.reasons):
         _add_row(chart, data.times_s, reason, at=i, scale=scale, strong=i == main)
     _add_heads(chart, longest)
-    return chart
+    return chart.figure()
 
 
 def _layout(first: float, last: float, longest: float, rows: int) -> dict[str, Any]:
@@ -135,7 +136,7 @@ def _layout(first: float, last: float, longest: float, rows: int) -> dict[str, A
     )
 
 
-def _add_heads(chart: go.Figure, longest: float) -> None:
+def _add_heads(chart: Chart, longest: float) -> None:
     """Label the columns and the end of the waiting time scale."""
     heads = [("now", 0.72, "right")]
     if longest:
@@ -173,7 +174,7 @@ def _peak(reason: ReasonQueue) -> float:
 
 
 def _add_row(
-    chart: go.Figure,
+    chart: Chart,
     times_s: NDArray[np.float64],
     reason: ReasonQueue,
     *,
@@ -215,7 +216,7 @@ def _add_row(
         )
 
 
-def _add_row_words(chart: go.Figure, reason: ReasonQueue, *, at: int, strong: bool) -> None:
+def _add_row_words(chart: Chart, reason: ReasonQueue, *, at: int, strong: bool) -> None:
     weight = {"weight": 600, "color": theme.TEXT} if strong else {}
     chart.add_annotation(
         theme.note(

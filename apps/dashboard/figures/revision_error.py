@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 264
@@ -93,7 +94,7 @@ def figure(data: RevisionErrors) -> go.Figure:
             y={"range": [0, 0.3], "tickvals": [0, 0.1, 0.2, 0.3], "ticktext": EMPTY_TICKS},
         )
     top = float(data.p90.max()) * 1.15
-    chart = go.Figure(layout=_layout(data, top))
+    chart = Chart(_layout(data, top))
     chart.add_annotation(theme.axis_name("error"))
     labels: list[tuple[str, float, str, bool]] = []
     for name in LINES:
@@ -119,7 +120,7 @@ def figure(data: RevisionErrors) -> go.Figure:
         labels, x=float(data.numbers[-1]), pixels_per_unit=(HEIGHT - 58) / top
     ):
         chart.add_annotation(label)
-    return chart
+    return chart.figure()
 
 
 def _layout(data: RevisionErrors, top: float) -> dict[str, Any]:

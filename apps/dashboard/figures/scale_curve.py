@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from apps.classification.core.matrix import MatrixName
 from apps.dashboard.core import formats
 from apps.dashboard.figures import marks, theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.marks import MatrixRow
 from apps.dashboard.figures.theme import Table
 
@@ -58,7 +59,7 @@ def figure(data: MatrixRow) -> go.Figure:
         )
     is_up = data.cells[0].matrix is MatrixName.SCALE_UP
     sizes = [int(cell.column) for cell in data.cells]
-    chart = go.Figure(layout=_layout(data, sizes, is_up=is_up))
+    chart = Chart(_layout(data, sizes, is_up=is_up))
     chart.add_annotation(
         theme.axis_name("× one unit (log)" if is_up else "efficiency", xshift=-36)
     )
@@ -67,10 +68,10 @@ def figure(data: MatrixRow) -> go.Figure:
     _line(chart, sizes, data.values, {"color": theme.faded(theme.ACCENT, 0.55), "width": 1.5})
     marks.add(chart, data, np.log2(sizes).tolist(), along="y")
     chart.add_annotation(_linear_name(sizes, is_up=is_up))
-    return chart
+    return chart.figure()
 
 
-def _line(chart: go.Figure, sizes: list[int], values: list[float], line: dict[str, Any]) -> None:
+def _line(chart: Chart, sizes: list[int], values: list[float], line: dict[str, Any]) -> None:
     chart.add_scatter(
         x=np.log2(sizes).tolist(),
         y=[float(f"{value:.5g}") for value in values],

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 200
@@ -71,8 +72,8 @@ def figure(data: ServerHistory) -> go.Figure:
         blank = {"range": [0, 1], "showticklabels": False}
         return theme.empty(HEIGHT, "No data yet", x=blank, y=y_axis)
     last = float(data.times_s[-1])
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 44, "r": RIGHT, "t": 10, "b": theme.TIME_BOTTOM},
             xaxis=theme.time_axis(float(data.times_s[0]), last, ticks=6),
@@ -102,4 +103,4 @@ def figure(data: ServerHistory) -> go.Figure:
             labels.append((text, float(known[-1]), tone, strong))
     for label in theme.end_labels(labels, x=last, pixels_per_unit=166):
         chart.add_annotation(label)
-    return chart
+    return chart.figure()

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 200
@@ -84,8 +85,8 @@ def figure(data: SingularValues) -> go.Figure:
         )
     shown = data.values[:MAX_BARS]
     places = np.arange(1, shown.size + 1)
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 40, "r": 8, "t": 22, "b": 34},
             xaxis={
@@ -108,4 +109,4 @@ def figure(data: SingularValues) -> go.Figure:
         customdata=[formats.percent(float(share)) for share in data.shares[:MAX_BARS]],
         hovertemplate="<b>%{y:.3g}</b><br>%{customdata} of the variance<extra></extra>",
     )
-    return chart
+    return chart.figure()

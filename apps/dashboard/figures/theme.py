@@ -155,19 +155,24 @@ def end_labels(
 
 def empty(height: int, sentence: str, *, x: dict[str, Any], y: dict[str, Any]) -> go.Figure:
     """Return empty axes with a sentence, for figures without data."""
-    figure = go.Figure(layout=layout(height, xaxis=x, yaxis=y))
-    figure.add_annotation(
-        note(
-            sentence,
-            xref="paper",
-            yref="paper",
-            x=0.5,
-            y=0.5,
-            xanchor="center",
-            font={"color": TEXT_2, "size": 12},
+    return go.Figure(
+        layout=layout(
+            height,
+            xaxis=x,
+            yaxis=y,
+            annotations=[
+                note(
+                    sentence,
+                    xref="paper",
+                    yref="paper",
+                    x=0.5,
+                    y=0.5,
+                    xanchor="center",
+                    font={"color": TEXT_2, "size": 12},
+                )
+            ],
         )
     )
-    return figure
 
 
 def time_axis(first_s: float, last_s: float, *, ticks: int = 5) -> dict[str, Any]:

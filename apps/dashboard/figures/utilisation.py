@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures import heat, theme
+from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 344
@@ -111,8 +112,8 @@ def figure(data: Utilisation) -> go.Figure:
         )
     half = data.column_s / 2
     first, last = float(data.times_s[0] - half), float(data.times_s[-1] + half)
-    chart = go.Figure(
-        layout=theme.layout(
+    chart = Chart(
+        theme.layout(
             HEIGHT,
             margin={"l": 90, "r": RIGHT, "t": 12, "b": theme.TIME_BOTTOM},
             hovermode="closest",
@@ -134,7 +135,7 @@ def figure(data: Utilisation) -> go.Figure:
     _add_borders(chart, data, first, last)
     _add_notes(chart, data, last)
     _add_key(chart)
-    return chart
+    return chart.figure()
 
 
 def _row_axis(data: Utilisation) -> dict[str, object]:
@@ -156,7 +157,7 @@ def _row_axis(data: Utilisation) -> dict[str, object]:
     }
 
 
-def _add_lines(chart: go.Figure, data: Utilisation) -> None:
+def _add_lines(chart: Chart, data: Utilisation) -> None:
     chart.add_scatter(
         x=data.times_s,
         y=data.cluster_used,
@@ -188,7 +189,7 @@ def missing_boxes(data: Utilisation) -> list[tuple[float, float, int, int]]:
     return boxes
 
 
-def _add_missing(chart: go.Figure, data: Utilisation) -> None:
+def _add_missing(chart: Chart, data: Utilisation) -> None:
     heat.add_hatch(
         chart,
         missing_boxes(data),
@@ -201,7 +202,7 @@ def _add_missing(chart: go.Figure, data: Utilisation) -> None:
     )
 
 
-def _add_heat(chart: go.Figure, data: Utilisation) -> None:
+def _add_heat(chart: Chart, data: Utilisation) -> None:
     rows = data.used.shape[0]
     chart.add_heatmap(
         x=data.times_s,
@@ -221,14 +222,14 @@ def _add_heat(chart: go.Figure, data: Utilisation) -> None:
     )
 
 
-def _add_key(chart: go.Figure) -> None:
+def _add_key(chart: Chart) -> None:
     """Draw the colour scale at the upper right, from 0 to 100 %."""
     left, top = 10, -78
     heat.add_key(chart, ("0", "100 %"), side=1, left=left, top=top)
     heat.add_label(chart, "CPU used", side=1, x=left, y=top + 17, xanchor="left")
 
 
-def _add_borders(chart: go.Figure, data: Utilisation, first: float, last: float) -> None:
+def _add_borders(chart: Chart, data: Utilisation, first: float, last: float) -> None:
     at = 0
     for platform in data.platforms[:-1]:
         at += platform.rows
@@ -243,7 +244,7 @@ def _add_borders(chart: go.Figure, data: Utilisation, first: float, last: float)
         )
 
 
-def _add_notes(chart: go.Figure, data: Utilisation, last: float) -> None:
+def _add_notes(chart: Chart, data: Utilisation, last: float) -> None:
     used, allocated = data.used_now, data.allocated_now
     labels = [
         (f"allocated {formats.percent(allocated, 0)}", allocated, theme.TEXT_2, False),
