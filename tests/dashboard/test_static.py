@@ -10,6 +10,8 @@ import plotly.graph_objects as go
 import plotly.offline
 import pytest
 
+from apps.dashboard.selectors.shell import RAIL
+
 STATIC = Path("static")
 VENDORED = STATIC / "vendor" / "plotly"
 BUILD = Path("requirements") / "plotly"
@@ -113,3 +115,10 @@ def test_the_compressed_script_is_the_same_script() -> None:
     packed = (VENDORED / "plotly.min.js.gz").read_bytes()
     assert gzip.decompress(packed) == (VENDORED / "plotly.min.js").read_bytes()
     assert len(packed) < 500_000
+
+
+def test_each_entry_of_the_navigation_has_its_own_icon() -> None:
+    sheet = Path("templates/dashboard/partials/icons.svg").read_text(encoding="utf-8")
+    icons = [item.icon for group in RAIL for item in group]
+    assert [icon for icon in icons if f'<symbol id="i-{icon}"' not in sheet] == []
+    assert len(set(icons)) == len(icons)

@@ -106,7 +106,7 @@ RAIL = (
     ),
     (
         RailItem("system", "System", "admin"),
-        RailItem("projects", "Projects", "queues", pages=("project",)),
+        RailItem("projects", "Projects", "projects", pages=("project",)),
         RailItem("users", "Users", "user", pages=("user",), role=Role.ADMIN),
         RailItem("audit", "Audit log", "audit", role=Role.ADMIN),
     ),
