@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-DAY_S: Final = 86_400
+from apps.workloads.core.durations import DAY_S, in_two_units
+
 UNITS: Final = re.compile(
     r"(?<=[\dkMGT]) "
     r"(%|[kMGT]?[BW]\b|[kMGT]\b|ms\b|µs\b|s\b|min\b|h\b|d\b|units?\b|queries/s|instr\./s)"
@@ -68,7 +69,7 @@ def duration(seconds: float) -> str:
         return "–" if math.isnan(seconds) else "never"
     if seconds < 0:
         return "−" + duration(-seconds)
-    return _short(seconds) if seconds < 59.95 else _long(round(seconds))
+    return _short(seconds) if seconds < 59.95 else in_two_units(round(seconds))
 
 
 def _short(seconds: float) -> str:
@@ -77,15 +78,6 @@ def _short(seconds: float) -> str:
     if seconds < 0.0009995:
         return f"{trimmed(1e6 * seconds)} µs"
     return f"{trimmed(1000 * seconds)} ms"
-
-
-def _long(seconds: int) -> str:
-    sizes = ((DAY_S, "d"), (3600, "h"), (60, "min"), (1, "s"))
-    at = next(i for i, (size, _) in enumerate(sizes) if seconds >= size)
-    (size, name), (next_size, next_name) = sizes[at], sizes[at + 1]
-    count, rest = divmod(seconds, size)
-    small = rest // next_size
-    return f"{count} {name} {small} {next_name}" if small else f"{count} {name}"
 
 
 def cluster_time(cluster_s: float, *, seconds: bool = False) -> str:

@@ -18,6 +18,7 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core.framework_setting import UNCHANGED, best_setting, times
 from apps.scheduling.core.response_time import late_share, latency_percentile
 from apps.scheduling.core.types import MAX_UNITS, Within
+from apps.workloads.core.durations import in_two_units
 from apps.workloads.core.targets import (
     BestEffort,
     CompletionTime,
@@ -371,12 +372,21 @@ def _infeasible(target: Target, work: Work, grid: _Grid, facts: ClusterFacts) ->
 def _suggestion(target: Target, work: Work, best: float) -> str:
     match target:
         case CompletionTime() if work.elapsed_s >= target.seconds:
-            return f"the {target.seconds:.0f} s have already passed; request at least {best:.0f} s"
+            return (
+                f"the {_seconds(target.seconds)} have already passed;"
+                f" request at least {_seconds(best)}"
+            )
         case CompletionTime():
-            return f"request at least {math.ceil(best * EASIER)} s, or split the input"
+            return f"request at least {_seconds(best * EASIER)}, or split the input"
         case ThroughputLatency() if math.isinf(best):
             return f"no size serves {target.qps:.0f} queries/s; request fewer per job"
         case ThroughputLatency():
             return f"request a latency of at least {best * EASIER:.4g} s, or fewer queries/s"
         case _:
             return f"request at most {best / EASIER:.4g} per second, or split the job"
+
+
+def _seconds(value: float) -> str:
+    """Return seconds rounded up, as a target takes them; from a minute on also in words."""
+    whole = math.ceil(value)
+    return f"{whole:,} s ({in_two_units(whole)})" if whole >= 60 else f"{whole} s"

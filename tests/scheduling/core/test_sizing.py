@@ -88,7 +88,13 @@ def test_no_job_gets_more_than_64_units() -> None:
     assert isinstance(outcome, Infeasible)
     assert outcome.units == 64
     assert outcome.best == pytest.approx(1e12 / (64 * 1e8 * INTERFERENCE_ALLOWANCE))
-    assert "at least 183 s" in outcome.suggestion
+    assert outcome.suggestion == "request at least 183 s (3 min 3 s), or split the input"
+
+
+def test_a_suggested_time_is_in_seconds_and_in_words() -> None:
+    outcome = size(profile(bytes_rate=1e8), CompletionTime(1.0), Work(input_bytes=5e15), FACTS)
+    assert isinstance(outcome, Infeasible)
+    assert outcome.suggestion == "request at least 911,459 s (10 d 13 h), or split the input"
 
 
 def test_a_passed_deadline_is_named_in_the_suggestion() -> None:
