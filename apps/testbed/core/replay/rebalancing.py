@@ -5,7 +5,7 @@ problem of production (`placement.core.rebalancing`), and its search proposes bu
 the cost of a migration are the defaults of production's loop. What differs: the search has a fixed
 number of steps instead of wall time, so that a replay repeats; attainment of targets is unknown,
 so that no job may become slower because it exceeds its target; and migrations take the expected
-time. c containers: a container is the part of a job on one server. Source: ClavisMO §3.3, C7.
+time. c containers: a container is the part of a job on one server. Source: ClavisMO §4.1, C7.
 """
 
 from collections.abc import Mapping, Sequence
