@@ -110,16 +110,24 @@ def shown_to(role: Role, found: LabComparison) -> str:
     return client.get(f"/lab/{found.pk}/").content.decode()
 
 
-def test_an_administrator_may_apply_a_winner_that_is_not_in_use() -> None:
+def test_an_administrator_may_apply_a_winner_that_beats_the_policy_in_use() -> None:
     factories.cluster()
     found = lab_world.finished()
+    apply_policy("random", reason="x", by=None)
     page = shown_to(Role.ADMIN, found)
     assert 'data-dialog="lab-apply"' in page
-    assert 'data-policy="tarcil" data-generation="1"' in page
-    assert "The cluster uses expected." in page
+    assert 'data-policy="tarcil" data-generation="2"' in page
+    assert "The cluster uses random." in page
     page = shown_to(Role.OPERATOR, found)
     assert "lab-apply" not in page
     assert "An administrator can apply tarcil." in page
+
+
+def test_a_winner_is_not_offered_if_the_policy_in_use_was_not_compared() -> None:
+    factories.cluster()
+    page = shown_to(Role.ADMIN, lab_world.finished())
+    assert "lab-apply" not in page
+    assert "The cluster uses expected, which was not compared" in page
 
 
 def test_a_winner_in_use_is_not_offered() -> None:

@@ -96,7 +96,7 @@ def _shown(request: HttpRequest, found: LabComparison) -> dict[str, Any]:
         "verdict": result["verdict"] if result else "",
         "baseline": baseline,
         **(_choices(found, result, load) if result else NO_CHOICES),
-        **_application(request, lab_facts.winning_policy(result, found.grid) if result else ""),
+        **_application(request, found, result),
         "matrix": selectors.matrix(found, baseline, load),
         "facts": lab_facts.facts(result) if result else (),
         "changes": changes,
@@ -113,14 +113,20 @@ def _shown(request: HttpRequest, found: LabComparison) -> dict[str, Any]:
     }
 
 
-def _application(request: HttpRequest, winner: str) -> dict[str, Any]:
-    """Return what the page needs to offer a policy that is not in use."""
-    applied, in_use = applied_policy(), policy_in_use()
+def _application(
+    request: HttpRequest, found: LabComparison, result: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return what the page needs to offer a winner that is not in use."""
+    winner = lab_facts.winning_policy(result, found.grid) if result else ""
+    in_use = policy_in_use()
+    is_new = winner in POLICIES and winner != in_use
+    beaten = any(each["options"] == {"policy": in_use} for each in found.grid)
     return {
-        "winner": winner if winner in POLICIES and winner != in_use else "",
+        "winner": winner if is_new else "",
         "in_use": in_use,
-        "applied_generation": applied.generation,
-        "may_apply": has_role(request, Role.ADMIN),
+        "has_beaten": beaten,
+        "applied_generation": applied_policy().generation,
+        "may_apply": is_new and beaten and has_role(request, Role.ADMIN),
     }
 
 
