@@ -16,6 +16,7 @@ from apps.emulation.core.events import EngineOrder
 from apps.emulation.core.truth import Truth
 from apps.placement.core.monitoring.classes import LocalityLimits
 from apps.placement.core.problem.instance import Communication
+from apps.scheduling.core.registry import make
 from apps.testbed.core import policies, solver_policy
 from apps.testbed.core.container_simulation import (
     ContainerJob,
@@ -36,14 +37,11 @@ from apps.testbed.core.monitor import (
 )
 from apps.testbed.core.policies import (
     ContainerPolicy,
-    DotProduct,
     JobMigration,
     NodeInventory,
-    RoundRobin,
+    RegisteredPlacer,
     VisibleCluster,
     VisibleJob,
-    node_by_node,
-    slot_by_slot,
 )
 from apps.testbed.core.programs import HADOOP, HPC, MIX, NETWORK, Program, taz
 from apps.testbed.core.scenarios import POLICIES, SCENARIOS, run_scenario
@@ -87,7 +85,8 @@ def run(
     return ContainerSimulation(nodes(count, racks), placer, stall_s=STALL_S, seed=3).run(jobs)
 
 
-SLOT_RR = RoundRobin("SlotRR", slot_by_slot)
+SLOT_RR = RegisteredPlacer("SlotRR", make("slot_rr"))
+NODE_RR = RegisteredPlacer("NodeRR", make("node_rr"))
 
 
 # ---- programs ----
@@ -176,12 +175,11 @@ def test_a_job_larger_than_the_cluster_is_refused() -> None:
         run(SLOT_RR, [job("a", HPC["D"], 9, 100.0)])
 
 
-class Mover(RoundRobin):
+class Mover(RegisteredPlacer):
     """SlotRR that once migrates containers of the first job to these nodes."""
 
     def __init__(self, *nodes: int) -> None:
-        super().__init__("mover", slot_by_slot)
-        self.monitor: Monitor | None = watching()
+        super().__init__("mover", make("slot_rr"), watching())
         self.nodes = list(nodes)
 
     def rearrange(self, state: VisibleCluster) -> list[JobMigration]:
@@ -261,8 +259,7 @@ def test_which_jobs_may_move(
 def test_what_talks_much_is_gathered() -> None:
     jobs = [job("y", HADOOP["Y"], 6, 10_000.0, at_s=10.0)]
     before = [job(f"d{i}", HPC["D"], 1, 20_000.0) for i in range(8)]
-    spread = RoundRobin("NodeRR", node_by_node)
-    slow = run(spread, before + jobs, count=8, racks=2)
+    slow = run(NODE_RR, before + jobs, count=8, racks=2)
     fast = run(careful(knowing(HADOOP["Y"], HPC["D"]), moves=True), before + jobs, 8, 2)
     assert fast.run_s()[-1] < 0.85 * slow.run_s()[-1]
 
@@ -286,12 +283,11 @@ def test_the_same_seed_gives_the_same_report(placer: str) -> None:
 # ---- data visible to policies ----
 
 
-class Spy(RoundRobin):
+class Spy(RegisteredPlacer):
     """SlotRR that records its inputs."""
 
     def __init__(self) -> None:
-        super().__init__("spy", slot_by_slot)
-        self.monitor: Monitor | None = watching()
+        super().__init__("spy", make("slot_rr"), watching())
         self.shown: list[object] = []
 
     def place(self, state: VisibleCluster, jobs: Sequence[VisibleJob]) -> list[list[int]]:
@@ -378,6 +374,10 @@ def state(held: list[int], running: dict[str, VisibleJob] | None = None) -> Visi
     return VisibleCluster(site, 0.0, np.array(held), running or {})
 
 
+def packing(monitor: Monitor) -> RegisteredPlacer:
+    return RegisteredPlacer("Dot-Product", make("dot_product"), monitor)
+
+
 def coming(size: int, program: str = "?") -> VisibleJob:
     return VisibleJob(MonitoredJob(f"new {program} {size}", program, size), 100.0)
 
@@ -385,15 +385,13 @@ def coming(size: int, program: str = "?") -> VisibleJob:
 def test_slot_by_slot_fills_nodes_and_node_by_node_fills_levels() -> None:
     held = state([1, 0, 2, 0])
     assert SLOT_RR.place(held, [coming(3), coming(2)]) == [[0, 1, 1], [3, 3]]
-    one_each = RoundRobin("NodeRR", node_by_node)
-    assert one_each.place(held, [coming(3), coming(2)]) == [[1, 3, 0], [1, 3]]
+    assert NODE_RR.place(held, [coming(3), coming(2)]) == [[1, 3, 0], [1, 3]]
 
 
 def test_dot_product_fills_open_nodes_before_it_opens_one() -> None:
     monitor = knowing(HPC["A"])
     running = {"a": VisibleJob(MonitoredJob("a", "A", 1), 100.0, 0.0, [2])}
-    packing = DotProduct(monitor)
-    assert packing.place(state([0, 0, 1, 0], running), [coming(2, "A")]) == [[2, 0]]
+    assert packing(monitor).place(state([0, 0, 1, 0], running), [coming(2, "A")]) == [[2, 0]]
 
 
 def test_dot_product_evens_out_what_is_used() -> None:
@@ -404,8 +402,8 @@ def test_dot_product_evens_out_what_is_used() -> None:
         "n": VisibleJob(MonitoredJob("n", "net", 1), 100.0, 0.0, [1]),
     }
     held = state([1, 1, 0], running)
-    assert DotProduct(monitor).place(held, [coming(1, "A")]) == [[1]]
-    assert DotProduct(monitor).place(held, [coming(1, "net")]) == [[0]]
+    assert packing(monitor).place(held, [coming(1, "A")]) == [[1]]
+    assert packing(monitor).place(held, [coming(1, "net")]) == [[0]]
 
 
 # ---- days of Facebook ----

@@ -1,20 +1,26 @@
-"""Policies that place containers: the interface and the baselines of ClavisMO's evaluation.
+"""Policies that place containers: what they see, and those of the registry among them.
 
 Policies know the nodes, the program and size of each job, the locations of containers and the
-estimates of a monitor, but not the true behaviour. s slots per node, n nodes. Source: ClavisMO §1
-(SlotRR, NodeRR), §4.2 (Expert), §4.5 (Dot-Product, Panigrahy et al. 2011), C7, C9.
+estimates of a monitor, but not the true behaviour. n nodes. SlotRR, NodeRR and Dot-Product are
+``slot_rr``, ``node_rr`` and ``dot_product`` of `scheduling.core.registry`. Source: ClavisMO §1,
+§4.2 (Expert), §4.5, C7, C9.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.common.core.interference import N_SOURCES
+from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
+from apps.scheduling.core.types import Policy, Refused, Request
 from apps.testbed.core.monitor import Monitor, MonitoredJob
 
-_ROUNDING: Final = 1e-9
+LEAST: Final = 1e-9  # a demand of 0 would be an equal share
+NO_DEMAND: Final = np.full(3, LEAST)
+NOTHING: Final = np.zeros(N_SOURCES)
+ALL: Final = np.full(N_SOURCES, 100.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,107 +101,98 @@ class ContainerPolicy(Protocol):
         ...
 
 
-class RoundRobin:
-    """SlotRR and NodeRR: the next free slot in an order of the nodes; no migrations."""
+class RegisteredPlacer:
+    """A policy of the registry that places containers; it migrates none.
 
-    monitor: Monitor | None = None
+    A container is a unit of a node, and demands what the monitor has estimated for its program. If
+    no node has enough of every resource for a container, free slots are enough.
+    """
 
-    def __init__(self, name: str, order: Callable[[NodeInventory, Ints], Ints]) -> None:
-        self.name, self._order = name, order
+    def __init__(self, name: str, policy: Policy, monitor: Monitor | None = None) -> None:
+        self.name, self.monitor = name, monitor
+        self._policy = policy
+        self._rng = np.random.default_rng(0)  # breaks no tie: the order of nodes does
+        self._nodes: tuple[NodeInventory, Topology] | None = None
 
     def place(self, state: VisibleCluster, jobs: Sequence[VisibleJob]) -> list[list[int]]:
-        """Assign the first free slots of the order, job by job."""
-        held, chosen = state.held.copy(), list[list[int]]()
+        """Place the containers job by job."""
+        topology = self._topology(state.site)
+        held, room = state.held.copy(), np.ones((state.held.size, 3))
+        for other in state.running.values():
+            np.subtract.at(room, other.nodes, self._demand(other))
+        chosen = []
         for job in jobs:
-            nodes = self._order(state.site, held)[: job.monitored.size]
-            np.add.at(held, nodes, 1)
-            chosen.append(nodes.tolist())
+            nodes: list[int] = []
+            demand = self._demand(job)
+            for spare, need in ((room, demand), (np.ones_like(room), NO_DEMAND)):
+                left = job.monitored.size - len(nodes)
+                found = self._decide(_snapshot(topology, held, spare), left, need) if left else []
+                np.add.at(held, found, 1)
+                np.subtract.at(room, found, demand)
+                nodes += found
+            chosen.append(nodes)
         return chosen
 
     def rearrange(self, state: VisibleCluster) -> list[JobMigration]:
         """Leave everything where it is."""
         return []
 
+    def _decide(self, snapshot: Snapshot, containers: int, demand: Floats) -> list[int]:
+        """Node of each container, of those that fit."""
+        memory, network, disk = demand.tolist()
+        request = Request(
+            "job", containers, NOTHING, ALL,
+            unit_memory_bytes=memory, unit_network_bps=network, unit_storage_bytes=disk,
+        )  # fmt: skip
+        (outcome,) = self._policy.place(snapshot, [request], self._rng)
+        if isinstance(outcome, Refused):
+            return []
+        return [int(node) for node in snapshot.topology.unit_server[outcome.units]]
 
-def slot_by_slot(site: NodeInventory, held: Ints) -> Ints:
-    """(free slots,) nodes: all slots of a node, then those of the next."""
-    return np.repeat(np.arange(held.size), site.slots - held)
+    def _demand(self, job: VisibleJob) -> Floats:
+        """(3,) share of a node's memory, network and disk that one container demands."""
+        if self.monitor is None:
+            return NO_DEMAND
+        return np.maximum(self.monitor.of(job.monitored).demand, LEAST)
 
-
-def node_by_node(site: NodeInventory, held: Ints) -> Ints:
-    """(free slots,) nodes: those with the fewest slots held first."""
-    nodes = slot_by_slot(site, held)
-    first = np.repeat(np.cumsum(site.slots - held) - (site.slots - held), site.slots - held)
-    level = held[nodes] + np.arange(nodes.size) - first
-    return nodes[np.argsort(level, kind="stable")]
-
-
-@dataclass(slots=True)
-class _Free:
-    """Free capacity during packing.
-
-    Attributes
-    ----------
-    room : (n, 3) free share of memory, network and disk
-    slots, slot : (n,) free share of the slots, and the share of one slot
-    is_open : (n,) has a container
-    """
-
-    room: Floats
-    slots: Floats
-    slot: Floats
-    is_open: Bools
-
-    def take(self, need: Floats, weight: Floats) -> int:
-        """Choose a node for one container and reserve its capacity."""
-        has_slot = self.slots >= self.slot - _ROUNDING
-        fits = has_slot & (self.room >= need - _ROUNDING).all(axis=1)
-        # If no node has enough of every resource, free slots are enough.
-        fits = fits if fits.any() else has_slot
-        among = fits & self.is_open if (fits & self.is_open).any() else fits
-        score = self.room @ (need * weight) + self.slots * self.slot * self.slot.mean()
-        node = int(np.where(among, score, -np.inf).argmax())
-        self.room[node] -= need
-        self.slots[node] -= self.slot[node]
-        self.is_open[node] = True
-        return node
+    def _topology(self, site: NodeInventory) -> Topology:
+        if self._nodes is None or self._nodes[0] is not site:
+            self._nodes = (site, _topology(site))
+        return self._nodes[1]
 
 
-class DotProduct:
-    """Vector packing: the open node with the largest dot product of free capacity and demand.
+def _topology(site: NodeInventory) -> Topology:
+    """Nodes as servers of one platform, with a capacity of 1 of each resource."""
+    n, slots = site.slots.size, site.slots.astype(np.int32)
+    first = np.concatenate(([0], np.cumsum(slots)[:-1])).astype(np.int32)
+    owner = np.repeat(np.arange(n, dtype=np.int32), slots)
+    return Topology(
+        unit_id=np.arange(owner.size, dtype=np.int64),
+        unit_server=owner,
+        unit_core=(np.arange(owner.size) - first[owner]).astype(np.int32),
+        server_id=np.arange(n, dtype=np.int64),
+        server_name=tuple(map(str, range(n))),
+        server_first_unit=first,
+        server_units=slots,
+        server_platform=np.zeros(n, dtype=np.int32),
+        server_rack=site.rack.astype(np.int32),
+        server_capacity=np.ones((n, 3)),
+        server_labels=(frozenset(),) * n,
+        platform_name=("node",),
+        rack_name=tuple(map(str, range(int(site.rack.max()) + 1))),
+    )
 
-    An empty node is used if no open one fits. Each dimension is weighted by its mean demand. No
-    migrations. Source: Panigrahy et al., "Heuristics for Vector Bin Packing" (2011), dot product,
-    FFDAvgSum.
-    """
 
-    name = "Dot-Product"
-
-    def __init__(self, monitor: Monitor) -> None:
-        self.monitor: Monitor | None = monitor
-        self._monitor = monitor
-
-    def place(self, state: VisibleCluster, jobs: Sequence[VisibleJob]) -> list[list[int]]:
-        """Place the containers one by one on the node with the highest score."""
-        site = state.site
-        room, total, containers = np.ones((site.slots.size, 3)), np.zeros(3), 0
-        for other in [*state.running.values(), *jobs]:
-            need = np.array(self._monitor.of(other.monitored).demand)
-            np.subtract.at(room, other.nodes, need)
-            total += need * other.monitored.size
-            containers += other.monitored.size
-        free = _Free(
-            room, (site.slots - state.held) / site.slots, 1.0 / site.slots, state.held > 0
-        )
-        weight = total / containers
-        return [
-            [
-                free.take(np.array(self._monitor.of(job.monitored).demand), weight)
-                for _ in range(job.monitored.size)
-            ]
-            for job in jobs
-        ]
-
-    def rearrange(self, state: VisibleCluster) -> list[JobMigration]:
-        """Leave everything where it is."""
-        return []
+def _snapshot(topology: Topology, held: Ints, room: Floats) -> Snapshot:
+    """Return nodes whose first slots are in use."""
+    scores = np.zeros((held.size, N_SOURCES), dtype=np.float32)
+    return Snapshot(
+        sequence=0,
+        topology=topology,
+        unit_free=topology.unit_core >= held[topology.unit_server],
+        server_open=np.ones(held.size, dtype=np.bool_),
+        server_caused=scores,
+        server_exposure=scores,
+        server_tolerance=scores,
+        server_free=room,
+    )

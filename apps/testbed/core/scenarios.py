@@ -13,6 +13,7 @@ import numpy as np
 
 from apps.emulation.core.events import Machines
 from apps.placement.core.monitoring.classes import LocalityLimits
+from apps.scheduling.core.registry import make
 from apps.testbed.core.container_simulation import (
     ContainerJob,
     ContainerSimulation,
@@ -26,13 +27,7 @@ from apps.testbed.core.monitor import (
     profile_programs,
     train_thresholds,
 )
-from apps.testbed.core.policies import (
-    ContainerPolicy,
-    DotProduct,
-    RoundRobin,
-    node_by_node,
-    slot_by_slot,
-)
+from apps.testbed.core.policies import ContainerPolicy, RegisteredPlacer
 from apps.testbed.core.programs import HADOOP, HPC, Program
 from apps.testbed.core.solver_policy import SolverPolicy
 from apps.testbed.core.traces import SwimTrace
@@ -199,10 +194,12 @@ def _expert(
 
 POLICIES: Final[Mapping[str, _Maker]] = MappingProxyType(
     {
-        "SlotRR": lambda _s, _j, _r: RoundRobin("SlotRR", slot_by_slot),
-        "NodeRR": lambda _s, _j, _r: RoundRobin("NodeRR", node_by_node),
+        "SlotRR": lambda _s, _j, _r: RegisteredPlacer("SlotRR", make("slot_rr")),
+        "NodeRR": lambda _s, _j, _r: RegisteredPlacer("NodeRR", make("node_rr")),
         "Expert": _expert,
-        "Dot-Product": lambda scenario, _j, rng: DotProduct(_monitor(scenario, rng)),
+        "Dot-Product": lambda scenario, _j, rng: RegisteredPlacer(
+            "Dot-Product", make("dot_product"), _monitor(scenario, rng)
+        ),
         BERTH: lambda scenario, _j, rng: SolverPolicy(
             BERTH, _monitor(scenario, rng), scenario.weights, stall_s=STALL_S, moves=True
         ),
