@@ -1,10 +1,13 @@
 """Figures of papers beside ours: what counts as agreement."""
 
 from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 import pytest
 
-from apps.testbed.core.reproduction import PAPERS
+from apps.testbed.core.google_tasks import GoogleTasks
+from apps.testbed.core.reproduction import PAPERS, clavismo
 from apps.testbed.core.reproduction.clavismo import CLAVISMO
 from apps.testbed.core.reproduction.figures import (
     DataSets,
@@ -19,7 +22,8 @@ from apps.testbed.core.reproduction.figures import (
     report,
 )
 from apps.testbed.core.reservation.model import Scheduler
-from apps.testbed.core.scenarios import SCENARIOS
+from apps.testbed.core.scenarios import SCENARIOS, PlacementScenario, run_scenario
+from apps.testbed.core.traces import SwimTrace
 
 SIXTY = Quantity("x", "gain", "%", 60.0)
 
@@ -143,3 +147,34 @@ def test_every_slowdown_taken_from_clavismo_is_marked_as_input() -> None:
 def test_the_message_time_is_the_one_that_the_thesis_section_names() -> None:
     (delay,) = PAPERS["thesis"].chosen("4.7")[0].quantities
     assert f"{1e3 * Scheduler().network_s:g} ms" in delay.why
+
+
+class SmallTraces:
+    """A day of 60 jobs, whatever the file."""
+
+    def swim(self, file: str) -> SwimTrace:
+        one = np.ones(60)
+        return SwimTrace(file, 60.0 * np.arange(60.0), 1e9 * one, 0.0 * one, 1e8 * one)
+
+    def google_hour(self) -> GoogleTasks:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("number", "racks", "jobs"), [("14", 3, 12), ("15", 3, 3)], ids=["600 nodes", "3,000 nodes"]
+)
+def test_a_reduced_facebook_day_has_the_same_share_of_jobs_and_racks(
+    number: str, racks: int, jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def run(scenario: PlacementScenario, policy: str, *, seed: int, trace: SwimTrace) -> Any:
+        seen.append((scenario.racks, len(trace)))
+        return run_scenario(scenario, "SlotRR", seed=seed, trace=trace)
+
+    monkeypatch.setattr(clavismo, "run_scenario", run)
+    (figure,) = CLAVISMO.reduced().chosen(number)
+    values = {each.quantity.key: each.mean for each in measured(figure, [1], SmallTraces())}
+    assert seen == [(racks, jobs)] * 3  # baseline, Dot-Product, Berth
+    assert values == {"dot_time": 0.0, "dot_energy": 0.0, "berth_time": 0.0, "berth_energy": 0.0}
+    assert not figure.is_long

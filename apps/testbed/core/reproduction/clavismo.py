@@ -4,6 +4,8 @@ Reported are only the numbers in the paper's text: its bars have no figures.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy as np
 from apps.testbed.core.container_simulation import KWH, SimulationResult
 from apps.testbed.core.reproduction.figures import DataSets, Figure, Paper, Quantity, Relation
 from apps.testbed.core.scenarios import BERTH, SCENARIOS, run_scenario
+from apps.testbed.core.traces import SwimTrace
 
 DOT_PRODUCT: Final = "Dot-Product"
 EXPERT: Final = "Expert"
@@ -33,12 +36,29 @@ FIXED: Final = (
 OWN_LINKS: Final = "The cost of a link between nodes is taken from the paper's figure 1."
 
 
-def _results(name: str, seed: int, data: DataSets, *policies: str) -> dict[str, SimulationResult]:
+def _results(
+    name: str, seed: int, data: DataSets, *policies: str, part: int = 1
+) -> dict[str, SimulationResult]:
+    """Run policies on a scenario, or on every ``part``-th job and that share of its racks."""
     scenario = SCENARIOS[name]
     trace = data.swim(scenario.trace[1]) if scenario.trace else None
+    if trace is not None and part > 1:
+        scenario = replace(scenario, racks=scenario.racks // part)
+        trace = every_nth(trace, part)
     return {
         policy: run_scenario(scenario, policy, seed=seed, trace=trace)[-1] for policy in policies
     }
+
+
+def every_nth(trace: SwimTrace, n: int) -> SwimTrace:
+    """Return every n-th job of a trace, at its time."""
+    return replace(
+        trace,
+        submit_s=trace.submit_s[::n],
+        input_bytes=trace.input_bytes[::n],
+        shuffle_bytes=trace.shuffle_bytes[::n],
+        output_bytes=trace.output_bytes[::n],
+    )
 
 
 def _faster(ours: SimulationResult, base: SimulationResult) -> dict[str, float]:
@@ -73,23 +93,15 @@ def _india(seed: int, data: DataSets) -> Mapping[str, float]:
     }
 
 
-def _facebook(seed: int, data: DataSets, name: str) -> Mapping[str, float]:
+def _facebook(seed: int, data: DataSets, name: str, part: int = 1) -> Mapping[str, float]:
     scenario = SCENARIOS[name]
-    found = _results(name, seed, data, scenario.baseline, DOT_PRODUCT, BERTH)
+    found = _results(name, seed, data, scenario.baseline, DOT_PRODUCT, BERTH, part=part)
     base = found[scenario.baseline]
     values = {}
     for key, policy in (("dot", DOT_PRODUCT), ("berth", BERTH)):
         values[f"{key}_time"] = float(np.mean(list(_faster(found[policy], base).values())))
         values[f"{key}_energy"] = 100.0 * (1.0 - found[policy].joules / base.joules)
     return values
-
-
-def _facebook_600(seed: int, data: DataSets) -> Mapping[str, float]:
-    return _facebook(seed, data, "facebook600")
-
-
-def _facebook_3000(seed: int, data: DataSets) -> Mapping[str, float]:
-    return _facebook(seed, data, "facebook3000")
 
 
 CLAVISMO: Final = Paper(
@@ -149,14 +161,15 @@ CLAVISMO: Final = Paper(
                     Quantity("berth_energy", "energy saved by Berth", "%", 0.0,
                              Relation.AT_LEAST),
                 ),
-                measure,
+                partial(_facebook, name=name),
                 data=("swim_facebook",),
                 is_long=True,
+                small=partial(_facebook, name=name, part=part),
             )
-            for number, title, paper_time, measure in (
-                ("14", "Facebook 2009: a day on 600 nodes, against NodeRR", 0.0, _facebook_600),
+            for number, title, paper_time, name, part in (
+                ("14", "Facebook 2009: a day on 600 nodes, against NodeRR", 0.0, "facebook600", 5),
                 ("15", "Facebook 2010: a day on 3,000 nodes, against SlotRR", 0.0,
-                 _facebook_3000),
+                 "facebook3000", 25),
             )
         ),
     ),
