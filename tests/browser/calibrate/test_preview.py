@@ -147,6 +147,27 @@ def test_a_front_opened_with_picks_is_previewed_at_once(page: Page) -> None:
     expect(page.locator("#cal-maps")).to_be_attached(timeout=20_000)
 
 
+def test_a_first_answer_is_polled_ten_times_a_second(page: Page) -> None:
+    pick_nine(page)
+    expect(page.locator("#cal-maps")).to_be_attached(timeout=20_000)
+    page.add_init_script(RECORDS_WAITS)
+    page.reload()
+    expect(page.locator("#cal-maps")).to_be_attached(timeout=20_000)
+    waits_ms = page.evaluate("window.waits")
+    assert 100 in waits_ms
+    assert 250 not in waits_ms
+
+
+RECORDS_WAITS = """(() => {
+    const later = window.setTimeout;
+    window.waits = [];
+    window.setTimeout = (work, ms, ...more) => {
+        window.waits.push(ms);
+        return later(work, ms, ...more);
+    };
+})()"""
+
+
 def test_a_preview_can_be_stopped(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(previews, "improve", never_settles)
     pick_nine(page)

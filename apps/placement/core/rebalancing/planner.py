@@ -24,7 +24,10 @@ from apps.placement.core.rebalancing.cluster import RunningCluster, objective_va
 from apps.placement.core.rebalancing.obstacles import Obstacle
 
 PROGRESS_S: Final = 0.3  # interval of progress reports
-SWEEP_S: Final = 1.0  # max time to evaluate all candidates once
+# Max time to evaluate all candidates once. A longer sweep orders the bundles better, but leaves
+# less time to apply them: 1 s lowers F by 7 to 29 % less within 2 s, but by 3 % more within 10 s
+# on 3,000 servers (clusters of `./dev bench replacing`).
+SWEEP_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)

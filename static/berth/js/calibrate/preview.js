@@ -7,7 +7,7 @@ import { mayChange, model, publish, subscribe } from "./model.js";
 
 const DELAY_MS = 500;
 const LIMIT_S = 60;
-const FIRST_POLL_MS = 250;
+const FIRST_POLL_MS = 100;
 const REFINING_POLL_MS = 1000;
 const NO_CHANGES = "The preview changes nothing.";
 let run = 0; // number of the current preview

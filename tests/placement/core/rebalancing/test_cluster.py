@@ -258,6 +258,20 @@ def test_a_search_stops_on_request() -> None:
     assert not result.is_complete
 
 
+def test_the_first_migrations_do_not_wait_until_every_candidate_was_evaluated() -> None:
+    readings = itertools.count()
+    found: list[RebalancingResult] = []
+    improve(
+        small_cluster(3, servers=60, containers=90),
+        WEIGHTS,
+        clock=lambda: 0.01 * next(readings),
+        limit_s=10.0,
+        on_progress=found.append,
+    )
+    assert found[0].migration_count > 0
+    assert found[0].seconds < 0.6
+
+
 def test_an_empty_cluster_has_no_migrations() -> None:
     cluster = small_cluster(1)
     none = np.zeros(0, dtype=np.int64)
