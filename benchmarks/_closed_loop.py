@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,8 @@ from apps.classification.core.profile import Profile
 from apps.emulation.core.truth import Truth
 from apps.execution.core.telemetry import PROGRESS_DEVIATION
 from apps.inventory.core.snapshot import Shorts
+from apps.scheduling.core import allowances
+from apps.scheduling.core.allowances import AllowanceLearner, Allowances
 from apps.scheduling.core.registry import make
 from apps.scheduling.core.requests import request_of, size_of
 from apps.scheduling.core.scorers import beyond_tolerance
@@ -134,12 +136,13 @@ def observation_of(
 
 
 class _Job(NamedTuple):
-    """A job: its application, target in seconds, input and framework setting."""
+    """A job: its application, target in seconds, input, setting and pessimistic rate."""
 
     application_index: int
     seconds: float
     input_bytes: float
     setting: str
+    slow_rate: float
 
 
 class ClosedLoop:
@@ -150,12 +153,17 @@ class ClosedLoop:
         world: DemoCluster,
         applications: Sequence[TrackedApplication],
         options: argparse.Namespace,
+        *,
+        learns_allowance: bool = True,
     ) -> None:
         self._world, self._applications, self._options = world, applications, options
         self._offline = OfflineRun(world, make("tarcil"), AgentSettings(), options.seed)
         self._jobs: list[_Job] = []
         self._infeasible = 0
         self._facts = _facts(world)
+        prior = Allowances.all(allowances.INTERFERENCE_ALLOWANCE)
+        self.allowances = AllowanceLearner(prior)
+        self._learns_allowance = learns_allowance
 
     def run(self, *, learns: bool) -> LoopFigures:
         """Run all jobs; if it learns, observe the ended jobs before sizing the next one."""
@@ -197,12 +205,15 @@ class ClosedLoop:
                 target=CompletionTime(seconds),
                 input_bytes=round(work_s * application.truth.bytes_per_s),
             )
-            sized = size_of(spec, application.profile, self._facts)
+            facts = replace(self._facts, allowances=self.allowances.now)
+            sized = size_of(spec, application.profile, facts)
             if not isinstance(sized, Sized):
                 self._infeasible += 1
                 continue
             job = str(len(self._jobs))
-            self._jobs.append(_Job(application_index, seconds, spec.input_bytes, sized.setting))
+            self._jobs.append(
+                _Job(application_index, seconds, spec.input_bytes, sized.setting, sized.slow_rate)
+            )
             request = request_of(spec, application.profile, sized, self._world.topology, job=job)
             speed = _speed(application.truth, sized.setting)
             yield JobArrival(at_s, request, application.truth, work_s / speed)
@@ -220,6 +231,8 @@ class ClosedLoop:
             known.add(n)
             record, job = report.jobs[n], self._jobs[n]
             rate = job.input_bytes / (record.ended_s - record.started_s)
+            if self._learns_allowance:
+                self.allowances.add("completion_time", rate / job.slow_rate)
             observation = observation_of(
                 self._world, placed[record.job], rate, setting=job.setting
             )

@@ -3,7 +3,8 @@
     ./dev bench sensitivity [--servers 60] [--applications 20] [--jobs 15] [--seeds 1-5]
 
 Jobs with completion times share the emulated cluster, offline; production's sizing chooses their
-units from inferred profiles, and feedback learns from those that ended (`_closed_loop`). One
+units from inferred profiles, and feedback learns from those that ended (`_closed_loop`). The
+sizing allowance is learned too, from its first value on, except in one row. One
 constant at a time is multiplied; jobs, profiles and noise of a seed stay the same. Of a share of
 the speed that remains (0.9), the loss is multiplied (0.1).
 """
@@ -21,7 +22,7 @@ import numpy as np
 from apps.classification.core import feedback
 from apps.classification.core.inference import Library
 from apps.emulation.core.worlds import WORLDS, World
-from apps.scheduling.core import sizing
+from apps.scheduling.core import allowances
 from apps.testbed.core.comparison import (
     Better,
     Comparison,
@@ -44,6 +45,7 @@ from benchmarks.feedback import (
 
 FACTORS: Final = (0.5, 0.75, 1.33, 2.0)
 AS_IS: Final = "as it is"
+FIXED: Final = "allowance not learned x 1"
 MEASURES: Final = (
     Measure("met", "targets met", "%", Better.HIGHER),
     Measure("near", "at 0.95", "%", Better.HIGHER),
@@ -78,7 +80,7 @@ class Constant:
 
 
 CONSTANTS: Final = (
-    Constant(sizing, "INTERFERENCE_ALLOWANCE", "sizing allowance", is_share=True),
+    Constant(allowances, "INTERFERENCE_ALLOWANCE", "first allowance", is_share=True),
     Constant(feedback, "NEIGHBOURS", "neighbours in feedback", is_share=True),
     Constant(feedback, "POINT_COST", "cost of a point beyond tolerance", is_share=False),
 )
@@ -118,13 +120,16 @@ def measured(world: World, seeds: Sequence[int], options: argparse.Namespace) ->
         )
         chosen = argparse.Namespace(**{**vars(options), "seed": seed})
 
-        figures = [run(cluster, library, applications, chosen)]
+        figures = [
+            run(cluster, library, applications, chosen),
+            run(cluster, library, applications, chosen, learns_allowance=False),
+        ]
         for constant in CONSTANTS:
             for factor in FACTORS:
                 with constant.set_to(constant.times(factor)):
                     figures.append(run(cluster, library, applications, chosen))
         columns.append([values_of(each) for each in figures])
-    names = (AS_IS, *(f"{c.label} x {f:g}" for c in CONSTANTS for f in FACTORS))
+    names = (AS_IS, FIXED, *(f"{c.label} x {f:g}" for c in CONSTANTS for f in FACTORS))
     return RunTable(names, tuple(seeds), MEASURES, np.array(columns).transpose(1, 0, 2))
 
 
@@ -133,10 +138,13 @@ def run(
     library: Library,
     applications: Sequence[ProfiledApplication],
     options: argparse.Namespace,
+    *,
+    learns_allowance: bool = True,
 ) -> LoopFigures:
     """Run the jobs of one seed; the applications are as profiled at first."""
     tracked = [TrackedApplication.of(each.truth, each.cells, library) for each in applications]
-    return ClosedLoop(cluster, tracked, options).run(learns=True)
+    loop = ClosedLoop(cluster, tracked, options, learns_allowance=learns_allowance)
+    return loop.run(learns=True)
 
 
 def values_of(figures: LoopFigures) -> list[float]:

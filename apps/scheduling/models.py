@@ -225,3 +225,47 @@ class StartEstimate(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job_id} at {self.made_s:.0f}"
+
+
+class SpeedRatio(models.Model):
+    """Measured speed of a job over the pessimistic end of its prediction, without an allowance.
+
+    The newest jobs of each kind of target; sizing allowances follow from them.
+    """
+
+    job_id = models.UUIDField(unique=True)
+    kind = models.CharField(max_length=24)
+    ratio = models.FloatField()
+    cluster_s = models.FloatField(help_text="of the last observation")
+
+    class Meta:
+        indexes = (
+            # the newest of a kind
+            models.Index(fields=["kind", "-cluster_s"], name="speed_ratio_by_kind"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.job_id} {self.ratio:.3g}"
+
+
+class SizingAllowance(models.Model):
+    """Share of the predicted speed that sizing counts on for a kind of target, as of one moment.
+
+    The newest row of a kind is in force; a row is added when the estimate changes.
+    """
+
+    kind = models.CharField(max_length=24)
+    value = models.FloatField()
+    quantile = models.FloatField(help_text="5 % quantile of the ratios, before shrinkage")
+    jobs = models.PositiveIntegerField(help_text="that it follows from")
+    cluster_s = models.FloatField()
+    at = models.DateTimeField(db_default=DatabaseClock())
+
+    class Meta:
+        indexes = (
+            # the newest of a kind, and its history
+            models.Index(fields=["kind", "-id"], name="sizing_allowance_by_kind"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.value:.3f}"

@@ -34,7 +34,9 @@ from apps.inventory.models import Cluster, Server
 from apps.operations.models import Event
 from apps.profiling.models import Measurement, ProfilingRun
 from apps.profiling.services import request_runs
-from apps.scheduling.models import Allocation, Decision
+from apps.scheduling.core.allowances import estimated
+from apps.scheduling.models import Allocation, Decision, SpeedRatio
+from apps.scheduling.selectors.allowances import current_allowances
 from apps.workloads.models import Application, Job
 from tests import factories
 from tests.scheduling.world import at_once
@@ -557,3 +559,30 @@ def test_feedback_takes_a_few_queries(world: World, django_assert_max_num_querie
         world.ran()
     with django_assert_max_num_queries(40):
         update_from_feedback()
+
+
+def sized(job: Job, slow_rate: float) -> None:
+    """Record the pessimistic rate that the job was sized with."""
+    Decision.objects.filter(job=job).update(predicted={"slow_rate": slow_rate})
+
+
+def test_jobs_slower_than_their_pessimistic_prediction_lower_the_allowance(world: World) -> None:
+    job = world.ran()
+    rate = job.input_bytes / 1000.0
+    sized(job, rate / 0.7)
+    update_from_feedback()
+    stored = SpeedRatio.objects.get(job_id=job.id)
+    assert stored.ratio == pytest.approx(0.7, rel=1e-6)
+    assert current_allowances().completion_time == pytest.approx(estimated([0.7]).value)
+
+
+def test_jobs_that_run_otherwise_than_sized_do_not_change_the_allowance(world: World) -> None:
+    restarted, grown = world.ran(), world.ran()
+    Job.objects.filter(id=restarted.id).update(attempts=2)
+    Job.objects.filter(id=grown.id).update(grown_s=now() - 900.0)
+    for job in (restarted, grown):
+        sized(job, 1.0)
+    fixed = world.ran()  # its units were chosen by its submitter
+    update_from_feedback()
+    assert PredictionError.objects.filter(job=fixed).exists()
+    assert not SpeedRatio.objects.exists()

@@ -114,12 +114,12 @@ def test_a_check_writes_nothing(job: dict[str, Any]) -> None:
     assert verbs <= {"SELECT", "SAVEPOINT", "RELEASE"}
 
 
-def test_a_second_check_reads_only_the_profile_and_the_log() -> None:
+def test_a_second_check_reads_profile_policy_allowances_and_the_log_only() -> None:
     spec = parse_job(request_body())
     check_job(spec)
     with CaptureQueriesContext(connection) as captured:
         check_job(spec)
-    assert len(captured) == 2
+    assert len(captured) == 4
 
 
 @pytest.mark.django_db(transaction=True)

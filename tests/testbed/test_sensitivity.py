@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from apps.classification.core import feedback
-from apps.scheduling.core import sizing
+from apps.scheduling.core import allowances
 from apps.testbed.core.comparison import RunTable, compare
 from benchmarks._closed_loop import LoopFigures
 from benchmarks.sensitivity import AS_IS, CONSTANTS, MEASURES, table_of, values_of
@@ -12,19 +12,21 @@ from benchmarks.sensitivity import AS_IS, CONSTANTS, MEASURES, table_of, values_
 
 def test_of_a_share_that_remains_the_loss_is_multiplied() -> None:
     allowance, neighbours, cost = CONSTANTS
-    assert allowance.times(2.0) == pytest.approx(1.0 - 2.0 * (1.0 - sizing.INTERFERENCE_ALLOWANCE))
+    assert allowance.times(2.0) == pytest.approx(
+        1.0 - 2.0 * (1.0 - allowances.INTERFERENCE_ALLOWANCE)
+    )
     assert neighbours.times(0.5) == pytest.approx(1.0 - 0.5 * (1.0 - feedback.NEIGHBOURS))
     assert cost.times(2.0) == 2.0 * feedback.POINT_COST
     assert [constant.times(1.0) for constant in CONSTANTS] == pytest.approx(
-        [sizing.INTERFERENCE_ALLOWANCE, feedback.NEIGHBOURS, feedback.POINT_COST]
+        [allowances.INTERFERENCE_ALLOWANCE, feedback.NEIGHBOURS, feedback.POINT_COST]
     )
 
 
 def test_a_constant_is_changed_for_the_run_only() -> None:
-    before, allowance = sizing.INTERFERENCE_ALLOWANCE, CONSTANTS[0]
+    before, allowance = allowances.INTERFERENCE_ALLOWANCE, CONSTANTS[0]
     with allowance.set_to(0.7):
-        assert sizing.INTERFERENCE_ALLOWANCE == 0.7
-    assert before == sizing.INTERFERENCE_ALLOWANCE
+        assert allowances.INTERFERENCE_ALLOWANCE == 0.7
+    assert before == allowances.INTERFERENCE_ALLOWANCE
 
 
 def test_jobs_that_no_size_serves_miss_their_target() -> None:

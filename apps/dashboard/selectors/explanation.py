@@ -33,6 +33,7 @@ from apps.dashboard.core.profile_text import caution
 from apps.dashboard.figures.quality_cdf import kolmogorov_limit, largest_distance, superscript
 from apps.dashboard.selectors.sampling import ENOUGH_RANKS, comparable_ranks
 from apps.inventory.models import Server
+from apps.scheduling.core.allowances import DEFAULT, Allowances
 from apps.scheduling.core.sizing import ClusterFacts, Work, performance_grid
 from apps.scheduling.core.types import MAX_UNITS, Expectation, Within
 from apps.scheduling.models import Decision
@@ -210,7 +211,13 @@ def _sizes(decision: Decision, profile: Profile) -> SizePrediction | None:
         locality=Within(job.constraints["locality"]) if job.constraints.get("locality") else None,
     )
     n = len(profile.platforms)
-    roomy = ClusterFacts(profile.platforms, (MAX_UNITS,) * n, (MAX_UNITS,) * n)
+    allowance = _number(decision.predicted.get("allowance"))
+    roomy = ClusterFacts(
+        profile.platforms,
+        (MAX_UNITS,) * n,
+        (MAX_UNITS,) * n,
+        allowances=DEFAULT if math.isnan(allowance) else Allowances.all(allowance),
+    )
     grid = performance_grid(profile, target, work, roomy)
     off = np.abs(grid.value[decision.units - 1] / value - 1.0)
     basis = int(np.nanargmin(off))

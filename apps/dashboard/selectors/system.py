@@ -10,6 +10,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.core.principal import Principal
 from apps.common.infrastructure.warm_up import Kernels, warming
+from apps.dashboard.core.labels import TARGET_KINDS
 from apps.dashboard.core.ranges import TimeRange, time_range
 from apps.dashboard.selectors.attention import FAILED_PROFILING
 from apps.dashboard.selectors.decision_times import AgentTimes, agent_times
@@ -25,9 +26,12 @@ from apps.inventory.selectors import (
 from apps.operations.models import Event, Operation
 from apps.operations.selectors import operations
 from apps.profiling.models import OPEN_STATES, ProfilingRun, RunState
+from apps.scheduling.core.allowances import DEFAULT, KINDS
+from apps.scheduling.selectors.allowances import allowance_history
 from apps.scheduling.selectors.default_policy import policy_in_use
 
 OPERATIONS_SHOWN = 20
+EARLIER_SHOWN = 5  # allowances before the one in force
 IDLE_S = 60.0
 SILENT_S = 60.0
 
@@ -49,6 +53,24 @@ class BackendActivity:
     running: int
     oldest_request: datetime | None
     overdue: int  # live launches with an expired lease
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAllowance:
+    """Sizing allowance of one kind of target.
+
+    Attributes
+    ----------
+    quantile, since_s : None until a job has changed it
+    earlier : values before it, newest first
+    """
+
+    target: str
+    value: float
+    quantile: float | None
+    jobs: int
+    since_s: float | None
+    earlier: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +96,7 @@ class System:
     database_bytes: int
     operations: Sequence[Operation]
     warming: tuple[Kernels, ...]
+    allowances: tuple[ShownAllowance, ...]
 
     @property
     def idle_agents(self) -> int:
@@ -118,7 +141,27 @@ def system(principal: Principal, *, now: datetime) -> System:
         database_bytes=_database_bytes(),
         operations=list(operations(principal).order_by("-created_at", "-id")[:OPERATIONS_SHOWN]),
         warming=warming(),
+        allowances=_allowances(),
     )
+
+
+def _allowances() -> tuple[ShownAllowance, ...]:
+    rows = allowance_history()
+    found = []
+    for kind in KINDS:
+        own = [row for row in rows if row.kind == kind]
+        newest = own[0] if own else None
+        found.append(
+            ShownAllowance(
+                target=TARGET_KINDS[kind],
+                value=DEFAULT.of(kind) if newest is None else newest.value,
+                quantile=None if newest is None else newest.quantile,
+                jobs=0 if newest is None else newest.jobs,
+                since_s=None if newest is None else newest.cluster_s,
+                earlier=tuple(row.value for row in own[1 : 1 + EARLIER_SHOWN]),
+            )
+        )
+    return tuple(found)
 
 
 def _backends() -> tuple[BackendActivity, ...]:

@@ -18,7 +18,7 @@ from apps.execution.core.diagnosis.speed import SpeedScale
 from apps.execution.models import JobSample, Migration
 from apps.inventory.core.snapshot import Floats
 from apps.inventory.models import Server
-from apps.scheduling.core.sizing import INTERFERENCE_ALLOWANCE
+from apps.scheduling.core.allowances import INTERFERENCE_ALLOWANCE
 from apps.scheduling.models import Allocation
 from apps.workloads.models import Job
 
@@ -146,7 +146,10 @@ def _predicted(job: Job, scale: SpeedScale) -> tuple[float, float] | None:
     if not np.isfinite(logs).all():
         return None
     spread = abs(float(logs[2] - logs[1])) / (2.0 * HALF_WIDTH_90)
-    alone = float(logs[0]) - math.log(INTERFERENCE_ALLOWANCE)
+    allowance = _number(job.predicted, "allowance")
+    alone = float(logs[0]) - math.log(
+        INTERFERENCE_ALLOWANCE if math.isnan(allowance) else max(INTERFERENCE_ALLOWANCE, allowance)
+    )
     return alone, math.hypot(spread, RUN_DEVIATION)
 
 

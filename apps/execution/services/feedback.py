@@ -40,6 +40,7 @@ from apps.execution.core.telemetry import (
 from apps.execution.services.profiles import CLASSIFY_QUEUE, CLASSIFY_TASK
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.selectors import beyond_tolerance_of
+from apps.scheduling.services.allowances import JobSpeed, record_speeds
 from apps.workloads.core.targets import read_target
 
 _LOCK: Final = 7103  # advisory lock
@@ -52,7 +53,7 @@ CHUNK: Final = 500
 _DUE_JOBS: Final = """
 WITH observable AS (
     SELECT j.id, j.application_id, j.target, j.target_kind, j.input_bytes, j.tasks_total, j.units,
-           j.duration_s, j.attempts, j.started_s, a.kind,
+           j.duration_s, j.attempts, j.started_s, a.kind, j.grown_s IS NULL AS is_whole,
            CASE WHEN j.state = 'succeeded' THEN j.finished_s END AS finished_s,
            coalesce(e.number, 0) AS number,
            greatest(e.cluster_s, j.started_s, m.moved_s, j.grown_s) AS since_s,
@@ -88,7 +89,8 @@ ORDER BY s.job_id, s.cluster_s
 # The allocations on which a job ran at a moment: neither reserved ones, nor those it had already
 # left but not yet released. Allocations on one server form one part.
 _PARTS: Final = """
-SELECT d.place, a.decision_id, c.predicted->>'setting', p.name, sum(a.cores),
+SELECT d.place, a.decision_id, c.predicted->>'setting', c.predicted->>'slow_rate', p.name,
+       sum(a.cores),
        max(CASE WHEN a.moved_from IS NOT NULL THEN a.id END)
 FROM unnest(%s::uuid[], %s::float8[]) WITH ORDINALITY AS d(job, at_s, place)
 JOIN scheduling_allocation a ON a.job_id = d.job
@@ -99,7 +101,8 @@ LEFT JOIN inventory_server s ON s.id = a.server_id
 LEFT JOIN inventory_platform p ON p.id = s.platform_id
 WHERE NOT EXISTS (
     SELECT FROM scheduling_allocation n WHERE n.moved_from = a.id AND n.moved_s <= d.at_s)
-GROUP BY d.place, a.decision_id, c.predicted->>'setting', p.name, a.server_id
+GROUP BY d.place, a.decision_id, c.predicted->>'setting', c.predicted->>'slow_rate', p.name,
+         a.server_id
 ORDER BY d.place, a.server_id
 """
 _OVERLAPPING_MIGRATIONS: Final = """
@@ -131,6 +134,7 @@ class _DueJob:
     number: int
     kind: str
     tasks: int
+    is_whole: bool  # it was never given units later
     run: ObservedRun
 
 
@@ -141,6 +145,7 @@ class _Placement(NamedTuple):
     setting: str
     parts: tuple[ServerUnits, ...]
     decision: UUID
+    slow_rate: float | None  # pessimistic work per second, without an allowance
     has_migrated: bool  # its neighbours differ from those at its decision
 
 
@@ -152,7 +157,9 @@ def update_from_feedback() -> int:
         changed: set[UUID] = set()
         due = _due_jobs()
         for begin in range(0, len(due), CHUNK):
-            changed |= record_observations(_observations(due[begin : begin + CHUNK]))
+            found = _observed(due[begin : begin + CHUNK])
+            changed |= record_observations(_observations(found))
+            record_speeds(_speeds(found), now_s=cluster_now())
         requested = [learn(key, history) for key, history in _histories(changed).items()]
         if any(requested):
             notify(CLASSIFY_TASK, queue=CLASSIFY_QUEUE)
@@ -177,7 +184,7 @@ def _due_jobs() -> list[_DueJob]:
 
 def _read_due(row: tuple[Any, ...]) -> _DueJob:
     job, application, target, kind, input_bytes, tasks, units, duration_s, attempts, *rest = row
-    started_s, application_kind, finished_s, number, since_s, _ = rest
+    started_s, application_kind, is_whole, finished_s, number, since_s, _ = rest
     run = ObservedRun(
         target=read_target(json.loads(target)),
         input_bytes=float(input_bytes),
@@ -189,20 +196,34 @@ def _read_due(row: tuple[Any, ...]) -> _DueJob:
         since_s=since_s,
         finished_s=finished_s,
     )
-    return _DueJob(job, application, number + 1, kind, tasks, run)
+    return _DueJob(job, application, number + 1, kind, tasks, is_whole, run)
 
 
-def _observations(due: Sequence[_DueJob]) -> list[JobObservation]:
+class _Observed(NamedTuple):
+    """A job, its measured rate, and where it ran."""
+
+    job: _DueJob
+    rate: ObservedRate
+    placement: _Placement
+
+
+def _observed(due: Sequence[_DueJob]) -> list[_Observed]:
     samples = _samples(due)
     all_rates = [(job, rate(job.run, samples[job.job_id])) for job in due]
     rates = [(job, observed) for job, observed in all_rates if observed is not None]
     migrating = _migrating([(job.job_id, job.run.since_s, x.at_s) for job, x in rates])
     rates = [pair for place, pair in enumerate(rates, 1) if place not in migrating]
     placements = _placements([(job.job_id, observed.at_s) for job, observed in rates])
+    return [
+        _Observed(job, observed, placement)
+        for (job, observed), placement in zip(rates, placements, strict=True)
+        if placement is not None
+    ]
+
+
+def _observations(found: Sequence[_Observed]) -> list[JobObservation]:
     beyond = beyond_tolerance_of(
-        placement.decision
-        for placement in placements
-        if placement is not None and not placement.has_migrated
+        each.placement.decision for each in found if not each.placement.has_migrated
     )
     return [
         JobObservation(
@@ -214,8 +235,19 @@ def _observations(due: Sequence[_DueJob]) -> list[JobObservation]:
                 placement, observed, job.tasks, beyond.get(placement.decision, 0.0)
             ),
         )
-        for (job, observed), placement in zip(rates, placements, strict=True)
-        if placement is not None
+        for job, observed, placement in found
+    ]
+
+
+def _speeds(found: Sequence[_Observed]) -> list[JobSpeed]:
+    """Return the speeds of jobs that run as they were sized: all of it, on the same servers."""
+    return [
+        JobSpeed(job.job_id, job.kind, observed.per_s / placement.slow_rate, observed.at_s)
+        for job, observed, placement in found
+        if placement.slow_rate
+        and job.is_whole
+        and job.run.is_first_run
+        and not placement.has_migrated
     ]
 
 
@@ -240,18 +272,20 @@ def _placements(moments: Sequence[tuple[UUID, float]]) -> list[_Placement | None
     """Placements of (job, time) pairs; None if one of the servers was removed."""
     rows = fetch_rows(_PARTS, [[job for job, _ in moments], [at_s for _, at_s in moments]])
     parts: dict[int, list[ServerUnits]] = defaultdict(list)
-    runs: dict[int, tuple[UUID, str]] = {}
+    runs: dict[int, tuple[UUID, str, float | None]] = {}
     migrated: dict[int, int] = defaultdict(int)
-    for place, decision, setting, platform, cores, migrated_to in rows:
+    for place, decision, setting, slow_rate, platform, cores, migrated_to in rows:
         parts[place].append(ServerUnits(platform, cores))
         migrated[place] = max(migrated[place], migrated_to or 0)
-        runs[place] = (decision, setting or "")
-    removed = {place for place, _, _, platform, *_ in rows if platform is None}
+        runs[place] = (decision, setting or "", None if slow_rate is None else float(slow_rate))
+    removed = {place for place, _, _, _, platform, *_ in rows if platform is None}
 
     def placement(place: int) -> _Placement:
-        (decision, setting), last = runs[place], migrated[place]
+        (decision, setting, slow_rate), last = runs[place], migrated[place]
         run = f"{decision}/{last}" if last else str(decision)  # a migration changes the neighbours
-        return _Placement(run, setting, tuple(parts[place]), decision, has_migrated=last > 0)
+        return _Placement(
+            run, setting, tuple(parts[place]), decision, slow_rate, has_migrated=last > 0
+        )
 
     return [
         placement(place) if place in runs and place not in removed else None

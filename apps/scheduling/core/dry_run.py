@@ -10,6 +10,7 @@ import numpy as np
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot
 from apps.profiling.core.short import skips_profiling
+from apps.scheduling.core.allowances import DEFAULT, Allowances
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.feasibility import Feasibility, feasibility, lighter_load
 from apps.scheduling.core.job_sampling import (
@@ -88,7 +89,7 @@ class DryRunResult:
     request: Request | None = None
 
 
-def dry_run(
+def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
     spec: JobSpec,
     profile: Profile | None,
     snapshot: Snapshot,
@@ -96,6 +97,7 @@ def dry_run(
     rng: np.random.Generator,
     *,
     max_sample: int = MAX_SAMPLE,
+    allowances: Allowances = DEFAULT,
 ) -> DryRunResult:
     """Size and place a job on a snapshot.
 
@@ -103,6 +105,7 @@ def dry_run(
     ----------
     profile : of the application; None = not profiled yet
     max_sample : largest R
+    allowances : of sizing
 
     Returns
     -------
@@ -110,10 +113,10 @@ def dry_run(
     """
     if profile is None:
         return _unknown(spec, snapshot)
-    facts = cluster_facts(snapshot, profile.platforms)
+    facts = cluster_facts(snapshot, profile.platforms, allowances)
     sized = size_of(spec, profile, facts)
     grid = feasibility(profile, spec.target, work_of(spec), facts, sized)
-    if isinstance(sized, Infeasible) and is_only_closed(spec, profile, snapshot):
+    if isinstance(sized, Infeasible) and is_only_closed(spec, profile, snapshot, allowances):
         return replace(_closed(snapshot), feasibility=grid)
     if isinstance(sized, Infeasible):
         best = _infeasible(spec, sized, snapshot)

@@ -16,6 +16,7 @@ from apps.classification.core.profile import Profile
 from apps.common.core.interference import SOURCES
 from apps.inventory.core.snapshot import Bools, Floats, Snapshot
 from apps.scheduling.core import encoding
+from apps.scheduling.core.allowances import DEFAULT, Allowances
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.filters import eligible
 from apps.scheduling.core.requests import (
@@ -155,6 +156,7 @@ def preview(
     before: Profile,
     after: Profile,
     snapshot: Snapshot,
+    allowances: Allowances = DEFAULT,
 ) -> Iterator[JobPreview]:
     """Size jobs with both profiles and evaluate their servers, one job at a time; O(m·S).
 
@@ -163,7 +165,7 @@ def preview(
     jobs : spec, elapsed seconds and held units of each; no units = it waits
     """
     state = BatchState.of(snapshot, TopologyFacts(snapshot.topology), writable=False)
-    earlier, later = _view(before, state), _view(after, state)
+    earlier, later = _view(before, state, allowances), _view(after, state, allowances)
     outcomes: dict[str, tuple[SizingOutcome, SizingOutcome]] = {}
     for spec, elapsed_s, held in jobs:
         # jobs of one service are often alike: decide about each kind once
@@ -178,15 +180,15 @@ def preview(
         yield JobPreview(*outcomes[alike], headrooms)
 
 
-def _view(profile: Profile, state: BatchState) -> _ProfileView:
+def _view(profile: Profile, state: BatchState, allowances: Allowances) -> _ProfileView:
     topology = state.snapshot.topology
     request = Request("preview", 1, profile.caused.value, profile.tolerated.low)
     # all free units of a server have the same score, so score only its first
     scores = tarcil(state, request, topology.server_first_unit.astype(np.int64), 0)
     return _ProfileView(
         profile,
-        cluster_facts(state.snapshot, profile.platforms),
-        facts_if_open(state.snapshot, profile.platforms),
+        cluster_facts(state.snapshot, profile.platforms, allowances),
+        facts_if_open(state.snapshot, profile.platforms, allowances),
         good=scores.key[:, 0] >= encoding.BASE,
     )
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
+from apps.scheduling.core.allowances import DEFAULT, Allowances
 from apps.scheduling.core.goals import Goal
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized, Work, locality_of, size
 from apps.scheduling.core.types import Request, Within
@@ -19,7 +20,9 @@ CLOSED: Final = "all servers that could meet the target are drained, cordoned or
 UNKNOWN_SPEED: Final = 1e-3  # of platforms without measurements; requests exclude them
 
 
-def cluster_facts(snapshot: Snapshot, platforms: tuple[str, ...]) -> ClusterFacts:
+def cluster_facts(
+    snapshot: Snapshot, platforms: tuple[str, ...], allowances: Allowances = DEFAULT
+) -> ClusterFacts:
     """Count the open and free units of platforms, and the units of their largest server. O(U)."""
     topology = snapshot.topology
     n = len(topology.platform_name)
@@ -36,7 +39,7 @@ def cluster_facts(snapshot: Snapshot, platforms: tuple[str, ...]) -> ClusterFact
     def of(counts: Floats | Ints) -> tuple[int, ...]:
         return tuple(int(counts[place[name]]) if name in place else 0 for name in platforms)
 
-    return ClusterFacts(platforms, units=of(total), server_units=of(largest), free=of(free))
+    return ClusterFacts(platforms, of(total), of(largest), of(free), allowances)
 
 
 def work_of(spec: JobSpec, *, elapsed_s: float = 0.0) -> Work:
@@ -89,18 +92,22 @@ def size_or_late(
     )
 
 
-def is_only_closed(spec: JobSpec, profile: Profile, snapshot: Snapshot) -> bool:
+def is_only_closed(
+    spec: JobSpec, profile: Profile, snapshot: Snapshot, allowances: Allowances = DEFAULT
+) -> bool:
     """Return True if an infeasible job would be feasible with every server open."""
     if snapshot.server_open.all():
         return False
-    facts = facts_if_open(snapshot, profile.platforms)
+    facts = facts_if_open(snapshot, profile.platforms, allowances)
     return isinstance(size_of(spec, profile, facts), Sized)
 
 
-def facts_if_open(snapshot: Snapshot, platforms: tuple[str, ...]) -> ClusterFacts:
+def facts_if_open(
+    snapshot: Snapshot, platforms: tuple[str, ...], allowances: Allowances = DEFAULT
+) -> ClusterFacts:
     """Return `cluster_facts` as if every server were open."""
     everything = replace(snapshot, server_open=np.ones_like(snapshot.server_open))
-    return cluster_facts(everything, platforms)
+    return cluster_facts(everything, platforms, allowances)
 
 
 def request_of(

@@ -15,6 +15,7 @@ import numpy as np
 from apps.classification.core.estimates import HALF_WIDTH_90
 from apps.classification.core.profile import Profile, scale_factors
 from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.scheduling.core.allowances import DEFAULT, INTERFERENCE_ALLOWANCE, Allowances
 from apps.scheduling.core.framework_setting import UNCHANGED, best_setting, times
 from apps.scheduling.core.response_time import late_share, latency_percentile
 from apps.scheduling.core.types import MAX_UNITS, Within
@@ -27,9 +28,6 @@ from apps.workloads.core.targets import (
     ThroughputLatency,
 )
 
-# expected slowdown by neighbours: at 70 to 80 % load, jobs run at 0.90 to 0.93 of their speed in
-# isolation on average (docs/policies.md)
-INTERFERENCE_ALLOWANCE: Final = 0.9
 EASIER: Final = 1.05  # ratio of a suggested target to the best prediction
 COVERAGE: Final = 0.5  # share of the units where any size meets the target on which this size must
 BEST_EFFORT_WAVES: Final = 16
@@ -46,12 +44,14 @@ class ClusterFacts:
     units : open units of each platform, free or busy
     server_units : units of the largest server of each platform
     free : number of ``units`` that are free; None = all
+    allowances : share of pessimistic speeds that sizing counts on
     """
 
     platforms: tuple[str, ...]
     units: tuple[int, ...]
     server_units: tuple[int, ...]
     free: tuple[int, ...] | None = None
+    allowances: Allowances = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,8 @@ class Sized:
         platform of ``platforms``
     probability : that the target is met there
     setting : label of the framework setting of the prediction; empty = default
+    allowance : share of the pessimistic speed that it counts on; NaN without one
+    slow_rate : work per second at the pessimistic end, without the allowance; NaN without a target
     """
 
     units: int
@@ -100,6 +102,8 @@ class Sized:
     high: float
     probability: float
     setting: str = ""
+    allowance: float = math.nan
+    slow_rate: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +231,10 @@ def _grid(
     allowed &= np.array(facts.units) > 0
     room = np.array(facts.server_units if together else facts.units)
     possible = allowed[None, :] & (sizes[:, None] <= room[None, :])
-    busy = _wave_share(sizes, work.tasks)[:, None] * INTERFERENCE_ALLOWANCE
-    rate, low, high = (np.where(possible, busy * array, np.nan) for array in (rate, low, high))
+    busy = np.where(possible, _wave_share(sizes, work.tasks)[:, None], np.nan)
+    slow = facts.allowances.of(target.kind)
+    usual = max(slow, INTERFERENCE_ALLOWANCE)
+    rate, low, high = usual * busy * rate, slow * busy * low, usual * busy * high
     return _Grid(sizes[:, None], rate, low, high, setting)
 
 
@@ -295,6 +301,8 @@ def _sized(target: Target, work: Work, grid: _Grid, choice: _ChosenSize) -> Size
         high=max(shown[1:]),
         probability=_probability(target, work, choice.units, rates),
         setting=grid.setting,
+        allowance=(allowance := choice.facts.allowances.of(target.kind)),
+        slow_rate=float(grid.low[row, slowest]) / allowance,
     )
 
 

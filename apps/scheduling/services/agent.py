@@ -43,6 +43,7 @@ from apps.scheduling.core.run_time import run_time
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.selectors import ClaimedJob, ClusterFollower, claimed_jobs
+from apps.scheduling.selectors.allowances import RecentAllowances
 from apps.scheduling.selectors.default_policy import policy_in_use
 from apps.scheduling.services import (
     Proposal,
@@ -96,6 +97,7 @@ class SchedulingAgent:
         self._queue = WaitingQueue(name, self._cluster, rng.spawn(1)[0])
         self._profiles: dict[UUID, Profile] = {}
         self._one_unit = 0
+        self._allowances = RecentAllowances()
         self._sequence = 0  # of the change log, before the jobs in hand were evaluated
 
     def work(self, *, for_s: float) -> int:
@@ -196,11 +198,12 @@ class SchedulingAgent:
 
     def _size(self, jobs: Sequence[_ProfiledJob]) -> tuple[list[SizedJob], list[Refusal]]:
         snapshot = self._cluster.copy.snapshot()
+        allowances = self._allowances()
         facts: dict[tuple[str, ...], ClusterFacts] = {}
         ready, refused = [], []
         for job, profile_id, profile in jobs:
             if profile.platforms not in facts:
-                facts[profile.platforms] = cluster_facts(snapshot, profile.platforms)
+                facts[profile.platforms] = cluster_facts(snapshot, profile.platforms, allowances)
             sized = size_or_late(
                 job.spec, profile, facts[profile.platforms], elapsed_s=job.elapsed_s
             )
@@ -210,7 +213,7 @@ class SchedulingAgent:
             if job.missing:
                 sized = missing_size(sized, job.missing)
             if isinstance(sized, Infeasible):
-                is_closed = is_only_closed(job.spec, profile, snapshot)
+                is_closed = is_only_closed(job.spec, profile, snapshot, allowances)
                 refused.append(refused_as.infeasible(job, profile_id, sized, is_closed=is_closed))
                 continue
             is_measured = profile_id is not None and self._is_measured(job.spec, sized)

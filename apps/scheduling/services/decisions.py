@@ -51,6 +51,7 @@ def predicted_json(sized: Sized) -> dict[str, float | str]:
     Empty if the submitter fixed the size.
     """
     known = {"value": sized.predicted, "low": sized.low, "high": sized.high}
+    known |= {"allowance": sized.allowance, "slow_rate": sized.slow_rate}
     setting = {"setting": sized.setting} if sized.setting else {}
     return {name: value for name, value in known.items() if math.isfinite(value)} | setting
 

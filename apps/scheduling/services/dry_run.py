@@ -15,6 +15,7 @@ from apps.scheduling.core.dry_run import DryRunResult, dry_run
 from apps.scheduling.core.registry import make_plain, policy_of
 from apps.scheduling.core.types import Request
 from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.selectors.allowances import current_allowances
 from apps.scheduling.selectors.default_policy import policy_in_use
 from apps.workloads.core.spec import JobSpec
 
@@ -36,7 +37,15 @@ def check_job(spec: JobSpec) -> DryRunResult:
         snapshot = _COPY.follow().snapshot()
         policy = _policy(policy_of(spec, policy_in_use()))
         rng = np.random.default_rng()
-        return dry_run(spec, profile, snapshot, policy, rng, max_sample=settings.MAX_SAMPLE)
+        return dry_run(
+            spec,
+            profile,
+            snapshot,
+            policy,
+            rng,
+            max_sample=settings.MAX_SAMPLE,
+            allowances=current_allowances(),
+        )
 
 
 def check_start(spec: JobSpec, result: DryRunResult) -> "NewStart | None":

@@ -21,6 +21,7 @@ from apps.scheduling.core.preview import HeldUnits, JobPreview, preview
 from apps.scheduling.core.requests import START_DELAY_S
 from apps.scheduling.models import Allocation
 from apps.scheduling.selectors import IN_USE, claimed_jobs
+from apps.scheduling.selectors.allowances import current_allowances
 from apps.scheduling.services.dry_run import frozen_cluster
 from apps.workloads.core.lifecycle import ACTIVE_STATES, WAITING_STATES
 from apps.workloads.core.spec import JobSpec
@@ -127,6 +128,7 @@ def _previewed(
         classification.from_row(current),
         inferred.profile,
         snapshot,
+        current_allowances(),
     )
     until, previewed = time.monotonic() + BUDGET_S, []
     for job, job_preview in zip(present, previews, strict=True):

@@ -134,6 +134,9 @@ class _Arrivals:
             task_seed=task_seed(self.seed, job) if arrival.tasks else 0,
         )
 
+    def ended(self, job: int, ran_s: float, *, is_whole: bool) -> None:
+        """Learn nothing: the requests are given."""
+
 
 class OfflineRun:
     """One run of a policy on a demo cluster."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from apps.scheduling.core.allowances import INTERFERENCE_ALLOWANCE
 from apps.scheduling.core.feasibility import (
     Feasibility,
     feasibility,
@@ -13,7 +14,6 @@ from apps.scheduling.core.feasibility import (
     max_load,
 )
 from apps.scheduling.core.sizing import (
-    INTERFERENCE_ALLOWANCE,
     ClusterFacts,
     Sized,
     Work,

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from apps.classification.core.estimates import Estimates
 from apps.classification.core.profile import Profile
+from apps.scheduling.core.allowances import INTERFERENCE_ALLOWANCE, Allowances
 from apps.scheduling.core.sizing import (
-    INTERFERENCE_ALLOWANCE,
     ClusterFacts,
     Infeasible,
     Sized,
@@ -262,3 +262,24 @@ def test_best_effort_runs_with_the_best_setting_too() -> None:
 def test_a_profile_without_settings_has_no_setting() -> None:
     work = Work(input_bytes=UNIT_S * 99)
     assert sized(CompletionTime(100.0), work, of=profile(bytes_rate=1e8)).setting == ""
+
+
+def test_a_learned_allowance_applies_to_the_pessimistic_end_only() -> None:
+    target, work = CompletionTime(100.0), Work(input_bytes=1e9)
+    of = profile(bytes_rate=1e8, error=0.1)
+    usual, slow, fast = (
+        sized(target, work, of=of, facts=replace(FACTS, allowances=Allowances.all(value)))
+        for value in (INTERFERENCE_ALLOWANCE, 0.6, 1.0)
+    )
+    assert slow.units == usual.units == fast.units
+    assert slow.predicted == pytest.approx(usual.predicted)
+    assert slow.high == pytest.approx(usual.high * INTERFERENCE_ALLOWANCE / 0.6)
+    assert fast.predicted == pytest.approx(usual.predicted * INTERFERENCE_ALLOWANCE)
+    assert usual.slow_rate == pytest.approx(slow.slow_rate)
+    assert usual.slow_rate == pytest.approx(1e9 / usual.high / INTERFERENCE_ALLOWANCE)
+
+
+def test_slow_jobs_do_not_make_a_target_infeasible() -> None:
+    target, work = CompletionTime(1.05 * 1e12 / (64 * UNIT_S)), Work(input_bytes=1e12)
+    facts = replace(FACTS, allowances=Allowances.all(0.5))
+    assert sized(target, work, of=profile(bytes_rate=1e8), facts=facts).units == 64

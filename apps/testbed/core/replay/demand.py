@@ -1,5 +1,6 @@
 """Jobs of a workload as production sees them: specification, size, request."""
 
+import math
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from apps.emulation.core.seeds import Stream, stream_seed
 from apps.emulation.core.stragglers import task_seed
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Snapshot
+from apps.scheduling.core.allowances import DEFAULT, AllowanceLearner, Allowances
 from apps.scheduling.core.requests import after, cluster_facts, request_of, size_or_late
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible
 from apps.scheduling.core.types import Request
@@ -63,6 +65,8 @@ class Demand:
         self.truths = _truths(load, emulated, options.seed)
         self.profiles = _profiles(self.truths, cluster, emulated, options)
         self.seed = options.seed
+        self.allowances = AllowanceLearner()
+        self._slow_rate: dict[int, float] = {}
         self._topology = emulated.topology
         self._next = 0
 
@@ -106,12 +110,13 @@ class Demand:
         spec = self._spec(job)
         profile = self.profile(job)
         elapsed_s = now - float(self.load.arrival_s[job])
-        known = facts.of(profile) if spec.units is None else UNUSED
+        known = facts.of(profile, self.allowances.now) if spec.units is None else UNUSED
         sized = size_or_late(spec, profile, known, elapsed_s=elapsed_s)
         if isinstance(sized, Infeasible):
             return sized
         request = request_of(spec, profile, sized, self._topology, job=str(job))
         request = after(request, elapsed_s)
+        self._slow_rate[job] = sized.slow_rate
         framework = self.truth(job).framework
         if not sized.setting or framework is None:
             return SizedRequest(request, 1.0)
@@ -130,6 +135,13 @@ class Demand:
             duration_s=None if np.isinf(duration_s) else duration_s,
             task_seed=task_seed(self.seed, job) if tasks else 0,
         )
+
+    def ended(self, job: int, ran_s: float, *, is_whole: bool) -> None:
+        """Learn from a job that ran for a time, on the units that it was sized for."""
+        slow_rate = self._slow_rate.pop(job, math.nan)
+        if is_whole and ran_s > 0.0 and self.load.duration_s[job] == np.inf:
+            spec = self._spec(job)
+            self.allowances.add(spec.target.kind, spec.input_bytes / ran_s / slow_rate)
 
     def _spec(self, job: int) -> JobSpec:
         load, truth = self.load, self.truth(job)
@@ -156,10 +168,10 @@ class LazyFacts:
         self._snapshot = snapshot
         self._facts: ClusterFacts | None = None
 
-    def of(self, profile: Profile) -> ClusterFacts:
+    def of(self, profile: Profile, allowances: Allowances = DEFAULT) -> ClusterFacts:
         """Return the facts for a profile; all profiles of a replay have the same platforms."""
         if self._facts is None:
-            self._facts = cluster_facts(self._snapshot, profile.platforms)
+            self._facts = cluster_facts(self._snapshot, profile.platforms, allowances)
         return self._facts
 
 

@@ -89,6 +89,15 @@ class JobSource(Protocol):
         """Return the order that starts a job; its key is the number of the job."""
         ...
 
+    def ended(self, job: int, ran_s: float, *, is_whole: bool) -> None:
+        """Note the end of a job that ran for a time.
+
+        Parameters
+        ----------
+        is_whole : on all units that it asked for, without a migration or a restart
+        """
+        ...
+
 
 OnDecision = Callable[[float, Placed, bool], None]
 
@@ -274,7 +283,11 @@ class ReplayLoop:
             raise ValueError(f"job {self._arrival[1]} arrives before the job before it")
 
     def _end(self, job: int, now: float) -> None:
-        self.records[job].ended_s = now
+        record = self.records[job]
+        record.ended_s = now
+        has_changed = bool(record.restarts) or job in self.migrating.moved
+        is_whole = record.units == record.asked and not has_changed
+        self.source.ended(job, now - record.started_s, is_whole=is_whole)
         self.ended += 1
         self._free(job, now)
 

@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 from apps.emulation.core.worlds import world_named
+from apps.scheduling.core.allowances import EVERY
+from apps.scheduling.core.in_memory_store import MemoryCluster
+from apps.scheduling.core.registry import make
 from apps.testbed.core.demo_cluster import cluster_of
 from apps.testbed.core.replay.clusters import synthetic_cluster
-from apps.testbed.core.replay.demand import Demand
+from apps.testbed.core.replay.demand import Demand, LazyFacts, SizedRequest
+from apps.testbed.core.replay.loop import ReplayLoop
 from apps.testbed.core.replay.model import (
     Admission,
     Application,
@@ -258,3 +262,38 @@ def test_one_agent_without_delay_decides_as_with_a_copy_of_its_own(
     for name in ("started_s", "ended_s", "units", "refusals", "conflicts"):
         assert getattr(shared, name).tolist() == getattr(own, name).tolist()
     assert shared.reason == own.reason
+
+
+def test_sizes_count_on_the_speed_of_the_jobs_that_ended_before() -> None:
+    n = 2 * EVERY + 1
+    load = jobs(np.arange(float(n)), np.full(n, 1000.0), units=np.zeros(n),
+                target_s=np.full(n, 9000.0))  # fmt: skip
+    servers = cluster(16, 16)
+    emulated = cluster_of(servers.platforms, servers.platform, servers.rack, 1)
+    demand = Demand(load, servers, emulated, options())
+    facts = LazyFacts(MemoryCluster(emulated.topology, is_compiled=True).snapshot())
+    first = demand.allowances.now
+    for job in range(n - 1):
+        assert isinstance(demand.request(job, float(job), facts), SizedRequest)
+        demand.ended(job, 1e5, is_whole=job >= EVERY)  # far slower than predicted
+        if job == EVERY - 1:
+            assert demand.allowances.now == first  # these did not run as sized
+    assert demand.allowances.now.completion_time < first.completion_time
+
+
+def test_the_loop_tells_how_long_its_jobs_ran() -> None:
+    load = jobs([0.0, 1.0], [20.0, 5.0], target_s=[1e4, 1e4], units=[0, 0])
+    heard: list[tuple[int, float, bool]] = []
+
+    class Listening(Demand):
+        def ended(self, job: int, ran_s: float, *, is_whole: bool) -> None:
+            heard.append((job, ran_s, is_whole))
+
+    servers, chosen = cluster(1), options()
+    emulated = cluster_of(servers.platforms, servers.platform, servers.rack, 1)
+    source = Listening(load, servers, emulated, chosen)
+    loop = ReplayLoop(emulated, source, make("random"), chosen)
+    for _ in loop.turns():
+        pass
+    spans = [(r.started_s, r.ended_s) for r in loop.records]
+    assert heard == [(job, end - start, True) for job, (start, end) in enumerate(spans)]
