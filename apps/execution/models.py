@@ -151,6 +151,8 @@ class JobSample(models.Model):
     performance = models.FloatField()
     attainment = models.FloatField(null=True)
     cpu_share = models.FloatField(help_text="of the cores it holds, 0-1")
+    offered_qps = models.FloatField(null=True, help_text="queries/s that a service received")
+    served_qps = models.FloatField(null=True, help_text="queries/s that it answered")
     memory_rate = models.FloatField(null=True, help_text="off-chip requests/s and unit")
     network_wait = models.FloatField(
         null=True, help_text="share of time spent waiting for packets, of a server full of it, 0-1"

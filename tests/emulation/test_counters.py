@@ -107,5 +107,6 @@ def test_a_service_counts_its_queries_without_noise() -> None:
     order = EngineOrder("a", app, [(0, 2)], np.inf, load=0.5 * 2 * app.metric_per_s)
     readings = read_counters(order)
     assert {reading.metric[0] for reading in readings} == {order.load}
+    assert {reading.offered_qps[0] for reading in readings} == {order.load}
     latencies = [reading.latency_s[0] for reading in readings]
     assert np.std(latencies) / np.mean(latencies) == pytest.approx(0.2, rel=0.15)

@@ -151,7 +151,20 @@ def test_a_service_with_too_few_units_answers_its_share_of_the_queries() -> None
     engine = new_engine(2)
     app = truth(kind="latency_critical", metric_per_s=10.0)
     engine.start([EngineOrder("a", app, [(0, 2)], np.inf, load=40.0)], 0.0)
-    assert engine.jobs().metric == pytest.approx([20.0], rel=0.1)
+    readings = engine.jobs()
+    assert readings.metric == pytest.approx([20.0], rel=0.1)
+    assert readings.offered_qps.tolist() == [40.0]
+
+
+def test_a_service_with_few_queries_reports_that_few_were_offered() -> None:
+    engine = new_engine(2)
+    app = truth(kind="latency_critical", metric_per_s=10.0)
+    app = replace(app, traffic=replace(app.traffic, swing=0.5, peak_s=0.0))
+    engine.start([EngineOrder("a", app, [(0, 2)], np.inf, load=12.0)], 0.0)
+    engine.advance(43_200.0)  # the valley of the day
+    readings = engine.jobs()
+    assert readings.offered_qps == pytest.approx([12.0 * 0.5 / 1.5])
+    assert readings.metric == pytest.approx(readings.offered_qps)
 
 
 def test_a_stricter_percentile_is_a_longer_latency() -> None:

@@ -85,7 +85,8 @@ def test_a_service_reports_queries_and_latency() -> None:
     backend = emulator(plane)
     backend.tick(0.0)
     performance = plane.jobs[1].performance
-    assert performance.qps == pytest.approx(100.0, rel=0.1)
+    assert performance.qps == performance.offered_qps  # it answers all of them
+    assert 30.0 < performance.qps <= 100.0  # the target names the peak of the day
     assert 0.0 < performance.latency_s < 0.1
     assert performance.progress == 0.0
 

@@ -24,6 +24,18 @@ def test_the_emulator_s_counters_become_columns_of_the_sample() -> None:
     assert (reported, row.cpu_share) == (counters, 0.7)
 
 
+def test_the_offered_and_the_served_load_become_columns_of_the_sample() -> None:
+    cluster()
+    launch = launch_of(running([0, 1]))
+    loaded = Performance(0.5, 1e-3, qps=20.0, offered_qps=30.0)
+    plane().report_jobs(7250.0, [JobReport(launch.id, loaded, 0.7)])
+    row = JobSample.objects.get()
+    assert (row.offered_qps, row.served_qps, row.memory_rate) == (30.0, 20.0, None)
+    plane().report_jobs(7255.0, [JobReport(launch.id, Performance(0.5, 1e-3), 0.7)])
+    row = JobSample.objects.latest("cluster_s")
+    assert (row.offered_qps, row.served_qps) == (None, None)
+
+
 def test_migrations_are_read_by_id_and_job() -> None:
     cluster()
     job, other = running([0, 1]), running([4])

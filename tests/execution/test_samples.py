@@ -135,3 +135,11 @@ def test_zero_keeps_every_report(job: Job, settings: Settings) -> None:
     factories.sample(job, 2.0)
     prune()
     assert times(job) == [1.0, 2.0]
+
+
+def test_the_load_of_a_service_is_averaged(job: Job) -> None:
+    for at_s, offered, served in ((60.0, 30.0, 30.0), (80.0, 60.0, 40.0), (90.0, None, None)):
+        factories.sample(job, at_s, offered_qps=offered, served_qps=served)
+    assert minutes(before_s=180.0) == 3
+    (sample,) = job.samples.all()
+    assert (sample.offered_qps, sample.served_qps) == (45.0, 35.0)

@@ -140,6 +140,18 @@ def test_a_latency_that_the_load_might_explain_gives_no_rate() -> None:
     assert rate(run(SERVICE, units=1), readings(latency, latency)) is None
 
 
+def test_a_known_load_gives_the_capacity_of_a_busy_service() -> None:
+    samples, capacity = [], 1300.0
+    for i, load in enumerate((1000.0, 400.0, 700.0)):
+        latency = latency_percentile(1, np.array([capacity]), load, 0.99).item()
+        samples.append(Sample(1100.0 + 100.0 * i, 0.0, latency, load))
+    measured = rate(run(SERVICE, units=1), samples)
+    assert measured is not None
+    assert measured.per_s == pytest.approx(capacity, rel=1e-6)
+    unknown = [*samples[:2], samples[2]._replace(offered_qps=math.nan)]
+    assert rate(run(SERVICE, units=1), unknown) is None
+
+
 def test_answered_queries_are_not_a_rate() -> None:
     measured = rate(run(SERVICE, units=64), readings(0.001, 0.001))
     assert measured is not None

@@ -103,8 +103,8 @@ class JobReadings:
     keys : L keys
     progress : (L,) completed share, as `EngineOrder.done_share`; NaN for jobs without an end
     progress_per_s : (L,) current share of the work per second; 0 for jobs without an end
-    metric : (L,) bytes/s or instructions/s; for services the queries/s of `EngineOrder.load` times
-        the share of the current queries that are answered
+    metric : (L,) bytes/s or instructions/s; for services the queries answered per second
+    offered_qps : (L,) queries/s that a service receives; NaN for other jobs
     latency_s : (L,) of services, at `EngineOrder.percentile`; NaN for other jobs
     left_s : (L,) cluster seconds to the end at the current speed; infinite for jobs without one
     cpu_share : (L,) of the allocated cores
@@ -118,6 +118,7 @@ class JobReadings:
     progress: Floats
     progress_per_s: Floats
     metric: Floats
+    offered_qps: Floats
     latency_s: Floats
     left_s: Floats
     cpu_share: Floats

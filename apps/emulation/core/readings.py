@@ -188,7 +188,6 @@ def job_readings(
     )
     latency = np.minimum(latency * _late(read, parts, facts), TIMEOUT_S)
     done = jobs.done[slots] + jobs.speed[slots] * (now - jobs.updated_s[slots])
-    answered = facts.load[slots] * np.minimum(capacity / np.maximum(load, 1e-9), 1.0)
     speed, infinite = jobs.speed[slots], np.full(size, np.inf)
     by_work = np.divide(
         np.maximum(facts.work_s[slots] - done, 0.0), speed, out=infinite, where=speed > 0.0
@@ -202,7 +201,8 @@ def job_readings(
         keys=read.keys,
         progress=facts.progress(jobs, slots, now),
         progress_per_s=_progress_per_s(facts, jobs, slots) * noise,
-        metric=np.where(service, answered, capacity * noise),  # a count of queries is exact
+        metric=np.where(service, np.minimum(capacity, load), capacity * noise),  # counts are exact
+        offered_qps=np.where(service, load, np.nan),
         latency_s=latency * noise,
         left_s=np.minimum(by_work, np.maximum(facts.end_s[slots] - now, 0.0)),
         cpu_share=np.clip(cpu, 0.0, 1.0),

@@ -87,6 +87,8 @@ def represent_sample(sample: JobSample) -> dict[str, Any]:
         "performance": sample.performance,
         "attainment": sample.attainment,
         "cpu_share": sample.cpu_share,
+        "offered_queries_per_second": sample.offered_qps,
+        "served_queries_per_second": sample.served_qps,
         "memory_rate": sample.memory_rate,
         "network_wait": sample.network_wait,
         "disk_wait": sample.disk_wait,

@@ -3,8 +3,7 @@
     completion time, best effort   input bytes per second: share of the work done x input / time
     instructions per second        as measured
     queries within a latency       capacity of the units: the inverse of the queueing formula that
-                                   sizing uses, at the measured latency percentile. The rate of
-                                   answered queries depends on the load.
+                                   sizing uses, at the measured latency percentile and load
 
 A job without input has no rate in bytes per second, so it is not observed.
 """
@@ -34,7 +33,7 @@ CAPACITY_DEVIATION: Final = 0.1
 FIRST_S: Final = 120.0
 MIN_S: Final = 30.0
 EVERY_S: Final = 1800.0
-# the load of a service is not reported: its target states the peak, the minimum may be a third
+# where the load of a service is unknown: its target states the peak, the minimum may be a third
 MIN_LOAD: Final = 1.0 / 3.0
 # a capacity that depends on the unknown load by more than this (deviation) is not used
 MAX_UNCERTAINTY: Final = 0.15
@@ -42,11 +41,17 @@ TIMEOUT_S: Final = 9.5  # latency readings above this are client timeouts
 
 
 class Sample(NamedTuple):
-    """One report: ``performance`` in the target's unit, ``progress`` 0-1."""
+    """One report.
+
+    performance : in the target's unit
+    progress : 0-1
+    offered_qps : queries/s that a service received; NaN if not reported
+    """
 
     at_s: float
     progress: float
     performance: float
+    offered_qps: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +160,14 @@ def _capacity(
     values = [s.performance for s in samples if 0.0 < s.performance < TIMEOUT_S]
     if not values or len(values) < len(samples) or not _is_long_enough(run, samples):
         return None
+    share = target.percentile / 100.0
+    offered = np.array([sample.offered_qps for sample in samples])
+    if (offered > 0.0).all():
+        logs = np.log(capacity_at(run.units, np.array(values), offered, share))
+        deviation = METRIC_DEVIATION / len(values) ** 0.5
+        return ObservedRate(samples[-1].at_s, METRIC, float(np.exp(logs.mean())), deviation)
     loads = np.array([MIN_LOAD, 1.0]) * target.qps
-    low, high = np.log(
-        capacity_at(run.units, _mean(values), loads, target.percentile / 100.0)
-    ).tolist()
+    low, high = np.log(capacity_at(run.units, _mean(values), loads, share)).tolist()
     uncertainty = abs(high - low) / math.sqrt(12.0)  # uniform between the bounds
     if uncertainty > MAX_UNCERTAINTY:
         return None

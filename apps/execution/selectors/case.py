@@ -39,6 +39,7 @@ class Samples:
     attainment: Floats
     progress: Floats
     readings: Floats
+    offered_qps: Floats
     counters: Floats
 
     def within(self, begin_s: float, end_s: float) -> "Samples":
@@ -50,6 +51,7 @@ class Samples:
             self.attainment[at],
             self.progress[at],
             self.readings[at],
+            self.offered_qps[at],
             self.counters[at],
         )
 
@@ -65,15 +67,16 @@ class ServerFacts:
 
 def samples(job: Job) -> Samples:
     """Return the latest reports of a job."""
-    fields = ("cluster_s", "performance", "attainment", "progress", "readings")
+    fields = (*("cluster_s", "performance", "attainment", "progress", "readings"), "offered_qps")
     counters = ("memory_rate", "network_wait", "disk_wait")
     rows = JobSample.objects.filter(job=job).order_by("-cluster_s", "-id")
     found = list(rows.values_list(*fields, *counters)[:MAX_SAMPLES])[::-1]
     table = np.array(
         [[np.nan if value is None else value for value in row] for row in found], dtype=np.float64
     ).reshape(-1, len(fields) + len(counters))
-    at_s, performance, attainment, progress, readings = table[:, :5].T
-    return Samples(at_s, performance, attainment, progress, readings, table[:, 5:])
+    at_s, performance, attainment, progress, readings, offered = table[:, : len(fields)].T
+    counters_read = table[:, len(fields) :]
+    return Samples(at_s, performance, attainment, progress, readings, offered, counters_read)
 
 
 def window_of(dip: Dip, every: Samples) -> Samples:
@@ -130,7 +133,9 @@ def _reports(job: Job, shown: Samples, scale: SpeedScale) -> Reports:
     elapsed_s = shown.at_s - job.submitted_s
     return Reports(
         at_s=shown.at_s,
-        log_speed=scale.log_speeds(shown.performance, shown.progress, elapsed_s),
+        log_speed=scale.log_speeds(
+            shown.performance, shown.progress, elapsed_s, shown.offered_qps
+        ),
         attainment=shown.attainment,
         readings=shown.readings,
         counters=shown.counters,

@@ -81,7 +81,7 @@ WHERE coalesce(finished_s, %s) - since_s >= CASE WHEN finished_s IS NOT NULL THE
 ORDER BY since_s, id
 """
 _SAMPLES: Final = """
-SELECT s.job_id, s.cluster_s, s.progress, s.performance
+SELECT s.job_id, s.cluster_s, s.progress, s.performance, coalesce(s.offered_qps, 'NaN')
 FROM unnest(%s::uuid[], %s::float8[]) AS d(job, since_s)
 JOIN execution_jobsample s ON s.job_id = d.job AND s.cluster_s >= d.since_s
 ORDER BY s.job_id, s.cluster_s

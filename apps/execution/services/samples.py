@@ -79,6 +79,10 @@ means AS (
            min(coalesce(attainment_min, attainment)) AS attainment_min,
            max(coalesce(attainment_max, attainment)) AS attainment_max,
            sum(cpu_share * readings) / sum(readings) AS cpu_share,
+           sum(offered_qps * readings)
+               / sum(readings) FILTER (WHERE offered_qps IS NOT NULL) AS offered_qps,
+           sum(served_qps * readings)
+               / sum(readings) FILTER (WHERE served_qps IS NOT NULL) AS served_qps,
            sum(memory_rate * readings)
                / sum(readings) FILTER (WHERE memory_rate IS NOT NULL) AS memory_rate,
            sum(network_wait * readings)
@@ -96,9 +100,11 @@ gone AS (
 made AS (
     INSERT INTO execution_jobsample
         (job_id, cluster_s, progress, performance, attainment, attainment_min, attainment_max,
-         cpu_share, memory_rate, network_wait, disk_wait, traffic_bps, readings)
+         cpu_share, offered_qps, served_qps, memory_rate, network_wait, disk_wait, traffic_bps,
+         readings)
     SELECT job_id, cluster_s, progress, performance, attainment, attainment_min, attainment_max,
-           cpu_share, memory_rate, network_wait, disk_wait, traffic_bps, readings
+           cpu_share, offered_qps, served_qps, memory_rate, network_wait, disk_wait, traffic_bps,
+           readings
     FROM means)
 SELECT FROM gone
 """

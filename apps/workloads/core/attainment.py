@@ -24,6 +24,7 @@ class Performance:
     qps : queries answered per second; NaN if the job answers none
     latency_s : latency in seconds at the target's percentile; NaN if it has none
     ips : instructions per second; NaN if not measured
+    offered_qps : queries received per second, answered or not; NaN if not measured
     """
 
     progress: float
@@ -31,6 +32,7 @@ class Performance:
     qps: float = math.nan
     latency_s: float = math.nan
     ips: float = math.nan
+    offered_qps: float = math.nan
 
 
 def performance_in_unit(
@@ -67,8 +69,8 @@ def attainment(
     """Return performance over target; None for best effort, which has no target.
 
     A service must meet both its rate and its latency, so the worse ratio counts. It cannot answer
-    more queries than it receives, so its rate ratio is at most 1; it is rounded up to 1 from
-    ``RATE_REACHED`` on.
+    more queries than it receives: if it receives fewer than its target, its rate is compared with
+    these, and the ratio is at most 1; it is rounded up to 1 from ``RATE_REACHED`` on.
     """
     match target["kind"]:
         case "completion_time":
@@ -76,7 +78,10 @@ def attainment(
                 1e-9, performance_in_unit(target, performance, elapsed_s=elapsed_s)
             )
         case "throughput_latency":
-            by_rate = performance.qps / float(target["qps"])
+            wanted = float(target["qps"])
+            if not math.isnan(performance.offered_qps):
+                wanted = min(wanted, performance.offered_qps)
+            by_rate = performance.qps / wanted if wanted > 0.0 else 1.0
             if by_rate >= RATE_REACHED:
                 by_rate = 1.0
             by_latency = float(target["latency_seconds"]) / max(1e-12, performance.latency_s)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from apps.execution.core.diagnosis.speed import SpeedScale, scale_of
+from apps.scheduling.core.response_time import capacity_at
 from apps.workloads.core.targets import (
     BestEffort,
     CompletionTime,
@@ -51,3 +52,12 @@ def test_a_performance_without_a_speed_is_unknown() -> None:
 def test_best_effort_has_no_scale() -> None:
     assert scale_of(BestEffort(), 4) is None
     assert scale_of(InstructionRate(1.0), 0) == SpeedScale(InstructionRate(1.0), 1)
+
+
+def test_the_reported_load_of_a_service_counts() -> None:
+    load = np.array([200.0, np.nan])
+    latency = np.full(2, 0.008)
+    known, declared = np.exp(QUERIES.log_speeds(latency, np.zeros(2), np.zeros(2), load))
+    expected = capacity_at(4, 0.008, np.array([200.0, 1000.0]), 0.99)
+    assert [known, declared] == pytest.approx(expected.tolist())
+    assert known < declared

@@ -281,6 +281,7 @@ class Emulator:
         readings = self._engine.jobs(launches)
         columns = (
             readings.progress, readings.progress_per_s, readings.metric, readings.latency_s,
+            readings.offered_qps,
         )  # fmt: skip
         counted = (
             readings.memory_rate, readings.network_wait, readings.disk_wait,
@@ -378,12 +379,18 @@ def _positions(server_id: Ints) -> dict[int, int]:
 
 
 def _performance(
-    launch: LaunchOrder, progress: float, per_s: float, metric: float, latency_s: float
+    launch: LaunchOrder,
+    progress: float,
+    per_s: float,
+    metric: float,
+    latency_s: float,
+    offered_qps: float,
 ) -> Performance:
     return Performance(
         progress=0.0 if math.isnan(progress) else progress,
         progress_per_s=per_s,
         qps=metric if launch.kind == LATENCY_CRITICAL else math.nan,
         latency_s=latency_s,
+        offered_qps=offered_qps,
         ips=metric if launch.kind == SINGLE_NODE else math.nan,
     )

@@ -1,6 +1,7 @@
 """Conversion between rows of the tables and values of the port."""
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -15,6 +16,7 @@ from apps.workloads.core.reasons import Reason
 
 SAMPLE_COLUMNS: Final = (
     *("job_id", "cluster_s", "progress", "performance", "attainment", "cpu_share"),
+    *("offered_qps", "served_qps"),
     *("memory_rate", "network_wait", "disk_wait", "traffic_bps"),
 )
 _STATE_OF: Final = {
@@ -84,8 +86,10 @@ def reported_job(
     ratio = attainment(target, reading.performance, elapsed_s=elapsed_s)
     progress = reading.performance.progress
     values = asdict(reading.counters) if reading.counters else {}
-    counters = (values.get(name) for name in SAMPLE_COLUMNS[6:])
+    counters = (values.get(name) for name in SAMPLE_COLUMNS[8:])
+    rates = (reading.performance.offered_qps, reading.performance.qps)
+    queries = (None if math.isnan(rate) else rate for rate in rates)
     return Reported(
         workloads.ProgressReport(job, progress, performance, ratio),
-        (job, at_s, progress, performance, ratio, reading.cpu_share, *counters),
+        (job, at_s, progress, performance, ratio, reading.cpu_share, *queries, *counters),
     )

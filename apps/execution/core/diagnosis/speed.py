@@ -2,10 +2,10 @@
 
     completion time          share of the work per second: (1 - progress) / (expected - elapsed)
     instructions per second  as measured
-    queries within a latency capacity of its units in queries/s, at the declared load: the inverse
-                             of the queueing formula that sizing uses
+    queries within a latency capacity of its units in queries/s, at the reported load, else the
+                             declared one: the inverse of the queueing formula that sizing uses
 
-The load of a service is not reported, so a lower load looks like a higher capacity.
+Where the load of a service is not reported, a lower load looks like a higher capacity.
 """
 
 import math
@@ -44,7 +44,13 @@ class SpeedScale:
         """Whether a higher performance is better."""
         return isinstance(self.target, InstructionRate)
 
-    def log_speeds(self, performance: Floats, progress: Floats, elapsed_s: Floats) -> Floats:
+    def log_speeds(
+        self,
+        performance: Floats,
+        progress: Floats,
+        elapsed_s: Floats,
+        offered_qps: Floats | None = None,
+    ) -> Floats:
         """(T,) logarithms of speed; NaN where the performance gives none.
 
         Parameters
@@ -52,6 +58,7 @@ class SpeedScale:
         performance : (T,) in the target's unit
         progress : (T,) share of the work done
         elapsed_s : (T,) since submission
+        offered_qps : (T,) of services; None or NaN = the declared load
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             match self.target:
@@ -61,7 +68,7 @@ class SpeedScale:
                 case InstructionRate():
                     speed = performance
                 case ThroughputLatency():
-                    speed = self._capacity(performance)
+                    speed = self._capacity(performance, offered_qps)
             logs: Floats = np.log(np.where(speed > 0.0, speed, np.nan))
         return logs
 
@@ -89,11 +96,13 @@ class SpeedScale:
                 latency = latency_percentile(self.units, capacity, qps, percentile / 100.0)
                 return min(MAX_LATENCY_S, float(latency[0]))
 
-    def _capacity(self, latency_s: Floats) -> Floats:
+    def _capacity(self, latency_s: Floats, offered_qps: Floats | None = None) -> Floats:
         target = self.target
         assert isinstance(target, ThroughputLatency)  # noqa: S101 - narrows the type
         within = np.clip(latency_s, 1e-6, MAX_LATENCY_S)
         load = np.full(within.shape, target.qps)
+        if offered_qps is not None:
+            load = np.where(offered_qps > 0.0, offered_qps, load)
         capacity = capacity_at(self.units, within, load, target.percentile / 100.0)
         result: Floats = np.where(np.isnan(latency_s), np.nan, capacity)
         return result
