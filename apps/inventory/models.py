@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from apps.common.core.clock import ClusterClock
+from apps.inventory.core.backends import CAPABILITIES, EMULATED
 
 CLOCK_UNSEEN_S: Final = 30.0  # wall seconds without a record after which a clock has crashed
 
@@ -106,6 +107,13 @@ class Server(models.Model):
     rack = models.ForeignKey(Rack, on_delete=models.PROTECT, related_name="servers")
     state = models.CharField(
         max_length=10, choices=ServerState.choices, default=ServerState.ACTIVE
+    )
+    backend = models.CharField(
+        max_length=31,
+        choices=[(name, name) for name in CAPABILITIES],
+        default=EMULATED,
+        db_default=EMULATED,
+        help_text="who executes its jobs; all servers of a platform have the same one",
     )
     labels = models.JSONField(default=dict, blank=True)
     cores = models.PositiveIntegerField()

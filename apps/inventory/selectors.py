@@ -7,13 +7,14 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
-from django.db.models import Count, Max, QuerySet, Sum
+from django.db.models import Count, Max, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from apps.common.core.arrays import as_readonly
 from apps.common.core.errors import FieldProblem
 from apps.common.infrastructure.database import DatabaseClock, database_now, fetch_rows
 from apps.common.infrastructure.log_numbers import Log, complete_up_to
+from apps.inventory.core.backends import AGENT, EMULATED, Capability, backends_with
 from apps.inventory.core.cluster_file import ClusterSpec
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.core.usage import SILENT_S, ServerUsage, UsageTotals, usage_totals
@@ -169,20 +170,29 @@ def changes_since(seq: int, *, limit: int = 10_000) -> list[LogEntry]:
     ]
 
 
-def topology() -> Topology:
-    """Servers and units as arrays, ordered by id."""
+def topology(*, backend: str | None = None) -> Topology:
+    """Servers and units as arrays, ordered by id; of one backend, or of all."""
     servers = list(
-        Server.objects.order_by("id").values_list(
+        Server.objects.filter(**({} if backend is None else {"backend": backend}))
+        .order_by("id")
+        .values_list(
             "id", "name", "platform_id", "rack_id", "memory_bytes", "network_bps",
-            "storage_bytes", "labels",
+            "storage_bytes", "labels", "backend",
         )
     )  # fmt: skip
-    platforms = list(Platform.objects.order_by("rank").values_list("id", "name"))
+    backends = dict(Server.objects.values_list("platform_id", "backend").distinct())
+    platforms = [
+        (key, name)
+        for key, name in Platform.objects.order_by("rank").values_list("id", "name")
+        if backend in {None, backends.get(key, EMULATED)}
+    ]
     racks = list(Rack.objects.order_by("id").values_list("id", "name"))
     platform_index = {pk: i for i, (pk, _) in enumerate(platforms)}
     rack_index = {pk: i for i, (pk, _) in enumerate(racks)}
     rows = fetch_rows(
-        "SELECT id, server_id, core FROM inventory_resourceunit ORDER BY server_id, core"
+        """SELECT id, server_id, core FROM inventory_resourceunit
+           WHERE %s OR server_id = ANY(%s) ORDER BY server_id, core""",
+        [backend is None, [] if backend is None else [row[0] for row in servers]],
     )
     units = np.array(rows, dtype=np.int64).reshape(-1, 3)
     server_id = np.array([row[0] for row in servers], dtype=np.int64)
@@ -206,7 +216,13 @@ def topology() -> Topology:
         server_labels=tuple(frozenset(f"{k}={v}" for k, v in r[7].items()) for r in servers),
         platform_name=tuple(name for _, name in platforms),
         rack_name=tuple(name for _, name in racks),
+        platform_backend=tuple(backends.get(key, EMULATED) for key, _ in platforms),
     )
+
+
+def has_servers_with(capability: Capability) -> bool:
+    """Return True if a server belongs to a backend with a capability."""
+    return Server.objects.filter(backend__in=backends_with(capability)).exists()
 
 
 def known_servers(spec: ClusterSpec) -> dict[str, Server]:
@@ -256,12 +272,12 @@ def _contradiction(pointer: str, present: object, given: object) -> FieldProblem
 def silent_servers(*, silent_before: datetime) -> QuerySet[Server]:
     """Servers without a report since ``silent_before`` while others of their backend report.
 
-    If a whole backend is silent, the state of its servers is unknown. Servers that have never
-    reported are left out, as their backend may be starting.
+    If a whole backend is silent, the state of its servers is unknown, unless each server reports
+    for itself. Servers that have never reported are left out, as their backend may be starting.
     """
     reporting = ServerReading.objects.filter(at__gte=silent_before).values("backend")
     return Server.objects.filter(
-        reading__at__lt=silent_before, reading__backend__in=reporting
+        Q(reading__backend__in=reporting) | Q(backend=AGENT), reading__at__lt=silent_before
     ).order_by("id")
 
 

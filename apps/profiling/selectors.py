@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
+from apps.inventory.core.backends import CAPABILITIES, Capability, backends_with
 from apps.inventory.models import Platform, ServerState
 from apps.operations.core.states import OperationStatus
 from apps.profiling.core.plan import ColumnRanking, PlatformShape
@@ -14,13 +15,15 @@ CANCELLED = Q(operation__cancel_requested=True) | Q(operation__status=OperationS
 
 
 def platform_shapes() -> list[PlatformShape]:
-    """Platforms, highest-end first, with the number of their servers that are not down.
+    """Platforms to profile on, highest-end first, with the number of servers that are not down.
 
     The highest-end platform is always included, as every measurement is relative to it; others
     are included only if they have such servers.
     """
     alive = Count("servers", filter=~Q(servers__state=ServerState.DOWN))
-    rows = Platform.objects.annotate(alive=alive).order_by("rank")
+    others = CAPABILITIES.keys() - backends_with(Capability.PROBE)
+    platforms = Platform.objects.exclude(servers__backend__in=others)
+    rows = platforms.annotate(alive=alive).order_by("rank")
     return [
         PlatformShape(row.name, row.alive, row.cores)
         for i, row in enumerate(rows)

@@ -30,6 +30,9 @@ class Application(models.Model):
     kind = models.CharField(max_length=20, choices=ApplicationKind.choices)
     description = models.CharField(max_length=500, blank=True)
     labels = models.JSONField(default=dict, blank=True)
+    runs_commands = models.BooleanField(
+        default=False, db_default=False, help_text="its jobs have a command"
+    )
     generation = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -227,6 +230,9 @@ class Job(models.Model):
     constraints = models.JSONField(default=dict)
     labels = models.JSONField(default=dict)
     annotations = models.JSONField(default=dict)
+    program = models.JSONField(
+        null=True, help_text="command, environment and working directory; null: emulated"
+    )
     generation = models.PositiveIntegerField(default=1)
 
     # status
@@ -254,6 +260,7 @@ class Job(models.Model):
     attainment = models.FloatField(null=True, help_text="performance over target; 1 or more = met")
     predicted = models.JSONField(default=dict, help_text="value, low, high, in the target's unit")
     cancel_requested = models.BooleanField(default=False)
+    exit_code = models.IntegerField(null=True, help_text="of its command; below 0: the signal")
 
     # times
     created_at = models.DateTimeField(db_default=DatabaseClock())

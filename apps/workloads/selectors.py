@@ -114,7 +114,15 @@ def spec_of(job: Job) -> JobSpec:
         unit_memory_bytes=job.unit_memory_bytes,
         unit_network_bps=job.unit_network_bps,
         unit_storage_bytes=job.unit_storage_bytes,
+        **_program(job),
     )
+
+
+def _program(job: Job) -> dict[str, Any]:
+    """Return the fields of a job's command; empty without one."""
+    if job.program is None:
+        return {}
+    return {**job.program, "command": tuple(job.program["command"])}
 
 
 def submission_of(job: Job) -> dict[str, Any]:
@@ -133,6 +141,7 @@ def submission_of(job: Job) -> dict[str, Any]:
         "policy": job.policy,
         "sample_size": job.sample_size,
         "guarantee": job.guarantee,
+        **(job.program or {}),
     }
     spec |= {name: value for name, value in optional.items() if value}
     spec["gang"] = job.gang

@@ -123,20 +123,24 @@ def _from_options(args: Namespace) -> dict[str, Any]:
         "policy": args.policy,
         "sample_size": args.sample_size,
         "guarantee": args.guarantee,
+        "command": args.command or None,
+        "working_directory": args.chdir,
     }
     job |= {name: value for name, value in values.items() if value is not None}
     if args.label:
-        job["labels"] = dict(_label(text) for text in args.label)
+        job["labels"] = dict(_pair("labels", text) for text in args.label)
+    if args.env:
+        job["environment"] = dict(_pair("--env", text) for text in args.env)
     target = _target(args)
     if target is not None:
         job["target"] = target
     return job
 
 
-def _label(text: str) -> tuple[str, str]:
+def _pair(what: str, text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise CliError(f"labels must be name=value, not {text!r}", code=Exit.USAGE)
+        raise CliError(f"{what} must be name=value, not {text!r}", code=Exit.USAGE)
     return name, value
 
 

@@ -36,7 +36,7 @@ WAIT_FOR: Final = {
 
 def declare(verbs: Verbs) -> None:
     """Declare the verbs and their arguments."""
-    _add_job_options(verbs.add("check", check))
+    add_job_options(verbs.add("check", check))
     _add_submit_options(verbs.add("submit", submit))
     verbs.add("get", get).add_argument("job", help="id or name")
     _add_list_options(verbs.add("list", list_jobs))
@@ -53,7 +53,8 @@ def declare(verbs: Verbs) -> None:
     )
 
 
-def _add_job_options(parser: ArgumentParser) -> None:
+def add_job_options(parser: ArgumentParser) -> None:
+    """Declare the options that describe a job."""
     add = parser.add_argument
     add("-f", "--file", help="JSON or YAML file with the job; - is stdin")
     add("--app", help="application")
@@ -63,6 +64,9 @@ def _add_job_options(parser: ArgumentParser) -> None:
     add("--tasks", type=int)
     add("--units", type=int, help="fixed number of resource units")
     add("--priority", type=int)
+    add("--env", action="append", metavar="NAME=VALUE", help="variable of the command")
+    add("--chdir", metavar="DIR", help="working directory of the command, on the server")
+    add("command", nargs="*", metavar="-- COMMAND", help="program and arguments; no shell")
     add("--input", type=argument_type(size), help="size of the input, e.g. 64Gi")
     add("--within", type=argument_type(seconds), help="target: completion time, e.g. 10min")
     add("--qps", type=float, help="target: queries per second, with --p99")
@@ -80,7 +84,7 @@ def _add_job_options(parser: ArgumentParser) -> None:
 
 
 def _add_submit_options(parser: ArgumentParser) -> None:
-    _add_job_options(parser)
+    add_job_options(parser)
     parser.add_argument(
         "--key", help="Idempotency-Key: repeated requests with the same key create one job"
     )

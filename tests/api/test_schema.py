@@ -200,7 +200,10 @@ def check_answer(path: str, method: str, status: int, body: Any, *, absent: str 
     )
 
 
-NOT_JSON = {"/api/v1/stream/", "/api/v1/schema/", "/api/v1/audit/export/"}
+NOT_JSON = {
+    *("/api/v1/stream/", "/api/v1/schema/", "/api/v1/audit/export/"),
+    "/api/v1/jobs/{job_id}/output/",
+}
 ADMINISTRATION = {"audit", "users", "blocked-sign-ins"}  # only administrators read it
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from apps.common.core.clock import ClusterClock
 from apps.emulation.core.events import ServerReadings
 from apps.execution.backends.emulated.port import (
-    EndReport,
     GrownLaunch,
     JobReport,
     LaunchOrder,
@@ -18,6 +17,7 @@ from apps.execution.backends.emulated.port import (
     Site,
 )
 from apps.execution.core.migration import MigrationOrder, MigrationReport
+from apps.execution.core.port import EndReport
 from apps.execution.services.backend_holders import BackendHeldError
 from apps.inventory.core.snapshot import Ints
 from apps.profiling.core.measurements import MeasuredCell, ProfilingStep

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from apps.common.core.clock import ClusterClock
 from apps.execution.backends.emulated.control_plane import DatabaseControlPlane, Hooks
-from apps.execution.backends.emulated.port import EndReport
 from apps.execution.core.migration import MigrationOutcome, MigrationReport
+from apps.execution.core.port import EndReport
 from apps.execution.models import BackendHolder, Launch, Migration
 from apps.execution.services import launches, profiles
 from apps.execution.services.migrations import (

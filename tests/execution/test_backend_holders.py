@@ -15,12 +15,12 @@ from django.db import connection
 from apps.emulation.core.events import ServerReadings
 from apps.execution.backends.emulated.control_plane import BACKEND, DatabaseControlPlane
 from apps.execution.backends.emulated.port import (
-    EndReport,
     GrownLaunch,
     JobReport,
     ProfilingReport,
 )
 from apps.execution.core.migration import MigrationOutcome, MigrationReport
+from apps.execution.core.port import EndReport
 from apps.execution.models import BackendHolder, JobSample, Launch
 from apps.execution.services.backend_holders import HOLD_S, BackendHeldError
 from apps.execution.services.recovery import (

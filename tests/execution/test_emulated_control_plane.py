@@ -9,7 +9,8 @@ import pytest
 
 from apps.emulation.core.events import ServerReadings
 from apps.execution.backends.emulated.control_plane import DatabaseControlPlane, Hooks
-from apps.execution.backends.emulated.port import EndReport, JobReport
+from apps.execution.backends.emulated.port import JobReport
+from apps.execution.core.port import EndReport
 from apps.execution.models import JobSample, Launch
 from apps.execution.services.backend_holders import BackendHeldError
 from apps.inventory.models import Cluster, ServerReading

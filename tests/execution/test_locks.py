@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from django.utils import timezone
 
-from apps.execution.backends.emulated.port import EndReport
 from apps.execution.core.migration import MigrationOutcome, MigrationReport
+from apps.execution.core.port import EndReport
 from apps.execution.models import Launch, LaunchState, Migration
 from apps.execution.services.migrations import cancel_migrations
 from apps.execution.services.recovery import requeue_lost_jobs

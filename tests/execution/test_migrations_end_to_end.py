@@ -10,8 +10,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.execution.backends.emulated.emulator import Emulator
-from apps.execution.backends.emulated.port import EndReport
 from apps.execution.core.migration import MigrationOutcome, MigrationReport
+from apps.execution.core.port import EndReport
 from apps.execution.models import Launch, Migration
 from apps.execution.services import recovery as services
 from apps.execution.services.migration_reports import OPEN, end_stranded_migrations

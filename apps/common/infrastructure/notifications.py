@@ -6,6 +6,9 @@ the task has acknowledged the first.
 """
 
 import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import redis
 from celery import current_app
@@ -39,6 +42,46 @@ def _send(task: str, queue: str) -> None:
 
 def _key(task: str) -> str:
     return f"notification:{task}"
+
+
+def wake(channel: str) -> None:
+    """Wake the processes that listen to a channel, after the current transaction commits."""
+    transaction.on_commit(lambda: _publish(channel))
+
+
+def _publish(channel: str) -> None:
+    try:
+        broker().publish(channel, "")
+    except redis.RedisError as error:
+        _logger.warning("nobody was woken on %s: %s", channel, error)
+
+
+@contextmanager
+def listening(channel: str) -> Iterator[Callable[[float], None]]:
+    """Listen to a channel; the function it gives waits for a wake, at most some seconds.
+
+    Look for work after entering, and after each wait: a wake in between is not missed. If the
+    broker is away, only the seconds pass.
+    """
+    subscription = broker().pubsub()  # type: ignore[no-untyped-call]  # untyped in redis
+
+    def wait(seconds: float) -> None:
+        until = time.monotonic() + seconds
+        try:
+            while (left := until - time.monotonic()) > 0:
+                message = subscription.get_message(timeout=left)
+                if message is not None and message["type"] == "message":
+                    return
+        except redis.RedisError:
+            time.sleep(max(0.0, until - time.monotonic()))
+
+    with suppress(redis.RedisError):
+        subscription.subscribe(channel)
+    try:
+        yield wait
+    finally:
+        with suppress(redis.RedisError):
+            subscription.close()
 
 
 _CLIENTS: dict[str, redis.Redis] = {}

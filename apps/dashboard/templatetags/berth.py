@@ -1,6 +1,7 @@
 """Template filters and tags: formatted numbers, icons, states and small charts."""
 
 import math
+import shlex
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -28,6 +29,7 @@ register.filter("percent", lambda value, digits=1: formats.percent(_float(value)
 register.filter("duration", lambda value: formats.duration(_float(value)))
 register.filter("byte_size", lambda value: formats.byte_size(_float(value)))
 register.filter("reason_text", labels.reason_text)
+register.filter("command_line", shlex.join)
 register.filter("target_text", formats.target_text)
 register.filter("short_id", lambda value: str(value)[:13])
 register.filter("ago_text", lambda at: formats.ago(at, now=timezone.now()))

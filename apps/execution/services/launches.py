@@ -21,6 +21,9 @@ WITH ready AS MATERIALIZED (
     WHERE j.state = 'starting' AND NOT EXISTS (
         SELECT FROM execution_launch l
         WHERE l.job_id = j.id AND (l.state <> 'ended' OR l.attempt = j.attempts))
+      AND NOT EXISTS (
+        SELECT FROM scheduling_allocation a JOIN inventory_server s ON s.id = a.server_id
+        WHERE a.job_id = j.id AND a.released_seq IS NULL AND s.backend <> %s)
     -- locked: a job that is displaced meanwhile must not be launched on its old servers
     ORDER BY j.placed_at, j.id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED)
 INSERT INTO execution_launch (job_id, attempt, backend, state, "order", cancel_requested,
@@ -42,12 +45,12 @@ ON CONFLICT DO NOTHING
 
 
 def request_launches(backend: str, *, limit: int) -> int:
-    """Create a launch for each job that has its units but no launch; returns their number.
+    """Create launches of the jobs that have units of a backend; returns the number of new ones.
 
     A backend calls this when it polls, so a committed job never waits for a message.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_REQUEST_LAUNCHES, [limit, backend])
+        cursor.execute(_REQUEST_LAUNCHES, [backend, limit, backend])
         return cursor.rowcount
 
 

@@ -17,6 +17,7 @@ from apps.execution.core.migration import MigrationOutcome, MigrationReport, mig
 from apps.execution.models import Launch, LaunchState, Migration
 from apps.execution.services.locks import lock_migrations
 from apps.execution.services.migration_reports import OPEN, migration_event, record_locked_reports
+from apps.inventory.core.backends import Capability, backends_with
 from apps.inventory.models import Server
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import record_events
@@ -53,7 +54,9 @@ class MigrationRefusal(StrEnum):
 
 
 MEANINGS: Final = {
-    MigrationRefusal.JOB_NOT_RUNNING: "the job is not running, or is being cancelled",
+    MigrationRefusal.JOB_NOT_RUNNING: (
+        "the job is not running, is being cancelled, or its backend cannot migrate it"
+    ),
     MigrationRefusal.ALLOCATION_NOT_HELD: "the job does not hold this allocation",
     MigrationRefusal.JOB_IS_MOVING: "another part of the job is migrating",
     MigrationRefusal.SAME_SERVER: "the allocation is already on this server",
@@ -124,6 +127,7 @@ def _lock_running(job_ids: Iterable[UUID]) -> dict[UUID, Job]:
     running = Job.objects.select_for_update(of=("self",), no_key=True).filter(
         id__in=set(job_ids), state=JobState.RUNNING, cancel_requested=False,
         launches__state=LaunchState.RUNNING,
+        launches__backend__in=backends_with(Capability.MOVE_LIVE),
     )  # fmt: skip
     return {job.id: job for job in running.order_by("id")}
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.inventory.core.backends import EMULATED, Capability, backends_with
+
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -34,6 +36,7 @@ class Topology:
     server_capacity : (S, 3) memory bytes, network bits/s, storage bytes
     server_labels : S sets of "key=value"
     platform_name, rack_name : names
+    platform_backend : backend of the servers of each platform; empty = all emulated
     """
 
     unit_id: Ints
@@ -49,6 +52,22 @@ class Topology:
     server_labels: tuple[frozenset[str], ...]
     platform_name: tuple[str, ...]
     rack_name: tuple[str, ...]
+    platform_backend: tuple[str, ...] = ()
+
+    def platforms_with(self, capability: Capability) -> tuple[str, ...]:
+        """Return the platforms whose backend has a capability."""
+        able = backends_with(capability)
+        backends = self.platform_backend or (EMULATED,) * len(self.platform_name)
+        return tuple(
+            name
+            for name, backend in zip(self.platform_name, backends, strict=True)
+            if backend in able
+        )
+
+    def has_servers_with(self, capability: Capability) -> bool:
+        """Return True if the backend of some server has a capability."""
+        able = set(self.platforms_with(capability))
+        return any(self.platform_name[i] in able for i in np.unique(self.server_platform))
 
 
 @dataclass(frozen=True, slots=True)

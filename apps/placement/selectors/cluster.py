@@ -34,7 +34,7 @@ _RACKS: Final = "SELECT id, name FROM inventory_rack ORDER BY id"
 _PLATFORMS: Final = "SELECT id, name FROM inventory_platform ORDER BY rank"
 _ALLOCATIONS: Final = """
 SELECT a.id, a.server_id, a.cores, a.memory_bytes, a.network_bps, a.storage_bytes, a.job_id,
-       j.state = 'running' AND NOT j.cancel_requested
+       j.state = 'running' AND NOT j.cancel_requested AND j.program IS NULL
            AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL),
        c.intensity, coalesce(c.is_taz, false), coalesce(c.communication, 0)
 FROM scheduling_allocation a
@@ -44,7 +44,7 @@ WHERE a.released_seq IS NULL ORDER BY a.id
 """
 _ALLOCATIONS_AT: Final = """
 SELECT a.id, a.server_id, a.cores, a.memory_bytes, a.network_bps, a.storage_bytes, a.job_id,
-       coalesce(j.started_s, 1e300) <= %(at_s)s
+       coalesce(j.started_s, 1e300) <= %(at_s)s AND j.program IS NULL
            AND (a.moved_from IS NULL OR coalesce(a.moved_s, 1e300) <= %(at_s)s),
        c.intensity, coalesce(c.is_taz, false), coalesce(c.communication, 0)
 FROM scheduling_allocation a

@@ -9,9 +9,9 @@ import numpy as np
 
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot
-from apps.profiling.core.short import skips_profiling
 from apps.scheduling.core.allowances import DEFAULT, Allowances
 from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.commands import NO_REVISION
 from apps.scheduling.core.feasibility import Feasibility, feasibility, lighter_load
 from apps.scheduling.core.job_sampling import (
     DEFAULT_SAMPLING,
@@ -23,6 +23,7 @@ from apps.scheduling.core.requests import (
     CLOSED,
     cluster_facts,
     is_only_closed,
+    is_short,
     request_of,
     size_of,
     work_of,
@@ -103,7 +104,8 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
 
     Parameters
     ----------
-    profile : of the application; None = not profiled yet
+    profile : of the application; None = not profiled yet. Nothing is predicted from an unmeasured
+        one (`core.commands`)
     max_sample : largest R
     allowances : of sizing
 
@@ -115,7 +117,9 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
         return _unknown(spec, snapshot)
     facts = cluster_facts(snapshot, profile.platforms, allowances)
     sized = size_of(spec, profile, facts)
-    grid = feasibility(profile, spec.target, work_of(spec), facts, sized)
+    grid = None
+    if profile.revision != NO_REVISION:
+        grid = feasibility(profile, spec.target, work_of(spec), facts, sized)
     if isinstance(sized, Infeasible) and is_only_closed(spec, profile, snapshot, allowances):
         return replace(_closed(snapshot), feasibility=grid)
     if isinstance(sized, Infeasible):
@@ -144,11 +148,9 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
 
 
 def _unknown(spec: JobSpec, snapshot: Snapshot) -> DryRunResult:
-    is_short = skips_profiling(
-        spec.kind, spec.target, duration_s=spec.duration_s, input_bytes=spec.input_bytes
-    )
+    is_short_job = is_short(spec)
     next_step = "it will be profiled first, then sized and placed."
-    if is_short:
+    if is_short_job:
         next_step = (
             "the job is shorter than profiling, so it starts at once on a server with little "
             "interference, provided that typical applications would meet its target."
@@ -156,8 +158,19 @@ def _unknown(spec: JobSpec, snapshot: Snapshot) -> DryRunResult:
     return DryRunResult(
         outcome="profiling",
         feasible=None,
-        reason="PlacedAtRandom" if is_short else "WaitingForProfile",
+        reason="PlacedAtRandom" if is_short_job else "WaitingForProfile",
         summary=f"{spec.application} has no profile yet: {next_step}",
+        snapshot=snapshot.sequence,
+    )
+
+
+def without_commands(snapshot: Snapshot) -> DryRunResult:
+    """Return the outcome of a command if no server runs commands."""
+    return DryRunResult(
+        outcome="infeasible",
+        feasible=False,
+        reason="NoMatchingServer",
+        summary="No server of this cluster runs commands: enrol an agent first.",
         snapshot=snapshot.sequence,
     )
 

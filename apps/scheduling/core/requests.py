@@ -8,6 +8,7 @@ import numpy as np
 
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
+from apps.profiling.core.short import skips_profiling
 from apps.scheduling.core.allowances import DEFAULT, Allowances
 from apps.scheduling.core.goals import Goal
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized, Work, locality_of, size
@@ -126,8 +127,9 @@ def request_of(
     (docs/policies.md, ``./dev bench caution``).
     """
     allowed = sized.platforms
-    if allowed is None and not set(topology.platform_name) <= set(profile.platforms):
-        allowed = frozenset(profile.platforms)
+    if not set(topology.platform_name) <= set(profile.platforms):
+        known = frozenset(profile.platforms)
+        allowed = known if allowed is None else allowed & known
     constraints = spec.constraints
     return Request(
         job=job,
@@ -153,6 +155,13 @@ def after(request: Request, elapsed_s: float) -> Request:
     if request.goal is None:
         return request
     return replace(request, goal=replace(request.goal, elapsed_s=elapsed_s))
+
+
+def is_short(spec: JobSpec) -> bool:
+    """Return whether a job of an unknown application is placed without profiling it (P9)."""
+    return skips_profiling(
+        spec.kind, spec.target, duration_s=spec.duration_s, input_bytes=spec.input_bytes
+    )
 
 
 def _goal(spec: JobSpec, profile: Profile) -> Goal | None:

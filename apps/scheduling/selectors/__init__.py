@@ -203,6 +203,7 @@ class ClaimedJob:
     spec : without names and labels, which no decision depends on
     units, missing : that a running job has, and still needs; 0 for a waiting job
     held : ids of the servers of a running job that must be spread
+    runs_command : whether it has a command, which the spec leaves out
     """
 
     id: UUID
@@ -215,6 +216,7 @@ class ClaimedJob:
     units: int = 0
     missing: int = 0
     held: frozenset[int] = frozenset()
+    runs_command: bool = False
 
 
 _CLAIMED: Final = """
@@ -225,7 +227,7 @@ SELECT j.id, j.name, j.project_id, j.application_id, j.submitted_s,
        CASE WHEN j.state IN ('starting', 'running') AND j.constraints->>'spread' IS NOT NULL
             THEN ARRAY(SELECT server_id FROM scheduling_allocation
                        WHERE job_id = j.id AND released_seq IS NULL) END,
-       j.state
+       j.state, j.program IS NOT NULL
 FROM workloads_job j JOIN workloads_application a ON a.id = j.application_id
 WHERE j.id = ANY(%s) ORDER BY j.priority DESC, j.created_at, j.id
 """
@@ -246,9 +248,11 @@ def claimed_jobs(
 
 
 def _claimed(row: tuple[Any, ...], begins_s: float) -> ClaimedJob:
-    job, name, project, application, submitted_s, *spec, units, missing, held, state = row
+    job, name, project, application, submitted_s, *spec, units, missing, held, state, command = row
     elapsed_s = max(0.0, begins_s - submitted_s)
-    known = ClaimedJob(job, name, project, application, submitted_s, elapsed_s, _spec(*spec))
+    known = ClaimedJob(
+        job, name, project, application, submitted_s, elapsed_s, _spec(*spec), runs_command=command
+    )
     if state not in {JobState.STARTING, JobState.RUNNING}:
         return known
     return replace(known, units=units, missing=missing, held=frozenset(held or ()))

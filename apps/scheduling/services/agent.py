@@ -23,11 +23,12 @@ from apps.classification.core.profile import Profile
 from apps.classification.selectors.typical import typical_profile
 from apps.classification.services import request_profiles
 from apps.common.infrastructure.transactions import retry_once
+from apps.inventory.core.backends import Capability
 from apps.inventory.core.snapshot import Snapshot, Topology
 from apps.inventory.selectors import cluster_now, cluster_time
-from apps.profiling.core.short import skips_profiling
 from apps.scheduling.core import registry
 from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.commands import unmeasured_profile
 from apps.scheduling.core.growth import missing_request, missing_size
 from apps.scheduling.core.job_sampling import Sampling, sampling_of, with_guarantee
 from apps.scheduling.core.requests import (
@@ -35,6 +36,7 @@ from apps.scheduling.core.requests import (
     after,
     cluster_facts,
     is_only_closed,
+    is_short,
     request_of,
     size_or_late,
 )
@@ -141,9 +143,11 @@ class SchedulingAgent:
         )
         known = classification.current_profile_ids({job.application_id for job in jobs})
         new = [job for job in jobs if job.application_id not in known]
-        short = self._short_jobs(new) if new else []
+        short, unprofiled = self._commands([job for job in new if job.runs_command])
+        new = [job for job in new if not job.runs_command]
+        short += self._short_jobs(new) if new else []
         short_ids = {sized_job.job.id for sized_job in short}
-        unprofiled = self._profile([job for job in new if job.id not in short_ids])
+        unprofiled += self._profile([job for job in new if job.id not in short_ids])
         self._load(known.values())
         ready, refused = self._size(
             [
@@ -165,7 +169,7 @@ class SchedulingAgent:
         They are sized with a typical profile. If that does not meet their target they are
         profiled: no job is refused because of a guess.
         """
-        short = [job for job in jobs if _is_short(job)]
+        short = [job for job in jobs if is_short(job.spec)]
         if not short or self._cluster.copy.topology.server_id.size == 0:
             return []
         try:
@@ -175,10 +179,24 @@ class SchedulingAgent:
         ready, _ = self._size(typical)
         return ready
 
+    def _commands(self, jobs: Sequence[ClaimedJob]) -> tuple[list[SizedJob], list[Refusal]]:
+        """Size the commands of new applications, which nothing is known of."""
+        able = self._cluster.copy.topology.platforms_with(Capability.COMMANDS)
+        if not able:
+            return [], [refused_as.no_commands(job) for job in jobs]
+        return self._size(
+            [
+                (job, None, unmeasured_profile(job.spec.application, job.spec.kind, able))
+                for job in jobs
+            ]
+        )
+
     def _profile(self, jobs: Sequence[ClaimedJob]) -> list[Refusal]:
         """Let jobs of new applications wait for their profiles, and request these."""
         if jobs and self._cluster.copy.topology.server_id.size == 0:
             return [refused_as.no_servers(job) for job in jobs]
+        if not self._cluster.copy.topology.has_servers_with(Capability.PROBE):
+            return [refused_as.only_commands(job) for job in jobs]
         if not jobs:
             return []
         with transaction.atomic():
@@ -360,15 +378,6 @@ class SchedulingAgent:
 
 
 _PERMANENT: Final = frozenset({Reason.INFEASIBLE_TARGET, Reason.INVALID, Reason.UNCLASSIFIABLE})
-
-
-def _is_short(job: ClaimedJob) -> bool:
-    return skips_profiling(
-        job.spec.kind,
-        job.spec.target,
-        duration_s=job.spec.duration_s,
-        input_bytes=job.spec.input_bytes,
-    )
 
 
 def make_agent(name: str) -> SchedulingAgent:

@@ -25,6 +25,32 @@ def no_servers(job: ClaimedJob) -> Refusal:
     )
 
 
+def no_commands(job: ClaimedJob) -> Refusal:
+    """Return the refusal of a command while no server runs commands."""
+    return Refusal(
+        job=job,
+        reason=Reason.NO_MATCHING_SERVER,
+        message="no server of this cluster runs commands; enrol an agent",
+        units=job.spec.units or 0,
+        profile_id=None,
+        elapsed_s=0.0,
+        needs=needs_of_spec(job.spec, WaitsFor.SERVERS),
+    )
+
+
+def only_commands(job: ClaimedJob) -> Refusal:
+    """Return the refusal of a job without a command if all servers run commands."""
+    return Refusal(
+        job=job,
+        reason=Reason.INVALID,
+        message="the servers of this cluster run commands; submit the job with a command",
+        units=0,
+        profile_id=None,
+        elapsed_s=0.0,
+        needs=None,
+    )
+
+
 def unknown_policy(job: ClaimedJob, profile_id: UUID | None) -> Refusal:
     """Return the refusal of a job whose policy was removed."""
     return Refusal(

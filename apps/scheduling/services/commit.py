@@ -14,6 +14,8 @@ from django.db import transaction
 
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.notifications import wake
+from apps.inventory.core.backends import MACHINES
 from apps.inventory.selectors import cluster_now, cluster_time
 from apps.inventory.services import lock_servers, lock_units
 from apps.scheduling.core.capacity import unit_vectors
@@ -132,6 +134,8 @@ def _write(
         [placed_row(p, grant, agent, now, cluster_s, waited.get(grant.job)) for p, grant in won]
     )
     numbers = record_allocations(allocations, at=now, cluster_s=cluster_s)
+    if any(p.job.runs_command for p, _ in new):
+        wake(MACHINES)
     workloads.record_placed(
         (p.job.id, p.job.name, p.job.project_id, grant.decision) for p, grant in new
     )

@@ -10,9 +10,11 @@ from django.conf import settings
 
 from apps.classification.selectors import profile_named
 from apps.common.core.ids import uuid7
+from apps.inventory.core.backends import Capability
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.dry_run import DryRunResult, dry_run
-from apps.scheduling.core.registry import make_plain, policy_of
+from apps.scheduling.core.commands import unmeasured_profile
+from apps.scheduling.core.dry_run import DryRunResult, dry_run, without_commands
+from apps.scheduling.core.registry import SHORT, make_plain, policy_of
 from apps.scheduling.core.types import Request
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.allowances import current_allowances
@@ -35,14 +37,18 @@ def check_job(spec: JobSpec) -> DryRunResult:
     profile = profile_named(spec.application)
     with _LOCK:
         snapshot = _COPY.follow().snapshot()
-        policy = _policy(policy_of(spec, policy_in_use()))
-        rng = np.random.default_rng()
+        default = policy_in_use()
+        if profile is None and spec.command:
+            able = snapshot.topology.platforms_with(Capability.COMMANDS)
+            if not able:
+                return without_commands(snapshot)
+            profile, default = unmeasured_profile(spec.application, spec.kind, able), SHORT
         return dry_run(
             spec,
             profile,
             snapshot,
-            policy,
-            rng,
+            _policy(policy_of(spec, default)),
+            np.random.default_rng(),
             max_sample=settings.MAX_SAMPLE,
             allowances=current_allowances(),
         )

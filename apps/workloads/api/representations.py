@@ -1,12 +1,18 @@
 """JSON of jobs, batches and applications, as described in `serializers`."""
 
-from typing import Any
+from typing import Any, Final
 
 from apps.common.api.representations import time
 from apps.workloads.core.conditions import Condition, JobStatus, conditions
 from apps.workloads.core.lifecycle import ACTIVE_STATES
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.models import Application, Batch, Job
+
+NO_PROGRAM: Final[dict[str, Any]] = {
+    "command": None,
+    "environment": {},
+    "working_directory": None,
+}
 
 
 def represent_job(job: Job) -> dict[str, Any]:
@@ -55,6 +61,7 @@ def _spec(job: Job) -> dict[str, Any]:
         "unit_memory_bytes": job.unit_memory_bytes,
         "unit_network_bps": job.unit_network_bps,
         "unit_storage_bytes": job.unit_storage_bytes,
+        **(job.program or NO_PROGRAM),
     }
 
 
@@ -72,6 +79,7 @@ def _status(job: Job) -> dict[str, Any]:
         "performance": job.performance,
         "attainment": job.attainment,
         "predicted": job.predicted,
+        "exit_code": job.exit_code,
         "times": {
             "submitted_seconds": job.submitted_s,
             "profiled_seconds": job.profiled_s,

@@ -8,6 +8,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.workloads.api.submission import MAX_ITEMS
+from apps.workloads.core.commands import MAX_ARGUMENTS, MAX_BYTES, MAX_PATH
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import (
@@ -76,14 +77,20 @@ class QualityGuaranteeSerializer(serializers.Serializer[Any]):
 class JobSpecSerializer(serializers.Serializer[Any]):
     """Specification of a job."""
 
-    application = serializers.CharField(max_length=127)
+    application = serializers.CharField(
+        max_length=127,
+        required=False,
+        help_text="Required without a command; with one, derived from it if omitted.",
+    )
     application_kind = serializers.ChoiceField(
         choices=APPLICATION_KINDS,
         allow_null=True,
         required=False,
         help_text="Kind of a new application; determined by the target if omitted.",
     )
-    target = TargetSerializer()
+    target = TargetSerializer(
+        required=False, help_text="Required without a command; with one, best effort if omitted."
+    )
     input_bytes = serializers.IntegerField(min_value=0, max_value=MAX_AMOUNT, required=False)
     tasks = serializers.IntegerField(min_value=1, max_value=1_000_000, required=False)
     units = serializers.IntegerField(
@@ -131,6 +138,26 @@ class JobSpecSerializer(serializers.Serializer[Any]):
     unit_network_bps = serializers.IntegerField(min_value=0, max_value=MAX_AMOUNT, required=False)
     unit_storage_bytes = serializers.IntegerField(
         min_value=0, max_value=MAX_AMOUNT, required=False
+    )
+    command = serializers.ListField(
+        child=serializers.CharField(max_length=MAX_BYTES, allow_blank=True),
+        min_length=1,
+        max_length=MAX_ARGUMENTS,
+        allow_null=True,
+        required=False,
+        help_text="Program and arguments, run as they are: no shell reads them. Needs a server "
+        "whose backend runs commands.",
+    )
+    environment = serializers.DictField(
+        child=serializers.CharField(allow_blank=True, max_length=MAX_BYTES),
+        required=False,
+        help_text="Variables of the command. Everybody who sees the job sees them.",
+    )
+    working_directory = serializers.CharField(
+        max_length=MAX_PATH,
+        allow_null=True,
+        required=False,
+        help_text="Absolute path on the server; a new directory if omitted.",
     )
 
 
@@ -250,6 +277,9 @@ class JobStatusSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="Performance over target; met if at least 1."
     )
     predicted = serializers.DictField()
+    exit_code = serializers.IntegerField(
+        allow_null=True, help_text="Of the command; below 0: the signal that ended it."
+    )
     times = JobTimesSerializer()
 
 

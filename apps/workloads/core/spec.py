@@ -21,6 +21,7 @@ from apps.workloads.core.checks import (
     optional_flag,
     problem,
 )
+from apps.workloads.core.commands import argv, complete_command, directory, environment
 from apps.workloads.core.targets import Target, TargetKind, check_target
 
 KIND_BY_TARGET: Final = {
@@ -119,6 +120,7 @@ class JobSpec:
     held : True = do not place before release
     unit_* : resources of the server needed per unit; 0 = an equal share
     client_id : the submitter's name for one item of a batch
+    command, environment, working_directory : of the program to run; empty = emulated
     """
 
     application: str
@@ -143,6 +145,9 @@ class JobSpec:
     unit_network_bps: int = 0
     unit_storage_bytes: int = 0
     client_id: str | None = None
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    working_directory: str | None = None
 
     @property
     def kind(self) -> str:
@@ -228,6 +233,9 @@ _SPEC_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "unit_memory_bytes": ("unit_memory_bytes", integer(0, MAX_AMOUNT)),
     "unit_network_bps": ("unit_network_bps", integer(0, MAX_AMOUNT)),
     "unit_storage_bytes": ("unit_storage_bytes", integer(0, MAX_AMOUNT)),
+    "command": ("command", argv),
+    "environment": ("environment", environment),
+    "working_directory": ("working_directory", directory),
 }
 _METADATA_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "name": ("name", name_of("job", 127, null=True)),
@@ -263,6 +271,8 @@ def parse_job(data: object, *, at: str = "", limits: JobLimits | None = None) ->
         values, spec_at = _read_document(data, at, problems), f"{at}/spec"
     else:
         values, spec_at = _read_fields(data, _FLAT_FIELDS, at, problems), at
+    values.setdefault("constraints", _ANYWHERE)
+    complete_command(values, spec_at, problems)
     problems += [
         problem(f"{spec_at}/{name}", "required", f"a job needs its {name}")
         for name in ("application", "target")

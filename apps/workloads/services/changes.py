@@ -11,6 +11,7 @@ from apps.common.core.preconditions import require_generation
 from apps.common.infrastructure.database import fetch_rows
 from apps.common.infrastructure.locks import lock_for_deletion
 from apps.operations.services import record_events
+from apps.workloads.core.commands import require_target_of_command
 from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Job
@@ -92,6 +93,8 @@ def update_job(job_id: UUID, changes: Mapping[str, Any], *, request_id: str = ""
                 f"{', '.join(unchangeable)} cannot change after submission; only {changeable} can"
             )
             raise ConflictError(msg)
+        if job.program is not None and changes.get("target"):
+            require_target_of_command(changes["target"])
         if job.state in TERMINAL_STATES and changes.keys() - {"labels", "annotations", "name"}:
             msg = f"a {job.state} job has ended; only its name, labels and annotations can change"
             raise ConflictError(msg)

@@ -25,6 +25,7 @@ class JobEnd:
     reason: Reason
     message: str = ""
     attainment: float | None = None
+    exit_code: int | None = None
 
 
 def start_running(started: Mapping[UUID, float]) -> list[tuple[Any, ...]]:
@@ -55,15 +56,17 @@ def end_jobs(ended: Sequence[JobEnd]) -> list[tuple[Any, ...]]:
                reason_code = d.reason, reason_message = left(d.message, 500),
                generation = j.generation + 1,
                progress = CASE WHEN d.state = 'succeeded' THEN 1.0 ELSE j.progress END,
-               attainment = coalesce(d.attainment, j.attainment)
-           FROM unnest(%s::uuid[], %s::text[], %s::float8[], %s::text[], %s::text[], %s::float8[])
-                AS d(id, state, at, reason, message, attainment)
+               attainment = coalesce(d.attainment, j.attainment), exit_code = d.exit_code
+           FROM unnest(%s::uuid[], %s::text[], %s::float8[], %s::text[], %s::text[], %s::float8[],
+                       %s::int[])
+                AS d(id, state, at, reason, message, attainment, exit_code)
            WHERE j.id = d.id AND j.state IN ('starting', 'running')
            RETURNING j.id, j.name, j.project_id, j.state""",
         [
             [row.job_id for row in rows], [row.state for row in rows],
             [row.finished_s for row in rows], [row.reason for row in rows],
             [row.message for row in rows], [row.attainment for row in rows],
+            [row.exit_code for row in rows],
         ],
     )  # fmt: skip
 

@@ -8,11 +8,13 @@ from django.db.models import JSONField
 
 from apps.accounts.models import Project, User
 from apps.accounts.services import keep_open
-from apps.common.core.errors import ConflictError
+from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import copy_rows
-from apps.inventory.selectors import cluster_time
+from apps.inventory.core.backends import Capability
+from apps.inventory.selectors import cluster_time, has_servers_with
 from apps.operations.services import record_events
+from apps.workloads.core.commands import program_of
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import JobSpec
@@ -32,8 +34,10 @@ def submit_jobs(
 
     Raises
     ------
-    ConflictError : the project is archived.
+    ConflictError : the project is archived, or an application runs no commands, or only commands.
+    InvalidInputError : no backend runs the commands.
     """
+    _require_backend(specs)
     if not keep_open(project.pk):
         raise ConflictError(f"The project {project.name} is archived and accepts no jobs.")
     applications = _applications(specs)
@@ -78,13 +82,46 @@ def _copy_jobs(jobs: Sequence[Job], *, at: datetime) -> None:
 
 def _applications(specs: Sequence[JobSpec]) -> dict[str, Application]:
     kinds = {spec.application: spec.kind for spec in specs}
+    commands = {spec.application for spec in specs if spec.command}
     rows = {row.name: row for row in Application.objects.filter(name__in=kinds)}
     # sorted, because an insert waits for concurrent inserts of the same names
-    missing = [Application(name=name, kind=kinds[name]) for name in sorted(kinds.keys() - rows)]
+    missing = [
+        Application(name=name, kind=kinds[name], runs_commands=name in commands)
+        for name in sorted(kinds.keys() - rows)
+    ]
     if missing:
         Application.objects.bulk_create(missing, ignore_conflicts=True)
         rows = {row.name: row for row in Application.objects.filter(name__in=kinds)}
+    for spec in specs:
+        _require_same_nature(spec, rows[spec.application])
     return rows
+
+
+def _require_same_nature(spec: JobSpec, application: Application) -> None:
+    """Check that the jobs of an application all have a command, or all have none.
+
+    A profile of an emulated application tells nothing about a program, and the other way round.
+
+    Raises
+    ------
+    ConflictError : the application is of the other nature.
+    """
+    if bool(spec.command) == application.runs_commands:
+        return
+    nature = "needs a command" if application.runs_commands else "is emulated: it runs no command"
+    raise ConflictError(f"The application {application.name} {nature}; name another application.")
+
+
+def _require_backend(specs: Sequence[JobSpec]) -> None:
+    """Check that a backend of the cluster can run the commands.
+
+    Raises
+    ------
+    InvalidInputError : none can.
+    """
+    if any(spec.command for spec in specs) and not has_servers_with(Capability.COMMANDS):
+        detail = "no server of this cluster runs commands; enrol an agent first"
+        raise InvalidInputError([FieldProblem("/spec/command", "no_backend", detail)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +164,7 @@ def _new_job(
         constraints=spec.constraints.as_json(),
         labels=dict(spec.labels),
         annotations=dict(spec.annotations),
+        program=program_of(spec.command, spec.environment, spec.working_directory),
         reason_code=Reason.HELD if spec.held else Reason.WAITING_FOR_AGENT,
         submitted_s=submission.submitted_s,
     )

@@ -23,7 +23,6 @@ from apps.emulation.core.events import ServerReadings
 from apps.emulation.core.worlds import PAPER, world_named
 from apps.execution.backends.emulated.growth import grown_launches, record_grown
 from apps.execution.backends.emulated.port import (
-    EndReport,
     GrownLaunch,
     JobReport,
     LaunchOrder,
@@ -33,13 +32,13 @@ from apps.execution.backends.emulated.port import (
 )
 from apps.execution.backends.emulated.rows import (
     SAMPLE_COLUMNS,
-    ended_job,
     launch_order,
     profiling_order,
     reported_job,
 )
 from apps.execution.backends.emulated.site import read_site
 from apps.execution.core.migration import MigrationOrder, MigrationReport
+from apps.execution.core.port import EndReport
 from apps.execution.models import JobSample
 from apps.execution.services.backend_holders import (
     HOLD_S,
@@ -47,7 +46,7 @@ from apps.execution.services.backend_holders import (
     as_holder,
     renew_backend,
 )
-from apps.execution.services.locks import lock_launches
+from apps.execution.services.launch_reports import record_ended, record_started
 from apps.execution.services.migration_reports import (
     cancel_claimed,
     claim_migrations,
@@ -55,6 +54,7 @@ from apps.execution.services.migration_reports import (
 )
 from apps.inventory import selectors as inventory
 from apps.inventory import services as inventory_services
+from apps.inventory.core.backends import EMULATED
 from apps.inventory.core.snapshot import Ints
 from apps.inventory.models import CLOCK_UNSEEN_S
 from apps.profiling import selectors as profiling_selectors
@@ -62,7 +62,7 @@ from apps.profiling import services as profiling
 from apps.profiling.core.measurements import MeasuredCell, ProfilingStep
 from apps.workloads import services as workloads
 
-BACKEND: Final = "emulated"
+BACKEND: Final = EMULATED
 LAUNCH_LEASE_S: Final = 10.0  # wall seconds from claim to start
 PROFILING_LEASE_S: Final = 15.0
 RENEW_S: Final = 5.0
@@ -232,42 +232,14 @@ class DatabaseControlPlane:
     @retry_once
     def report_started(self, launches: Mapping[int, float]) -> None:
         """Report the start times of launches."""
-        ids = sorted(launches)
         with self._as_holder():
-            lock_launches(ids)
-            changed = fetch_rows(
-                """UPDATE execution_launch l SET state = 'running', started_s = d.at,
-                          claimed_by = %s,
-                          claimed_until = clock_timestamp() + make_interval(secs => %s)
-                   FROM unnest(%s::bigint[], %s::float8[]) AS d(id, at)
-                   WHERE l.id = d.id AND l.state = 'requested' RETURNING l.job_id, l.started_s""",
-                [self._worker, HOLD_S, ids, [launches[launch] for launch in ids]],
-            )
-            workloads.record_transitions(workloads.start_running(dict(changed)))
+            record_started(launches, worker=self._worker, lease_s=HOLD_S)
 
     @retry_once
     def report_ended(self, reports: Sequence[EndReport]) -> None:
         """Report the ends of launches; ends their jobs and releases their units."""
-        rows = sorted(reports, key=lambda report: report.launch)
         with self._as_holder():
-            lock_launches(row.launch for row in rows)
-            changed = fetch_rows(
-                """UPDATE execution_launch l SET state = 'ended', ended_s = d.at,
-                          outcome = d.outcome, message = left(d.message, 500), claimed_until = NULL
-                   FROM unnest(%s::bigint[], %s::float8[], %s::text[], %s::text[])
-                        AS d(id, at, outcome, message), workloads_job j
-                   WHERE l.id = d.id AND l.state <> 'ended' AND j.id = l.job_id
-                   RETURNING l.job_id, l.ended_s, l.outcome, l.message, j.target, j.submitted_s""",
-                [
-                    [row.launch for row in rows],
-                    [row.at_s for row in rows],
-                    [row.outcome for row in rows],
-                    [row.message for row in rows],
-                ],
-            )
-            ended = workloads.end_jobs([ended_job(row) for row in changed])
-            self._hooks.release_jobs([row[0] for row in changed])
-            workloads.record_transitions(ended)
+            record_ended(reports, release_jobs=self._hooks.release_jobs)
 
     @retry_once
     def report_jobs(self, at_s: float, reports: Sequence[JobReport]) -> None:

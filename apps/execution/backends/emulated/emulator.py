@@ -24,13 +24,13 @@ from apps.execution.backends.emulated.orders import UnknownServerError, engine_o
 from apps.execution.backends.emulated.port import (
     ControlPlane,
     Counters,
-    EndReport,
     JobReport,
     LaunchOrder,
     Outbox,
     ProfilingOrder,
 )
 from apps.execution.backends.emulated.probing import ProfilingSession
+from apps.execution.core.port import EndReport
 from apps.inventory.core.snapshot import Ints
 from apps.workloads.core.attainment import Performance
 

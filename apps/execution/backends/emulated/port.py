@@ -13,6 +13,7 @@ from apps.emulation.core.events import Machines, ServerReadings
 from apps.emulation.core.probe_runs import ProbeRun
 from apps.emulation.core.worlds import PAPER, World
 from apps.execution.core.migration import MigrationOrder, MigrationReport
+from apps.execution.core.port import EndReport
 from apps.inventory.core.snapshot import Ints
 from apps.profiling.core.measurements import MeasuredCell, MissingCell, ProfilingStep
 from apps.workloads.core.attainment import Performance
@@ -119,16 +120,6 @@ class JobReport:
     performance: Performance
     cpu_share: float
     counters: Counters | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EndReport:
-    """The end of a launch and its cluster time; `message` is the reason of a failure."""
-
-    launch: int
-    at_s: float
-    outcome: str  # finished | cancelled | failed
-    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,19 +11,12 @@ from apps.execution.backends.emulated.port import JobReport, LaunchOrder, Profil
 from apps.profiling.services.claims import ClaimedRun
 from apps.workloads import services as workloads
 from apps.workloads.core.attainment import attainment, performance_in_unit
-from apps.workloads.core.lifecycle import JobState
-from apps.workloads.core.reasons import Reason
 
 SAMPLE_COLUMNS: Final = (
     *("job_id", "cluster_s", "progress", "performance", "attainment", "cpu_share"),
     *("offered_qps", "served_qps"),
     *("memory_rate", "network_wait", "disk_wait", "traffic_bps"),
 )
-_STATE_OF: Final = {
-    "finished": (JobState.SUCCEEDED, Reason.SUCCEEDED),
-    "cancelled": (JobState.CANCELLED, Reason.CANCELLED),
-    "failed": (JobState.FAILED, Reason.JOB_FAILED),
-}
 
 
 def launch_order(row: tuple[Any, ...]) -> LaunchOrder:
@@ -55,17 +48,6 @@ def profiling_order(run: ClaimedRun) -> ProfilingOrder:
         budget_s=run.plan.get("budget_s"),
         attempt=run.attempt,
     )
-
-
-def ended_job(row: tuple[Any, ...]) -> workloads.JobEnd:
-    """End of a job, from a row of its ended launch."""
-    job, at_s, outcome, message, target, submitted_s = row
-    state, reason = _STATE_OF[outcome]
-    target = json.loads(target)
-    in_time = None
-    if state is JobState.SUCCEEDED and target["kind"] == "completion_time":
-        in_time = float(target["seconds"]) / max(1e-9, at_s - submitted_s)
-    return workloads.JobEnd(job, state, at_s, reason, message, in_time)
 
 
 @dataclass(frozen=True, slots=True)

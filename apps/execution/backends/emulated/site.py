@@ -8,25 +8,31 @@ from apps.emulation.core.events import Machines
 from apps.emulation.core.worlds import PAPER, WORLDS, World
 from apps.execution.backends.emulated.port import NoServersError, Site
 from apps.inventory import selectors
+from apps.inventory.core.backends import EMULATED
 from apps.inventory.models import Server
 
 WORLD_NAMES: Final = tuple(WORLDS)
 
 
 def read_site(world: World = PAPER) -> Site:
-    """Read all servers, and the hidden capacities of their platforms; rank 0 is the reference.
+    """Read all emulated servers, and the hidden capacities of their platforms.
+
+    The platform of rank 0 is the reference.
 
     Raises
     ------
-    NoServersError : the inventory is empty.
+    NoServersError : no server is emulated.
     """
     version = selectors.topology_version()
     seed = selectors.cluster().seed
-    shape = selectors.topology()
+    shape = selectors.topology(backend=EMULATED)
     if shape.server_id.size == 0:
         raise NoServersError("there are no servers to emulate; import a cluster first")
     watts = np.array(
-        Server.objects.order_by("id").values_list("idle_watts", "peak_watts"), dtype=np.float64
+        Server.objects.filter(backend=EMULATED)
+        .order_by("id")
+        .values_list("idle_watts", "peak_watts"),
+        dtype=np.float64,
     )
     return Site(
         version=version,

@@ -14,6 +14,7 @@ from apps.emulation.core.draws import KINDS
 from apps.emulation.core.library import PER_KIND, entries
 from apps.emulation.core.worlds import WORLDS, world_named
 from apps.inventory import selectors
+from apps.inventory.core.backends import Capability
 from apps.profiling.core.measurements import MeasuredCell
 
 MAX_PER_KIND: Final = 200
@@ -45,7 +46,7 @@ class Command(BaseCommand):
         per_kind: int = options["per_kind"]
         if not 1 <= per_kind <= MAX_PER_KIND:
             raise CommandError(f"--per-kind must be between 1 and {MAX_PER_KIND}, got {per_kind}")
-        names = selectors.topology().platform_name
+        names = selectors.topology().platforms_with(Capability.PROBE)
         if not names:
             raise CommandError(
                 "the cluster has no platforms to profile on: import one first "

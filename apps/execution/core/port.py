@@ -1,0 +1,63 @@
+"""What every backend and the control plane exchange about launches, whatever executes them.
+
+A report may arrive twice, as a connection can break after the commit, so reports are idempotent.
+The state of a launch only advances: requested, running, ended.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """How a launch ended, as its backend reports it."""
+
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class EndReport:
+    """The end of a launch and its cluster time.
+
+    Attributes
+    ----------
+    outcome : a value of `Outcome`
+    message : reason of a failure
+    exit_code : of a command; None = it has none, or was not started
+    """
+
+    launch: int
+    at_s: float
+    outcome: str
+    message: str = ""
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOrder:
+    """One launch of a command on one server.
+
+    Attributes
+    ----------
+    launch : id of the launch
+    job, name : id and name of the job
+    is_running : whether its start was reported
+    stop : whether it must be stopped, or not be started
+    cores : numbers of the cores that its units name
+    memory_bytes : limit
+    duration_s : wall seconds after which it is stopped; None = no limit
+    """
+
+    launch: int
+    job: str
+    name: str
+    is_running: bool
+    stop: bool
+    cores: tuple[int, ...]
+    memory_bytes: int
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    working_directory: str | None = None
+    duration_s: float | None = None

@@ -1,0 +1,83 @@
+"""Starts and ends of launches, as backends report them.
+
+All functions run in the caller's transaction, which holds what fences the backend's process.
+"""
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from apps.common.infrastructure.database import fetch_rows
+from apps.execution.core.port import EndReport, Outcome
+from apps.execution.services.locks import lock_launches
+from apps.workloads import services as workloads
+from apps.workloads.core.lifecycle import JobState
+from apps.workloads.core.reasons import Reason
+
+_STATE_OF: Final = {
+    Outcome.FINISHED.value: (JobState.SUCCEEDED, Reason.SUCCEEDED),
+    Outcome.CANCELLED.value: (JobState.CANCELLED, Reason.CANCELLED),
+    Outcome.FAILED.value: (JobState.FAILED, Reason.JOB_FAILED),
+}
+_START: Final = """
+UPDATE execution_launch l
+SET state = 'running', started_s = d.at, claimed_by = %s,
+    claimed_until = clock_timestamp() + make_interval(secs => %s)
+FROM unnest(%s::bigint[], %s::float8[]) AS d(id, at)
+WHERE l.id = d.id AND l.state = 'requested' RETURNING l.job_id, l.started_s
+"""
+_END: Final = """
+UPDATE execution_launch l
+SET state = 'ended', ended_s = d.at, outcome = d.outcome, message = left(d.message, 500),
+    claimed_until = NULL
+FROM unnest(%s::bigint[], %s::float8[], %s::text[], %s::text[], %s::int[])
+     AS d(id, at, outcome, message, exit_code), workloads_job j
+WHERE l.id = d.id AND l.state <> 'ended' AND j.id = l.job_id
+RETURNING l.job_id, l.ended_s, l.outcome, l.message, j.target, j.submitted_s, d.exit_code
+"""
+
+
+def record_started(launches: Mapping[int, float], *, worker: str, lease_s: float) -> None:
+    """Record the cluster times at which launches started.
+
+    Parameters
+    ----------
+    lease_s : wall seconds until which the worker must have renewed its leases
+    """
+    ids = sorted(launches)
+    lock_launches(ids)
+    changed = fetch_rows(_START, [worker, lease_s, ids, [launches[launch] for launch in ids]])
+    workloads.record_transitions(workloads.start_running(dict(changed)))
+
+
+def record_ended(
+    reports: Collection[EndReport], *, release_jobs: Callable[[Sequence[UUID]], None]
+) -> None:
+    """Record the ends of launches; ends their jobs and releases their units."""
+    rows = sorted(reports, key=lambda report: report.launch)
+    lock_launches(row.launch for row in rows)
+    changed = fetch_rows(
+        _END,
+        [
+            [row.launch for row in rows],
+            [row.at_s for row in rows],
+            [row.outcome for row in rows],
+            [row.message for row in rows],
+            [row.exit_code for row in rows],
+        ],
+    )
+    ended = workloads.end_jobs([_job_end(row) for row in changed])
+    release_jobs([row[0] for row in changed])
+    workloads.record_transitions(ended)
+
+
+def _job_end(row: tuple[Any, ...]) -> workloads.JobEnd:
+    """End of a job, from a row of its ended launch."""
+    job, at_s, outcome, message, target, submitted_s, exit_code = row
+    state, reason = _STATE_OF[outcome]
+    target = json.loads(target)
+    in_time = None
+    if state is JobState.SUCCEEDED and target["kind"] == "completion_time":
+        in_time = float(target["seconds"]) / max(1e-9, at_s - submitted_s)
+    return workloads.JobEnd(job, state, at_s, reason, message, in_time, exit_code)

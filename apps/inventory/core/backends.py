@@ -1,0 +1,42 @@
+"""The backends that execute jobs, and what each can do.
+
+Schedulers, plans and pages read these capabilities and assume none.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+EMULATED: Final = "emulated"
+AGENT: Final = "agent"
+MACHINES: Final = "machines"  # channel that wakes agents of machines: there may be orders
+
+
+class Capability(StrEnum):
+    """What a backend may be able to do."""
+
+    CORES = "cores"  # run a job on the cores that its units name
+    COMMANDS = "commands"  # run the command of a job
+    MOVE_LIVE = "move: live"  # migrate a running job and keep its work
+    PROBE = "probe"  # profile a new application
+    USAGE = "usage"  # report what a job uses
+    COUNTERS = "counters"  # report readings of hardware counters
+    GROW = "grow"  # give units to a running job
+
+
+CAPABILITIES: Final[dict[str, frozenset[Capability]]] = {
+    EMULATED: frozenset(
+        {
+            Capability.MOVE_LIVE,
+            Capability.PROBE,
+            Capability.USAGE,
+            Capability.COUNTERS,
+            Capability.GROW,
+        }
+    ),
+    AGENT: frozenset({Capability.CORES, Capability.COMMANDS, Capability.USAGE}),
+}
+
+
+def backends_with(capability: Capability) -> frozenset[str]:
+    """Return the names of the backends that have a capability."""
+    return frozenset(name for name, known in CAPABILITIES.items() if capability in known)

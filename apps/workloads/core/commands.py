@@ -1,0 +1,170 @@
+"""The command of a job: a program to run, with its environment and working directory.
+
+Berth passes the arguments to the program as they are. No shell reads them.
+"""
+
+import re
+from collections.abc import Mapping, MutableMapping
+from dataclasses import replace
+from typing import Any, Final
+
+from apps.common.core.errors import FieldProblem, InvalidInputError
+from apps.workloads.core.checks import Problems, escape, problem
+from apps.workloads.core.targets import BestEffort, Target, TargetKind
+
+MAX_ARGUMENTS: Final = 1000
+MAX_VARIABLES: Final = 500
+MAX_BYTES: Final = 65_536  # of all arguments, and of all variables
+MAX_PATH: Final = 4096
+RESERVED: Final = "BERTH_"  # variables that the backend sets
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+_TARGETS: Final = frozenset({TargetKind.BEST_EFFORT, TargetKind.COMPLETION_TIME})
+_INTERPRETER: Final = re.compile(r"(python|perl|ruby|node|bash|dash|sh)[0-9.]*")
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._+-]+")
+
+
+def argv(value: object, pointer: str, problems: Problems) -> tuple[str, ...] | None:
+    """Check a command: a program and its arguments; null means none."""
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
+        detail = 'must be a list of strings, such as ["sleep", "5"]; no shell reads it'
+        problems.append(problem(pointer, "wrong_type", detail))
+        return None
+    if not 1 <= len(value) <= MAX_ARGUMENTS:
+        detail = f"must have 1 to {MAX_ARGUMENTS} strings, not {len(value)}"
+        problems.append(problem(pointer, "wrong_count", detail))
+    elif not value[0]:
+        problems.append(problem(f"{pointer}/0", "required", "must name the program"))
+    elif _is_storable(value, pointer, problems):
+        return tuple(value)
+    return None
+
+
+def environment(value: object, pointer: str, problems: Problems) -> dict[str, str] | None:
+    """Check the environment variables of a command."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        problems.append(problem(pointer, "wrong_type", "must be an object of strings"))
+        return None
+    if len(value) > MAX_VARIABLES:
+        detail = f"must have at most {MAX_VARIABLES} entries"
+        problems.append(problem(pointer, "too_many", detail))
+        return None
+    found = len(problems)
+    for name, text in value.items():
+        at = f"{pointer}/{escape(name)}"
+        if _VARIABLE.fullmatch(name) is None:
+            detail = "a variable's name has letters, digits and _, and begins with no digit"
+            problems.append(problem(at, "bad_characters", detail))
+        elif name.startswith(RESERVED):
+            detail = f"Berth sets the variables that begin with {RESERVED}"
+            problems.append(problem(at, "reserved", detail))
+        if not isinstance(text, str):
+            problems.append(problem(at, "wrong_type", f"must be a string, not {text!r:.60}"))
+    if len(problems) > found or not _is_storable(list(value.values()), pointer, problems):
+        return None
+    return dict(value)
+
+
+def directory(value: object, pointer: str, problems: Problems) -> str | None:
+    """Check the working directory of a command; null means a new, empty one."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        problems.append(problem(pointer, "wrong_type", f"must be a path, not {value!r:.60}"))
+    elif not value.startswith("/") or len(value) > MAX_PATH or not value.isprintable():
+        detail = f"must be an absolute path of at most {MAX_PATH} printable characters"
+        problems.append(problem(pointer, "bad_path", detail))
+    else:
+        return value
+    return None
+
+
+def _is_storable(texts: list[str] | tuple[str, ...], pointer: str, problems: Problems) -> bool:
+    try:
+        size = sum(len(text.encode()) + 1 for text in texts)
+    except UnicodeEncodeError:
+        problems.append(problem(pointer, "bad_characters", "must be valid Unicode"))
+        return False
+    if any("\0" in text for text in texts):
+        problems.append(problem(pointer, "bad_characters", "must not contain U+0000"))
+    elif size > MAX_BYTES:
+        detail = f"must take at most {MAX_BYTES:,} bytes, not {size:,}"
+        problems.append(problem(pointer, "too_long", detail))
+    else:
+        return True
+    return False
+
+
+def application_of(command: tuple[str, ...]) -> str:
+    """Return the name of a command's application: its program, or the script that it runs."""
+    names = [part.rstrip("/").rsplit("/", 1)[-1] for part in command[:2]]
+    is_script = (
+        len(names) > 1 and _INTERPRETER.fullmatch(names[0]) and not command[1].startswith("-")
+    )
+    name = _NOT_IN_NAMES.sub("-", names[1] if is_script else names[0]).strip("._+-")[:127]
+    return name.rstrip("._+-") or "command"
+
+
+def complete_command(values: MutableMapping[str, Any], at: str, problems: Problems) -> None:
+    """Derive what a job with a command need not say, and check what contradicts a command.
+
+    It runs as one process group: on one server, with all its units from the start.
+    """
+    command = values.get("command")
+    if command is None:
+        for name in ("environment", "working_directory"):
+            if values.get(name):
+                detail = "belongs to a command, and this job has none"
+                problems.append(problem(f"{at}/{name}", "contradiction", detail))
+        values["command"] = ()
+        return
+    values.setdefault("application", application_of(command))
+    values.setdefault("target", BestEffort())
+    if values["target"] is not None and values["target"].kind not in _TARGETS:
+        problems.append(_wrong_target(at))
+    if values.get("gang") is False:
+        detail = "a command starts with all its units: must be true or null"
+        problems.append(problem(f"{at}/gang", "contradiction", detail))
+    for name, none in (("tasks", 1), ("input_bytes", 0)):
+        if values.get(name, none) not in {none, None}:
+            detail = "a command divides its own work; omit it"
+            problems.append(problem(f"{at}/{name}", "contradiction", detail))
+    constraints = values.get("constraints")
+    if constraints is not None and (constraints.locality == "rack" or constraints.spread):
+        detail = "a command runs on one server: locality must be server or null, spread null"
+        problems.append(problem(f"{at}/constraints", "contradiction", detail))
+    values["gang"], values["units"] = True, values.get("units") or 1
+    if constraints is not None:
+        values["constraints"] = replace(constraints, locality="server")
+
+
+def require_target_of_command(target: Target) -> None:
+    """Check that a command can have a target.
+
+    Raises
+    ------
+    InvalidInputError : it cannot.
+    """
+    if target.kind not in _TARGETS:
+        raise InvalidInputError([_wrong_target("")])
+
+
+def _wrong_target(at: str) -> FieldProblem:
+    detail = f"of a command must be one of {', '.join(sorted(_TARGETS))}"
+    return problem(f"{at}/target", "contradiction", detail)
+
+
+def program_of(
+    command: tuple[str, ...], variables: Mapping[str, str], working_directory: str | None
+) -> dict[str, Any] | None:
+    """Return the stored form of a command; None without one."""
+    if not command:
+        return None
+    return {
+        "command": list(command),
+        "environment": dict(variables),
+        "working_directory": working_directory,
+    }
