@@ -1,8 +1,11 @@
 """Launches, migrations and reports of running jobs."""
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from apps.common.core.ids import uuid7
+from apps.inventory.models import Server
 from apps.workloads.models import Job
 
 
@@ -177,3 +180,71 @@ class JobSample(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job_id} at {self.cluster_s:.0f} s"
+
+
+class EnrolmentToken(models.Model):
+    """A one-time permission for one machine to become a server of the cluster."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    server_name = models.CharField(max_length=63)
+    digest = models.BinaryField(unique=True, help_text="SHA-256 of the secret")
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.server_name} until {self.expires_at}"
+
+
+class ServerAgent(models.Model):
+    """The agent of one server, and its credential, which is good for this server only."""
+
+    name = models.CharField(max_length=63, unique=True, help_text="of its server")
+    server = models.OneToOneField(
+        Server, on_delete=models.CASCADE, null=True, related_name="agent",
+        help_text="null before it has registered",
+    )  # fmt: skip
+    digest = models.BinaryField(unique=True, help_text="SHA-256 of its secret")
+    next_digest = models.BinaryField(
+        unique=True, null=True, help_text="of a new secret, which replaces the other when used"
+    )
+    epoch = models.PositiveBigIntegerField(
+        default=0, help_text="number of registrations: the agent of an older one is fenced"
+    )
+    facts = models.JSONField(default=dict, help_text="version, and which limits it can enforce")
+    enrolled_at = models.DateTimeField(auto_now_add=True)
+    registered_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class OutputStream(models.TextChoices):
+    """Output streams of a command."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+class OutputChunk(models.Model):
+    """A part of the output of a command; the oldest parts of a long output are deleted."""
+
+    # retention deletes by job
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="output")
+    # output_once begins with it
+    launch = models.ForeignKey(
+        Launch, on_delete=models.CASCADE, related_name="output", db_index=False
+    )
+    stream = models.CharField(max_length=6, choices=OutputStream.choices)
+    start = models.BigIntegerField(help_text="position of its first byte in the stream")
+    data = models.BinaryField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["launch", "stream", "start"], name="output_once"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.launch_id} {self.stream} from {self.start}"

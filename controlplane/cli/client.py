@@ -87,6 +87,19 @@ class BerthClient:
             out.write(chunk)
         out.flush()
 
+    def get_bytes(self, path: str, params: dict[str, str]) -> tuple[bytes, dict[str, str]]:
+        """Send a GET request and return the body as it is, and the headers.
+
+        Raises
+        ------
+        CliError : the server cannot be reached or returns an error.
+        """
+        address = f"{self._prefix}{path}?{urlencode(params)}"
+        response, data = self._exchange("GET", address, None, self._headers())
+        if response.status >= 400:
+            self._read(response, data)
+        return data, {name.lower(): value for name, value in response.headers.items()}
+
     def _headers(self) -> dict[str, str]:
         headers = {"Accept": "application/json"}
         if self.config.token:

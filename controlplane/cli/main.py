@@ -28,6 +28,8 @@ MODULES: Final = {
     "jobs": ("check", "submit", "get", "list", "watch", "cancel", "why"),
     "queue": ("queue",),
     "servers": ("servers",),
+    "agent": ("agent",),
+    "commands": ("run", "logs"),
     "applications": ("app",),
     "profiling": ("profiling",),
     "fronts": ("fronts",),

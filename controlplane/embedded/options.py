@@ -10,6 +10,7 @@ DEFAULT_SPEED = 60.0
 DEFAULT_POLICY = "expected"
 DEFAULT_WORLD = "measured"
 WORLDS = (DEFAULT_WORLD, "paper")
+EMULATED, AGENT = "emulated", "agent"
 DEFAULT_PORT = 8000
 
 
@@ -22,6 +23,7 @@ class Options:
     speed: float | None
     policy: str | None
     world: str | None
+    backend: str | None
     port: int
     is_fresh: bool
     is_empty: bool
@@ -48,6 +50,11 @@ def parse(arguments: Sequence[str]) -> Options:
     add("--policy", help=f"placement policy ({DEFAULT_POLICY})")
     add("--world", choices=WORLDS, help=f"what the emulated cluster resembles ({DEFAULT_WORLD})")
     add(
+        "--backend",
+        choices=(EMULATED, AGENT),
+        help="emulated servers, or three agents that run real programs on this machine (emulated)",
+    )
+    add(
         "--port",
         type=_port,
         default=DEFAULT_PORT,
@@ -63,6 +70,7 @@ def parse(arguments: Sequence[str]) -> Options:
         speed=given.speed,
         policy=given.policy,
         world=given.world,
+        backend=given.backend,
         port=given.port,
         is_fresh=given.fresh,
         is_empty=given.empty,

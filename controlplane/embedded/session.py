@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from controlplane.embedded import fleet
+from controlplane.embedded import agents, fleet
 from controlplane.embedded.instance import (
     MEBIBYTE,
     PROJECT,
@@ -20,10 +20,12 @@ from controlplane.embedded.instance import (
     require_space,
 )
 from controlplane.embedded.options import (
+    AGENT,
     DEFAULT_POLICY,
     DEFAULT_SERVERS,
     DEFAULT_SPEED,
     DEFAULT_WORLD,
+    EMULATED,
     Options,
 )
 from controlplane.embedded.processes import (
@@ -47,6 +49,7 @@ MIN_FREE_BYTES = 64 * MEBIBYTE
 REPLAY = "replay"
 REPLAY_PROJECT = "default"  # of the administrator whose token the replay uses
 REPLAY_DONE = (0, 3)  # 3: complete, but the server refused some jobs
+REAL_SPEED = 1.0  # real programs run in wall time
 
 
 @dataclass(slots=True)
@@ -59,6 +62,7 @@ class Session:
     environment: dict[str, str]
     progress: Progress
     is_clock_running: bool = False
+    backend: str = EMULATED
     replay: Child | None = None
     replay_read_bytes: int = 0
     supervisor: Supervisor = field(init=False)
@@ -93,12 +97,16 @@ class Session:
             self.instance.save("state", state)
         password = self._create_administrator()
         self.environment["BERTH_WORLD"] = state["world"] = chosen_world(self.options.world, state)
+        self.backend = state["backend"] = chosen_backend(self.options.backend, state)
         wanted = self.options.servers or state.get("servers") or DEFAULT_SERVERS
-        if not self.options.is_empty and state.get("servers") != wanted:
+        is_seeded = not self.options.is_empty and self.backend == EMULATED
+        if is_seeded and state.get("servers") != wanted:
             label = f"Creating a cluster of {wanted:,} servers"
             self._manage(label, "seed_demo", "--servers", str(wanted))
             state["servers"] = wanted
         state["speed"] = self.options.speed or state.get("speed") or DEFAULT_SPEED
+        if self.backend == AGENT:
+            state["speed"] = REAL_SPEED
         state["policy"] = self.options.policy or state.get("policy") or DEFAULT_POLICY
         self.instance.save("state", state)
         self.environment["BERTH_POLICY"] = state["policy"]
@@ -113,12 +121,12 @@ class Session:
         clock = ("start_clock", "--was-still", "--speed", speed)
         self._manage("Starting the cluster clock", *clock)
         self._await_first_page()
-        agents = int(self.environment.get("BERTH_AGENTS", "1"))
+        deciding = int(self.environment.get("BERTH_AGENTS", "1"))
         schedule = Path(self.environment["BERTH_SOCKET_DIR"]) / "beat"
         for service in (
             fleet.stream(self.options.port + 1),
-            fleet.command("emulator", "run_emulator"),
-            fleet.worker("agents", agents),
+            *([fleet.command("emulator", "run_emulator")] if self.backend == EMULATED else []),
+            fleet.worker("agents", deciding),
             fleet.worker("default", 2),  # so that retraining does not delay new profiles
             fleet.worker("upkeep", 2),  # so that a long sweep does not delay frames
             # so that a front and a comparison of the Lab do not delay previews and checks
@@ -126,12 +134,24 @@ class Session:
             fleet.beat(schedule),
         ):
             self._supervise(service)
-        if self.options.has_replay:
+        if self.backend == AGENT:
+            self._start_agents()
+        elif self.options.has_replay:
             trace = ("--trace", str(self.options.trace)) if self.options.trace else ()
             replay = fleet.command(REPLAY, "run_replay", "--project", REPLAY_PROJECT, *trace)
             self.replay = self._launch(replay)
         if self.servers.broker is not None and self.servers.start_broker is not None:
             self.broker.add(self.servers.broker, self.servers.start_broker)
+
+    def _start_agents(self) -> None:
+        """Start the agents, and let them run the programs of the demo."""
+        home, url = self.instance.home, self.url
+        for name in agents.AGENTS:
+            agents.enrol(name, home, {**self.environment, "BERTH_URL": url})
+            self._supervise(agents.agent(name, home, url), agents.environment_of_agents())
+        if self.options.has_replay:
+            programs = fleet.Service(REPLAY, ("controlplane.embedded.agents",))
+            self.replay = self._launch(programs)
 
     def watch(self) -> None:
         """Monitor the processes until a signal; start those again that end.
@@ -179,11 +199,18 @@ class Session:
         self.environment["BERTH_TOKEN"] = token.read_text().strip()
         return password
 
-    def _launch(self, service: fleet.Service) -> Child:
-        return fleet.launch(service, instance=self.instance, environment=self.environment)
+    def _launch(
+        self, service: fleet.Service, environment: Mapping[str, str] | None = None
+    ) -> Child:
+        given = self.environment if environment is None else environment
+        return fleet.launch(service, instance=self.instance, environment=given)
 
-    def _supervise(self, service: fleet.Service) -> None:
-        self.supervisor.add(self._launch(service), lambda: self._launch(service))
+    def _supervise(
+        self, service: fleet.Service, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.supervisor.add(
+            self._launch(service, environment), lambda: self._launch(service, environment)
+        )
 
     def _manage(self, label: str, *arguments: str) -> str:
         """Run a management command and return its output."""
@@ -254,13 +281,17 @@ class Session:
         if replay.log.stat().st_size == self.replay_read_bytes:
             return
         self.replay_read_bytes = replay.log.stat().st_size
-        self.progress.label = "Replay"
+        self.progress.label = self._work
         self.progress.update(last_line(replay.log))
+
+    @property
+    def _work(self) -> str:
+        return "Programs" if self.backend == AGENT else "Replay"
 
     def _end_replay(self, replay: Child) -> None:
         self.replay = None
         if replay.exit_code in REPLAY_DONE:
-            self.progress.write_line(f"Replay finished: {last_line(replay.log)}")
+            self.progress.write_line(f"{self._work} finished: {last_line(replay.log)}")
             return
         require_space(self.instance.home, MIN_FREE_BYTES)
         self.progress.write_line(f"{replay.describe_end()}; the next ./dev run continues it.")
@@ -288,5 +319,22 @@ def chosen_world(wanted: str | None, state: Mapping[str, Any]) -> str:
         raise LauncherError(
             f"This instance emulates the {before} world. --fresh deletes its data and starts with "
             f"{chosen}."
+        )
+    return chosen
+
+
+def chosen_backend(wanted: str | None, state: Mapping[str, Any]) -> str:
+    """Return the backend of an instance, which keeps its first one.
+
+    Raises
+    ------
+    LauncherError : another backend was requested for existing data.
+    """
+    before: str | None = state.get("backend") or (EMULATED if state.get("servers") else None)
+    chosen = wanted or before or EMULATED
+    if before not in {None, chosen}:
+        raise LauncherError(
+            f"The servers of this instance are of the backend {before}. --fresh deletes its data"
+            f" and starts with {chosen}."
         )
     return chosen

@@ -131,6 +131,8 @@ JOB_LIMITS = "apps.scheduling.core.job_sampling.job_limits"
 # Cluster seconds after which a waiting gang gets a reservation, and reservations at once.
 RESERVE_AFTER_S = float(os.environ.get("BERTH_RESERVE_AFTER_S", "600"))
 MAX_RESERVATIONS = int(os.environ.get("BERTH_RESERVATIONS", "4"))
+# Wall seconds after which an agent that hears nothing stops its jobs.
+AGENT_LEASE_S = float(os.environ.get("BERTH_AGENT_LEASE_S", "90"))
 # Emulated servers and applications are drawn from this world: measured or paper.
 EMULATED_WORLD = os.environ.get("BERTH_WORLD", "measured")
 

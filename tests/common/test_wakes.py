@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from pytest_django import DjangoCaptureOnCommitCallbacks
+from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from apps.common.infrastructure import notifications
 from apps.common.infrastructure.notifications import listening, wake
@@ -25,10 +25,9 @@ def test_a_wake_after_the_commit_ends_a_wait(
 
 
 def test_without_a_broker_the_seconds_pass(
-    monkeypatch: pytest.MonkeyPatch,
-    settings: object,
+    settings: Settings,
 ) -> None:
-    monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
     with listening("test-wakes") as wait:
         begun_s = time.monotonic()
         wait(0.2)

@@ -5,7 +5,7 @@ import pytest
 from apps.emulation.core.worlds import WORLDS as REGISTRY
 from controlplane.embedded.options import WORLDS, Options, parse
 from controlplane.embedded.processes import LauncherError
-from controlplane.embedded.session import chosen_world
+from controlplane.embedded.session import chosen_backend, chosen_world
 
 
 def test_without_arguments_the_replay_runs_on_what_was_used_before() -> None:
@@ -15,6 +15,7 @@ def test_without_arguments_the_replay_runs_on_what_was_used_before() -> None:
         speed=None,
         policy=None,
         world=None,
+        backend=None,
         port=8000,
         is_fresh=False,
         is_empty=False,
@@ -24,8 +25,8 @@ def test_without_arguments_the_replay_runs_on_what_was_used_before() -> None:
 
 def test_every_option_is_understood() -> None:
     line = (
-        "--trace t.tsv --servers 12 --speed 5 --policy random --world paper --port 81 --fresh"
-        " --no-replay"
+        "--trace t.tsv --servers 12 --speed 5 --policy random --world paper --backend agent"
+        " --port 81 --fresh --no-replay"
     )
     assert parse(line.split()) == Options(
         trace=Path("t.tsv"),
@@ -33,6 +34,7 @@ def test_every_option_is_understood() -> None:
         speed=5.0,
         policy="random",
         world="paper",
+        backend="agent",
         port=81,
         is_fresh=True,
         is_empty=False,
@@ -79,3 +81,23 @@ def test_a_value_out_of_range_is_refused_with_its_name(
     with pytest.raises(SystemExit):
         parse(line.split())
     assert line.partition(" ")[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wanted", "state", "chosen"),
+    [
+        (None, {}, "emulated"),
+        ("agent", {}, "agent"),
+        (None, {"backend": "agent"}, "agent"),
+        (None, {"servers": 40}, "emulated"),
+    ],
+)
+def test_an_instance_keeps_its_backend(
+    wanted: str | None, state: dict[str, object], chosen: str
+) -> None:
+    assert chosen_backend(wanted, state) == chosen
+
+
+def test_another_backend_needs_fresh_data() -> None:
+    with pytest.raises(LauncherError, match="--fresh"):
+        chosen_backend("agent", {"servers": 40})

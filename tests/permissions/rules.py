@@ -53,6 +53,7 @@ PROJECT_WRITERS = _audience(403, outsider=404, member=OK, operator=OK, admin=OK)
 NOT_SIGNED_IN = {who: OK if who in WITHOUT_SESSION else 302 for who in Who}
 MEMBERS = _audience(403, outsider=422, member=OK, operator=422, admin=422)  # joined the project
 TOKEN_OWNER = _audience(404, member=OK)
+AGENTS = dict.fromkeys(Who, 401)  # with a credential of their own
 PREVIEW_OWNER = _audience(403, operator=OK, admin=404)
 
 
@@ -227,6 +228,16 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/jobs/<uuid:job_id>/diagnosis": api(get=PROJECT_READERS),
     "api/v1/jobs/<uuid:job_id>/migrations": api(get=PROJECT_READERS),
     "api/v1/jobs/<uuid:job_id>/tasks": api(get=PROJECT_READERS),
+    "api/v1/jobs/<uuid:job_id>/output": api(get=PROJECT_READERS),
+    # agents: no user may do what an agent does
+    "api/v1/agents": api(get=OPERATORS),
+    "api/v1/agents/<str:name>": api(delete=ADMINS),
+    "api/v1/agents/enrolment-tokens": api(post=ADMINS),
+    "api/v1/agents/enrol": api(post=EVERYBODY),
+    "api/v1/agents/register": api(post=AGENTS),
+    "api/v1/agents/sync": api(post=AGENTS),
+    "api/v1/agents/output": api(post=AGENTS),
+    "api/v1/agents/credential": api(post=AGENTS),
     # placement: plans name jobs of all projects
     "api/v1/previews": api(post=OPERATORS),
     "api/v1/previews/<uuid:preview_id>": api(get=PREVIEW_OWNER, delete=PREVIEW_OWNER),

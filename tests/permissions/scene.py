@@ -16,7 +16,7 @@ from apps.accounts.models import AuditEntry, Project, SignInFailures, User
 from apps.accounts.services import create_token, join_project
 from apps.classification.models import Drift, Override, PredictionError
 from apps.common.core.ids import uuid7
-from apps.execution.models import Migration
+from apps.execution.models import Migration, ServerAgent
 from apps.inventory.models import Server
 from apps.operations.models import Operation
 from apps.operations.services import NewEvent, record_events
@@ -102,6 +102,7 @@ def build_scene() -> Scene:
     decision = Decision.objects.filter(job=job).latest("at")
     token = create_token(user=member, name=f"{MARKER}-token").token
     shared = _shared_objects(application, operator, job, servers)
+    ServerAgent.objects.create(name=servers[0].name, digest=b"of the scene")
     arguments: dict[str, str | int] = {
         "tokens": str(token.pk),
         "sessions": str(uuid7()),  # of nobody
@@ -115,6 +116,7 @@ def build_scene() -> Scene:
         "batches": str(batch.pk),
         "decisions": str(decision.pk),
         "servers": servers[0].name,
+        "agents": servers[0].name,
         "applications": application.name,
         "application": application.name,
         "project": project.name,

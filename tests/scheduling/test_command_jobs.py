@@ -169,7 +169,7 @@ def test_a_dry_run_places_a_command_without_a_prediction() -> None:
     assert check_job(spec).outcome == "infeasible"
     machine()
     found = check_job(spec)
-    assert (found.outcome, found.servers, found.feasibility) == ("placed", ("box-1",), None)
+    assert (found.outcome, found.servers, found.feasibility) == ("placed", ["box-1"], None)
     assert (found.predicted, found.run) == (None, None)
 
 

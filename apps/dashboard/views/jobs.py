@@ -14,6 +14,8 @@ from apps.dashboard.selectors import jobs as selectors
 from apps.dashboard.selectors.job_facets import job_facets
 from apps.dashboard.views.access import has_role, page, projects_of, visible_to
 from apps.dashboard.views.lists import requested_page
+from apps.execution.models import OutputStream
+from apps.execution.selectors.agents import output_tail
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.models import Decision
 from apps.scheduling.selectors import current_decision
@@ -24,12 +26,15 @@ from apps.workloads.selectors import job_counts, submission_of
 TABS = {
     "explain": "Explain",
     "why": "Why",
+    "logs": "Logs",
     "performance": "Performance",
     "allocation": "Allocation",
     "events": "Events",
     "spec": "Spec",
     "api": "API",
 }
+
+SHOWN_OUTPUT = 1 << 16  # bytes of each stream
 
 
 @page
@@ -75,13 +80,15 @@ def job(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """Show one job, on the tab named in the address."""
     shown_job = selectors.job_by_id(visible_to(request), job_id)
     tab = request.GET.get("tab", "")
-    if tab not in TABS:
+    # only a job with a command writes output
+    tabs = {key: name for key, name in TABS.items() if key != "logs" or shown_job.program}
+    if tab not in tabs:
         tab = "explain" if misses.is_below(shown_job) else "why"
     now_s = cluster_now()
     context: dict[str, Any] = {
         "job": shown_job,
         "tab": tab,
-        "tabs": TABS.items(),
+        "tabs": tabs.items(),
         "tab_template": f"dashboard/tabs/{tab}.html",
         "job_key": str(shown_job.id),
         "stages": selectors.stages(shown_job, now_s=now_s),
@@ -110,6 +117,18 @@ def _tab(request: HttpRequest, tab: str, shown_job: Any) -> dict[str, Any]:
             "waiting": job_facts.waiting_reason(shown_job),
             "tab_version": _why_version(shown_job, shown, len(known)),
         }
+    if tab in {"spec", "api"}:
+        spec = submission_of(shown_job)
+        host = request.build_absolute_uri("/").rstrip("/")
+        return {
+            "spec": json.dumps(spec, indent=2),
+            "calls": job_facts.api_calls(shown_job, spec, host=host),
+        }
+    return _records(tab, shown_job)
+
+
+def _records(tab: str, shown_job: Any) -> dict[str, Any]:
+    """Return what was recorded of a job: its allocations, events or output."""
     if tab == "allocation":
         return {
             "allocations": job_facts.allocation_rows(shown_job),
@@ -120,13 +139,9 @@ def _tab(request: HttpRequest, tab: str, shown_job: Any) -> dict[str, Any]:
             "events": selectors.events(shown_job),
             "kept_days": selectors.events_kept(shown_job),
         }
-    if tab in {"spec", "api"}:
-        spec = submission_of(shown_job)
-        host = request.build_absolute_uri("/").rstrip("/")
-        return {
-            "spec": json.dumps(spec, indent=2),
-            "calls": job_facts.api_calls(shown_job, spec, host=host),
-        }
+    if tab == "logs":
+        streams = OutputStream.values
+        return {"streams": [(s, output_tail(shown_job, s, limit=SHOWN_OUTPUT)) for s in streams]}
     return {}
 
 

@@ -1,11 +1,22 @@
 """URLs of the reports, migrations and tasks of jobs."""
 
 from apps.common.api.routes import route
-from apps.execution.api import views
+from apps.execution.api import agent_views, output_views, views
 
 urlpatterns = [
     *route("jobs/<uuid:job_id>/metrics/", views.JobMetrics.as_view(), "api-job-metrics"),
     *route("jobs/<uuid:job_id>/diagnosis/", views.JobDiagnosis.as_view(), "api-job-diagnosis"),
     *route("jobs/<uuid:job_id>/migrations/", views.JobMigrations.as_view(), "api-job-migrations"),
     *route("jobs/<uuid:job_id>/tasks/", views.JobTasks.as_view(), "api-job-tasks"),
+    *route("jobs/<uuid:job_id>/output/", output_views.JobOutput.as_view(), "api-job-output"),
+    *route("agents/", agent_views.AgentList.as_view(), "api-agents"),
+    *route(
+        "agents/enrolment-tokens/", agent_views.EnrolmentTokens.as_view(), "api-agent-enrolments"
+    ),
+    *route("agents/enrol/", agent_views.Enrol.as_view(), "api-agent-enrol"),
+    *route("agents/register/", agent_views.RegisterAgent.as_view(), "api-agent-register"),
+    *route("agents/sync/", agent_views.Sync.as_view(), "api-agent-sync"),
+    *route("agents/output/", agent_views.Output.as_view(), "api-agent-output"),
+    *route("agents/credential/", agent_views.RotateCredential.as_view(), "api-agent-credential"),
+    *route("agents/<str:name>/", agent_views.AgentDetail.as_view(), "api-agent"),
 ]

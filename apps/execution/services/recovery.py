@@ -12,9 +12,11 @@ from apps.classification import services as classification
 from apps.common.infrastructure.database import database_now, fetch_rows
 from apps.execution.core.migration import MigrationOutcome
 from apps.execution.models import Launch, LaunchState
-from apps.execution.services.locks import lock_launches_of
+from apps.execution.services.heartbeats import silence_s, store_heartbeats
+from apps.execution.services.locks import lock_launches, lock_launches_of
 from apps.execution.services.migration_reports import end_migrations, end_stranded_migrations
 from apps.inventory import services as inventory
+from apps.inventory.core.backends import AGENT
 from apps.inventory.core.usage import SILENT_S
 from apps.inventory.selectors import cluster, cluster_now, silent_servers
 from apps.profiling import services as profiling
@@ -31,7 +33,11 @@ SELECT DISTINCT j.id, j.attempts FROM workloads_job j
 JOIN scheduling_allocation a ON a.job_id = j.id AND a.released_seq IS NULL
      AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL)
 JOIN inventory_server s ON s.id = a.server_id
-WHERE j.state IN ('starting', 'running') AND (s.state = 'down' OR s.id = ANY(%s))
+LEFT JOIN inventory_serverreading r ON r.server_id = s.id
+WHERE j.state IN ('starting', 'running')
+  -- an agent runs its jobs until its own lease ends
+  AND CASE WHEN s.backend = %s THEN r.at < clock_timestamp() - make_interval(secs => %s)
+           ELSE s.state = 'down' OR s.id = ANY(%s) END
   AND (%s::uuid[] IS NULL OR j.id = ANY(%s))
 """
 
@@ -68,7 +74,8 @@ def requeue_lost_jobs(*, silent_before: datetime) -> int:
 
     def find(job_ids: list[UUID] | None) -> list[tuple[UUID, int]]:
         silent = silent_servers(silent_before=silent_before).values_list("id", flat=True)
-        rows = fetch_rows(_ON_LOST_SERVERS, [list(silent), job_ids, job_ids])
+        leased = [AGENT, silence_s()]
+        rows = fetch_rows(_ON_LOST_SERVERS, [*leased, list(silent), job_ids, job_ids])
         return [(job, attempts) for job, attempts in rows]
 
     return _recover(_Loss(find, "a server of the job stopped reporting"))
@@ -85,6 +92,19 @@ def requeue_jobs_without_owner() -> int:
         return [(job, attempts) for job, attempts in rows]
 
     return _recover(_Loss(find, "its backend stopped running it"))
+
+
+def requeue_launch(launch_id: int, message: str) -> None:
+    """Queue the job of a live launch again that its backend has lost, or fail it after many.
+
+    In the caller's transaction.
+    """
+    lock_launches([launch_id])
+    live = Launch.objects.exclude(state=LaunchState.ENDED).filter(id=launch_id)
+    jobs = list(live.values_list("job_id", "job__attempts"))
+    workloads.lock_jobs([job for job, _ in jobs])
+    if jobs:
+        _end_launches(jobs, message)
 
 
 def _recover(loss: _Loss) -> int:
@@ -147,6 +167,7 @@ def _heartbeat_limit() -> datetime | None:
 def sweep() -> None:
     """Detect and repair silent servers, and launches, migrations and runs without an owner."""
     inventory.save_clock()
+    store_heartbeats()
     if (silent_before := _heartbeat_limit()) is not None:
         inventory.mark_silent_servers(silent_before=silent_before)
         requeue_lost_jobs(silent_before=silent_before)

@@ -14,6 +14,7 @@ from apps.inventory.services.clock import (
     start_clock,
     stop_clock,
 )
+from apps.inventory.services.machines import MachineShape, register_machine
 from apps.inventory.services.servers import (
     NewChange,
     ServerReport,
@@ -27,6 +28,7 @@ from apps.inventory.services.servers import (
 )
 
 __all__ = [
+    "MachineShape",
     "NewChange",
     "ServerReport",
     "Usage",
@@ -41,6 +43,7 @@ __all__ = [
     "record_cluster_time",
     "record_frames",
     "record_readings",
+    "register_machine",
     "release_units",
     "save_clock",
     "set_server_state",

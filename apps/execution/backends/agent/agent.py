@@ -1,0 +1,282 @@
+"""The agent of one machine: two threads, one that asks for orders and one that reports.
+
+It talks to the control plane only, and only from its side. Everything that must survive it is in
+its state directory, and its tasks run under supervisors of their own.
+"""
+
+import base64
+import fcntl
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any, Final
+
+from apps.execution.backends.agent.link import AwayError, Link, RefusedError
+from apps.execution.backends.agent.machine import UsageMeter, shape
+from apps.execution.backends.agent.tasks import STREAMS, Task, Tasks
+from apps.execution.core.agent.reconcile import reconcile
+from apps.execution.core.agent.wire import (
+    HEARTBEAT_S,
+    LOST,
+    MAX_WAIT_S,
+    PROTOCOL,
+    STARTED,
+    TaskReport,
+    read_order,
+)
+from apps.execution.core.port import Outcome
+
+TICK_S: Final = 0.05  # between two looks at the tasks
+ASK_AGAIN_S: Final = 0.2
+AWAY_S: Final = 1.0  # between two attempts while the control plane is away
+CHUNK: Final = 1 << 16
+SUPERSEDED: Final = 409
+UNAUTHORISED: Final = 401
+_OUTCOME: Final = {"stopped": Outcome.CANCELLED, "duration": Outcome.FAILED, "fenced": LOST}
+logger = logging.getLogger("berth.agent")
+
+
+class FencedError(Exception):
+    """Another agent runs the machine now; this one has stopped its tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The machine as its operator describes it.
+
+    Attributes
+    ----------
+    server : its name in the cluster
+    state : directory of the agent
+    cpus : numbers of the cores that jobs may use
+    user : account that runs the commands; empty = the agent's own
+    memory_bytes : that jobs may use; None = all
+    """
+
+    server: str
+    state: Path
+    cpus: tuple[int, ...]
+    user: str = ""
+    memory_bytes: int | None = None
+    rack: str = "machines"
+    watts: tuple[float, float] = (0.0, 0.0)
+
+
+@contextmanager
+def only_agent(state: Path) -> Iterator[None]:
+    """Hold the state directory; the kernel releases it when this process ends.
+
+    Raises
+    ------
+    FencedError : another agent holds it.
+    """
+    with (state / "lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FencedError(f"another agent runs in {state}") from error
+        yield
+
+
+@dataclass(slots=True)
+class Agent:
+    """A running agent.
+
+    Attributes
+    ----------
+    epoch : of its registration
+    lease_s : wall seconds without an answer after which the tasks stop
+    """
+
+    link: Link
+    machine: Machine
+    stop: Event = field(default_factory=Event)
+    epoch: int = 0
+    lease_s: float = 0.0
+    _tasks: Tasks = field(init=False)
+    _answers: list[TaskReport] = field(default_factory=list)  # to orders that have no task
+    _lock: Lock = field(default_factory=Lock)
+    _failure: Exception | None = None
+
+    def __post_init__(self) -> None:
+        machine = self.machine
+        self._tasks = Tasks(machine.state, machine.cpus, server=machine.server, user=machine.user)
+
+    def run(self) -> None:
+        """Register, then work until `stop` is set.
+
+        Raises
+        ------
+        FencedError : another agent has registered as this server, or the credential is invalid.
+        """
+        self._register()
+        asking = Thread(target=self._guarded, args=(self._ask,), daemon=True)
+        asking.start()
+        self._guarded(self._report)
+        if self._failure is not None:
+            raise self._failure
+
+    def _guarded(self, work: Any) -> None:
+        """Repeat a step until the agent stops; wait while the control plane is away."""
+        is_away = False
+        while not self.stop.is_set():
+            try:
+                work()
+            except AwayError as error:
+                if not is_away:
+                    logger.warning("the control plane is away: %s", error)
+                is_away = True
+                self.stop.wait(AWAY_S)
+            except RefusedError as error:
+                self._refused(error)
+            except Exception as error:
+                # what ends one thread ends the agent: it is started again, and its tasks go on
+                self._failure = error
+                self.stop.set()
+                raise
+            else:
+                if is_away:
+                    logger.info("the control plane answers again")
+                is_away = False
+
+    def _refused(self, error: RefusedError) -> None:
+        if error.status == SUPERSEDED:
+            (self.machine.state / "lease").write_text("0")  # the supervisors stop their tasks
+            self._failure = FencedError(str(error))
+            self.stop.set()
+            return
+        # a credential that is invalid now is not given a longer lease, so the tasks stop with it
+        logger.error("the control plane refuses this agent: %s", error)
+        self.stop.wait(HEARTBEAT_S)
+
+    def _register(self) -> None:
+        machine = self.machine
+        facts = {
+            "protocol": PROTOCOL,
+            "user": machine.user,
+            "cpus": list(machine.cpus),
+            "limits": self._tasks.limits(),
+        }
+        idle, peak = machine.watts
+        body = {
+            **shape(machine.cpus, machine.state, memory_bytes=machine.memory_bytes),
+            "rack": machine.rack,
+            "idle_watts": idle,
+            "peak_watts": peak,
+            "facts": facts,
+        }
+        while not self.stop.is_set():
+            sent_s = time.monotonic()
+            try:
+                found = self.link.post("register", body)
+            except AwayError as error:
+                logger.warning("the control plane is away: %s", error)
+                self.stop.wait(AWAY_S)
+                continue
+            except RefusedError as error:
+                raise FencedError(str(error)) from error
+            self.epoch, self.lease_s = found["epoch"], found["lease_s"]
+            self._renew(sent_s)
+            logger.info("registered %s, epoch %d", machine.server, self.epoch)
+            return
+
+    def _renew(self, sent_s: float) -> None:
+        """Write down until when the tasks may run: counted from when the request was sent."""
+        path = self.machine.state / "lease"
+        new = path.with_suffix(".new")
+        new.write_text(str(sent_s + self.lease_s))
+        new.replace(path)
+
+    def _ask(self) -> None:
+        """Wait for orders, and carry them out."""
+        known = self._tasks.live()
+        self._exchange({"known": known, "wait_s": MAX_WAIT_S}, wait_s=MAX_WAIT_S)
+        if known == self._tasks.live():  # what it was told takes time: ask again, but not at once
+            self.stop.wait(ASK_AGAIN_S)
+
+    def _exchange(self, body: dict[str, Any], *, wait_s: float = 0.0) -> None:
+        sent_s = time.monotonic()
+        found = self.link.post("sync", {"epoch": self.epoch, **body}, wait_s=wait_s)
+        with self._lock:
+            if "usage" in body:  # a heartbeat: only then does the control plane renew it too
+                self._renew(sent_s)
+            orders = [read_order(order) for order in found["orders"]]
+            actions = reconcile(orders, self._tasks.facts(), asked_s=sent_s)
+            for order in actions.start:
+                self._tasks.start(order)
+            for launch in actions.stop:
+                self._tasks.get(launch).stop()
+            self._answers += [TaskReport(n, Outcome.CANCELLED, 0.0) for n in actions.cancel]
+            self._answers += [
+                TaskReport(n, LOST, 0.0, "its agent does not know it") for n in actions.lose
+            ]
+
+    def _report(self) -> None:
+        """Send what has changed, and a heartbeat, until the agent stops."""
+        meter, beat_s = UsageMeter(self.machine.cpus, self.machine.state), 0.0
+        while not self.stop.wait(TICK_S):
+            with self._lock:
+                answers, self._answers = self._answers, []
+            reports = [*answers, *self._changes()]
+            is_due = time.monotonic() - beat_s >= HEARTBEAT_S
+            if not reports and not is_due:
+                continue
+            usage = asdict(meter.read())
+            self._exchange({"reports": [asdict(r) for r in reports], "usage": usage})
+            beat_s = time.monotonic()
+            for report in reports:
+                self._confirm(report)
+            self._tasks.forget()
+
+    def _changes(self) -> list[TaskReport]:
+        """Send output, and return the starts and ends to report."""
+        return [report for task in self._tasks if (report := self._change(task)) is not None]
+
+    def _change(self, task: Task) -> TaskReport | None:
+        if task.is_end_reported:
+            return None
+        is_watched = task.has_supervisor()
+        ended = task.read("exit")  # read first: then its output is complete
+        self._send_output(task, is_last=ended is not None)
+        now_s = time.monotonic()
+        if ended is not None:
+            state = _OUTCOME.get(ended["reason"])
+            if state is None:
+                state = Outcome.FINISHED if ended["code"] == 0 else Outcome.FAILED
+            age_s = max(0.0, now_s - ended["at_s"])
+            return TaskReport(task.launch, state, age_s, ended["message"], ended["code"])
+        if not is_watched:
+            return TaskReport(task.launch, LOST, 0.0, "its process on the machine is gone")
+        started = task.read("started") if not task.is_start_reported else None
+        if started is None:
+            return None
+        return TaskReport(task.launch, STARTED, max(0.0, now_s - started["at_s"]))
+
+    def _send_output(self, task: Task, *, is_last: bool) -> None:
+        """Send one chunk of each stream, or all that is left of a task that has ended."""
+        for stream in STREAMS:
+            while data := task.unsent(stream, limit=CHUNK):
+                body = {
+                    "epoch": self.epoch,
+                    "launch": task.launch,
+                    "stream": stream,
+                    "start": task.sent[stream],
+                    "chunk": base64.b64encode(data).decode(),
+                }
+                self.link.post("output", body)
+                task.confirm_sent(stream, len(data))
+                if not is_last:
+                    break
+
+    def _confirm(self, report: TaskReport) -> None:
+        if report.launch not in self._tasks.facts():
+            return
+        task = self._tasks.get(report.launch)
+        if report.state == STARTED:
+            task.is_start_reported = True
+        else:
+            task.confirm_end()

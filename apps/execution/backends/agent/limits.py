@@ -1,0 +1,107 @@
+"""Limits of a task by the kernel's control groups, version 1 or 2, where the agent has the right.
+
+What cannot be enforced is said: `Limits.enforced` holds a sentence for each limit.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path("/sys/fs/cgroup")
+PARENT: Final = "berth"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The control groups of one task.
+
+    Attributes
+    ----------
+    joined : files to which a process writes its id to join
+    oom_files : files that count its out-of-memory kills
+    enforced : what limits each resource, or why nothing does
+    """
+
+    joined: list[str] = field(default_factory=list)
+    oom_files: list[str] = field(default_factory=list)
+    enforced: dict[str, str] = field(default_factory=dict)
+
+
+def limit(name: str, *, cpus: Iterable[int], memory_bytes: int, root: Path = ROOT) -> Limits:
+    """Create the control groups of a task.
+
+    Parameters
+    ----------
+    name : unique on this machine
+    root : where the hierarchies are mounted
+    """
+    limits = Limits()
+    listed = ",".join(str(cpu) for cpu in cpus)
+    is_unified = (root / "cgroup.controllers").exists()
+    memory = root if is_unified else root / "memory"
+    with _said(limits, "memory"):
+        group = _made(memory, name, "+memory" if is_unified else "")
+        limit_file = "memory.max" if is_unified else "memory.limit_in_bytes"
+        (group / limit_file).write_text(str(memory_bytes))
+        with suppress(OSError):  # without swap accounting the file is absent
+            swap = "memory.swap.max" if is_unified else "memory.memsw.limit_in_bytes"
+            (group / swap).write_text("0" if is_unified else str(memory_bytes))
+        limits.joined.append(str(group / "cgroup.procs"))
+        counter = "memory.events" if is_unified else "memory.oom_control"
+        limits.oom_files.append(str(group / counter))
+    cpuset = root if is_unified else root / "cpuset"
+    with _said(limits, "cores"):
+        group = _made(cpuset, name, "+cpuset" if is_unified else "")
+        if not is_unified:
+            _inherit_cpusets(cpuset, group)
+        (group / "cpuset.cpus").write_text(listed)
+        if str(group / "cgroup.procs") not in limits.joined:
+            limits.joined.append(str(group / "cgroup.procs"))
+    return limits
+
+
+def remove(name: str, *, root: Path = ROOT) -> None:
+    """Remove the control groups of a task that has ended."""
+    for parent in (root, root / "memory", root / "cpuset"):
+        with suppress(OSError):
+            (parent / PARENT / name).rmdir()
+
+
+@contextmanager
+def _said(limits: Limits, resource: str) -> Iterator[None]:
+    """Record whether a limit could be set."""
+    try:
+        yield
+    except OSError as error:
+        limits.enforced[resource] = f"not enforced: {error.strerror}"
+    else:
+        limits.enforced[resource] = "control group"
+
+
+def _made(hierarchy: Path, name: str, controller: str) -> Path:
+    """Make the group of a task below the common parent.
+
+    Raises
+    ------
+    OSError : no right, or no such controller.
+    """
+    if not hierarchy.is_dir():
+        raise FileNotFoundError(2, f"{hierarchy} is not mounted")
+    parent = hierarchy / PARENT
+    parent.mkdir(exist_ok=True)
+    if controller:
+        for directory in (hierarchy, parent):
+            (directory / "cgroup.subtree_control").write_text(controller)
+    group = parent / name
+    group.mkdir(exist_ok=True)
+    return group
+
+
+def _inherit_cpusets(hierarchy: Path, group: Path) -> None:
+    """Give a cpuset of version 1, which begins empty, what its parent has."""
+    for directory in (group.parent, group):
+        for file in ("cpuset.cpus", "cpuset.mems"):
+            if not (directory / file).read_text().strip():
+                (directory / file).write_text((directory.parent / file).read_text())

@@ -1,0 +1,292 @@
+"""Runs one command and outlives the agent: ``python -I -S supervisor.py TASK_DIRECTORY``.
+
+The directory holds ``order.json``. The supervisor writes, each file complete or absent:
+
+* ``supervisor.json``: who it is. Created exclusively, so that one order starts one process;
+* ``started.json``: the command runs, and which limits are enforced;
+* ``stdout.N``, ``stderr.N``: segments of the output, named by the position of their first byte.
+  The oldest are deleted, so that a task never fills the disk;
+* ``exit.json``: how it ended.
+
+SIGTERM stops the command, and so does the end of the lease that the agent renews in the file
+``lease`` of the state directory. Standard library only, and no other module of this project.
+"""
+
+import ctypes
+import json
+import os
+import pwd
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+SEGMENT_BYTES = 1 << 20
+SEGMENTS = 8  # of each stream
+READ_BYTES = 1 << 16
+LEASE_CHECK_S = 0.5
+TERMINATE_S = 5.0  # from SIGTERM to SIGKILL
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+NOT_STARTED = 127  # exit code of a command that could not be started, as in a shell
+
+
+class Segments:
+    """An output stream in a bounded number of files."""
+
+    def __init__(self, directory: str, stream: str) -> None:
+        self._directory, self._stream = directory, stream
+        self._starts: list[int] = []
+        self._position, self._used, self._file = 0, SEGMENT_BYTES, -1
+
+    def write(self, data: bytes) -> None:
+        """Append data; begin a new segment if the last one is full."""
+        if self._used >= SEGMENT_BYTES:
+            self._begin()
+        os.write(self._file, data)
+        self._used += len(data)
+        self._position += len(data)
+
+    def _begin(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+        path = os.path.join(self._directory, f"{self._stream}.{self._position}")
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._starts.append(self._position)
+        self._used = 0
+        while len(self._starts) > SEGMENTS:
+            oldest = os.path.join(self._directory, f"{self._stream}.{self._starts.pop(0)}")
+            with suppress(FileNotFoundError):
+                os.unlink(oldest)
+
+
+class Task:
+    """One command from its start to its end."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        with open(os.path.join(directory, "order.json")) as stream:
+            self.order: dict[str, Any] = json.load(stream)
+        self.reason = ""  # why it is stopped
+        self.process: subprocess.Popen[bytes] | None = None
+        self.enforced: dict[str, str] = {}
+
+    def run(self) -> None:
+        """Start the command, copy its output, and write how it ended."""
+        begun_s = time.monotonic()
+        try:
+            self.process = self._start()
+        except (OSError, subprocess.SubprocessError, KeyError) as error:
+            self._end(NOT_STARTED, f"the command could not be started: {error}")
+            return
+        write_json(
+            os.path.join(self.directory, "started.json"),
+            {"at_s": begun_s, "pid": self.process.pid, "enforced": self.enforced},
+        )
+        self._copy_output(begun_s)
+        code = self.process.wait()
+        kill_children()
+        self._end(code, self._message(code))
+
+    def stop(self, reason: str) -> None:
+        """Stop the command: SIGTERM to its processes, then SIGKILL."""
+        if not self.reason:
+            self.reason = reason
+            signal_group(self.process, signal.SIGTERM)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        order = self.order
+        account = pwd.getpwnam(order["user"]) if order.get("user") else None
+        group = order.get("cgroups") or []
+        cores = set(order["cpus"])
+        os.sched_setaffinity(0, cores)
+        self.enforced = {**order.get("enforced", {}), "affinity": "set"}
+
+        def prepare() -> None:
+            for path in group:
+                with open(path, "w") as stream:
+                    stream.write(str(os.getpid()))
+            libc = ctypes.CDLL(None)
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if account is not None and account.pw_uid != os.geteuid():
+                os.initgroups(account.pw_name, account.pw_gid)
+                os.setgid(account.pw_gid)
+                os.setuid(account.pw_uid)
+                # a change of the user clears it
+                libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+        return subprocess.Popen(  # noqa: S603 - running commands is what it is for; no shell
+            order["command"],
+            env=order["environment"],
+            cwd=order["working_directory"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            close_fds=True,
+            preexec_fn=prepare,  # noqa: PLW1509 - this process has one thread
+        )
+
+    def _copy_output(self, begun_s: float) -> None:
+        """Copy both streams until the command has ended; stop it if it must not go on."""
+        process = self.process
+        assert process is not None and process.stdout and process.stderr  # noqa: S101, PT018
+        killed_s = None
+        with selectors.DefaultSelector() as poll:
+            for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
+                os.set_blocking(pipe.fileno(), False)
+                poll.register(pipe, selectors.EVENT_READ, Segments(self.directory, name))
+            # a command may close its output and go on, and what it started may keep it open
+            while not self._is_over(poll, process):
+                self._check_limits(begun_s)
+                if self.reason and killed_s is None:
+                    killed_s = time.monotonic() + TERMINATE_S
+                if killed_s is not None and time.monotonic() > killed_s:
+                    signal_group(process, signal.SIGKILL)
+
+    @staticmethod
+    def _is_over(poll: selectors.BaseSelector, process: "subprocess.Popen[bytes]") -> bool:
+        """Copy what is there, or wait a little; return True if the command has ended."""
+        if not poll.get_map():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LEASE_CHECK_S)
+            return process.poll() is not None
+        has_ended = process.poll() is not None
+        ready = poll.select(0.05 if has_ended else LEASE_CHECK_S)
+        for key, _ in ready:
+            data = os.read(key.fd, READ_BYTES)
+            if data:
+                key.data.write(data)
+            else:
+                poll.unregister(key.fileobj)
+        return has_ended and not ready
+
+    def _check_limits(self, begun_s: float) -> None:
+        duration_s = self.order.get("duration_s")
+        if duration_s is not None and time.monotonic() - begun_s > duration_s:
+            self.stop("duration")
+        if not self.reason and time.monotonic() > read_lease(self.order["lease"]):
+            self.stop("fenced")
+
+    def _message(self, code: int) -> str:
+        kills = sum(count_kills(path) for path in self.order.get("oom_files", ()))
+        if code != 0 and kills:
+            limit = self.order.get("memory_bytes", 0) // 2**20
+            return f"out of memory: killed by the kernel at the limit of {limit} MiB"
+        if self.reason == "duration":
+            return f"stopped after its duration of {self.order['duration_s']:g} s"
+        if code < 0:
+            with suppress(ValueError):
+                return f"killed by {signal.Signals(-code).name}"
+            return f"killed by signal {-code}"
+        return f"exit code {code}" if code else ""
+
+    def _end(self, code: int, message: str) -> None:
+        write_json(
+            os.path.join(self.directory, "exit.json"),
+            {
+                "at_s": time.monotonic(),
+                "code": code,
+                "message": message,
+                "reason": self.reason,
+            },
+        )
+
+
+def write_json(path: str, value: Any) -> None:
+    """Write a file that is complete or absent, also if this process is killed."""
+    with open(path + ".new", "w") as stream:
+        json.dump(value, stream)
+    os.rename(path + ".new", path)
+
+
+def read_lease(path: str) -> float:
+    """Return the second of the monotonic clock at which the lease ends; 0 if there is none."""
+    try:
+        with open(path) as stream:
+            return float(stream.read())
+    except (OSError, ValueError):
+        return 0.0
+
+
+def count_kills(path: str) -> int:
+    """Return the number of out-of-memory kills that a file of the kernel counts."""
+    with suppress(OSError, ValueError), open(path) as stream:
+        for line in stream:
+            name, _, value = line.partition(" ")
+            if name == "oom_kill":
+                return int(value)
+    return 0
+
+
+def signal_group(process: subprocess.Popen[bytes] | None, number: signal.Signals) -> None:
+    """Send a signal to the session of the command, and to processes that have left it."""
+    if process is None:
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+    for child in children():
+        with suppress(ProcessLookupError):
+            os.kill(child, number)
+
+
+def children() -> list[int]:
+    """Return the children of this process; orphans of the command are among them."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as stream:
+            return [int(pid) for pid in stream.read().split()]
+    except OSError:
+        return []
+
+
+def kill_children() -> None:
+    """Kill what the command has left behind."""
+    until = time.monotonic() + TERMINATE_S
+    while time.monotonic() < until:
+        left = children()
+        if not left:
+            return
+        for child in left:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.005)
+
+
+def start_ticks(pid: int) -> int:
+    """Return when a process started, which tells it from a later one with its id."""
+    with open(f"/proc/{pid}/stat") as stream:
+        return int(stream.read().rpartition(")")[2].split()[19])
+
+
+def main(directory: str) -> int:
+    """Run the task of a directory unless a supervisor has done so before."""
+    claim = os.path.join(directory, "supervisor.json")
+    write_json(f"{claim}.{os.getpid()}", {"pid": os.getpid(), "ticks": start_ticks(os.getpid())})
+    try:
+        os.link(f"{claim}.{os.getpid()}", claim)
+    except FileExistsError:
+        return 1
+    finally:
+        os.unlink(f"{claim}.{os.getpid()}")
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    task = Task(directory)
+
+    def on_stop(_number: int, _frame: FrameType | None) -> None:
+        task.stop("stopped")
+
+    signal.signal(signal.SIGTERM, on_stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    task.run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

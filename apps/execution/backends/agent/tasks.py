@@ -1,0 +1,248 @@
+"""The tasks of an agent: one directory each, which is also the journal that survives the agent.
+
+``tasks/LAUNCH/`` holds what the supervisor writes (see `supervisor`), ``order.json``, what of
+the output was sent (``sent.json``), and ``reported`` once its end was reported. The directory of
+an ended task stays for an hour, so that an order that comes again is not started again.
+"""
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from apps.execution.backends.agent import limits, supervisor
+from apps.execution.backends.agent.machine import boot_id
+from apps.execution.backends.agent.supervisor import write_json
+from apps.execution.core.agent.reconcile import TaskFacts
+from apps.execution.core.port import CommandOrder
+
+KEPT_S: Final = 3600.0
+STARTING_S: Final = 10.0  # until its supervisor must have begun
+PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+STREAMS: Final = ("stdout", "stderr")
+
+
+@dataclass(slots=True)
+class Task:
+    """One task.
+
+    Attributes
+    ----------
+    known_s : second of the monotonic clock at which its order arrived
+    is_start_reported, is_end_reported : whether the control plane has confirmed it
+    sent : position up to which each stream of the output was sent
+    child : its supervisor, if this process has started it
+    """
+
+    launch: int
+    directory: Path
+    known_s: float
+    boot: str
+    sent: dict[str, int]
+    is_start_reported: bool = False
+    is_end_reported: bool = False
+    child: "subprocess.Popen[bytes] | None" = None
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Return what a file of the task holds; None if it does not exist."""
+        try:
+            found: dict[str, Any] = json.loads((self.directory / f"{name}.json").read_text())
+        except FileNotFoundError:
+            return None
+        return found
+
+    def has_supervisor(self) -> bool:
+        """Return True while its supervisor runs, or may still begin."""
+        if self.child is not None:
+            self.child.poll()  # reaps it
+        claim = self.read("supervisor")
+        if claim is None:
+            return self.boot == boot_id() and time.monotonic() - self.known_s < STARTING_S
+        if self.boot != boot_id():
+            return False
+        try:
+            return supervisor.start_ticks(claim["pid"]) == claim["ticks"] and not _is_zombie(
+                claim["pid"]
+            )
+        except (OSError, IndexError):
+            return False
+
+    def stop(self) -> None:
+        """Let the supervisor stop the command."""
+        claim = self.read("supervisor")
+        if claim is not None and self.has_supervisor():
+            with suppress(ProcessLookupError):
+                os.kill(claim["pid"], 15)
+
+    def unsent(self, stream: str, *, limit: int) -> bytes:
+        """Return the next output to send; skips what was deleted before it could be sent."""
+        starts = sorted(int(p.suffix[1:]) for p in self.directory.glob(f"{stream}.[0-9]*"))
+        if starts and starts[0] > self.sent[stream]:
+            self.sent[stream] = starts[0]
+        position = self.sent[stream]
+        for start in reversed(starts):
+            if start <= position:
+                with (
+                    suppress(FileNotFoundError),
+                    (self.directory / f"{stream}.{start}").open("rb") as file,
+                ):
+                    file.seek(position - start)
+                    return file.read(limit)
+        return b""
+
+    def confirm_sent(self, stream: str, count: int) -> None:
+        """Remember that output was stored by the control plane."""
+        self.sent[stream] += count
+        write_json(str(self.directory / "sent.json"), self.sent)
+
+    def confirm_end(self) -> None:
+        """Remember that the end was stored by the control plane."""
+        self.is_end_reported = True
+        (self.directory / "reported").touch()
+
+
+def _is_zombie(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+class Tasks:
+    """All tasks in the state directory of one agent."""
+
+    def __init__(self, state: Path, cpus: tuple[int, ...], *, server: str, user: str) -> None:
+        self.state, self._cpus, self._server, self._user = state, cpus, server, user
+        self._tasks: dict[int, Task] = {}
+        (state / "tasks").mkdir(exist_ok=True, mode=0o711)
+        for directory in (state / "tasks").iterdir():
+            task = _known(directory)
+            if task is not None:
+                self._tasks[task.launch] = task
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(list(self._tasks.values()))
+
+    def facts(self) -> dict[int, TaskFacts]:
+        """Return what the orders are compared with."""
+        return {
+            task.launch: TaskFacts(
+                task.known_s, has_ended=task.is_end_reported or task.read("exit") is not None
+            )
+            for task in self
+        }
+
+    def get(self, launch: int) -> Task:
+        """Return a task."""
+        return self._tasks[launch]
+
+    def live(self) -> list[int]:
+        """Return the launches whose end the control plane has not confirmed."""
+        return [task.launch for task in self if not task.is_end_reported]
+
+    def start(self, order: CommandOrder) -> None:
+        """Write the order down, then start its supervisor, which starts the command once."""
+        directory = self.state / "tasks" / str(order.launch)
+        work = directory / "work"
+        work.mkdir(parents=True, mode=0o700)
+        directory.chmod(0o711)
+        if self._user:
+            account = pwd.getpwnam(self._user)
+            if account.pw_uid != os.geteuid():
+                os.chown(work, account.pw_uid, account.pw_gid)
+        cpus = [self._cpus[core] for core in order.cores]
+        group = limits.limit(self._group(order.launch), cpus=cpus, memory_bytes=order.memory_bytes)
+        write_json(
+            str(directory / "order.json"),
+            {
+                "launch": order.launch,
+                "known_s": time.monotonic(),
+                "boot": boot_id(),
+                "command": list(order.command),
+                "environment": self._environment(order, cpus, work),
+                "working_directory": order.working_directory or str(work),
+                "cpus": cpus,
+                "memory_bytes": order.memory_bytes,
+                "duration_s": order.duration_s,
+                "user": self._user,
+                "lease": str(self.state / "lease"),
+                "cgroups": group.joined,
+                "oom_files": group.oom_files,
+                "enforced": group.enforced,
+            },
+        )
+        task = _known(directory)
+        if task is None:
+            raise RuntimeError(f"the order {order.launch} was not written")
+        self._tasks[order.launch] = task
+        log = (directory / "supervisor.log").open("ab")
+        with log:
+            task.child = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-I", "-S", supervisor.__file__, str(directory)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # it outlives the agent
+                env={},
+            )
+
+    def forget(self) -> None:
+        """Delete the directories of tasks that ended long ago."""
+        for task in self:
+            if task.is_end_reported:
+                limits.remove(self._group(task.launch))
+                age_s = time.time() - (task.directory / "reported").stat().st_mtime
+                if age_s > KEPT_S:
+                    shutil.rmtree(task.directory, ignore_errors=True)
+                    del self._tasks[task.launch]
+
+    def limits(self) -> dict[str, str]:
+        """Return which limits can be enforced here, and why others cannot."""
+        name = self._group(0)
+        found = limits.limit(name, cpus=self._cpus, memory_bytes=1 << 30).enforced
+        limits.remove(name)
+        return found
+
+    def _group(self, launch: int) -> str:
+        return f"{self._server}-{self.state.stat().st_ino}-{launch}"
+
+    def _environment(self, order: CommandOrder, cpus: list[int], work: Path) -> dict[str, str]:
+        """Return the variables of a command: nothing of the agent's own environment."""
+        account = pwd.getpwnam(self._user) if self._user else pwd.getpwuid(os.geteuid())
+        return {
+            "PATH": PATH,
+            "HOME": str(work),
+            "USER": account.pw_name,
+            "LOGNAME": account.pw_name,
+            "LANG": "C.UTF-8",
+            **order.environment,
+            "BERTH_JOB_ID": order.job,
+            "BERTH_JOB_NAME": order.name,
+            "BERTH_SERVER": self._server,
+            "BERTH_CORES": ",".join(str(cpu) for cpu in cpus),
+        }
+
+
+def _known(directory: Path) -> Task | None:
+    """Return the task of a directory; None, and delete it, if its order was not written."""
+    try:
+        order = json.loads((directory / "order.json").read_text())
+    except (FileNotFoundError, ValueError):
+        shutil.rmtree(directory, ignore_errors=True)
+        return None
+    sent = dict.fromkeys(STREAMS, 0)
+    with suppress(FileNotFoundError):
+        sent |= json.loads((directory / "sent.json").read_text())
+    return Task(
+        launch=order["launch"],
+        directory=directory,
+        known_s=order["known_s"],
+        boot=order["boot"],
+        sent=sent,
+        is_end_reported=(directory / "reported").exists(),
+    )

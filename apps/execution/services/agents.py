@@ -1,0 +1,186 @@
+"""What agents report, and what they are to run: registration, heartbeats, launches, output.
+
+An agent reports what has changed and receives all live launches of its server. It compares them
+with its own tasks, so no message is needed twice, and none does harm twice.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import transaction
+
+from apps.common.core.errors import ConflictError
+from apps.common.infrastructure.database import database_now, fetch_rows
+from apps.common.infrastructure.notifications import listening
+from apps.execution.core.agent.wire import LOST, STARTED, MachineUsage, TaskReport
+from apps.execution.core.port import CommandOrder, EndReport
+from apps.execution.models import ServerAgent
+from apps.execution.services.heartbeats import beat, store_heartbeats
+from apps.execution.services.launch_reports import record_ended, record_started
+from apps.execution.services.launches import release_jobs, request_launches
+from apps.execution.services.recovery import requeue_launch
+from apps.inventory import services as inventory
+from apps.inventory.core.backends import AGENT, MACHINES
+from apps.inventory.selectors import cluster_time
+
+MAX_LAUNCHES: Final = 1000  # requested at a time
+POLL_S: Final = 1.0  # wall seconds between two looks while an agent waits and nothing wakes it
+_ORDERS: Final = """
+SELECT l.id, j.id, j.name, l.state = 'running', l.cancel_requested OR j.cancel_requested,
+       ARRAY(SELECT u.core FROM inventory_resourceunit u WHERE u.id = ANY(a.unit_ids)
+             ORDER BY u.core),
+       a.memory_bytes, j.program, j.duration_s
+FROM scheduling_allocation a
+JOIN workloads_job j ON j.id = a.job_id
+JOIN execution_launch l ON l.job_id = j.id AND l.state IN ('requested', 'running')
+WHERE a.server_id = %s AND a.released_seq IS NULL AND l.backend = %s AND j.program IS NOT NULL
+ORDER BY l.id
+"""
+_OWN: Final = """
+SELECT DISTINCT l.id FROM execution_launch l
+JOIN scheduling_allocation a ON a.job_id = l.job_id AND a.server_id = %s
+WHERE l.id = ANY(%s) AND l.backend = %s AND l.state <> 'ended' AND a.released_seq IS NULL
+"""
+
+
+class SupersededError(ConflictError):
+    """The agent has registered again since, or was enrolled again: this process is fenced."""
+
+
+def register_agent(
+    agent: ServerAgent, shape: inventory.MachineShape, facts: Mapping[str, Any]
+) -> ServerAgent:
+    """Register the machine of an agent as a server; returns the agent with its new epoch.
+
+    Agents with an older epoch are fenced.
+
+    Raises
+    ------
+    ConflictError : the name or the shape contradicts what is registered.
+    """
+    with transaction.atomic():
+        # locked before the numbers of the change log
+        row = ServerAgent.objects.select_for_update(of=("self",)).get(pk=agent.pk)
+        server = inventory.register_machine(agent.name, shape)
+        row.server, row.epoch, row.facts = server, row.epoch + 1, dict(facts)
+        row.registered_at = database_now()
+        row.save(update_fields=["server", "epoch", "facts", "registered_at"])
+    beat(server.pk, MachineUsage(0.0, 0.0))
+    store_heartbeats()
+    return row
+
+
+def record_reports(agent: ServerAgent, epoch: int, reports: Sequence[TaskReport]) -> None:
+    """Record starts and ends of launches on the server of an agent; ignore all other launches.
+
+    Raises
+    ------
+    SupersededError : the agent has been fenced.
+    """
+    require_epoch(agent, epoch)
+    if not reports:
+        return
+    now = cluster_time()
+    launches = [report.launch for report in reports]
+    own = {row[0] for row in fetch_rows(_OWN, [agent.server_id, launches, AGENT])}
+    at = {r.launch: now.cluster_s - r.age_s * now.speed for r in reports if r.launch in own}
+    lost = {r.launch: r.message for r in reports if r.launch in own and r.state == LOST}
+    ended = [
+        EndReport(r.launch, at[r.launch], r.state, r.message, r.exit_code)
+        for r in reports
+        if r.launch in own and r.state not in {STARTED, LOST}
+    ]
+    # what has ended had started; each step ends with events, after which no row may be locked
+    started = {launch: at_s for launch, at_s in at.items() if launch not in lost}
+    if started:
+        with _fenced(agent, epoch):
+            record_started(started, worker=agent.name, lease_s=settings.AGENT_LEASE_S)
+    if ended:
+        with _fenced(agent, epoch):
+            record_ended(ended, release_jobs=release_jobs)
+    for launch, message in sorted(lost.items()):
+        with _fenced(agent, epoch):
+            requeue_launch(launch, message)
+
+
+@contextmanager
+def _fenced(agent: ServerAgent, epoch: int) -> Iterator[None]:
+    """Open a transaction in which no newer agent can register.
+
+    Raises
+    ------
+    SupersededError : one has.
+    """
+    with transaction.atomic():
+        require_epoch(ServerAgent.objects.select_for_update().get(pk=agent.pk), epoch)
+        yield
+
+
+def require_epoch(agent: ServerAgent, epoch: int) -> None:
+    """Check that an agent is the latest one of its server, and that its credential is valid.
+
+    Raises
+    ------
+    SupersededError : it is not.
+    """
+    if agent.revoked_at is not None or agent.epoch != epoch or agent.server_id is None:
+        raise SupersededError(
+            f"Another agent has registered as {agent.name} since; this one must stop its jobs."
+        )
+
+
+def orders_of(server_id: int) -> list[CommandOrder]:
+    """Return all live launches on a server, with those requested now."""
+    request_launches(AGENT, limit=MAX_LAUNCHES)
+    return [_order(row) for row in fetch_rows(_ORDERS, [server_id, AGENT])]
+
+
+def wait_for_orders(
+    agent: ServerAgent, epoch: int, known: frozenset[int], *, wait_s: float
+) -> list[CommandOrder]:
+    """Return the orders of a server as soon as one is new to its agent, or is to be stopped.
+
+    Parameters
+    ----------
+    known : launches that the agent runs
+    wait_s : wall seconds after which the orders are returned in any case
+
+    Raises
+    ------
+    SupersededError : the agent was fenced meanwhile.
+    """
+    if wait_s <= 0.0:
+        return orders_of(agent.server_id or 0)
+    until = time.monotonic() + wait_s
+    with listening(MACHINES) as wait:
+        while True:
+            orders = orders_of(agent.server_id or 0)
+            has_news = known != {order.launch for order in orders if not order.stop}
+            left_s = until - time.monotonic()
+            if has_news or left_s <= 0.0:
+                break
+            wait(min(left_s, POLL_S))
+    require_epoch(ServerAgent.objects.get(pk=agent.pk), epoch)
+    return orders
+
+
+def _order(row: tuple[Any, ...]) -> CommandOrder:
+    launch, job, name, is_running, stop, cores, memory_bytes, program, duration_s = row
+    command = json.loads(program)
+    return CommandOrder(
+        launch=launch,
+        job=str(job),
+        name=name,
+        is_running=is_running,
+        stop=stop,
+        cores=tuple(cores),
+        memory_bytes=memory_bytes,
+        command=tuple(command["command"]),
+        environment=command["environment"],
+        working_directory=command["working_directory"],
+        duration_s=duration_s,
+    )

@@ -1,0 +1,43 @@
+"""Output of commands: appended in chunks by agents; the oldest are deleted."""
+
+from typing import Final
+
+from django.db import connection, transaction
+
+from apps.common.infrastructure.database import fetch_rows
+from apps.execution.models import OutputChunk, ServerAgent
+from apps.execution.services.agents import require_epoch
+from apps.inventory.core.backends import AGENT
+
+KEPT_BYTES: Final = 1 << 20  # of each stream of a launch
+MAX_CHUNK: Final = 1 << 16
+# a launch may have ended by then: its last output comes after its end or before it
+_OWN: Final = """
+SELECT l.job_id FROM execution_launch l WHERE l.id = %s AND l.backend = %s AND EXISTS (
+    SELECT FROM scheduling_allocation a WHERE a.job_id = l.job_id AND a.server_id = %s)
+"""
+
+
+def append_output(
+    agent: ServerAgent, epoch: int, *, launch: int, stream: str, start: int, data: bytes
+) -> None:
+    """Store a chunk of output; one that is known, or of another server's launch, is ignored.
+
+    Raises
+    ------
+    SupersededError : the agent has been fenced.
+    """
+    require_epoch(agent, epoch)
+    with transaction.atomic(), connection.cursor() as cursor:
+        own = fetch_rows(_OWN, [launch, AGENT, agent.server_id])
+        if not own:
+            return
+        chunk = OutputChunk(
+            job_id=own[0][0], launch_id=launch, stream=stream, start=start, data=data
+        )
+        OutputChunk.objects.bulk_create([chunk], ignore_conflicts=True)
+        cursor.execute(
+            """DELETE FROM execution_outputchunk
+               WHERE launch_id = %s AND stream = %s AND start + length(data) < %s""",
+            [launch, stream, start + len(data) - KEPT_BYTES],
+        )

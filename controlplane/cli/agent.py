@@ -1,0 +1,141 @@
+"""``berth agent``: the agent of a machine, its enrolment, and the tokens that permit it."""
+
+import logging
+import os
+import signal
+import sys
+from argparse import Namespace
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from apps.execution.backends.agent.agent import Agent, FencedError, Machine, only_agent
+from apps.execution.backends.agent.link import AwayError, Link, RefusedError
+from apps.execution.backends.agent.machine import usable_cpus
+from controlplane.cli.client import BerthClient
+from controlplane.cli.errors import CliError, Exit
+from controlplane.cli.jobfile import size
+from controlplane.cli.output import print_message, print_result
+from controlplane.cli.verbs import Verbs, argument_type
+
+TOKENS: Final = "/api/v1/agents/enrolment-tokens/"
+
+
+def declare(verbs: Verbs) -> None:
+    """Declare the verb and its arguments."""
+    parser = verbs.add("agent", agent)
+    add = parser.add_argument
+    add(
+        "action",
+        nargs="?",
+        choices=("run", "token", "enrol"),
+        default="run",
+        help="run the agent (default); as an admin, print a token that enrols a machine; or enrol"
+        " this machine",
+    )
+    add("--server", required=True, metavar="NAME", help="name of this machine in the cluster")
+    add("--token", help="of `berth agent token`; without it, enrol asks for one as an admin")
+    add("--state", type=Path, metavar="DIR", help="directory of the agent (default: by name)")
+    add("--user", help="account that runs the commands; root must be named to be used")
+    add(
+        "--cores", type=argument_type(_cores), metavar="LIST", help="cores for jobs, such as 0-3,6"
+    )
+    add("--memory", type=argument_type(size), help="memory for jobs, such as 64Gi")
+    add("--rack", default="machines")
+    add("--idle-watts", type=float, default=0.0)
+    add("--peak-watts", type=float, default=0.0)
+
+
+def _cores(text: str) -> tuple[int, ...]:
+    cores: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        cores.update(range(int(first), int(last if dash else first) + 1))
+    if not cores <= set(usable_cpus()):
+        raise ValueError(f"this machine has the cores {usable_cpus()}")
+    return tuple(sorted(cores))
+
+
+def agent(client: BerthClient, args: Namespace) -> int:
+    """Run the agent of a machine, or enrol the machine."""
+    match args.action:
+        case "token":
+            print_result(_token(client, args.server))
+        case "enrol":
+            _enrol(client, args)
+        case _:
+            return _run(client.config.url, args)
+    return Exit.OK
+
+
+def _token(client: BerthClient, server: str) -> str:
+    return str(client.post(TOKENS, {"server": server}).body["secret"])
+
+
+def _state(args: Namespace) -> Path:
+    """Return the directory of the agent; only its owner may list it."""
+    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    state: Path = args.state or home / "berth-agent" / args.server
+    state.mkdir(parents=True, exist_ok=True)
+    state.chmod(0o711)
+    return state.resolve()
+
+
+def _enrol(client: BerthClient, args: Namespace) -> None:
+    token = args.token or _token(client, args.server)
+    try:
+        found = Link(client.config.url).post("enrol", {"token": token})
+    except (AwayError, RefusedError) as error:
+        raise CliError("the machine was not enrolled", detail=str(error)) from error
+    if found["server"] != args.server:
+        raise CliError(f"the token was for {found['server']}; ask for another one")
+    path = _state(args) / "credential"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(found["credential"])
+    print_message(f"berth: enrolled as {args.server}; credential stored in {path}")
+
+
+def _run(url: str, args: Namespace) -> int:
+    if os.geteuid() == 0 and not args.user:
+        raise CliError(
+            "name the account that runs the commands: --user NAME",
+            detail="this agent runs as root, and the commands must not do so by accident",
+            code=Exit.USAGE,
+        )
+    state = _state(args)
+    try:
+        credential = (state / "credential").read_text().strip()
+    except FileNotFoundError:
+        raise CliError(
+            "this machine is not enrolled",
+            next_command=f"berth agent enrol --server {args.server}",
+        ) from None
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="berth agent: %(message)s")
+    machine = Machine(
+        server=args.server,
+        state=state,
+        cpus=args.cores or usable_cpus(),
+        user=args.user or "",
+        memory_bytes=args.memory,
+        rack=args.rack,
+        watts=(args.idle_watts, args.peak_watts),
+    )
+    try:
+        with only_agent(state):
+            running = Agent(Link(url, credential), machine)
+            _stop_on_signal(running)
+            running.run()
+    except FencedError as error:
+        raise CliError("the agent stops", detail=str(error), code=Exit.CONFLICT) from error
+    return Exit.OK
+
+
+def _stop_on_signal(running: Agent) -> None:
+    """End on SIGTERM and SIGINT; the tasks go on under their supervisors."""
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        running.stop.set()
+
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)

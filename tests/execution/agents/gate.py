@@ -1,0 +1,68 @@
+"""A way to the control plane that a test can close."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from urllib.parse import urlsplit
+
+
+class Gate:
+    """Forwards connections to a server while it is open, and refuses them while it is closed."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        self._server = (parts.hostname, parts.port or 80)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._is_open = True
+        self._open: set[socket.socket] = set()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Break all connections and refuse new ones."""
+        self._is_open = False
+        for one in list(self._open):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def open(self) -> None:
+        """Forward again."""
+        self._is_open = True
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                inside, _ = self._listener.accept()
+            except OSError:
+                return
+            if not self._is_open:
+                inside.close()
+                continue
+            outside = socket.create_connection(self._server)
+            self._open |= {inside, outside}
+            for one, other in ((inside, outside), (outside, inside)):
+                threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
+
+    def _copy(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        with suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
+
+    def end(self) -> None:
+        """Stop listening."""
+        self.close()
+        self._listener.close()
+
+
+@contextmanager
+def gate_to(url: str) -> Iterator[Gate]:
+    """Return a gate to a server; it is closed afterwards."""
+    gate = Gate(url)
+    try:
+        yield gate
+    finally:
+        gate.end()

@@ -1,0 +1,51 @@
+"""Decisions of an agent about its orders, and the bounded files of its output."""
+
+from pathlib import Path
+
+from apps.execution.backends.agent.supervisor import SEGMENT_BYTES, SEGMENTS, Segments
+from apps.execution.core.agent.reconcile import Actions, TaskFacts, reconcile
+from apps.execution.core.agent.wire import order_json, read_order
+from apps.execution.core.port import CommandOrder
+
+RUNS, ENDED = TaskFacts(known_s=1.0, has_ended=False), TaskFacts(known_s=1.0, has_ended=True)
+
+
+def order(launch: int, *, is_running: bool = False, stop: bool = False) -> CommandOrder:
+    return CommandOrder(
+        launch=launch, job="j", name="n", is_running=is_running, stop=stop, cores=(0, 2),
+        memory_bytes=2**20, command=("true",), environment={"A": "1"}, duration_s=2.0,
+    )  # fmt: skip
+
+
+def test_a_new_order_is_started_and_a_known_one_is_not() -> None:
+    assert reconcile([order(1), order(2)], {2: RUNS}, asked_s=9.0) == Actions(start=[order(1)])
+    assert reconcile([order(1)], {1: ENDED}, asked_s=9.0) == Actions()
+
+
+def test_a_cancelled_order_is_not_started_and_a_running_task_is_stopped() -> None:
+    orders = [order(1, stop=True), order(2, stop=True, is_running=True), order(3, stop=True)]
+    assert reconcile(orders, {2: RUNS, 3: ENDED}, asked_s=9.0) == Actions(cancel=[1], stop=[2])
+
+
+def test_a_launch_that_should_run_and_does_not_is_reported_as_lost() -> None:
+    assert reconcile([order(1, is_running=True)], {}, asked_s=9.0) == Actions(lose=[1])
+
+
+def test_a_task_that_the_control_plane_has_given_up_is_stopped() -> None:
+    assert reconcile([], {1: RUNS, 2: ENDED}, asked_s=9.0) == Actions(stop=[1])
+
+
+def test_an_answer_says_nothing_of_orders_that_came_after_its_question() -> None:
+    assert reconcile([], {1: RUNS}, asked_s=1.0) == Actions()
+
+
+def test_an_order_is_read_as_it_was_written() -> None:
+    assert read_order(order_json(order(7))) == order(7)
+
+
+def test_output_files_are_bounded_and_keep_the_newest(tmp_path: Path) -> None:
+    segments = Segments(str(tmp_path), "stdout")
+    for _ in range(SEGMENTS + 3):
+        segments.write(b"x" * SEGMENT_BYTES)
+    starts = sorted(int(path.suffix[1:]) for path in tmp_path.iterdir())
+    assert starts == [n * SEGMENT_BYTES for n in range(3, SEGMENTS + 3)]

@@ -1,0 +1,244 @@
+"""The credential of an agent is good for its own server's orders, and for nothing else."""
+
+import base64
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import AuditEntry
+from apps.accounts.services import create_token
+from apps.common.core.errors import ConflictError, NotFoundError
+from apps.execution.models import EnrolmentToken, Launch, OutputChunk, ServerAgent
+from apps.execution.services import agent_credentials as credentials
+from apps.inventory.models import Server
+from apps.workloads.models import Job
+from apps.workloads.services.retention import delete_ended_jobs
+from tests import factories
+from tests.permissions.routes import METHODS, all_routes
+
+pytestmark = pytest.mark.django_db
+
+SHAPE: dict[str, Any] = {
+    "cores": 2, "sockets": 1, "memory_bytes": 2**30, "network_bps": 10**9, "storage_bytes": 10**9,
+}  # fmt: skip
+# anybody may use them, with or without a credential
+OPEN = {
+    "healthz", "readyz", "api/docs/", "api/v1/stream", "api/v1/version", "api/v1/errors",
+    "api/v1/schema", "api/v1/agents/enrol", "login/",
+}  # fmt: skip
+OWN = {f"api/v1/agents/{name}" for name in ("register", "sync", "output", "credential")}
+
+
+def enrolled(name: str = "box-1") -> str:
+    permit = credentials.create_enrolment(server_name=name, user=factories.user())
+    return credentials.enrol(permit.secret).secret
+
+
+def client(secret: str) -> APIClient:
+    caller = APIClient()
+    caller.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    return caller
+
+
+def registered(name: str = "box-1") -> APIClient:
+    caller = client(enrolled(name))
+    assert caller.post("/api/v1/agents/register/", SHAPE).status_code == 200
+    return caller
+
+
+def launched(on: Server, **values: Any) -> Launch:
+    """A launch of a command on a server."""
+    job = factories.job(
+        state="starting", attempts=1,
+        program={"command": ["true"], "environment": {}, "working_directory": None}, **values,
+    )  # fmt: skip
+    factories.allocation(job, on, cores=1, by=factories.decision(job), acquired_seq=0)
+    return Launch.objects.create(
+        job=job, attempt=1, backend="agent", order={"parts": [[on.pk, 1]]}
+    )
+
+
+def sync(caller: APIClient, **body: Any) -> Any:
+    return caller.post("/api/v1/agents/sync/", {"epoch": 1, **body})
+
+
+ROUTES = sorted(all_routes().keys() - OPEN - OWN)
+
+
+@pytest.mark.parametrize("pattern", ROUTES)
+def test_no_other_route_accepts_the_credential_of_an_agent(pattern: str) -> None:
+    address = re.sub(r"<uuid:\w+>", "00000000-0000-7000-8000-000000000000", pattern)
+    address = re.sub(r"<int:\w+>", "1", re.sub(r"<\w+:\w+>", "box-1", address))
+    is_api = address.startswith("api/")
+    caller = client(enrolled())
+    for method in METHODS:
+        path = f"/{address.rstrip('/')}/" if is_api else f"/{address}"
+        status = caller.generic(method, path, "{}", "application/json").status_code
+        assert status in ({401, 404, 405} if is_api else {302, 401, 403, 404, 405}), method
+
+
+@pytest.mark.parametrize("name", ["register", "sync", "output", "credential"])
+def test_no_token_of_a_user_is_accepted_as_an_agent(name: str) -> None:
+    admin = factories.user(role=Role.ADMIN)
+    secret = create_token(user=admin, name="t").secret
+    assert client(secret).post(f"/api/v1/agents/{name}/", {}).status_code == 401
+
+
+def test_an_admin_permits_a_machine_and_the_machine_enrols() -> None:
+    admin = client(create_token(user=factories.user(role=Role.ADMIN), name="t").secret)
+    permit = admin.post("/api/v1/agents/enrolment-tokens/", {"server": "box-1"})
+    assert permit.status_code == 201
+    found = APIClient().post("/api/v1/agents/enrol/", {"token": permit.json()["secret"]})
+    assert found.status_code == 201
+    assert found.json()["server"] == "box-1"
+    machine = client(found.json()["credential"])
+    assert machine.post("/api/v1/agents/register/", SHAPE).json()["epoch"] == 1
+    (row,) = admin.get("/api/v1/agents/").json()["results"]
+    assert (row["server"], row["revoked_at"]) == ("box-1", None)
+    assert admin.delete("/api/v1/agents/box-1/").status_code == 204
+    assert machine.post("/api/v1/agents/register/", SHAPE).status_code == 401
+
+
+def test_an_enrolment_token_is_good_once_and_not_for_long() -> None:
+    permit = credentials.create_enrolment(server_name="box-1", user=factories.user())
+    credentials.enrol(permit.secret)
+    with pytest.raises(NotFoundError):
+        credentials.enrol(permit.secret)
+    late = credentials.create_enrolment(server_name="box-2", user=factories.user())
+    EnrolmentToken.objects.filter(pk=late.token.pk).update(
+        expires_at=timezone.now() - timedelta(seconds=1)
+    )
+    with pytest.raises(NotFoundError):
+        credentials.enrol(late.secret)
+
+
+def test_secrets_are_stored_as_digests_and_acts_are_audited() -> None:
+    permit = credentials.create_enrolment(server_name="box-1", user=factories.user())
+    secret = credentials.enrol(permit.secret).secret
+    stored = bytes(ServerAgent.objects.get().digest) + bytes(EnrolmentToken.objects.get().digest)
+    assert secret.encode() not in stored
+    assert permit.secret.encode() not in stored
+    actions = set(AuditEntry.objects.values_list("action", flat=True))
+    assert {"agent.permitted", "agent.enrolled"} <= actions
+
+
+def test_no_agent_is_enrolled_for_an_emulated_server() -> None:
+    factories.server("srv-1")
+    with pytest.raises(ConflictError):
+        credentials.create_enrolment(server_name="srv-1", user=factories.user())
+
+
+def test_a_rotated_credential_replaces_the_old_one_at_its_first_use() -> None:
+    old = enrolled()
+    new = client(old).post("/api/v1/agents/credential/").json()["credential"]
+    assert credentials.agent_of(old) is not None
+    assert credentials.agent_of(new) is not None
+    assert credentials.agent_of(old) is None
+    assert client(old).post("/api/v1/agents/credential/").status_code == 401
+
+
+def test_a_revoked_credential_is_refused() -> None:
+    caller = registered()
+    credentials.revoke("box-1")
+    assert sync(caller).status_code == 401
+    with pytest.raises(NotFoundError):
+        credentials.revoke("box-1")
+
+
+def test_an_agent_sees_and_ends_only_the_launches_of_its_own_server() -> None:
+    factories.cluster()
+    mine, other = registered("box-1"), registered("box-2")
+    launch = launched(Server.objects.get(name="box-2"))
+    ended = {"launch": launch.pk, "state": "finished", "age_s": 0.0, "exit_code": 0}
+    assert sync(mine, reports=[ended]).json()["orders"] == []
+    launch.refresh_from_db()
+    assert launch.state == "requested"
+    (order,) = sync(other).json()["orders"]
+    assert (order["launch"], order["cores"], order["command"]) == (launch.pk, [0], ["true"])
+    assert sync(other, reports=[ended]).json()["orders"] == []
+    assert Job.objects.get(pk=launch.job_id).state == "succeeded"
+
+
+def test_an_agent_writes_output_of_its_own_launches_only() -> None:
+    factories.cluster()
+    mine, other = registered("box-1"), registered("box-2")
+    launch = launched(Server.objects.get(name="box-2"))
+    chunk = {
+        "epoch": 1, "launch": launch.pk, "stream": "stdout", "start": 0,
+        "chunk": base64.b64encode(b"forged").decode(),
+    }  # fmt: skip
+    assert mine.post("/api/v1/agents/output/", chunk).status_code == 204
+    assert not OutputChunk.objects.exists()
+    for _ in range(2):  # the answer to the first one may have been lost
+        assert other.post("/api/v1/agents/output/", chunk).status_code == 204
+    assert bytes(OutputChunk.objects.get().data) == b"forged"
+
+
+def test_the_output_of_a_job_is_deleted_with_it() -> None:
+    factories.cluster()
+    caller = registered()
+    launch = launched(Server.objects.get(name="box-1"))
+    OutputChunk.objects.create(job=launch.job, launch=launch, stream="stdout", start=0, data=b"x")
+    ended = {"launch": launch.pk, "state": "finished", "age_s": 0.0, "exit_code": 0}
+    assert sync(caller, reports=[ended]).status_code == 200
+    assert delete_ended_jobs(timezone.now() + timedelta(seconds=1)) == 1
+    connection.check_constraints()
+    assert not OutputChunk.objects.exists()
+
+
+def test_an_agent_of_an_older_registration_is_fenced() -> None:
+    factories.cluster()
+    caller = registered()
+    launch = launched(Server.objects.get(name="box-1"))
+    assert caller.post("/api/v1/agents/register/", SHAPE).json()["epoch"] == 2
+    report = {"launch": launch.pk, "state": "failed", "age_s": 0.0}
+    assert sync(caller, reports=[report]).status_code == 409
+    launch.refresh_from_db()
+    assert launch.state == "requested"
+
+
+def test_a_lost_launch_is_queued_again_and_its_end_comes_too_late() -> None:
+    factories.cluster()
+    caller = registered()
+    launch = launched(Server.objects.get(name="box-1"))
+    lost = {"launch": launch.pk, "state": "lost", "age_s": 0.0, "message": "gone"}
+    assert sync(caller, reports=[lost]).json()["orders"] == []
+    sync(caller, reports=[{**lost, "state": "finished"}])
+    job = Job.objects.get(pk=launch.job_id)
+    assert (job.state, job.reason_message) == ("queued", "gone")
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        {}, {"launch": 0, "state": "started", "age_s": 0.0},
+        {"launch": True, "state": "started", "age_s": 0.0},
+        {"launch": 1, "state": "done", "age_s": 0.0},
+        {"launch": 1, "state": "started", "age_s": -1.0},
+        {"launch": 1, "state": "started", "age_s": None},
+        {"launch": 1, "state": "failed", "age_s": 0.0, "exit_code": 2**20},
+        {"launch": 1, "state": "failed", "age_s": 0.0, "message": 7},
+    ],
+)  # fmt: skip
+def test_a_wrong_report_is_named(report: dict[str, Any]) -> None:
+    response = sync(registered(), reports=[report])
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == "/reports/0"
+
+
+def test_a_heartbeat_writes_nothing_to_the_database() -> None:
+    caller = registered()
+    with connection.execute_wrapper(_no_writes):
+        assert sync(caller, usage={"cpu_share": 0.5, "memory_share": 0.25}).status_code == 200
+
+
+def _no_writes(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+    # the request for launches inserts rows only if there are any
+    assert not sql.lstrip().startswith(("UPDATE", "DELETE")), sql
+    return execute(sql, params, many, context)

@@ -1,0 +1,89 @@
+"""Jobs of a machine that is silent: kept until its agent must have stopped them."""
+
+import time
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from apps.execution.core.agent.wire import GRACE_S, MachineUsage
+from apps.execution.models import Launch
+from apps.execution.services.heartbeats import beat, silence_s, store_heartbeats
+from apps.execution.services.recovery import requeue_lost_jobs
+from apps.inventory.core.usage import SILENT_S
+from apps.inventory.models import Server, ServerReading
+from apps.inventory.services import mark_silent_servers
+from apps.workloads.models import Job
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def machine() -> Server:
+    factories.cluster()
+    return factories.server("box-1", backend="agent")
+
+
+def running_on(machine: Server) -> Job:
+    job = factories.job(state="running", attempts=1)
+    factories.allocation(job, machine, cores=1, by=factories.decision(job), acquired_seq=0)
+    Launch.objects.create(job=job, attempt=1, backend="agent", order={}, state="running")
+    return job
+
+
+def heard(machine: Server, *, ago_s: float) -> None:
+    at = timezone.now() - timedelta(seconds=ago_s)
+    ServerReading.objects.filter(server=machine).delete()
+    factories.reading(machine, at=at, backend="agent")
+
+
+def recover() -> int:
+    return requeue_lost_jobs(silent_before=timezone.now() - timedelta(seconds=SILENT_S))
+
+
+def test_a_silent_machine_keeps_its_jobs_until_its_lease_must_have_ended(
+    machine: Server, settings: Settings
+) -> None:
+    job = running_on(machine)
+    assert silence_s() == settings.AGENT_LEASE_S + GRACE_S > SILENT_S + 30
+    heard(machine, ago_s=silence_s() - 20)
+    assert recover() == 0
+    heard(machine, ago_s=silence_s() + 1)
+    assert recover() == 1
+    job.refresh_from_db()
+    assert job.state == "queued"
+
+
+def test_the_only_machine_takes_no_work_while_it_is_silent(machine: Server) -> None:
+    heard(machine, ago_s=SILENT_S + 5)
+    mark_silent_servers(silent_before=timezone.now() - timedelta(seconds=SILENT_S))
+    machine.refresh_from_db()
+    assert machine.state == "down"
+
+
+def test_a_heartbeat_is_stored_with_the_time_at_which_it_came(machine: Server) -> None:
+    before = timezone.now() - timedelta(seconds=1)
+    beat(machine.pk, MachineUsage(cpu_share=0.5, memory_share=0.25, storage_share=0.125))
+    assert not ServerReading.objects.exists()
+    assert store_heartbeats() == 1
+    reading = ServerReading.objects.get(server=machine)
+    assert before <= reading.at <= timezone.now()
+    assert (reading.cpu_share, reading.memory_share, reading.storage_share) == (0.5, 0.25, 0.125)
+    assert (reading.backend, reading.watts) == ("agent", 80.0)
+
+
+def test_an_old_heartbeat_is_not_stored_again(
+    machine: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beat(machine.pk, MachineUsage(0.5, 0.5))
+    later_s = time.time() + 60
+    monkeypatch.setattr("apps.execution.services.heartbeats.time.time", lambda: later_s)
+    assert store_heartbeats() == 0
+
+
+def test_a_heartbeat_of_an_emulated_server_is_ignored() -> None:
+    factories.cluster()
+    beat(factories.server("srv-1").pk, MachineUsage(0.5, 0.5))
+    assert store_heartbeats() == 0
