@@ -108,7 +108,8 @@ def test_a_command_waits_while_the_servers_that_run_commands_are_full() -> None:
     jobs = submit(*({"command": ["env"]} for _ in range(3)))
     work(make_agent("agent-1"))
     states = [state_and_reason(job) for job in jobs]
-    assert [state for state, _ in states] == ["starting", "starting", "queued"]
+    # of jobs submitted at the same moment, any may be first
+    assert sorted(state for state, _ in states) == ["queued", "starting", "starting"]
     assert Allocation.objects.exclude(server_id=box.id).count() == 0
 
 
