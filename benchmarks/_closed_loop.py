@@ -136,13 +136,13 @@ def observation_of(
 
 
 class _Job(NamedTuple):
-    """A job: its application, target in seconds, input, setting and pessimistic rate."""
+    """A job: its application, target in seconds, input, setting and predictions."""
 
     application_index: int
     seconds: float
     input_bytes: float
     setting: str
-    slow_rate: float
+    sized: Sized
 
 
 class ClosedLoop:
@@ -212,7 +212,7 @@ class ClosedLoop:
                 continue
             job = str(len(self._jobs))
             self._jobs.append(
-                _Job(application_index, seconds, spec.input_bytes, sized.setting, sized.slow_rate)
+                _Job(application_index, seconds, spec.input_bytes, sized.setting, sized)
             )
             request = request_of(spec, application.profile, sized, self._world.topology, job=job)
             speed = _speed(application.truth, sized.setting)
@@ -231,11 +231,12 @@ class ClosedLoop:
             known.add(n)
             record, job = report.jobs[n], self._jobs[n]
             rate = job.input_bytes / (record.ended_s - record.started_s)
-            if self._learns_allowance:
-                self.allowances.add("completion_time", rate / job.slow_rate)
             observation = observation_of(
                 self._world, placed[record.job], rate, setting=job.setting
             )
+            if self._learns_allowance:
+                slow_rate = job.sized.slow_rate(part.platform for part in observation.parts)
+                self.allowances.add("completion_time", rate / slow_rate)
             self._applications[job.application_index].observe(observation)
 
 

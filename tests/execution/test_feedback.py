@@ -562,8 +562,10 @@ def test_feedback_takes_a_few_queries(world: World, django_assert_max_num_querie
 
 
 def sized(job: Job, slow_rate: float) -> None:
-    """Record the pessimistic rate that the job was sized with."""
-    Decision.objects.filter(job=job).update(predicted={"slow_rate": slow_rate})
+    """Record the pessimistic rate that the job was sized with, on its platform."""
+    own = Server.objects.get(id__in=job.allocations.values("server_id")).platform.name
+    rates = {own: slow_rate, "slower platform": slow_rate / 10.0}
+    Decision.objects.filter(job=job).update(predicted={"slow_rates": rates})
 
 
 def test_jobs_slower_than_their_pessimistic_prediction_lower_the_allowance(world: World) -> None:

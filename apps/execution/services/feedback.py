@@ -89,8 +89,8 @@ ORDER BY s.job_id, s.cluster_s
 # The allocations on which a job ran at a moment: neither reserved ones, nor those it had already
 # left but not yet released. Allocations on one server form one part.
 _PARTS: Final = """
-SELECT d.place, a.decision_id, c.predicted->>'setting', c.predicted->>'slow_rate', p.name,
-       sum(a.cores),
+SELECT d.place, a.decision_id, c.predicted->>'setting',
+       (c.predicted->'slow_rates'->>p.name)::float8, p.name, sum(a.cores),
        max(CASE WHEN a.moved_from IS NOT NULL THEN a.id END)
 FROM unnest(%s::uuid[], %s::float8[]) WITH ORDINALITY AS d(job, at_s, place)
 JOIN scheduling_allocation a ON a.job_id = d.job
@@ -101,8 +101,7 @@ LEFT JOIN inventory_server s ON s.id = a.server_id
 LEFT JOIN inventory_platform p ON p.id = s.platform_id
 WHERE NOT EXISTS (
     SELECT FROM scheduling_allocation n WHERE n.moved_from = a.id AND n.moved_s <= d.at_s)
-GROUP BY d.place, a.decision_id, c.predicted->>'setting', c.predicted->>'slow_rate', p.name,
-         a.server_id
+GROUP BY d.place, a.decision_id, c.predicted, p.name, a.server_id
 ORDER BY d.place, a.server_id
 """
 _OVERLAPPING_MIGRATIONS: Final = """
@@ -145,7 +144,7 @@ class _Placement(NamedTuple):
     setting: str
     parts: tuple[ServerUnits, ...]
     decision: UUID
-    slow_rate: float | None  # pessimistic work per second, without an allowance
+    slow_rate: float | None  # pessimistic work per second there, without an allowance
     has_migrated: bool  # its neighbours differ from those at its decision
 
 
@@ -272,16 +271,20 @@ def _placements(moments: Sequence[tuple[UUID, float]]) -> list[_Placement | None
     """Placements of (job, time) pairs; None if one of the servers was removed."""
     rows = fetch_rows(_PARTS, [[job for job, _ in moments], [at_s for _, at_s in moments]])
     parts: dict[int, list[ServerUnits]] = defaultdict(list)
-    runs: dict[int, tuple[UUID, str, float | None]] = {}
+    slow_rates: dict[int, list[float | None]] = defaultdict(list)
+    runs: dict[int, tuple[UUID, str]] = {}
     migrated: dict[int, int] = defaultdict(int)
     for place, decision, setting, slow_rate, platform, cores, migrated_to in rows:
         parts[place].append(ServerUnits(platform, cores))
         migrated[place] = max(migrated[place], migrated_to or 0)
-        runs[place] = (decision, setting or "", None if slow_rate is None else float(slow_rate))
+        slow_rates[place].append(slow_rate)
+        runs[place] = (decision, setting or "")
     removed = {place for place, _, _, _, platform, *_ in rows if platform is None}
 
     def placement(place: int) -> _Placement:
-        (decision, setting, slow_rate), last = runs[place], migrated[place]
+        (decision, setting), last = runs[place], migrated[place]
+        known = [rate for rate in slow_rates[place] if rate is not None]
+        slow_rate = min(known) if len(known) == len(slow_rates[place]) else None
         run = f"{decision}/{last}" if last else str(decision)  # a migration changes the neighbours
         return _Placement(
             run, setting, tuple(parts[place]), decision, slow_rate, has_migrated=last > 0

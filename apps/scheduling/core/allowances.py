@@ -5,11 +5,12 @@ the rest of the prediction by at least the constant, so that slow jobs do not ma
 others infeasible. The pessimistic end is meant to be exceeded by 95 % of the jobs. So the
 allowance is the 5 % quantile of
 
-    measured speed / pessimistic end of the predicted speed, without an allowance
+    measured speed / pessimistic end of the speed predicted on the same platforms,
+                     without an allowance
 
 over the newest jobs: neighbours, slow servers, stragglers and errors of profiles lower it. Few
-jobs tell little, so the quantile is shrunk to the constant that was fitted to the emulator, which
-counts as `PRIOR_JOBS` jobs.
+jobs tell little, so the quantile, within `LIMITS`, is shrunk to the constant that was fitted to
+the emulator, which counts as `PRIOR_JOBS` jobs.
 """
 
 import math
@@ -72,8 +73,9 @@ def estimated(ratios: Sequence[float], prior: float = INTERFERENCE_ALLOWANCE) ->
     if not len(ratios):
         return Estimated(prior, 0, math.nan)
     quantile, jobs = float(np.quantile(ratios, QUANTILE)), len(ratios)
-    value = (jobs * quantile + PRIOR_JOBS * prior) / (jobs + PRIOR_JOBS)
-    return Estimated(min(max(value, LIMITS[0]), LIMITS[1]), jobs, quantile)
+    limited = min(max(quantile, LIMITS[0]), LIMITS[1])
+    value = (jobs * limited + PRIOR_JOBS * prior) / (jobs + PRIOR_JOBS)
+    return Estimated(value, jobs, quantile)
 
 
 def allowances_of(

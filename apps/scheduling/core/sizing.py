@@ -6,8 +6,8 @@ units on any platform where m is sufficient, so m must be sufficient on a fair p
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -91,7 +91,8 @@ class Sized:
     probability : that the target is met there
     setting : label of the framework setting of the prediction; empty = default
     allowance : share of the pessimistic speed that it counts on; NaN without one
-    slow_rate : work per second at the pessimistic end, without the allowance; NaN without a target
+    slow_rates : work per second at the pessimistic end on each of ``platforms``, without the
+        allowance; empty without a target
     """
 
     units: int
@@ -103,7 +104,11 @@ class Sized:
     probability: float
     setting: str = ""
     allowance: float = math.nan
-    slow_rate: float = math.nan
+    slow_rates: Mapping[str, float] = field(default_factory=dict)
+
+    def slow_rate(self, platforms: Iterable[str]) -> float:
+        """Return the pessimistic rate on the slowest of these platforms; NaN if one is unknown."""
+        return min((self.slow_rates.get(name, math.nan) for name in platforms), default=math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +307,10 @@ def _sized(target: Target, work: Work, grid: _Grid, choice: _ChosenSize) -> Size
         probability=_probability(target, work, choice.units, rates),
         setting=grid.setting,
         allowance=(allowance := choice.facts.allowances.of(target.kind)),
-        slow_rate=float(grid.low[row, slowest]) / allowance,
+        slow_rates={
+            choice.facts.platforms[p]: float(grid.low[row, p]) / allowance
+            for p in choice.platforms
+        },
     )
 
 

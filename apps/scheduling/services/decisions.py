@@ -45,15 +45,16 @@ def placed_reason(agent: AgentIdentity) -> Reason:
     return _REASON_OF.get(agent.policy, Reason.PLACED_BEST_OF_SAMPLE)
 
 
-def predicted_json(sized: Sized) -> dict[str, float | str]:
+def predicted_json(sized: Sized) -> dict[str, Any]:
     """Return the predicted performance of a job and the framework setting it assumes.
 
     Empty if the submitter fixed the size.
     """
     known = {"value": sized.predicted, "low": sized.low, "high": sized.high}
-    known |= {"allowance": sized.allowance, "slow_rate": sized.slow_rate}
+    known["allowance"] = sized.allowance
+    rates = {"slow_rates": dict(sized.slow_rates)} if sized.slow_rates else {}
     setting = {"setting": sized.setting} if sized.setting else {}
-    return {name: value for name, value in known.items() if math.isfinite(value)} | setting
+    return {name: value for name, value in known.items() if math.isfinite(value)} | rates | setting
 
 
 _DECISION_COLUMNS: Final = (

@@ -59,8 +59,16 @@ def test_few_jobs_move_an_allowance_little() -> None:
 
 
 def test_an_allowance_has_limits() -> None:
-    assert estimated([0.01] * NEWEST).value == LIMITS[0]
-    assert estimated([9.0] * NEWEST).value == LIMITS[1]
+    share = PRIOR_JOBS / (NEWEST + PRIOR_JOBS)  # of the constant
+    for ratio, limit in zip((0.01, 9.0), LIMITS, strict=True):
+        found = estimated([ratio] * NEWEST).value
+        assert found == pytest.approx((1.0 - share) * limit + share * INTERFERENCE_ALLOWANCE)
+
+
+def test_a_few_fast_jobs_leave_most_of_the_margin() -> None:
+    few = estimated([2.4] * 13)
+    assert few.value == pytest.approx((13 * LIMITS[1] + PRIOR_JOBS * 0.9) / (13 + PRIOR_JOBS))
+    assert few.quantile == pytest.approx(2.4)
 
 
 def test_a_simulation_estimates_as_the_control_plane_does() -> None:

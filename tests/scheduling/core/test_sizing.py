@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -275,8 +276,13 @@ def test_a_learned_allowance_applies_to_the_pessimistic_end_only() -> None:
     assert slow.predicted == pytest.approx(usual.predicted)
     assert slow.high == pytest.approx(usual.high * INTERFERENCE_ALLOWANCE / 0.6)
     assert fast.predicted == pytest.approx(usual.predicted * INTERFERENCE_ALLOWANCE)
-    assert usual.slow_rate == pytest.approx(slow.slow_rate)
-    assert usual.slow_rate == pytest.approx(1e9 / usual.high / INTERFERENCE_ALLOWANCE)
+    assert usual.platforms is not None
+    assert usual.slow_rates.keys() == usual.platforms
+    assert usual.slow_rates == pytest.approx(slow.slow_rates)
+    slowest = usual.slow_rate(usual.platforms)
+    assert slowest == pytest.approx(1e9 / usual.high / INTERFERENCE_ALLOWANCE)
+    assert all(usual.slow_rate([name]) >= slowest for name in usual.platforms)
+    assert math.isnan(usual.slow_rate(["unknown"]))
 
 
 def test_slow_jobs_do_not_make_a_target_infeasible() -> None:

@@ -13,7 +13,7 @@ from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.allowances import DEFAULT, AllowanceLearner, Allowances
 from apps.scheduling.core.requests import after, cluster_facts, request_of, size_or_late
-from apps.scheduling.core.sizing import ClusterFacts, Infeasible
+from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.types import Request
 from apps.testbed.core.demo_cluster import DemoCluster
 from apps.testbed.core.replay.model import (
@@ -66,6 +66,7 @@ class Demand:
         self.profiles = _profiles(self.truths, cluster, emulated, options)
         self.seed = options.seed
         self.allowances = AllowanceLearner()
+        self._sized: dict[int, Sized] = {}
         self._slow_rate: dict[int, float] = {}
         self._topology = emulated.topology
         self._next = 0
@@ -116,7 +117,7 @@ class Demand:
             return sized
         request = request_of(spec, profile, sized, self._topology, job=str(job))
         request = after(request, elapsed_s)
-        self._slow_rate[job] = sized.slow_rate
+        self._sized[job] = sized
         framework = self.truth(job).framework
         if not sized.setting or framework is None:
             return SizedRequest(request, 1.0)
@@ -126,6 +127,8 @@ class Demand:
         """Return the order that starts a job."""
         load = self.load
         tasks, duration_s = int(load.tasks[job]), float(load.duration_s[job])
+        if (known := self._sized.pop(job, None)) is not None:
+            self._slow_rate[job] = known.slow_rate(self._platforms(parts))
         return EngineOrder(
             key=job,
             truth=self.truth(job),
@@ -135,6 +138,11 @@ class Demand:
             duration_s=None if np.isinf(duration_s) else duration_s,
             task_seed=task_seed(self.seed, job) if tasks else 0,
         )
+
+    def _platforms(self, parts: list[tuple[int, int]]) -> set[str]:
+        """Return the platforms of the servers of a job."""
+        of = self._topology.server_platform
+        return {self._topology.platform_name[of[server]] for server, _ in parts}
 
     def ended(self, job: int, ran_s: float, *, is_whole: bool) -> None:
         """Learn from a job that ran for a time, on the units that it was sized for."""

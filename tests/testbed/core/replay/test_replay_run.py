@@ -274,7 +274,9 @@ def test_sizes_count_on_the_speed_of_the_jobs_that_ended_before() -> None:
     facts = LazyFacts(MemoryCluster(emulated.topology, is_compiled=True).snapshot())
     first = demand.allowances.now
     for job in range(n - 1):
-        assert isinstance(demand.request(job, float(job), facts), SizedRequest)
+        sized = demand.request(job, float(job), facts)
+        assert isinstance(sized, SizedRequest)
+        demand.order(job, sized, [(0, sized.request.units)])
         demand.ended(job, 1e5, is_whole=job >= EVERY)  # far slower than predicted
         if job == EVERY - 1:
             assert demand.allowances.now == first  # these did not run as sized
