@@ -5,6 +5,7 @@ from django.urls import include, path, re_path
 from apps.accounts.api import openapi as _openapi  # noqa: F401 - registers the schema's security
 from apps.accounts.api.urls import keyed_routes
 from apps.common.api.routes import route
+from apps.execution.api import openapi as _agents  # noqa: F401 - likewise
 from apps.operations.api.idempotency import once
 from controlplane import api_views
 

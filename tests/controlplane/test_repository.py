@@ -64,8 +64,10 @@ def test_no_package_index_or_mirror_is_committed() -> None:
 
 
 def test_no_lock_file_with_addresses_is_committed() -> None:
-    names = {path.name for path in committed_files()}
-    assert names.isdisjoint({"uv.lock", "package-lock.json", "poetry.lock"})
+    files = committed_files()
+    assert {path.name for path in files}.isdisjoint({"uv.lock", "poetry.lock"})
+    locks = [path.read_text() for path in files if path.name == "package-lock.json"]
+    assert [text for text in locks if '"resolved"' in text] == []
 
 
 def test_every_requirement_is_pinned_and_hashed() -> None:

@@ -74,6 +74,7 @@ ALLOWED: Final = {
             "scheduling.selectors.queue.holdings",
             "scheduling.selectors.queue.recent_submissions",
             "scheduling.selectors.queue.run_time_history",
+            "scheduling.selectors.queue.scored_estimates",
             "scheduling.selectors.queue.waiting_queue",
             "workloads.api.bulk._attempt",
             "workloads.selectors.has_incomplete_jobs",
