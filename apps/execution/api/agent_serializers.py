@@ -48,7 +48,7 @@ class CredentialSerializer(serializers.Serializer[Any]):
 
 
 class RegisterSerializer(serializers.Serializer[Any]):
-    """What a machine has."""
+    """Shape of a machine: cores, memory and other resources, and what its agent can limit."""
 
     cores = serializers.IntegerField(min_value=1, max_value=MAX_CORES)
     sockets = serializers.IntegerField(min_value=1, max_value=MAX_CORES)

@@ -22,7 +22,7 @@ POLL_S: Final = 0.1
 
 
 class JobOutput(ApiView):
-    """What a job's command has written."""
+    """Output of the command of a job."""
 
     rate_class = "stream"
     has_tags = False

@@ -12,7 +12,7 @@ MACHINES: Final = "machines"  # channel that wakes agents of machines: there may
 
 
 class Capability(StrEnum):
-    """What a backend may be able to do."""
+    """Operations that a backend can support."""
 
     CORES = "cores"  # run a job on the cores that its units name
     COMMANDS = "commands"  # run the command of a job

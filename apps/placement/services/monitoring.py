@@ -13,6 +13,8 @@ from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.inventory.selectors import cluster_now
 from apps.placement.core.monitoring.classes import (
+    LOUD_SHARE,
+    REFIT_S,
     ContainerClasses,
     LocalityLimits,
     Metric,
@@ -27,10 +29,7 @@ from apps.placement.core.monitoring.metrics import (
 from apps.placement.models import MetricThreshold
 from apps.placement.selectors.cluster import cached_profiles
 
-REFIT_INTERVAL_S: Final = 600.0  # cluster seconds
 RETENTION_S: Final = 7 * 86_400.0  # of classes of ended containers: fronts of past times need them
-# share of a server's bandwidth above which the traffic of one container suffers on slow links
-LOUD_SHARE: Final = 0.05
 _READ: Final = """
 SELECT a.id, a.job_id::text, a.cores, s.cores, s.platform_id, p.id,
        m.cluster_s, m.memory_rate, m.network_wait, m.disk_wait, m.traffic_bps,
@@ -122,7 +121,7 @@ def _thresholds(
     last_s = max((row.learnt_s for row in known), default=-np.inf)
     platforms = {row.platform for row in rows}
     # a clock that was set back belongs to a new instance: its thresholds are unknown
-    if not 0.0 <= now_s - last_s < REFIT_INTERVAL_S or platforms - {r.platform_id for r in known}:
+    if not 0.0 <= now_s - last_s < REFIT_S or platforms - {r.platform_id for r in known}:
         known = _refit(rows, metrics, now_s)
     thresholds = {platform: [np.inf] * len(Metric) for platform in platforms}
     for row in known:

@@ -161,7 +161,9 @@ def test_a_command_that_closes_its_output_is_still_watched(site: Site) -> None:
     site.until(job, "running")
     machine.kill(signal.SIGKILL)
     (machine.state / "lease").write_text("0")
-    eventually(machine.file(job, "exit.json").exists)
+    exit_file = machine.file(job, "exit.json")
+    eventually(exit_file.exists)
+    assert '"reason": "fenced"' in exit_file.read_text()
 
 
 def test_a_job_stopped_with_the_lease_is_launched_again(site: Site) -> None:

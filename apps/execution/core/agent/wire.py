@@ -39,7 +39,7 @@ class TaskReport:
 
 @dataclass(frozen=True, slots=True)
 class MachineUsage:
-    """What a machine uses: shares of 0-1."""
+    """Usage of a machine, as shares of 0-1."""
 
     cpu_share: float
     memory_share: float

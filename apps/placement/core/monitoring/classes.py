@@ -149,6 +149,11 @@ class ContainerClasses:
         return ContainerClasses(intensity, np.where(is_first, at_first, later))
 
 
+REFIT_S: Final = 600.0  # cluster seconds between two fits of the thresholds
+# share of a server's bandwidth above which the traffic of one container suffers on slow links
+LOUD_SHARE: Final = 0.05
+
+
 class LocalityLimits(NamedTuple):
     """Limits that decide where a job should stay.
 

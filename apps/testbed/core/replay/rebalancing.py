@@ -19,6 +19,8 @@ from apps.emulation.core.events import Machines
 from apps.execution.core.migration import migration_s
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.placement.core.monitoring.classes import (
+    LOUD_SHARE,
+    REFIT_S,
     ContainerClasses,
     LocalityLimits,
     Metric,
@@ -39,8 +41,6 @@ from apps.testbed.core.replay.demand import Demand
 from apps.testbed.core.replay.migrating import ClusterView, Migration
 
 HOUR_S: Final = 3600.0
-REFIT_S: Final = 600.0  # of the thresholds
-LOUD_SHARE: Final = 0.05  # of a server's bandwidth, above which traffic suffers on slow links
 STEP_S: Final = 2e-3  # time of one step of a search: 1,000 steps in `LoopLimits.solve_s`
 MAX_SEARCHES: Final = 2  # the second without containers that would return
 
