@@ -3,7 +3,7 @@ import math
 import pytest
 
 from apps.dashboard.core.gauge import Gauge, gauge
-from apps.dashboard.templatetags.berth import gauge as drawn
+from apps.dashboard.templatetags.drawings import gauge as drawn
 
 UNKNOWN = (math.nan, math.nan, math.nan)
 LATENCY = {"kind": "throughput_latency", "qps": 100.0, "latency_seconds": 0.05, "percentile": 99}

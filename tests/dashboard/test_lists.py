@@ -17,7 +17,8 @@ from apps.dashboard.core.job_query import parse
 from apps.dashboard.core.matches import Matches, range_words
 from apps.dashboard.selectors import job_facets as facets
 from apps.dashboard.selectors import lists
-from apps.dashboard.templatetags.berth import over_target, state, trend
+from apps.dashboard.templatetags.berth import over_target, state
+from apps.dashboard.templatetags.drawings import trend
 from apps.workloads.models import Job
 from apps.workloads.selectors import job_counts
 from tests import factories
