@@ -46,7 +46,12 @@ def declare(verbs: Verbs) -> None:
         "--world", help="distributions of the applications' true behaviour, such as paper"
     )
     parser.add_argument(
-        "--admission", help="order of waiting jobs: shapes, as in production (default), or fifo"
+        "--admission",
+        help="order of waiting jobs and admission control: shapes or none, as in production "
+        "(default); count or tarcil_lsh; or fifo",
+    )
+    parser.add_argument(
+        "--max-wait-s", type=float, metavar="S", help="longest wait at admission, 600 s"
     )
     parser.add_argument(
         "--profiles",
@@ -128,6 +133,8 @@ def _grid(args: Namespace) -> "Grid":
     base = replace(ReplayOptions.of(**chosen), failures=failures)
     if args.rebalance_s is not None:
         base = replace(base, rebalance_s=args.rebalance_s)
+    if args.max_wait_s is not None:
+        base = replace(base, max_wait_s=args.max_wait_s)
     return Grid(
         policies=tuple(zip(labels, names, strict=True)),
         seeds=tuple(seeds_of(args.seeds)),

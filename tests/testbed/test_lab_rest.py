@@ -112,7 +112,7 @@ def test_a_comparison_resumes_over_rest() -> None:
         ),
         ({"options": {"policy": []}}, "policy", "must be one of expected, tarcil, "),
         ({"options": {"parameters": 1}}, "parameters", "must be an object with parameters"),
-        ({"options": {"admission": []}}, "admission", "must be one of shapes, fifo, not []"),
+        ({"options": {"admission": []}}, "admission", "must be one of shapes, fifo, count, tarc"),
         ({"options": {"weights": {"P": -1}}}, "weights", "must be weights of P, D and C of at l"),
         ({"options": {"weights": {}}}, "weights", "must be weights of P, D and C of at least 0"),
         ({"options": {"weights": 1}}, "weights", "must be weights of P, D and C of at least 0"),

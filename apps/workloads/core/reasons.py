@@ -1,9 +1,9 @@
 """Reasons for a job's state: the highest-ranking one is shown, the others are listed with it.
 
 Source of the tiers: ``kueue`` PR #11720. The order is Invalid > Held > Unclassifiable >
-InfeasibleTarget > reasons that wait for units (7) > CommitConflict (8) > Starting (9), then the
-reasons of running and ended jobs. Tiers 5 and 6 have no reason: jobs are neither limited by quotas
-nor refused units that are free and too contended.
+InfeasibleTarget > QualityShort (6) > reasons that wait for units (7) > CommitConflict (8) >
+Starting (9), then the reasons of running and ended jobs. Tier 5 has no reason: no quota limits a
+job.
 """
 
 from collections.abc import Iterable
@@ -28,6 +28,8 @@ class Reason(StrEnum):
     NOT_ENOUGH_FREE_UNITS = "NotEnoughFreeUnits"
     NO_FREE_UNIT = "NoFreeUnit"
     UNITS_RESERVED = "UnitsReserved"
+    QUALITY_SHORT = "QualityShort"
+    WAITING_FOR_BUCKET = "WaitingForBucket"
     WAITING_FOR_PROFILE = "WaitingForProfile"
     WAITING_FOR_AGENT = "WaitingForAgent"
     COMMIT_CONFLICT = "CommitConflict"
@@ -127,6 +129,16 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
         7,
         "The free units are reserved for a gang that has waited longer.",
         "Nothing to do; a job that ends before the gang starts may use them.",
+    ),
+    Reason.QUALITY_SHORT: Meaning(
+        6,
+        "The free units are too contended for the job, and better ones are expected soon.",
+        "Nothing to do; if better ones take too long, it starts on the free units.",
+    ),
+    Reason.WAITING_FOR_BUCKET: Meaning(
+        7,
+        "Fewer units are free than the job needs, and the others are expected soon.",
+        "Nothing to do; if the others take too long, it starts on the free units.",
     ),
     Reason.WAITING_FOR_PROFILE: Meaning(
         7,

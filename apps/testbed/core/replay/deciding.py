@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Shorts
+from apps.inventory.core.snapshot import Shorts, Snapshot
 from apps.scheduling.core.cluster_copy import ClusterCopy
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.sizing import Infeasible
-from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused
+from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused, Request
 from apps.scheduling.core.wakes import needs_of
+from apps.testbed.core.replay.admitting import Admitting
 from apps.testbed.core.replay.agents import Agent, SoleAgent
 from apps.testbed.core.replay.demand import LazyFacts, Shape, SizedRequest
 from apps.testbed.core.replay.model import Admission, ReplayOptions
@@ -74,6 +75,8 @@ class Deciding:
         self._waiting = WaitingShapes()
         self._line: deque[int] = deque()
         self._blocked: Refusal | None = None  # why the first of the line waits
+        self._admitting = Admitting(cluster, options)
+        self._timers: list[tuple[float, Shape]] = []  # of shapes that wait at admission
 
     def arrive(self, job: int) -> None:
         """Take a new job."""
@@ -84,9 +87,11 @@ class Deciding:
             key = self._loop.source.shape(job)
             heappush(self._new, (key[0], job, key))
 
-    def release(self, allocation: int, units: Shorts | None = None) -> None:
+    def release(self, allocation: int, now: float, units: Shorts | None = None) -> None:
         """Free units of a job that ended or migrated; None = all of the allocation."""
+        freed = self._cluster.held(allocation) if units is None else units
         self._cluster.release(allocation, units)
+        self._admitting.note_freed(freed, now)
         self._released = self._cluster.released
         self._blocked = None
 
@@ -106,6 +111,7 @@ class Deciding:
         if not (self._pending or self._line or len(self._waiting)):
             return float("inf")
         times = [self._agents[agent].free_s for agent in self._pending]
+        times += [each[0] for each in self._timers[:1]]
         if self._is_blocked_by_old_news:
             times.append(min(agent.read_s for agent in self._agents))
         if len(self._waiting):
@@ -140,6 +146,8 @@ class Deciding:
 
     def decide(self, now: float) -> None:
         """Let idle agents take jobs until there are none, or no agent is idle."""
+        while self._timers and self._timers[0][0] <= now:
+            self._waiting.wake(heappop(self._timers)[1])
         take = self._take_first if self._options.admission is Admission.FIFO else self._take_shapes
         while len(self._pending) < len(self._agents) and self._has_jobs:
             taken = take(now)
@@ -209,12 +217,22 @@ class Deciding:
             self._finish(batch)
             return
         view = self._agents[agent].copy.snapshot()
-        outcomes = self._policy.place(view, [each.request for _, each in sized], self._rng)
+        waited = [now - self._loop.records[job].arrived_s for job, _ in sized]
+        outcomes, until_s = self._admitting.place(
+            view, [each.request for _, each in sized], waited, now, self._place
+        )
         batch.proposals = []
         for (job, each), outcome in zip(sized, outcomes, strict=True):
             if isinstance(outcome, Refused):
                 needs = needs_of(each.request, outcome.reason)
-                self._refuse(batch, job, (outcome.reason, outcome.detail), needs, view.sequence)
+                why = Refusal(
+                    outcome.reason.value,
+                    outcome.detail,
+                    needs,
+                    view.sequence,
+                    until_s.get(outcome.job, np.inf),
+                )
+                self._refuse(batch, job, why)
             else:
                 batch.proposals.append(_Decided(job, each, outcome))
         if self._options.decision_s > 0.0:
@@ -222,6 +240,9 @@ class Deciding:
             self._pending[agent] = batch
         else:
             self._commit(agent, batch, now)
+
+    def _place(self, view: Snapshot, requests: Sequence[Request]) -> list[Placed | Refused]:
+        return self._policy.place(view, requests, self._rng)
 
     def _commit(self, number: int, batch: _Batch, now: float) -> None:
         """Commit the proposals; losers are decided again on a fresh copy, then wait."""
@@ -242,8 +263,8 @@ class Deciding:
             self._attempt(number, batch, again, now)
             return
         for job, _ in again:
-            conflict = (RefusalReason.COMMIT_CONFLICT, CONFLICT)
-            self._refuse(batch, job, conflict, None, agent.copy.sequence)
+            code = RefusalReason.COMMIT_CONFLICT.value
+            self._refuse(batch, job, Refusal(code, CONFLICT, None, agent.copy.sequence))
         self._finish(batch)
 
     def _finish(self, batch: _Batch) -> None:
@@ -258,19 +279,14 @@ class Deciding:
             shapes.setdefault(batch.keys[job], ([], why))[0].append(job)
         for key, (jobs, why) in shapes.items():
             self._waiting.refuse(jobs, key, why)
+            if why.until_s < np.inf:
+                heappush(self._timers, (why.until_s, key))
         for key in sorted(batch.waited - shapes.keys()):
             self._waiting.accept(key)
 
-    def _refuse(
-        self,
-        batch: _Batch,
-        job: int,
-        reason: tuple[RefusalReason, str],
-        needs: Needs | None,
-        sequence: int,
-    ) -> None:
+    def _refuse(self, batch: _Batch, job: int, why: Refusal) -> None:
         self._loop.records[job].refusals += 1
-        batch.refused.append((job, Refusal(reason[0].value, reason[1], needs, sequence)))
+        batch.refused.append((job, why))
 
     def _give_up(self, batch: _Batch, job: int, found: Infeasible, sequence: int) -> None:
         """Refuse a job without a size: for good if a platform could hold it."""
@@ -278,8 +294,8 @@ class Deciding:
             self._loop.fail(job, found.suggestion)
             return
         needs = Needs(WaitsFor.SERVERS)
-        reason = (RefusalReason.NO_MATCHING_SERVER, NO_SERVER)
-        self._refuse(batch, job, reason, needs, sequence)
+        code = RefusalReason.NO_MATCHING_SERVER.value
+        self._refuse(batch, job, Refusal(code, NO_SERVER, needs, sequence))
 
 
 def _agents(

@@ -210,7 +210,7 @@ class ReplayLoop:
 
     def release(self, allocation: int, units: Shorts) -> None:
         """Free units that a container has left."""
-        self._deciding.release(allocation, units)
+        self._deciding.release(allocation, self.engine.now, units)
 
     def is_running(self, job: int) -> bool:
         """Whether a job holds units."""
@@ -297,7 +297,7 @@ class ReplayLoop:
         for part in running.parts.values():
             self._close(part, now)
         for allocation in running.allocations:
-            self._deciding.release(allocation)
+            self._deciding.release(allocation, now)
 
     def _close(self, part: HeldPart, now: float) -> int:
         """End a hold; returns its units."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from apps.common.core.errors import ControlPlaneError
 from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.scheduling.core.admission.types import MAX_WAIT_S, Control
 from apps.scheduling.core.registry import DEFAULT
 from apps.testbed.core.replay.weights import MIN_REBALANCE_S, REBALANCE_S, weights_problem
 
@@ -39,10 +40,22 @@ class ProfileSource(StrEnum):
 
 
 class Admission(StrEnum):
-    """Order in which waiting jobs are decided."""
+    """Order in which waiting jobs are decided, and the admission control before it."""
 
     SHAPES = "shapes"  # production's: equal requests wait together, and none blocks another
     FIFO = "fifo"  # strict order of arrival: a job that cannot start blocks all later ones
+    COUNT = "count"  # as shapes; a job waits for the number of units it needs
+    TARCIL_LSH = "tarcil_lsh"  # as shapes; a job waits for units whose contention suits it
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Admission | None":
+        """Accept production's name of no admission control."""
+        return cls.SHAPES if value == Control.NONE else None
+
+    @property
+    def control(self) -> Control:
+        """The admission control of production."""
+        return Control(self.value) if self.value in list(Control) else Control.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +256,8 @@ class ReplayOptions:
     seed : of the applications' true behaviour, the noise of profiling and the policy's draws
     world : distributions of the applications' true behaviour
     profiles : what the scheduler knows of them
-    admission : order in which waiting jobs are decided
+    admission : order in which waiting jobs are decided, and the admission control before it
+    max_wait_s : no job is kept waiting for better units longer than this
     agents : scheduler agents, which receive the jobs in turn
     sync_s : interval at which an agent reads the change log; 0 = before every decision
     jitter : intervals are ``sync_s`` x (1 ± jitter), so that agents do not read at the same time
@@ -261,6 +275,7 @@ class ReplayOptions:
     world: str = "paper"
     profiles: ProfileSource = ProfileSource.INFERRED
     admission: Admission = Admission.SHAPES
+    max_wait_s: float = MAX_WAIT_S
     agents: int = 1
     sync_s: float = 0.0
     jitter: float = 0.3
@@ -288,10 +303,13 @@ class ReplayOptions:
         """
         values: dict[str, Any] = dict(texts)
         for name, kinds in (("profiles", ProfileSource), ("admission", Admission)):
-            if name in texts and texts[name] not in list(kinds):
-                raise ReplayError(f"{name} must be one of {', '.join(kinds)}, not {texts[name]!r}")
-            if name in texts:
+            if name not in texts:
+                continue
+            try:
                 values[name] = kinds(texts[name])
+            except ValueError as error:
+                known = f"{name} must be one of {', '.join(kinds)}, not {texts[name]!r}"
+                raise ReplayError(known) from error
         return cls(**values)
 
     def __post_init__(self) -> None:
@@ -299,6 +317,8 @@ class ReplayOptions:
             raise ReplayError("agents and batch must be at least 1, retries and seed at least 0")
         if not (self.sync_s >= 0 and self.decision_s >= 0 and 0 <= self.jitter < 1):
             raise ReplayError("times must not be negative, and jitter must lie in [0, 1)")
+        if not self.max_wait_s >= 0:
+            raise ReplayError(f"max_wait_s must be at least 0, got {self.max_wait_s:g}")
         if not (self.until_s > 0 and self.rebalance_s >= MIN_REBALANCE_S):
             raise ReplayError(f"until_s must be > 0 and rebalance_s at least {MIN_REBALANCE_S:g}")
         if self.weights is not None and (problem := weights_problem(self.weights)):

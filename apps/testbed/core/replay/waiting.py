@@ -25,12 +25,14 @@ class Refusal(NamedTuple):
     reason, text : code and sentence
     needs : what may let them start; None = they are evaluated again at once
     sequence : change-log number of the snapshot on which they were refused
+    until_s : when they are evaluated again at the latest
     """
 
     reason: str
     text: str
     needs: Needs | None
     sequence: int
+    until_s: float = float("inf")
 
 
 @dataclass(slots=True)
@@ -122,6 +124,12 @@ class WaitingShapes:
             heappush(self._at_once, entry)
         else:
             self._buckets.setdefault(why.needs, _Bucket()).asleep.append(entry)
+
+    def wake(self, key: Shape) -> None:
+        """Let a shape be evaluated at once."""
+        shape = self._shapes.get(key)
+        if shape is not None and shape.jobs:
+            heappush(self._at_once, self._enter(shape))
 
     def accept(self, key: Shape) -> None:
         """Let twice as many jobs of a shape be evaluated next: those before were placed."""

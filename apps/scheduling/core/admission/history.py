@@ -1,0 +1,64 @@
+"""Units that were freed recently, and the time until some are freed (Tarcil §4.3, T7)."""
+
+from collections import deque
+from typing import Final
+
+import numpy as np
+
+from apps.inventory.core.snapshot import Bools, Floats, Ints
+
+LIMIT: Final = 8192  # freed units that are kept
+MIN_FREED: Final = 20  # fewer tell too little
+MOMENTS: Final = 256
+
+
+class FreedUnits:
+    """When units of each cell were freed, in the last ``window_s`` seconds; a cell is a number."""
+
+    def __init__(self, window_s: float) -> None:
+        self.window_s = window_s
+        self._freed: deque[tuple[float, int]] = deque(maxlen=LIMIT)
+
+    def note(self, cells: Ints, now_s: float) -> None:
+        """Note freed units by cell."""
+        self._freed.extend((now_s, cell) for cell in cells.tolist())
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._freed.clear()
+
+    def table(self, now_s: float) -> tuple[Floats, Ints]:
+        """Return times, ascending, and cells of the freed units; forgets those before."""
+        while self._freed and self._freed[0][0] < now_s - self.window_s:
+            self._freed.popleft()
+        if not self._freed:
+            return np.zeros(0), np.zeros(0, dtype=np.int64)
+        times, cells = zip(*self._freed, strict=True)
+        return np.array(times), np.array(cells, dtype=np.int64)
+
+
+def times_in(table: tuple[Floats, Ints], cells: Bools) -> Floats:
+    """(n,) times at which units of some cells were freed, ascending; (C,) True for the cells."""
+    times, of = table
+    chosen: Floats = times[cells[of]]
+    return chosen
+
+
+def time_until_free(freed_s: Floats, units: int) -> Floats:
+    """(k,) time from a moment until ``units`` units had been freed, at evenly spaced moments.
+
+    The moments lie between the first freed unit and the last one that had ``units`` freed after
+    it: whether a moment counts does not depend on how long it had to wait. Empty with fewer than
+    `MIN_FREED` freed units.
+
+    Parameters
+    ----------
+    freed_s : (n,) ascending, one entry per unit
+    """
+    if freed_s.size < max(MIN_FREED, units + 1) or freed_s[-units] <= freed_s[0]:
+        return np.zeros(0)
+    share = (np.arange(MOMENTS) + 0.5) / MOMENTS
+    moments = freed_s[0] + share * (freed_s[-units] - freed_s[0])
+    last = np.searchsorted(freed_s, moments, side="right") + units - 1
+    waits: Floats = freed_s[last] - moments
+    return waits

@@ -1,0 +1,55 @@
+"""The admission control of a replay."""
+
+from collections.abc import Callable, Sequence
+
+from apps.inventory.core.snapshot import Shorts, Snapshot
+from apps.scheduling.core.admission.placing import place_admitted
+from apps.scheduling.core.admission.registry import make_admission
+from apps.scheduling.core.admission.types import Applicant, Delayed
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.in_memory_store import MemoryCluster
+from apps.scheduling.core.types import Placed, Refused, Request
+from apps.testbed.core.replay.model import ReplayOptions
+
+Place = Callable[[Snapshot, Sequence[Request]], list[Placed | Refused]]
+
+
+class Admitting:
+    """Production's admission control, which all agents share."""
+
+    def __init__(self, cluster: MemoryCluster, options: ReplayOptions) -> None:
+        self._cluster = cluster
+        self._control = make_admission(options.admission.control, max_wait_s=options.max_wait_s)
+        self._facts = TopologyFacts(cluster.topology)
+
+    def note_freed(self, units: Shorts, now: float) -> None:
+        """Note units (indices) that were freed."""
+        if self._control is not None:
+            servers = self._cluster.topology.unit_server[units].astype("int64")
+            self._control.note_freed(self._cluster.view(), servers, now)
+
+    def place(
+        self,
+        view: Snapshot,
+        requests: Sequence[Request],
+        waited_s: Sequence[float],
+        now: float,
+        place: Place,
+    ) -> tuple[list[Placed | Refused], dict[str, float]]:
+        """Return one outcome per request, and when those are evaluated again that wait."""
+        if self._control is None:
+            return place(view, requests), {}
+        applicants = [Applicant(r, s) for r, s in zip(requests, waited_s, strict=True)]
+        verdicts = self._control.evaluate(applicants, view, self._facts, now)
+        until_s = {
+            request.job: verdict.until_s
+            for request, verdict in zip(requests, verdicts, strict=True)
+            if isinstance(verdict, Delayed)
+        }
+        outcomes = place_admitted(
+            verdicts,
+            [request.job for request in requests],
+            view,
+            lambda seen, positions: place(seen, [requests[i] for i in positions]),
+        )
+        return outcomes, until_s
