@@ -28,7 +28,7 @@ def paragon_sampling(candidates: int = 16) -> AssembledPolicy:
     """
     return AssembledPolicy(
         "paragon_sampling",
-        1,
+        2,
         # R·m units of servers found by hashes of the scores
         sample=hashing.by_hash,
         near=samplers.neighbourhoods,
@@ -62,7 +62,7 @@ def sampling(candidates: int = SAMPLED) -> AssembledPolicy:
     """
     return AssembledPolicy(
         "sampling",
-        1,
+        2,
         sample=samplers.in_order,
         near=samplers.neighbourhoods,
         score=scorers.load,

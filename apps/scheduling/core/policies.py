@@ -136,8 +136,8 @@ class AssembledPolicy:
     def _decide_sized(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
         units = request.units if self._size is None else self._size(request)
         if units == request.units:
-            return self._decide(state, request, seed)
-        outcome = self._decide(state, replace(request, units=units), seed)
+            return self._decide(state, _unconstrained(request), seed)
+        outcome = self._decide(state, _unconstrained(replace(request, units=units)), seed)
         return replace(outcome, wanted=units) if isinstance(outcome, Placed) else outcome
 
     def _facts(self, topology: Topology) -> TopologyFacts:
@@ -223,7 +223,7 @@ def tarcil(name: str = "tarcil", *, form: Form = Form.GUARDED) -> AssembledPolic
     """
     return AssembledPolicy(
         name,
-        1,
+        2,
         # R·m of the eligible units, each equally likely
         sample=samplers.uniform,
         # R units and the other eligible units of their server or rack
@@ -262,7 +262,7 @@ def at_random() -> AssembledPolicy:
     """Random eligible units, each equally likely."""
     return AssembledPolicy(
         "random",
-        1,
+        2,
         sample=samplers.uniform_once,
         near=samplers.neighbourhoods,
         score=scorers.coin,
@@ -292,6 +292,16 @@ def sample_count(
     """Return R·m, or R with a locality constraint, at most the number of eligible units."""
     units = 1 if request.locality else request.units
     return min(default_sample(units, request.sample_size or candidates), eligibility.units)
+
+
+def _unconstrained(request: Request) -> Request:
+    """Drop locality and spread of a single unit, which every server meets.
+
+    All jobs of some kinds have a locality, and the filters of a locality read every unit.
+    """
+    if request.units > 1 or (request.locality is None and request.spread is None):
+        return request
+    return replace(request, locality=None, spread=None)
 
 
 def _min_units(request: Request) -> int:

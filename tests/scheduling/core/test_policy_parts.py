@@ -129,3 +129,17 @@ def test_a_decision_repeats_from_its_seed() -> None:
     again = policy.replay(snapshot, request(3), seed=outcome.seed)  # type: ignore[attr-defined]
     assert again.units.tolist() == outcome.units.tolist()
     assert [c.key for c in again.candidates] == [c.key for c in outcome.candidates]
+
+
+@pytest.mark.parametrize("name", ["tarcil", "expected", "sampling", "random"])
+@pytest.mark.parametrize(
+    "constraint", [{"locality": Within.SERVER}, {"locality": Within.RACK}, {"spread": "server"}]
+)
+def test_a_single_unit_is_placed_like_one_without_locality_or_spread(
+    name: str, constraint: dict[str, Within]
+) -> None:
+    snapshot = noisy(idle(topology((3, 3, 3, 3) * 10)), *np.linspace(0.0, 180.0, 40).tolist())
+    constrained = placed(make(name), snapshot, request(**constraint))
+    alone = placed(make(name), snapshot, request())
+    assert constrained.units.tolist() == alone.units.tolist()
+    assert constrained.examined == alone.examined
