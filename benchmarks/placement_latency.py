@@ -48,12 +48,12 @@ def main() -> int:
     try:
         instance.start()
         with ApiClient(instance.url, instance.variable("BERTH_TOKEN")) as api:
-            _warm(api)
+            warm(api)
             used, own_s = instance.cpu_seconds(), time.process_time()
-            sent = _submit(api, load)
+            sent = submit(api, load)
             own_s = time.process_time() - own_s
             used = {name: s - used[name] for name, s in instance.cpu_seconds().items()}
-        waits_ms, client_ms = _measured(instance.variable("DATABASE_URL"), sent)
+        waits_ms, client_ms = measured(instance.variable("DATABASE_URL"), sent)
     finally:
         instance.discard()
     after_ms = calibrate()
@@ -92,7 +92,7 @@ def _spec(number: int) -> dict[str, Any]:
     }
 
 
-def _warm(api: ApiClient) -> None:
+def warm(api: ApiClient) -> None:
     """Profile every application, so that no measured job waits for profiling."""
     for number in range(4):
         reply = api.post("/api/v1/jobs/", _spec(number), key=f"warm-{number}")
@@ -106,7 +106,7 @@ def _warm(api: ApiClient) -> None:
         time.sleep(0.2)
 
 
-def _submit(api: ApiClient, load: Load) -> dict[str, float]:
+def submit(api: ApiClient, load: Load) -> dict[str, float]:
     """Submit jobs at the rate; return the wall time before the request by client id."""
     sent: dict[str, float] = {}
     began = time.time()
@@ -124,7 +124,7 @@ def _submit(api: ApiClient, load: Load) -> dict[str, float]:
     return sent
 
 
-def _measured(
+def measured(
     database_url: str, sent: dict[str, float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the latencies in milliseconds, by the decisions and by the client's clock."""

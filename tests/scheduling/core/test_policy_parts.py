@@ -133,13 +133,15 @@ def test_a_decision_repeats_from_its_seed() -> None:
 
 @pytest.mark.parametrize("name", ["tarcil", "expected", "sampling", "random"])
 @pytest.mark.parametrize(
-    "constraint", [{"locality": Within.SERVER}, {"locality": Within.RACK}, {"spread": "server"}]
+    ("locality", "spread"),
+    [(Within.SERVER, None), (Within.RACK, None), (None, Within.SERVER), (None, Within.RACK)],
 )
 def test_a_single_unit_is_placed_like_one_without_locality_or_spread(
-    name: str, constraint: dict[str, Within]
+    name: str, locality: Within | None, spread: Within | None
 ) -> None:
     snapshot = noisy(idle(topology((3, 3, 3, 3) * 10)), *np.linspace(0.0, 180.0, 40).tolist())
-    constrained = placed(make(name), snapshot, request(**constraint))
+    spec = request(locality=locality, spread=spread)
+    constrained = placed(make(name), snapshot, spec)
     alone = placed(make(name), snapshot, request())
     assert constrained.units.tolist() == alone.units.tolist()
     assert constrained.examined == alone.examined

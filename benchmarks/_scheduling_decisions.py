@@ -1,0 +1,268 @@
+"""Decisions without a database: kernels, whole decisions with their records, Paragon's search.
+
+CPU time of this process, so that other work on the machine counts less.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from apps.common.core.ids import uuid7
+from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot
+from apps.scheduling.core import encoding, kernels, scorers
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.cluster_copy import ClusterCopy
+from apps.scheduling.core.conflicts import Claim
+from apps.scheduling.core.fused import FusedTarcil
+from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
+from apps.scheduling.core.registry import make
+from apps.scheduling.core.sizing import Sized
+from apps.scheduling.core.types import Placed, Request
+from benchmarks.decision import cluster, requests
+
+LOAD: Final = 0.7
+TURN: Final = 128  # decisions in a batch of an agent
+SIGNATURES: Final = 100  # applications
+
+
+class Rate(NamedTuple):
+    """Decisions per CPU second, and bytes of a record; NaN without one."""
+
+    servers: int
+    per_s: float
+    record_bytes: float = float("nan")
+
+
+def busy_cluster(servers: int, *, keeps_log: bool = False) -> tuple[MemoryCluster, deque[int]]:
+    """Return a cluster of which a share `LOAD` of the units is allocated, and the allocations."""
+    rng = np.random.default_rng(1)
+    store = MemoryCluster(cluster(servers, rng).topology, is_compiled=True, keeps_log=keeps_log)
+    units = rng.permutation(store.topology.unit_id.size)
+    asked = requests(SIGNATURES, rng)
+    held: deque[int] = deque()
+    for place, unit in enumerate(units[: int(LOAD * units.size)].tolist()):
+        outcome = store.commit(_on(unit), asked[place % SIGNATURES])
+        if isinstance(outcome, Committed):
+            held.append(outcome.allocation)
+    return store, held
+
+
+def _on(unit: int) -> Placed:
+    units = np.array([unit], dtype=np.int32)
+    return Placed("filler", units, (), 1, 1, {}, 0.8, 0.0, 0, 0, np.empty(0))
+
+
+def _turns(count: int, rng: np.random.Generator) -> Iterator[list[Request]]:
+    """Batches of requests of a hundred applications in random order."""
+    asked = requests(SIGNATURES, rng)
+    for _ in range(count):
+        yield [asked[i] for i in rng.integers(0, SIGNATURES, TURN).tolist()]
+
+
+def whole_decisions(servers: int, turns: int, policy: str = "expected") -> Rate:
+    """Decide, build the records and commit in memory; as many jobs end meanwhile."""
+    store, held = busy_cluster(servers)
+    decider, rng = make(policy), np.random.default_rng(2)
+    written = used = decided = 0.0
+    for turn, batch in enumerate(_turns(turns + 3, rng)):
+        began = time.process_time()
+        outcomes = decider.place(store.view(), batch, rng)
+        pairs = [(o, r) for o, r in zip(outcomes, batch, strict=True) if isinstance(o, Placed)]
+        done = store.commit_batch(pairs)
+        records = [_record(placed, store) for placed, _ in pairs]
+        if turn >= 3:  # the first turns compile kernels and fill caches
+            used += time.process_time() - began
+            decided += len(records)
+            written += sum(map(len, records))
+        for each in done:
+            if isinstance(each, Committed):
+                held.append(each.allocation)
+                store.release(held.popleft())
+    return Rate(servers, decided / used, written / decided)
+
+
+_SIZED: Final = Sized(1, None, None, 1.0, 0.9, 1.1, 1.0)
+
+
+def _record(placed: Placed, store: MemoryCluster) -> str:
+    """Text of the row that a decision stores, as COPY sends it."""
+    from apps.scheduling.services import decisions  # noqa: PLC0415 - needs Django
+    from apps.scheduling.services.allocation_store import Grant  # noqa: PLC0415
+    from apps.scheduling.services.proposals import (  # noqa: PLC0415
+        AgentIdentity,
+        Proposal,
+        SizedJob,
+    )
+
+    job: Any = _JOB
+    sized_job = SizedJob(job, None, job, _SIZED, job, store.topology)
+    claim = Claim(placed.job, [0], [0], [(0.0, 0.0, 0.0)], whole=False)
+    grant = Grant(_JOB.id, _JOB.id, claim, (0,), (), ())
+    agent = AgentIdentity("agent-1", "expected", 1, "1.0")
+    row = decisions.placed_row(Proposal(sized_job, placed, 1e-4), grant, agent, _NOW, 1.0, 0.1)
+    return "\t".join(map(str, row))
+
+
+class _Job:
+    """The fields of a claimed job and of its request that a record reads."""
+
+    id = uuid7()
+    units, missing = 1, 0
+
+
+_JOB: Final = _Job()
+_NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def tarcil_kernel(servers: int, count: int) -> float:
+    """Decisions per CPU second of the exact kernel at R = 8, without its surroundings."""
+    snapshot = cluster(servers, np.random.default_rng(1))
+    facts, policy = TopologyFacts(snapshot.topology), FusedTarcil()
+    state = policy._state(snapshot, facts, writable=False)
+    asked = requests(count, np.random.default_rng(2))
+    mask = np.ones(servers, dtype=np.bool_)
+    mask.flags.writeable = False
+    free = int(snapshot.unit_free.sum())
+    speed = scorers.speed_steps(asked[0], len(snapshot.topology.platform_name))
+
+    def decide(request: Request, seed: int) -> None:
+        kernels.score_sample(
+            state.unit_free, mask, free, facts.unit_server, facts.server_units,
+            facts.server_platform, state.server_caused, request.caused, request.tolerated,
+            speed, 8, seed, int(encoding.Form.GUARDED), encoding.MARGIN,
+        )  # fmt: skip
+
+    for request in asked:
+        request.caused.flags.writeable = request.tolerated.flags.writeable = False
+    decide(asked[0], 0)
+    began = time.process_time()
+    for seed, request in enumerate(asked):
+        decide(request, seed)
+    return count / (time.process_time() - began)
+
+
+class Masks(NamedTuple):
+    """Columns of a cluster for the plain peer, contiguous by source."""
+
+    tolerance: Floats  # (N, S)
+    pressure: Floats  # (N, S)
+    others: Floats  # (S,)
+    platform: Ints
+    has_free: Bools
+
+
+def masks_of(snapshot: Snapshot) -> Masks:
+    """Return the columns of a snapshot."""
+    topology = snapshot.topology
+    pressures = encoding.pressure(snapshot.server_caused, topology.server_units)
+    count = np.add.reduceat(snapshot.unit_free, topology.server_first_unit)
+    return Masks(
+        np.ascontiguousarray(snapshot.server_tolerance.T.astype(np.float64)),
+        np.ascontiguousarray(pressures.T),
+        np.maximum(topology.server_units - 1, 1).astype(np.float64),
+        topology.server_platform.astype(np.int64),
+        count > 0,
+    )
+
+
+def by_masks(columns: Masks, request: Request) -> int:
+    """Paragon's selection with boolean masks over all servers, without backtracking."""
+    left = columns.has_free.copy()
+    norm = np.zeros(left.size)
+    for k in range(request.caused.size):
+        neighbours = columns.tolerance[k] - request.caused[k] / columns.others
+        own = request.tolerated[k] - columns.pressure[k]
+        left &= (neighbours >= 0.0) & (own >= 0.0)
+        norm += np.abs(neighbours + own)
+    assert request.platform_speed is not None  # noqa: S101 - of all our requests
+    speed = np.where(left, request.platform_speed[columns.platform], -1.0)
+    return int(np.argmin(np.where(speed == speed.max(), norm, np.inf)))
+
+
+def greedy(servers: int, calls: int, mask_calls: int) -> tuple[float, float]:
+    """CPU microseconds of one decision of `paragon_greedy`, and of the masks."""
+    store, held = busy_cluster(servers)
+    rng = np.random.default_rng(5)
+    asked = [_quiet(request) for request in requests(SIGNATURES, rng)]
+    columns, policy = masks_of(store.view()), make("paragon_greedy")
+
+    def decide(i: int) -> None:
+        request = asked[i % SIGNATURES]
+        (outcome,) = policy.place(store.view(), [request], rng)
+        if isinstance(outcome, Placed):
+            (done,) = store.commit_batch([(outcome, request)])
+            if isinstance(done, Committed):
+                held.append(done.allocation)
+                store.release(held.popleft())
+
+    ours = _cpu_us(decide, calls)
+    return ours, _cpu_us(lambda i: by_masks(columns, asked[i % SIGNATURES]), mask_calls)
+
+
+def _quiet(request: Request) -> Request:
+    """Let a request cause little and tolerate much, so that some server meets all constraints."""
+    from dataclasses import replace  # noqa: PLC0415
+
+    return replace(request, caused=request.caused * 0.1, tolerated=60.0 + request.tolerated * 0.4)
+
+
+def _cpu_us(call: Callable[[int], object], calls: int) -> float:
+    call(0)
+    began = time.process_time()
+    for i in range(calls):
+        call(i)
+    return (time.process_time() - began) / calls * 1e6
+
+
+def conflicts(policy: str, *, servers: int, agents: int, rounds: int) -> float:
+    """Share of placements lost when agents decide on equally old copies, then commit in turn."""
+    store, held = busy_cluster(servers, keeps_log=True)
+    deciders = [make(policy) for _ in range(agents)]
+    copies = [_copy_of(store) for _ in range(agents)]
+    rng = np.random.default_rng(4)
+    asked = requests(SIGNATURES, rng)
+    lost = tried = read = 0
+    for _ in range(rounds):
+        proposed = []
+        for decider, copy in zip(deciders, copies, strict=True):
+            copy.apply(store.log[read:])
+            batch = [asked[i] for i in rng.integers(0, SIGNATURES, 16).tolist()]
+            outcomes = decider.place(copy.snapshot(), batch, rng)
+            proposed.append(
+                [(o, r) for o, r in zip(outcomes, batch, strict=True) if isinstance(o, Placed)]
+            )
+        read = len(store.log)
+        for pairs in proposed:
+            for each in store.commit_batch(pairs):
+                tried += 1
+                if isinstance(each, Committed):
+                    held.append(each.allocation)
+                    store.release(held.popleft())
+                else:
+                    lost += 1
+    return lost / tried
+
+
+def _copy_of(store: MemoryCluster) -> ClusterCopy:
+    copy = ClusterCopy(store.topology, is_compiled=True)
+    copy.apply(store.log)
+    return copy
+
+
+def bytes_per_server(servers: int) -> dict[str, float]:
+    """Memory of an agent's copy by what it holds, in bytes for each server."""
+    store, _ = busy_cluster(servers)
+    state = store.state._state
+    parts = {
+        "by unit": [getattr(state, name) for name in state._fields if name.startswith("unit_")],
+        "by server": [
+            getattr(state, name) for name in state._fields if not name.startswith("unit_")
+        ],
+    }
+    units = store.topology.unit_id.size / servers
+    sizes = {name: sum(a.nbytes for a in arrays) / servers for name, arrays in parts.items()}
+    return {**sizes, "units of a server": units}
