@@ -55,6 +55,15 @@ def test_a_starting_job_gets_one_launch_that_names_its_parts_in_order() -> None:
     assert (launch.backend, launch.claimed_until, launch.outcome) == ("emulated", None, "")
 
 
+@pytest.mark.django_db(transaction=True)
+def test_machines_that_ask_at_the_same_time_hide_no_job_from_each_other() -> None:
+    first, second = factories.server(), factories.server()
+    placed((second, 1))
+    with transaction.atomic():
+        assert request_launches("emulated", limit=10, server=first.id) == 0
+        assert meanwhile(lambda: request_launches("emulated", limit=10, server=second.id)) == 1
+
+
 def test_a_launch_names_the_framework_setting_its_job_was_sized_for() -> None:
     server = factories.server()
     job = placed((server, 1))

@@ -3,11 +3,13 @@
 from typing import Any
 
 import pytest
+from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from apps.common.core.errors import ConflictError, InvalidInputError
+from apps.common.infrastructure import notifications
 from apps.execution.models import Launch
 from apps.execution.services.launches import request_launches
-from apps.inventory.core.backends import AGENT, EMULATED, Capability
+from apps.inventory.core.backends import AGENT, EMULATED, MACHINES, Capability
 from apps.inventory.models import ChangeKind, Server
 from apps.inventory.selectors import cluster_time, topology
 from apps.inventory.services import NewChange, append_changes, import_cluster
@@ -19,7 +21,7 @@ from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Application, Job
 from apps.workloads.selectors import spec_of, submission_of
-from apps.workloads.services import submit_jobs, update_job
+from apps.workloads.services import cancel_jobs, submit_jobs, update_job
 from tests import factories
 from tests.scheduling.world import cluster_of, state_and_reason, work
 
@@ -153,6 +155,22 @@ def test_each_backend_launches_the_jobs_on_its_own_servers() -> None:
     assert (request_launches(AGENT, limit=10), request_launches(EMULATED, limit=10)) == (1, 1)
     launch = Launch.objects.get(backend=AGENT)
     assert (launch.job_id, launch.order["parts"]) == (command.id, [[box.id, 1]])
+
+
+def test_a_placed_command_wakes_the_agent_of_its_server_and_a_cancelled_one_wakes_all(
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    box = machine()
+    woken: list[tuple[str, str]] = []
+    monkeypatch.setattr(notifications, "_publish", lambda *wake: woken.append(wake))
+    (job,) = submit({"command": ["env"]})
+    with django_capture_on_commit_callbacks(execute=True):
+        work(make_agent("agent-1"))
+    assert woken == [(MACHINES, str(box.id))]
+    with django_capture_on_commit_callbacks(execute=True):
+        assert cancel_jobs([job.id]) == 1
+    assert woken[1:] == [(MACHINES, "")]
 
 
 def test_the_emulator_sees_only_its_own_servers_and_platforms() -> None:

@@ -7,7 +7,7 @@ the task has acknowledged the first.
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 
 import redis
@@ -44,20 +44,31 @@ def _key(task: str) -> str:
     return f"notification:{task}"
 
 
-def wake(channel: str) -> None:
-    """Wake the processes that listen to a channel, after the current transaction commits."""
-    transaction.on_commit(lambda: _publish(channel))
+def wake(channel: str, about: Collection[int] = ()) -> None:
+    """Wake the processes that listen to a channel, after the current transaction commits.
+
+    Parameters
+    ----------
+    about : wakes only those that wait for one of these; all if it is empty
+    """
+    message = ",".join(str(one) for one in sorted(about))
+    transaction.on_commit(lambda: _publish(channel, message))
 
 
-def _publish(channel: str) -> None:
+def concerns(message: str, about: int) -> bool:
+    """Return True if a wake with this message is meant for those who wait for ``about``."""
+    return not message or str(about) in message.split(",")
+
+
+def _publish(channel: str, message: str) -> None:
     try:
-        broker().publish(channel, "")
+        broker().publish(channel, message)
     except redis.RedisError as error:
         _logger.warning("nobody was woken on %s: %s", channel, error)
 
 
 @contextmanager
-def listening(channel: str) -> Iterator[Callable[[float], None]]:
+def listening(channel: str, about: int) -> Iterator[Callable[[float], None]]:
     """Listen to a channel; the function it gives waits for a wake, at most some seconds.
 
     Look for work after entering, and after each wait: a wake in between is not missed. If the
@@ -70,7 +81,9 @@ def listening(channel: str) -> Iterator[Callable[[float], None]]:
         try:
             while (left := until - time.monotonic()) > 0:
                 message = subscription.get_message(timeout=left)
-                if message is not None and message["type"] == "message":
+                if message is None or message["type"] != "message":
+                    continue
+                if concerns(message["data"].decode(), about):
                     return
         except redis.RedisError:
             time.sleep(max(0.0, until - time.monotonic()))

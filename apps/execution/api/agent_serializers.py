@@ -90,7 +90,7 @@ class SyncSerializer(serializers.Serializer[Any]):
         child=serializers.IntegerField(min_value=1, max_value=MAX_ID),
         max_length=MAX_KNOWN,
         default=list,
-        help_text="Launches that the agent runs.",
+        help_text="Launches in the last answer that were not to be stopped.",
     )
     wait_s = serializers.FloatField(min_value=0, max_value=MAX_WAIT_S, default=0.0)
 

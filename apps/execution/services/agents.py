@@ -135,7 +135,7 @@ def require_epoch(agent: ServerAgent, epoch: int) -> None:
 
 def orders_of(server_id: int) -> list[CommandOrder]:
     """Return all live launches on a server, with those requested now."""
-    request_launches(AGENT, limit=MAX_LAUNCHES)
+    request_launches(AGENT, limit=MAX_LAUNCHES, server=server_id)
     return [_order(row) for row in fetch_rows(_ORDERS, [server_id, AGENT])]
 
 
@@ -146,7 +146,7 @@ def wait_for_orders(
 
     Parameters
     ----------
-    known : launches that the agent runs
+    known : launches in the last answer that were not to be stopped
     wait_s : wall seconds after which the orders are returned in any case
 
     Raises
@@ -156,7 +156,7 @@ def wait_for_orders(
     if wait_s <= 0.0:
         return orders_of(agent.server_id or 0)
     until = time.monotonic() + wait_s
-    with listening(MACHINES) as wait:
+    with listening(MACHINES, agent.server_id or 0) as wait:
         while True:
             orders = orders_of(agent.server_id or 0)
             has_news = known != {order.launch for order in orders if not order.stop}

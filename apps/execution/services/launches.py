@@ -24,6 +24,9 @@ WITH ready AS MATERIALIZED (
       AND NOT EXISTS (
         SELECT FROM scheduling_allocation a JOIN inventory_server s ON s.id = a.server_id
         WHERE a.job_id = j.id AND a.released_seq IS NULL AND s.backend <> %s)
+      AND (%s::bigint IS NULL OR EXISTS (
+        SELECT FROM scheduling_allocation a
+        WHERE a.job_id = j.id AND a.released_seq IS NULL AND a.server_id = %s))
     -- locked: a job that is displaced meanwhile must not be launched on its old servers
     ORDER BY j.placed_at, j.id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED)
 INSERT INTO execution_launch (job_id, attempt, backend, state, "order", cancel_requested,
@@ -44,13 +47,18 @@ ON CONFLICT DO NOTHING
 """
 
 
-def request_launches(backend: str, *, limit: int) -> int:
+def request_launches(backend: str, *, limit: int, server: int | None = None) -> int:
     """Create launches of the jobs that have units of a backend; returns the number of new ones.
 
     A backend calls this when it polls, so a committed job never waits for a message.
+
+    Parameters
+    ----------
+    server : only of jobs with units of this one: callers for other servers would skip the jobs
+        that this call has locked, and not see their launches before it commits
     """
     with connection.cursor() as cursor:
-        cursor.execute(_REQUEST_LAUNCHES, [backend, limit, backend])
+        cursor.execute(_REQUEST_LAUNCHES, [backend, server, server, limit, backend])
         return cursor.rowcount
 
 

@@ -133,9 +133,11 @@ def _write(
     insert_decisions(
         [placed_row(p, grant, agent, now, cluster_s, waited.get(grant.job)) for p, grant in won]
     )
+    commands = {p.job.id for p, _ in new if p.job.runs_command}
     numbers = record_allocations(allocations, at=now, cluster_s=cluster_s)
-    if any(p.job.runs_command for p, _ in new):
-        wake(MACHINES)
+    machines = {one.server for one in allocations if one.grant.job in commands}
+    if machines:
+        wake(MACHINES, machines)
     workloads.record_placed(
         (p.job.id, p.job.name, p.job.project_id, grant.decision) for p, grant in new
     )

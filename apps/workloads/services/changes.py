@@ -10,6 +10,8 @@ from apps.common.core.errors import ConflictError
 from apps.common.core.preconditions import require_generation
 from apps.common.infrastructure.database import fetch_rows
 from apps.common.infrastructure.locks import lock_for_deletion
+from apps.common.infrastructure.notifications import wake
+from apps.inventory.core.backends import MACHINES
 from apps.operations.services import record_events
 from apps.workloads.core.commands import require_target_of_command
 from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState
@@ -41,6 +43,8 @@ def cancel_jobs(job_ids: Sequence[UUID], *, request_id: str = "") -> int:
                RETURNING id, name, project_id, state""",
             [list(job_ids)],
         )
+        if running:
+            wake(MACHINES)
         record_events(
             [row_event("job.cancelled", row, request_id) for row in waiting]
             + [row_event("job.cancel_requested", row, request_id) for row in running]

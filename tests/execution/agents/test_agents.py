@@ -21,7 +21,7 @@ from apps.workloads.models import Job
 from apps.workloads.services import cancel_jobs
 from controlplane.cli.main import main
 from tests import factories
-from tests.execution.agents.conftest import Site, eventually
+from tests.execution.agents.conftest import ROOT, Site, eventually
 from tests.execution.agents.gate import gate_to
 
 pytestmark = pytest.mark.agent
@@ -184,8 +184,9 @@ def test_a_second_supervisor_of_a_task_starts_nothing(site: Site) -> None:
     job = site.submit("sh", "-c", "echo started")
     site.done(job)
     directory = machine.file(job, "")
-    command = [sys.executable, supervisor.__file__, str(directory)]
-    again = subprocess.run(command, check=False)  # noqa: S603 - our own program
+    code = f"import sys; from {supervisor.__name__} import main; sys.exit(main(sys.argv[1]))"
+    command = [sys.executable, "-c", code, str(directory)]
+    again = subprocess.run(command, cwd=ROOT, check=False)  # noqa: S603 - our own program
     assert again.returncode == 1
     assert output(job, "stdout", start=0, limit=100).data == b"started\n"
 

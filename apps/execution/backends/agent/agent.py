@@ -18,6 +18,7 @@ from typing import Any, Final
 from apps.execution.backends.agent.link import AwayError, Link, RefusedError
 from apps.execution.backends.agent.machine import UsageMeter, shape
 from apps.execution.backends.agent.tasks import STREAMS, Task, Tasks
+from apps.execution.backends.agent.wakes import Wakes
 from apps.execution.core.agent.reconcile import reconcile
 from apps.execution.core.agent.wire import (
     HEARTBEAT_S,
@@ -28,10 +29,10 @@ from apps.execution.core.agent.wire import (
     TaskReport,
     read_order,
 )
-from apps.execution.core.port import Outcome
+from apps.execution.core.port import CommandOrder, Outcome
 
-TICK_S: Final = 0.05  # between two looks at the tasks
-ASK_AGAIN_S: Final = 0.2
+TICK_S: Final = 0.5  # between two looks at the tasks if nothing wakes the agent
+GATHER_S: Final = 0.01  # after a wake: what comes together is sent together
 AWAY_S: Final = 1.0  # between two attempts while the control plane is away
 CHUNK: Final = 1 << 16
 SUPERSEDED: Final = 409
@@ -98,12 +99,15 @@ class Agent:
     epoch: int = 0
     lease_s: float = 0.0
     _tasks: Tasks = field(init=False)
+    _wakes: Wakes = field(init=False)
+    _told: frozenset[int] = frozenset()  # launches in the last answer that are not to be stopped
     _answers: list[TaskReport] = field(default_factory=list)  # to orders that have no task
     _lock: Lock = field(default_factory=Lock)
     _failure: Exception | None = None
 
     def __post_init__(self) -> None:
         machine = self.machine
+        self._wakes = Wakes(machine.state / "wake")
         self._tasks = Tasks(machine.state, machine.cpus, server=machine.server, user=machine.user)
 
     def run(self) -> None:
@@ -113,10 +117,14 @@ class Agent:
         ------
         FencedError : another agent has registered as this server, or the credential is invalid.
         """
-        self._register()
-        asking = Thread(target=self._guarded, args=(self._ask,), daemon=True)
-        asking.start()
-        self._guarded(self._report)
+        self._tasks.begin()
+        try:
+            self._register()
+            asking = Thread(target=self._guarded, args=(self._ask,), daemon=True)
+            asking.start()
+            self._guarded(self._report)
+        finally:
+            self._tasks.end()
         if self._failure is not None:
             raise self._failure
 
@@ -192,13 +200,13 @@ class Agent:
         new.replace(path)
 
     def _ask(self) -> None:
-        """Wait for orders, and carry them out."""
-        known = self._tasks.live()
-        self._exchange({"known": known, "wait_s": MAX_WAIT_S}, wait_s=MAX_WAIT_S)
-        if known == self._tasks.live():  # what it was told takes time: ask again, but not at once
-            self.stop.wait(ASK_AGAIN_S)
+        """Wait for orders other than those of the last answer, and carry them out."""
+        body = {"known": sorted(self._told), "wait_s": MAX_WAIT_S}
+        orders = self._exchange(body, wait_s=MAX_WAIT_S)
+        self._told = frozenset(order.launch for order in orders if not order.stop)
 
-    def _exchange(self, body: dict[str, Any], *, wait_s: float = 0.0) -> None:
+    def _exchange(self, body: dict[str, Any], *, wait_s: float = 0.0) -> list[CommandOrder]:
+        """Report, receive all orders, and act on them."""
         sent_s = time.monotonic()
         found = self.link.post("sync", {"epoch": self.epoch, **body}, wait_s=wait_s)
         with self._lock:
@@ -214,11 +222,16 @@ class Agent:
             self._answers += [
                 TaskReport(n, LOST, 0.0, "its agent does not know it") for n in actions.lose
             ]
+            if self._answers:
+                self._wakes.wake()
+        return orders
 
     def _report(self) -> None:
         """Send what has changed, and a heartbeat, until the agent stops."""
         meter, beat_s = UsageMeter(self.machine.cpus, self.machine.state), 0.0
-        while not self.stop.wait(TICK_S):
+        while not self.stop.is_set():
+            if self._wakes.wait(TICK_S):
+                self.stop.wait(GATHER_S)
             with self._lock:
                 answers, self._answers = self._answers, []
             reports = [*answers, *self._changes()]
@@ -270,6 +283,7 @@ class Agent:
                 self.link.post("output", body)
                 task.confirm_sent(stream, len(data))
                 if not is_last:
+                    self._wakes.wake()  # there may be more
                     break
 
     def _confirm(self, report: TaskReport) -> None:

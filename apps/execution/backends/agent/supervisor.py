@@ -1,4 +1,4 @@
-"""Runs one command and outlives the agent: ``python -I -S supervisor.py TASK_DIRECTORY``.
+"""Runs one command and outlives the agent; `fork_server` forks it.
 
 The directory holds ``order.json``. The supervisor writes, each file complete or absent:
 
@@ -8,8 +8,10 @@ The directory holds ``order.json``. The supervisor writes, each file complete or
   The oldest are deleted, so that a task never fills the disk;
 * ``exit.json``: how it ended.
 
-SIGTERM stops the command, and so does the end of the lease that the agent renews in the file
-``lease`` of the state directory. Standard library only, and no other module of this project.
+It writes a byte into the named pipe ``wake`` of the state directory when there is something to
+read, and does without if nobody listens. SIGTERM stops the command, and so does the end of the
+lease that the agent renews in the file ``lease`` of the state directory. Standard library only,
+and no other module of this project.
 """
 
 import ctypes
@@ -19,9 +21,9 @@ import pwd
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -30,7 +32,7 @@ SEGMENTS = 8  # of each stream
 READ_BYTES = 1 << 16
 LEASE_CHECK_S = 0.5
 TERMINATE_S = 5.0  # from SIGTERM to SIGKILL
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
 NOT_STARTED = 127  # exit code of a command that could not be started, as in a shell
 
 
@@ -73,6 +75,7 @@ class Task:
         self.reason = ""  # why it is stopped
         self.process: subprocess.Popen[bytes] | None = None
         self.enforced: dict[str, str] = {}
+        self.wake: str = self.order["wake"]
 
     def run(self) -> None:
         """Start the command, copy its output, and write how it ended."""
@@ -86,6 +89,7 @@ class Task:
             os.path.join(self.directory, "started.json"),
             {"at_s": begun_s, "pid": self.process.pid, "enforced": self.enforced},
         )
+        poke(self.wake)
         self._copy_output(begun_s)
         code = self.process.wait()
         kill_children()
@@ -109,7 +113,7 @@ class Task:
             for path in group:
                 with open(path, "w") as stream:
                     stream.write(str(os.getpid()))
-            libc = ctypes.CDLL(None)
+            libc = preload()
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             if account is not None and account.pw_uid != os.geteuid():
                 os.initgroups(account.pw_name, account.pw_gid)
@@ -148,8 +152,7 @@ class Task:
                 if killed_s is not None and time.monotonic() > killed_s:
                     signal_group(process, signal.SIGKILL)
 
-    @staticmethod
-    def _is_over(poll: selectors.BaseSelector, process: "subprocess.Popen[bytes]") -> bool:
+    def _is_over(self, poll: selectors.BaseSelector, process: "subprocess.Popen[bytes]") -> bool:
         """Copy what is there, or wait a little; return True if the command has ended."""
         if not poll.get_map():
             with suppress(subprocess.TimeoutExpired):
@@ -161,6 +164,7 @@ class Task:
             data = os.read(key.fd, READ_BYTES)
             if data:
                 key.data.write(data)
+                poke(self.wake)
             else:
                 poll.unregister(key.fileobj)
         return has_ended and not ready
@@ -195,6 +199,23 @@ class Task:
                 "reason": self.reason,
             },
         )
+        poke(self.wake)
+
+
+@cache
+def preload() -> ctypes.CDLL:
+    """Load the C library: before a fork it costs nothing after it."""
+    return ctypes.CDLL(None)
+
+
+def poke(path: str) -> None:
+    """Let the agent look at its tasks now, if it is there."""
+    with suppress(OSError):  # no pipe, no reader, or a full pipe: it looks anyway
+        pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            os.write(pipe, b".")
+        finally:
+            os.close(pipe)
 
 
 def write_json(path: str, value: Any) -> None:
@@ -275,7 +296,8 @@ def main(directory: str) -> int:
         return 1
     finally:
         os.unlink(f"{claim}.{os.getpid()}")
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    preload().prctl(PR_SET_NAME, b"berth-task", 0, 0, 0)
+    preload().prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     task = Task(directory)
 
     def on_stop(_number: int, _frame: FrameType | None) -> None:
@@ -286,7 +308,3 @@ def main(directory: str) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     task.run()
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

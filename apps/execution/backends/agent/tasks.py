@@ -9,8 +9,6 @@ import json
 import os
 import pwd
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from apps.execution.backends.agent import limits, supervisor
+from apps.execution.backends.agent.fork_server import ForkServer
 from apps.execution.backends.agent.machine import boot_id
 from apps.execution.backends.agent.supervisor import write_json
 from apps.execution.core.agent.reconcile import TaskFacts
@@ -39,7 +38,6 @@ class Task:
     known_s : second of the monotonic clock at which its order arrived
     is_start_reported, is_end_reported : whether the control plane has confirmed it
     sent : position up to which each stream of the output was sent
-    child : its supervisor, if this process has started it
     """
 
     launch: int
@@ -49,7 +47,6 @@ class Task:
     sent: dict[str, int]
     is_start_reported: bool = False
     is_end_reported: bool = False
-    child: "subprocess.Popen[bytes] | None" = None
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Return what a file of the task holds; None if it does not exist."""
@@ -61,8 +58,6 @@ class Task:
 
     def has_supervisor(self) -> bool:
         """Return True while its supervisor runs, or may still begin."""
-        if self.child is not None:
-            self.child.poll()  # reaps it
         claim = self.read("supervisor")
         if claim is None:
             return self.boot == boot_id() and time.monotonic() - self.known_s < STARTING_S
@@ -118,6 +113,7 @@ class Tasks:
 
     def __init__(self, state: Path, cpus: tuple[int, ...], *, server: str, user: str) -> None:
         self.state, self._cpus, self._server, self._user = state, cpus, server, user
+        self._fork_server = ForkServer()
         self._tasks: dict[int, Task] = {}
         (state / "tasks").mkdir(exist_ok=True, mode=0o711)
         for directory in (state / "tasks").iterdir():
@@ -141,12 +137,17 @@ class Tasks:
         """Return a task."""
         return self._tasks[launch]
 
-    def live(self) -> list[int]:
-        """Return the launches whose end the control plane has not confirmed."""
-        return [task.launch for task in self if not task.is_end_reported]
+    def begin(self) -> None:
+        """Prepare for orders."""
+        self._fork_server.start()
+
+    def end(self) -> None:
+        """Take no further orders; the tasks go on."""
+        self._fork_server.stop()
 
     def start(self, order: CommandOrder) -> None:
         """Write the order down, then start its supervisor, which starts the command once."""
+        known_s = time.monotonic()
         directory = self.state / "tasks" / str(order.launch)
         work = directory / "work"
         work.mkdir(parents=True, mode=0o700)
@@ -161,7 +162,7 @@ class Tasks:
             str(directory / "order.json"),
             {
                 "launch": order.launch,
-                "known_s": time.monotonic(),
+                "known_s": known_s,
                 "boot": boot_id(),
                 "command": list(order.command),
                 "environment": self._environment(order, cpus, work),
@@ -171,6 +172,7 @@ class Tasks:
                 "duration_s": order.duration_s,
                 "user": self._user,
                 "lease": str(self.state / "lease"),
+                "wake": str(self.state / "wake"),
                 "cgroups": group.joined,
                 "oom_files": group.oom_files,
                 "enforced": group.enforced,
@@ -180,16 +182,7 @@ class Tasks:
         if task is None:
             raise RuntimeError(f"the order {order.launch} was not written")
         self._tasks[order.launch] = task
-        log = (directory / "supervisor.log").open("ab")
-        with log:
-            task.child = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-I", "-S", supervisor.__file__, str(directory)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # it outlives the agent
-                env={},
-            )
+        self._fork_server.fork(directory)
 
     def forget(self) -> None:
         """Delete the directories of tasks that ended long ago."""

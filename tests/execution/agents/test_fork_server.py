@@ -1,0 +1,100 @@
+"""The process that forks supervisors: tasks outlive it, and it is started again."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.execution.backends.agent.fork_server import ForkServer
+from apps.execution.backends.agent.wakes import Wakes
+from tests.execution.agents.conftest import eventually
+
+pytestmark = pytest.mark.agent
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "lease").write_text(str(time.monotonic() + 600))
+    yield tmp_path
+    (tmp_path / "lease").write_text("0")  # the supervisors stop their tasks
+    for directory in tmp_path.glob("task-*"):
+        if (directory / "supervisor.json").exists():
+            eventually((directory / "exit.json").exists)
+
+
+def task(state: Path, *command: str) -> Path:
+    directory = state / f"task-{len(list(state.glob('task-*')))}"
+    directory.mkdir()
+    order = {
+        "command": list(command),
+        "environment": {"PATH": os.environ["PATH"]},
+        "working_directory": str(directory),
+        "cpus": sorted(os.sched_getaffinity(0)),
+        "duration_s": None,
+        "lease": str(state / "lease"),
+        "wake": str(state / "wake"),
+    }
+    (directory / "order.json").write_text(json.dumps(order))
+    return directory
+
+
+def read(directory: Path, name: str) -> dict[str, Any]:
+    path = directory / f"{name}.json"
+    eventually(path.exists, f"{path}: {list(directory.iterdir())}")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.fixture
+def server() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.stop()
+
+
+def test_a_supervisor_is_a_fork_in_a_session_of_its_own(state: Path, server: ForkServer) -> None:
+    tasks = [task(state, "sleep", "600") for _ in range(2)]
+    for directory in tasks:
+        server.fork(directory)
+    pids = [read(directory, "supervisor")["pid"] for directory in tasks]
+    assert len({parent_of(pid) for pid in pids}) == 1
+    assert [os.getsid(pid) for pid in pids] == pids
+    assert Path(f"/proc/{pids[0]}/comm").read_text() == "berth-task\n"
+
+
+def test_tasks_outlive_the_process_that_forked_them_and_it_is_started_again(
+    state: Path, server: ForkServer
+) -> None:
+    first = task(state, "sh", "-c", "while [ ! -e go ]; do sleep 0.05; done; echo done")
+    server.fork(first)
+    before = parent_of(read(first, "supervisor")["pid"])
+    read(first, "started")
+    os.kill(before, signal.SIGKILL)
+    second = task(state, "sh", "-c", "exit 3")
+    server.fork(second)
+    assert read(second, "exit")["code"] == 3
+    (first / "go").touch()
+    assert read(first, "exit")["code"] == 0
+    assert (first / "stdout.0").read_bytes() == b"done\n"
+
+
+def test_a_start_and_an_end_wake_the_agent(state: Path, server: ForkServer) -> None:
+    wakes = Wakes(state / "wake")
+    assert not wakes.wait(0.0)
+    directory = task(state, "sh", "-c", "while [ ! -e go ]; do sleep 0.05; done")
+    server.fork(directory)
+    assert wakes.wait(60.0)
+    read(directory, "started")
+    (directory / "go").touch()
+    assert wakes.wait(60.0)
+    read(directory, "exit")
+    wakes.close()
