@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from apps.inventory.core.snapshot import Floats
-from apps.testbed.core.container_simulation import KWH, SimulationResult
+from apps.testbed.core.container_replay import KWH, ContainerResult
 from apps.testbed.core.formats import parse_trace
 from apps.testbed.core.scenarios import (
     BASELINES,
@@ -84,7 +84,7 @@ def measure(
 ) -> PolicyResult:
     """Run a policy with each seed; only the last day of each run counts."""
     began = time.perf_counter()
-    results: list[SimulationResult] = [
+    results: list[ContainerResult] = [
         run_scenario(scenario, placer, seed=seed, trace=trace)[-1] for seed in seeds
     ]
     return PolicyResult(

@@ -18,10 +18,10 @@ from apps.placement.core.monitoring.classes import LocalityLimits
 from apps.placement.core.problem.instance import Communication
 from apps.scheduling.core.registry import make
 from apps.testbed.core import policies, solver_policy
-from apps.testbed.core.container_simulation import (
+from apps.testbed.core.container_replay import (
     ContainerJob,
-    ContainerSimulation,
-    SimulationResult,
+    ContainerResult,
+    run_containers,
 )
 from apps.testbed.core.facebook import containers_for, jobs_of_day
 from apps.testbed.core.formats import parse_trace
@@ -81,8 +81,8 @@ def careful(monitor: Monitor, *, moves: bool) -> SolverPolicy:
 
 def run(
     placer: ContainerPolicy, jobs: Sequence[ContainerJob], count: int = 4, racks: int = 1
-) -> SimulationResult:
-    return ContainerSimulation(nodes(count, racks), placer, stall_s=STALL_S, seed=3).run(jobs)
+) -> ContainerResult:
+    return run_containers(nodes(count, racks), placer, jobs, stall_s=STALL_S, seed=3)
 
 
 SLOT_RR = RegisteredPlacer("SlotRR", make("slot_rr"))

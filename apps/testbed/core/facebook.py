@@ -13,7 +13,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Ints
 from apps.testbed.core.classes import similarity_classes
-from apps.testbed.core.container_simulation import ContainerJob
+from apps.testbed.core.container_replay import ContainerJob
 from apps.testbed.core.jobs import (
     BLOCK_BYTES,
     BLOCK_SECONDS,

@@ -157,12 +157,12 @@ class RegisteredPlacer:
 
     def _topology(self, site: NodeInventory) -> Topology:
         if self._nodes is None or self._nodes[0] is not site:
-            self._nodes = (site, _topology(site))
+            self._nodes = (site, node_topology(site))
         return self._nodes[1]
 
 
-def _topology(site: NodeInventory) -> Topology:
-    """Nodes as servers of one platform, with a capacity of 1 of each resource."""
+def node_topology(site: NodeInventory) -> Topology:
+    """Return nodes as servers of one platform, with a capacity of 1 of each resource."""
     n, slots = site.slots.size, site.slots.astype(np.int32)
     first = np.concatenate(([0], np.cumsum(slots)[:-1])).astype(np.int32)
     owner = np.repeat(np.arange(n, dtype=np.int32), slots)

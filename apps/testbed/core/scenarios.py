@@ -14,10 +14,10 @@ import numpy as np
 from apps.emulation.core.events import Machines
 from apps.placement.core.monitoring.classes import LocalityLimits
 from apps.scheduling.core.registry import make
-from apps.testbed.core.container_simulation import (
+from apps.testbed.core.container_replay import (
     ContainerJob,
-    ContainerSimulation,
-    SimulationResult,
+    ContainerResult,
+    run_containers,
 )
 from apps.testbed.core.facebook import jobs_of_day
 from apps.testbed.core.monitor import (
@@ -209,7 +209,7 @@ POLICIES: Final[Mapping[str, _Maker]] = MappingProxyType(
 
 def run_scenario(
     scenario: PlacementScenario, placer: str, *, seed: int, trace: SwimTrace | None = None
-) -> list[SimulationResult]:
+) -> list[ContainerResult]:
     """Run a policy on a scenario for several days; its estimates carry over to the next day.
 
     Raises
@@ -220,8 +220,12 @@ def run_scenario(
     train_rng, *days = np.random.SeedSequence([seed]).spawn(1 + scenario.days)
     policy = POLICIES[placer](scenario, jobs, np.random.default_rng(train_rng))
     return [
-        ContainerSimulation(
-            scenario.machines(), policy, stall_s=STALL_S, seed=int(day.generate_state(1)[0])
-        ).run(jobs)
+        run_containers(
+            scenario.machines(),
+            policy,
+            jobs,
+            stall_s=STALL_S,
+            seed=int(day.generate_state(1)[0]),
+        )
         for day in (days if policy.monitor is not None else days[:1])
     ]

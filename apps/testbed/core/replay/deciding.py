@@ -74,15 +74,15 @@ class Deciding:
         self._new: list[tuple[float, int, Shape]] = []
         self._waiting = WaitingShapes()
         self._line: deque[int] = deque()
+        self._at_once = options.batch if options.together else 1  # jobs of the line
         self._blocked: Refusal | None = None  # why the first of the line waits
         self._admitting = Admitting(cluster, options)
         self._timers: list[tuple[float, Shape]] = []  # of shapes that wait at admission
 
     def arrive(self, job: int) -> None:
         """Take a new job."""
-        if self._options.admission is Admission.FIFO:
+        if self._is_fifo:
             self._line.append(job)
-            self._blocked = None
         else:
             key = self._loop.source.shape(job)
             heappush(self._new, (key[0], job, key))
@@ -100,6 +100,10 @@ class Deciding:
         self._cluster.set_open(servers, is_open=True)
         self._released = self._cluster.log[-1].sequence
         self._blocked = None
+
+    @property
+    def _is_fifo(self) -> bool:
+        return self._options.admission is Admission.FIFO
 
     @property
     def has_waiting(self) -> bool:
@@ -148,7 +152,7 @@ class Deciding:
         """Let idle agents take jobs until there are none, or no agent is idle."""
         while self._timers and self._timers[0][0] <= now:
             self._waiting.wake(heappop(self._timers)[1])
-        take = self._take_first if self._options.admission is Admission.FIFO else self._take_shapes
+        take = self._take_first if self._is_fifo else self._take_shapes
         while len(self._pending) < len(self._agents) and self._has_jobs:
             taken = take(now)
             if taken is None:
@@ -158,21 +162,22 @@ class Deciding:
             facts, sized = LazyFacts(view), []
             for job in batch.keys:
                 found = self._loop.source.request(job, now, facts)
-                if isinstance(found, Infeasible):
-                    self._give_up(batch, job, found, view.sequence)
-                else:
+                if not isinstance(found, Infeasible):
                     sized.append((job, found))
+                elif self._give_up(batch, job, found, view.sequence) and self._is_fifo:
+                    break
             self._attempt(agent, batch, sized, now)
 
     def _take_first(self, now: float) -> tuple[int, _Batch] | None:
-        """Take the first job of the line, unless it was refused since the last release."""
+        """Take the first jobs of the line, unless one was refused since the last release."""
         if self._is_blocked_by_old_news and any(a.read_s <= now for a in self._agents):
             self._blocked = None
         if not self._line or self._blocked is not None or self._pending:
             return None
         agent = self._in_turn(range(len(self._agents)))
         self._agents[agent].follow(now)
-        return agent, _Batch({self._line.popleft(): ()}, set())
+        count = min(self._at_once, len(self._line))
+        return agent, _Batch({self._line.popleft(): () for _ in range(count)}, set())
 
     def _take_shapes(self, now: float) -> tuple[int, _Batch] | None:
         """Take new jobs, else waiting jobs that freed capacity may let start."""
@@ -233,6 +238,8 @@ class Deciding:
                     until_s.get(outcome.job, np.inf),
                 )
                 self._refuse(batch, job, why)
+                if self._is_fifo:
+                    break
             else:
                 batch.proposals.append(_Decided(job, each, outcome))
         if self._options.decision_s > 0.0:
@@ -269,10 +276,11 @@ class Deciding:
 
     def _finish(self, batch: _Batch) -> None:
         """Let the refused jobs of a batch wait, and shapes without one go on."""
-        if self._options.admission is Admission.FIFO:
-            for job, why in batch.refused:
-                self._line.appendleft(job)
+        if self._is_fifo:
+            if batch.refused:
+                why = batch.refused[0][1]
                 self._blocked = why if why.needs is not None else None
+                self._line.extendleft(filter(self._waits, reversed(batch.keys)))
             return
         shapes: dict[Shape, tuple[list[int], Refusal]] = {}
         for job, why in batch.refused:
@@ -288,14 +296,22 @@ class Deciding:
         self._loop.records[job].refusals += 1
         batch.refused.append((job, why))
 
-    def _give_up(self, batch: _Batch, job: int, found: Infeasible, sequence: int) -> None:
-        """Refuse a job without a size: for good if a platform could hold it."""
+    def _waits(self, job: int) -> bool:
+        """Whether a job neither runs nor was refused for good."""
+        return not self._loop.is_running(job) and self._loop.records[job].failure is None
+
+    def _give_up(self, batch: _Batch, job: int, found: Infeasible, sequence: int) -> bool:
+        """Refuse a job without a size, for good if a platform could hold it.
+
+        Returns whether it waits.
+        """
         if found.platform is not None:
             self._loop.fail(job, found.suggestion)
-            return
+            return False
         needs = Needs(WaitsFor.SERVERS)
         code = RefusalReason.NO_MATCHING_SERVER.value
         self._refuse(batch, job, Refusal(code, NO_SERVER, needs, sequence))
+        return True
 
 
 def _agents(

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from apps.testbed.core.replay.demand import LazyFacts, Shape, SizedRequest
 from apps.testbed.core.replay.failures import FailureClock
 from apps.testbed.core.replay.migrating import HeldPart, Migrating, Planner, RunningJob
 from apps.testbed.core.replay.model import ReplayOptions
+from apps.testbed.core.replay.summary import HoldLists
 from apps.testbed.core.replay.waiting import Refusal
 
 NEVER_S: Final = float("inf")
@@ -59,15 +60,6 @@ class JobRecord:
     setting: float = 1.0
     holds: tuple[int, int] = (0, 0)
     failure: str | None = None
-
-
-class HoldLists(NamedTuple):
-    """Server, units, start and end of each part of a job; the end is infinite until then."""
-
-    server: list[int]
-    units: list[int]
-    from_s: list[float]
-    to_s: list[float]
 
 
 class JobSource(Protocol):
@@ -127,7 +119,7 @@ class ReplayLoop:
     ) -> None:
         engine_seed, policy_seed, agent_seed = np.random.SeedSequence([options.seed]).spawn(3)
         self.records: list[JobRecord] = []
-        self.holds = HoldLists([], [], [], [])
+        self.holds = HoldLists([], [], [], [], [])
         self.ended = self.events = self.used = 0
         self.units = int(cluster.topology.server_units.sum())
         self.engine = Engine(cluster.machines, np.random.default_rng(engine_seed))
@@ -200,6 +192,7 @@ class ReplayLoop:
         self.holds.units.append(units)
         self.holds.from_s.append(now)
         self.holds.to_s.append(NEVER_S)
+        self.holds.job.append(job)
         self.used += units
 
     def shrink(self, job: int, server: int, units: int, now: float) -> None:

@@ -95,6 +95,10 @@ class Planner(Protocol):
         """Return migrations in order, which replace those that wait; None = keep these."""
         ...
 
+    def started(self, migration: Migration) -> None:
+        """Note that a migration has started."""
+        ...
+
 
 class _Moving(NamedTuple):
     migration: Migration
@@ -243,3 +247,5 @@ class Migrating:
         self._moving[migration.job] = _Moving(migration, units)
         self.moved[migration.job] = self.moved.get(migration.job, 0) + 1
         self._starts.append(now)
+        if self.planner is not None:
+            self.planner.started(migration)

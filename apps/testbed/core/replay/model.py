@@ -264,6 +264,8 @@ class ReplayOptions:
     decision_s : time that a decision takes; the commit follows then
     retries : decisions after a commit conflict before a job waits
     batch : jobs that an agent decides together, at most
+    together : under ``Admission.FIFO``, the policy receives the jobs of the line together instead
+        of one after the other; those from the first that it refuses wait
     failures : of servers; None = none fails
     until_s : end of the replay; infinite = until every job that can end has ended
     weights : of P, D and C, by which plans migrate running jobs; None = no job migrates
@@ -282,6 +284,7 @@ class ReplayOptions:
     decision_s: float = 0.0
     retries: int = 3
     batch: int = 128
+    together: bool = False
     until_s: float = np.inf
     parameters: Mapping[str, float] | None = None
     failures: Failures | None = None
@@ -321,6 +324,8 @@ class ReplayOptions:
             raise ReplayError(f"max_wait_s must be at least 0, got {self.max_wait_s:g}")
         if not (self.until_s > 0 and self.rebalance_s >= MIN_REBALANCE_S):
             raise ReplayError(f"until_s must be > 0 and rebalance_s at least {MIN_REBALANCE_S:g}")
+        if self.together and self.admission is not Admission.FIFO:
+            raise ReplayError("jobs are decided together only in order of arrival (fifo)")
         if self.weights is not None and (problem := weights_problem(self.weights)):
             raise ReplayError(f"weights {problem}")
 

@@ -129,6 +129,9 @@ class Rebalancer:
             return None
         return self._migrations(cluster, containers, bundles, now)
 
+    def started(self, migration: Migration) -> None:
+        """Note nothing: the next plan reads where the containers are."""
+
     def _classify(self, containers: _Containers, now: float) -> ContainerClasses:
         """Update the classes of the containers; a migrated one keeps those of its job."""
         units = self._machines.units[containers.server]

@@ -11,7 +11,7 @@ from apps.testbed.core.replay.demand import Demand
 from apps.testbed.core.replay.loop import JobRecord, ReplayLoop
 from apps.testbed.core.replay.model import ReplayResult, RunRow
 from apps.testbed.core.replay.performance import Runs, later_runs, performance
-from apps.testbed.core.replay.summary import KWH, Holds, energy_j, series, utilisation
+from apps.testbed.core.replay.summary import KWH, Holds, hold_energy_j, series, utilisation
 
 RUNNING: Final = "Running: the replay ended before the job"
 BEHIND: Final = "BehindFirst: the first job of the queue could not start"
@@ -32,9 +32,7 @@ def result_of(
     ).reshape(-1, 7)
     arrived_s, started_s, ended_s = columns[:, 0], columns[:, 1], columns[:, 2]
     units, refusals, conflicts, restarts = columns[:, 3:].astype(np.int64).T
-    servers, counts, since_s, until_s = (np.array(column) for column in loop.holds)
-    holds = Holds(servers.astype(np.int64), counts.astype(np.int64), since_s,
-                  np.minimum(until_s, now))  # fmt: skip
+    holds = Holds.of(loop.holds, now)
     runs = _runs([*loop.records, *late], holds)
     layouts = [runs, *later_runs(runs, loop.migrating.layouts)]
     taken_s = ended_s - arrived_s
@@ -61,7 +59,7 @@ def result_of(
         ),
         wait_p50_s=_quantile(waits, 0.5),
         wait_p99_s=_quantile(waits, 0.99),
-        energy_kwh=energy_j(holds, machines) / KWH,
+        energy_kwh=float(hold_energy_j(holds, machines).joules.sum()) / KWH,
         events=loop.events,
         wall_seconds=wall_seconds,
         migrations=int(migrations.sum()),

@@ -14,31 +14,67 @@ KWH: Final = 3.6e6
 INTERVALS: Final = 288  # of a series
 
 
+class HoldLists(NamedTuple):
+    """Server, units, start, end and job of each part of a job; the end is infinite until then."""
+
+    server: list[int]
+    units: list[int]
+    from_s: list[float]
+    to_s: list[float]
+    job: list[int]
+
+
 class Holds(NamedTuple):
-    """Units held on servers, all (h,): server, units, and seconds from and to."""
+    """Units held on servers, all (h,): server, units, seconds from and to, and job."""
 
     server: Ints
     units: Ints
     from_s: Floats
     to_s: Floats
+    job: Ints
+
+    @classmethod
+    def of(cls, lists: HoldLists, end_s: float) -> "Holds":
+        """Return the holds of a run that ended at a time."""
+        server, units, job = (
+            np.array(each, dtype=np.int64) for each in (lists.server, lists.units, lists.job)
+        )
+        from_s, to_s = (np.array(each, dtype=np.float64) for each in (lists.from_s, lists.to_s))
+        return cls(server, units, from_s, np.minimum(to_s, end_s), job)
 
 
-def energy_j(holds: Holds, machines: Machines) -> float:
-    """Joules of servers that are off while empty.
+class HoldEnergy(NamedTuple):
+    """Energy of the holds, in joules.
 
-    A server of n units with u in use draws idle + (peak - idle) u/n watts. Source: ClavisMO §3.1.
+    Attributes
+    ----------
+    joules : (h,) of the load of its units, and its share of the idle power
+    idle_joules : idle power of all servers that were on
+    """
+
+    joules: Floats
+    idle_joules: float
+
+
+def hold_energy_j(holds: Holds, machines: Machines) -> HoldEnergy:
+    """Divide the energy of servers that are off while empty among their holds.
+
+    A server of n units with u in use draws idle + (peak - idle) u/n watts. The idle power is
+    divided equally among the units in use. Source: ClavisMO §3.1 (P), §4.3.
     """
     span = (machines.peak_watts - machines.idle_watts) / machines.units
-    seconds = holds.to_s - holds.from_s
-    dynamic = float((span[holds.server] * holds.units * seconds).sum())
+    own = span[holds.server] * holds.units * (holds.to_s - holds.from_s)
     server = np.concatenate((holds.server, holds.server))
     at_s = np.concatenate((holds.from_s, holds.to_s))
     change = np.concatenate((holds.units, -holds.units))
     order = np.lexsort((at_s, server))
     server, at_s, used = server[order], at_s[order], np.cumsum(change[order])
-    # the units of a server add up to 0, so the sum starts anew with each server
-    is_on = used[:-1] > 0
-    return dynamic + float((machines.idle_watts[server[:-1]] * np.diff(at_s))[is_on].sum())
+    # the units of a server add up to 0, so the sums start anew with each server
+    joules = np.where(used[:-1] > 0, machines.idle_watts[server[:-1]] * np.diff(at_s), 0.0)
+    per_unit = np.empty(order.size)
+    per_unit[order] = np.cumsum(np.append(0.0, joules / np.maximum(used[:-1], 1)))[: order.size]
+    begin, end = np.split(per_unit, 2)
+    return HoldEnergy(own + holds.units * (end - begin), float(joules.sum()))
 
 
 def utilisation(holds: Holds, units: int, from_s: float, to_s: float) -> float:

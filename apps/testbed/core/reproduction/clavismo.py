@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from apps.testbed.core.container_simulation import KWH, SimulationResult
+from apps.testbed.core.container_replay import KWH, ContainerResult
 from apps.testbed.core.reproduction.figures import DataSets, Figure, Paper, Quantity, Relation
 from apps.testbed.core.scenarios import BERTH, SCENARIOS, run_scenario
 from apps.testbed.core.traces import SwimTrace
@@ -38,7 +38,7 @@ OWN_LINKS: Final = "The cost of a link between nodes is taken from the paper's f
 
 def _results(
     name: str, seed: int, data: DataSets, *policies: str, part: int = 1
-) -> dict[str, SimulationResult]:
+) -> dict[str, ContainerResult]:
     """Run policies on a scenario, or on every ``part``-th job and that share of its racks."""
     scenario = SCENARIOS[name]
     trace = data.swim(scenario.trace[1]) if scenario.trace else None
@@ -61,7 +61,7 @@ def every_nth(trace: SwimTrace, n: int) -> SwimTrace:
     )
 
 
-def _faster(ours: SimulationResult, base: SimulationResult) -> dict[str, float]:
+def _faster(ours: ContainerResult, base: ContainerResult) -> dict[str, float]:
     """Percent of run time saved, by job."""
     saved = 100.0 * (1.0 - ours.run_s() / base.run_s())
     return {each.job.key: float(value) for each, value in zip(ours.jobs, saved, strict=True)}

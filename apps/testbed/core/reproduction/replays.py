@@ -51,19 +51,13 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replayed:
-    """One run, with where its jobs were.
-
-    Attributes
-    ----------
-    job : (h,) job of each hold
-    """
+    """One run, with where its jobs were."""
 
     result: ReplayResult
     load: Workload
     emulated: DemoCluster
     truths: Sequence[Truth]
     holds: Holds
-    job: Ints
 
     @property
     def performance(self) -> Floats:
@@ -80,7 +74,7 @@ class Replayed:
         speed = np.array([truth.platform_speed for truth in self.truths])
         kinds = self.emulated.machines.platform
         best = speed[:, np.unique(kinds)].max(axis=1)
-        jobs, first = np.unique(self.job, return_index=True)
+        jobs, first = np.unique(self.holds.job, return_index=True)
         found = np.zeros(len(self.load))
         application = self.load.application[jobs]
         found[jobs] = speed[application, kinds[self.holds.server[first]]] / best[application]
@@ -119,7 +113,7 @@ class Replayed:
         """
         now = (self.holds.from_s <= at_s) & (at_s < self.holds.to_s)
         server, units = self.holds.server[now], self.holds.units[now]
-        truths = [self.truths[a] for a in self.load.application[self.job[now]].tolist()]
+        truths = [self.truths[a] for a in self.load.application[self.holds.job[now]].tolist()]
         caused = np.array([truth.caused for truth in truths]).reshape(-1, N_SOURCES)
         total = np.zeros((self.emulated.topology.server_id.size, N_SOURCES))
         np.add.at(total, server, caused * units[:, None])
@@ -163,14 +157,8 @@ def replayed(scenario: Scenario, policy: str, seed: int) -> Replayed:
     loop = ReplayLoop(emulated, demand, policy_named(policy), options)
     for _ in loop.turns():
         pass
-    now = loop.engine.now
-    server, units, from_s, to_s = (np.array(column) for column in loop.holds)
-    holds = Holds(server.astype(np.int64), units.astype(np.int64), from_s, np.minimum(to_s, now))
-    job = np.zeros(server.size, dtype=np.int64)
-    for number, record in enumerate(loop.records):
-        first, count = record.holds
-        job[first : first + count] = number
+    holds = Holds.of(loop.holds, loop.engine.now)
     return Replayed(
         result_of(loop, demand, emulated.machines, float("nan")),
-        load, emulated, demand.truths, holds, job,
+        load, emulated, demand.truths, holds,
     )  # fmt: skip

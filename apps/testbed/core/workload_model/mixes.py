@@ -11,7 +11,7 @@ from typing import Final
 
 from apps.emulation.core.draws import ANALYTICS, BATCH, LATENCY_CRITICAL, SINGLE_NODE
 from apps.testbed.core.arrivals import Poisson, Process, Regular
-from apps.testbed.core.container_simulation import ContainerJob
+from apps.testbed.core.container_replay import ContainerJob
 from apps.testbed.core.scenarios import india, parapluie
 from apps.testbed.core.workload_model.distributions import Continuous, Discrete, Distribution
 from apps.testbed.core.workload_model.model import JobClass, JobStream, WorkloadModel

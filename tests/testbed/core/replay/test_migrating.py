@@ -37,11 +37,15 @@ class Scripted:
         self.plans = {float(at.removeprefix("at")): list(plan) for at, plan in plans.items()}
         self.read_s: list[float] = []
         self.held: list[dict[int, int]] = []
+        self.started_jobs: list[int] = []
 
     def plan(self, view: ClusterView, now: float) -> Sequence[Migration] | None:
         self.read_s.append(now)
         self.held.append({s: p.units for s, p in next(iter(view.running.values())).parts.items()})
         return self.plans.get(now)
+
+    def started(self, migration: Migration) -> None:
+        self.started_jobs.append(migration.job)
 
 
 def replayed(
@@ -71,8 +75,8 @@ def test_a_migration_costs_its_stall_and_holds_units_on_both_servers() -> None:
     assert result.ended_s[0] == pytest.approx(alone_s() + STALL_S)
     assert result.migrations.tolist() == [1]
     assert result.run.migrations == 1
-    server, units, from_s, to_s = (list(column) for column in loop.holds)
-    assert (server, units, from_s) == ([0, 1], [1, 1], [0.0, 20.0])
+    server, units, from_s, to_s, job = (list(column) for column in loop.holds)
+    assert (server, units, from_s, job) == ([0, 1], [1, 1], [0.0, 20.0], [0, 0])
     assert to_s == pytest.approx([20.0 + STALL_S, result.ended_s[0]])
     assert planner.held[:3] == [{0: 1}, {0: 1}, {1: 1}]
     assert (loop.used, loop.running) == (0, {})

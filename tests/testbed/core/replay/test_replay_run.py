@@ -1,5 +1,6 @@
 """Replays with hand-computed results, and properties that every replay has."""
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -7,9 +8,11 @@ import numpy as np
 import pytest
 
 from apps.emulation.core.worlds import world_named
+from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.allowances import EVERY
 from apps.scheduling.core.in_memory_store import MemoryCluster
 from apps.scheduling.core.registry import make
+from apps.scheduling.core.types import Placed, Refused, Request
 from apps.testbed.core.demo_cluster import cluster_of
 from apps.testbed.core.replay.clusters import synthetic_cluster
 from apps.testbed.core.replay.demand import Demand, LazyFacts, SizedRequest
@@ -24,6 +27,7 @@ from apps.testbed.core.replay.model import (
     ReplayProgress,
     ReplayResult,
     RunRow,
+    Workload,
     workload,
 )
 from apps.testbed.core.replay.run import run
@@ -67,6 +71,60 @@ def test_a_strict_queue_is_blocked_and_says_so() -> None:
         "BehindFirst",
         "BehindFirst",
     ]
+
+
+class Listener:
+    """`slot_rr` that notes the jobs of each batch that it decides."""
+
+    name, version, draws_sample = "slot_rr", 1, False
+
+    def __init__(self) -> None:
+        self.policy, self.batches = make("slot_rr"), list[list[str]]()
+
+    def place(
+        self, snapshot: Snapshot, requests: Sequence[Request], rng: np.random.Generator
+    ) -> list[Placed | Refused]:
+        self.batches.append([request.job for request in requests])
+        return self.policy.place(snapshot, requests, rng)
+
+
+def heard(load: Workload, **values: Any) -> tuple[list[list[str]], ReplayLoop]:
+    chosen, servers, listener = options(**values), cluster(2, 2), Listener()
+    emulated = cluster_of(servers.platforms, servers.platform, servers.rack, chosen.seed)
+    loop = ReplayLoop(emulated, Demand(load, servers, emulated, chosen), listener, chosen)
+    for _ in loop.turns():
+        pass
+    return listener.batches, loop
+
+
+LINE = jobs([0.0] * 5, [10.0, 20.0, 30.0, 40.0, 50.0], units=[1, 1, 3, 1, 4])
+
+
+def test_a_policy_of_joint_placement_receives_the_jobs_of_the_line_together() -> None:
+    batches, loop = heard(LINE, admission=Admission.FIFO, together=True)
+    assert batches[0] == ["0", "1", "2", "3", "4"]
+    started = [record.started_s for record in loop.records]
+    # the third needs three units of the two that are free: the fourth does not pass it
+    assert started[:2] == [0.0, 0.0]
+    assert started[2:4] == [record.ended_s for record in loop.records[:2]]
+    assert started[4] == max(record.ended_s for record in loop.records[:4])
+
+
+def test_a_joint_decision_is_in_the_order_of_arrival_up_to_the_batch() -> None:
+    batches, _ = heard(LINE, admission=Admission.FIFO, together=True, batch=2)
+    assert batches[:2] == [["0", "1"], ["2", "3"]]
+
+
+def test_jobs_that_arrive_behind_a_blocked_one_do_not_decide_it_again() -> None:
+    load = jobs([0.0, 1.0, 2.0, 3.0], [50.0, 10.0, 10.0, 10.0], units=[1, 4, 1, 1])
+    batches, loop = heard(load, admission=Admission.FIFO)
+    assert batches == [["0"], ["1"], ["1"], ["2"], ["2"], ["3"]]
+    assert loop.records[1].refusals == 1
+
+
+def test_only_a_line_is_decided_together() -> None:
+    with pytest.raises(ReplayError, match="only in order of arrival"):
+        options(together=True)
 
 
 def test_a_large_gang_waits_while_small_jobs_pass_it() -> None:
