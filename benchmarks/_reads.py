@@ -250,7 +250,13 @@ def _page_queries(name: str, samples: Samples) -> list[dict[str, str]]:
         *("priority:0", "priority:1", "priority:99", "sort", job.name, "absent", "s", "99"),
         *(f"app:{job.application.name} state:failed", "state:ended priority:1 label:team=team-7"),
     ]
+    decisions = [
+        *("app:absent", "policy:absent", "agent:absent", "reason:absent", "server:absent"),
+        *(f"app:{job.application.name}", f"server:{samples.server.name}", "retries:1", job.name),
+        *("reason:NoFreeUnit", "policy:expected", "sort", "absent", str(samples.decision.pk)),
+    ]
     queries = {
+        "decisions": decisions,
         "jobs": texts,
         "jobs-preview": texts,
         "search": [job.name, "srv-00", "sort", "absent", str(job.pk)],
@@ -258,7 +264,7 @@ def _page_queries(name: str, samples: Samples) -> list[dict[str, str]]:
         "applications": ["reference", "absent"],
     }
     tabs = [{"tab": tab} for tab in TABS] if name == "job" else []
-    spans = [{"range": span} for span in RANGES_S] if name == "overview" else []
+    spans = [{"range": span} for span in RANGES_S] if name in {"overview", "decisions"} else []
     outcomes = ("placed", "refused", "conflict") if name == "decisions" else ()
     known = [{"application": job.application.name}] if name == "submit-usual" else []
     sorts = SORTS if name == "applications" else {}

@@ -147,13 +147,23 @@ def log_position(known: int = 0) -> int:
     Read it before the rows that it is the version of, in a transaction of its own: later entries
     may already be in these rows, and are applied again.
     """
-    newest = Change.objects.aggregate(newest=Max("seq"))["newest"] or 0
+    newest = newest_change()
     return known if newest <= known else max(known, complete_up_to(Log.CHANGES, newest))
 
 
-def changes_since(seq: int, *, limit: int = 10_000) -> list[LogEntry]:
-    """Entries after ``seq`` in order; no lower number appears later."""
-    last = log_position(seq)
+def newest_change() -> int:
+    """Return the highest number of the change log; lower ones may still appear."""
+    return Change.objects.aggregate(newest=Max("seq"))["newest"] or 0
+
+
+def changes_since(seq: int, *, limit: int = 10_000, until: int | None = None) -> list[LogEntry]:
+    """Entries after ``seq`` in order; no lower number appears later.
+
+    Parameters
+    ----------
+    until : a number that `log_position` has returned before; None = its present value
+    """
+    last = log_position(seq) if until is None else until
     if last <= seq:
         return []
     rows = (

@@ -52,6 +52,8 @@ class Decision(models.Model):
     rank = models.FloatField(
         null=True, help_text="D of the chosen unit; only one in some is measured"
     )
+    batch_id = models.UUIDField(null=True, help_text="`DecisionBatch`; null: decided by sizing")
+    position = models.PositiveSmallIntegerField(null=True, help_text="in the batch, from 0")
     units_before = models.PositiveIntegerField(
         default=0,
         db_default=0,
@@ -93,6 +95,49 @@ class Decision(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job_id} {self.outcome}"
+
+
+class DecisionBatch(models.Model):
+    """What a policy decided on in one call, besides the cluster: repeats its decisions.
+
+    Deleted before the decisions, hence no foreign key.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    at = models.DateTimeField()
+    sequence = models.BigIntegerField(help_text="change-log sequence of the agent's copy")
+    servers = models.PositiveIntegerField(help_text="of the topology, the first by id")
+    platforms = models.PositiveIntegerField(help_text="of the topology, the first by rank")
+    jobs = models.PositiveIntegerField()
+    policy = models.CharField(max_length=63)
+    code_version = models.CharField(max_length=31)
+    inputs = models.BinaryField(help_text="`core.batch_inputs`")
+
+    class Meta:
+        indexes = (
+            # retention
+            models.Index(fields=["at"], name="decision_batch_by_age"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.jobs} jobs by {self.policy}"
+
+
+class ClusterCheckpoint(models.Model):
+    """The agents' copy of the cluster at one number of the change log."""
+
+    sequence = models.BigIntegerField(primary_key=True)
+    at = models.DateTimeField()
+    state = models.BinaryField(help_text="`core.checkpoints`")
+
+    class Meta:
+        indexes = (
+            # retention
+            models.Index(fields=["at"], name="cluster_checkpoint_by_age"),
+        )
+
+    def __str__(self) -> str:
+        return f"at change {self.sequence}"
 
 
 class Allocation(models.Model):

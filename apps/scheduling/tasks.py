@@ -5,21 +5,29 @@ import socket
 import time
 from functools import lru_cache
 from typing import Any, Final
+from uuid import UUID, uuid4
 
 import numpy as np
-from celery import current_app, shared_task
+from celery import Task, current_app, shared_task
 from celery.signals import worker_process_init
+from kombu.exceptions import OperationalError
 
+from apps.common.core.errors import TransientError
 from apps.common.infrastructure.notifications import acknowledge, notify
 from apps.common.infrastructure.warm_up import Kernels, warming_up
+from apps.common.infrastructure.worker_results import await_result, store_result
 from apps.scheduling.core import fused
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
+from apps.scheduling.services.checkpoints import write_checkpoint
 from apps.scheduling.services.release import AGENT_QUEUE, AGENT_TASK
+from apps.scheduling.services.replay import replay
 from apps.scheduling.services.start_estimates import update_start_estimates
 
 TURN_S: Final = 20.0  # wall seconds; well below the broker's visibility timeout
 LINGER_S: Final = 0.02
+WORKERS: Final = "default"  # queue of tasks that a process waits for
+WAIT_S: Final = 20.0  # wall seconds: after an installation the kernels are compiled first
 
 
 @lru_cache(maxsize=1)
@@ -51,6 +59,38 @@ def _cluster(process: int) -> ClusterFollower:
 def estimate_starts() -> int:
     """Estimate when the waiting jobs start; returns the number of new estimates."""
     return update_start_estimates(_cluster(os.getpid()), np.random.default_rng())
+
+
+@shared_task(name="scheduling.checkpoint")
+def checkpoint() -> bool:
+    """Store the cluster if a checkpoint is due; returns whether one was stored."""
+    return write_checkpoint(_cluster(os.getpid()))
+
+
+@shared_task(name="scheduling.replay")
+def replay_decision(key: str, decision_id: str) -> None:
+    """Repeat a decision for a waiting process."""
+    store_result(key, replay(UUID(decision_id)).as_json())
+
+
+def replay_by_worker(decision_id: UUID) -> dict[str, Any]:
+    """Have a worker repeat a decision, and wait for the result.
+
+    Raises
+    ------
+    TransientError : no worker answered in time, or the queue is down.
+    """
+    return _by_worker(replay_decision, str(decision_id))
+
+
+def _by_worker(task: "Task[Any, None]", *arguments: Any) -> dict[str, Any]:
+    key = uuid4().hex
+    try:
+        task.apply_async((key, *arguments), queue=WORKERS, expires=WAIT_S)
+    except (OperationalError, OSError) as error:
+        raise TransientError("The task queue is not available.") from error
+    result: dict[str, Any] = await_result(key, within_s=WAIT_S)
+    return result
 
 
 @worker_process_init.connect

@@ -98,7 +98,7 @@ ALLOWED: Final = {
             "execution.selectors.migrations_of",
             "operations.selectors.events_after",
             "scheduling.api.reads.jobs_on",
-            "scheduling.api.reads.decisions_at",
+            "scheduling.selectors.decisions.decisions_at",
             "scheduling.selectors.waits.start_scores",
             "scheduling.selectors.waits.waiting_jobs",
             "workloads.selectors.batch_items",

@@ -6,6 +6,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from apps.accounts.core.roles import Role
+from apps.dashboard.core.decision_query import parse
+from apps.dashboard.core.ranges import LABELS, RANGES_S
 from apps.dashboard.selectors import decisions as selectors
 from apps.dashboard.selectors import sampling as ranks
 from apps.dashboard.selectors.explanation import explanation
@@ -29,12 +31,15 @@ def decisions(request: HttpRequest) -> HttpResponse:
     outcome = outcome if outcome in Outcome.values else ""
     span = requested_range(request.GET)
     at_s = span.last_s if span.is_past else None
+    made = selectors.Span(span.first_s if request.GET.get("range") in RANGES_S else None, at_s)
+    query = parse(request.GET.get("q", ""))
     rows, is_stale = requested_page(
         request,
         lambda cursor: selectors.decisions_page(
-            visible, cursor=cursor, outcome=outcome, at_s=at_s
+            visible, cursor=cursor, outcome=outcome, query=query, span=made
         ),
     )
+    is_first = not outcome and not request.GET.get("cursor")
     return render(
         request,
         "dashboard/decisions.html",
@@ -42,6 +47,12 @@ def decisions(request: HttpRequest) -> HttpResponse:
             "page": rows,
             "outcome": outcome,
             "outcomes": OUTCOMES,
+            "q": request.GET.get("q", ""),
+            "query": query,
+            "ranges": LABELS.items(),
+            "range": span.name if made.from_s is not None else "",
+            "unplaced": selectors.unplaced(visible, query=query, span=made) if is_first else (),
+            "is_filtered": bool(outcome or request.GET.get("q") or made.from_s is not None),
             "summary": selectors.log_summary(at_s=at_s),
             "at_s": at_s,
             "stale_cursor": is_stale,

@@ -1,6 +1,7 @@
 """The kinds of history that execution and the apps below it own, by the limits in the settings."""
 
 from collections.abc import Callable
+from datetime import datetime
 
 from django.conf import settings
 
@@ -11,6 +12,7 @@ from apps.inventory.selectors import cluster_now
 from apps.inventory.services import prune_changes
 from apps.operations.services.retention import Kind, cutoff
 from apps.scheduling.selectors import profiles_with_decisions
+from apps.scheduling.services.checkpoints import INTERVAL
 from apps.workloads.services.retention import workload_kinds
 
 DAY_S = 86_400.0
@@ -63,8 +65,33 @@ def execution_kinds() -> list[Kind]:
                 "scheduling_startestimate", "at", cutoff(settings.BERTH_SYSTEM_DAYS)
             ),
         ),
-        Kind("changes", lambda: prune_changes(before=cutoff(settings.BERTH_CHANGE_DAYS))),
+        Kind("changes", lambda: prune_changes(before=_earlier(_of_changes(), _of_checkpoints()))),
+        Kind(
+            "decision_batches",
+            lambda: delete_before(
+                "scheduling_decisionbatch", "at", cutoff(settings.BERTH_REPLAY_DAYS)
+            ),
+        ),
+        Kind(
+            "checkpoints",
+            lambda: delete_before("scheduling_clustercheckpoint", "at", _of_checkpoints()),
+        ),
     ]
+
+
+def _of_changes() -> datetime | None:
+    return cutoff(settings.BERTH_CHANGE_DAYS)
+
+
+def _of_checkpoints() -> datetime | None:
+    """Return the time before which no replay needs a checkpoint, or the change log since it."""
+    before = cutoff(settings.BERTH_REPLAY_DAYS)
+    return None if before is None else before - 2 * INTERVAL
+
+
+def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    """Return the earlier time; None: never."""
+    return None if one is None or other is None else min(one, other)
 
 
 def _if(kept: int, prune: Callable[[int], int]) -> int:

@@ -4,7 +4,7 @@ U units, S servers, P platforms, N = 10 sources of interference. A snapshot is f
 arrays are read-only; agents build one from their local copy in O(1) (views) before each batch.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,29 @@ class Topology:
     platform_name: tuple[str, ...]
     rack_name: tuple[str, ...]
     platform_backend: tuple[str, ...] = ()
+
+    def first(self, servers: int, platforms: int) -> "Topology":
+        """Return the topology as it was with its first servers and platforms: others came later.
+
+        Raises
+        ------
+        ValueError : there are fewer.
+        """
+        if servers > self.server_id.size or platforms > len(self.platform_name):
+            raise ValueError(f"fewer than {servers} servers or {platforms} platforms")
+        units = int(self.server_units[:servers].sum())
+        by_unit = ("unit_id", "unit_server", "unit_core")
+        by_server = (
+            *("server_id", "server_name", "server_first_unit", "server_units", "server_platform"),
+            *("server_rack", "server_capacity", "server_labels"),
+        )
+        return replace(
+            self,
+            **{name: getattr(self, name)[:units] for name in by_unit},
+            **{name: getattr(self, name)[:servers] for name in by_server},
+            platform_name=self.platform_name[:platforms],
+            platform_backend=self.platform_backend[:platforms],
+        )
 
     def platforms_with(self, capability: Capability) -> tuple[str, ...]:
         """Return the platforms whose backend has a capability."""

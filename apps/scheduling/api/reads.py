@@ -6,7 +6,7 @@ from django.db.models import Q, QuerySet
 
 from apps.accounts.core.principal import Principal
 from apps.scheduling.models import Allocation, Decision
-from apps.workloads.models import Application, Job
+from apps.workloads.models import Job
 
 
 def visible_decisions(principal: Principal) -> QuerySet[Decision]:
@@ -26,23 +26,6 @@ def jobs_on(server_id: int) -> Q:
     """Return the condition that a job holds units of a server now."""
     live = Allocation.objects.filter(server_id=server_id, released_seq__isnull=True)
     return Q(pk__in=live.values("job_id"))
-
-
-def decisions_at(server_id: int) -> Q:
-    """Return the condition that a decision placed units on a server."""
-    return Q(pk__in=Allocation.objects.filter(server_id=server_id).values("decision_id"))
-
-
-def decisions_about(application: str) -> Q:
-    """Return the condition that a decision is about a job of the application with this name."""
-    named = Application.objects.filter(name=application).values("pk")[:1]
-    return Q(job__application=named)
-
-
-def decisions_retried(count: int) -> Q:
-    """Return the condition that a decision was committed after this number of conflicts."""
-    retried = Q(commit_retries__gte=count)
-    return retried & Q(commit_retries__gt=0) if count > 0 else retried
 
 
 def decision(principal: Principal, decision_id: UUID) -> Decision | None:

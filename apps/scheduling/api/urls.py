@@ -1,7 +1,7 @@
 """URLs of decisions, dry runs, and the decisions on jobs and servers."""
 
 from apps.common.api.routes import route
-from apps.scheduling.api import check_views, policy_views, queue_views, views
+from apps.scheduling.api import check_views, policy_views, queue_views, replay_views, views
 
 urlpatterns = [
     *route("checks/", check_views.DryRunView.as_view(), "api-checks"),
@@ -14,6 +14,11 @@ urlpatterns = [
         "decisions/<uuid:decision_id>/candidates/",
         views.DecisionCandidates.as_view(),
         "api-decision-candidates",
+    ),
+    *route(
+        "decisions/<uuid:decision_id>/replay/",
+        replay_views.DecisionReplay.as_view(),
+        "api-decision-replay",
     ),
     *route(
         "jobs/<uuid:job_id>/explanation/", views.JobExplanation.as_view(), "api-job-explanation"

@@ -41,6 +41,11 @@ from apps.scheduling.api.serializers import (
 )
 from apps.scheduling.models import Allocation, Decision, Outcome
 from apps.scheduling.selectors import current_decision, working_allocations
+from apps.scheduling.selectors.decisions import (
+    decisions_about,
+    decisions_at,
+    decisions_retried,
+)
 from apps.workloads.api.job_views import JobList, visible_job
 from apps.workloads.models import Job
 
@@ -52,13 +57,13 @@ DECISION_FILTERS = {
     "policy": exact("policy", "By this policy."),
     "agent": exact("agent", "By this agent."),
     "application": Filter(
-        lambda value: reads.decisions_about(read_text(value)), "About jobs of this application."
+        lambda value: decisions_about(read_text(value)), "About jobs of this application."
     ),
     "at__gte": moment("at__gte", "Made at or after."),
     "at__lt": moment("at__lt", "Made before."),
     "elapsed_seconds__gte": number("elapsed_s__gte", "That took at least this long."),
     "commit_retries__gte": Filter(
-        lambda value: reads.decisions_retried(read_int(value)),
+        lambda value: decisions_retried(read_int(value)),
         "With at least this number of conflicts.",
         {"type": "integer"},
     ),
@@ -199,4 +204,4 @@ class ServerDecisions(DecisionList):
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Decision]:
         """Return the server's decisions that the caller may see."""
         server = named_server(kwargs["key"])
-        return super().rows(request, query).filter(reads.decisions_at(server.pk))
+        return super().rows(request, query).filter(decisions_at([server.pk]))

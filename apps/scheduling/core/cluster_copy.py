@@ -87,6 +87,15 @@ class CopyArrays(NamedTuple):
     server_units: Shorts
 
 
+class BusyUnits(NamedTuple):
+    """What jobs hold: (k,) unit ids, (k, N) caused and tolerated scores, (k, 3) resources."""
+
+    ids: Ints
+    caused: Singles
+    tolerated: Singles
+    vectors: Floats
+
+
 class UpdateUnits(Protocol):
     """Updates of units: those of this module, or the compiled ones of ``copy_kernels``."""
 
@@ -98,6 +107,10 @@ class UpdateUnits(Protocol):
 
     def release_units(self, state: CopyArrays, units: Ints, sequence: int) -> None:
         """Release units whose last change is not newer."""
+        ...
+
+    def sum_servers(self, state: CopyArrays, units: Ints) -> None:
+        """Recompute the sums of the servers of units."""
         ...
 
 
@@ -177,6 +190,35 @@ class ClusterCopy:
         """Release units (indices), unless their last change is newer."""
         self._update.release_units(self._state, units.astype(np.int64), sequence)
 
+    def busy_units(self) -> BusyUnits:
+        """Return the units that jobs hold, as copies."""
+        busy, state = np.flatnonzero(~self._state.unit_free), self._state
+        return BusyUnits(
+            self.topology.unit_id[busy],
+            state.unit_caused[busy],
+            state.unit_tolerated[busy],
+            state.unit_vector[busy],
+        )
+
+    def closed_servers(self) -> Ints:
+        """Return the ids of the servers that take no new work."""
+        return self.topology.server_id[~self._server_open]
+
+    def restore(self, busy: BusyUnits, closed: Ints) -> None:
+        """Set the state of a new copy, as if by the changes that led to it.
+
+        Raises
+        ------
+        UnknownUnitError : a unit or server is not in the topology.
+        """
+        units = self._indices(busy.ids, self.topology.unit_id)
+        self._state.unit_free[units] = False
+        self._state.unit_caused[units] = busy.caused
+        self._state.unit_tolerated[units] = busy.tolerated
+        self._state.unit_vector[units] = busy.vectors
+        self._update.sum_servers(self._state, units)
+        self._server_open[self._indices(closed, self.topology.server_id)] = False
+
     def snapshot(self) -> Snapshot:
         """Return read-only views of the state, valid until the next change. O(1)."""
         if self._views.sequence != self.sequence:
@@ -219,7 +261,7 @@ class ClusterCopy:
                 servers = self._indices(change.servers, self.topology.server_id)
                 self._server_open[servers] = change.kind is ChangeKind.OPEN
 
-    def _indices(self, ids: Sequence[int], known: Ints) -> Ints:
+    def _indices(self, ids: Sequence[int] | Ints, known: Ints) -> Ints:
         keys = np.asarray(ids, dtype=np.int64)
         indices = np.searchsorted(known, keys)
         inside = np.minimum(indices, known.size - 1)
@@ -252,7 +294,7 @@ def claim_units(
     state.unit_caused[units], state.unit_tolerated[units] = scores
     state.unit_vector[units] = vectors
     state.unit_sequence[units] = sequence
-    _sum_servers(state, units)
+    sum_servers(state, units)
 
 
 def release_units(state: CopyArrays, units: Ints, sequence: int) -> None:
@@ -263,10 +305,10 @@ def release_units(state: CopyArrays, units: Ints, sequence: int) -> None:
     state.unit_tolerated[units] = loss.UNKNOWN
     state.unit_vector[units] = 0.0
     state.unit_sequence[units] = sequence
-    _sum_servers(state, units)
+    sum_servers(state, units)
 
 
-def _sum_servers(state: CopyArrays, units: Ints) -> None:
+def sum_servers(state: CopyArrays, units: Ints) -> None:
     """Recompute the sums of changed servers: incremental updates would accumulate errors."""
     for server in np.unique(state.unit_server[units]):
         first = state.first_unit[server]
@@ -289,6 +331,7 @@ class _InNumpy:
 
     claim_units = staticmethod(claim_units)
     release_units = staticmethod(release_units)
+    sum_servers = staticmethod(sum_servers)
 
 
 def _updates(*, is_compiled: bool) -> UpdateUnits:

@@ -16,7 +16,6 @@ def claim_units(
     state: CopyArrays, units: Ints, scores: Floats, vectors: Floats, sequence: int
 ) -> None:
     """``cluster_copy.claim_units``. O(units of the touched servers)."""
-    last = -1
     for i in range(units.size):
         u = units[i]
         if state.unit_sequence[u] > sequence:
@@ -25,16 +24,12 @@ def claim_units(
         state.unit_caused[u], state.unit_tolerated[u] = scores[0], scores[1]
         state.unit_vector[u] = vectors[i]
         state.unit_sequence[u] = sequence
-    for u in units:
-        if state.unit_server[u] != last:
-            last = state.unit_server[u]
-            _sum_server(state, last)
+    sum_servers(state, units)
 
 
 @jit()
 def release_units(state: CopyArrays, units: Ints, sequence: int) -> None:
     """``cluster_copy.release_units``. O(units of the touched servers)."""
-    last = -1
     for u in units:
         if state.unit_sequence[u] > sequence:
             continue
@@ -43,6 +38,13 @@ def release_units(state: CopyArrays, units: Ints, sequence: int) -> None:
         state.unit_tolerated[u] = UNKNOWN
         state.unit_vector[u] = 0.0
         state.unit_sequence[u] = sequence
+    sum_servers(state, units)
+
+
+@jit()
+def sum_servers(state: CopyArrays, units: Ints) -> None:
+    """``cluster_copy.sum_servers``; the units of a server must be adjacent."""
+    last = -1
     for u in units:
         if state.unit_server[u] != last:
             last = state.unit_server[u]

@@ -234,6 +234,12 @@ def parameter_problem(policy: str, name: str, value: object) -> str | None:
     return f"{name} must be {kind} in {low:g} .. {high:g}, not {value!r}"
 
 
+def default_parameters(name: str) -> dict[str, float]:
+    """Return the parameters with which `make` makes a policy; none for an unknown one."""
+    entry = POLICIES.get(name)
+    return {} if entry is None else {each.name: each.default for each in entry.parameters}
+
+
 def make_plain(name: str) -> Policy:
     """Return a new instance of a policy that does not use numba.
 

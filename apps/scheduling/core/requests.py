@@ -136,7 +136,7 @@ def request_of(
         units=sized.units,
         caused=profile.caused.value,
         tolerated=profile.tolerated.low,
-        platform_speed=_speeds(profile, topology),
+        platform_speed=platform_speeds(profile, topology),
         unit_memory_bytes=spec.unit_memory_bytes,
         unit_network_bps=spec.unit_network_bps,
         unit_storage_bytes=spec.unit_storage_bytes,
@@ -179,7 +179,8 @@ def _goal(spec: JobSpec, profile: Profile) -> Goal | None:
     )
 
 
-def _speeds(profile: Profile, topology: Topology) -> Floats:
+def platform_speeds(profile: Profile, topology: Topology) -> Floats:
+    """(P,) speed of each platform of the topology, `UNKNOWN_SPEED` where the profile has none."""
     if profile.platforms == topology.platform_name:
         return profile.platform_speed.value
     known = dict(zip(profile.platforms, profile.platform_speed.value.tolist(), strict=True))

@@ -101,11 +101,14 @@ class ClusterFollower:
     Attributes
     ----------
     freed : servers whose capacity was freed by the changes read
+    exact_from : change-log number from which on the copy is the state at its number: the tables
+        that it was read from may have been ahead of the log
     """
 
     def __init__(self) -> None:
         self._copy: ClusterCopy | None = None
         self._followed_at = 0.0
+        self.exact_from = 0
         self.freed = FreedLog()
 
     @property
@@ -119,6 +122,11 @@ class ClusterFollower:
         if self._copy is None:
             raise RuntimeError("call follow() before reading the copy")
         return self._copy
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the copy is the state at its number of the change log."""
+        return self.copy.sequence >= self.exact_from
 
     def follow(self) -> ClusterCopy:
         """Apply the change log; read the whole cluster at first and if its servers changed."""
@@ -135,6 +143,7 @@ class ClusterFollower:
 
     def _read_all(self) -> ClusterCopy:
         copy = read_copy()
+        self.exact_from = inventory.newest_change()
         self.freed.note(copy.topology.server_id.tolist(), BY_NEW_SERVERS, copy.sequence)
         return copy
 
@@ -144,7 +153,7 @@ class ClusterFollower:
         if any(entry.kind == LoggedKind.TOPOLOGY for entry in entries):
             self._copy = self._read_all()
             return False
-        copy.apply(_change(entry) for entry in entries)
+        copy.apply(change_of(entry) for entry in entries)
         for entry in entries:
             if entry.kind in _FREES:
                 self.freed.note([entry.server_id], _FREES[entry.kind], entry.seq)
@@ -179,7 +188,8 @@ def _known(scores: Sequence[float]) -> Floats | None:
     return np.array(scores) if scores else None
 
 
-def _change(entry: inventory.LogEntry) -> Change:
+def change_of(entry: inventory.LogEntry) -> Change:
+    """Return an entry of the log as a change of a copy; not one of the topology."""
     kind = ChangeKind(entry.kind)
     match kind:
         case ChangeKind.CLAIM:

@@ -27,6 +27,7 @@ from apps.inventory.core.backends import Capability
 from apps.inventory.core.snapshot import Snapshot, Topology
 from apps.inventory.selectors import cluster_now, cluster_time
 from apps.scheduling.core import registry
+from apps.scheduling.core.backfill import place_batch
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.commands import unmeasured_profile
 from apps.scheduling.core.growth import missing_request, missing_size
@@ -57,7 +58,8 @@ from apps.scheduling.services import (
 )
 from apps.scheduling.services import agent_refusals as refused_as
 from apps.scheduling.services.agent_policies import Decider, Deciders
-from apps.scheduling.services.backfill import Around, place_around
+from apps.scheduling.services.backfill import bindings
+from apps.scheduling.services.batches import BatchPlace, DecidedBatch, decided_batch
 from apps.scheduling.services.queue import WaitingQueue, retry_delay_s
 from apps.scheduling.services.reservations import reservations, reserve
 from apps.workloads import services as workloads
@@ -283,15 +285,16 @@ class SchedulingAgent:
             copy = self._cluster.follow()
             ready = [self._updated(sized_job, copy.topology) for sized_job in ready]
             begun = time.perf_counter()
-            outcomes = self._outcomes(by.policy, copy.snapshot(), ready)
+            batch, outcomes = self._outcomes(by.policy, copy.snapshot(), ready)
             elapsed_s = (time.perf_counter() - begun) / len(ready)
             proposals = []
-            for sized_job, outcome in zip(ready, outcomes, strict=True):
+            for position, (sized_job, outcome) in enumerate(zip(ready, outcomes, strict=True)):
+                at = BatchPlace(batch, position) if self._cluster.is_exact else None
                 if isinstance(outcome, Refused):
-                    refused.append(refused_as.refusal(sized_job, outcome, elapsed_s, attempt))
+                    refused.append(refused_as.refusal(sized_job, outcome, elapsed_s, attempt, at))
                 else:
                     placed = with_guarantee(outcome, sized_job.sampling)
-                    proposals.append(Proposal(sized_job, placed, elapsed_s, attempt))
+                    proposals.append(Proposal(sized_job, placed, elapsed_s, attempt, at))
             if not proposals:
                 return refused
             won, lost = commit(proposals, agent=by.identity)
@@ -304,13 +307,20 @@ class SchedulingAgent:
 
     def _outcomes(
         self, policy: Policy, snapshot: Snapshot, ready: Sequence[SizedJob]
-    ) -> list[Placed | Refused]:
+    ) -> tuple[DecidedBatch, list[Placed | Refused]]:
         known = reservations()
-        if not known:
-            return policy.place(snapshot, [r.request for r in ready], self._rng)
-        facts, now_s = self._facts_of(snapshot.topology), cluster_now()
-        around = Around(known, facts, now_s)
-        return place_around(policy, snapshot, ready, self._rng, around=around)
+        bound = bindings(ready, known, cluster_now()) if known else ()
+        seed = int(self._rng.integers(1 << 63))
+        batch = decided_batch(policy.name, snapshot, ready, seed=seed, bindings=bound)
+        outcomes = place_batch(
+            policy,
+            snapshot,
+            batch.inputs.requests,
+            np.random.default_rng(seed),
+            facts=self._facts_of(snapshot.topology),
+            bindings=bound,
+        )
+        return batch, outcomes
 
     def _reserve(self, refused: Sequence[Refusal]) -> None:
         """Reserve units for the gangs among refused jobs that have waited long, oldest first."""

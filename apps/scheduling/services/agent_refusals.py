@@ -7,6 +7,7 @@ from apps.scheduling.core.sizing import Infeasible
 from apps.scheduling.core.types import Refused
 from apps.scheduling.core.wakes import needs_of, needs_of_spec
 from apps.scheduling.selectors import ClaimedJob
+from apps.scheduling.services.batches import BatchPlace
 from apps.scheduling.services.proposals import Proposal, Refusal, SizedJob
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.shapes import Needs, WaitsFor
@@ -87,7 +88,9 @@ def infeasible(
     )
 
 
-def refusal(sized_job: SizedJob, refused: Refused, elapsed_s: float, attempt: int) -> Refusal:
+def refusal(
+    sized_job: SizedJob, refused: Refused, elapsed_s: float, attempt: int, place: BatchPlace | None
+) -> Refusal:
     """Return the refusal by a policy."""
     return Refusal(
         job=sized_job.job,
@@ -104,6 +107,7 @@ def refusal(sized_job: SizedJob, refused: Refused, elapsed_s: float, attempt: in
         request=sized_job.request,
         topology=sized_job.topology,
         run=sized_job.run,
+        place=place,
     )
 
 
@@ -120,4 +124,5 @@ def conflict(proposal: Proposal) -> Refusal:
         lost=proposal.placed,
         retries=proposal.retries,
         sampling=proposal.sized_job.sampling,
+        place=proposal.place,
     )

@@ -26,6 +26,7 @@ from apps.scheduling.services.allocation_store import (
     allocate,
     record_allocations,
 )
+from apps.scheduling.services.batches import insert_batches
 from apps.scheduling.services.decisions import (
     insert_decisions,
     placed_reason,
@@ -130,6 +131,7 @@ def _write(
     if len(placed) + len(grown) != len(won):
         raise RuntimeError(f"{len(won) - len(placed) - len(grown)} locked jobs did not change")
     waited = dict(fetch_rows(_WAITED, [now, sorted(placed)]))
+    insert_batches((p.place for p, _ in won), at=now, code_version=agent.code_version)
     insert_decisions(
         [placed_row(p, grant, agent, now, cluster_s, waited.get(grant.job)) for p, grant in won]
     )

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from apps.scheduling.core.sizing import Sized
 from apps.scheduling.core.types import Candidate
 from apps.scheduling.models import Decision, Outcome
 from apps.scheduling.services.allocation_store import Grant
+from apps.scheduling.services.batches import BatchPlace
 from apps.scheduling.services.proposals import AgentIdentity, Proposal, Refusal
 from apps.workloads.core.reasons import Reason
 
@@ -62,7 +64,7 @@ _DECISION_COLUMNS: Final = (
     *("seed", "snapshot", "profile_id", "outcome", "reason_code", "units", "units_won"),
     *("sample_size", "examined", "eligible", "servers_total", "dropped", "candidates"),
     *("rank_threshold", "probability", "rank", "predicted", "commit_retries", "elapsed_s"),
-    *("waited_s", "guarantee", "units_before"),
+    *("waited_s", "guarantee", "units_before", "batch_id", "position"),
 )
 
 
@@ -87,7 +89,7 @@ def placed_row(
         *(agent.name, agent.policy, agent.policy_version, agent.code_version),
         *(placed.seed, placed.sequence, sized_job.profile_id, Outcome.PLACED.value),
         *(placed_reason(agent).value, units, len(grant.positions)),
-        *(_per_unit(placed.examined, units), placed.examined, placed.eligible),
+        *(per_unit(placed.examined, units), placed.examined, placed.eligible),
         *(topology.server_id.size, json.dumps(placed.dropped)),
         json.dumps(candidates_json(placed.candidates, topology)),
         *(placed.rank_threshold, placed.probability),
@@ -95,10 +97,11 @@ def placed_row(
         *(json.dumps(predicted_json(sized_job.sized)), proposal.retries),
         *(proposal.elapsed_s, waited_s, _json_or_none(sized_job.sampling.as_json())),
         sized_job.job.units if sized_job.job.missing else 0,
+        *_place(proposal.place),
     )
 
 
-def _per_unit(examined: int, units: int) -> int:
+def per_unit(examined: int, units: int) -> int:
     """Return R, the number of candidates per unit."""
     return max(1, round(examined / units))
 
@@ -147,7 +150,7 @@ def refusal_row(
         *(agent.name, agent.policy, agent.policy_version, agent.code_version),
         *(result.seed if result else 0, result.sequence if result else 0, refusal.profile_id),
         *(outcome.value, refusal.reason.value, refusal.units, 0),
-        _per_unit(result.examined, max(1, refusal.units)) if result else 0,
+        per_unit(result.examined, max(1, refusal.units)) if result else 0,
         *(result.examined if result else 0, result.eligible if result else 0),
         topology.server_id.size,
         json.dumps(result.dropped if result else {}),
@@ -156,7 +159,12 @@ def refusal_row(
         *(None, "{}", refusal.retries, refusal.elapsed_s, None),
         _json_or_none(refusal.sampling.as_json()),
         0,
+        *_place(refusal.place),
     )
+
+
+def _place(place: BatchPlace | None) -> tuple[UUID | None, int | None]:
+    return (None, None) if place is None else (place.batch.id, place.position)
 
 
 def _json_or_none(value: dict[str, Any] | None) -> str | None:

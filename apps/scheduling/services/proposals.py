@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from apps.classification.core.profile import Profile
@@ -14,6 +15,9 @@ from apps.scheduling.core.types import Placed, Refused, Request
 from apps.scheduling.selectors import ClaimedJob
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.shapes import Needs
+
+if TYPE_CHECKING:
+    from apps.scheduling.services.batches import BatchPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +68,14 @@ class Proposal:
     ----------
     elapsed_s : wall seconds the decision took
     retries : commits that failed before
+    place : in the batch that the policy decided; None: the batch is not stored
     """
 
     sized_job: SizedJob
     placed: Placed
     elapsed_s: float
     retries: int = 0
+    place: "BatchPlace | None" = None
 
     @property
     def job(self) -> ClaimedJob:
@@ -100,6 +106,7 @@ class Refusal:
     lost : the last placement, if all its commits failed
     request, topology : that a policy refused; None before the policy
     run : predicted run time; None = unknown
+    place : in the batch that the policy decided; None before the policy
     """
 
     job: ClaimedJob
@@ -117,4 +124,5 @@ class Refusal:
     request: Request | None = None
     topology: Topology | None = None
     run: RunTime | None = None
+    place: "BatchPlace | None" = None
     decision_id: UUID = field(default_factory=uuid7)

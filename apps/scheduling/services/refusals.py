@@ -6,6 +6,7 @@ from django.db import transaction
 
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_time
+from apps.scheduling.services.batches import insert_batches
 from apps.scheduling.services.decisions import insert_decisions, refusal_row
 from apps.scheduling.services.proposals import AgentIdentity, Refusal
 from apps.workloads import services as workloads
@@ -38,13 +39,9 @@ def record_refusals(
             agent=agent.name,
             at=workloads.EvaluationTime(cluster_s, sequence, delay_s),
         )
-        insert_decisions(
-            [
-                refusal_row(r, agent, now, cluster_s, topology)
-                for r in refusals
-                if r.job.id in decided
-            ]
-        )
+        stored = [r for r in refusals if r.job.id in decided]
+        insert_batches((r.place for r in stored), at=now, code_version=agent.code_version)
+        insert_decisions([refusal_row(r, agent, now, cluster_s, topology) for r in stored])
 
 
 def _waiting(refusal: Refusal) -> workloads.WaitingJob:
@@ -76,4 +73,5 @@ def refuse_permanently(
                 agent=agent.name,
             )
             if ended:
+                insert_batches([refusal.place], at=now, code_version=agent.code_version)
                 insert_decisions([refusal_row(refusal, agent, now, cluster_s, topology)])

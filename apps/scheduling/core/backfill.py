@@ -1,0 +1,54 @@
+"""Decisions of a policy around the reservations of gangs."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from apps.inventory.core.snapshot import Bools, Snapshot
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.reservations import explained, without_units
+from apps.scheduling.core.types import Placed, Policy, Refused, Request
+
+
+class Binding(NamedTuple):
+    """Jobs of a batch, by position, for which the units (ids) of reservations are not free."""
+
+    positions: tuple[int, ...]
+    units: tuple[int, ...]
+
+
+def place_batch(
+    policy: Policy,
+    snapshot: Snapshot,
+    requests: Sequence[Request],
+    rng: np.random.Generator,
+    *,
+    facts: TopologyFacts,
+    bindings: Sequence[Binding] = (),
+) -> list[Placed | Refused]:
+    """Return one outcome per request, in order.
+
+    Jobs that the same reservations bind are one batch of the policy; the others see their use.
+
+    Parameters
+    ----------
+    bindings : each position once; empty = there is no reservation
+    """
+    if not bindings:
+        return policy.place(snapshot, requests, rng)
+    outcomes: dict[int, Placed | Refused] = {}
+    taken = np.zeros(snapshot.unit_free.size, dtype=np.bool_)
+    for places, units in bindings:
+        held: Bools = np.isin(snapshot.topology.unit_id, units)
+        seen = without_units(snapshot, held | taken)
+        bound = [requests[place] for place in places]
+        for request, place, outcome in zip(
+            bound, places, policy.place(seen, bound, rng), strict=True
+        ):
+            outcomes[place] = outcome
+            if isinstance(outcome, Placed):
+                taken[outcome.units] = True
+            else:
+                outcomes[place] = explained(outcome, request, snapshot, facts, held)
+    return [outcomes[place] for place in range(len(requests))]

@@ -1,0 +1,81 @@
+"""The cluster as an agent saw it, rebuilt from a checkpoint and the change log."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from apps.inventory import selectors as inventory
+from apps.inventory.models import ChangeKind as LoggedKind
+from apps.inventory.models import Server
+from apps.operations.models import Retention
+from apps.scheduling.core.checkpoints import unpacked
+from apps.scheduling.core.cluster_copy import ClusterCopy
+from apps.scheduling.models import ClusterCheckpoint, DecisionBatch
+from apps.scheduling.selectors import PAGE, change_of
+
+
+class UnknownPastError(Exception):
+    """The state of the cluster at that moment is no longer stored; the message says why."""
+
+
+class PastCluster(NamedTuple):
+    """A copy of the cluster at an earlier number of the change log.
+
+    Attributes
+    ----------
+    checkpoint : change-log number from which it was rebuilt; 0 = from an idle cluster
+    changes : number of entries of the log that were applied to it
+    """
+
+    copy: ClusterCopy
+    checkpoint: int
+    changes: int
+
+
+def cluster_of(batch: DecisionBatch, *, is_compiled: bool = False) -> PastCluster:
+    """Return the cluster that a batch was decided on.
+
+    Costs a read of the servers, of one checkpoint and of the log since: some 20 µs for each entry.
+
+    Raises
+    ------
+    UnknownPastError : there is no checkpoint, or a server was removed.
+    """
+    start = ClusterCheckpoint.objects.filter(sequence__lte=batch.sequence).order_by("-sequence")
+    checkpoint = start.first()
+    if checkpoint is None and not _is_log_complete():
+        raise UnknownPastError("no state of the cluster is stored from before this decision")
+    copy = _idle(batch, 0 if checkpoint is None else checkpoint.sequence, is_compiled=is_compiled)
+    if checkpoint is not None:
+        copy.restore(*unpacked(bytes(checkpoint.state)))
+    begun = copy.sequence
+    return PastCluster(copy, begun, _advance(copy, batch.sequence))
+
+
+def _is_log_complete() -> bool:
+    """Return True if no entry of the change log was ever deleted."""
+    return not Retention.objects.filter(name="changes", deleted__gt=0).exists()
+
+
+def _idle(batch: DecisionBatch, sequence: int, *, is_compiled: bool) -> ClusterCopy:
+    """Return an idle copy with the servers that there were."""
+    try:
+        topology = inventory.topology().first(batch.servers, batch.platforms)
+    except ValueError as error:
+        raise UnknownPastError("servers were removed since this decision") from error
+    rows = Server.objects.order_by("id").values_list("oversubscription", flat=True)
+    allowed = np.array(rows[: batch.servers], dtype=np.float64)
+    return ClusterCopy(
+        topology, oversubscription=allowed, sequence=sequence, is_compiled=is_compiled
+    )
+
+
+def _advance(copy: ClusterCopy, until: int) -> int:
+    """Apply the log up to a number; returns how many entries that was."""
+    changes = 0
+    while entries := inventory.changes_since(copy.sequence, limit=PAGE, until=until):
+        copy.apply(change_of(e) for e in entries if e.kind != LoggedKind.TOPOLOGY)
+        copy.sequence = entries[-1].seq
+        changes += len(entries)
+    copy.sequence = until
+    return changes

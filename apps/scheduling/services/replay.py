@@ -1,0 +1,252 @@
+"""Repeat a decision from what is stored, and compare every field. Writes nothing."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from django.conf import settings
+
+from apps.classification import selectors as classification
+from apps.inventory.core.snapshot import Topology
+from apps.scheduling.core import registry
+from apps.scheduling.core.backfill import place_batch
+from apps.scheduling.core.batch_inputs import StoredBatch, UnreadableBatchError
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.differences import Difference, as_stored, differences
+from apps.scheduling.core.job_sampling import Sampling, with_guarantee
+from apps.scheduling.core.types import Placed, Policy, Refused, Request
+from apps.scheduling.models import Decision, DecisionBatch, Outcome
+from apps.scheduling.selectors.past import PastCluster, UnknownPastError, cluster_of
+from apps.scheduling.services.decisions import candidates_json, per_unit
+from apps.workloads.core.spec import QualityGuarantee
+
+
+class Verdict(StrEnum):
+    """Result of a replay."""
+
+    IDENTICAL = "identical"
+    DIFFERENT = "different"
+    UNAVAILABLE = "unavailable"
+
+
+class NotRepeatableError(Exception):
+    """What a decision followed from is not stored any more, or never was; says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A repeated decision.
+
+    Attributes
+    ----------
+    detail : why it cannot be repeated; "" = it was
+    changed : versions and parameters that are others now
+    jobs, position : of the batch
+    checkpoint, changes : from which the cluster was rebuilt
+    """
+
+    verdict: Verdict
+    detail: str = ""
+    differences: tuple[Difference, ...] = ()
+    changed: tuple[Difference, ...] = ()
+    jobs: int = 0
+    position: int = 0
+    checkpoint: int = 0
+    changes: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON form."""
+        lists = ("differences", "changed")
+        rows = {name: [entry._asdict() for entry in getattr(self, name)] for name in lists}
+        return {**asdict(self), "verdict": str(self.verdict), **rows}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RepeatedBatch:
+    """A batch with the cluster that it was decided on.
+
+    Attributes
+    ----------
+    parameters : of the policy
+    """
+
+    row: DecisionBatch
+    stored: StoredBatch
+    past: PastCluster
+    policy: Policy
+    parameters: Mapping[str, float]
+    requests: list[Request]
+    outcomes: list[Placed | Refused]
+
+    @property
+    def topology(self) -> Topology:
+        """Servers and units at that time."""
+        return self.past.copy.topology
+
+
+def repeated_batch(decision: Decision) -> RepeatedBatch:
+    """Rebuild the cluster at a decision, and decide its whole batch again.
+
+    Raises
+    ------
+    NotRepeatableError : something that it followed from is not stored.
+    """
+    key = decision.batch_id
+    row = None if key is None else DecisionBatch.objects.filter(pk=key).first()
+    if row is None:
+        raise NotRepeatableError(_why_without_batch(decision))
+    try:
+        stored = StoredBatch.read(bytes(row.inputs))
+        past = cluster_of(row, is_compiled=True)
+        profiles = classification.profiles(stored.profiles)
+        requests = stored.requests(profiles, past.copy.topology)
+        policy = registry.make(row.policy, stored.body["parameters"])
+    except (
+        UnreadableBatchError,
+        UnknownPastError,
+        registry.UnknownPolicyError,
+        registry.PolicyParameterError,
+    ) as error:
+        raise NotRepeatableError(str(error)) from error
+    outcomes = place_batch(
+        policy,
+        past.copy.snapshot(),
+        requests,
+        np.random.default_rng(stored.seed),
+        facts=TopologyFacts(past.copy.topology),
+        bindings=stored.bindings,
+    )
+    parameters = stored.body["parameters"]
+    return RepeatedBatch(row, stored, past, policy, parameters, requests, outcomes)
+
+
+def _why_without_batch(decision: Decision) -> str:
+    if decision.batch_id is not None:
+        return "its request is no longer stored (BERTH_REPLAY_DAYS)"
+    if not decision.snapshot:
+        return "it was decided by sizing, before any server was examined"
+    return "its request was not stored"
+
+
+def replay(decision_id: UUID) -> Replay:
+    """Repeat a decision and compare it with what is stored.
+
+    Costs a read of the cluster and a decision on its whole batch: up to some seconds.
+    """
+    decision = Decision.objects.get(pk=decision_id)
+    try:
+        batch = repeated_batch(decision)
+    except NotRepeatableError as error:
+        return Replay(Verdict.UNAVAILABLE, str(error))
+    position = decision.position or 0
+    found = differences(
+        _stored_fields(decision),
+        _repeated_fields(decision, batch, batch.outcomes[position]),
+    )
+    return Replay(
+        Verdict.DIFFERENT if found else Verdict.IDENTICAL,
+        differences=found,
+        changed=differences(_stored_versions(decision, batch), _versions_now(batch)),
+        jobs=batch.row.jobs,
+        position=position,
+        checkpoint=batch.past.checkpoint,
+        changes=batch.past.changes,
+    )
+
+
+def _stored_versions(decision: Decision, batch: RepeatedBatch) -> dict[str, Any]:
+    return {
+        "code_version": decision.code_version,
+        "policy_version": decision.policy_version,
+        "parameters": dict(batch.parameters),
+    }
+
+
+def _versions_now(batch: RepeatedBatch) -> dict[str, Any]:
+    return {
+        "code_version": settings.BERTH_VERSION,
+        "policy_version": batch.policy.version,
+        "parameters": registry.default_parameters(batch.row.policy),
+    }
+
+
+def _stored_fields(decision: Decision) -> dict[str, Any]:
+    """Return the fields of a decision that follow from its inputs."""
+    is_refused = decision.outcome == Outcome.REFUSED
+    known = {
+        "outcome": "refused" if is_refused else "placed",
+        "seed": decision.seed,
+        "snapshot": decision.snapshot,
+        "units": decision.units,
+        "examined": decision.examined,
+        "eligible": decision.eligible,
+        "servers_total": decision.servers_total,
+        "sample_size": decision.sample_size,
+        "dropped": decision.dropped,
+    }
+    if is_refused:
+        return {**known, "reason": decision.reason_code}
+    return {
+        **known,
+        "rank_threshold": decision.rank_threshold,
+        "probability": decision.probability,
+        "rank": decision.rank,
+        "candidates": decision.candidates,
+        "units_allocated": _allocated(decision),
+    }
+
+
+def _allocated(decision: Decision) -> list[int]:
+    """Return the ids of the units that the commit allocated."""
+    rows = decision.allocations.filter(moved_from__isnull=True).values_list("unit_ids", flat=True)
+    return sorted(unit for units in rows for unit in units)
+
+
+def _repeated_fields(
+    decision: Decision, batch: RepeatedBatch, outcome: Placed | Refused
+) -> dict[str, Any]:
+    topology = batch.topology
+    request = batch.requests[decision.position or 0]
+    units = request.units
+    if isinstance(outcome, Placed) and decision.outcome == Outcome.PLACED:
+        units = outcome.wanted or units
+    known = {
+        "outcome": "placed" if isinstance(outcome, Placed) else "refused",
+        "seed": outcome.seed,
+        "snapshot": outcome.sequence,
+        "units": units,
+        "examined": outcome.examined,
+        "eligible": outcome.eligible,
+        "servers_total": topology.server_id.size,
+        "sample_size": per_unit(outcome.examined, units),
+        "dropped": outcome.dropped,
+    }
+    if isinstance(outcome, Refused):
+        return as_stored({**known, "reason": outcome.reason.value})
+    placed = with_guarantee(outcome, _sampling(decision))
+    fields = {
+        **known,
+        "rank_threshold": placed.rank_threshold,
+        "probability": placed.probability,
+        "rank": float(placed.ranks[0]) if placed.ranks.size == 1 else None,
+        "candidates": candidates_json(placed.candidates, topology),
+        "units_allocated": _won(decision, sorted(topology.unit_id[placed.units].tolist())),
+    }
+    return as_stored(fields)
+
+
+def _won(decision: Decision, chosen: list[int]) -> list[int]:
+    """Return the chosen units that the commit can have allocated: it may lose some."""
+    allocated = set(_allocated(decision))
+    return [unit for unit in chosen if unit in allocated] if allocated < set(chosen) else chosen
+
+
+def _sampling(decision: Decision) -> Sampling:
+    asked = decision.guarantee
+    if asked is None:
+        return Sampling()
+    guarantee = QualityGuarantee(asked["rank_threshold"], asked["probability"])
+    return Sampling(asked["size"], guarantee, asked["needed_size"], asked["top_free_share"])

@@ -1,0 +1,61 @@
+"""The verbs of `berth decision`."""
+
+import json
+
+import pytest
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import User
+from apps.scheduling.models import Decision, DecisionBatch
+from apps.scheduling.services.agent import make_agent
+from controlplane.cli.errors import Exit
+from tests import factories
+from tests.cli.conftest import Berth
+from tests.scheduling.world import build, known, waiting, work
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def user() -> User:
+    return factories.user("anna", role=Role.OPERATOR)
+
+
+@pytest.fixture
+def decided() -> Decision:
+    factories.cluster(seen_cluster_s=3000.0)
+    build(*"abcd")
+    job = waiting(known(), units_requested=1, target={"kind": "best_effort"})
+    work(make_agent("agent-1"))
+    return Decision.objects.get(job=job)
+
+
+def test_an_identical_replay_says_so(berth: Berth, decided: Decision) -> None:
+    code, out, _ = berth("decision", "replay", str(decided.pk))
+    assert (code, out) == (Exit.OK, "Identical in every field (job 1 of 1 decided together).\n")
+    code, out, _ = berth("decision", "replay", str(decided.pk), "--json")
+    assert (code, json.loads(out)["verdict"]) == (Exit.OK, "identical")
+
+
+def test_a_different_replay_lists_the_fields_and_fails(berth: Berth, decided: Decision) -> None:
+    Decision.objects.update(eligible=7, code_version="0.0.1")
+    code, out, _ = berth("decision", "replay", str(decided.pk))
+    assert code == Exit.FAILED
+    lines = [line.split() for line in out.splitlines()]
+    assert ["FIELD", "STORED", "NOW"] in lines
+    assert ["eligible", "7", "16"] in lines
+    assert lines[-1][:3] == ["code_version", "was", "0.0.1,"]
+
+
+def test_a_decision_without_its_request_cannot_be_repeated(
+    berth: Berth, decided: Decision
+) -> None:
+    DecisionBatch.objects.all().delete()
+    code, out, _ = berth("decision", "replay", str(decided.pk))
+    assert code == Exit.FAILED
+    assert out.startswith("Cannot be repeated: its request is no longer stored")
+
+
+def test_an_unknown_decision_is_not_found(berth: Berth) -> None:
+    absent = "00000000-0000-7000-8000-000000000000"
+    assert berth("decision", "replay", absent)[0] == Exit.NOT_FOUND
