@@ -58,6 +58,7 @@ class MemoryCluster:
     state : the present state, which only the cluster changes
     log : entries of the change log
     released : number of the last release
+    freed : (P,) number of the last release on each platform, or opening of one of its servers
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class MemoryCluster:
         self._keeps_log = keeps_log
         self.log: list[Change] = []
         self.released = 0
+        self.freed: Ints = np.zeros(len(topology.platform_name), dtype=np.int64)
 
     @property
     def topology(self) -> Topology:
@@ -146,6 +148,7 @@ class MemoryCluster:
                 del self._allocations[allocation]
         self._owner[units] = FREE
         self.released = self._advance()
+        self._note_freed(self._unit_server[units])
         self.state.release(units, sequence=self.released)
         if self._keeps_log:
             ids = self.topology.unit_id[units].tolist()
@@ -156,8 +159,13 @@ class MemoryCluster:
         kind = ChangeKind.OPEN if is_open else ChangeKind.CLOSE
         ids = self.topology.server_id[list(servers)].tolist()
         self.state.apply([Change(self._advance(), kind, servers=ids)])
+        if is_open:
+            self._note_freed(list(servers))
         if self._keeps_log:
             self.log.append(Change(self.sequence, kind, servers=ids))
+
+    def _note_freed(self, servers: Shorts | list[int]) -> None:
+        self.freed[self.topology.server_platform[servers]] = self.sequence
 
     def owner(self, unit: int) -> int | None:
         """Allocation that holds a unit (an index), None when free."""

@@ -141,3 +141,19 @@ def test_part_of_an_allocation_is_released_and_the_rest_stays() -> None:
     cluster.release(won.allocation, won.units[1:])
     with pytest.raises(UnknownAllocationError):
         cluster.held(won.allocation)
+
+
+def test_the_last_release_on_each_platform_is_known() -> None:
+    cluster = MemoryCluster(topology((1, 1)))
+    assert cluster.freed.tolist() == [0, 0]
+    first, second = committed(cluster, request()), committed(cluster, request())
+    cluster.release(first.allocation)
+    platform = int(cluster.topology.server_platform[first.units[0]])
+    assert cluster.freed[platform] == cluster.released
+    assert cluster.freed[1 - platform] == 0
+    cluster.release(second.allocation)
+    assert cluster.freed[1 - platform] == cluster.released
+    cluster.set_open([platform], is_open=False)
+    assert cluster.freed.max() == cluster.released
+    cluster.set_open([platform], is_open=True)
+    assert cluster.freed[platform] == cluster.sequence

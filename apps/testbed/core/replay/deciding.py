@@ -202,7 +202,11 @@ class Deciding:
             if agent.swept >= agent.released and not self._waiting.is_urgent:
                 continue
             groups = self._waiting.take(
-                agent.copy.snapshot(), agent.released, self._options.batch, opened=agent.opened
+                agent.copy.snapshot(),
+                agent.released,
+                self._options.batch,
+                opened=agent.opened,
+                freed=self._cluster.freed,
             )
             if groups:
                 keys = {job: key for key, jobs in groups for job in jobs}

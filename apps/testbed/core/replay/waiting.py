@@ -6,7 +6,7 @@ and last evaluation. If it is placed, the next two are evaluated, then four, unt
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Snapshot
+from apps.inventory.core.snapshot import Ints, Snapshot
 from apps.testbed.core.replay.demand import Shape
 from apps.workloads.core.shapes import Needs, WaitsFor
 
@@ -92,14 +92,15 @@ class WaitingShapes:
         self._at_once: list[_Entry] = []
         self._serial = count(1)
         self._size = 0
+        self._was_placed = False  # a shape since the last search that found none
 
     def __len__(self) -> int:
         return self._size
 
     @property
     def is_urgent(self) -> bool:
-        """Whether a shape is to be evaluated at once, whatever capacity was freed."""
-        return bool(self._at_once)
+        """Whether to search even if no capacity was freed since the last search."""
+        return bool(self._at_once) or self._was_placed
 
     def join(self, job: int, key: Shape) -> bool:
         """Let a new job wait if its shape waits; returns whether it does."""
@@ -123,7 +124,9 @@ class WaitingShapes:
         if why.needs is None:
             heappush(self._at_once, entry)
         else:
-            self._buckets.setdefault(why.needs, _Bucket()).asleep.append(entry)
+            bucket = self._bucket(why.needs)
+            bucket.asleep.append(entry)
+            bucket.swept = min(bucket.swept, why.sequence)  # older if the copy was
 
     def wake(self, key: Shape) -> None:
         """Let a shape be evaluated at once."""
@@ -132,7 +135,10 @@ class WaitingShapes:
             heappush(self._at_once, self._enter(shape))
 
     def accept(self, key: Shape) -> None:
-        """Let twice as many jobs of a shape be evaluated next: those before were placed."""
+        """Let twice as many jobs of a shape be evaluated next: those before were placed.
+
+        They are evaluated now if there is still room for one, else after a release.
+        """
         shape = self._shapes.get(key)
         if shape is None:
             return
@@ -140,14 +146,23 @@ class WaitingShapes:
             del self._shapes[key]
             return
         shape.allowance *= 2
-        heappush(self._at_once, self._enter(shape))
+        needs = None if shape.why is None else shape.why.needs
+        heap = self._at_once if needs is None else self._bucket(needs).ready
+        heappush(heap, self._enter(shape))
+        self._was_placed = True
 
     def _enter(self, shape: _WaitingShape) -> _Entry:
         shape.entry = next(self._serial)
         return shape.key[0], shape.entry, shape
 
     def take(
-        self, snapshot: Snapshot, released: int, limit: int, *, opened: int = 0
+        self,
+        snapshot: Snapshot,
+        released: int,
+        limit: int,
+        *,
+        opened: int = 0,
+        freed: Ints | None = None,
     ) -> list[tuple[Shape, list[int]]]:
         """Take the jobs to evaluate now, by shape, about ``limit`` in all.
 
@@ -155,17 +170,24 @@ class WaitingShapes:
         ----------
         released : change-log number of the last release that the snapshot contains
         opened : of the last opening of a server, for jobs that no open server could hold; 0 = none
+        freed : (P,) of the last release on each platform; None = on all of them
         """
         taken: list[tuple[Shape, list[int]]] = []
         if not self._size:
             return taken
-        room = _Room.of(snapshot)
-        left = limit
-        while left > 0 and (shape := self._next(room, released, opened)) is not None:
-            jobs = [shape.jobs.popleft() for _ in range(min(shape.allowance, len(shape.jobs)))]
-            left -= len(jobs)
-            self._size -= len(jobs)
+        platforms = len(snapshot.topology.platform_name)
+        known = np.full(platforms, released) if freed is None else np.minimum(freed, released)
+        room = _Room.of(snapshot, known)
+        heaps, left, units = self._open(room, opened), limit, room.units
+        while left > 0 and (found := _first(heaps, units)) is not None:
+            needed, shape = found
+            most = min(shape.allowance, len(shape.jobs), units // needed if needed else left)
+            jobs = [shape.jobs.popleft() for _ in range(most)]
+            left -= most
+            units -= needed * most
+            self._size -= most
             taken.append((shape.key, jobs))
+        self._was_placed = self._was_placed and bool(taken)
         return taken
 
     def reasons(self) -> dict[int, Refusal]:
@@ -177,26 +199,48 @@ class WaitingShapes:
             for job in shape.jobs
         }
 
-    def _next(self, room: "_Room", released: int, opened: int) -> _WaitingShape | None:
-        """Remove the first shape that the freed capacity may let start."""
-        while True:
-            best = self._at_once
-            for needs, bucket in self._buckets.items():
-                waits_to_open = needs.waits_for is WaitsFor.OPENING
-                if waits_to_open or room.may_hold(needs):
-                    bucket.wake(opened if waits_to_open else released)
-                    if bucket.ready and (not best or bucket.ready[0][:2] < best[0][:2]):
-                        best = bucket.ready
-            if not best:
-                return None
-            _, entry, shape = heappop(best)
-            if entry == shape.entry and shape.jobs:
-                return shape
+    def _bucket(self, needs: Needs) -> _Bucket:
+        return self._buckets.setdefault(needs, _Bucket())
+
+    def _open(self, room: "_Room", opened: int) -> list["_Heap"]:
+        """Return the shapes that may be evaluated now, with the units that a job of them needs."""
+        heaps = [_Heap(0, self._at_once)]
+        for needs, bucket in self._buckets.items():
+            if not (bucket.ready or bucket.asleep):
+                continue
+            if needs.waits_for is WaitsFor.OPENING:
+                bucket.wake(opened)
+                heaps.append(_Heap(0, bucket.ready))
+            elif (freed := room.freed_for(needs)) is not None:
+                bucket.wake(freed)
+                heaps.append(_Heap(needs.units, bucket.ready))
+        return heaps
+
+
+class _Heap(NamedTuple):
+    units: int  # that each job needs at least
+    entries: list[_Entry]
+
+
+def _first(heaps: Sequence[_Heap], units: int) -> tuple[int, _WaitingShape] | None:
+    """Remove the first shape that these units suffice for, and return what its jobs need.
+
+    The others stay: a job that needs more than the jobs before it leave would be refused.
+    """
+    while True:
+        fit = [heap for heap in heaps if heap.entries and heap.units <= units]
+        if not fit:
+            return None
+        best = min(fit, key=lambda heap: heap.entries[0][:2])
+        _, entry, shape = heappop(best.entries)
+        if entry == shape.entry and shape.jobs:
+            return best.units, shape
 
 
 class _PlatformRoom(NamedTuple):
-    """The most that a server of one platform has free."""
+    """The most that a server of one platform has free, and the last release on the platform."""
 
+    freed: int
     units: int
     memory_bytes: float
     network_bps: float
@@ -211,8 +255,8 @@ class _Room:
     platforms: dict[str, _PlatformRoom]
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> "_Room":
-        """Summarise a snapshot. O(U + S)."""
+    def of(cls, snapshot: Snapshot, freed: Ints) -> "_Room":
+        """Summarise a snapshot and (P,) numbers of the last releases. O(U + S)."""
         topology = snapshot.topology
         free = np.add.reduceat(snapshot.unit_free, topology.server_first_unit, dtype=np.int64)
         free = np.where(snapshot.server_open, free, 0)
@@ -221,23 +265,32 @@ class _Room:
         kinds = topology.server_platform[usable]
         np.maximum.at(most, kinds, np.column_stack((free[usable], snapshot.server_free[usable])))
         rooms = {
-            name: _PlatformRoom(int(row[0]), *row[1:])
-            for name, row in zip(topology.platform_name, most.tolist(), strict=True)
+            name: _PlatformRoom(last, int(row[0]), *row[1:])
+            for name, row, last in zip(
+                topology.platform_name, most.tolist(), freed.tolist(), strict=True
+            )
             if row[0] > 0
         }
         return cls(int(free.sum()), rooms)
 
-    def may_hold(self, needs: Needs) -> bool:
-        """Whether a refused request with these needs may be placed now."""
+    def freed_for(self, needs: Needs) -> int | None:
+        """Return the last release on the platforms that may hold a refused request.
+
+        None if no platform may, or too few units are free in all.
+        """
         if needs.waits_for is not WaitsFor.UNITS or self.units < needs.units:
-            return False
+            return None
         names = self.platforms if needs.platforms is None else needs.platforms
         least = needs.units if needs.on_one_server else 1
-        return any(
-            room is not None
-            and room.units >= least
-            and room.memory_bytes >= needs.unit_memory_bytes
-            and room.network_bps >= needs.unit_network_bps
-            and room.storage_bytes >= needs.unit_storage_bytes
-            for room in map(self.platforms.get, names)
+        return max(
+            (
+                room.freed
+                for room in map(self.platforms.get, names)
+                if room is not None
+                and room.units >= least
+                and room.memory_bytes >= needs.unit_memory_bytes
+                and room.network_bps >= needs.unit_network_bps
+                and room.storage_bytes >= needs.unit_storage_bytes
+            ),
+            default=None,
         )

@@ -81,6 +81,65 @@ def test_a_shape_that_needs_more_than_is_free_is_not_evaluated() -> None:
     assert waiting.take(FREE, 2, 9) == [((0.0, 3.0), [2])]
 
 
+def test_a_release_on_a_platform_that_a_shape_may_not_use_does_not_wake_it() -> None:
+    waiting, key = WaitingShapes(), (0.0, 1.0)
+    fast = FREE.topology.platform_name[0]
+    needs = Needs(WaitsFor.UNITS, platforms=(fast,))
+    waiting.refuse([0], key, Refusal("NoFreeUnit", "busy", needs, 5))
+    freed = np.zeros(len(FREE.topology.platform_name), dtype=np.int64)
+    freed[1] = 6
+    assert waiting.take(FREE, 6, 9, freed=freed) == []
+    freed[0] = 7
+    assert waiting.take(FREE, 6, 9, freed=freed) == [(key, [0])]  # as the copy is older
+
+
+def test_a_refusal_on_an_old_copy_is_repeated_on_a_newer_one() -> None:
+    waiting = WaitingShapes()
+    for job, sequence in enumerate((1, 2)):  # the second agent has not read the release 5
+        waiting.refuse([job], (0.0, float(job)), refusal(sequence=sequence))
+        assert waiting.take(FREE, 5, 9) == [((0.0, float(job)), [job])]
+
+
+EVERYTHING = int(FREE.unit_free.sum())
+
+
+def test_a_shape_is_not_evaluated_if_those_before_it_need_the_units() -> None:
+    waiting = WaitingShapes()
+    waiting.refuse([0], (0.0, 1.0), refusal(units=EVERYTHING))
+    waiting.refuse([1], (0.0, 2.0), refusal(units=EVERYTHING))
+    assert waiting.take(FREE, 2, 9) == [((0.0, 1.0), [0])]
+    # the first one was refused for another reason, so the units are still free
+    waiting.refuse([0], (0.0, 1.0), refusal(sequence=2, units=EVERYTHING))
+    assert waiting.take(FREE, 2, 9) == [((0.0, 2.0), [1])]
+
+
+def test_a_smaller_shape_takes_the_units_that_a_larger_one_leaves() -> None:
+    waiting = WaitingShapes()
+    for job, units in enumerate((EVERYTHING - 1, 2, 1)):
+        waiting.refuse([job], (0.0, float(job)), refusal(units=units))
+    assert waiting.take(FREE, 2, 9) == [((0.0, 0.0), [0]), ((0.0, 2.0), [2])]
+
+
+def test_as_many_jobs_of_a_shape_are_evaluated_as_the_units_suffice_for() -> None:
+    waiting, key = WaitingShapes(), (0.0, 1.0)
+    waiting.refuse(range(9), key, refusal(units=EVERYTHING // 3))
+    assert waiting.take(FREE, 2, 9) == [(key, [0])]
+    for taken in ([1, 2], [3, 4, 5]):  # not four
+        waiting.accept(key)
+        assert waiting.take(FREE, 2, 9) == [(key, taken)]
+
+
+def test_after_a_success_the_next_jobs_wait_for_a_release_if_there_is_no_room() -> None:
+    waiting, key = WaitingShapes(), (0.0, 1.0)
+    waiting.refuse([0, 1], key, refusal())
+    waiting.take(FREE, 2, 9)
+    waiting.accept(key)
+    assert waiting.is_urgent
+    assert waiting.take(busy(), 2, 9) == []
+    assert not waiting.is_urgent
+    assert waiting.take(FREE, 3, 9) == [(key, [1])]
+
+
 def test_after_a_lost_conflict_a_job_is_evaluated_at_once() -> None:
     waiting = WaitingShapes()
     waiting.refuse([0], (0.0, 1.0), Refusal("CommitConflict", "", None, 4))
