@@ -1,78 +1,122 @@
-"""Which value of its interval placement should use for an inferred tolerance.
+"""Which value of its interval placement should assume for an inferred tolerance.
 
-    ./dev bench caution [--servers 200] [--loads 0.5,0.7,0.85] [--seed 1]
+    ./dev bench caution [--world W] [--servers 30] [--loads 0.5,0.7,0.85] [--seeds 1-5]
 
 One-unit jobs of sixty applications, each profiled by the live plan (some of the ten sources
-measured, the others inferred), are placed with the expected tolerance, with the pessimistic end of
-its 90 % interval, and with the true tolerance; the same jobs at the same times. Measured for the
-jobs of the second half: the speed relative to the same platform without neighbours.
+measured, the others inferred), are placed with the estimated tolerance, with the value halfway to
+the pessimistic end of its 90 % interval, with that end, and with the true profiles; the same jobs
+at the same times. Measured for the jobs of the second half, as in `benchmarks.policies`: the speed
+relative to the same platform without neighbours, and from arrival to end relative to the
+highest-end platform. Means over the seeds with 90 % intervals. Stores the result.
 """
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from apps.classification.core.profile import Profile
-from apps.emulation.core.worlds import MEASURED, WORLDS, world_named
+from apps.emulation.core.worlds import WORLDS, world_named
 from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.registry import DEFAULT, make
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster
 from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineRun
-from benchmarks._calibration import calibrate, calibration_line
 from benchmarks._requests import profiled, shapes_of, with_profile
+from benchmarks._results import RESULTS, markdown, store
 from benchmarks.feedback import offline_library
-from benchmarks.policies import CLUSTER_SEED, arrivals
+from benchmarks.policies import CLUSTER_SEED, arrivals, estimate, numbers, performances
 
-GOOD = 0.95
-TOLERANCES: dict[str, Callable[[Profile], Floats]] = {
-    "expected": lambda profile: profile.tolerated.value,
-    "pessimistic": lambda profile: profile.tolerated.low,
+GOOD: Final = 0.95
+TOLERANCES: Final[dict[str, Callable[[Profile], Floats]]] = {
+    "estimated": lambda profile: profile.tolerated.value,
+    "halfway (assumed)": lambda profile: profile.assumed_tolerance,
+    "pessimistic end": lambda profile: profile.tolerated.low,
 }
+MEASURES: Final = ("near_full_speed", "mean", "tenth", "overall")
+TRUE: Final = "true profiles"
+HEADINGS: Final = ("world", "load", "tolerance", "jobs at 0.95 or more", "mean", "p10", "overall")
 
 
-def main() -> int:
-    """Place the same jobs in three ways and print their performance."""
-    parser = argparse.ArgumentParser(prog="benchmarks.caution", description=__doc__)
-    parser.add_argument("--servers", type=int, default=200)
-    parser.add_argument("--loads", default="0.5,0.7,0.85")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--world", choices=list(WORLDS), default=MEASURED.name)
-    options = parser.parse_args()
-    before_ms = calibrate()
-    world = demo_cluster(options.servers, CLUSTER_SEED, world_named(options.world))
+class Figures(NamedTuple):
+    """One tolerance on the jobs of one seed; performance as in `benchmarks.policies`."""
+
+    world: str
+    load: float
+    tolerance: str
+    seed: int
+    near_full_speed: float
+    mean: float
+    tenth: float
+    overall: float
+
+
+def figures_of(world_name: str, options: argparse.Namespace) -> Iterator[Figures]:
+    """Place the jobs of every load and seed with every tolerance."""
+    world = demo_cluster(options.servers, CLUSTER_SEED, world_named(world_name))
     library = offline_library(world)
     shapes = shapes_of(options.servers)
-    for load in map(float, options.loads.split(",")):
-        jobs = arrivals(world, load, np.random.default_rng(options.seed))
+    for load, seed in product(map(float, options.loads.split(",")), options.seeds):
+        jobs = arrivals(world, load, np.random.default_rng(seed))
         truths = {job.truth.name: job.truth for job in jobs}
-        profiles = {n: profiled(t, library, shapes, options.seed) for n, t in truths.items()}
+        profiles = {n: profiled(t, library, shapes, seed) for n, t in truths.items()}
         for name, tolerance in TOLERANCES.items():
             placed = [with_profile(job, profiles[job.truth.name], tolerance) for job in jobs]
-            _print_row(load, name, _speeds(world, placed, options.seed))
-        _print_row(load, "truth", _speeds(world, jobs, options.seed))
-    sys.stdout.write(f"{calibration_line(before_ms, calibrate())}\n")
-    return 0
+            yield Figures(world_name, load, name, seed, *_measures(world, placed, seed))
+        yield Figures(world_name, load, TRUE, seed, *_measures(world, jobs, seed))
 
 
-def _speeds(world: DemoCluster, jobs: Sequence[JobArrival], seed: int) -> Floats:
-    """(n,) speed of the later half of the jobs relative to isolation on the same platform."""
+def _measures(
+    world: DemoCluster, jobs: list[JobArrival], seed: int
+) -> tuple[float, float, float, float]:
     report = OfflineRun(world, make(DEFAULT), AgentSettings(), seed).run(jobs)
-    where = {d.placed.job: d.placed.units[0] for d in report.decisions if d.is_committed}
-    platform = world.topology.server_platform[world.topology.unit_server]
-    alone = [
-        job.work_s / job.truth.platform_speed[platform[where[job.request.job]]] for job in jobs
-    ]
-    ran = [record.ended_s - record.started_s for record in report.jobs]
-    return (np.array(alone) / np.array(ran))[len(jobs) // 2 :]
+    alone, overall = performances(world, jobs, report)
+    return (
+        float((alone >= GOOD).mean()),
+        float(alone.mean()),
+        float(np.quantile(alone, 0.1)),
+        float(overall.mean()),
+    )
 
 
-def _print_row(load: float, name: str, speeds: Floats) -> None:
-    shares = f"at least 0.95: {(speeds >= GOOD).mean():4.0%}  mean {speeds.mean():.3f}"
-    ends = f"p10 {np.quantile(speeds, 0.1):.3f}  p1 {np.quantile(speeds, 0.01):.3f}"
-    sys.stdout.write(f"load {load:.2f}  tolerance {name:<12} {shares}  {ends}\n")
-    sys.stdout.flush()
+def table(figures: Sequence[Figures]) -> list[list[str]]:
+    """Return the published table: one row per world, load and tolerance."""
+    groups: dict[tuple[str, float, str], list[Figures]] = {}
+    for each in figures:
+        groups.setdefault((each.world, each.load, each.tolerance), []).append(each)
+    shown = [list(HEADINGS)]
+    for (world, load, tolerance), of_seeds in groups.items():
+        cells = [estimate([getattr(each, name) for each in of_seeds]) for name in MEASURES]
+        texts = [f"{mean:.3f} ± {half:.3f}" for mean, half in cells]
+        shown.append([world, f"{load:.2f}", tolerance, *texts])
+    return shown
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print and store the table."""
+    parser = argparse.ArgumentParser(prog="benchmarks.caution", description=__doc__)
+    parser.add_argument("--servers", type=int, default=30)
+    parser.add_argument("--loads", default="0.5,0.7,0.85")
+    parser.add_argument("--seeds", type=numbers, default=numbers("5"), help="5, 1-5 or 1,3")
+    parser.add_argument("--world", choices=list(WORLDS), help="default: all of them")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args(argv)
+    worlds = [options.world] if options.world else list(WORLDS)
+    figures = []
+    for each in (one for world in worlds for one in figures_of(world, options)):
+        figures.append(each)
+        sys.stdout.write(f"{each}\n")
+        sys.stdout.flush()
+    shown = table(figures)
+    chosen = {name: getattr(options, name) for name in ("world", "servers", "loads", "seeds")}
+    rows = [each._asdict() for each in figures]
+    tables = {"caution": shown}
+    store("caution", arguments=chosen, figures=rows, tables=tables, folder=options.results)
+    sys.stdout.write(markdown(shown) + "\n")
+    return 0
 
 
 if __name__ == "__main__":

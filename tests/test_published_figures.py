@@ -127,6 +127,10 @@ def test_what_a_run_prints_does_not_replace_stored_tables(
     assert load("policies", tmp_path)["tables"] == {"policies": TABLE}
 
 
-def test_a_benchmark_that_fails_stores_nothing(tmp_path: Path) -> None:
+def test_a_benchmark_that_fails_stores_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # other tests import it, and a module that is loaded twice is warned about
+    monkeypatch.delitem(sys.modules, "benchmarks.policies", raising=False)
     assert _run.main(["policies", "--nosuch"], tmp_path) == 2
     assert list(tmp_path.iterdir()) == []

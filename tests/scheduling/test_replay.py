@@ -205,7 +205,7 @@ def test_a_changed_policy_shows_its_differences(monkeypatch: pytest.MonkeyPatch)
             entry.source,
             entry.formula,
             (
-                registry.Parameter("spread", 2.5, 0.0, 10.0, "another default"),
+                registry.Parameter("spread", 9.0, 0.0, 10.0, "another default"),
                 *entry.parameters[:3],
             ),
         ),
@@ -216,7 +216,7 @@ def test_a_changed_policy_shows_its_differences(monkeypatch: pytest.MonkeyPatch)
     assert any(name.startswith("candidates") for name in fields)
     assert "seed" not in fields
     changed = {each.field: (each.stored, each.now) for each in found.changed}
-    assert changed["parameters.spread"] == (1.5, 2.5)
+    assert changed["parameters.spread"] == (Weights().spread, 9.0)
     assert changed["code_version"][0] == "0.0.9"
 
 

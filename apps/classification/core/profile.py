@@ -16,6 +16,7 @@ from apps.inventory.core.snapshot import Floats, Ints
 
 # scale-up uses the first six; so does scale-out in old revisions
 SCALE_POINTS: Final = (1, 2, 4, 8, 16, 32, 64, 100)
+CAUTION: Final = 0.5  # of the way from an estimated tolerance to its pessimistic end
 LOG_POINTS: Final = np.log2(np.array(SCALE_POINTS, dtype=np.float64))
 
 
@@ -59,6 +60,18 @@ class Profile:
     settings: tuple[str, ...] = ()
     framework: Estimates = NO_ESTIMATES
     flags: tuple[str, ...] = ()
+
+    @property
+    def assumed_tolerance(self) -> Floats:
+        """(N,) tolerance that placement counts on, between the estimate and its pessimistic end.
+
+        A tolerance that is too high slows the job down, and nothing shows it before the job runs;
+        the pessimistic end of all sources at once leaves no server that suits any job
+        (docs/policies.md, ``./dev bench caution``).
+        """
+        value, low = self.tolerated.value, self.tolerated.low
+        assumed: Floats = value + CAUTION * (low - value)
+        return assumed
 
     @property
     def estimates(self) -> dict[MatrixName, Estimates]:

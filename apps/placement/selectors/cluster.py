@@ -221,7 +221,7 @@ def _build_cluster(rows: _ClusterRows, scope: RebalancingScope) -> RunningCluste
             [np.zeros(N_SOURCES) if p is None else p.caused.value for p in known]
         ).reshape(-1, N_SOURCES),
         tolerated=np.array(
-            [np.full(N_SOURCES, 100.0) if p is None else p.tolerated.low for p in known]
+            [np.full(N_SOURCES, 100.0) if p is None else p.assumed_tolerance for p in known]
         ).reshape(-1, N_SOURCES),
         rates=cost_per_watt([name for _, name in rows.racks], rack),
     )

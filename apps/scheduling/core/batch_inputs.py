@@ -221,7 +221,7 @@ def _named(request: Request, name: str, elapsed_s: float = 0.0, measured: int = 
 def _request(form: Mapping[str, Any], profile: Profile | list[Any], topology: Topology) -> Request:
     speed: Floats | None
     if isinstance(profile, Profile):
-        caused, tolerated = profile.caused.value, profile.tolerated.low
+        caused, tolerated = profile.caused.value, profile.assumed_tolerance
         speed = platform_speeds(profile, topology)
     else:
         caused, tolerated = np.array(profile[0]), np.array(profile[1])

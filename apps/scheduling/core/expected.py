@@ -6,12 +6,13 @@ first two terms have weight 1; the others have the weights of `Weights`:
     ln v + sum of g(p; t)                   speed of the platform, loss by interference
     + neighbours · sum of e · c / (M - 1)   what the jobs on the server lose by this job
     + kept · logistic(room / width)         chance that the job keeps 95 % of its speed alone
-    - spread · (1 - r) · b / M              future neighbours
+    - spread · (1 - r)² · b / M             future neighbours
 
 v is the speed of the platform relative to the highest-end one, p the pressure (Tarcil Eq. 3), t
 and c what the job tolerates and causes, g and e the loss and the exposure of `loss`; the sums are
 over the sources. b of the server's M units are busy, and a share r of all units. In a full cluster
-every free unit gets a neighbour wherever the job goes: hence 1 - r.
+every free unit gets a neighbour wherever the job goes: hence 1 - r, squared as the choice among
+the units that the term leaves free shrinks as well.
 
 Ours: Tarcil §3.2 lets utility depend on the platform, but its Eq. 5 does not; no paper weighs the
 loss of the neighbours. The weights were chosen on a cluster and seeds that no published figure
@@ -35,10 +36,10 @@ STEPS: Final = 1 << 30  # of a score of 1, in the integer keys
 class Weights(NamedTuple):
     """Weights of the terms; ``width`` is the uncertainty of the predicted log performance."""
 
-    neighbours: float = 0.4
+    neighbours: float = 0.2
     kept: float = 0.3
     width: float = 0.02
-    spread: float = 1.5
+    spread: float = 2.5
 
 
 DEFAULT: Final = Weights()
@@ -121,5 +122,5 @@ def _crowd(state: BatchState, servers: Shorts, nth: Ints) -> Floats:
     size = state.snapshot.topology.server_units[servers]
     idle = 1.0 - state.busy / state.snapshot.topology.unit_id.size
     busy = (size - state.free_count[servers] + nth) / size
-    crowd: Floats = idle * busy
+    crowd: Floats = idle * idle * busy
     return crowd

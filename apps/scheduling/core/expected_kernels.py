@@ -68,7 +68,7 @@ def best_units(
         for u in range(cluster.first_unit[s], cluster.first_unit[s] + size):
             if not cluster.unit_free[u]:
                 continue
-            total = base - weights.spread * cluster.idle * (busy / size)
+            total = base - weights.spread * cluster.idle * cluster.idle * (busy / size)
             busy += 1
             new[0, 0] = np.int64(np.round(total * STEPS))
             if filled == count and new[0, 0] < key[filled - 1, 0]:

@@ -182,7 +182,7 @@ def preview(
 
 def _view(profile: Profile, state: BatchState, allowances: Allowances) -> _ProfileView:
     topology = state.snapshot.topology
-    request = Request("preview", 1, profile.caused.value, profile.tolerated.low)
+    request = Request("preview", 1, profile.caused.value, profile.assumed_tolerance)
     # all free units of a server have the same score, so score only its first
     scores = tarcil(state, request, topology.server_first_unit.astype(np.int64), 0)
     return _ProfileView(
@@ -239,7 +239,7 @@ def _server_headroom(
     for profile, own in ((before, held_units.caused), (after, after.caused.value)):
         others = np.maximum(other_jobs + (held_units.units - 1) * own, 0.0)
         units = snapshot.topology.server_units[held_units.server, None]
-        headroom = profile.tolerated.low - encoding.pressure(others[None, :], units)[0]
+        headroom = profile.assumed_tolerance - encoding.pressure(others[None, :], units)[0]
         minima.append(float(headroom.min()))
         source = SOURCES[int(headroom.argmin())]
     return ServerHeadroom(held_units.server, minima[0], minima[1], source)

@@ -112,7 +112,7 @@ POLICIES: Final[dict[str, Entry]] = {
     "expected": Entry(
         _expected,
         "ours; Tarcil §3.2 for platforms",
-        "ln v + sum g(p; t) + 0.4 sum e c / (M - 1) + 0.3 P(kept) - 1.5 (1 - r) b / M",
+        "ln v + sum g(p; t) + 0.2 sum e c / (M - 1) + 0.3 P(kept) - 2.5 (1 - r)^2 b / M",
         _WEIGHTS,
         plain=policies.expected,
     ),

@@ -122,9 +122,7 @@ def request_of(
 ) -> Request:
     """Build the request of a sized job.
 
-    Placement uses the pessimistic end of the tolerance's interval, as sizing does for speeds: if
-    an inferred tolerance is too high, the job is slowed down and nothing shows it before it runs
-    (docs/policies.md, ``./dev bench caution``).
+    Placement counts on `Profile.assumed_tolerance`.
     """
     allowed = sized.platforms
     if not set(topology.platform_name) <= set(profile.platforms):
@@ -135,7 +133,7 @@ def request_of(
         job=job,
         units=sized.units,
         caused=profile.caused.value,
-        tolerated=profile.tolerated.low,
+        tolerated=profile.assumed_tolerance,
         platform_speed=platform_speeds(profile, topology),
         unit_memory_bytes=spec.unit_memory_bytes,
         unit_network_bps=spec.unit_network_bps,

@@ -78,3 +78,12 @@ def test_many_sizes_at_once_equal_one_by_one(together: bool) -> None:
     arrays = scale_factors(of, sizes, together=together, in_bytes=False)
     single = of.rate(50, servers=1 if together else 50, platform="A")
     assert [float(array[3, 1]) for array in arrays] == pytest.approx(list(single))
+
+
+def test_placement_assumes_a_tolerance_halfway_to_the_pessimistic_end() -> None:
+    known = profile()
+    value = known.tolerated.value
+    measured = replace(known, tolerated=exact(value))
+    assert measured.assumed_tolerance.tolist() == value.tolist()
+    inferred = replace(known, tolerated=replace(known.tolerated, low=value - 20.0))
+    assert inferred.assumed_tolerance.tolist() == (value - 10.0).tolist()

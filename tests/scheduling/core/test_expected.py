@@ -79,11 +79,11 @@ def test_the_terms_by_hand() -> None:
     assert total[0] == pytest.approx(math.log(0.5) + alone)
     lost = math.log(0.95)
     kept = weights.kept / (1.0 + math.exp(1.0))
-    crowd = weights.spread * 0.75 * 0.5
+    crowd = weights.spread * 0.75**2 * 0.5
     neighbours = weights.neighbours * -0.02 * 30.0 / 3.0
     assert total[4] == pytest.approx(lost + kept + neighbours - crowd)
     # the second free unit of a server counts the first as busy
-    assert total[4] - total[5] == pytest.approx(weights.spread * 0.75 / 4.0)
+    assert total[4] - total[5] == pytest.approx(weights.spread * 0.75**2 / 4.0)
 
 
 def test_it_prefers_a_fast_platform_until_its_neighbours_cost_more() -> None:

@@ -139,7 +139,7 @@ def test_a_request_carries_the_specification_of_the_job() -> None:
     assert (request.labels, request.platforms) == (frozenset({"zone=1"}), None)
     assert (request.locality, request.spread) == (None, Within.RACK)
     assert request.caused.tolist() == belief.caused.value.tolist()
-    assert request.tolerated.tolist() == [35.0] * 10  # of its interval the pessimistic end
+    assert request.tolerated.tolist() == belief.assumed_tolerance.tolist()
     assert request.platform_speed is not None
     assert request.platform_speed.tolist() == [1.0, 0.5]
 

@@ -232,7 +232,7 @@ class Rebalancer:
             attainment=np.full(j, np.nan),
             speed=np.array([profile.platform_speed.value for profile in profiles]),
             caused=self._scores(containers, "caused"),
-            tolerated=np.array([profile.tolerated.low for profile in profiles]),
+            tolerated=np.array([profile.assumed_tolerance for profile in profiles]),
         )
 
     def _movable(self, view: ClusterView, containers: _Containers, now: float) -> Bools:
