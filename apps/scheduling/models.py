@@ -228,6 +228,19 @@ class Reservation(models.Model):
         return f"{len(self.unit_ids)} units for {self.job_id}"
 
 
+class AdmissionState(models.Model):
+    """The buckets, or classes, of an admission control, as of one moment."""
+
+    control = models.CharField(max_length=24, unique=True)
+    agent = models.CharField(max_length=63, help_text="that stored it")
+    at = models.DateTimeField(db_default=DatabaseClock())
+    cluster_s = models.FloatField()
+    queues = models.JSONField(default=list, help_text="`QueueState` of each")
+
+    def __str__(self) -> str:
+        return f"{self.control} at {self.cluster_s:.0f}"
+
+
 class StartEstimate(models.Model):
     """When a waiting job was predicted to start, as of one moment; in cluster seconds.
 

@@ -18,6 +18,7 @@ def declare(verbs: Verbs) -> None:
     parser.add_argument("--project")
     parser.add_argument("--reason", help="e.g. NoFreeUnit")
     parser.add_argument("--scores", action="store_true", help="how true earlier estimates were")
+    parser.add_argument("--admission", action="store_true", help="state of the admission control")
     parser.add_argument("--limit", type=positive_int, default=50, help="max number of rows (50)")
 
 
@@ -27,6 +28,10 @@ def queue(client: BerthClient, args: Namespace) -> int:
     if args.scores:
         rows = response["scores"]
         print_result(render(rows, args.output, _scores(rows)))
+        return Exit.OK
+    if args.admission:
+        state = response["admission"]
+        print_result(render(state, args.output, _admission(state)))
         return Exit.OK
     rows = [
         job
@@ -51,6 +56,36 @@ def _row(job: Mapping[str, Any]) -> list[Any]:
         job["ahead"],
         job["priority"],
     ]
+
+
+def _admission(state: Mapping[str, Any] | None) -> str:
+    if state is None:
+        return "Jobs pass no admission control (BERTH_ADMISSION is none)."
+    shown = [
+        [
+            queue["name"],
+            queue["servers"],
+            queue["free_units"],
+            f"{queue['freed_per_second'] * 60.0:.2f}",
+            duration(queue["mean_seconds"]),
+            duration(queue["bound_seconds"]),
+            queue["waiting"],
+            queue["load_factor"],
+        ]
+        for queue in state["queues"]
+        if queue["servers"] or queue["waiting"]
+    ]
+    headings = (
+        "UNITS OF",
+        "SERVERS",
+        "FREE",
+        "FREED /MIN",
+        "UNTIL FREE",
+        "BOUND",
+        "WAITING",
+        "LOAD",
+    )
+    return columns(headings, shown)
 
 
 def _scores(rows: list[Mapping[str, Any]]) -> str:

@@ -48,7 +48,7 @@ def declare(verbs: Verbs) -> None:
     parser.add_argument(
         "--admission",
         help="order of waiting jobs and admission control: shapes or none, as in production "
-        "(default); count or tarcil_lsh; or fifo",
+        "(default); count, tarcil_lsh or arq; or fifo",
     )
     parser.add_argument(
         "--max-wait-s", type=float, metavar="S", help="longest wait at admission, 600 s"

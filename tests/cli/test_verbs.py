@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
+from django.test import override_settings
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import User
 from apps.accounts.services import create_token, create_user, ensure_project
+from apps.scheduling.core.admission.types import QueueState
+from apps.scheduling.models import AdmissionState
 from apps.workloads.models import Job
 from controlplane.cli.errors import Exit
 from tests import factories
@@ -48,6 +51,21 @@ def test_the_queue_lists_waiting_jobs_with_reasons_and_starts(berth: Berth) -> N
     assert re.search(r"m1 +default +- +WaitingForAgent +7 ", out)
     assert berth("queue", "--reason", "Held")[1] == "Nothing found.\n"
     assert json.loads(berth("queue", "--scores", "--json")[1]) == []
+    assert "BERTH_ADMISSION is none" in berth("queue", "--admission")[1]
+
+
+@override_settings(ADMISSION="arq")
+def test_the_queue_shows_the_classes_of_the_admission_control(berth: Berth) -> None:
+    factories.cluster()
+    rows = [
+        QueueState("class 9", 3, 2, 0.5, 60.0, 9.0, None, 1, load_factor=0.75),
+        QueueState("class 8", 0, 0, 0.0, None, None, None, 0),
+    ]
+    queues = [row.as_json() for row in rows]
+    AdmissionState.objects.create(control="arq", agent="a", cluster_s=1.0, queues=queues)
+    out = berth("queue", "--admission")[1]
+    assert re.search(r"class 9 +3 +2 +30.00 +1.0 min +- +1 +0.75", out), out
+    assert "class 8" not in out
 
 
 def test_a_job_names_its_policy_and_guarantee(berth: Berth) -> None:

@@ -1,14 +1,16 @@
 """The Queues page, the queue in REST, and start estimates on the page of a job."""
 
+import re
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.test import Client, override_settings
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership
 from apps.dashboard.core.labels import start_text
-from apps.scheduling.models import StartEstimate
+from apps.scheduling.core.admission.types import QueueState
+from apps.scheduling.models import AdmissionState, StartEstimate
 from apps.scheduling.selectors.waits import start_scores
 from apps.workloads.models import Job, WaitingShape
 from tests import factories
@@ -169,3 +171,22 @@ def test_starts_are_described_in_words() -> None:
     assert start_text(60.0, 120.0, 0) == "in 1 min to 2 min (p50 to p90)"
     assert start_text(60.0, None, 1) == "in 1 min (p50; p90 unknown), after 1 job"
     assert start_text(None, None, 0) == "unknown: nothing tells when units are freed"
+
+
+@override_settings(ADMISSION="arq")
+def test_the_classes_of_the_admission_control_are_shown(as_operator: Client) -> None:
+    rows = [
+        QueueState("class 9", 3, 2, 0.5, 60.0, 9.0, None, 1, 1.5, 0.25, 1.2),
+        QueueState("class 8", 1, 4, 0.0, None, None, None, 0),
+        QueueState("class 7", 0, 0, 0.0, None, None, None, 0),
+    ]
+    queues = [row.as_json() for row in rows]
+    AdmissionState.objects.create(control="arq", agent="a", cluster_s=1.0, queues=queues)
+    shown = page(as_operator)
+    assert "Jobs wait for units of 1 of 2 classes" in shown
+    cells = re.findall(r"<tr><td>(class \d)</td>(.*?)</tr>", shown)
+    values = {name: re.findall(r">([^<>]+)</td>", rest) for name, rest in cells}
+    assert values == {
+        "class 9": ["3", "2", "90.00", "25 %", "1 min", "1.20, grows", "1"],
+        "class 8": ["1", "4", "0.00", "0 %", "–", "–", "0"],
+    }

@@ -3,10 +3,11 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from apps.dashboard.core.admission_panel import admission_panel
 from apps.dashboard.core.queue_rows import QueueFilter, queue_page
 from apps.dashboard.views.access import page, projects_of
 from apps.inventory.selectors import cluster_now
-from apps.scheduling.selectors.waits import start_scores, waiting_jobs
+from apps.scheduling.selectors.waits import admission_now, start_scores, waiting_jobs
 
 
 @page
@@ -17,4 +18,6 @@ def queues(request: HttpRequest) -> HttpResponse:
     shown = queue_page(
         waiting_jobs(projects), start_scores(projects, now_s=now_s), by, now_s=now_s
     )
-    return render(request, "dashboard/queues.html", {"queue": shown, "by": by})
+    admission = admission_panel(admission_now())
+    context = {"queue": shown, "by": by, "admission": admission}
+    return render(request, "dashboard/queues.html", context)

@@ -12,9 +12,15 @@ from apps.accounts.api.permissions import principal_of
 from apps.common.api.representations import time
 from apps.common.api.views import ApiView, answer
 from apps.inventory.selectors import cluster_now
+from apps.scheduling.core.admission.types import AdmissionNow
 from apps.scheduling.core.waits import StartScore, WaitingJob
 from apps.scheduling.models import StartEstimate
-from apps.scheduling.selectors.waits import estimates_of, start_scores, waiting_jobs
+from apps.scheduling.selectors.waits import (
+    admission_now,
+    estimates_of,
+    start_scores,
+    waiting_jobs,
+)
 from apps.workloads.api.job_views import visible_job
 from apps.workloads.selectors import visible_projects
 
@@ -53,12 +59,44 @@ class StartScoreSerializer(serializers.Serializer[Any]):
     waited_seconds = serializers.FloatField(help_text="Mean wait after the estimate.")
 
 
+class AdmissionQueueSerializer(serializers.Serializer[Any]):
+    """A bucket, or class, of the admission control; times are cluster seconds."""
+
+    name = serializers.CharField()
+    servers = serializers.IntegerField(help_text="Open ones.")
+    free_units = serializers.IntegerField()
+    freed_per_second = serializers.FloatField()
+    mean_seconds = serializers.FloatField(
+        allow_null=True, help_text="Of the time until a unit is freed. Null: too few were freed."
+    )
+    std_seconds = serializers.FloatField(allow_null=True)
+    bound_seconds = serializers.FloatField(
+        allow_null=True, help_text="Longest wait for a unit. Null: jobs do not wait."
+    )
+    waiting = serializers.IntegerField(help_text="Evaluated jobs that wait for its units.")
+    arrived_per_second = serializers.FloatField(help_text="Units of jobs of a class.")
+    diverted_share = serializers.FloatField(help_text="Of the jobs of the queue of a class.")
+    load_factor = serializers.FloatField(
+        allow_null=True, help_text="Of the queue of a class, which is stable below 1."
+    )
+
+
+class AdmissionSerializer(serializers.Serializer[Any]):
+    """The admission control and its state, stored every few seconds."""
+
+    control = serializers.CharField()
+    at = serializers.DateTimeField(allow_null=True, help_text="Null: not stored yet.")
+    cluster_seconds = serializers.FloatField(allow_null=True)
+    queues = AdmissionQueueSerializer(many=True)
+
+
 class QueueSerializer(serializers.Serializer[Any]):
     """The waiting jobs that you may see, soonest start first."""
 
     cluster_seconds = serializers.FloatField()
     jobs = WaitingJobSerializer(many=True)
     scores = StartScoreSerializer(many=True)
+    admission = AdmissionSerializer(allow_null=True, help_text="Null: jobs pass none.")
 
 
 class JobStartEstimateSerializer(serializers.Serializer[Any]):
@@ -96,6 +134,7 @@ class QueueView(ApiView):
                 "cluster_seconds": now_s,
                 "jobs": [_job(job, now_s) for job in jobs],
                 "scores": [_score(score) for score in start_scores(projects, now_s=now_s)],
+                "admission": _admission(admission_now()),
             },
         )
 
@@ -138,6 +177,32 @@ def _job(job: WaitingJob, now_s: float) -> dict[str, Any]:
         "p50_seconds": None if job.start_s is None else max(0.0, job.start_s - now_s),
         "p90_seconds": None if job.latest_s is None else max(0.0, job.latest_s - now_s),
         "ahead": job.ahead,
+    }
+
+
+def _admission(now: AdmissionNow | None) -> dict[str, Any] | None:
+    if now is None:
+        return None
+    return {
+        "control": now.control,
+        "at": None if now.at is None else time(now.at),
+        "cluster_seconds": now.cluster_s,
+        "queues": [
+            {
+                "name": queue.name,
+                "servers": queue.servers,
+                "free_units": queue.free_units,
+                "freed_per_second": queue.freed_per_s,
+                "mean_seconds": queue.mean_s,
+                "std_seconds": queue.std_s,
+                "bound_seconds": queue.bound_s,
+                "waiting": queue.waiting,
+                "arrived_per_second": queue.arrived_per_s,
+                "diverted_share": queue.diverted_share,
+                "load_factor": queue.load_factor,
+            }
+            for queue in now.queues
+        ],
     }
 
 

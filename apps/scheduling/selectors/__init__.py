@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -105,11 +106,14 @@ class ClusterFollower:
         that it was read from may have been ahead of the log
     """
 
+    MAX_RELEASED: Final = 8192
+
     def __init__(self) -> None:
         self._copy: ClusterCopy | None = None
         self._followed_at = 0.0
         self.exact_from = 0
         self.freed = FreedLog()
+        self._released: deque[int] = deque(maxlen=self.MAX_RELEASED)
 
     @property
     def copy(self) -> ClusterCopy:
@@ -141,6 +145,12 @@ class ClusterFollower:
             self._copy = self._read_all()
         return self._copy
 
+    def take_released(self) -> list[int]:
+        """Return the ids of released units, and forget them."""
+        released = list(self._released)
+        self._released.clear()
+        return released
+
     def _read_all(self) -> ClusterCopy:
         copy = read_copy()
         self.exact_from = inventory.newest_change()
@@ -157,6 +167,8 @@ class ClusterFollower:
         for entry in entries:
             if entry.kind in _FREES:
                 self.freed.note([entry.server_id], _FREES[entry.kind], entry.seq)
+            if entry.kind == LoggedKind.RELEASE:
+                self._released.extend(entry.unit_ids)
         return len(entries) == PAGE
 
 
@@ -210,6 +222,8 @@ class ClaimedJob:
     ----------
     submitted_s : cluster seconds
     elapsed_s : cluster seconds from submission to the expected start
+    waited_s : cluster seconds since agents could first evaluate it, after profiling
+    profiling_s : cluster seconds that it waited for a profile
     spec : without names and labels, which no decision depends on
     units, missing : that a running job has, and still needs; 0 for a waiting job
     held : ids of the servers of a running job that must be spread
@@ -227,10 +241,14 @@ class ClaimedJob:
     missing: int = 0
     held: frozenset[int] = frozenset()
     runs_command: bool = False
+    waited_s: float = 0.0
+    profiling_s: float = 0.0
+    priority: int = 0
 
 
 _CLAIMED: Final = """
 SELECT j.id, j.name, j.project_id, j.application_id, j.submitted_s,
+       coalesce(j.profiled_s, j.submitted_s), j.priority,
        a.name, a.kind, j.duration_s, j.target, j.constraints, j.input_bytes, j.tasks_total,
        j.units_requested, j.gang, j.unit_memory_bytes, j.unit_network_bps, j.unit_storage_bytes,
        j.policy, j.sample_size, j.guarantee, j.units, j.units_missing,
@@ -254,14 +272,24 @@ def claimed_jobs(
     start_delay_s : cluster seconds from the commit of a job to its start
     """
     rows = fetch_rows(_CLAIMED, [list(job_ids)])
-    return [_claimed(row, cluster_s + start_delay_s) for row in rows]
+    return [_claimed(row, cluster_s, start_delay_s) for row in rows]
 
 
-def _claimed(row: tuple[Any, ...], begins_s: float) -> ClaimedJob:
-    job, name, project, application, submitted_s, *spec, units, missing, held, state, command = row
-    elapsed_s = max(0.0, begins_s - submitted_s)
+def _claimed(row: tuple[Any, ...], cluster_s: float, start_delay_s: float) -> ClaimedJob:
+    job, name, project, application, submitted_s, ready_s, priority, *rest = row
+    *spec, units, missing, held, state, command = rest
     known = ClaimedJob(
-        job, name, project, application, submitted_s, elapsed_s, _spec(*spec), runs_command=command
+        job,
+        name,
+        project,
+        application,
+        submitted_s,
+        elapsed_s=max(0.0, cluster_s + start_delay_s - submitted_s),
+        spec=_spec(*spec),
+        runs_command=command,
+        waited_s=max(0.0, cluster_s - ready_s),
+        profiling_s=max(0.0, ready_s - submitted_s),
+        priority=priority,
     )
     if state not in {JobState.STARTING, JobState.RUNNING}:
         return known

@@ -7,9 +7,12 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from django.conf import settings
+
 from apps.common.infrastructure.database import fetch_rows
+from apps.scheduling.core.admission.types import AdmissionNow, Control, QueueState
 from apps.scheduling.core.waits import MAX_JOBS, StartScore, WaitingJob
-from apps.scheduling.models import StartEstimate
+from apps.scheduling.models import AdmissionState, StartEstimate
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.models import Job
 
@@ -49,6 +52,18 @@ FROM (
     ORDER BY e.job_id, e.id) first
 GROUP BY kind ORDER BY kind
 """
+
+
+def admission_now() -> AdmissionNow | None:
+    """Return the state of the admission control; None if jobs pass none."""
+    control = settings.ADMISSION
+    if control == Control.NONE:
+        return None
+    row = AdmissionState.objects.filter(control=control).first()
+    if row is None:
+        return AdmissionNow(control)
+    queues = tuple(QueueState(**queue) for queue in row.queues)
+    return AdmissionNow(control, row.at, row.cluster_s, queues)
 
 
 def waiting_jobs(projects: Collection[UUID] | None) -> list[WaitingJob]:

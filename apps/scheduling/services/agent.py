@@ -41,7 +41,6 @@ from apps.scheduling.core.requests import (
     request_of,
     size_or_late,
 )
-from apps.scheduling.core.reservations import SHORT_OF_UNITS
 from apps.scheduling.core.run_time import run_time
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
@@ -57,11 +56,13 @@ from apps.scheduling.services import (
     refuse_permanently,
 )
 from apps.scheduling.services import agent_refusals as refused_as
+from apps.scheduling.services.admission import AdmissionDesk
 from apps.scheduling.services.agent_policies import Decider, Deciders
 from apps.scheduling.services.backfill import bindings
 from apps.scheduling.services.batches import BatchPlace, DecidedBatch, decided_batch
+from apps.scheduling.services.late_gangs import reserve_for_late_gangs
 from apps.scheduling.services.queue import WaitingQueue, retry_delay_s
-from apps.scheduling.services.reservations import reservations, reserve
+from apps.scheduling.services.reservations import reservations
 from apps.workloads import services as workloads
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import JobSpec
@@ -99,6 +100,7 @@ class SchedulingAgent:
         self._facts: TopologyFacts | None = None
         self._cluster = ClusterFollower()
         self._queue = WaitingQueue(name, self._cluster, rng.spawn(1)[0])
+        self._admission = AdmissionDesk(name, self._cluster)
         self._profiles: dict[UUID, Profile] = {}
         self._one_unit = 0
         self._allowances = RecentAllowances()
@@ -119,6 +121,7 @@ class SchedulingAgent:
         turn = self._queue.begin()
         if turn.job_ids:
             self._decide_all(turn.job_ids)
+        self._admission.end_turn(lambda snapshot: self._facts_of(snapshot.topology))
         return len(turn.job_ids) + self._queue.end(turn)
 
     def _decide_all(self, claimed: Sequence[UUID]) -> None:
@@ -284,11 +287,20 @@ class SchedulingAgent:
                 return refused
             copy = self._cluster.follow()
             ready = [self._updated(sized_job, copy.topology) for sized_job in ready]
+            snapshot = copy.snapshot()
+            admitted, held_back = self._admission.admit(
+                snapshot, ready, self._facts_of(snapshot.topology)
+            )
+            refused += [
+                refused_as.refusal(job, outcome, 0.0, attempt, None) for job, outcome in held_back
+            ]
+            if not admitted:
+                return refused
             begun = time.perf_counter()
-            batch, outcomes = self._outcomes(by.policy, copy.snapshot(), ready)
-            elapsed_s = (time.perf_counter() - begun) / len(ready)
+            batch, outcomes = self._outcomes(by.policy, snapshot, admitted)
+            elapsed_s = (time.perf_counter() - begun) / len(admitted)
             proposals = []
-            for position, (sized_job, outcome) in enumerate(zip(ready, outcomes, strict=True)):
+            for position, (sized_job, outcome) in enumerate(zip(admitted, outcomes, strict=True)):
                 at = BatchPlace(batch, position) if self._cluster.is_exact else None
                 if isinstance(outcome, Refused):
                     refused.append(refused_as.refusal(sized_job, outcome, elapsed_s, attempt, at))
@@ -321,33 +333,6 @@ class SchedulingAgent:
             bindings=bound,
         )
         return batch, outcomes
-
-    def _reserve(self, refused: Sequence[Refusal]) -> None:
-        """Reserve units for the gangs among refused jobs that have waited long, oldest first."""
-        late = [
-            r
-            for r in refused
-            if r.request is not None
-            and r.request.units > 1
-            and (r.request.gang or r.request.locality is not None)
-            and r.refused is not None
-            and r.refused.reason in SHORT_OF_UNITS
-            and r.job.elapsed_s >= settings.RESERVE_AFTER_S
-        ]
-        if not late or not settings.MAX_RESERVATIONS:
-            return
-        now_s, kept = cluster_now(), {each.job: each.start_s for each in reservations()}
-        for refusal in sorted(late, key=lambda r: -r.job.elapsed_s):
-            start_s = kept.get(refusal.job.id)
-            is_late = start_s is not None and start_s < now_s
-            if not is_late and (start_s is not None or len(kept) >= settings.MAX_RESERVATIONS):
-                continue
-            snapshot = self._cluster.follow().snapshot()
-            if refusal.request is None or refusal.topology is not snapshot.topology:
-                continue
-            facts = self._facts_of(snapshot.topology)
-            if reserve(refusal.job.id, refusal.request, snapshot, facts):
-                kept[refusal.job.id] = now_s
 
     def _updated(self, sized_job: SizedJob, topology: Topology) -> SizedJob:
         """Rebuild the request if the topology changed: it refers to platforms by index."""
@@ -384,7 +369,7 @@ class SchedulingAgent:
             sequence=self._sequence,
             delay_s=retry_delay_s(len(waiting)),
         )
-        self._reserve(waiting)
+        reserve_for_late_gangs(waiting, self._cluster, self._facts_of)
 
 
 _PERMANENT: Final = frozenset({Reason.INFEASIBLE_TARGET, Reason.INVALID, Reason.UNCLASSIFIABLE})

@@ -5,7 +5,7 @@ B = 20 buckets. The sign of a random projection keeps the angle between two vect
 length: a quiet and a crowded server with the same mix of jobs have the same signs. A bucket is
 therefore a pair of signs and a band of magnitude, the largest contention of any source.
 
-Source: Tarcil §4.3 (T6), with about 20 buckets by cosine distance.
+Source: Tarcil §4 (T6), with about 20 buckets by cosine distance.
 """
 
 from typing import Final

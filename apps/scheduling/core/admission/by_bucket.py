@@ -2,7 +2,7 @@
 
 B buckets, S servers, P platforms. A cell is a bucket of one platform.
 
-Source: Tarcil §4.3 (T6, T7).
+Source: Tarcil §4 (T6, T7).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,9 @@ from apps.scheduling.core.admission.buckets import BUCKETS, bucket_name, bucket_
 from apps.scheduling.core.admission.history import FreedUnits, time_until_free, times_in
 from apps.scheduling.core.admission.types import (
     ADMITTED,
+    FORGET_S,
     MAX_WAIT_S,
+    STEP_S,
     WINDOW_S,
     Admitted,
     Applicant,
@@ -31,8 +33,6 @@ from apps.scheduling.core.types import RefusalReason, Request
 
 NEARLY_CERTAIN: Final = 0.9  # the probability that the estimate of a wait reaches
 SIGMAS: Final = 2.0
-STEP_S: Final = 1.0  # a waiting job is evaluated again after it at the earliest
-FORGET_S: Final = 1200.0  # a waiting job that was not evaluated for so long is forgotten
 
 
 class Hashing(NamedTuple):
@@ -100,9 +100,10 @@ class BucketAdmission:
         """The name of the admission control."""
         return self._control
 
-    def note_freed(self, snapshot: Snapshot, servers: Ints, now_s: float) -> None:
-        """Note freed units by the servers (indices) they are on, after they were freed."""
+    def note_freed(self, snapshot: Snapshot, units: Ints, now_s: float) -> None:
+        """Note units (indices) after they were freed; others may hold some of them already."""
         topology = snapshot.topology
+        servers = topology.unit_server[units]
         self._follow(topology.platform_name)
         contention = encoding.pressure(
             snapshot.server_caused[servers], topology.server_units[servers]
@@ -248,7 +249,7 @@ def _lacks_units(request: Request, good: int, total: int) -> bool:
 
 
 def _bound_s(waits: Floats) -> float:
-    """Return the longest wait: mean plus two standard deviations. Source: Tarcil §4.3 (T7)."""
+    """Return the longest wait: mean plus two standard deviations. Source: Tarcil §4 (T7)."""
     return float(waits.mean() + SIGMAS * waits.std())
 
 

@@ -1,4 +1,4 @@
-"""Units that were freed recently, and the time until some are freed (Tarcil §4.3, T7)."""
+"""Units that were freed recently, and the time until some are freed (Tarcil §4, T7)."""
 
 from collections import deque
 from typing import Final

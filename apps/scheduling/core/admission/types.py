@@ -5,6 +5,7 @@ S servers, N = 10 sources. Times are seconds of the jobs' clock.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -13,7 +14,9 @@ from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.types import RefusalReason, Request
 
 MAX_WAIT_S: Final = 600.0
-WINDOW_S: Final = 7200.0  # Tarcil §4.3: two hours of history
+STEP_S: Final = 1.0  # a waiting job is evaluated again after it at the earliest
+FORGET_S: Final = 1200.0  # a waiting job that was not evaluated for so long is forgotten
+WINDOW_S: Final = 7200.0  # Tarcil §4: two hours of history
 
 
 class Control(StrEnum):
@@ -21,7 +24,8 @@ class Control(StrEnum):
 
     NONE = "none"  # a job starts as soon as enough units are free
     COUNT = "count"  # waits for the number of units it needs
-    TARCIL_LSH = "tarcil_lsh"  # waits for units whose interference suits it (Tarcil §4.3)
+    TARCIL_LSH = "tarcil_lsh"  # waits for units whose interference suits it (Tarcil §4)
+    ARQ = "arq"  # waits for units of the pool of its class (Paragon §4)
 
 
 class Applicant(NamedTuple):
@@ -31,11 +35,14 @@ class Applicant(NamedTuple):
     ----------
     waited_s : since agents could first evaluate it
     run_s : predicted run time; NaN = unknown
+    profiling_s : how long its application was profiled for it
     """
 
     request: Request
     waited_s: float
     run_s: float = float("nan")
+    profiling_s: float = 0.0
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,9 +83,13 @@ class QueueState:
     name : what its units have in common
     servers, free_units : open servers, and free units on them
     freed_per_s : units freed in the window of the history over its length
-    mean_s, std_s : of the time until a unit is freed; None = too few were freed
+    mean_s, std_s : of the time until a unit is freed (bucket), or that units were busy (class);
+        None = too few were freed
     bound_s : longest wait for one unit; None = jobs do not wait
     waiting : jobs that wait for its units
+    arrived_per_s : units of jobs of the class; 0 for a bucket
+    diverted_share : of the jobs of its queue; 0 for a bucket
+    load_factor : of its queue, stable below 1; None = unknown, or a bucket
     """
 
     name: str
@@ -89,10 +100,28 @@ class QueueState:
     std_s: float | None
     bound_s: float | None
     waiting: int
+    arrived_per_s: float = 0.0
+    diverted_share: float = 0.0
+    load_factor: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values by name."""
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionNow:
+    """The admission control in use, and the last state that an agent stored.
+
+    Attributes
+    ----------
+    at, cluster_s : of the state; None = no agent has stored one yet
+    """
+
+    control: str
+    at: datetime | None = None
+    cluster_s: float | None = None
+    queues: tuple[QueueState, ...] = ()
 
 
 class Admission(Protocol):
@@ -103,8 +132,8 @@ class Admission(Protocol):
         """The name of the admission control."""
         ...
 
-    def note_freed(self, snapshot: Snapshot, servers: Ints, now_s: float) -> None:
-        """Note freed units by the servers (indices) they are on, after they were freed."""
+    def note_freed(self, snapshot: Snapshot, units: Ints, now_s: float) -> None:
+        """Note units (indices) after they were freed; others may hold some of them already."""
         ...
 
     def evaluate(

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from apps.inventory.core.snapshot import Shorts, Snapshot
 from apps.scheduling.core.admission.placing import place_admitted
 from apps.scheduling.core.admission.registry import make_admission
@@ -22,24 +24,27 @@ class Admitting:
         self._control = make_admission(options.admission.control, max_wait_s=options.max_wait_s)
         self._facts = TopologyFacts(cluster.topology)
 
+    @property
+    def is_on(self) -> bool:
+        """Whether jobs pass an admission control."""
+        return self._control is not None
+
     def note_freed(self, units: Shorts, now: float) -> None:
         """Note units (indices) that were freed."""
         if self._control is not None:
-            servers = self._cluster.topology.unit_server[units].astype("int64")
-            self._control.note_freed(self._cluster.view(), servers, now)
+            self._control.note_freed(self._cluster.view(), units.astype(np.int64), now)
 
     def place(
         self,
         view: Snapshot,
-        requests: Sequence[Request],
-        waited_s: Sequence[float],
+        applicants: Sequence[Applicant],
         now: float,
         place: Place,
     ) -> tuple[list[Placed | Refused], dict[str, float]]:
-        """Return one outcome per request, and when those are evaluated again that wait."""
+        """Return one outcome per applicant, and when those are evaluated again that wait."""
+        requests = [each.request for each in applicants]
         if self._control is None:
-            return place(view, requests), {}
-        applicants = [Applicant(r, s) for r, s in zip(requests, waited_s, strict=True)]
+            raise ValueError("this replay has no admission control")
         verdicts = self._control.evaluate(applicants, view, self._facts, now)
         until_s = {
             request.job: verdict.until_s

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from apps.inventory.core.snapshot import Shorts, Snapshot
+from apps.scheduling.core.admission.types import Applicant
 from apps.scheduling.core.cluster_copy import ClusterCopy
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.sizing import Infeasible
@@ -226,10 +227,12 @@ class Deciding:
             self._finish(batch)
             return
         view = self._agents[agent].copy.snapshot()
-        waited = [now - self._loop.records[job].arrived_s for job, _ in sized]
-        outcomes, until_s = self._admitting.place(
-            view, [each.request for _, each in sized], waited, now, self._place
-        )
+        until_s: dict[str, float] = {}
+        if self._admitting.is_on:
+            applicants = [self._applicant(job, each, now) for job, each in sized]
+            outcomes, until_s = self._admitting.place(view, applicants, now, self._place)
+        else:
+            outcomes = self._place(view, [each.request for _, each in sized])
         batch.proposals = []
         for (job, each), outcome in zip(sized, outcomes, strict=True):
             if isinstance(outcome, Refused):
@@ -251,6 +254,11 @@ class Deciding:
             self._pending[agent] = batch
         else:
             self._commit(agent, batch, now)
+
+    def _applicant(self, job: int, sized: SizedRequest, now: float) -> Applicant:
+        waited_s = now - self._loop.records[job].arrived_s
+        priority = -int(self._loop.source.shape(job)[0])
+        return Applicant(sized.request, waited_s, sized.run_s, priority=priority)
 
     def _place(self, view: Snapshot, requests: Sequence[Request]) -> list[Placed | Refused]:
         return self._policy.place(view, requests, self._rng)

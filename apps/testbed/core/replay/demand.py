@@ -13,12 +13,14 @@ from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.allowances import DEFAULT, AllowanceLearner, Allowances
 from apps.scheduling.core.requests import after, cluster_facts, request_of, size_or_late
+from apps.scheduling.core.run_time import run_time
 from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.types import Request
 from apps.testbed.core.demo_cluster import DemoCluster
 from apps.testbed.core.replay.model import (
     NO_TARGET,
     SIZED,
+    Admission,
     ProfileSource,
     ReplayCluster,
     ReplayError,
@@ -40,10 +42,17 @@ UNUSED: Final = ClusterFacts((), (), ())  # of a job with a number of units
 
 
 class SizedRequest(NamedTuple):
-    """A request, and the speed of the job's framework setting relative to the default one."""
+    """A sized job.
+
+    Attributes
+    ----------
+    speed : of its framework setting relative to the default one
+    run_s : predicted run time, for admission controls that use it; NaN = unknown
+    """
 
     request: Request
     speed: float
+    run_s: float = math.nan
 
 
 class Demand:
@@ -70,6 +79,7 @@ class Demand:
         self._slow_rate: dict[int, float] = {}
         self._topology = emulated.topology
         self._next = 0
+        self._predicts = options.admission is Admission.ARQ
 
     def next_arrival(self) -> tuple[float, str] | None:
         """Time and name of the next job."""
@@ -118,10 +128,15 @@ class Demand:
         request = request_of(spec, profile, sized, self._topology, job=str(job))
         request = after(request, elapsed_s)
         self._sized[job] = sized
+        run_s = math.nan
+        if self._predicts:
+            all_facts = facts.of(profile, self.allowances.now)
+            run = run_time(spec, profile, sized, all_facts, elapsed_s=elapsed_s)
+            run_s = math.nan if run is None else run.value
         framework = self.truth(job).framework
         if not sized.setting or framework is None:
-            return SizedRequest(request, 1.0)
-        return SizedRequest(request, framework.speed(setting_named(sized.setting)))
+            return SizedRequest(request, 1.0, run_s)
+        return SizedRequest(request, framework.speed(setting_named(sized.setting)), run_s)
 
     def order(self, job: int, sized: SizedRequest, parts: list[tuple[int, int]]) -> EngineOrder:
         """Return the order that starts a job."""

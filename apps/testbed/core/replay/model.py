@@ -46,6 +46,7 @@ class Admission(StrEnum):
     FIFO = "fifo"  # strict order of arrival: a job that cannot start blocks all later ones
     COUNT = "count"  # as shapes; a job waits for the number of units it needs
     TARCIL_LSH = "tarcil_lsh"  # as shapes; a job waits for units whose contention suits it
+    ARQ = "arq"  # as shapes; a job waits for units of the pool of its class
 
     @classmethod
     def _missing_(cls, value: object) -> "Admission | None":

@@ -40,9 +40,9 @@ def control(kind: Control, snapshot: Snapshot, every_s: float = 1.0, **more: Any
     """An admission control that saw a unit of each server freed at an interval, until now."""
     made = make_admission(kind, **more)
     assert made is not None
-    servers = np.arange(snapshot.topology.server_id.size)
+    units = snapshot.topology.server_first_unit.astype(np.int64)
     for i in range(100, 0, -1):
-        made.note_freed(snapshot, servers, NOW_S - i * every_s)
+        made.note_freed(snapshot, units, NOW_S - i * every_s)
     return made
 
 

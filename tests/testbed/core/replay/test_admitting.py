@@ -7,7 +7,8 @@ from apps.testbed.core.replay.model import Admission, ReplayError, ReplayOptions
 from apps.testbed.core.replay.run import run
 from tests.testbed.core.replay.cases import cluster, jobs, options
 
-CONTROLS = [Admission.COUNT, Admission.TARCIL_LSH]
+BY_BUCKET = [Admission.COUNT, Admission.TARCIL_LSH]
+CONTROLS = [*BY_BUCKET, Admission.ARQ]
 
 
 def loaded(admission: Admission, *, max_wait_s: float = 600.0, load: float = 0.85) -> ReplayResult:
@@ -28,10 +29,15 @@ def loaded(admission: Admission, *, max_wait_s: float = 600.0, load: float = 0.8
 
 
 @pytest.mark.parametrize("admission", CONTROLS)
-def test_admission_makes_jobs_wait_and_every_job_ends(admission: Admission) -> None:
+def test_admission_delays_jobs_and_every_job_ends(admission: Admission) -> None:
     plain, with_control = loaded(Admission.SHAPES), loaded(admission)
     assert with_control.reason == ("",) * 1500
-    assert with_control.refusals.sum() > plain.refusals.sum()
+    assert (with_control.started_s > plain.started_s).any()
+
+
+@pytest.mark.parametrize("admission", BY_BUCKET)
+def test_jobs_that_wait_for_units_are_refused_more_often(admission: Admission) -> None:
+    assert loaded(admission).refusals.sum() > loaded(Admission.SHAPES).refusals.sum()
 
 
 @pytest.mark.parametrize("admission", CONTROLS)

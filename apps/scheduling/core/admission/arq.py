@@ -1,0 +1,326 @@
+"""Admission control with resource quality awareness: a queue and a pool of servers per class.
+
+S servers, U units, C = 10 classes, higher ones more demanding. A job waits for units of the pool
+of its class, and is diverted to the class above or below by Eq. 2.
+
+Source: Paragon §4 (P10-P12).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot, Topology
+from apps.scheduling.core.admission.busy_time import BusyTime, chance_free, fit
+from apps.scheduling.core.admission.pools import (
+    CLASSES,
+    class_of,
+    in_pool,
+    pool_of_servers,
+    quality_of_class,
+)
+from apps.scheduling.core.admission.stability import load_factors, total_rates
+from apps.scheduling.core.admission.types import (
+    ADMITTED,
+    FORGET_S,
+    MAX_WAIT_S,
+    STEP_S,
+    WINDOW_S,
+    Admitted,
+    Applicant,
+    Control,
+    Delayed,
+    QueueState,
+)
+from apps.scheduling.core.batch_state import TopologyFacts, count_free_units
+from apps.scheduling.core.types import RefusalReason
+
+LOSS: Final = 0.05  # of the run time, which waiting and interference together may cost
+TIMES: Final = np.arange(1, 41) / 40.0  # shares of the slack at which a switch is considered
+SAMPLES: Final = 512  # busy times of each pool that are kept
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A job in the queue of a class; ``run_s`` orders the queue."""
+
+    number: int
+    units: int
+    run_s: float
+    seen_s: float
+
+
+class _View(NamedTuple):
+    """(S,) pool and free units of each server, and the free units that the batch has taken."""
+
+    pools: Ints
+    free: Ints
+    taken: Ints
+
+
+class _Option(NamedTuple):
+    """Waiting for a queue: the value of Eq. 2, and after how long it is largest."""
+
+    value: float
+    after_s: float
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Units that arrived in, and were diverted between, classes: time, from, to, units."""
+
+    arrived: deque[tuple[float, int, int]] = field(default_factory=deque)
+    diverted: deque[tuple[float, int, int, int]] = field(default_factory=deque)
+
+    def forget(self, before_s: float) -> None:
+        """Forget what happened before a time."""
+        for events in (self.arrived, self.diverted):
+            while events and events[0][0] < before_s:
+                events.popleft()
+
+
+class ArqAdmission:
+    """ARQ: ten queues, and pools in proportion to the demand of their classes."""
+
+    control = Control.ARQ
+
+    def __init__(self, *, max_wait_s: float = MAX_WAIT_S, window_s: float = WINDOW_S) -> None:
+        self._max_wait_s, self._window_s = max_wait_s, window_s
+        self._topology: Topology | None = None
+        self._since_s: Floats = np.zeros(0)  # (U,) when each busy unit was taken; NaN = free
+        self._pool: Ints = np.zeros(0, dtype=np.int64)  # (U,) pool in which it was taken
+        self._busy: list[deque[tuple[float, float]]] = []  # end and length, by pool
+        self._waiting: dict[str, _Waiting] = {}
+        self._counts = _Counts()
+
+    def note_freed(self, snapshot: Snapshot, units: Ints, now_s: float) -> None:
+        """Note units (indices) after they were freed; others may hold some of them already."""
+        if snapshot.topology is self._topology:
+            for unit in units.tolist():
+                since_s = self._since_s[unit]
+                if not np.isnan(since_s):
+                    self._busy[self._pool[unit]].append((now_s, now_s - since_s))
+                self._since_s[unit] = np.nan if snapshot.unit_free[unit] else now_s
+        self._follow(snapshot, now_s)
+
+    def evaluate(
+        self,
+        applicants: Sequence[Applicant],
+        snapshot: Snapshot,
+        facts: TopologyFacts,
+        now_s: float,
+    ) -> list[Admitted | Delayed]:
+        """Return one verdict per applicant, in order.
+
+        Free units are given to jobs of higher priority first, then to those without slack, then to
+        the shortest (P12). O(S·N + S log S + n·S).
+        """
+        self._follow(snapshot, now_s)
+        self._forget(now_s)
+        pools = pool_of_servers(snapshot, self._demand())
+        free = count_free_units(facts, snapshot.unit_free).astype(np.int64)
+        view = _View(pools, np.where(snapshot.server_open, free, 0), np.zeros_like(free))
+        order = sorted(range(len(applicants)), key=lambda i: _urgency(applicants[i]))
+        found = {i: self._decide(applicants[i], view, snapshot, facts, now_s) for i in order}
+        self._mark(snapshot, pools)
+        return [found[i] for i in range(len(applicants))]
+
+    def state(self, snapshot: Snapshot, facts: TopologyFacts, now_s: float) -> list[QueueState]:
+        """Return the classes as they are now, the most demanding first, with load factors."""
+        self._follow(snapshot, now_s)
+        self._forget(now_s)
+        pools = pool_of_servers(snapshot, self._demand())
+        free = count_free_units(facts, snapshot.unit_free)
+        arrived, routing = self._rates()
+        units = np.bincount(pools[pools >= 0], snapshot.topology.server_units[pools >= 0], CLASSES)
+        busy = [np.array([each for _, each in samples]) for samples in self._busy]
+        mean = np.array([each.mean() if each.size else np.nan for each in busy])
+        factors = load_factors(total_rates(arrived, routing), units / mean)
+        return [
+            QueueState(
+                name=f"class {i}",
+                servers=int(in_pool(pools, i).sum()),
+                free_units=int(free[in_pool(pools, i)].sum()),
+                freed_per_s=busy[i].size / self._window_s,
+                mean_s=float(mean[i]) if busy[i].size else None,
+                std_s=float(busy[i].std()) if busy[i].size else None,
+                bound_s=None,
+                waiting=sum(1 for each in self._waiting.values() if each.number == i),
+                arrived_per_s=float(arrived[i]),
+                diverted_share=float(routing[i].sum()),
+                load_factor=float(factors[i])
+                if np.isfinite(factors[i]) and busy[i].size
+                else None,
+            )
+            for i in reversed(range(CLASSES))
+        ]
+
+    def _decide(
+        self,
+        each: Applicant,
+        view: _View,
+        snapshot: Snapshot,
+        facts: TopologyFacts,
+        now_s: float,
+    ) -> Admitted | Delayed:
+        request = each.request
+        known = self._waiting.get(request.job)
+        number = class_of(request.caused) if known is None else known.number
+        if known is None:
+            self._counts.arrived.append((now_s, number, request.units))
+        usable = facts.allowed(request.platforms)[snapshot.topology.server_platform]
+        usable = usable & facts.labelled(request.labels) & (view.pools >= 0)
+        left = np.where(usable, view.free - view.taken, 0)
+        free = np.bincount(np.maximum(view.pools, 0), left, CLASSES).astype(np.int64)
+        to, verdict = self._verdict(each, number, free, now_s)
+        if to != number:
+            self._counts.diverted.append((now_s, number, to, request.units))
+        if isinstance(verdict, Delayed):
+            self._waiting[request.job] = _Waiting(to, request.units, each.run_s, now_s)
+            return verdict
+        self._waiting.pop(request.job, None)
+        has_slack = _slack_s(each, self._max_wait_s) > 0.0
+        if free[to] < request.units or not has_slack:  # the best free units of any pool
+            _take(left, view, np.ones(left.size, dtype=np.bool_), request.units)
+            return ADMITTED
+        servers = in_pool(view.pools, to)
+        _take(left, view, servers, request.units)
+        return Admitted(servers)
+
+    def _verdict(
+        self, each: Applicant, number: int, free: Ints, now_s: float
+    ) -> tuple[int, Admitted | Delayed]:
+        """Return the class that a job joins, and whether it waits there."""
+        need, request, total = each.request.units, each.request, int(free.sum())
+        if free[number] >= need:
+            return number, ADMITTED
+        is_whole = request.gang or request.locality is not None
+        slack_s = _slack_s(each, self._max_wait_s)
+        if not total or (is_whole and total < need) or not slack_s > 0.0:
+            return number, ADMITTED
+        above, below = number + 1, number - 1
+        if above < CLASSES and free[above] >= need and not self._queued(above):
+            return above, ADMITTED
+        stay = self._option(each, number, int(free[number]), slack_s, now_s)
+        switch = _Option(0.0, 0.0)
+        if below >= 0:
+            switch = self._option(each, below, int(free[below]), slack_s, now_s)
+        if max(stay.value, switch.value) <= 0.0:
+            return number, ADMITTED  # nothing tells that a unit will be free in time
+        chosen, option = (below, switch) if switch.value > stay.value else (number, stay)
+        if free[chosen] >= need:
+            return chosen, ADMITTED
+        reason = RefusalReason.QUALITY_SHORT
+        if total < need:
+            reason = RefusalReason.WAITING_FOR_BUCKET
+        detail = (
+            f"{free[chosen]} of {need} free units in the pool of class {chosen};"
+            f" it waits at most {slack_s:.0f} s"
+        )
+        return chosen, Delayed(reason, detail, now_s + max(STEP_S, option.after_s))
+
+    def _option(
+        self, each: Applicant, number: int, free: int, slack_s: float, now_s: float
+    ) -> _Option:
+        """Return the largest (S - wait) · Q · Pr[free] within the slack. Source: Paragon Eq. 2."""
+        quality = quality_of_class(number)
+        left_s = (1.0 + LOSS) * each.run_s - each.profiling_s - each.waited_s  # S less the wait
+        if free >= each.request.units:
+            return _Option(left_s * quality, 0.0)
+        busy = self._fitted(number)
+        if busy is None:
+            return _Option(0.0, 0.0)
+        waits = TIMES * slack_s
+        held = (self._pool == number) & ~np.isnan(self._since_s)
+        missing = each.request.units - free + self._ahead(each, number)
+        chance = chance_free(busy, now_s - self._since_s[held], waits, missing)
+        values = (left_s - waits) * quality * chance
+        best = int(np.argmax(values))
+        return _Option(float(values[best]), float(waits[best]))
+
+    def _ahead(self, each: Applicant, number: int) -> int:
+        """Return the units that shorter jobs of a queue wait for."""
+        return sum(
+            waiting.units
+            for job, waiting in self._waiting.items()
+            if waiting.number == number and job != each.request.job and waiting.run_s < each.run_s
+        )
+
+    def _queued(self, number: int) -> bool:
+        return any(each.number == number for each in self._waiting.values())
+
+    def _fitted(self, number: int) -> BusyTime | None:
+        return fit([length for _, length in self._busy[number]])
+
+    def _demand(self) -> Floats:
+        """(C,) units that arrived in each class, plus one, so that every class has a share."""
+        demand = np.ones(CLASSES)
+        for _, number, units in self._counts.arrived:
+            demand[number] += units
+        return demand
+
+    def _rates(self) -> tuple[Floats, Floats]:
+        """(C,) units that arrived per second, and (C, C) shares that were diverted."""
+        arrived, moved = np.zeros(CLASSES), np.zeros((CLASSES, CLASSES))
+        for _, number, units in self._counts.arrived:
+            arrived[number] += units
+        for _, number, to, units in self._counts.diverted:
+            moved[number, to] += units
+        joined = arrived + moved.sum(axis=0)
+        return arrived / self._window_s, moved / np.maximum(joined, 1.0)[:, None]
+
+    def _follow(self, snapshot: Snapshot, now_s: float) -> None:
+        """Note which units are busy; those of a new topology as if they were taken now."""
+        free = snapshot.unit_free
+        if snapshot.topology is not self._topology:
+            self._topology = snapshot.topology
+            self._since_s = np.where(free, np.nan, now_s)
+            self._pool = np.zeros(free.size, dtype=np.int64)
+            self._busy = [deque(maxlen=SAMPLES) for _ in range(CLASSES)]
+            self._mark(snapshot, pool_of_servers(snapshot, self._demand()))
+            return
+        taken = ~free & np.isnan(self._since_s)
+        self._since_s[taken] = now_s
+        self._since_s[free] = np.nan
+
+    def _mark(self, snapshot: Snapshot, pools: Ints) -> None:
+        """Note the pool of each free unit, which it belongs to when it is taken."""
+        of = np.maximum(pools, 0)[snapshot.topology.unit_server]
+        self._pool = np.where(snapshot.unit_free, of, self._pool)
+
+    def _forget(self, now_s: float) -> None:
+        self._counts.forget(now_s - self._window_s)
+        for samples in self._busy:
+            while samples and samples[0][0] < now_s - self._window_s:
+                samples.popleft()
+        old = [job for job, each in self._waiting.items() if each.seen_s < now_s - FORGET_S]
+        for job in old:
+            del self._waiting[job]
+
+
+def _slack_s(each: Applicant, max_wait_s: float) -> float:
+    """Return how long a job may still wait; NaN if its run time is unknown.
+
+    Waiting and profiling may cost 5 % of the run time. Source: Paragon Eq. 2.
+    """
+    budget = LOSS * each.run_s - each.profiling_s
+    return min(budget, max_wait_s) - each.waited_s
+
+
+def _urgency(each: Applicant) -> tuple[int, bool, float]:
+    """Order of the jobs that are evaluated together: priority, no slack left, shortest."""
+    has_slack = _slack_s(each, np.inf) > 0.0
+    return -each.priority, has_slack, each.run_s if has_slack else -each.waited_s
+
+
+def _take(left: Ints, view: _View, servers: Bools, units: int) -> None:
+    """Count units as taken, of the servers with most free units first."""
+    for server in np.argsort(-np.where(servers, left, 0), kind="stable"):
+        if units <= 0 or left[server] <= 0 or not servers[server]:
+            return
+        taken = min(units, int(left[server]))
+        view.taken[server] += taken
+        units -= taken

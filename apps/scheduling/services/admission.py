@@ -1,0 +1,126 @@
+"""The admission control of an agent: its history, its verdicts, and the state that pages show.
+
+Every agent follows the whole change log, so their histories agree. The state is stored by the
+agent that is the first to do so after an interval.
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from django.conf import settings
+from django.db import connection
+
+from apps.inventory.core.snapshot import Snapshot
+from apps.inventory.selectors import cluster_now
+from apps.scheduling.core.admission.placing import refused_as
+from apps.scheduling.core.admission.registry import make_admission
+from apps.scheduling.core.admission.types import (
+    ADMITTED,
+    Admission,
+    Admitted,
+    Applicant,
+    Control,
+    Delayed,
+)
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.types import Refused
+from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.services.proposals import SizedJob
+
+STORE_S: Final = 5.0  # wall seconds between two states
+
+_STORE: Final = """
+INSERT INTO scheduling_admissionstate AS s (control, agent, cluster_s, queues, at)
+VALUES (%(control)s, %(agent)s, %(now)s, %(queues)s, clock_timestamp())
+ON CONFLICT (control) DO UPDATE
+SET agent = excluded.agent, cluster_s = excluded.cluster_s, queues = excluded.queues,
+    at = excluded.at
+WHERE s.at < clock_timestamp() - make_interval(secs => %(interval)s)
+"""
+
+
+def control_in_use() -> Control:
+    """Return the admission control of the settings."""
+    return Control(settings.ADMISSION)
+
+
+def _applicant(ready: SizedJob) -> Applicant:
+    job, run_s = ready.job, float("nan") if ready.run is None else ready.run.value
+    return Applicant(ready.request, job.waited_s, run_s, job.profiling_s, job.priority)
+
+
+def _within(ready: SizedJob, verdict: Admitted) -> SizedJob:
+    """Return an admitted job that may use the servers of its verdict only."""
+    if verdict.servers is None:
+        return ready
+    outside = frozenset(np.flatnonzero(~verdict.servers).tolist())
+    request = replace(ready.request, excluded=ready.request.excluded | outside)
+    return replace(ready, request=request)
+
+
+class AdmissionDesk:
+    """Admits jobs by the admission control of the settings."""
+
+    def __init__(self, agent: str, cluster: ClusterFollower) -> None:
+        self._agent, self._cluster = agent, cluster
+        self._control: Admission | None = make_admission(
+            control_in_use(), max_wait_s=settings.ADMISSION_MAX_WAIT_S
+        )
+        self._stored_s = -STORE_S
+
+    def admit(
+        self, snapshot: Snapshot, ready: Sequence[SizedJob], facts: TopologyFacts
+    ) -> tuple[list[SizedJob], list[tuple[SizedJob, Refused]]]:
+        """Return the admitted jobs and the refusals of the others, each in order.
+
+        Servers of other pools are excluded from the requests of admitted jobs. Running jobs that
+        lack units need no admission.
+        """
+        if self._control is None:
+            return list(ready), []
+        now_s = cluster_now()
+        self._note_freed(self._control, snapshot, now_s)
+        applicants = [_applicant(each) for each in ready if not each.job.missing]
+        found = iter(self._control.evaluate(applicants, snapshot, facts, now_s))
+        admitted, refused = [], []
+        for each in ready:
+            verdict = ADMITTED if each.job.missing else next(found)
+            if isinstance(verdict, Delayed):
+                refused.append((each, refused_as(verdict, each.request.job, snapshot)))
+            else:
+                admitted.append(_within(each, verdict))
+        return admitted, refused
+
+    def end_turn(self, facts_of: Callable[[Snapshot], TopologyFacts]) -> None:
+        """Store the state, if the last one is old."""
+        now = time.monotonic()
+        if self._control is None or now - self._stored_s < STORE_S:
+            return
+        self._stored_s, now_s = now, cluster_now()
+        snapshot = self._cluster.follow().snapshot()
+        self._note_freed(self._control, snapshot, now_s)
+        queues = [
+            row.as_json() for row in self._control.state(snapshot, facts_of(snapshot), now_s)
+        ]
+        values = {
+            "control": self._control.control.value,
+            "agent": self._agent,
+            "now": now_s,
+            "queues": json.dumps(queues),
+            "interval": STORE_S / 2.0,
+        }
+        with connection.cursor() as cursor:
+            cursor.execute(_STORE, values)
+
+    def _note_freed(self, control: Admission, snapshot: Snapshot, now_s: float) -> None:
+        """Note the units that were freed in the changes read since the last call."""
+        ids = np.array(self._cluster.take_released(), dtype=np.int64)
+        known = snapshot.topology.unit_id
+        if not ids.size or not known.size:
+            return
+        units = np.minimum(np.searchsorted(known, ids), known.size - 1)
+        control.note_freed(snapshot, units[known[units] == ids], now_s)

@@ -1,0 +1,210 @@
+"""Classes, pools and verdicts of ARQ."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from apps.common.core.interference import N_SOURCES
+from apps.inventory.core.snapshot import Snapshot
+from apps.scheduling.core.admission.arq import ArqAdmission
+from apps.scheduling.core.admission.pools import CLASSES, class_of, pool_of_servers
+from apps.scheduling.core.admission.types import ADMITTED, Admitted, Applicant, Delayed
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.types import RefusalReason
+from tests.scheduling.core.clusters import frozen, idle, request, topology
+
+NOW_S = 1000.0
+BUSY_S = 10.0
+
+
+def cluster(free: list[int], contention: list[float]) -> Snapshot:
+    """Servers of five units, with free units and contention in points in all sources."""
+    snapshot = idle(topology((5,) * len(free)))
+    caused = np.repeat(np.array(contention) * 4.0, N_SOURCES).reshape(-1, N_SOURCES)
+    is_free = np.concatenate([np.arange(5) < count for count in free])
+    return replace(
+        snapshot, unit_free=frozen(is_free), server_caused=frozen(caused.astype(np.float32))
+    )
+
+
+def applicant(
+    job: str = "job-1", *, caused: float = 95.0, units: int = 1, **more: Any
+) -> Applicant:
+    """A job of class 9 that runs for an hour unless given, so that its slack is 180 s."""
+    fields = {name: more.pop(name) for name in ("gang", "platforms") if name in more}
+    of = request(units, job=job, caused=np.full(N_SOURCES, caused), **fields)
+    return Applicant(of, **{"waited_s": 0.0, "run_s": 3600.0, **more})
+
+
+def seen(made: ArqAdmission, snapshot: Snapshot, *jobs: Applicant) -> list[Admitted | Delayed]:
+    return made.evaluate(jobs, snapshot, TopologyFacts(snapshot.topology), NOW_S)
+
+
+def with_history(snapshot: Snapshot, *, busy_s: float = BUSY_S) -> ArqAdmission:
+    """ARQ that saw all units of a cluster taken and freed again, and those taken that are busy."""
+    made = ArqAdmission()
+    topo = snapshot.topology
+    units = np.arange(topo.unit_id.size)
+    nothing = replace(snapshot, unit_free=frozen(np.ones(units.size, dtype=np.bool_)))
+    full = replace(snapshot, unit_free=frozen(np.zeros(units.size, dtype=np.bool_)))
+    facts = TopologyFacts(topo)
+    made.evaluate([], nothing, facts, NOW_S - 8 * busy_s)
+    for i in range(7, 1, -1):
+        made.evaluate([], full, facts, NOW_S - i * busy_s)
+        made.note_freed(nothing, units, NOW_S - (i - 1) * busy_s)
+        made.evaluate([], nothing, facts, NOW_S - (i - 1) * busy_s)
+    made.evaluate([], snapshot, facts, NOW_S)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("caused", "number"), [(0.0, 0), (9.9, 0), (10.0, 1), (55.0, 5), (99.0, 9), (100.0, 9)]
+)
+def test_the_class_of_a_job_is_its_mean_caused_interference(caused: float, number: int) -> None:
+    assert class_of(np.full(N_SOURCES, caused)) == number
+    mixed = np.zeros(N_SOURCES)
+    mixed[0] = 100.0
+    assert class_of(mixed) == 1
+
+
+def test_pools_have_units_in_proportion_to_demand_and_the_quietest_serve_the_top() -> None:
+    snapshot = cluster([5, 5, 5, 5], [60.0, 10.0, 90.0, 30.0])
+    demand = np.zeros(CLASSES)
+    demand[[2, 9]] = 1.0, 3.0
+    assert pool_of_servers(snapshot, demand).tolist() == [9, 9, 2, 9]
+    demand[[2, 9]] = 3.0, 1.0
+    assert pool_of_servers(snapshot, demand).tolist() == [2, 9, 2, 2]
+    shut = replace(snapshot, server_open=frozen(np.array([True, False, True, True])))
+    assert pool_of_servers(shut, demand)[1] == -1
+
+
+def test_a_job_uses_the_units_of_its_pool() -> None:
+    """Without arrivals the pools are equal: of two servers, the quieter one serves 5 to 9."""
+    snapshot = cluster([2, 2], [60.0, 10.0])
+    pools = pool_of_servers(snapshot, np.ones(CLASSES))
+    assert pools.tolist() == [2, 7]
+    [verdict] = seen(ArqAdmission(), snapshot, applicant(caused=75.0))
+    assert isinstance(verdict, Admitted)
+    assert verdict.servers is not None
+    assert verdict.servers.tolist() == [False, True]
+
+
+def test_a_job_is_diverted_to_the_class_above_if_its_queue_is_empty() -> None:
+    snapshot = cluster([2, 2], [60.0, 10.0])
+    made = ArqAdmission()
+    [verdict] = seen(made, snapshot, applicant(caused=65.0))
+    assert isinstance(verdict, Admitted)
+    assert verdict.servers is not None
+    assert verdict.servers.tolist() == [False, True]
+    rows = made.state(snapshot, TopologyFacts(snapshot.topology), NOW_S)
+    assert [(row.name, row.diverted_share) for row in rows if row.diverted_share] == [
+        ("class 6", 1.0)
+    ]
+
+
+def test_a_job_waits_while_its_pool_is_likely_to_have_a_unit_in_time() -> None:
+    """Units are busy for 10 s, the slack is 180 s: waiting for the own pool is worth more."""
+    snapshot = cluster([1, 0], [60.0, 10.0])
+    made = with_history(snapshot)
+    [verdict] = seen(made, snapshot, applicant(caused=75.0))
+    assert isinstance(verdict, Delayed)
+    assert verdict.reason is RefusalReason.QUALITY_SHORT
+    assert verdict.detail == "0 of 1 free units in the pool of class 7; it waits at most 180 s"
+    assert NOW_S < verdict.until_s <= NOW_S + 180.0
+
+
+def test_a_job_goes_to_the_class_below_if_its_pool_is_free_too_late() -> None:
+    """Pool 7 is busy for about 1,000 s of which 0 have passed; pool 6 has a unit now."""
+    snapshot = cluster([0, 2, 0], [10.0, 30.0, 90.0])
+    made = with_history(snapshot, busy_s=1000.0)
+    pools = pool_of_servers(snapshot, made._demand())
+    assert pools.tolist() == [8, 5, 1]
+    own = applicant(caused=65.0)
+    [verdict] = seen(made, snapshot, own)
+    assert isinstance(verdict, Admitted)
+    assert verdict.servers is not None
+    assert verdict.servers.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        {"waited_s": 180.0},
+        {"run_s": float("nan")},
+        {"profiling_s": 180.0},
+        {"run_s": 3600.0, "waited_s": 50.0, "profiling_s": 130.0},
+    ],
+)
+def test_a_job_without_slack_takes_the_best_free_unit_of_any_pool(of: dict[str, Any]) -> None:
+    """5 % of 3,600 s are 180 s, of which waiting and profiling take all."""
+    snapshot = cluster([1, 0], [60.0, 10.0])
+    made = with_history(snapshot)
+    assert seen(made, snapshot, applicant(caused=75.0, **of)) == [ADMITTED]
+
+
+def test_a_job_without_slack_is_not_bound_to_its_pool() -> None:
+    """Its pool has a free unit, which may lack the memory that the job needs."""
+    snapshot = cluster([1, 1], [60.0, 10.0])
+    made = with_history(snapshot)
+    [verdict] = seen(made, snapshot, applicant(caused=75.0))
+    assert isinstance(verdict, Admitted)
+    assert verdict.servers is not None
+    assert seen(made, snapshot, applicant(caused=75.0, waited_s=180.0)) == [ADMITTED]
+
+
+def test_the_setting_bounds_the_wait() -> None:
+    snapshot = cluster([1, 0], [60.0, 10.0])
+    made = with_history(snapshot)
+    made._max_wait_s = 20.0
+    [verdict] = seen(made, snapshot, applicant(caused=75.0))
+    assert isinstance(verdict, Delayed)
+    assert verdict.until_s <= NOW_S + 20.0
+    assert seen(made, snapshot, applicant(caused=75.0, waited_s=20.0)) == [ADMITTED]
+
+
+def test_a_job_does_not_wait_without_a_history() -> None:
+    snapshot = cluster([1, 0], [60.0, 10.0])
+    assert seen(ArqAdmission(), snapshot, applicant(caused=75.0)) == [ADMITTED]
+
+
+def test_shorter_jobs_get_the_free_units_of_a_class_first() -> None:
+    """One unit is free in pool 7; the job that has no slack left comes before both."""
+    snapshot = cluster([2, 1], [60.0, 10.0])
+    made = with_history(snapshot)
+    long, short = applicant("l", caused=75.0), applicant("s", caused=75.0, run_s=1800.0)
+    first, second = seen(made, snapshot, long, short)
+    assert (isinstance(first, Delayed), isinstance(second, Admitted)) == (True, True)
+    late = applicant("l", caused=75.0, waited_s=180.0, units=3)
+    assert seen(made, snapshot, short, late) == [ADMITTED, ADMITTED], "late took all units"
+
+
+def test_jobs_of_higher_priority_come_before_shorter_ones() -> None:
+    snapshot = cluster([2, 1], [60.0, 10.0])
+    made = with_history(snapshot)
+    long = applicant("l", caused=75.0, priority=1)
+    short = applicant("s", caused=75.0, run_s=1800.0)
+    first, second = seen(made, snapshot, short, long)
+    assert (isinstance(first, Delayed), isinstance(second, Admitted)) == (True, True)
+
+
+def test_the_policy_refuses_jobs_that_lack_units_of_any_quality() -> None:
+    snapshot = cluster([1, 0], [60.0, 10.0])
+    made = with_history(snapshot)
+    assert seen(made, snapshot, applicant(caused=75.0, units=2, gang=True)) == [ADMITTED]
+    full = cluster([0, 0], [60.0, 10.0])
+    assert seen(with_history(full), full, applicant(caused=75.0)) == [ADMITTED]
+
+
+def test_the_state_has_load_factors() -> None:
+    """One unit of class 7 arrived in two hours; pool 7 has five units, busy for 10 s each."""
+    snapshot = cluster([1, 0], [60.0, 10.0])
+    made = with_history(snapshot)
+    seen(made, snapshot, applicant(caused=75.0))
+    rows = made.state(snapshot, TopologyFacts(snapshot.topology), NOW_S)
+    assert [row.name for row in rows][:2] == ["class 9", "class 8"]
+    (row,) = (row for row in rows if row.waiting)
+    assert (row.name, row.servers, row.free_units, row.mean_s) == ("class 7", 1, 0, BUSY_S)
+    assert row.load_factor == pytest.approx(1 / 7200.0 * BUSY_S / 5)
+    assert rows[0].load_factor is None

@@ -1,0 +1,161 @@
+"""Agents let jobs wait for better units, by the admission control of the settings."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client, override_settings
+from django.utils import timezone
+
+from apps.accounts.core.roles import Role
+from apps.inventory.models import Cluster
+from apps.scheduling.models import AdmissionState, Decision
+from apps.scheduling.selectors.waits import admission_now
+from apps.scheduling.services import release
+from apps.scheduling.services.agent import SchedulingAgent, make_agent
+from apps.workloads.models import Application, Job, WaitingShape
+from tests import factories
+from tests.scheduling.world import build, known, state_and_reason, waiting
+
+pytestmark = pytest.mark.django_db
+
+NOW_S = 3000.0
+ROUND_S = 100.0
+
+
+@pytest.fixture(autouse=True)
+def clock(db: None) -> None:
+    factories.cluster(seen_cluster_s=NOW_S)
+
+
+def at(cluster_s: float) -> None:
+    Cluster.objects.update(seen_cluster_s=cluster_s)
+
+
+def job(of: Application, units: int, **values: Any) -> Job:
+    fields = {"target": {"kind": "best_effort"}, "target_kind": "best_effort", "gang": False}
+    size = {"units_requested": units, "input_bytes": 10**10, "submitted_s": NOW_S}
+    return waiting(of, **{**fields, **size, **values})
+
+
+def decide(by: SchedulingAgent) -> None:
+    WaitingShape.objects.update(due_at=timezone.now())
+    Job.objects.filter(state__in=["submitted", "queued"]).update(claimed_until=None)
+    by.work(for_s=0.3)
+
+
+def end(one: Job) -> None:
+    ended = {"state": "succeeded", "finished_at": timezone.now(), "finished_s": NOW_S}
+    Job.objects.filter(id=one.id).update(**ended)
+    release([one.id])
+
+
+def busy_server() -> tuple[SchedulingAgent, Application, float]:
+    """A server whose four units were freed every 100 s, six times; now three are busy."""
+    build("a")
+    of, by = known(), make_agent("agent-1")
+    for i in range(6):
+        at(NOW_S + i * ROUND_S)
+        one = job(of, 4)
+        decide(by)
+        end(one)
+    now_s = NOW_S + 6 * ROUND_S
+    at(now_s)
+    job(of, 3)
+    decide(by)
+    return by, of, now_s
+
+
+@override_settings(ADMISSION="count")
+def test_a_job_waits_for_expected_units_until_its_bound() -> None:
+    """The wait for two units is uniform in 0 to 100 s: 90 s are below 50 + 2 · 29 = 108 s."""
+    by, of, now_s = busy_server()
+    late = job(of, 2, submitted_s=now_s)
+    decide(by)
+    assert state_and_reason(late) == ("queued", "WaitingForBucket")
+    decision = Decision.objects.get(job=late)
+    assert decision.dropped == {"busy": 3, "admission": 1}
+    late.refresh_from_db()
+    assert late.reason_message.startswith("1 of 2 free units; the others are expected within 9")
+    at(now_s + 95.0)
+    decide(by)
+    assert state_and_reason(late)[0] == "queued"
+    at(now_s + 115.0)
+    decide(by)
+    assert state_and_reason(late)[0] == "starting"
+
+
+@override_settings(ADMISSION="count")
+def test_time_in_profiling_does_not_count_as_waiting() -> None:
+    by, of, now_s = busy_server()
+    late = job(of, 2, submitted_s=now_s - 2000.0, profiled_s=now_s - 10.0)
+    decide(by)
+    assert state_and_reason(late) == ("queued", "WaitingForBucket")
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"ADMISSION": "none"}, {"ADMISSION": "count", "ADMISSION_MAX_WAIT_S": 0.0}]
+)
+def test_jobs_start_at_once_without_admission_or_with_a_bound_of_zero(
+    chosen: dict[str, Any],
+) -> None:
+    with override_settings(**chosen):
+        by, of, now_s = busy_server()
+        late = job(of, 2, submitted_s=now_s)
+        decide(by)
+        assert state_and_reason(late)[0] == "starting"
+
+
+@override_settings(ADMISSION="count")
+def test_a_job_that_lacks_units_gets_them_without_admission() -> None:
+    by, of, now_s = busy_server()
+    late = job(of, 2, submitted_s=now_s - 500.0)
+    decide(by)
+    late.refresh_from_db()
+    assert (late.units, late.units_missing) == (1, 1)
+    end(Job.objects.filter(state="starting").exclude(id=late.id).get())
+    decide(by)
+    late.refresh_from_db()
+    assert (late.units, late.units_missing) == (2, 0)
+
+
+@override_settings(ADMISSION="best")
+def test_an_unknown_admission_control_stops_an_agent() -> None:
+    with pytest.raises(ValueError, match="'best' is not a valid Control"):
+        make_agent("agent-1")
+
+
+@override_settings(ADMISSION="count")
+def test_the_state_is_stored_and_shown(client: Client) -> None:
+    client.force_login(factories.user(role=Role.ADMIN))
+    assert client.get("/api/v1/queues/").json()["admission"] == {
+        "control": "count",
+        "at": None,
+        "cluster_seconds": None,
+        "queues": [],
+    }
+    assert "No agent has reported the admission control yet" in page(client)
+    by, of, now_s = busy_server()
+    job(of, 2, submitted_s=now_s)
+    decide(by)
+    AdmissionState.objects.update(at=timezone.now() - timedelta(minutes=1))
+    by._admission._stored_s -= 10.0
+    decide(by)
+    (queue,) = client.get("/api/v1/queues/").json()["admission"]["queues"]
+    assert queue["name"] == "all units"
+    assert (queue["servers"], queue["free_units"], queue["waiting"]) == (1, 1, 1)
+    assert queue["freed_per_second"] == 24 / 7200.0
+    assert queue["mean_seconds"] == pytest.approx(50.0, abs=1.0)
+    assert queue["bound_seconds"] == pytest.approx(108.0, abs=2.0)
+    assert "Jobs wait for units of 1 of 1 bucket" in page(client)
+
+
+def page(client: Client) -> str:
+    return client.get("/queues/").content.decode()
+
+
+def test_without_admission_nothing_is_shown(client: Client) -> None:
+    client.force_login(factories.user(role=Role.ADMIN))
+    assert admission_now() is None
+    assert client.get("/api/v1/queues/").json()["admission"] is None
+    assert "Longest wait" not in page(client)
