@@ -125,3 +125,15 @@ def test_jobs_of_a_batch_without_a_guarantee_have_none() -> None:
     submit_jobs([spec, spec, asking], project=project, user=user, correlation_id="r")
     assert Job.objects.filter(guarantee__isnull=True).count() == 2
     assert Job.objects.get(guarantee__isnull=False).guarantee == GUARANTEE
+
+
+@override_settings(DEFAULT_POLICY="tarcil")
+def test_r_of_any_job_under_tarcil_follows_the_load() -> None:
+    """All 40 units are free: R = 8. With 15 of 20 busy on each server, x' = 0.95 needs R = 35."""
+    build("a", "b", cores=20)
+    assert decided().sample_size == 8
+    for _ in range(29):
+        decided()
+    busy = decided()
+    assert (busy.eligible, busy.sample_size, busy.guarantee) == (10, 10, None)
+    assert decided(sample_size=3).sample_size == 3

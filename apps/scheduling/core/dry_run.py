@@ -15,7 +15,9 @@ from apps.scheduling.core.commands import NO_REVISION
 from apps.scheduling.core.feasibility import Feasibility, feasibility, lighter_load
 from apps.scheduling.core.job_sampling import (
     DEFAULT_SAMPLING,
+    FOLLOWING_LOAD,
     Sampling,
+    TopFreeShares,
     sampling_of,
     with_guarantee,
 )
@@ -130,7 +132,10 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
         return replace(best, feasibility=grid)
     request = request_of(spec, profile, sized, snapshot.topology, job="check")
     facts_of_topology = TopologyFacts(snapshot.topology)
-    sampling = sampling_of(spec, request, snapshot, facts_of_topology, max_sample=max_sample)
+    shares = TopFreeShares() if policy.name in FOLLOWING_LOAD else None
+    sampling = sampling_of(
+        spec, request, snapshot, facts_of_topology, max_sample=max_sample, shares=shares
+    )
     request = replace(request, sample_size=sampling.size)
     (outcome,) = policy.place(snapshot, [request], rng)
     if isinstance(outcome, Refused):

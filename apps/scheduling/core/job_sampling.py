@@ -1,19 +1,25 @@
-"""The number of candidates of a job that names R or a guarantee (T4)."""
+"""The number of candidates of a job, which follows the load (T4)."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Snapshot
+from apps.inventory.core.snapshot import Snapshot, Topology
 from apps.scheduling.core import scorers
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.guarantee import miss_probability, sample_size
 from apps.scheduling.core.registry import POLICIES, draws_sample
-from apps.scheduling.core.types import Placed, Request
+from apps.scheduling.core.types import DEFAULT_SAMPLE, Placed, Request
 from apps.workloads.core.spec import JobLimits, JobSpec, QualityGuarantee
 
 UNCAPPED: Final = 1_000_000_000
+# what R = 8 gives while the whole top is free
+DEFAULT_GUARANTEE: Final = QualityGuarantee(0.8, 0.8**DEFAULT_SAMPLE)
+# policies whose R follows the load for jobs that name neither R nor a guarantee
+FOLLOWING_LOAD: Final = frozenset({"tarcil", "tarcil_monotone", "tarcil_printed", "quietest"})
+CHANGED: Final = 0.01  # changes of the cluster per unit after which a share is computed again
+MAX_SHARES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,7 @@ class Sampling:
     Attributes
     ----------
     size : R, candidates per unit; None = the policy's default
+    guarantee : of the job; None = it names none
     needed : R of the guarantee before the cap; None = no unit of the top is free
     top_free_share : share of the best 1 - x of the units that is free
     """
@@ -59,24 +66,66 @@ def job_limits(policies: list[str], max_sample: int) -> JobLimits:
     return JobLimits(known, drawing, max_sample, lambda x, p: sample_size(x, p, cap=UNCAPPED))
 
 
+class TopFreeShares:
+    """Free shares of the top by request, remembered while the cluster changes little."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], tuple[int, float]] = {}
+        self._topology: Topology | None = None
+
+    def of(self, request: Request, snapshot: Snapshot, facts: TopologyFacts, x: float) -> float:
+        """Return `top_free_share` of a snapshot with at most `CHANGED` changes per unit less."""
+        if snapshot.topology is not self._topology:
+            self._topology = snapshot.topology
+            self._known.clear()
+        scores = request.caused.tobytes(), request.tolerated.tobytes()
+        key = (x, *scores, request.platforms, request.labels)
+        at, share = self._known.get(key, (-1, 0.0))
+        if at < 0 or snapshot.sequence - at > CHANGED * snapshot.unit_free.size:
+            if len(self._known) >= MAX_SHARES:
+                self._known.clear()
+            share = top_free_share(request, snapshot, facts, x)
+            self._known[key] = snapshot.sequence, share
+        return share
+
+
 def sampling_of(
-    spec: JobSpec, request: Request, snapshot: Snapshot, facts: TopologyFacts, *, max_sample: int
+    spec: JobSpec,
+    request: Request,
+    snapshot: Snapshot,
+    facts: TopologyFacts,
+    *,
+    max_sample: int,
+    shares: TopFreeShares | None = None,
 ) -> Sampling:
     """Return R of a job at this moment.
 
-    A guarantee follows the load: the fewer units of the top are free, the larger is R. It is
-    conservative, as Tarcil's draw may hit busy units and ours takes eligible ones only. O(S·N)
-    for a job with a guarantee.
+    R follows the load: the fewer units of the top are free, the larger it is. It is conservative,
+    as Tarcil's draw may hit busy units and ours takes eligible ones only. O(S·N).
+
+    Parameters
+    ----------
+    shares : for jobs that name neither R nor a guarantee, which have the `DEFAULT_GUARANTEE`;
+        None = their policy is not one of `FOLLOWING_LOAD`
     """
-    if spec.guarantee is None:
-        size = None if spec.sample_size is None else min(spec.sample_size, max_sample)
-        return Sampling(size)
-    x, p = spec.guarantee.rank_threshold, spec.guarantee.probability
-    share = top_free_share(request, snapshot, facts, x)
+    if spec.sample_size is not None:
+        return Sampling(min(spec.sample_size, max_sample))
+    if spec.guarantee is not None:
+        share = top_free_share(request, snapshot, facts, spec.guarantee.rank_threshold)
+        return _sampling(spec.guarantee, share, max_sample)
+    if shares is None:
+        return Sampling()
+    x = DEFAULT_GUARANTEE.rank_threshold
+    share = shares.of(request, snapshot, facts, x)
+    return replace(_sampling(DEFAULT_GUARANTEE, share, max_sample), guarantee=None)
+
+
+def _sampling(guarantee: QualityGuarantee, share: float, max_sample: int) -> Sampling:
     if share == 0.0:
-        return Sampling(max_sample, spec.guarantee, None, share)
+        return Sampling(max_sample, guarantee, None, share)
+    x, p = guarantee.rank_threshold, guarantee.probability
     needed = sample_size(x, p, top_free_share=share, cap=UNCAPPED)
-    return Sampling(min(needed, max_sample), spec.guarantee, needed, share)
+    return Sampling(min(needed, max_sample), guarantee, needed, share)
 
 
 def top_free_share(request: Request, snapshot: Snapshot, facts: TopologyFacts, x: float) -> float:

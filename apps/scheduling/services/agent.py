@@ -31,7 +31,13 @@ from apps.scheduling.core.backfill import place_batch
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.commands import unmeasured_profile
 from apps.scheduling.core.growth import missing_request, missing_size
-from apps.scheduling.core.job_sampling import Sampling, sampling_of, with_guarantee
+from apps.scheduling.core.job_sampling import (
+    FOLLOWING_LOAD,
+    Sampling,
+    TopFreeShares,
+    sampling_of,
+    with_guarantee,
+)
 from apps.scheduling.core.requests import (
     START_DELAY_S,
     after,
@@ -102,6 +108,7 @@ class SchedulingAgent:
         self._queue = WaitingQueue(name, self._cluster, rng.spawn(1)[0])
         self._admission = AdmissionDesk(name, self._cluster)
         self._profiles: dict[UUID, Profile] = {}
+        self._shares = TopFreeShares()
         self._one_unit = 0
         self._allowances = RecentAllowances()
         self._sequence = 0  # of the change log, before the jobs in hand were evaluated
@@ -252,7 +259,8 @@ class SchedulingAgent:
             request = after(request, job.elapsed_s)
             if job.missing:
                 request = missing_request(request, topology, job.held)
-            sampling = self._sampling(job, request, snapshot)
+            policy = "" if profile_id is None else self._deciders.name_of(job.spec)
+            sampling = self._sampling(job, request, snapshot, policy)
             request = replace(request, sample_size=sampling.size)
             run = run_time(
                 job.spec, profile, sized, facts[profile.platforms], elapsed_s=job.elapsed_s
@@ -262,9 +270,12 @@ class SchedulingAgent:
             )
         return ready, refused
 
-    def _sampling(self, job: ClaimedJob, request: Request, snapshot: Snapshot) -> Sampling:
-        facts = self._facts_of(snapshot.topology)
-        return sampling_of(job.spec, request, snapshot, facts, max_sample=settings.MAX_SAMPLE)
+    def _sampling(
+        self, job: ClaimedJob, request: Request, snapshot: Snapshot, policy: str
+    ) -> Sampling:
+        facts, limit = self._facts_of(snapshot.topology), settings.MAX_SAMPLE
+        shares = self._shares if policy in FOLLOWING_LOAD else None
+        return sampling_of(job.spec, request, snapshot, facts, max_sample=limit, shares=shares)
 
     def _facts_of(self, topology: Topology) -> TopologyFacts:
         if self._facts is None or self._facts.topology is not topology:

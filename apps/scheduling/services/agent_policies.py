@@ -45,6 +45,10 @@ class Deciders:
         name = registry.policy_of(spec, otherwise.policy.name)
         return otherwise if name == otherwise.policy.name else self._of_name(name)
 
+    def name_of(self, spec: JobSpec) -> str:
+        """Return the name of the policy that decides on a job with a profile."""
+        return self.of(spec, self.default).policy.name
+
     def by_policy(
         self, ready: Sequence[SizedJob], otherwise: Decider
     ) -> list[tuple[Decider, list[SizedJob]]]:

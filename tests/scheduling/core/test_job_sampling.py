@@ -11,6 +11,7 @@ from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.job_sampling import (
     Sampling,
+    TopFreeShares,
     job_limits,
     sampling_of,
     top_free_share,
@@ -119,3 +120,44 @@ def test_limits_name_the_policies_that_jobs_may_use() -> None:
     assert (few.policies, few.max_sample) == (("random",), 16)
     assert few.sample_size(0.8, 1e-3) == 31
     assert few.sample_size(0.9, 1e-3) == 66  # without the limit
+
+
+@pytest.mark.parametrize(
+    ("free", "size", "needed"),
+    [
+        ((10, 10, 10, 10, 10), 8, 8),
+        ((5, 10, 10, 10, 10), 17, 17),  # x = 0.9: 8 ln 0.8 / ln 0.9 = 16.9
+        ((4, 10, 10, 10, 10), 22, 22),  # x = 0.92: 21.4
+        ((1, 10, 10, 10, 10), 32, 89),  # x = 0.98: 88.4
+        ((0, 10, 10, 10, 10), 32, None),
+    ],
+)
+def test_r_of_any_job_under_tarcil_grows_as_the_top_fills(
+    free: tuple[int, ...], size: int, needed: int | None
+) -> None:
+    snapshot = ranked_cluster(*free)
+    facts = TopologyFacts(snapshot.topology)
+    found = sampling_of(job(), request(), snapshot, facts, max_sample=32, shares=TopFreeShares())
+    assert (found.size, found.needed, found.guarantee) == (size, needed, None)
+    assert found.as_json() is None, "the job named no guarantee"
+
+
+def test_a_job_that_names_r_and_other_policies_do_not_follow_the_load() -> None:
+    snapshot = ranked_cluster(4, 10, 10, 10, 10)
+    facts, named, shares = TopologyFacts(snapshot.topology), job(sample_size=5), TopFreeShares()
+    assert sampling_of(named, request(), snapshot, facts, max_sample=32, shares=shares).size == 5
+    assert sampling_of(job(), request(), snapshot, facts, max_sample=32).size is None
+
+
+def test_the_free_share_of_the_top_is_remembered_for_one_change_in_a_hundred_units() -> None:
+    known, before = TopFreeShares(), ranked_cluster(*(10,) * 20)
+    facts = TopologyFacts(before.topology)
+    full = replace(before, unit_free=frozen(np.zeros(200, dtype=np.bool_)))
+
+    def seen(changes: int, of: Request) -> float:
+        return known.of(of, replace(full, sequence=before.sequence + changes), facts, 0.8)
+
+    assert known.of(request(), before, facts, 0.8) == 1.0
+    assert seen(2, request()) == 1.0
+    assert seen(2, request(caused=np.full(N_SOURCES, 9.0))) == 0.0
+    assert seen(3, request()) == 0.0
