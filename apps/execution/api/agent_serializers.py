@@ -5,7 +5,7 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from apps.common.api.representations import time
-from apps.execution.core.agent.wire import MAX_REPORTS, MAX_WAIT_S
+from apps.execution.core.agent.wire import MAX_REPORTS, MAX_STREAM_WAIT_S, MAX_WAIT_S
 from apps.execution.models import OutputStream, ServerAgent
 from apps.execution.services.agent_credentials import ENROLMENT_S
 from apps.inventory.core.cluster_file import MAX_BYTES, MAX_CORES, MAX_WATTS
@@ -76,6 +76,20 @@ class RegisteredSerializer(serializers.Serializer[Any]):
     epoch = serializers.IntegerField(help_text="To be sent with every report.")
     lease_s = serializers.FloatField(help_text="Without an answer for so long, stop all jobs.")
     heartbeat_s = serializers.FloatField()
+    orders_url = serializers.CharField(help_text="Where to wait for orders: the stream process.")
+
+
+class AwaitSerializer(serializers.Serializer[Any]):
+    """An agent that waits for other orders than those that it knows."""
+
+    epoch = serializers.IntegerField(min_value=0, max_value=MAX_ID)
+    known = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=MAX_ID),
+        max_length=MAX_KNOWN,
+        default=list,
+        help_text="Launches in the last answer that were not to be stopped.",
+    )
+    wait_s = serializers.FloatField(min_value=0, max_value=MAX_STREAM_WAIT_S)
 
 
 class SyncSerializer(serializers.Serializer[Any]):

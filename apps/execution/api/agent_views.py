@@ -31,6 +31,7 @@ from apps.execution.api.agent_serializers import (
     SyncSerializer,
     represent_agent,
 )
+from apps.execution.api.order_stream import PATH as ORDERS_PATH
 from apps.execution.core.agent.wire import (
     HEARTBEAT_S,
     order_json,
@@ -135,6 +136,7 @@ class RegisterAgent(AgentView):
                 "epoch": agent.epoch,
                 "lease_s": settings.AGENT_LEASE_S,
                 "heartbeat_s": HEARTBEAT_S,
+                "orders_url": f"{settings.BERTH_STREAM_ORIGIN}{ORDERS_PATH}",
             }
         )
 
@@ -146,7 +148,8 @@ class Sync(AgentView):
     def post(self, request: Request) -> Response:
         """Record reports and a heartbeat; return all live launches of the server.
 
-        With ``wait_s``, the answer waits until a launch is new to the agent or is to be stopped.
+        With ``wait_s``, the answer waits until a launch is new to the agent or is to be stopped,
+        unless other agents wait on this process already.
         """
         given = validated(SyncSerializer, request.data)
         agent, epoch = self.agent(request), given["epoch"]

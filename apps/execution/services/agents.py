@@ -6,8 +6,9 @@ with its own tasks, so no message is needed twice, and none does harm twice.
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import BoundedSemaphore
 from typing import Any, Final
 
 from django.conf import settings
@@ -28,6 +29,8 @@ from apps.inventory.core.backends import AGENT, MACHINES
 from apps.inventory.selectors import cluster_time
 
 MAX_LAUNCHES: Final = 1000  # requested at a time
+MAX_WAITING: Final = 2  # agents that hold a thread of this process; others are answered at once
+_WAITING: Final = BoundedSemaphore(MAX_WAITING)
 POLL_S: Final = 1.0  # wall seconds between two looks while an agent waits and nothing wakes it
 _ORDERS: Final = """
 SELECT l.id, j.id, j.name, l.state = 'running', l.cancel_requested OR j.cancel_requested,
@@ -153,19 +156,36 @@ def wait_for_orders(
     ------
     SupersededError : the agent was fenced meanwhile.
     """
-    if wait_s <= 0.0:
+    if wait_s <= 0.0 or not _WAITING.acquire(blocking=False):
         return orders_of(agent.server_id or 0)
     until = time.monotonic() + wait_s
-    with listening(MACHINES, agent.server_id or 0) as wait:
-        while True:
-            orders = orders_of(agent.server_id or 0)
-            has_news = known != {order.launch for order in orders if not order.stop}
-            left_s = until - time.monotonic()
-            if has_news or left_s <= 0.0:
-                break
-            wait(min(left_s, POLL_S))
-    require_epoch(ServerAgent.objects.get(pk=agent.pk), epoch)
-    return orders
+    try:
+        with listening(MACHINES, agent.server_id or 0) as wait:
+            while True:
+                orders = checked_orders(agent.pk, epoch)
+                left_s = until - time.monotonic()
+                if are_news(orders, known) or left_s <= 0.0:
+                    return orders
+                wait(min(left_s, POLL_S))
+    finally:
+        _WAITING.release()
+
+
+def are_news(orders: Collection[CommandOrder], known: frozenset[int]) -> bool:
+    """Return True if orders differ from those that an agent was told before."""
+    return known != {order.launch for order in orders if not order.stop}
+
+
+def checked_orders(agent_id: int, epoch: int) -> list[CommandOrder]:
+    """Return the orders of a server to its latest agent.
+
+    Raises
+    ------
+    SupersededError : there is a newer one.
+    """
+    agent = ServerAgent.objects.get(pk=agent_id)
+    require_epoch(agent, epoch)
+    return orders_of(agent.server_id or 0)
 
 
 def _order(row: tuple[Any, ...]) -> CommandOrder:

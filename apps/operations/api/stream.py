@@ -199,20 +199,18 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         return
     if scope["type"] != "http":
         return
-    headers = {
-        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
-    }
+    headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
     cors = _cors(headers.get("origin"))
     try:
         if scope["path"] == "/healthz":
-            await _respond(send, 200, b"ok\n", "text/plain", {})
+            await respond(send, 200, b"ok\n", "text/plain", {})
         elif scope["method"] == "OPTIONS":
-            await _respond(send, 204, b"", "text/plain", cors)
+            await respond(send, 204, b"", "text/plain", cors)
         else:
             client = await _admit(scope, headers)
             await _serve(client, receive, send, cors)
     except ProblemError as problem:
-        await _refuse(scope, send, problem, cors)
+        await refuse(scope, send, problem, cors)
     except DatabaseError as error:
         _logger.warning("a stream could not be opened: %s", error)
         away = ProblemError(
@@ -220,7 +218,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
             "The database does not answer.",
             headers={"Retry-After": "2"},
         )
-        await _refuse(scope, send, away, cors)
+        await refuse(scope, send, away, cors)
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
@@ -304,7 +302,7 @@ async def _feed(principal: Principal, since: str, topics: frozenset[str]) -> Fee
 async def _serve(client: Client, receive: Receive, send: Send, cors: dict[str, str]) -> None:
     hub = _hub()
     hub.join(client)
-    gone = asyncio.create_task(_disconnected(receive))
+    gone = asyncio.create_task(disconnected(receive))
     try:
         await _catch_up(client, hub.position)
         await _begin(client, send, cors)
@@ -316,7 +314,8 @@ async def _serve(client: Client, receive: Receive, send: Send, cors: dict[str, s
             await gone
 
 
-async def _disconnected(receive: Receive) -> None:
+async def disconnected(receive: Receive) -> None:
+    """Return when the client is gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -371,9 +370,8 @@ async def _write(client: Client, send: Send, gone: "asyncio.Task[None]") -> None
 async def _wake(client: Client, gone: "asyncio.Task[None]", *, until_s: float) -> None:
     """Wait for events, the end of the connection, or the time of the next heartbeat."""
     waiting = asyncio.create_task(client.has_events.wait())
-    await asyncio.wait(
-        {waiting, gone}, timeout=max(0.01, until_s), return_when=asyncio.FIRST_COMPLETED
-    )
+    limit_s = max(0.01, until_s)
+    await asyncio.wait({waiting, gone}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
 
 
@@ -381,17 +379,19 @@ async def _chunk(send: Send, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
-async def _refuse(scope: Scope, send: Send, problem: ProblemError, cors: dict[str, str]) -> None:
+async def refuse(scope: Scope, send: Send, problem: ProblemError, cors: dict[str, str]) -> None:
+    """Answer with a problem."""
     request_id = str(uuid7())
     body = problem_body(problem, instance=scope["path"], request_id=request_id)
     status = CATALOGUE[problem.code].status
     headers = {"X-Request-ID": request_id, **problem.headers, **cors}
-    await _respond(send, status, json.dumps(body).encode(), MEDIA_TYPE, headers)
+    await respond(send, status, json.dumps(body).encode(), MEDIA_TYPE, headers)
 
 
-async def _respond(
+async def respond(
     send: Send, status: int, body: bytes, media_type: str, headers: dict[str, str]
 ) -> None:
+    """Send a whole answer."""
     headers = {"Content-Type": media_type, "Content-Length": str(len(body)), **headers}
     await send({"type": "http.response.start", "status": status, "headers": _raw(headers)})
     await send({"type": "http.response.body", "body": body})

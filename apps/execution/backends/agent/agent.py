@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, Final
+from urllib.parse import urljoin
 
 from apps.execution.backends.agent.link import AwayError, Link, RefusedError
 from apps.execution.backends.agent.machine import UsageMeter, shape
@@ -23,6 +24,7 @@ from apps.execution.core.agent.reconcile import reconcile
 from apps.execution.core.agent.wire import (
     HEARTBEAT_S,
     LOST,
+    MAX_STREAM_WAIT_S,
     MAX_WAIT_S,
     PROTOCOL,
     STARTED,
@@ -33,8 +35,10 @@ from apps.execution.core.port import CommandOrder, Outcome
 
 TICK_S: Final = 0.5  # between two looks at the tasks if nothing wakes the agent
 GATHER_S: Final = 0.01  # after a wake: what comes together is sent together
+STREAM_AGAIN_S: Final = 30.0  # after the stream process did not answer
 AWAY_S: Final = 1.0  # between two attempts while the control plane is away
 CHUNK: Final = 1 << 16
+NOT_FOUND: Final = 404
 SUPERSEDED: Final = 409
 UNAUTHORISED: Final = 401
 _OUTCOME: Final = {"stopped": Outcome.CANCELLED, "duration": Outcome.FAILED, "fenced": LOST}
@@ -101,6 +105,8 @@ class Agent:
     _tasks: Tasks = field(init=False)
     _wakes: Wakes = field(init=False)
     _told: frozenset[int] = frozenset()  # launches in the last answer that are not to be stopped
+    _orders_url: str = ""
+    _stream_s: float = 0.0  # second of the monotonic clock from which the stream is asked again
     _answers: list[TaskReport] = field(default_factory=list)  # to orders that have no task
     _lock: Lock = field(default_factory=Lock)
     _failure: Exception | None = None
@@ -188,6 +194,7 @@ class Agent:
             except RefusedError as error:
                 raise FencedError(str(error)) from error
             self.epoch, self.lease_s = found["epoch"], found["lease_s"]
+            self._orders_url = urljoin(self.link.url, found["orders_url"])
             self._renew(sent_s)
             logger.info("registered %s, epoch %d", machine.server, self.epoch)
             return
@@ -201,17 +208,39 @@ class Agent:
 
     def _ask(self) -> None:
         """Wait for orders other than those of the last answer, and carry them out."""
-        body = {"known": sorted(self._told), "wait_s": MAX_WAIT_S}
-        orders = self._exchange(body, wait_s=MAX_WAIT_S)
+        begun_s, told = time.monotonic(), self._told
+        orders = self._awaited({"known": sorted(told)})
         self._told = frozenset(order.launch for order in orders if not order.stop)
+        if told == self._told and time.monotonic() - begun_s < AWAY_S:
+            self.stop.wait(AWAY_S)  # too many agents wait there: it has not waited
+
+    def _awaited(self, body: dict[str, Any]) -> list[CommandOrder]:
+        """Wait on the stream process, or on the web process if that cannot be reached."""
+        if time.monotonic() >= self._stream_s:
+            sent_s = time.monotonic()
+            given = {"epoch": self.epoch, **body, "wait_s": MAX_STREAM_WAIT_S}
+            try:
+                found = self.link.post(self._orders_url, given, wait_s=MAX_STREAM_WAIT_S)
+            except (AwayError, RefusedError) as error:
+                if isinstance(error, RefusedError) and error.status != NOT_FOUND:
+                    raise
+                logger.info("no orders from %s: %s", self._orders_url, error)
+                self._stream_s = time.monotonic() + STREAM_AGAIN_S
+            else:
+                return self._obey(found, sent_s)
+        return self._exchange({**body, "wait_s": MAX_WAIT_S}, wait_s=MAX_WAIT_S)
 
     def _exchange(self, body: dict[str, Any], *, wait_s: float = 0.0) -> list[CommandOrder]:
         """Report, receive all orders, and act on them."""
         sent_s = time.monotonic()
         found = self.link.post("sync", {"epoch": self.epoch, **body}, wait_s=wait_s)
+        if "usage" in body:  # a heartbeat: only then does the control plane renew it too
+            self._renew(sent_s)
+        return self._obey(found, sent_s)
+
+    def _obey(self, found: dict[str, Any], sent_s: float) -> list[CommandOrder]:
+        """Carry out all orders of an answer to a request."""
         with self._lock:
-            if "usage" in body:  # a heartbeat: only then does the control plane renew it too
-                self._renew(sent_s)
             orders = [read_order(order) for order in found["orders"]]
             actions = reconcile(orders, self._tasks.facts(), asked_s=sent_s)
             for order in actions.start:

@@ -37,7 +37,7 @@ class Link:
     credential: str = ""
 
     def post(self, path: str, body: dict[str, Any], *, wait_s: float = 0.0) -> dict[str, Any]:
-        """Send a request and return the answer.
+        """Send a request to a route of the agents, or to a whole address; return the answer.
 
         Raises
         ------
@@ -45,7 +45,7 @@ class Link:
         RefusedError : the answer is an error that a repetition does not mend.
         """
         request = urllib.request.Request(  # noqa: S310 - the address is the operator's
-            f"{self.url}/api/v1/agents/{path}/",
+            path if "://" in path else f"{self.url}/api/v1/agents/{path}/",
             data=json.dumps(body).encode(),
             headers={"Content-Type": "application/json", "Accept": "application/json"},
         )

@@ -12,7 +12,8 @@ from apps.execution.core.port import CommandOrder, Outcome
 PROTOCOL: Final = 1
 GRACE_S: Final = 30.0  # how much later than an agent the control plane ends its lease
 HEARTBEAT_S: Final = 5.0
-MAX_WAIT_S: Final = 10.0
+MAX_WAIT_S: Final = 10.0  # of a request to the web process, where few may wait
+MAX_STREAM_WAIT_S: Final = 30.0  # of one to the stream process; below what proxies allow
 MAX_REPORTS: Final = 1000
 MAX_MESSAGE: Final = 500
 STARTED: Final = "started"
