@@ -150,8 +150,8 @@ class JobSample(models.Model):
     # sample_by_job begins with it
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="samples", db_index=False)
     cluster_s = models.FloatField()
-    progress = models.FloatField()
-    performance = models.FloatField()
+    progress = models.FloatField(null=True, help_text="null: a command that reports none")
+    performance = models.FloatField(null=True)
     attainment = models.FloatField(null=True)
     cpu_share = models.FloatField(help_text="of the cores it holds, 0-1")
     offered_qps = models.FloatField(null=True, help_text="queries/s that a service received")
@@ -164,6 +164,18 @@ class JobSample(models.Model):
         null=True, help_text="share of time spent waiting for the disk, likewise"
     )
     traffic_bps = models.FloatField(null=True, help_text="bits/s and unit within the job")
+    run_wait = models.FloatField(
+        null=True, help_text="share of the time of its threads spent waiting for a core, 0-1"
+    )
+    blocked = models.FloatField(
+        null=True, help_text="share spent asleep: for the disk, the network, a lock or a timer"
+    )
+    memory_bytes = models.BigIntegerField(null=True, help_text="that its processes use")
+    cpu_pressure = models.FloatField(
+        null=True, help_text="share of time in which a process around it waited for a core, 0-1"
+    )
+    memory_pressure = models.FloatField(null=True, help_text="likewise for memory")
+    io_pressure = models.FloatField(null=True, help_text="likewise for input or output")
     readings = models.PositiveIntegerField(
         default=1, db_default=1, help_text="number of reports that it is the mean of"
     )

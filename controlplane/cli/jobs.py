@@ -182,11 +182,15 @@ def find_job(client: BerthClient, key: str) -> dict[str, Any]:
 def get(client: BerthClient, args: Namespace) -> int:
     """Show one job."""
     job = find_job(client, args.job)
-    print_result(render(job, args.output, _job_table(job)))
+    used: list[dict[str, Any]] = []
+    if job["spec"].get("command") and args.output == "table":
+        path = f"{JOBS}{job['metadata']['id']}/metrics/"
+        used = client.get(path, ordering="-cluster_seconds", limit="1")["results"]
+    print_result(render(job, args.output, _job_table(job, *used)))
     return Exit.OK
 
 
-def _job_table(job: Mapping[str, Any]) -> str:
+def _job_table(job: Mapping[str, Any], used: Mapping[str, Any] | None = None) -> str:
     meta, spec, status = job["metadata"], job["spec"], job["status"]
     reason = status["reason"]
     return facts(
@@ -201,9 +205,18 @@ def _job_table(job: Mapping[str, Any]) -> str:
             "units": _units(status),
             "progress": percent(status["progress"]),
             "attainment": percent(status["attainment"]),
+            "usage": used and _usage(used),
             "created": meta["created_at"],
             "request id": meta["request_id"],
         }
+    )
+
+
+def _usage(used: Mapping[str, Any]) -> str:
+    """Return what the processes of a command used by the last report."""
+    return (
+        f"{percent(used['cpu_share'])} of its cores; threads: {percent(used['run_wait'])} waiting"
+        f" for a core, {percent(used['blocked'])} blocked; {used['memory_bytes'] / 2**20:,.0f} MiB"
     )
 
 

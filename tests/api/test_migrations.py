@@ -85,5 +85,7 @@ def test_metrics_of_a_job_show_the_usage_of_its_containers(api: APIClient, moved
     factories.sample(moved, 7250.0, **counters)
     factories.sample(moved, 7240.0)
     first, second = api.get(f"/api/v1/jobs/{moved.id}/metrics/").json()["results"]
+    newest = api.get(f"/api/v1/jobs/{moved.id}/metrics/?ordering=-cluster_seconds&limit=1").json()
+    assert newest["results"] == [second]
     assert {name: second[name] for name in counters} == counters
     assert {name: first[name] for name in counters} == dict.fromkeys(counters)

@@ -265,6 +265,20 @@ def test_performance_of_best_effort_shows_progress() -> None:
     assert "work done" in words_of(performance.figure(run))
 
 
+def test_performance_of_a_command_without_progress_shows_what_it_uses() -> None:
+    run = performance.PerformanceHistory(
+        TIMES, TIMES * np.nan, TIMES * np.nan, np.array([0.1, 0.2, 0.75]), TIMES * np.nan,
+        "completion_time", math.nan, math.nan, math.nan, (),
+        run_wait=np.array([0.1, np.nan, 0.2]), blocked=np.array([0.5, np.nan, 0.3]),
+        memory_bytes=np.array([1e6, np.nan, 2e6]),
+    )  # fmt: skip
+    assert performance.title(run) == "75 % of its cores in use"
+    assert "reports no progress" in performance.sub(run)
+    assert performance.table(run).rows[0][1:] == ("–", "–", "–", "75 %", "20 %", "30 %", "2 MB")
+    assert performance.table(run).rows[1][-3:] == ("–", "–", "–")
+    assert len(performance.figure(run).data) == 3
+
+
 def test_performance_without_reports_shows_a_sentence() -> None:
     none = performance.PerformanceHistory(
         NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, "ips", math.nan, math.nan, math.nan, ()

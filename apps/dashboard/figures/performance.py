@@ -1,6 +1,6 @@
 """Measured and predicted performance of one job relative to its target, over time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import plotly.graph_objects as go
@@ -39,6 +39,8 @@ class PerformanceHistory:
     predicted, predicted_low, predicted_high : predicted performance over target; NaN = none
     moments : starts of launches
     is_averaged : whether some values are means of the reports of a minute or an hour
+    run_wait, blocked : (T,) shares of the time of the threads of a command; empty = not measured
+    memory_bytes : (T,) that its processes use; likewise
     """
 
     times_s: Floats
@@ -52,6 +54,19 @@ class PerformanceHistory:
     predicted_high: float
     moments: tuple[Moment, ...]
     is_averaged: bool = False
+    run_wait: Floats = field(default_factory=lambda: np.empty(0))
+    blocked: Floats = field(default_factory=lambda: np.empty(0))
+    memory_bytes: Floats = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def has_progress(self) -> bool:
+        """Whether the job says how far it is; a command need not."""
+        return not bool(np.isnan(self.progress).all())
+
+    @property
+    def has_usage(self) -> bool:
+        """Whether the processes of a command were measured."""
+        return bool(self.memory_bytes.size) and not bool(np.isnan(self.memory_bytes).all())
 
     @property
     def has_target(self) -> bool:
@@ -70,31 +85,53 @@ def title(data: PerformanceHistory) -> str:
             f"{formats.significant(float(known[-1]), 2)} × its target at the last report; "
             f"met in {met} of {formats.plural(known.size, 'report')}"
         )
-    return f"{formats.percent(float(data.progress[-1]), 0)} of the work done"
+    if not data.has_progress:
+        return f"{formats.percent(float(data.cpu[-1]), 0)} of its cores in use"
+    known = data.progress[~np.isnan(data.progress)]
+    return f"{formats.percent(float(known[-1]), 0)} of the work done"
 
 
 def sub(data: PerformanceHistory) -> str:
     """Return the measure, its scope and n."""
     what = "Performance ÷ target" if data.has_target else "Share of the work done"
     text = f"{what} over cluster time; below: share of the job's cores in use"
+    if data.has_usage:
+        text += ", and (dotted) of its threads' time spent waiting for a core"
+    if not data.has_progress and not data.has_target:
+        text += "; the command reports no progress"
     return f"{text}; old reports as means of a minute or an hour" if data.is_averaged else text
 
 
 def table(data: PerformanceHistory) -> Table:
     """Return the last two hundred reports, newest first."""
     order = range(len(data.times_s) - 1, max(-1, len(data.times_s) - 201), -1)
+    more = ("Waiting for a core", "Blocked", "Memory") if data.has_usage else ()
     return Table(
-        ("Cluster time", "Performance", "÷ target", "Progress", "CPU"),
+        ("Cluster time", "Performance", "÷ target", "Progress", "CPU", *more),
         tuple(
             (
                 formats.cluster_day(float(data.times_s[i]), seconds=True),
-                formats.performance_text(data.target_kind, float(data.performance[i])),
+                _performance(data, i),
                 formats.significant(float(data.attainment[i])),
                 formats.percent(float(data.progress[i]), 0),
                 formats.percent(float(data.cpu[i]), 0),
+                *(_usage(data, i) if more else ()),
             )
             for i in order
         ),
+    )
+
+
+def _performance(data: PerformanceHistory, i: int) -> str:
+    value = float(data.performance[i])
+    return "–" if np.isnan(value) else formats.performance_text(data.target_kind, value)
+
+
+def _usage(data: PerformanceHistory, i: int) -> tuple[str, str, str]:
+    return (
+        formats.percent(float(data.run_wait[i]), 0),
+        formats.percent(float(data.blocked[i]), 0),
+        "–" if np.isnan(data.memory_bytes[i]) else formats.byte_size(data.memory_bytes[i]),
     )
 
 
@@ -133,6 +170,8 @@ def figure(data: PerformanceHistory) -> go.Figure:
     )
     labels = _add_main(chart, data, main)
     _add_processors(chart, data, last)
+    if data.has_usage:
+        _add_waiting(chart, data)
     for label in theme.end_labels(labels, x=last, pixels_per_unit=(HEIGHT - 48) * 0.7 / highest):
         chart.add_annotation(label)
     for moment in data.moments:
@@ -162,6 +201,18 @@ def _add_processors(chart: Chart, data: PerformanceHistory, last: float) -> None
     )
 
 
+def _add_waiting(chart: Chart, data: PerformanceHistory) -> None:
+    """Draw how long the threads of a command waited for a core below."""
+    chart.add_scatter(
+        x=data.times_s,
+        y=np.round(data.run_wait, 4),
+        yaxis="y2",
+        mode="lines",
+        line={"color": theme.ACCENT, "width": 1, "dash": "dot"},
+        hovertemplate="%{y:.0%} of its threads' time waiting for a core<extra></extra>",
+    )
+
+
 def _add_main(
     chart: Chart, data: PerformanceHistory, main: Floats
 ) -> list[tuple[str, float, str, bool]]:
@@ -187,6 +238,8 @@ def _add_main(
         hovertemplate="%{y:.3g}<extra></extra>",
     )
     known = main[~np.isnan(main)]
+    if not known.size:
+        return labels
     final = float(known[-1])
     text = f"now {formats.significant(final)}" if data.has_target else formats.percent(final, 0)
     labels.append((text, final, theme.TEXT, True))

@@ -173,12 +173,13 @@ def performance(job: Job) -> PerformanceHistory:
         JobSample.objects.filter(job=job)
         .order_by("-cluster_s")
         .values_list(
-            "cluster_s", "attainment", "progress", "cpu_share", "performance", "readings"
+            *("cluster_s", "attainment", "progress", "cpu_share", "performance", "readings"),
+            *("run_wait", "blocked", "memory_bytes"),
         )[:SAMPLES_SHOWN]
     )[::-1]
     table = np.array(
         [[np.nan if value is None else value for value in row] for row in rows], dtype=float
-    ).reshape(-1, 6)
+    ).reshape(-1, 9)
     predicted, low, high = predicted_attainment(job)
     return PerformanceHistory(
         times_s=table[:, 0],
@@ -187,6 +188,9 @@ def performance(job: Job) -> PerformanceHistory:
         cpu=table[:, 3],
         performance=table[:, 4],
         is_averaged=bool((table[:, 5] > 1).any()),
+        run_wait=table[:, 6],
+        blocked=table[:, 7],
+        memory_bytes=table[:, 8],
         target_kind=job.target_kind,
         predicted=predicted,
         predicted_low=low,

@@ -100,6 +100,12 @@ class SyncSerializer(serializers.Serializer[Any]):
         child=serializers.DictField(), max_length=MAX_REPORTS, default=list
     )
     usage = serializers.DictField(required=False, allow_null=True)
+    samples = serializers.ListField(
+        child=serializers.DictField(),
+        max_length=MAX_REPORTS,
+        default=list,
+        help_text="What running commands use, and their progress.",
+    )
     known = serializers.ListField(
         child=serializers.IntegerField(min_value=1, max_value=MAX_ID),
         max_length=MAX_KNOWN,

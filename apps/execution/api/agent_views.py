@@ -36,6 +36,7 @@ from apps.execution.core.agent.wire import (
     HEARTBEAT_S,
     order_json,
     read_report,
+    read_sample,
     read_usage,
 )
 from apps.execution.models import ServerAgent
@@ -44,6 +45,7 @@ from apps.execution.services import agent_credentials as credentials
 from apps.execution.services import agents as service
 from apps.execution.services.heartbeats import beat
 from apps.execution.services.output import MAX_CHUNK, append_output
+from apps.execution.services.task_samples import record_samples
 from apps.inventory.services import MachineShape
 from apps.workloads.api.submission import caller_as_user
 
@@ -157,7 +159,12 @@ class Sync(AgentView):
             _read(f"/reports/{i}", partial(read_report, item))
             for i, item in enumerate(given["reports"])
         ]
+        samples = [
+            _read(f"/samples/{i}", partial(read_sample, item))
+            for i, item in enumerate(given["samples"])
+        ]
         service.record_reports(agent, epoch, reports)
+        record_samples(agent, epoch, samples)
         if given.get("usage") is not None:
             usage = _read("/usage", partial(read_usage, given["usage"]))
             beat(cast("int", agent.server_id), usage)

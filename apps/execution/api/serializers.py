@@ -14,8 +14,10 @@ class JobSampleSerializer(serializers.Serializer[Any]):
     """One report of a running job."""
 
     cluster_seconds = serializers.FloatField()
-    progress = serializers.FloatField(help_text="Share of the work done, 0-1.")
-    performance = serializers.FloatField(help_text="In the target's unit.")
+    progress = serializers.FloatField(
+        allow_null=True, help_text="Share of the work done, 0-1; null if a command reports none."
+    )
+    performance = serializers.FloatField(allow_null=True, help_text="In the target's unit.")
     attainment = serializers.FloatField(allow_null=True, help_text="Performance over target.")
     cpu_share = serializers.FloatField(help_text="Share of its cores, 0-1.")
     memory_rate = serializers.FloatField(
@@ -32,6 +34,20 @@ class JobSampleSerializer(serializers.Serializer[Any]):
     traffic_bps = serializers.FloatField(
         allow_null=True, help_text="Bits/s and unit exchanged between the job's containers."
     )
+    run_wait = serializers.FloatField(
+        allow_null=True, help_text="Share of the time of its threads spent waiting for a core."
+    )
+    blocked = serializers.FloatField(
+        allow_null=True, help_text="Share spent asleep: for a disk, the network, a lock, a timer."
+    )
+    memory_bytes = serializers.IntegerField(allow_null=True)
+    cpu_pressure = serializers.FloatField(
+        allow_null=True,
+        help_text="Share of time in which a process of its control group, or else of the machine,"
+        " waited for a core.",
+    )
+    memory_pressure = serializers.FloatField(allow_null=True)
+    io_pressure = serializers.FloatField(allow_null=True)
     readings = serializers.IntegerField(
         help_text="Reports that this is the mean of: 1, or those of a minute or an hour."
     )
@@ -93,6 +109,12 @@ def represent_sample(sample: JobSample) -> dict[str, Any]:
         "network_wait": sample.network_wait,
         "disk_wait": sample.disk_wait,
         "traffic_bps": sample.traffic_bps,
+        "run_wait": sample.run_wait,
+        "blocked": sample.blocked,
+        "memory_bytes": sample.memory_bytes,
+        "cpu_pressure": sample.cpu_pressure,
+        "memory_pressure": sample.memory_pressure,
+        "io_pressure": sample.io_pressure,
         "readings": sample.readings,
         "attainment_min": sample.attainment_min,
         "attainment_max": sample.attainment_max,

@@ -36,7 +36,10 @@ class JobMetrics(ListView):
 
     row_serializer = JobSampleSerializer
     brief_fields = ("cluster_seconds",)
-    orders: ClassVar = {"cluster_seconds": Order(("cluster_s", "id"))}
+    orders: ClassVar = {
+        "cluster_seconds": Order(("cluster_s", "id")),
+        "-cluster_seconds": Order(("cluster_s", "id"), descending=True),
+    }
     filters: ClassVar = {
         "cluster_seconds__gte": number("cluster_s__gte", "At or after this cluster second."),
         "cluster_seconds__lt": number("cluster_s__lt", "Before this cluster second."),

@@ -100,18 +100,18 @@ def record_reports(agent: ServerAgent, epoch: int, reports: Sequence[TaskReport]
     # what has ended had started; each step ends with events, after which no row may be locked
     started = {launch: at_s for launch, at_s in at.items() if launch not in lost}
     if started:
-        with _fenced(agent, epoch):
+        with fenced(agent, epoch):
             record_started(started, worker=agent.name, lease_s=settings.AGENT_LEASE_S)
     if ended:
-        with _fenced(agent, epoch):
+        with fenced(agent, epoch):
             record_ended(ended, release_jobs=release_jobs)
     for launch, message in sorted(lost.items()):
-        with _fenced(agent, epoch):
+        with fenced(agent, epoch):
             requeue_launch(launch, message)
 
 
 @contextmanager
-def _fenced(agent: ServerAgent, epoch: int) -> Iterator[None]:
+def fenced(agent: ServerAgent, epoch: int) -> Iterator[None]:
     """Open a transaction in which no newer agent can register.
 
     Raises

@@ -84,6 +84,7 @@ _SAMPLES: Final = """
 SELECT s.job_id, s.cluster_s, s.progress, s.performance, coalesce(s.offered_qps, 'NaN')
 FROM unnest(%s::uuid[], %s::float8[]) AS d(job, since_s)
 JOIN execution_jobsample s ON s.job_id = d.job AND s.cluster_s >= d.since_s
+    AND s.progress IS NOT NULL
 ORDER BY s.job_id, s.cluster_s
 """
 # The allocations on which a job ran at a moment: neither reserved ones, nor those it had already

@@ -73,7 +73,8 @@ WITH old AS (
     WHERE cluster_s >= %(begin)s AND cluster_s < %(end)s),
 means AS (
     SELECT job_id, slot, max(cluster_s) AS cluster_s, max(progress) AS progress,
-           sum(performance * readings) / sum(readings) AS performance,
+           sum(performance * readings)
+               / sum(readings) FILTER (WHERE performance IS NOT NULL) AS performance,
            sum(attainment * readings)
                / sum(readings) FILTER (WHERE attainment IS NOT NULL) AS attainment,
            min(coalesce(attainment_min, attainment)) AS attainment_min,
@@ -91,6 +92,18 @@ means AS (
                / sum(readings) FILTER (WHERE disk_wait IS NOT NULL) AS disk_wait,
            sum(traffic_bps * readings)
                / sum(readings) FILTER (WHERE traffic_bps IS NOT NULL) AS traffic_bps,
+           sum(run_wait * readings)
+               / sum(readings) FILTER (WHERE run_wait IS NOT NULL) AS run_wait,
+           sum(blocked * readings)
+               / sum(readings) FILTER (WHERE blocked IS NOT NULL) AS blocked,
+           (sum(memory_bytes * readings)
+               / sum(readings) FILTER (WHERE memory_bytes IS NOT NULL))::bigint AS memory_bytes,
+           sum(cpu_pressure * readings)
+               / sum(readings) FILTER (WHERE cpu_pressure IS NOT NULL) AS cpu_pressure,
+           sum(memory_pressure * readings)
+               / sum(readings) FILTER (WHERE memory_pressure IS NOT NULL) AS memory_pressure,
+           sum(io_pressure * readings)
+               / sum(readings) FILTER (WHERE io_pressure IS NOT NULL) AS io_pressure,
            sum(readings) AS readings
     FROM old GROUP BY job_id, slot HAVING count(*) > 1),
 gone AS (
@@ -101,10 +114,10 @@ made AS (
     INSERT INTO execution_jobsample
         (job_id, cluster_s, progress, performance, attainment, attainment_min, attainment_max,
          cpu_share, offered_qps, served_qps, memory_rate, network_wait, disk_wait, traffic_bps,
-         readings)
+         run_wait, blocked, memory_bytes, cpu_pressure, memory_pressure, io_pressure, readings)
     SELECT job_id, cluster_s, progress, performance, attainment, attainment_min, attainment_max,
            cpu_share, offered_qps, served_qps, memory_rate, network_wait, disk_wait, traffic_bps,
-           readings
+           run_wait, blocked, memory_bytes, cpu_pressure, memory_pressure, io_pressure, readings
     FROM means)
 SELECT FROM gone
 """

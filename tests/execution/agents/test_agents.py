@@ -13,7 +13,7 @@ from django.db import connections
 from apps.accounts.core.roles import Role
 from apps.accounts.services import create_token, create_user, join_project
 from apps.execution.backends.agent import supervisor
-from apps.execution.models import Launch, OutputChunk, ServerAgent
+from apps.execution.models import JobSample, Launch, OutputChunk, ServerAgent
 from apps.execution.selectors.agents import output, output_tail
 from apps.execution.services.output import KEPT_BYTES, MAX_CHUNK
 from apps.inventory.models import Server
@@ -230,6 +230,37 @@ def test_a_command_beyond_its_memory_is_reported_as_out_of_memory(site: Site) ->
     )
 
 
+def test_usage_and_progress_of_a_command_are_measured(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.machine("box-1")
+    code = (
+        "import os, time\n"
+        "kept, progress = bytearray(2**26), open(os.environ['BERTH_PROGRESS'], 'w', 1)\n"
+        "print('1 %', file=progress)\n"
+        "while not os.path.exists('go'):\n"
+        "    time.sleep(0.02); print(0.25, 'of the work', file=progress)\n"
+    )
+    target = {"kind": "completion_time", "seconds": 1e6}
+    job = site.submit(sys.executable, "-c", code, target=target)
+    site.until(job, "running")
+    sample = eventually(lambda: JobSample.objects.filter(job=job, progress=0.25).first())
+    assert 0 < sample.cpu_share < 1
+    assert sample.blocked > 0.2
+    assert sample.run_wait >= 0.0
+    assert sample.memory_bytes > 2**26
+    assert 0.0 <= sample.cpu_pressure <= 1.0
+    assert sample.performance > 0.0
+    assert sample.attainment == pytest.approx(1e6 / sample.performance)
+    job.refresh_from_db()
+    assert (job.progress, job.reason_code) == (0.25, "MeetsTarget")
+    log_in(site, monkeypatch)
+    assert main(["get", str(job.pk)]) == 0
+    assert "of its cores; threads: " in capsys.readouterr().out
+    site.machines[0].file(job, "work/go").touch()
+    assert site.done(job).state == "succeeded"
+
+
 def test_output_beyond_the_limit_keeps_its_end(site: Site) -> None:
     site.machine("box-1")
     job = site.done(site.submit("sh", "-c", "yes 1234567 | head -n 300000; echo the end"))
@@ -246,10 +277,7 @@ def test_berth_run_returns_the_exit_code_and_copies_the_output(
     site: Site, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     site.machine("box-1")
-    user = create_user(username="sue", password=None, role=Role.ADMIN)
-    join_project(user=user, project=factories.project(), role=Role.SUBMITTER)
-    monkeypatch.setenv("BERTH_URL", site.url)
-    monkeypatch.setenv("BERTH_TOKEN", create_token(user=user, name="cli").secret)
+    log_in(site, monkeypatch)
     placing = Thread(target=place_the_first_job, args=(site,))
     placing.start()
     code = main(["run", "--", "sh", "-c", "echo one; sleep 0.2; echo two >&2; exit 7"])
@@ -258,6 +286,14 @@ def test_berth_run_returns_the_exit_code_and_copies_the_output(
     assert (code, found.out) == (7, "one\n")
     assert "two\n" in found.err
     assert "the job has failed: exit code 7" in found.err
+
+
+def log_in(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `berth` act as an administrator."""
+    user = create_user(username="sue", password=None, role=Role.ADMIN)
+    join_project(user=user, project=factories.project(), role=Role.SUBMITTER)
+    monkeypatch.setenv("BERTH_URL", site.url)
+    monkeypatch.setenv("BERTH_TOKEN", create_token(user=user, name="cli").secret)
 
 
 def place_the_first_job(site: Site) -> None:

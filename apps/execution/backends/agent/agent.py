@@ -29,6 +29,7 @@ from apps.execution.core.agent.wire import (
     PROTOCOL,
     STARTED,
     TaskReport,
+    TaskSample,
     read_order,
 )
 from apps.execution.core.port import CommandOrder, Outcome
@@ -265,10 +266,16 @@ class Agent:
                 answers, self._answers = self._answers, []
             reports = [*answers, *self._changes()]
             is_due = time.monotonic() - beat_s >= HEARTBEAT_S
-            if not reports and not is_due:
+            samples = self._samples()
+            if not reports and not samples and not is_due:
                 continue
-            usage = asdict(meter.read())
-            self._exchange({"reports": [asdict(r) for r in reports], "usage": usage})
+            self._exchange(
+                {
+                    "reports": [asdict(report) for report in reports],
+                    "samples": [asdict(sample) for sample in samples],
+                    "usage": asdict(meter.read()),
+                }
+            )
             beat_s = time.monotonic()
             for report in reports:
                 self._confirm(report)
@@ -277,6 +284,14 @@ class Agent:
     def _changes(self) -> list[TaskReport]:
         """Send output, and return the starts and ends to report."""
         return [report for task in self._tasks if (report := self._change(task)) is not None]
+
+    def _samples(self) -> list[TaskSample]:
+        running = (task for task in self._tasks if task.is_start_reported)
+        return [
+            sample
+            for task in running
+            if not task.is_end_reported and (sample := task.sample()) is not None
+        ]
 
     def _change(self, task: Task) -> TaskReport | None:
         if task.is_end_reported:

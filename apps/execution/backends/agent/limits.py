@@ -22,11 +22,14 @@ class Limits:
     joined : files to which a process writes its id to join
     oom_files : files that count its out-of-memory kills
     enforced : what limits each resource, or why nothing does
+    counters : files that count what it uses: ``cpuacct`` or ``cpu_stat``, ``memory``; and the
+        directory with its ``pressure``
     """
 
     joined: list[str] = field(default_factory=list)
     oom_files: list[str] = field(default_factory=list)
     enforced: dict[str, str] = field(default_factory=dict)
+    counters: dict[str, str] = field(default_factory=dict)
 
 
 def limit(name: str, *, cpus: Iterable[int], memory_bytes: int, root: Path = ROOT) -> Limits:
@@ -51,6 +54,15 @@ def limit(name: str, *, cpus: Iterable[int], memory_bytes: int, root: Path = ROO
         limits.joined.append(str(group / "cgroup.procs"))
         counter = "memory.events" if is_unified else "memory.oom_control"
         limits.oom_files.append(str(group / counter))
+        usage = "memory.current" if is_unified else "memory.usage_in_bytes"
+        limits.counters["memory"] = str(group / usage)
+        if is_unified:
+            limits.counters.update(cpu_stat=str(group / "cpu.stat"), pressure=str(group))
+    if not is_unified:
+        with suppress(OSError):  # it counts only
+            group = _made(root / "cpuacct", name, "")
+            limits.joined.append(str(group / "cgroup.procs"))
+            limits.counters["cpuacct"] = str(group / "cpuacct.usage")
     cpuset = root if is_unified else root / "cpuset"
     with _said(limits, "cores"):
         group = _made(cpuset, name, "+cpuset" if is_unified else "")
@@ -64,7 +76,7 @@ def limit(name: str, *, cpus: Iterable[int], memory_bytes: int, root: Path = ROO
 
 def remove(name: str, *, root: Path = ROOT) -> None:
     """Remove the control groups of a task that has ended."""
-    for parent in (root, root / "memory", root / "cpuset"):
+    for parent in (root, root / "memory", root / "cpuset", root / "cpuacct"):
         with suppress(OSError):
             (parent / PARENT / name).rmdir()
 

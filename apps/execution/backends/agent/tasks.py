@@ -20,7 +20,9 @@ from apps.execution.backends.agent import limits, supervisor
 from apps.execution.backends.agent.fork_server import ForkServer
 from apps.execution.backends.agent.machine import boot_id
 from apps.execution.backends.agent.supervisor import write_json
+from apps.execution.backends.agent.usage import TaskMeter
 from apps.execution.core.agent.reconcile import TaskFacts
+from apps.execution.core.agent.wire import TaskSample
 from apps.execution.core.port import CommandOrder
 
 KEPT_S: Final = 3600.0
@@ -38,6 +40,7 @@ class Task:
     known_s : second of the monotonic clock at which its order arrived
     is_start_reported, is_end_reported : whether the control plane has confirmed it
     sent : position up to which each stream of the output was sent
+    meter : of its usage, once its command runs
     """
 
     launch: int
@@ -47,6 +50,7 @@ class Task:
     sent: dict[str, int]
     is_start_reported: bool = False
     is_end_reported: bool = False
+    meter: TaskMeter | None = None
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Return what a file of the task holds; None if it does not exist."""
@@ -69,6 +73,15 @@ class Task:
             )
         except (OSError, IndexError):
             return False
+
+    def sample(self) -> TaskSample | None:
+        """Return what its command used; None if it does not run, or no sample is due."""
+        if self.meter is None:
+            order, claim, started = map(self.read, ("order", "supervisor", "started"))
+            if order is None or claim is None or started is None:
+                return None
+            self.meter = TaskMeter(order, supervisor=claim["pid"], started_s=started["at_s"])
+        return self.meter.sample(self.launch)
 
     def stop(self) -> None:
         """Let the supervisor stop the command."""
@@ -152,10 +165,13 @@ class Tasks:
         work = directory / "work"
         work.mkdir(parents=True, mode=0o700)
         directory.chmod(0o711)
+        progress = directory / "progress"
+        progress.touch(0o600)
         if self._user:
             account = pwd.getpwnam(self._user)
             if account.pw_uid != os.geteuid():
-                os.chown(work, account.pw_uid, account.pw_gid)
+                for path in (work, progress):
+                    os.chown(path, account.pw_uid, account.pw_gid)
         cpus = [self._cpus[core] for core in order.cores]
         group = limits.limit(self._group(order.launch), cpus=cpus, memory_bytes=order.memory_bytes)
         write_json(
@@ -165,7 +181,7 @@ class Tasks:
                 "known_s": known_s,
                 "boot": boot_id(),
                 "command": list(order.command),
-                "environment": self._environment(order, cpus, work),
+                "environment": self._environment(order, cpus, directory),
                 "working_directory": order.working_directory or str(work),
                 "cpus": cpus,
                 "memory_bytes": order.memory_bytes,
@@ -176,6 +192,8 @@ class Tasks:
                 "cgroups": group.joined,
                 "oom_files": group.oom_files,
                 "enforced": group.enforced,
+                "counters": group.counters,
+                "progress": str(progress),
             },
         )
         task = _known(directory)
@@ -204,12 +222,14 @@ class Tasks:
     def _group(self, launch: int) -> str:
         return f"{self._server}-{self.state.stat().st_ino}-{launch}"
 
-    def _environment(self, order: CommandOrder, cpus: list[int], work: Path) -> dict[str, str]:
+    def _environment(
+        self, order: CommandOrder, cpus: list[int], directory: Path
+    ) -> dict[str, str]:
         """Return the variables of a command: nothing of the agent's own environment."""
         account = pwd.getpwnam(self._user) if self._user else pwd.getpwuid(os.geteuid())
         return {
             "PATH": PATH,
-            "HOME": str(work),
+            "HOME": str(directory / "work"),
             "USER": account.pw_name,
             "LOGNAME": account.pw_name,
             "LANG": "C.UTF-8",
@@ -218,6 +238,7 @@ class Tasks:
             "BERTH_JOB_NAME": order.name,
             "BERTH_SERVER": self._server,
             "BERTH_CORES": ",".join(str(cpu) for cpu in cpus),
+            "BERTH_PROGRESS": str(directory / "progress"),
         }
 
 

@@ -18,6 +18,10 @@ MAX_REPORTS: Final = 1000
 MAX_MESSAGE: Final = 500
 STARTED: Final = "started"
 LOST: Final = "lost"  # not by its own fault: its job is queued again
+_SHARES: Final = (
+    *("cpu_share", "run_wait", "blocked"),
+    *("cpu_pressure", "memory_pressure", "io_pressure", "progress"),
+)
 _STATES: Final = frozenset({STARTED, LOST, *(outcome.value for outcome in Outcome)})
 
 
@@ -36,6 +40,31 @@ class TaskReport:
     age_s: float
     message: str = ""
     exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSample:
+    """What a task used since its last sample, and how far it is; None = not known.
+
+    Attributes
+    ----------
+    cpu_share : of its cores
+    run_wait, blocked : shares of the time of its threads
+    cpu_pressure, memory_pressure, io_pressure : shares of the time in which a process waited
+    progress : share of the work done, as the command says
+    progress_per_s : since the command began to say so
+    """
+
+    launch: int
+    cpu_share: float
+    run_wait: float | None = None
+    blocked: float | None = None
+    memory_bytes: int | None = None
+    cpu_pressure: float | None = None
+    memory_pressure: float | None = None
+    io_pressure: float | None = None
+    progress: float | None = None
+    progress_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +99,42 @@ def read_report(data: Any) -> TaskReport:
     if not isinstance(message, str):
         raise ValueError(f"message must be a string, not {message!r:.40}")  # noqa: TRY004
     return TaskReport(launch, str(state), float(age_s or 0.0), message[:MAX_MESSAGE], code)
+
+
+def read_sample(data: Any) -> TaskSample:
+    """Read a sample.
+
+    Raises
+    ------
+    ValueError : names the field.
+    """
+    if not isinstance(data, Mapping):
+        raise ValueError("a sample must be an object")  # noqa: TRY004 - as above
+    launch, memory = data.get("launch"), data.get("memory_bytes")
+    if type(launch) is not int or not 0 < launch < 2**63:
+        raise ValueError(f"launch must be the id of a launch, not {launch!r:.40}")
+    if memory is not None and (type(memory) is not int or not 0 <= memory < 2**63):
+        raise ValueError(f"memory_bytes must be a number of bytes or null, not {memory!r:.40}")
+    values: dict[str, float | None] = {}
+    for name in _SHARES:
+        value = data.get(name)
+        is_optional = name != "cpu_share"
+        if not (value is None and is_optional) and not _is_between(value, 1.0):
+            raise ValueError(f"{name} must be between 0 and 1, not {value!r:.40}")
+        values[name] = value
+    per_s = data.get("progress_per_s")
+    if per_s is not None and not _is_between(per_s, 1e9):
+        raise ValueError(f"progress_per_s must be a share per second, not {per_s!r:.40}")
+    return TaskSample(
+        launch=launch,
+        memory_bytes=memory,
+        progress_per_s=per_s,
+        **values,  # type: ignore[arg-type]
+    )
+
+
+def _is_between(value: Any, highest: float) -> bool:
+    return type(value) in {int, float} and 0.0 <= value <= highest
 
 
 def read_usage(data: Any) -> MachineUsage:

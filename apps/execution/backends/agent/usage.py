@@ -1,0 +1,160 @@
+"""Measures what one task uses: its threads, its control group, and the pressure around it."""
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from apps.execution.core.agent.usage import (
+    TAIL_BYTES,
+    ProgressRate,
+    ThreadTimes,
+    ran_s,
+    read_progress,
+    shares,
+)
+from apps.execution.core.agent.wire import TaskSample
+
+FIRST_S: Final = 1.0  # between the first reading and the first sample
+SAMPLE_S: Final = 10.0
+PRESSURES: Final = ("cpu", "memory", "io")
+PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_PROC: Final = Path("/proc")
+
+
+@dataclass(slots=True)
+class Reading:
+    """What the kernel counts of a task at one second of the monotonic clock."""
+
+    at_s: float
+    threads: dict[int, ThreadTimes]
+    group_s: float | None  # CPU seconds of its control group, ended processes included
+    memory_bytes: int
+    stalled_s: dict[str, float]  # seconds in which something waited, by resource
+
+
+class TaskMeter:
+    """Measures one task between two samples.
+
+    Parameters
+    ----------
+    order : of the task, as its supervisor reads it
+    supervisor : id of its supervisor, the ancestor of all its processes
+    started_s : second of the monotonic clock at which its command started
+    """
+
+    def __init__(self, order: dict[str, Any], *, supervisor: int, started_s: float) -> None:
+        self._order, self._supervisor = order, supervisor
+        self._rate = ProgressRate(started_s)
+        self._last = self._read()
+        self._due_s = self._last.at_s + FIRST_S
+
+    def sample(self, launch: int) -> TaskSample | None:
+        """Return what the task used since the last sample; None if the next is not due."""
+        if time.monotonic() < self._due_s:
+            return None
+        before, now = self._last, self._read()
+        elapsed_s = now.at_s - before.at_s
+        self._last, self._due_s = now, now.at_s + SAMPLE_S
+        used_s = ran_s(before.threads, now.threads)
+        if now.group_s is not None and before.group_s is not None:
+            used_s = now.group_s - before.group_s
+        split = shares(before.threads, now.threads, elapsed_s=elapsed_s)
+        progress = self._progress()
+        pressure = {
+            name: _share(now.stalled_s[name] - before.stalled_s[name], elapsed_s)
+            for name in now.stalled_s.keys() & before.stalled_s.keys()
+        }
+        return TaskSample(
+            launch=launch,
+            cpu_share=_share(used_s, elapsed_s * len(self._order["cpus"])),
+            run_wait=split.run_wait if split else None,
+            blocked=split.blocked if split else None,
+            memory_bytes=now.memory_bytes,
+            cpu_pressure=pressure.get("cpu"),
+            memory_pressure=pressure.get("memory"),
+            io_pressure=pressure.get("io"),
+            progress=progress,
+            progress_per_s=None if progress is None else self._rate.per_s(now.at_s, progress),
+        )
+
+    def _read(self) -> Reading:
+        processes = _descendants(self._supervisor)
+        threads: dict[int, ThreadTimes] = {}
+        for process in processes:
+            with suppress(OSError):  # it has ended
+                for thread in os.listdir(_PROC / str(process) / "task"):
+                    with suppress(OSError):
+                        path = _PROC / str(process) / "task" / thread / "schedstat"
+                        ran, waited, _ = path.read_text().split()
+                        threads[int(thread)] = ThreadTimes(int(ran), int(waited))
+        counters = self._order.get("counters", {})
+        memory = _number(counters.get("memory", ""))
+        return Reading(
+            at_s=time.monotonic(),
+            threads=threads,
+            group_s=_group_s(counters),
+            memory_bytes=sum(map(_resident, processes)) if memory is None else memory,
+            stalled_s={
+                name: stalled
+                for name in PRESSURES
+                if (stalled := _stalled_s(name, counters.get("pressure", ""))) is not None
+            },
+        )
+
+    def _progress(self) -> float | None:
+        with suppress(OSError), open(self._order["progress"], "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            return read_progress(file.read(TAIL_BYTES).decode(errors="replace"))
+        return None
+
+
+def _descendants(process: int) -> list[int]:
+    """Return all descendants of a process: orphans stay below the supervisor."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(_PROC / str(process) / "task"):
+            text = (_PROC / str(process) / "task" / thread / "children").read_text()
+            for child in map(int, text.split()):
+                found += [child, *_descendants(child)]
+    return found
+
+
+def _resident(process: int) -> int:
+    with suppress(OSError):
+        return int((_PROC / str(process) / "statm").read_text().split()[1]) * PAGE
+    return 0
+
+
+def _number(path: str) -> int | None:
+    with suppress(OSError, ValueError):
+        return int(Path(path).read_text())
+    return None
+
+
+def _group_s(counters: dict[str, str]) -> float | None:
+    """Return the CPU seconds of the control group: of version 1 or 2."""
+    nanoseconds = _number(counters.get("cpuacct", ""))
+    if nanoseconds is not None:
+        return nanoseconds / 1e9
+    with suppress(OSError):
+        for line in Path(counters.get("cpu_stat", "")).read_text().splitlines():
+            name, _, value = line.partition(" ")
+            if name == "usage_usec":
+                return int(value) / 1e6
+    return None
+
+
+def _stalled_s(resource: str, group: str) -> float | None:
+    """Return the seconds in which some process waited: of the control group, else anywhere."""
+    for path in (Path(group) / f"{resource}.pressure", _PROC / "pressure" / resource):
+        with suppress(OSError):
+            some = path.read_text().splitlines()[0]
+            return int(some.rpartition("total=")[2]) / 1e6
+    return None
+
+
+def _share(part: float, whole: float) -> float:
+    return min(1.0, max(0.0, part / whole)) if whole > 0.0 else 0.0
