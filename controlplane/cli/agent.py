@@ -12,6 +12,7 @@ from typing import Final
 from apps.execution.backends.agent.agent import Agent, FencedError, Machine, only_agent
 from apps.execution.backends.agent.link import AwayError, Link, RefusedError
 from apps.execution.backends.agent.machine import usable_cpus
+from controlplane.cli.agent_unit import PROGRAM, UNIT, install
 from controlplane.cli.client import BerthClient
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.jobfile import size
@@ -28,10 +29,10 @@ def declare(verbs: Verbs) -> None:
     add(
         "action",
         nargs="?",
-        choices=("run", "token", "enrol"),
+        choices=("run", "token", "enrol", "install"),
         default="run",
-        help="run the agent (default); as an admin, print a token that enrols a machine; or enrol"
-        " this machine",
+        help="run the agent (default); as an admin, print a token that enrols a machine; enrol"
+        " this machine; or install the agent as a systemd unit, with these options",
     )
     add("--server", required=True, metavar="NAME", help="name of this machine in the cluster")
     add("--token", help="of `berth agent token`; without it, enrol asks for one as an admin")
@@ -44,6 +45,13 @@ def declare(verbs: Verbs) -> None:
     add("--rack", default="machines")
     add("--idle-watts", type=float, default=0.0)
     add("--peak-watts", type=float, default=0.0)
+    add(
+        "--root",
+        type=Path,
+        default=Path("/"),
+        metavar="DIR",
+        help="install: where the files go, for the image of another machine",
+    )
 
 
 def _cores(text: str) -> tuple[int, ...]:
@@ -63,6 +71,8 @@ def agent(client: BerthClient, args: Namespace) -> int:
             print_result(_token(client, args.server))
         case "enrol":
             _enrol(client, args)
+        case "install":
+            _install(client.config.url, args)
         case _:
             return _run(client.config.url, args)
     return Exit.OK
@@ -72,10 +82,46 @@ def _token(client: BerthClient, server: str) -> str:
     return str(client.post(TOKENS, {"server": server}).body["secret"])
 
 
+def _default_state(server: str) -> Path:
+    """Return the directory of an agent that names none: commands of others must reach it."""
+    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    own = home / "berth-agent" / server
+    is_system = os.geteuid() == 0 and "XDG_STATE_HOME" not in os.environ and not own.exists()
+    return Path("/var/lib/berth-agent") / server if is_system else own
+
+
+def _install(url: str, args: Namespace) -> None:
+    _require_user(args)
+    state: Path = args.state or _default_state(args.server)
+    given = {
+        "--server": args.server,
+        "--url": url,
+        "--state": state.absolute(),
+        "--user": args.user,
+        "--cores": args.cores and ",".join(str(core) for core in args.cores),
+        "--memory": args.memory,
+        "--rack": args.rack,
+        "--idle-watts": args.idle_watts,
+        "--peak-watts": args.peak_watts,
+    }
+    options = [text for name, value in given.items() if value for text in (name, str(value))]
+    is_started = install(args.server, options, root=args.root)
+    next_step = "started" if is_started else f"start it with systemctl enable --now {UNIT.name}"
+    print_message(f"berth: installed {args.root / PROGRAM} and {args.root / UNIT}; {next_step}")
+
+
+def _require_user(args: Namespace) -> None:
+    if os.geteuid() == 0 and not args.user:
+        raise CliError(
+            "name the account that runs the commands: --user NAME",
+            detail="this agent runs as root, and the commands must not do so by accident",
+            code=Exit.USAGE,
+        )
+
+
 def _state(args: Namespace) -> Path:
     """Return the directory of the agent; only its owner may list it."""
-    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    state: Path = args.state or home / "berth-agent" / args.server
+    state: Path = args.state or _default_state(args.server)
     state.mkdir(parents=True, exist_ok=True)
     state.chmod(0o711)
     return state.resolve()
@@ -97,12 +143,7 @@ def _enrol(client: BerthClient, args: Namespace) -> None:
 
 
 def _run(url: str, args: Namespace) -> int:
-    if os.geteuid() == 0 and not args.user:
-        raise CliError(
-            "name the account that runs the commands: --user NAME",
-            detail="this agent runs as root, and the commands must not do so by accident",
-            code=Exit.USAGE,
-        )
+    _require_user(args)
     state = _state(args)
     try:
         credential = (state / "credential").read_text().strip()
