@@ -52,6 +52,7 @@ class Machine:
     url: str
     state: Path
     process: "subprocess.Popen[bytes] | None" = None
+    prefix: tuple[str, ...] = ()  # of the command of the agent
 
     def start(self, *more: str) -> None:
         """Start the agent and wait until it is registered."""
@@ -59,7 +60,7 @@ class Machine:
         with log:
             self.process = subprocess.Popen(  # noqa: S603 - our own program
                 [
-                    *(sys.executable, "-m", "controlplane.cli.main", "agent"),
+                    *(*self.prefix, sys.executable, "-m", "controlplane.cli.main", "agent"),
                     *("--server", self.name, "--state", str(self.state), "--url", self.url),
                     *("--user", "root" if os.geteuid() == 0 else "", "--memory", "1Gi", *more),
                 ],

@@ -10,13 +10,15 @@ from urllib.parse import urlsplit
 class Gate:
     """Forwards connections to a server while it is open, and refuses them while it is closed."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, host: str = "127.0.0.1") -> None:
         parts = urlsplit(url)
         assert parts.hostname is not None
         self._server = (parts.hostname, parts.port or 80)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._listener = socket.create_server((host, 0))
+        self.url = f"http://{host}:{self._listener.getsockname()[1]}"
         self._is_open = True
+        self._passes = threading.Event()
+        self._passes.set()
         self._open: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -30,6 +32,14 @@ class Gate:
     def open(self) -> None:
         """Forward again."""
         self._is_open = True
+
+    def hold(self) -> None:
+        """Forward nothing, and close no connection."""
+        self._passes.clear()
+
+    def release(self) -> None:
+        """Forward what was held, and what comes."""
+        self._passes.set()
 
     def _accept(self) -> None:
         while True:
@@ -48,20 +58,22 @@ class Gate:
     def _copy(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
+                self._passes.wait()
                 target.sendall(data)
         with suppress(OSError):
             target.shutdown(socket.SHUT_WR)
 
     def end(self) -> None:
         """Stop listening."""
+        self.release()
         self.close()
         self._listener.close()
 
 
 @contextmanager
-def gate_to(url: str) -> Iterator[Gate]:
+def gate_to(url: str, host: str = "127.0.0.1") -> Iterator[Gate]:
     """Return a gate to a server; it is closed afterwards."""
-    gate = Gate(url)
+    gate = Gate(url, host)
     try:
         yield gate
     finally:

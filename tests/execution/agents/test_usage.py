@@ -1,5 +1,6 @@
 """What a task uses: shares of its threads' time, progress lines, and what is stored of them."""
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from apps.accounts.selectors import token_digest
 from apps.execution.backends.agent import limits
+from apps.execution.backends.agent.usage import TaskMeter
 from apps.execution.core.agent.usage import (
     ProgressRate,
     ThreadTimes,
@@ -61,6 +63,23 @@ def test_the_rate_of_progress_counts_from_the_first_report() -> None:
     assert rate.per_s(110.0, 0.5) == 0.05
     assert rate.per_s(130.0, 0.6) == pytest.approx(0.005)  # it had begun with half of the work
     assert ProgressRate(started_s=100.0).per_s(110.0, 0.0) == 0.0
+
+
+def meter(progress: Path) -> TaskMeter:
+    order = {"cpus": [0], "progress": str(progress)}
+    return TaskMeter(order, supervisor=os.getpid(), started_s=0.0)
+
+
+def test_the_end_of_a_long_progress_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "progress"
+    assert meter(path)._progress() is None
+    path.write_text("0.1 begun\n" * 10_000 + "0.5\n0.6")
+    assert meter(path)._progress() == 0.5
+
+
+def test_a_pipe_in_place_of_the_progress_file_does_not_stop_the_agent(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "progress")
+    assert meter(tmp_path / "progress")._progress() is None
 
 
 def test_a_sample_is_read_as_it_was_written_and_wrong_fields_are_named() -> None:

@@ -105,9 +105,14 @@ class TaskMeter:
         )
 
     def _progress(self) -> float | None:
-        with suppress(OSError), open(self._order["progress"], "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
-            return read_progress(file.read(TAIL_BYTES).decode(errors="replace"))
+        with suppress(OSError):
+            # a command of the agent's own account may have put anything in its place
+            file = os.open(self._order.get("progress", ""), os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                begin = max(0, os.fstat(file).st_size - TAIL_BYTES)
+                return read_progress(os.pread(file, TAIL_BYTES, begin).decode(errors="replace"))
+            finally:
+                os.close(file)
         return None
 
 
