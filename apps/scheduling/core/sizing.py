@@ -8,12 +8,14 @@ units on any platform where m is sufficient, so m must be sufficient on a fair p
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from apps.classification.core.estimates import HALF_WIDTH_90
 from apps.classification.core.profile import Profile, scale_factors
+from apps.common.core.arrays import as_readonly
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core.allowances import DEFAULT, INTERFERENCE_ALLOWANCE, Allowances
 from apps.scheduling.core.framework_setting import UNCHANGED, best_setting, times
@@ -31,6 +33,7 @@ from apps.workloads.core.targets import (
 EASIER: Final = 1.05  # ratio of a suggested target to the best prediction
 COVERAGE: Final = 0.5  # share of the units where any size meets the target on which this size must
 BEST_EFFORT_WAVES: Final = 16
+KNOWN_PROFILES: Final = 256  # whose rates are kept, 25 kB each
 ON_ONE_SERVER: Final = frozenset({"single_node", "batch"})  # kinds that cannot span servers
 
 
@@ -227,11 +230,8 @@ def _grid(
     in_bytes = isinstance(target, CompletionTime | BestEffort)
     sizes = np.arange(1, _max_units(target, work) + 1)
     together = locality == Within.SERVER
-    factors = scale_factors(profile, sizes, together=together, in_bytes=in_bytes)
-    setting, speed = "", UNCHANGED
-    if in_bytes:
-        setting, speed = best_setting(profile, work.unit_memory_bytes)
-    rate, low, high = times(factors, speed)
+    setting, rates = _rates(profile, together, in_bytes, work.unit_memory_bytes)
+    rate, low, high = (each[: sizes.size] for each in rates)
     allowed = np.array([work.platforms is None or p in work.platforms for p in facts.platforms])
     allowed &= np.array(facts.units) > 0
     room = np.array(facts.server_units if together else facts.units)
@@ -241,6 +241,27 @@ def _grid(
     usual = max(slow, INTERFERENCE_ALLOWANCE)
     rate, low, high = usual * busy * rate, slow * busy * low, usual * busy * high
     return _Grid(sizes[:, None], rate, low, high, setting)
+
+
+@lru_cache(maxsize=KNOWN_PROFILES)
+def _rates(
+    profile: Profile, together: bool, in_bytes: bool, unit_memory_bytes: float
+) -> tuple[str, tuple[Floats, Floats, Floats]]:
+    """Return the best framework setting, and rates with both ends, (MAX_UNITS, P) each.
+
+    They depend on nothing that changes while a job waits, so each profile has them once.
+    """
+    sizes = np.arange(1, MAX_UNITS + 1)
+    factors = scale_factors(profile, sizes, together=together, in_bytes=in_bytes)
+    setting, speed = "", UNCHANGED
+    if in_bytes:
+        setting, speed = best_setting(profile, unit_memory_bytes)
+    rate, low, high = times(factors, speed)
+    return setting, (
+        as_readonly(rate, np.float64),
+        as_readonly(low, np.float64),
+        as_readonly(high, np.float64),
+    )
 
 
 def _max_units(target: Target, work: Work) -> int:

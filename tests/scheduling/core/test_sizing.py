@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.classification.core.estimates import Estimates
-from apps.classification.core.profile import Profile
+from apps.classification.core.profile import Profile, scale_factors
+from apps.inventory.core.snapshot import Floats, Ints
+from apps.scheduling.core import sizing
 from apps.scheduling.core.allowances import INTERFERENCE_ALLOWANCE, Allowances
 from apps.scheduling.core.sizing import (
     ClusterFacts,
@@ -16,7 +18,7 @@ from apps.scheduling.core.sizing import (
     Work,
     size,
 )
-from apps.scheduling.core.types import Within
+from apps.scheduling.core.types import MAX_UNITS, Within
 from apps.workloads.core.targets import (
     BestEffort,
     CompletionTime,
@@ -289,3 +291,22 @@ def test_slow_jobs_do_not_make_a_target_infeasible() -> None:
     target, work = CompletionTime(1.05 * 1e12 / (64 * UNIT_S)), Work(input_bytes=1e12)
     facts = replace(FACTS, allowances=Allowances.all(0.5))
     assert sized(target, work, of=profile(bytes_rate=1e8), facts=facts).units == 64
+
+
+def test_jobs_of_one_profile_share_its_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(profile: Profile, sizes: Ints, **choices: bool) -> tuple[Floats, Floats, Floats]:
+        asked.append(sizes.size)
+        return scale_factors(profile, sizes, **choices)
+
+    monkeypatch.setattr(sizing, "scale_factors", counted)
+    known = profile()
+    facts = replace(FACTS, free=tuple(n // 2 for n in FACTS.units))
+    for tasks in (5, 40):
+        size(known, CompletionTime(600.0), Work(input_bytes=1e11, tasks=tasks), FACTS)
+        size(known, CompletionTime(60.0), Work(input_bytes=1e9, tasks=tasks), facts)
+    assert asked == [MAX_UNITS]
+    size(known, InstructionRate(1e9), Work(), FACTS)
+    size(profile(), CompletionTime(600.0), Work(input_bytes=1e11), FACTS)
+    assert asked == [MAX_UNITS] * 3
