@@ -188,7 +188,8 @@ def _with_remedies(known: Diagnosis, case: Case, finding: Finding, running: _Run
             found.append(moved)
         found.append(_more_units(known.job, case, profile, running))
     found.append(core.relax(scale, now))
-    if core.needs_profile(finding.attribution):
+    # no backend profiles commands
+    if core.needs_profile(finding.attribution) and known.job.program is None:
         found.append(Remedy(core.RemedyKind.PROFILE))
     return replace(
         known,

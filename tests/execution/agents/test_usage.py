@@ -19,12 +19,16 @@ from apps.execution.core.agent.usage import (
     shares,
 )
 from apps.execution.core.agent.wire import TaskSample, read_sample
+from apps.execution.core.diagnosis.remedies import RemedyKind
+from apps.execution.core.diagnosis.text import NO_REPORT
 from apps.execution.models import JobSample, ServerAgent
+from apps.execution.selectors.diagnosis import diagnosis
 from apps.execution.services.agents import SupersededError
 from apps.execution.services.task_samples import record_samples
 from apps.inventory.models import Server
 from apps.inventory.selectors import cluster_now
 from apps.inventory.services import start_clock
+from apps.workloads.models import Job
 from tests import factories
 from tests.execution.agents.test_credentials import launched
 
@@ -147,3 +151,24 @@ def test_samples_of_running_launches_of_the_own_server_are_stored(
     assert own.job.progress == 0.5
     with pytest.raises(SupersededError):
         record_samples(agent, 2, [silent])
+
+
+def test_a_command_below_its_target_is_diagnosed_by_its_progress(
+    machine: tuple[Server, ServerAgent],
+) -> None:
+    server, agent = machine
+    target = {"kind": "completion_time", "seconds": 60.0}
+    launch = launched(server, target=target, target_kind="completion_time")
+    launch.state = launch.job.state = "running"
+    launch.job.started_s = launch.job.submitted_s = cluster_now() - 50.0
+    launch.job.save()
+    launch.save()
+    record_samples(agent, 3, [TaskSample(launch.pk, 0.5, memory_bytes=7)])
+    assert diagnosis(launch.job, Job.objects.all()).summary == NO_REPORT
+    for progress in (0.1, 0.2, 0.3):
+        sample = TaskSample(launch.pk, 0.5, progress=progress, progress_per_s=0.001)
+        record_samples(agent, 3, [sample])
+    found = diagnosis(launch.job, Job.objects.all())
+    assert found.dip is not None
+    assert found.dip.reports == 3
+    assert RemedyKind.PROFILE not in {remedy.kind for remedy in found.remedies}
