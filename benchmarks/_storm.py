@@ -25,7 +25,7 @@ from apps.common.infrastructure.transactions import conflict_of
 from apps.common.models import TransactionRetry
 from apps.execution.backends.emulated.control_plane import DatabaseControlPlane, Hooks
 from apps.execution.backends.emulated.emulator import Emulator
-from apps.execution.backends.emulated.runner import Environment, run
+from apps.execution.backends.runner import Environment, run
 from apps.execution.models import Launch
 from apps.execution.services import launches, profiles, recovery
 from apps.execution.services.migrations import (

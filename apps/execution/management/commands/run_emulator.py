@@ -17,8 +17,8 @@ from django.db import InterfaceError, OperationalError, connection
 from apps.execution.backends.emulated.control_plane import DatabaseControlPlane, Hooks
 from apps.execution.backends.emulated.emulator import PROBE_FAILURES, Emulator
 from apps.execution.backends.emulated.port import NoServersError
-from apps.execution.backends.emulated.runner import AWAY_S, DatabaseAwayError, Environment, run
 from apps.execution.backends.emulated.site import WORLD_NAMES
+from apps.execution.backends.runner import AWAY_S, DatabaseAwayError, Environment, run
 from apps.execution.services.backend_holders import BackendHeldError
 
 logger = logging.getLogger(__name__)
