@@ -230,6 +230,10 @@ class Job(models.Model):
     constraints = models.JSONField(default=dict)
     labels = models.JSONField(default=dict)
     annotations = models.JSONField(default=dict)
+    backend = models.CharField(
+        max_length=31, blank=True, default="", db_default="",
+        help_text="that it was submitted to, and that runs it; empty: any that can",
+    )  # fmt: skip
     program = models.JSONField(
         null=True, help_text="command, environment and working directory; null: emulated"
     )

@@ -1,5 +1,6 @@
 """Jobs with a command: accepted if a backend runs commands, and placed on its servers only."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from apps.common.core.errors import ConflictError, InvalidInputError
 from apps.common.infrastructure import notifications
 from apps.execution.models import Launch
 from apps.execution.services.launches import request_launches
-from apps.inventory.core.backends import AGENT, EMULATED, MACHINES, Capability
+from apps.inventory.core.backends import AGENT, EMULATED, MACHINES, SLURM, Capability
 from apps.inventory.models import ChangeKind, Server
 from apps.inventory.selectors import cluster_time, topology
 from apps.inventory.services import NewChange, append_changes, import_cluster
@@ -198,3 +199,30 @@ def test_the_target_of_a_command_cannot_become_a_rate() -> None:
     rate = parse_job({"application": "a", "target": {"kind": "ips", "ips": 1e9}}).target
     with pytest.raises(InvalidInputError):
         update_job(job.id, {"target": rate})
+
+
+def test_a_job_of_a_backend_runs_on_its_servers_only() -> None:
+    machine()
+    node = factories.server("n1", of=factories.platform("slurm-box", cores=2), backend=SLURM)
+    now = cluster_time()
+    append_changes([NewChange(ChangeKind.TOPOLOGY, node.id)], at=now.at, cluster_s=now.cluster_s)
+    spec = replace(parse_job({"command": ["job.sh"]}), backend=SLURM)
+    jobs = submit_jobs(
+        [spec] * 3, project=factories.project(), user=factories.user(), correlation_id="r"
+    )
+    commands = submit(*({"command": ["env"]} for _ in range(3)))
+    work(make_agent("agent-1"))
+    backends = dict(Server.objects.values_list("id", "backend"))
+    placed = {a.job_id: backends[a.server_id] for a in Allocation.objects.all()}
+    assert {placed.get(job.pk) for job in jobs} == {SLURM, None}
+    assert {placed.get(job.pk) for job in commands} == {AGENT, None}
+    assert sorted(placed.values()) == [AGENT, AGENT, SLURM, SLURM]
+
+
+def test_a_backend_may_submit_jobs_before_it_has_servers_and_they_wait() -> None:
+    spec = replace(parse_job({"command": ["job.sh"]}), backend=SLURM)
+    (job,) = submit_jobs(
+        [spec], project=factories.project(), user=factories.user(), correlation_id="r"
+    )
+    work(make_agent("agent-1"))
+    assert state_and_reason(job) == ("queued", Reason.NO_MATCHING_SERVER)

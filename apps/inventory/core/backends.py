@@ -8,6 +8,7 @@ from typing import Final
 
 EMULATED: Final = "emulated"
 AGENT: Final = "agent"
+SLURM: Final = "slurm"
 MACHINES: Final = "machines"  # channel that wakes agents of machines: there may be orders
 
 
@@ -34,6 +35,7 @@ CAPABILITIES: Final[dict[str, frozenset[Capability]]] = {
         }
     ),
     AGENT: frozenset({Capability.CORES, Capability.COMMANDS, Capability.USAGE}),
+    SLURM: frozenset({Capability.USAGE}),
 }
 
 

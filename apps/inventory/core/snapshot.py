@@ -79,13 +79,17 @@ class Topology:
 
     def platforms_with(self, capability: Capability) -> tuple[str, ...]:
         """Return the platforms whose backend has a capability."""
-        able = backends_with(capability)
-        backends = self.platform_backend or (EMULATED,) * len(self.platform_name)
-        return tuple(
-            name
-            for name, backend in zip(self.platform_name, backends, strict=True)
-            if backend in able
-        )
+        return self.platforms_of(*backends_with(capability))
+
+    def platforms_of(self, *backends: str) -> tuple[str, ...]:
+        """Return the platforms of the servers of some backends."""
+        of = self.platform_backend or (EMULATED,) * len(self.platform_name)
+        named = zip(self.platform_name, of, strict=True)
+        return tuple(name for name, backend in named if backend in backends)
+
+    def platforms_for(self, backend: str) -> tuple[str, ...]:
+        """Return the platforms for commands of a backend; empty = those of any that runs them."""
+        return self.platforms_of(backend) if backend else self.platforms_with(Capability.COMMANDS)
 
     def has_servers_with(self, capability: Capability) -> bool:
         """Return True if the backend of some server has a capability."""

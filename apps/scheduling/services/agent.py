@@ -193,15 +193,15 @@ class SchedulingAgent:
 
     def _commands(self, jobs: Sequence[ClaimedJob]) -> tuple[list[SizedJob], list[Refusal]]:
         """Size the commands of new applications, which nothing is known of."""
-        able = self._cluster.copy.topology.platforms_with(Capability.COMMANDS)
-        if not able:
-            return [], [refused_as.no_commands(job) for job in jobs]
-        return self._size(
-            [
-                (job, None, unmeasured_profile(job.spec.application, job.spec.kind, able))
-                for job in jobs
-            ]
-        )
+        able = {b: self._cluster.copy.topology.platforms_for(b) for b in {j.backend for j in jobs}}
+        sizable = [
+            (job, None, unmeasured_profile(job.spec.application, job.spec.kind, able[job.backend]))
+            for job in jobs
+            if able[job.backend]
+        ]
+        unable = [refused_as.no_commands(job) for job in jobs if not able[job.backend]]
+        ready, refused = self._size(sizable)
+        return ready, refused + unable
 
     def _profile(self, jobs: Sequence[ClaimedJob]) -> list[Refusal]:
         """Let jobs of new applications wait for their profiles, and request these."""

@@ -23,17 +23,18 @@ TERMINAL_STATES: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobStat
 WAITING_STATES: Final = frozenset({JobState.SUBMITTED, JobState.PROFILING, JobState.QUEUED})
 ACTIVE_STATES: Final = frozenset({JobState.STARTING, JobState.RUNNING})
 
-_ENDS_EARLY: Final = frozenset({JobState.FAILED, JobState.CANCELLED})
+_ENDS: Final = TERMINAL_STATES
 
 # queued -> profiling: the application lost its profile while the job waited.
 # starting, running -> queued: the launch was lost.
+# submitted, profiling, queued -> succeeded: its backend ran it without Berth.
 # starting -> succeeded: the job ended before its start was reported.
 TRANSITIONS: Final = {
-    JobState.SUBMITTED: {JobState.PROFILING, JobState.QUEUED, JobState.STARTING} | _ENDS_EARLY,
-    JobState.PROFILING: {JobState.QUEUED} | _ENDS_EARLY,
-    JobState.QUEUED: {JobState.PROFILING, JobState.STARTING} | _ENDS_EARLY,
-    JobState.STARTING: {JobState.RUNNING, JobState.QUEUED, JobState.SUCCEEDED} | _ENDS_EARLY,
-    JobState.RUNNING: {JobState.QUEUED, JobState.SUCCEEDED} | _ENDS_EARLY,
+    JobState.SUBMITTED: {JobState.PROFILING, JobState.QUEUED, JobState.STARTING} | _ENDS,
+    JobState.PROFILING: {JobState.QUEUED} | _ENDS,
+    JobState.QUEUED: {JobState.PROFILING, JobState.STARTING} | _ENDS,
+    JobState.STARTING: {JobState.RUNNING, JobState.QUEUED} | _ENDS,
+    JobState.RUNNING: {JobState.QUEUED} | _ENDS,
     JobState.SUCCEEDED: frozenset[JobState](),
     JobState.FAILED: frozenset[JobState](),
     JobState.CANCELLED: frozenset[JobState](),

@@ -121,6 +121,7 @@ class JobSpec:
     unit_* : resources of the server needed per unit; 0 = an equal share
     client_id : the submitter's name for one item of a batch
     command, environment, working_directory : of the program to run; empty = emulated
+    backend : that it was submitted to, which runs it; empty = any that can
     """
 
     application: str
@@ -148,6 +149,7 @@ class JobSpec:
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     working_directory: str | None = None
+    backend: str = ""
 
     @property
     def kind(self) -> str:

@@ -5,7 +5,13 @@ until commit. Callers make their other writes first.
 """
 
 from apps.workloads.services.applications import create_application, update_application
-from apps.workloads.services.changes import cancel_jobs, delete_job, set_held, update_job
+from apps.workloads.services.changes import (
+    cancel_jobs,
+    delete_job,
+    set_constraints,
+    set_held,
+    update_job,
+)
 from apps.workloads.services.decisions import (
     PlacedJob,
     fail_waiting,
@@ -24,6 +30,7 @@ from apps.workloads.services.progress import (
     JobEnd,
     ProgressReport,
     end_jobs,
+    end_unplaced,
     record_placed,
     record_transitions,
     report_progress,
@@ -65,6 +72,7 @@ __all__ = [
     "create_application",
     "delete_job",
     "end_jobs",
+    "end_unplaced",
     "fail_waiting",
     "grow_jobs",
     "join_shapes",
@@ -81,6 +89,7 @@ __all__ = [
     "report_progress",
     "requeue_lost",
     "send_to_profiling",
+    "set_constraints",
     "set_held",
     "start_running",
     "submit_jobs",

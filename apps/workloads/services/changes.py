@@ -16,6 +16,7 @@ from apps.operations.services import record_events
 from apps.workloads.core.commands import require_target_of_command
 from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import Reason
+from apps.workloads.core.spec import Constraints
 from apps.workloads.models import Job
 from apps.workloads.services.rows import (
     advance,
@@ -113,6 +114,20 @@ def update_job(job_id: UUID, changes: Mapping[str, Any], *, request_id: str = ""
         job.save()
         record_events([job_event("job.updated", job, job.state, request_id)])
     return job
+
+
+def set_constraints(job_id: UUID, constraints: Constraints) -> bool:
+    """Change where a waiting job may run, for its backend; False if it no longer waits."""
+    with transaction.atomic():
+        job = locked(job_id)
+        if job.state not in WAITING_STATES:
+            return False
+        job.constraints = constraints.as_json()
+        _evaluate_again(job)
+        job.generation += 1
+        job.save()
+        record_events([job_event("job.updated", job, job.state)])
+    return True
 
 
 def _evaluate_again(job: Job) -> None:

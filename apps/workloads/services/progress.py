@@ -1,6 +1,6 @@
 """Reports of backends on started jobs: running, progress, ended or lost."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -9,7 +9,7 @@ from django.db import connection
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.operations.services import NewEvent, record_events
-from apps.workloads.core.lifecycle import ACTIVE_STATES, JobState
+from apps.workloads.core.lifecycle import ACTIVE_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Job
 from apps.workloads.services.rows import advance, lock_jobs, row_event
@@ -47,6 +47,15 @@ def start_running(started: Mapping[UUID, float]) -> list[tuple[Any, ...]]:
 
 def end_jobs(ended: Sequence[JobEnd]) -> list[tuple[Any, ...]]:
     """End starting and running jobs; returns event rows for `record_transitions`."""
+    return _end(ended, ACTIVE_STATES)
+
+
+def end_unplaced(ended: Sequence[JobEnd]) -> list[tuple[Any, ...]]:
+    """End waiting jobs that their backend has run without Berth; returns their event rows."""
+    return _end(ended, WAITING_STATES)
+
+
+def _end(ended: Sequence[JobEnd], only_from: Collection[JobState]) -> list[tuple[Any, ...]]:
     rows = sorted(ended, key=lambda row: row.job_id)
     lock_jobs([row.job_id for row in rows])
     return fetch_rows(
@@ -56,17 +65,18 @@ def end_jobs(ended: Sequence[JobEnd]) -> list[tuple[Any, ...]]:
                reason_code = d.reason, reason_message = left(d.message, 500),
                generation = j.generation + 1,
                progress = CASE WHEN d.state = 'succeeded' THEN 1.0 ELSE j.progress END,
-               attainment = coalesce(d.attainment, j.attainment), exit_code = d.exit_code
+               attainment = coalesce(d.attainment, j.attainment), exit_code = d.exit_code,
+               claimed_by = '', claimed_until = NULL, shape_id = NULL
            FROM unnest(%s::uuid[], %s::text[], %s::float8[], %s::text[], %s::text[], %s::float8[],
                        %s::int[])
                 AS d(id, state, at, reason, message, attainment, exit_code)
-           WHERE j.id = d.id AND j.state IN ('starting', 'running')
+           WHERE j.id = d.id AND j.state = ANY(%s)
            RETURNING j.id, j.name, j.project_id, j.state""",
         [
             [row.job_id for row in rows], [row.state for row in rows],
             [row.finished_s for row in rows], [row.reason for row in rows],
             [row.message for row in rows], [row.attainment for row in rows],
-            [row.exit_code for row in rows],
+            [row.exit_code for row in rows], sorted(only_from),
         ],
     )  # fmt: skip
 

@@ -119,7 +119,8 @@ def _require_backend(specs: Sequence[JobSpec]) -> None:
     ------
     InvalidInputError : none can.
     """
-    if any(spec.command for spec in specs) and not has_servers_with(Capability.COMMANDS):
+    is_open = any(spec.command and not spec.backend for spec in specs)
+    if is_open and not has_servers_with(Capability.COMMANDS):
         detail = "no server of this cluster runs commands; enrol an agent first"
         raise InvalidInputError([FieldProblem("/spec/command", "no_backend", detail)])
 
@@ -164,6 +165,7 @@ def _new_job(
         constraints=spec.constraints.as_json(),
         labels=dict(spec.labels),
         annotations=dict(spec.annotations),
+        backend=spec.backend,
         program=program_of(spec.command, spec.environment, spec.working_directory),
         reason_code=Reason.HELD if spec.held else Reason.WAITING_FOR_AGENT,
         submitted_s=submission.submitted_s,
