@@ -260,3 +260,27 @@ class OutputChunk(models.Model):
 
     def __str__(self) -> str:
         return f"{self.launch_id} {self.stream} from {self.start}"
+
+
+class SlurmJob(models.Model):
+    """One job of Slurm as a job of Berth; Slurm may queue a job again that has ended."""
+
+    slurm_id = models.BigIntegerField()
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="slurm")
+    is_open = models.BooleanField(default=True, help_text="Slurm or Berth has not ended it")
+    pinned = models.CharField(
+        max_length=255, blank=True, help_text="node on which Slurm runs it unasked"
+    )
+    cpu_s = models.FloatField(null=True, help_text="CPU seconds used so far")
+    max_rss_bytes = models.BigIntegerField(null=True, help_text="most memory of one task")
+
+    class Meta:
+        constraints = (
+            # the jobs to compare with those of Slurm; no two of them are one
+            models.UniqueConstraint(
+                fields=["slurm_id"], name="open_slurm_job_once", condition=Q(is_open=True)
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"Slurm job {self.slurm_id}"

@@ -1,0 +1,119 @@
+"""Slurm's command-line programs as functions: one short process each."""
+
+import os
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from apps.common.core.errors import TransientError
+from apps.execution.core.slurm.answers import Version, read_jobs, read_nodes, version_of
+from apps.execution.core.slurm.edits import Edit, read_refusals, written
+from apps.execution.core.slurm.usage import SACCT, SSTAT, Usage, read_ended, read_usage
+from apps.execution.core.slurm.values import SlurmJob, SlurmNode
+
+TIMEOUT_S: Final = 30.0  # Slurm's own MessageTimeout is 10 s
+
+
+class SlurmAwayError(TransientError):
+    """The controller of Slurm does not answer, or a program of Slurm is missing."""
+
+
+@dataclass
+class Slurm:
+    """The Slurm that a configuration names; this process may edit the jobs of all users.
+
+    Attributes
+    ----------
+    config : path of slurm.conf; None = SLURM_CONF, or Slurm's own default
+    path : directories of the programs
+    """
+
+    config: str | None = None
+    path: str = field(default_factory=lambda: os.environ.get("PATH", os.defpath))
+
+    @cached_property
+    def version(self) -> Version:
+        """The version of the programs.
+
+        Raises
+        ------
+        AnswerError : too old, or no version.
+        """
+        return version_of(self._run(["scontrol", "--version"]))
+
+    def jobs(self) -> list[SlurmJob]:
+        """Return all jobs that the controller knows: those that ended stay for MinJobAge."""
+        return read_jobs(self._run(["squeue", "--json"]))
+
+    def nodes(self) -> list[SlurmNode]:
+        """Return all nodes."""
+        return read_nodes(self._run(self.version.nodes))
+
+    def edit(self, edits: Sequence[Edit]) -> Mapping[int, str]:
+        """Apply edits in order, in one call; returns the refusals by job."""
+        if not edits:
+            return {}
+        done = self._start(["scontrol"], text=written(edits))
+        refusals = read_refusals(done.stderr)
+        if done.returncode != 0 and not refusals:
+            raise _failed(["scontrol"], done)
+        return refusals
+
+    def cancel(self, jobs: Iterable[int]) -> None:
+        """Cancel jobs; those that have ended are ignored."""
+        ids = [str(job) for job in jobs]
+        if ids:
+            self._run(["scancel", "--quiet", *ids])
+
+    def usage(self, jobs: Iterable[int]) -> dict[int, Usage]:
+        """Return what running jobs have used so far; jobs without a step are left out."""
+        ids = ",".join(str(job) for job in jobs)
+        if not ids:
+            return {}
+        # a job that has just ended is an error of sstat, whatever it prints of the others
+        return read_usage(self._start([*SSTAT, "--jobs", ids]).stdout)
+
+    def ended(self, jobs: Iterable[int]) -> dict[int, SlurmJob]:
+        """Return jobs that the accounting knows and that have ended; none without accounting."""
+        ids = ",".join(str(job) for job in jobs)
+        if not ids:
+            return {}
+        done = self._start([*SACCT, "--jobs", ids])
+        return read_ended(done.stdout) if done.returncode == 0 else {}
+
+    def _run(self, command: Sequence[str]) -> str:
+        done = self._start(command)
+        if done.returncode != 0:
+            raise _failed(command, done)
+        return done.stdout
+
+    def _start(
+        self, command: Sequence[str], *, text: str = ""
+    ) -> "subprocess.CompletedProcess[str]":
+        environment = {"PATH": self.path, "LC_ALL": "C.UTF-8", "SLURM_TIME_FORMAT": "%s"}
+        config = self.config or os.environ.get("SLURM_CONF")
+        if config:
+            environment["SLURM_CONF"] = config
+        try:
+            return subprocess.run(  # noqa: S603 - programs of Slurm, with ids and names of nodes
+                command,
+                env=environment,
+                input=text,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except FileNotFoundError as error:
+            msg = f"{command[0]} is not installed here, or not in {self.path}"
+            raise SlurmAwayError(msg) from error
+        except subprocess.TimeoutExpired as error:
+            msg = f"{command[0]} did not answer within {TIMEOUT_S:.0f} s"
+            raise SlurmAwayError(msg) from error
+
+
+def _failed(command: Sequence[str], done: "subprocess.CompletedProcess[str]") -> SlurmAwayError:
+    said = " ".join((done.stderr or done.stdout).split())[:300]
+    return SlurmAwayError(f"{command[0]} failed with exit code {done.returncode}: {said}")

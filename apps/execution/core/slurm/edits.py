@@ -1,0 +1,72 @@
+"""Changes of jobs as lines for one ``scontrol``, and what it answers."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+_REFUSAL: Final = re.compile(r"^(?P<why>.+?) for job (?P<job>\d+)(?:[:.] ?(?P<more>.*))?$")
+LEFT: Final = "left-to-slurm"  # AdminComment of the jobs that Berth cannot place
+_NODE: Final = re.compile(r"[\w.-]+")
+
+
+class Change(StrEnum):
+    """What an edit does with a job."""
+
+    PLACE = "place"  # ask for one node, and no other, and release it
+    HOLD = "hold"  # hold it, and ask for no node
+    LEAVE = "leave"  # leave it to Slurm: take the mark away, and release it
+    STOP = "stop"  # stop its processes, hold it, and ask for no node
+    SUSPEND = "suspend"
+    RESUME = "resume"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One change of one job; a placement names its node.
+
+    Raises
+    ------
+    ValueError : the node has no plain name.
+    """
+
+    job: int
+    change: Change
+    node: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the node, which becomes part of a line."""
+        if self.change is Change.PLACE and not _NODE.fullmatch(self.node):
+            raise ValueError(f"not the name of a node: {self.node!r:.80}")
+
+
+def written(edits: Sequence[Edit]) -> str:
+    """Return the lines that ``scontrol`` reads from its standard input."""
+    return "".join(line + "\n" for edit in edits for line in _lines(edit))
+
+
+def _lines(edit: Edit) -> tuple[str, ...]:
+    job = edit.job
+    match edit.change:
+        case Change.PLACE:
+            return f"update JobId={job} ReqNodeList={edit.node} NumNodes=1-1", f"release {job}"
+        case Change.LEAVE:
+            return f"update JobId={job} AdminComment={LEFT}", f"release {job}"
+        case Change.HOLD:
+            return f"uhold {job}", f"update JobId={job} ReqNodeList="
+        case Change.STOP:
+            return f"requeuehold {job}", f"update JobId={job} ReqNodeList="
+        case Change.SUSPEND | Change.RESUME:
+            return (f"{edit.change.value} {job}",)
+
+
+def read_refusals(stderr: str) -> dict[int, str]:
+    """Return why jobs were not changed, from what ``scontrol`` wrote; the first reason of each."""
+    found: dict[int, str] = {}
+    for line in stderr.splitlines():
+        match = _REFUSAL.match(line.removeprefix("scontrol: error: ").strip())
+        if match is not None:
+            why = match["why"].removeprefix("Could not load state information").strip()
+            found.setdefault(int(match["job"]), why or match["more"] or "unknown job")
+    return found

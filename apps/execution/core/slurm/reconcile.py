@@ -1,0 +1,154 @@
+"""What follows from what Slurm says of a job and what Berth knows of it.
+
+Slurm decides: it starts, stops, requeues and forgets jobs, whatever Berth has asked for. So every
+step compares its answer with Berth's rows, and any step may be repeated, or be the first one after
+hours without Berth.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from apps.execution.core.port import Outcome
+from apps.execution.core.slurm.values import Phase, SlurmJob
+from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState
+
+_OUTCOMES: Final[Mapping[str, Outcome]] = {
+    "COMPLETED": Outcome.FINISHED,
+    "CANCELLED": Outcome.CANCELLED,
+}
+
+
+class Verb(StrEnum):
+    """What is to be done with a job."""
+
+    IMPORT = "import"  # Berth does not know it: submit it to Berth
+    PIN = "pin"  # Slurm runs it and Berth has not placed it: place it there
+    HOLD = "hold"  # take it back from Slurm: hold it, and ask for no node
+    PLACE = "place"  # ask for the node that Berth has chosen, and release it
+    CANCEL = "cancel"  # Slurm must cancel it
+    STARTED = "started"  # report the start of its launch
+    ENDED = "ended"  # report the end of its launch
+    LOST = "lost"  # its launch is over; Berth must place it again
+    ENDED_UNPLACED = "ended unplaced"  # it ended, and Berth had not placed it
+    FORGET = "forget"  # both agree that it has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One verb; ``text`` is the node of a pin or placement, or the reason of a loss."""
+
+    verb: Verb
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What Berth knows of one Slurm job.
+
+    Attributes
+    ----------
+    state : of the job in Berth
+    stop : whether Berth must stop it
+    pinned : node on which Slurm runs it without Berth's placement; empty = none
+    node : of its live launch; None = it has none
+    is_running : whether the start of its launch was reported
+    """
+
+    state: JobState
+    stop: bool = False
+    pinned: str = ""
+    node: str | None = None
+    is_running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a job ended in Slurm."""
+
+    outcome: Outcome
+    message: str = ""
+    exit_code: int | None = None
+
+
+def end_of(job: SlurmJob | None) -> End:
+    """Return how a job ended; None = Slurm has forgotten it."""
+    if job is None:
+        message = "Slurm no longer knows this job: how it ended is not known"
+        return End(Outcome.FAILED, message)
+    outcome = _OUTCOMES.get(job.state, Outcome.FAILED)
+    if outcome is not Outcome.FAILED:
+        code = job.exit_code if outcome is Outcome.FINISHED else None
+        return End(outcome, exit_code=code)
+    if job.state == "FAILED" and job.exit_code:
+        how = f"killed by signal {-job.exit_code}" if job.exit_code < 0 else ""
+        return End(outcome, how or f"exit code {job.exit_code}", job.exit_code)
+    why = "" if job.reason in ("", "None", job.state) else f" ({job.reason})"
+    return End(outcome, f"Slurm ended it: {job.state}{why}", job.exit_code)
+
+
+def steps(job: SlurmJob | None, known: Known | None) -> list[Step]:
+    """Return what is to be done with a job, in order: what Slurm must do comes first.
+
+    Parameters
+    ----------
+    job : as Slurm describes it; None = it no longer does
+    known : None = Berth does not know it
+    """
+    if known is None:
+        is_new = job is not None and job.is_marked and job.phase in (Phase.PENDING, Phase.RUNNING)
+        return [Step(Verb.IMPORT)] if is_new else []
+    if known.state in TERMINAL_STATES:
+        return _of_ended(job, known)
+    if job is None or job.phase is Phase.ENDED:
+        unplaced = known.node is None
+        return [Step(Verb.ENDED_UNPLACED if unplaced else Verb.ENDED), Step(Verb.FORGET)]
+    if known.stop:
+        return [Step(Verb.CANCEL)]
+    return _of_waiting(job, known) if known.state in WAITING_STATES else _of_active(job, known)
+
+
+def _of_ended(job: SlurmJob | None, known: Known) -> list[Step]:
+    """Return the steps for a job that has ended in Berth."""
+    if job is None or job.phase is Phase.ENDED:
+        return [Step(Verb.FORGET)]
+    if known.state is JobState.CANCELLED:
+        return [Step(Verb.CANCEL)]
+    # Berth cannot place a held job that failed here; any other was queued again in Slurm
+    return [] if job.is_held or job.phase is Phase.ENDING else [Step(Verb.FORGET)]
+
+
+def _of_waiting(job: SlurmJob, known: Known) -> list[Step]:
+    if job.phase is Phase.PENDING:
+        # an operator has released a job that asks for no node; one that asks was placed before
+        must_hold = not job.is_held and job.required_nodes
+        held = [Step(Verb.HOLD)] if must_hold else []
+        return [*held, Step(Verb.PIN)] if known.pinned else held
+    node = job.nodes[0] if job.nodes else ""
+    return [Step(Verb.PIN, node)] if node and node != known.pinned else []
+
+
+def _of_active(job: SlurmJob, known: Known) -> list[Step]:
+    """Return the steps for a job that Berth has placed."""
+    if known.node is None:
+        return []  # its launch follows at once
+    if job.phase is Phase.PENDING:
+        return _of_pending(job, known, known.node)
+    return _of_running(job, known, known.node)
+
+
+def _of_pending(job: SlurmJob, known: Known, node: str) -> list[Step]:
+    """Return the steps for a job that waits in Slurm, and has a launch in Berth."""
+    if known.is_running:
+        reason = f"Slurm has queued it again ({job.reason or 'no reason given'})"
+        return [Step(Verb.HOLD), Step(Verb.LOST, reason)]
+    if job.is_held or job.required_nodes != (node,):
+        return [Step(Verb.PLACE, node)]
+    return []
+
+
+def _of_running(job: SlurmJob, known: Known, node: str) -> list[Step]:
+    if job.nodes and job.nodes[0] != node:
+        return [Step(Verb.LOST, f"Slurm runs it on {job.nodes[0]}, not on {node}")]
+    return [] if known.is_running else [Step(Verb.STARTED)]

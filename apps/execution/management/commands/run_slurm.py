@@ -1,0 +1,94 @@
+"""``run_slurm``: places the jobs that Slurm holds for Berth, and follows all their states."""
+
+import os
+import shutil
+import signal
+import socket
+import time
+from argparse import ArgumentParser
+from pathlib import Path
+from threading import Event
+from types import FrameType
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import InterfaceError, OperationalError, connection
+
+from apps.execution.backends.runner import AWAY_S, DatabaseAwayError, Environment, run
+from apps.execution.backends.slurm.commands import Slurm, SlurmAwayError
+from apps.execution.backends.slurm.holder import (
+    ClockError,
+    Options,
+    SlurmBackend,
+    require_real_time,
+)
+from apps.execution.core.slurm.answers import AnswerError
+
+
+class Command(BaseCommand):
+    """Run the backend of Slurm until it is stopped."""
+
+    help = "Place the jobs that Slurm holds for Berth, and follow them."
+    # the checks query the database, which may be down: the loop waits for it, the checks do not
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the options."""
+        parser.add_argument("--config", help="slurm.conf ($SLURM_CONF, or Slurm's own default)")
+        parser.add_argument(
+            "--project",
+            default="default",
+            help="of jobs whose account in Slurm is no project of Berth (default)",
+        )
+        parser.add_argument(
+            "--alive-file",
+            type=Path,
+            help="written in every tick: job_submit.lua holds no job while it is old",
+        )
+        parser.add_argument(
+            "--patience",
+            type=float,
+            default=AWAY_S,
+            help="wall seconds of a database outage after which the process exits",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Tick until SIGTERM or SIGINT."""
+        path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+        slurm = Slurm(options["config"], path)
+        worker = f"slurm-{socket.gethostname()[:30]}-{os.getpid()}"
+        kept = Options(project=options["project"], alive_file=options["alive_file"])
+        if shutil.which("scontrol", path=path) is None:
+            raise CommandError("scontrol is not installed here: run this on a host of the cluster")
+
+        def create(_wall_s: float) -> SlurmBackend:
+            backend = SlurmBackend(slurm, worker, kept)
+            backend.hold()
+            return backend
+
+        try:
+            require_real_time()
+            self.stdout.write(f"Slurm with the schema {slurm.version.schema}")
+            run(create, _environment(), away_s=options["patience"])
+        except (AnswerError, ClockError, DatabaseAwayError, SlurmAwayError) as error:
+            raise CommandError(str(error)) from error
+        finally:
+            connection.close()
+
+
+def _environment() -> Environment:
+    stop = Event()
+
+    def request_stop(_signal: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, request_stop)
+    signal.signal(signal.SIGINT, request_stop)
+    return Environment(
+        wall_s=time.monotonic,
+        away=(OperationalError, InterfaceError),
+        reconnect=connection.close,
+        stop=stop,
+        name="backend of Slurm",
+        tick_s=0.05,
+    )
