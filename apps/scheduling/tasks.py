@@ -3,6 +3,7 @@
 import os
 import socket
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID, uuid4
@@ -20,8 +21,10 @@ from apps.scheduling.core import fused
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.checkpoints import write_checkpoint
+from apps.scheduling.services.counterfactuals import Changes, counterfactual
+from apps.scheduling.services.flips import flips
 from apps.scheduling.services.release import AGENT_QUEUE, AGENT_TASK
-from apps.scheduling.services.replay import replay
+from apps.scheduling.services.replay import NotRepeatableError, replay
 from apps.scheduling.services.start_estimates import update_start_estimates
 
 TURN_S: Final = 20.0  # wall seconds; well below the broker's visibility timeout
@@ -71,6 +74,37 @@ def checkpoint() -> bool:
 def replay_decision(key: str, decision_id: str) -> None:
     """Repeat a decision for a waiting process."""
     store_result(key, replay(UUID(decision_id)).as_json())
+
+
+@shared_task(name="scheduling.counterfactual")
+def redecide(key: str, decision_id: str, changes: dict[str, Any]) -> None:
+    """Decide again with changes, for a waiting process."""
+    without = tuple(changes.pop("without"))
+    _store(key, lambda: counterfactual(UUID(decision_id), Changes(**changes, without=without)))
+
+
+@shared_task(name="scheduling.flips")
+def find_flips(key: str, decision_id: str, server_id: int | None) -> None:
+    """Find the changes with which a server is chosen, for a waiting process."""
+    _store(key, lambda: flips(UUID(decision_id), server_id))
+
+
+def _store(key: str, compute: Callable[[], dict[str, Any]]) -> None:
+    try:
+        result = compute()
+    except NotRepeatableError as error:
+        result = {"unavailable": str(error)}
+    store_result(key, result)
+
+
+def counterfactual_by_worker(decision_id: UUID, changes: dict[str, Any]) -> dict[str, Any]:
+    """Have a worker decide again with changes, and wait; raises as `replay_by_worker`."""
+    return _by_worker(redecide, str(decision_id), changes)
+
+
+def flips_by_worker(decision_id: UUID, server_id: int | None) -> dict[str, Any]:
+    """Have a worker find the flips of a decision, and wait; raises as `replay_by_worker`."""
+    return _by_worker(find_flips, str(decision_id), server_id)
 
 
 def replay_by_worker(decision_id: UUID) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import pytest
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import User
+from apps.inventory.models import Server
 from apps.scheduling.models import Decision, DecisionBatch
 from apps.scheduling.services.agent import make_agent
 from controlplane.cli.errors import Exit
@@ -59,3 +60,33 @@ def test_a_decision_without_its_request_cannot_be_repeated(
 def test_an_unknown_decision_is_not_found(berth: Berth) -> None:
     absent = "00000000-0000-7000-8000-000000000000"
     assert berth("decision", "replay", absent)[0] == Exit.NOT_FOUND
+
+
+def test_a_decision_is_made_again_with_changes(berth: Berth, decided: Decision) -> None:
+    chosen = Server.objects.get(id=decided.candidates[0]["server_id"]).name
+    key = str(decided.pk)
+    code, out, _ = berth("decision", "redecide", key, "--without", chosen)
+    assert code == Exit.OK
+    lines = out.splitlines()
+    assert lines[0] == "Other units."
+    (servers,) = [line.split("  ") for line in lines if line.startswith("servers")]
+    assert f"1 on {chosen}" in servers
+    code, out, _ = berth(
+        *("decision", "redecide", key, "--policy", "tarcil", "--sample", "2", "--json")
+    )
+    after = json.loads(out)["after"]
+    assert (code, after["policy"], after["examined"]) == (Exit.OK, "tarcil", 2)
+    code, out, _ = berth("decision", "redecide", key, "--set", "spread=0", "--json")
+    assert (code, json.loads(out)["after"]["policy"]) == (Exit.OK, "expected")
+    assert "change at least one field" in berth("decision", "redecide", key)[2]
+
+
+def test_flips_are_listed(berth: Berth, decided: Decision) -> None:
+    code, out, _ = berth("decision", "flips", str(decided.pk))
+    assert code == Exit.OK
+    assert out.splitlines()[0].endswith("would have been chosen")
+    assert "without_servers" in out
+    chosen = Server.objects.get(id=decided.candidates[0]["server_id"]).name
+    assert berth("decision", "flips", str(decided.pk), "--server", chosen)[1] == (
+        f"{chosen} was chosen.\n"
+    )

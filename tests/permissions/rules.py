@@ -217,6 +217,10 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/decisions": api(get=SIGNED_IN, secrets=(APPLICATION,)),
     "api/v1/decisions/<uuid:decision_id>": api(get=PROJECT_READERS),
     "api/v1/decisions/<uuid:decision_id>/candidates": api(get=PROJECT_READERS),
+    "api/v1/decisions/<uuid:decision_id>/counterfactuals": api(
+        post=PROJECT_READERS, body={"POST": {"policy": "least_loaded"}}
+    ),
+    "api/v1/decisions/<uuid:decision_id>/flips": api(get=PROJECT_READERS),
     "api/v1/decisions/<uuid:decision_id>/replay": api(post=PROJECT_READERS),
     "api/v1/queues": api(get=SIGNED_IN, secrets=(APPLICATION,)),
     "api/v1/jobs/<uuid:job_id>/wait-estimate": api(get=PROJECT_READERS),

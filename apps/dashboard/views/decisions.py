@@ -1,7 +1,9 @@
 """The decision log, one decision, and sample quality."""
 
+import json
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -13,6 +15,7 @@ from apps.dashboard.selectors import sampling as ranks
 from apps.dashboard.selectors.explanation import explanation
 from apps.dashboard.views.access import has_role, page, requested_range, visible_to
 from apps.dashboard.views.lists import requested_page
+from apps.scheduling.core.registry import POLICIES
 from apps.scheduling.models import Outcome
 from apps.testbed.selectors.sampling_checks import (
     SAMPLE_SIZES,
@@ -21,6 +24,14 @@ from apps.testbed.selectors.sampling_checks import (
 )
 
 OUTCOMES = [(str(value), str(value)) for value in Outcome.values]
+
+
+# the number of a target that can be changed on the page of a decision
+_TARGETS = {
+    "completion_time": {"target_key": "seconds", "target_words": "seconds"},
+    "throughput_latency": {"target_key": "qps", "target_words": "queries per second"},
+    "ips": {"target_key": "ips", "target_words": "instructions per second"},
+}
 
 
 @page
@@ -67,7 +78,15 @@ def decision(request: HttpRequest, decision_id: UUID) -> HttpResponse:
     return render(
         request,
         "dashboard/decision.html",
-        {"decision": shown, "job": shown.job, "why": explanation(shown)},
+        {
+            "decision": shown,
+            "job": shown.job,
+            "why": explanation(shown),
+            "policies": sorted(POLICIES),
+            "max_sample": settings.MAX_SAMPLE,
+            "target_json": json.dumps(shown.job.target),
+            **_TARGETS.get(shown.job.target_kind, {}),
+        },
     )
 
 

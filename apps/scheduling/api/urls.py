@@ -1,7 +1,14 @@
 """URLs of decisions, dry runs, and the decisions on jobs and servers."""
 
 from apps.common.api.routes import route
-from apps.scheduling.api import check_views, policy_views, queue_views, replay_views, views
+from apps.scheduling.api import (
+    check_views,
+    counterfactual_views,
+    policy_views,
+    queue_views,
+    replay_views,
+    views,
+)
 
 urlpatterns = [
     *route("checks/", check_views.DryRunView.as_view(), "api-checks"),
@@ -14,6 +21,16 @@ urlpatterns = [
         "decisions/<uuid:decision_id>/candidates/",
         views.DecisionCandidates.as_view(),
         "api-decision-candidates",
+    ),
+    *route(
+        "decisions/<uuid:decision_id>/counterfactuals/",
+        counterfactual_views.DecisionCounterfactuals.as_view(),
+        "api-decision-counterfactuals",
+    ),
+    *route(
+        "decisions/<uuid:decision_id>/flips/",
+        counterfactual_views.DecisionFlips.as_view(),
+        "api-decision-flips",
     ),
     *route(
         "decisions/<uuid:decision_id>/replay/",

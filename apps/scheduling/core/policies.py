@@ -12,7 +12,7 @@ from typing import NamedTuple, Self, overload
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
+from apps.inventory.core.snapshot import Floats, Ints, Shorts, Snapshot, Topology
 from apps.scheduling.core import expected as expectation
 from apps.scheduling.core import filters, pickers, samplers, scorers
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
@@ -124,13 +124,24 @@ class AssembledPolicy:
             outcomes.append(outcome)
         return outcomes
 
-    def replay(self, snapshot: Snapshot, request: Request, *, seed: int) -> Placed | Refused:
+    def replay(
+        self,
+        snapshot: Snapshot,
+        request: Request,
+        *,
+        seed: int,
+        earlier: Sequence[tuple[Shorts, Request]] = (),
+    ) -> Placed | Refused:
         """Repeat a decision from its snapshot and its stored seed.
 
-        Only for the first decision of a batch: later ones see the units of earlier ones as
-        allocated.
+        Parameters
+        ----------
+        earlier : units and requests of the jobs that the batch has placed before
         """
-        state = self._state(snapshot, self._facts(snapshot.topology), writable=False)
+        facts = self._facts(snapshot.topology)
+        state = self._state(snapshot, facts, writable=bool(earlier))
+        for units, other in earlier:
+            state.allocate(units, other)
         return self._decide_sized(state, request, seed)
 
     def _decide_sized(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:

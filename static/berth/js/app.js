@@ -155,6 +155,7 @@ const PAGES = {
   application: "./pages/application.js",
   calibrate: "./pages/calibrate.js",
   classification: "./pages/classification.js",
+  decision: "./pages/decision.js",
   jobs: "./pages/jobs.js",
   job: "./pages/job.js",
   map: "./pages/map.js",

@@ -1,0 +1,251 @@
+"""Decide a stored decision again with something changed. Writes nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from django.db.models import Q
+
+from apps.classification import selectors as classification
+from apps.inventory.core.snapshot import Shorts
+from apps.scheduling.core import registry
+from apps.scheduling.core.allowances import KINDS, Allowances
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.redecide import Moment, Neighbour, moment_of
+from apps.scheduling.core.requests import after, cluster_facts, request_of, size_or_late
+from apps.scheduling.core.sizing import Infeasible, Sized
+from apps.scheduling.core.types import Placed, Policy, Refused, Request
+from apps.scheduling.models import Allocation, Decision, SizingAllowance
+from apps.scheduling.selectors import claimed_jobs
+from apps.scheduling.services.decisions import candidates_json, predicted_json
+from apps.scheduling.services.replay import NotRepeatableError, RepeatedBatch, repeated_batch
+from apps.workloads.core.targets import Target, read_target
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is changed; everything else is as it was.
+
+    Attributes
+    ----------
+    policy : None = the one that decided, or one that draws a sample if ``sample_size`` is given
+    parameters : of the policy
+    sample_size : R
+    target : as JSON
+    without : ids of servers that the job may not use
+    """
+
+    policy: str | None = None
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    sample_size: int | None = None
+    target: Mapping[str, Any] | None = None
+    without: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Situation:
+    """A decision with the cluster just before it."""
+
+    decision: Decision
+    batch: RepeatedBatch
+    moment: Moment
+    request: Request
+
+    @property
+    def outcome(self) -> Placed | Refused:
+        """What was decided."""
+        return self.batch.outcomes[self.decision.position or 0]
+
+
+def situation_of(decision: Decision) -> Situation:
+    """Rebuild the cluster just before a decision.
+
+    Raises
+    ------
+    NotRepeatableError : something that it followed from is not stored.
+    """
+    batch, position = repeated_batch(decision), decision.position or 0
+    moment = moment_of(
+        batch.past.copy.snapshot(),
+        batch.requests,
+        batch.outcomes,
+        position,
+        facts=TopologyFacts(batch.topology),
+        bindings=batch.stored.bindings,
+    )
+    return Situation(decision, batch, moment, batch.requests[position])
+
+
+def counterfactual(decision_id: UUID, changes: Changes) -> dict[str, Any]:
+    """Decide again with changes; JSON with both outcomes and what each predicts.
+
+    Jobs that lose are named by their ids: the caller leaves out those that the reader may not see.
+
+    Raises
+    ------
+    NotRepeatableError : something that the decision followed from is not stored.
+    """
+    situation = situation_of(Decision.objects.get(pk=decision_id))
+    request, predicted = _changed_request(situation, changes)
+    name, policy = _policy(situation, changes)
+    if isinstance(request, Infeasible):
+        now = _infeasible(request, name)
+    else:
+        outcome = situation.moment.decide(policy, request, seed=situation.decision.seed)
+        now = _answer(situation, request, outcome, name)
+        now["predicted"] = predicted
+    before = _answer(situation, situation.request, situation.outcome, situation.batch.row.policy)
+    before["predicted"] = situation.decision.predicted
+    same = ("outcome", "reason", "unit_ids")
+    return {
+        "is_same": all(before[key] == now[key] for key in same),
+        "before": before,
+        "after": now,
+    }
+
+
+def _policy(situation: Situation, changes: Changes) -> tuple[str, Policy]:
+    name = changes.policy or situation.batch.row.policy
+    if changes.sample_size is not None and changes.policy is None:
+        name = registry.sampling_policy(name)
+    kept = situation.batch.parameters if name == situation.batch.row.policy else {}
+    return name, registry.make(name, {**kept, **changes.parameters})
+
+
+def _changed_request(
+    situation: Situation, changes: Changes
+) -> tuple[Request | Infeasible, dict[str, Any]]:
+    request, predicted = situation.request, situation.decision.predicted
+    if changes.target is not None:
+        resized = _resized(situation, read_target(changes.target))
+        if isinstance(resized, Infeasible):
+            return resized, {}
+        request, predicted = resized[1], predicted_json(resized[0])
+    if changes.sample_size is not None:
+        request = replace(request, sample_size=changes.sample_size)
+    if changes.without:
+        indices = np.flatnonzero(np.isin(situation.batch.topology.server_id, changes.without))
+        request = replace(request, excluded=request.excluded | frozenset(indices.tolist()))
+    return request, predicted
+
+
+def _resized(situation: Situation, target: Target) -> Infeasible | tuple[Sized, Request]:
+    """Size the job for another target, on the same cluster and with the same profile."""
+    decision, topology = situation.decision, situation.batch.topology
+    if decision.units_before or decision.profile_id is None:
+        raise NotRepeatableError(
+            "the size of a running job, or of one without a profile, follows from no target"
+        )
+    jobs = claimed_jobs([decision.job_id], cluster_s=decision.cluster_s, start_delay_s=0.0)
+    profile = classification.profiles([decision.profile_id])[decision.profile_id]
+    spec = replace(jobs[0].spec, target=target)
+    snapshot = situation.batch.past.copy.snapshot()
+    facts = cluster_facts(snapshot, profile.platforms, _allowances(decision))
+    elapsed_s = jobs[0].elapsed_s
+    sized = size_or_late(spec, profile, facts, elapsed_s=elapsed_s)
+    if isinstance(sized, Infeasible):
+        return sized
+    request = after(request_of(spec, profile, sized, topology, job="changed"), elapsed_s)
+    return sized, replace(request, sample_size=situation.request.sample_size)
+
+
+def _allowances(decision: Decision) -> Allowances:
+    """Return the sizing allowances at the time of a decision."""
+    rows = SizingAllowance.objects.filter(kind__in=KINDS, at__lte=decision.at)
+    newest = rows.order_by("kind", "-id").distinct("kind")
+    return Allowances(**{row.kind: row.value for row in newest})
+
+
+def _infeasible(sized: Infeasible, policy: str) -> dict[str, Any]:
+    nothing: dict[str, Any] = {"servers": [], "unit_ids": [], "candidates": [], "neighbours": []}
+    numbers = {"units": sized.units, "examined": 0, "eligible": 0, "dropped": {}}
+    return {
+        **nothing,
+        **numbers,
+        "outcome": "refused",
+        "reason": "InfeasibleTarget",
+        "detail": sized.suggestion,
+        "policy": policy,
+        "prediction": None,
+        "predicted": {},
+    }
+
+
+def _answer(
+    situation: Situation, request: Request, outcome: Placed | Refused, policy: str
+) -> dict[str, Any]:
+    known: dict[str, Any] = {
+        "policy": policy,
+        "units": (outcome.wanted if isinstance(outcome, Placed) else None) or request.units,
+        "examined": outcome.examined,
+        "eligible": outcome.eligible,
+        "dropped": dict(outcome.dropped),
+    }
+    if isinstance(outcome, Refused):
+        return {
+            **known, "outcome": "refused", "reason": outcome.reason.value, "prediction": None,
+            "detail": outcome.detail, "servers": [], "unit_ids": [], "candidates": [],
+            "neighbours": [],
+        }  # fmt: skip
+    topology = situation.batch.topology
+    return {
+        **known,
+        "outcome": "placed",
+        "reason": "",
+        "detail": "",
+        "servers": _servers(situation, outcome.units),
+        "unit_ids": sorted(topology.unit_id[outcome.units].tolist()),
+        "prediction": situation.moment.prediction(request, outcome.units)._asdict(),
+        "candidates": candidates_json(outcome.candidates, topology),
+        "neighbours": _losers(situation, request, outcome.units),
+    }
+
+
+def _servers(situation: Situation, units: Shorts) -> list[dict[str, Any]]:
+    topology = situation.batch.topology
+    servers, counts = np.unique(topology.unit_server[units], return_counts=True)
+    return [
+        {
+            "server": topology.server_name[server],
+            "platform": topology.platform_name[topology.server_platform[server]],
+            "units": count,
+        }
+        for server, count in zip(servers.tolist(), counts.tolist(), strict=True)
+    ]
+
+
+def _losers(situation: Situation, request: Request, units: Shorts) -> list[dict[str, Any]]:
+    """Return the jobs that the chosen units slow down, those that lose most first."""
+    topology = situation.batch.topology
+    chosen = np.unique(topology.unit_server[units])
+    rows = _held(topology.server_id[chosen].tolist(), situation.batch.row.sequence)
+    index = dict(zip(topology.server_id[chosen].tolist(), chosen.tolist(), strict=True))
+    neighbours = [
+        Neighbour(
+            index[row.server_id],
+            row.cores,
+            np.array(row.caused),
+            np.array(row.tolerated) if row.tolerated else None,
+        )
+        for row in rows
+    ]
+    losses = situation.moment.losses(request, units, neighbours)
+    found = [
+        {
+            "job": str(row.job_id),
+            "server": topology.server_name[index[row.server_id]],
+            "loss": lost,
+        }
+        for row, lost in zip(rows, losses, strict=True)
+        if lost > 0.0
+    ]
+    return sorted(found, key=lambda each: (-each["loss"], each["job"]))
+
+
+def _held(server_ids: Sequence[int], sequence: int) -> list[Allocation]:
+    """Return what jobs held on servers at a number of the change log."""
+    rows = Allocation.objects.filter(server_id__in=server_ids, acquired_seq__lte=sequence)
+    held = rows.filter(Q(released_seq=None) | Q(released_seq__gt=sequence))
+    return list(held.order_by("id"))

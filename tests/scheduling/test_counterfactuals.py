@@ -1,0 +1,248 @@
+"""Counterfactuals and flips: stored decisions, decided again with something changed."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from rest_framework.test import APIClient
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import Membership
+from apps.inventory.models import Server
+from apps.scheduling.core import registry
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.redecide import Moment, Neighbour
+from apps.scheduling.core.types import Placed
+from apps.scheduling.models import Allocation, Decision, DecisionBatch
+from apps.scheduling.services import commit, release
+from apps.scheduling.services.agent import make_agent
+from apps.scheduling.services.counterfactuals import Changes, counterfactual, situation_of
+from apps.scheduling.services.flips import flips
+from apps.workloads.models import Job
+from tests import factories
+from tests.scheduling.core.clusters import idle, request, topology
+from tests.scheduling.world import ME, build, claimed, known, proposal, waiting, work
+
+pytestmark = pytest.mark.django_db
+BEST_EFFORT = {"target": {"kind": "best_effort"}}
+
+
+@pytest.fixture(autouse=True)
+def clock(db: None) -> None:
+    factories.cluster(seen_cluster_s=3000.0)
+
+
+def hold(copy: Any, *units: int, **values: Any) -> Job:
+    """A job that holds units of a cluster."""
+    job = claimed(**values)
+    commit([proposal(job, copy.topology, units)], agent=ME)
+    return job
+
+
+def decided(count: int = 1, **fields: Any) -> Decision:
+    """The last decision of a batch."""
+    application = known()
+    values = {"units_requested": 1, **BEST_EFFORT, **fields}
+    jobs = [waiting(application, **values) for _ in range(count)]
+    work(make_agent("agent-1"))
+    return Decision.objects.filter(job__in=jobs).order_by("-position")[0]
+
+
+def servers(choice: dict[str, Any]) -> set[str]:
+    return {each["server"] for each in choice["servers"]}
+
+
+@pytest.mark.parametrize("policy", sorted(registry.POLICIES))
+def test_an_unchanged_decision_has_the_same_outcome_after_the_earlier_jobs_of_its_batch(
+    policy: str,
+) -> None:
+    copy = build(*"abcdef")
+    hold(copy, 0, 1, 9)
+    decision = decided(5, policy=policy, units_requested=2)
+    assert decision.position == 4
+    situation = situation_of(decision)
+    again = situation.moment.decide(situation.batch.policy, situation.request, seed=decision.seed)
+    assert isinstance(again, Placed)
+    assert isinstance(situation.outcome, Placed)
+    assert again.units.tolist() == situation.outcome.units.tolist()
+    assert [c.key for c in again.candidates] == [c.key for c in situation.outcome.candidates]
+
+
+def test_without_its_server_another_one_is_chosen() -> None:
+    build(*"abcd")
+    decision = decided()
+    chosen = Server.objects.get(id=decision.candidates[0]["server_id"])
+    found = counterfactual(decision.pk, Changes(without=(chosen.id,)))
+    assert servers(found["before"]) == {chosen.name}
+    assert chosen.name not in servers(found["after"])
+    assert (found["is_same"], found["after"]["outcome"]) == (False, "placed")
+    everywhere = tuple(Server.objects.values_list("id", flat=True))
+    refused = counterfactual(decision.pk, Changes(without=everywhere))["after"]
+    assert (refused["outcome"], refused["prediction"]) == ("refused", None)
+    assert refused["dropped"]["excluded"] == 16
+
+
+def test_another_policy_and_r_decide_by_their_own_rules() -> None:
+    copy = build(*"ab")
+    hold(copy, 0, 1)
+    decision = decided()
+    full = counterfactual(decision.pk, Changes(policy="slot_rr"))["after"]
+    assert (full["policy"], servers(full)) == ("slot_rr", {"a"})
+    sample = counterfactual(decision.pk, Changes(sample_size=3))["after"]
+    assert (sample["policy"], sample["examined"]) == ("tarcil", 3)
+
+
+def test_weights_change_the_choice() -> None:
+    copy = build(*"ab")
+    hold(copy, 0)
+    decision = decided()
+    assert servers(counterfactual(decision.pk, Changes(policy="expected"))["before"]) == {"b"}
+    together = {"neighbours": 0.0, "kept": 0.0, "spread": 0.0}
+    found = counterfactual(decision.pk, Changes(parameters=together))
+    assert found["after"]["policy"] == "expected"
+    idle_server = Server.objects.get(name="b").id
+    scores = {
+        name: {c["closeness"] for c in found[name]["candidates"] if c["server_id"] == idle_server}
+        for name in ("before", "after")
+    }
+    assert scores["after"] == {0.0}
+    assert scores["before"] != {0.0}
+
+
+def test_another_target_changes_the_size_or_is_infeasible() -> None:
+    build(*"abcd")
+    decision = decided(units_requested=None, target={"kind": "completion_time", "seconds": 100.0})
+    assert decision.units == 2
+    easier = {"kind": "completion_time", "seconds": 1000.0}
+    found = counterfactual(decision.pk, Changes(target=easier))
+    assert (found["before"]["units"], found["after"]["units"]) == (2, 1)
+    # 9 GB at 100 MB/s, of which sizing counts on 90 %
+    assert found["after"]["predicted"]["value"] == pytest.approx(100.0)
+    never = {"kind": "completion_time", "seconds": 0.01}
+    refused = counterfactual(decision.pk, Changes(target=never))["after"]
+    assert (refused["outcome"], refused["reason"]) == ("refused", "InfeasibleTarget")
+    assert refused["detail"]
+
+
+def test_a_loss_is_that_of_the_model() -> None:
+    snapshot = idle(topology((4,)))
+    moment = Moment(snapshot, TopologyFacts(snapshot.topology), [])
+    job = request(1, caused=np.full(10, 60.0))
+    tolerant = Neighbour(0, 1, np.zeros(10), np.full(10, 20.0))
+    unknown = Neighbour(0, 1, np.zeros(10), None)
+    units = np.array([0], dtype=np.int32)
+    # a unit of three others causes 60 / 3 = 20 points: 5 % of the speed by each of ten sources
+    assert moment.losses(job, units, [tolerant, unknown]) == [
+        pytest.approx(1.0 - 0.95**10),
+        0.0,
+    ]
+
+
+def test_who_loses_is_named_as_of_the_decision() -> None:
+    copy = build("a")
+    neighbour = hold(copy, 0)
+    decision = decided()
+    release([neighbour.id])
+    late = hold(copy, 0)
+    (loser,) = counterfactual(decision.pk, Changes(policy="random"))["before"]["neighbours"]
+    assert (loser["job"], loser["server"]) == (str(neighbour.id), "a")
+    assert 0.0 < loser["loss"] < 1.0
+    assert Allocation.objects.filter(job=late, released_seq=None).exists()
+
+
+def test_flips_are_changes_that_choose_the_server() -> None:
+    copy = build(*"ab")
+    hold(copy, 0)
+    decision = decided()
+    found = flips(decision.pk, Server.objects.get(name="a").id)
+    assert (found["server"], found["is_chosen"]) == ("a", False)
+    changes = [each["change"] for each in found["flips"]]
+    assert {"without_servers": ["b"]} in changes
+    assert {"policy": "slot_rr"} in changes
+    for change in changes:
+        change.update(without=tuple(
+            Server.objects.filter(name__in=change.pop("without_servers", [])).values_list(
+                "id", flat=True
+            )
+        ))  # fmt: skip
+        after = counterfactual(decision.pk, Changes(**change))["after"]
+        assert "a" in servers(after), change
+    assert flips(decision.pk, None)["server"] == "a"
+    assert flips(decision.pk, Server.objects.get(name="b").id)["is_chosen"]
+
+
+# ---- REST ----
+
+
+def client_of(role: Role, *projects: Any) -> APIClient:
+    user = factories.user(role=role)
+    for project in projects:
+        Membership.objects.create(user=user, project=project)
+    client = APIClient()
+    client.force_login(user)
+    return client
+
+
+def test_jobs_of_other_projects_are_counted_and_not_named() -> None:
+    copy = build("a")
+    theirs = hold(copy, 0, project=factories.project("theirs"))
+    ours = hold(copy, 1, project=factories.project("ours"))
+    decision = decided(project=factories.project("ours"))
+    address = f"/api/v1/decisions/{decision.pk}/counterfactuals/"
+    response = client_of(Role.VIEWER, decision.job.project).post(
+        address, {"policy": "random"}, format="json"
+    )
+    assert response.status_code == 200, response.content
+    losers = response.json()["before"]["losers"]
+    assert [each["name"] for each in losers["jobs"]] == [ours.name]
+    assert losers["others"] == 1
+    assert losers["largest_other"] > 0.0
+    assert str(theirs.pk) not in response.content.decode()
+    everything = client_of(Role.OPERATOR).post(address, {"policy": "random"}, format="json")
+    names = [each["name"] for each in everything.json()["before"]["losers"]["jobs"]]
+    assert sorted(names) == sorted([ours.name, theirs.name])
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/"),
+        ({"policy": "fifo"}, "/policy"),
+        ({"parameters": {"speed": 1.0}}, "/parameters/speed"),
+        ({"parameters": {"width": 99.0}}, "/parameters/width"),
+        ({"sample_size": 1000}, "/sample_size"),
+        ({"target": {"kind": "soon"}}, "/target/kind"),
+        ({"without_servers": ["zz"]}, "/without_servers/0"),
+    ],
+    ids=["nothing", "policy", "parameter", "value", "sample", "target", "server"],
+)
+def test_an_invalid_change_names_its_field(body: dict[str, Any], pointer: str) -> None:
+    build("a")
+    decision = decided()
+    address = f"/api/v1/decisions/{decision.pk}/counterfactuals/"
+    response = client_of(Role.OPERATOR).post(address, body, format="json")
+    assert response.status_code == 422
+    assert [each["pointer"] for each in response.json()["errors"]] == [pointer]
+
+
+def test_a_decision_that_cannot_be_repeated_is_a_conflict() -> None:
+    build("a")
+    decision = decided()
+    DecisionBatch.objects.all().delete()
+    client, address = client_of(Role.OPERATOR), f"/api/v1/decisions/{decision.pk}/"
+    posted = client.post(f"{address}counterfactuals/", {"policy": "random"}, format="json")
+    assert (posted.status_code, client.get(f"{address}flips/").status_code) == (409, 409)
+    assert "no longer stored" in posted.json()["detail"]
+
+
+def test_flips_of_a_named_server() -> None:
+    copy = build(*"ab")
+    hold(copy, 0)
+    decision = decided()
+    client, address = client_of(Role.OPERATOR), f"/api/v1/decisions/{decision.pk}/flips/"
+    body = client.get(address, {"server": "a"}).json()
+    assert (body["decision"], body["server"]) == (str(decision.pk), "a")
+    assert {"change": {"without_servers": ["b"]}, "effect": "if this server had no free unit"} in (
+        body["flips"]
+    )
+    assert client.get(address, {"server": "zz"}).status_code == 404
