@@ -43,6 +43,19 @@ class Project(models.Model):
     key_optional = models.BooleanField(default=True)
     labels = models.JSONField(default=dict, blank=True)
     archived_at = models.DateTimeField(null=True, blank=True)  # set: accepts no jobs
+    # The quota, in units; null: none.
+    guaranteed_units = models.PositiveIntegerField(null=True, blank=True)
+    max_units = models.PositiveIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(max_units__isnull=True)
+                | models.Q(guaranteed_units__isnull=True)
+                | models.Q(max_units__gte=models.F("guaranteed_units")),
+                name="project_guarantee_within_max",
+            ),
+        )
 
     def __str__(self) -> str:
         return self.name

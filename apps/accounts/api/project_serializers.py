@@ -1,12 +1,14 @@
 """Projects and members as the API shows them."""
 
-from typing import Any
+from typing import Any, Final
 
 from rest_framework import serializers
 
 from apps.accounts.api.serializers import ROLES
 from apps.accounts.models import Membership, Project
 from apps.common.api.representations import time
+
+MAX_UNITS: Final = 2_147_483_647
 
 
 class LabelsField(serializers.DictField):
@@ -36,6 +38,12 @@ class ProjectSerializer(serializers.Serializer[Any]):
     archived_at = serializers.DateTimeField(
         allow_null=True, help_text="An archived project accepts no jobs."
     )
+    guaranteed_units = serializers.IntegerField(
+        allow_null=True, help_text="That it may use whatever others request. Null: none."
+    )
+    max_units = serializers.IntegerField(
+        allow_null=True, help_text="That it may use in all, borrowed ones included. Null: any."
+    )
 
 
 class ProjectRequestSerializer(serializers.Serializer[Any]):
@@ -45,6 +53,12 @@ class ProjectRequestSerializer(serializers.Serializer[Any]):
     description = serializers.CharField(max_length=1000, allow_blank=True, required=False)
     labels = LabelsField(required=False)
     requires_key = serializers.BooleanField(required=False)
+    guaranteed_units = serializers.IntegerField(
+        min_value=0, max_value=MAX_UNITS, allow_null=True, required=False
+    )
+    max_units = serializers.IntegerField(
+        min_value=0, max_value=MAX_UNITS, allow_null=True, required=False
+    )
 
 
 class ProjectPatchSerializer(ProjectRequestSerializer):
@@ -79,6 +93,8 @@ def represent_project(project: Project) -> dict[str, Any]:
         "requires_key": not project.key_optional,
         "created_at": time(project.created_at),
         "archived_at": time(project.archived_at),
+        "guaranteed_units": project.guaranteed_units,
+        "max_units": project.max_units,
     }
 
 

@@ -86,7 +86,7 @@ class ProjectDetail(ApiView):
 
     @extend_schema(request=ProjectPatchSerializer, responses=ProjectSerializer)
     def patch(self, request: Request, key: str) -> Response:
-        """Rename, describe, label, archive or restore a project."""
+        """Rename, describe, label, archive or restore a project, or change its quota."""
         project = project_by(principal_of(request), key)
         changes = _fields(validated(ProjectPatchSerializer, request.data))
         return answer(request, represent_project(update_project(project.pk, changes)))

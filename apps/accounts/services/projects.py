@@ -11,7 +11,12 @@ from django.utils import timezone
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership, Project, User
 from apps.accounts.services.audit import Act, record_act
-from apps.common.core.errors import ConflictError, NotFoundError
+from apps.common.core.errors import (
+    ConflictError,
+    FieldProblem,
+    InvalidInputError,
+    NotFoundError,
+)
 from apps.common.infrastructure.database import fetch_rows
 
 DEFAULT_PROJECT: Final = "default"
@@ -44,7 +49,9 @@ def create_project(name: str, values: Mapping[str, Any]) -> Project:
     """
     try:
         with transaction.atomic():
-            project = Project.objects.create(name=name, **values)
+            project = Project(name=name, **values)
+            _check_quota(project)
+            project.save(force_insert=True)
             act = Act("project.created", str(project.pk), name, after=_state(project))
             record_act(act)
     except IntegrityError as error:
@@ -53,7 +60,7 @@ def create_project(name: str, values: Mapping[str, Any]) -> Project:
 
 
 def update_project(project_id: UUID, changes: Mapping[str, Any]) -> Project:
-    """Rename, describe, label, archive or restore a project.
+    """Rename, describe, label, archive or restore a project, or change its quota.
 
     Parameters
     ----------
@@ -62,6 +69,7 @@ def update_project(project_id: UUID, changes: Mapping[str, Any]) -> Project:
     Raises
     ------
     ConflictError : the name is taken.
+    InvalidInputError : more units are guaranteed than it may use in all.
     """
     try:
         with transaction.atomic():
@@ -72,6 +80,7 @@ def update_project(project_id: UUID, changes: Mapping[str, Any]) -> Project:
                     setattr(project, field, value)
                 elif value != (project.archived_at is not None):
                     project.archived_at = timezone.now() if value else None
+            _check_quota(project)
             project.save()
             after = _state(project)
             if after != before:
@@ -146,6 +155,13 @@ def _locked(project_id: UUID) -> Project:
     return project
 
 
+def _check_quota(project: Project) -> None:
+    guaranteed, limit = project.guaranteed_units, project.max_units
+    if guaranteed is not None and limit is not None and limit < guaranteed:
+        detail = f"must be at least the {guaranteed} guaranteed units, not {limit}"
+        raise InvalidInputError([FieldProblem("/max_units", "too_small", detail)])
+
+
 def _state(project: Project) -> dict[str, Any]:
     return {
         "name": project.name,
@@ -153,6 +169,8 @@ def _state(project: Project) -> dict[str, Any]:
         "labels": project.labels,
         "key_optional": project.key_optional,
         "is_archived": project.archived_at is not None,
+        "guaranteed_units": project.guaranteed_units,
+        "max_units": project.max_units,
     }
 
 

@@ -29,6 +29,7 @@ FILTERS = {
     "locality": "too far from the job's other units",
     "spread": "too close to the job's other units",
     "reserved": "reserved for a gang that has waited longer",
+    "quota": "free, but beyond the quota of the project",
     "admission": "free, but not offered by the admission control yet",
     "sampled": "not in the sample",
     "noisy": "too contended",

@@ -22,6 +22,7 @@ REASONS: Final = {  # short, for lists; the full sentences are in workloads.core
     "NotEnoughFreeUnits": "not enough free units",
     "NoFreeUnit": "no free unit",
     "UnitsReserved": "units reserved for a gang",
+    "QuotaExceeded": "quota of the project used",
     "QualityShort": "free units too contended",
     "WaitingForBucket": "more units expected soon",
     "WaitingForProfile": "being profiled",

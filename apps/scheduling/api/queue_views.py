@@ -1,5 +1,6 @@
 """The queue: waiting jobs with their reasons and predicted starts, and scores of predictions."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -13,8 +14,10 @@ from apps.common.api.representations import time
 from apps.common.api.views import ApiView, answer
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.admission.types import AdmissionNow
+from apps.scheduling.core.quotas import QuotaRow
 from apps.scheduling.core.waits import StartScore, WaitingJob
 from apps.scheduling.models import StartEstimate
+from apps.scheduling.selectors.quotas import quota_rows
 from apps.scheduling.selectors.waits import (
     admission_now,
     estimates_of,
@@ -90,12 +93,25 @@ class AdmissionSerializer(serializers.Serializer[Any]):
     queues = AdmissionQueueSerializer(many=True)
 
 
+class QuotaSerializer(serializers.Serializer[Any]):
+    """Units of a project."""
+
+    project = serializers.CharField()
+    guaranteed_units = serializers.IntegerField()
+    max_units = serializers.IntegerField(allow_null=True)
+    used = serializers.IntegerField()
+    borrowed = serializers.IntegerField(help_text="Used beyond the guarantee.")
+    lent = serializers.IntegerField(help_text="Guaranteed units that others have borrowed.")
+    waiting = serializers.IntegerField(help_text="That its waiting jobs request.")
+
+
 class QueueSerializer(serializers.Serializer[Any]):
     """The waiting jobs that you may see, soonest start first."""
 
     cluster_seconds = serializers.FloatField()
     jobs = WaitingJobSerializer(many=True)
     scores = StartScoreSerializer(many=True)
+    quotas = QuotaSerializer(many=True, allow_null=True, help_text="Null: no project has a quota.")
     admission = AdmissionSerializer(allow_null=True, help_text="Null: jobs pass none.")
 
 
@@ -135,6 +151,7 @@ class QueueView(ApiView):
                 "jobs": [_job(job, now_s) for job in jobs],
                 "scores": [_score(score) for score in start_scores(projects, now_s=now_s)],
                 "admission": _admission(admission_now()),
+                "quotas": _quotas(quota_rows(projects)),
             },
         )
 
@@ -178,6 +195,23 @@ def _job(job: WaitingJob, now_s: float) -> dict[str, Any]:
         "p90_seconds": None if job.latest_s is None else max(0.0, job.latest_s - now_s),
         "ahead": job.ahead,
     }
+
+
+def _quotas(rows: Sequence[QuotaRow] | None) -> list[dict[str, Any]] | None:
+    if rows is None:
+        return None
+    return [
+        {
+            "project": row.standing.name,
+            "guaranteed_units": row.standing.guaranteed,
+            "max_units": row.standing.limit,
+            "used": row.standing.used,
+            "borrowed": row.standing.borrowed,
+            "lent": row.lent,
+            "waiting": row.standing.waiting,
+        }
+        for row in rows
+    ]
 
 
 def _admission(now: AdmissionNow | None) -> dict[str, Any] | None:

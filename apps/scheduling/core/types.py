@@ -43,6 +43,7 @@ class RefusalReason(StrEnum):
     NOT_ENOUGH_FREE_UNITS = "NotEnoughFreeUnits"  # fewer free units than a gang needs
     NO_FREE_UNIT = "NoFreeUnit"
     UNITS_RESERVED = "UnitsReserved"  # the free units are kept for a gang that has waited longer
+    QUOTA_EXCEEDED = "QuotaExceeded"  # the project may take no more units now
     QUALITY_SHORT = "QualityShort"  # free units are too contended; better ones are expected
     WAITING_FOR_BUCKET = "WaitingForBucket"  # more free units are expected within the bound
     COMMIT_CONFLICT = "CommitConflict"  # other agents were faster in all attempts
@@ -51,8 +52,9 @@ class RefusalReason(StrEnum):
     def tier(self) -> int:
         """Precedence of the reason; 1 is the highest.
 
-        The tiers: Invalid 1, Held 2, Unclassifiable 3, InfeasibleTarget 4, QualityShort 6,
-        CommitConflict 8, Starting 9. Reasons that wait for free units share tier 7.
+        The tiers: Invalid 1, Held 2, Unclassifiable 3, InfeasibleTarget 4, QuotaExceeded 5,
+        QualityShort 6, CommitConflict 8, Starting 9. Reasons that wait for free units share
+        tier 7.
         """
         return _TIER[self]
 
@@ -74,6 +76,7 @@ _TIER: Final = {
     RefusalReason.NOT_ENOUGH_FREE_UNITS: 7,
     RefusalReason.NO_FREE_UNIT: 7,
     RefusalReason.UNITS_RESERVED: 7,
+    RefusalReason.QUOTA_EXCEEDED: 5,
     RefusalReason.QUALITY_SHORT: 6,
     RefusalReason.WAITING_FOR_BUCKET: 7,
     RefusalReason.COMMIT_CONFLICT: 8,

@@ -30,6 +30,7 @@ from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.types import Refused
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.services.proposals import SizedJob
+from apps.scheduling.services.quotas import within_quotas
 
 STORE_S: Final = 5.0  # wall seconds between two states
 
@@ -63,7 +64,7 @@ def _within(ready: SizedJob, verdict: Admitted) -> SizedJob:
 
 
 class AdmissionDesk:
-    """Admits jobs by the admission control of the settings."""
+    """Admits jobs by the quotas of their projects and the admission control of the settings."""
 
     def __init__(self, agent: str, cluster: ClusterFollower) -> None:
         self._agent, self._cluster = agent, cluster
@@ -75,18 +76,19 @@ class AdmissionDesk:
     def admit(
         self, snapshot: Snapshot, ready: Sequence[SizedJob], facts: TopologyFacts
     ) -> tuple[list[SizedJob], list[tuple[SizedJob, Refused]]]:
-        """Return the admitted jobs and the refusals of the others, each in order.
+        """Return the admitted jobs and the refusals of the others.
 
-        Servers of other pools are excluded from the requests of admitted jobs. Running jobs that
-        lack units need no admission.
+        Quotas come first. Servers of other pools are excluded from the requests of admitted jobs.
+        Running jobs that lack units need no admission.
         """
+        ready, refused = within_quotas(snapshot, ready)
         if self._control is None:
-            return list(ready), []
+            return ready, refused
         now_s = cluster_now()
         self._note_freed(self._control, snapshot, now_s)
         applicants = [_applicant(each) for each in ready if not each.job.missing]
         found = iter(self._control.evaluate(applicants, snapshot, facts, now_s))
-        admitted, refused = [], []
+        admitted = []
         for each in ready:
             verdict = ADMITTED if each.job.missing else next(found)
             if isinstance(verdict, Delayed):

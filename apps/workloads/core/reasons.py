@@ -1,9 +1,8 @@
 """Reasons for a job's state: the highest-ranking one is shown, the others are listed with it.
 
 Source of the tiers: ``kueue`` PR #11720. The order is Invalid > Held > Unclassifiable >
-InfeasibleTarget > QualityShort (6) > reasons that wait for units (7) > CommitConflict (8) >
-Starting (9), then the reasons of running and ended jobs. Tier 5 has no reason: no quota limits a
-job.
+InfeasibleTarget > QuotaExceeded (5) > QualityShort (6) > reasons that wait for units (7) >
+CommitConflict (8) > Starting (9), then the reasons of running and ended jobs.
 """
 
 from collections.abc import Iterable
@@ -28,6 +27,7 @@ class Reason(StrEnum):
     NOT_ENOUGH_FREE_UNITS = "NotEnoughFreeUnits"
     NO_FREE_UNIT = "NoFreeUnit"
     UNITS_RESERVED = "UnitsReserved"
+    QUOTA_EXCEEDED = "QuotaExceeded"
     QUALITY_SHORT = "QualityShort"
     WAITING_FOR_BUCKET = "WaitingForBucket"
     WAITING_FOR_PROFILE = "WaitingForProfile"
@@ -129,6 +129,11 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
         7,
         "The free units are reserved for a gang that has waited longer.",
         "Nothing to do; a job that ends before the gang starts may use them.",
+    ),
+    Reason.QUOTA_EXCEEDED: Meaning(
+        5,
+        "The project has used its quota, and may borrow no further units now.",
+        "Wait for the project's jobs to end, or ask an administrator for more units.",
     ),
     Reason.QUALITY_SHORT: Meaning(
         6,

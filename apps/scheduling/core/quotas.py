@@ -1,0 +1,98 @@
+"""Quotas of projects: guaranteed units, which other projects may borrow while they are not needed.
+
+Units that a project lends come back by not admitting further jobs of those that borrow: no running
+job is stopped.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Units of a project.
+
+    Attributes
+    ----------
+    guaranteed : that it may use whatever others request; 0 = it can only borrow
+    limit : that it may use in all; None = no limit
+    used : that its jobs hold
+    waiting : that its waiting jobs request
+    """
+
+    name: str
+    guaranteed: int = 0
+    limit: int | None = None
+    used: int = 0
+    waiting: int = 0
+
+    @property
+    def borrowed(self) -> int:
+        """Units used beyond the guarantee."""
+        return max(0, self.used - self.guaranteed)
+
+    @property
+    def claimed(self) -> int:
+        """Unused guaranteed units that its own waiting jobs request, which nobody may borrow."""
+        return min(max(0, self.guaranteed - self.used), self.waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRow:
+    """The standing of a project, and the units that it lends."""
+
+    standing: Standing
+    lent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Units that a project may take now, and the sentence that explains a refusal.
+
+    ``units`` : None = no quota binds it, whatever is free
+    """
+
+    units: int | None
+    detail: str
+
+    def covers(self, units: int) -> bool:
+        """Return whether the project may take some units."""
+        return self.units is None or units <= self.units
+
+
+def allowance(standings: Mapping[UUID, Standing], project: UUID, free: int) -> Allowance:
+    """Return what a project may take now.
+
+    Within its guarantee it may take any free unit. Beyond it, the units that are free less those
+    that other projects claim, if they claim any. Never more than its limit.
+
+    Parameters
+    ----------
+    free : free units of the cluster
+    """
+    own = standings[project]
+    claimed = sum(each.claimed for key, each in standings.items() if key != project)
+    units = max(own.guaranteed - own.used, free - claimed, 0) if claimed else None
+    detail = (
+        f"project {own.name} uses {own.used} units and {own.guaranteed} are guaranteed;"
+        f" other projects claim {claimed} of the {free} free units"
+    )
+    left = None if own.limit is None else max(0, own.limit - own.used)
+    if left is not None and (units is None or left < units):
+        units = left
+        detail = f"project {own.name} uses {own.used} of at most {own.limit} units"
+    return Allowance(units, detail)
+
+
+def lent(standings: Mapping[UUID, Standing]) -> dict[UUID, int]:
+    """Return the unused guaranteed units of each project that others have borrowed.
+
+    What is borrowed is spread over the lenders in proportion to their unused units.
+    """
+    unused = {key: max(0, each.guaranteed - each.used) for key, each in standings.items()}
+    total = sum(unused.values())
+    borrowed = min(total, sum(each.borrowed for each in standings.values()))
+    if not borrowed:
+        return dict.fromkeys(standings, 0)
+    return {key: round(borrowed * units / total) for key, units in unused.items()}

@@ -1,0 +1,176 @@
+"""Quotas limit what agents place, and units that were lent return as jobs end."""
+
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.test import Client
+from django.utils import timezone
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import AuditEntry, Membership, Project
+from apps.scheduling.models import Decision
+from apps.scheduling.selectors.quotas import quota_rows
+from apps.scheduling.services import release
+from apps.scheduling.services.agent import SchedulingAgent, make_agent
+from apps.workloads.models import Application, Job
+from tests import factories
+from tests.scheduling.world import build, decide_again, known, state_and_reason, waiting
+
+pytestmark = pytest.mark.django_db
+
+NOW_S = 3000.0
+
+
+@pytest.fixture(autouse=True)
+def clock(db: None) -> None:
+    factories.cluster(seen_cluster_s=NOW_S)
+
+
+def project(name: str, guaranteed: int | None = None, limit: int | None = None) -> Project:
+    row = factories.project(name)
+    row.guaranteed_units, row.max_units = guaranteed, limit
+    row.save()
+    return row
+
+
+def job(of: Application, owner: Project, units: int = 1, **values: Any) -> Job:
+    fields = {"target": {"kind": "best_effort"}, "target_kind": "best_effort", "gang": True}
+    size = {"units_requested": units, "input_bytes": 10**10, "submitted_s": NOW_S}
+    return waiting(of, project=owner, **{**fields, **size, **values})
+
+
+def placed(of: Application, owner: Project, count: int, by: SchedulingAgent) -> list[Job]:
+    jobs = [job(of, owner) for _ in range(count)]
+    decide_again(by)
+    return [one for one in jobs if state_and_reason(one)[0] == "starting"]
+
+
+def end(*jobs: Job) -> None:
+    ended = {"state": "succeeded", "finished_at": timezone.now(), "finished_s": NOW_S}
+    Job.objects.filter(id__in=[one.id for one in jobs]).update(**ended)
+    release([one.id for one in jobs])
+
+
+def test_nothing_is_limited_without_quotas() -> None:
+    build("a", "b")
+    assert quota_rows(None) is None
+    assert len(placed(known(), project("vision"), 8, make_agent("agent-1"))) == 8
+
+
+def test_a_project_at_its_maximum_waits_with_the_reason() -> None:
+    build("a", "b")
+    of, by, vision = known(), make_agent("agent-1"), project("vision", limit=2)
+    assert len(placed(of, vision, 3, by)) == 2
+    late = Job.objects.get(state="queued")
+    assert state_and_reason(late) == ("queued", "QuotaExceeded")
+    assert late.reason_message == "project vision uses 2 of at most 2 units"
+    assert Decision.objects.get(job=late).dropped == {"quota": 6}
+    end(Job.objects.filter(state="starting")[0])
+    decide_again(by)
+    assert state_and_reason(late)[0] == "starting"
+
+
+def test_unused_units_are_lent_and_come_back_as_jobs_end() -> None:
+    """Eight units: web is guaranteed six and uses none, so that vision borrows six of them."""
+    build("a", "b")
+    of, by = known(), make_agent("agent-1")
+    vision, web = project("vision", 2), project("web", 6)
+    borrowers = placed(of, vision, 8, by)
+    assert len(borrowers) == 8
+    rows = {row.standing.name: row for row in quota_rows(None) or []}
+    assert (rows["vision"].standing.borrowed, rows["web"].lent) == (6, 6)
+    wide = job(of, web, 4)
+    more = job(of, vision)
+    decide_again(by)
+    assert state_and_reason(wide) == ("queued", "NoFreeUnit")
+    assert state_and_reason(more) == ("queued", "QuotaExceeded")
+    end(*borrowers[:3])
+    decide_again(by)
+    assert state_and_reason(more) == ("queued", "QuotaExceeded"), "web claims the freed units"
+    end(borrowers[3])
+    decide_again(by)
+    assert state_and_reason(wide)[0] == "starting"
+
+
+def test_a_project_within_its_guarantee_starts_although_others_claim_units() -> None:
+    build("a", "b")
+    of, by = known(), make_agent("agent-1")
+    vision, web = project("vision", 2), project("web", 8)
+    jobs = [job(of, vision) for _ in range(3)]
+    job(of, web, 8)
+    decide_again(by)
+    assert sorted(state_and_reason(one)[1] for one in jobs).count("QuotaExceeded") == 1
+
+
+def test_jobs_that_no_server_matches_claim_nothing() -> None:
+    build("a", "b")
+    of, by = known(), make_agent("agent-1")
+    vision, web = project("vision", 2), project("web", 6)
+    nowhere = job(of, web, 4, constraints={"labels": {"disk": "ssd"}})
+    decide_again(by)
+    assert state_and_reason(nowhere) == ("queued", "NoMatchingServer")
+    assert len(placed(of, vision, 8, by)) == 8
+
+
+def test_a_running_job_that_lacks_units_gets_none_beyond_the_quota() -> None:
+    build("a")
+    of, by, vision = known(), make_agent("agent-1"), project("vision", limit=4)
+    first = job(of, vision, 3)
+    decide_again(by)
+    grows = job(of, factories.project("other"), 4, gang=False)
+    decide_again(by)
+    Project.objects.filter(name="other").update(max_units=1)
+    end(first)
+    decide_again(by)
+    grows.refresh_from_db()
+    assert (grows.units, grows.units_missing) == (1, 3)
+    Project.objects.filter(name="other").update(max_units=4)
+    decide_again(by)
+    grows.refresh_from_db()
+    assert (grows.units, grows.units_missing) == (4, 0)
+
+
+def test_administrators_set_quotas_with_an_audit_entry(client: Client) -> None:
+    vision = project("vision")
+    client.force_login(factories.user(role=Role.ADMIN))
+    url = f"/api/v1/projects/{vision.name}/"
+
+    def patch(**body: Any) -> Any:
+        return client.patch(url, body, content_type="application/json")
+
+    row = patch(guaranteed_units=200, max_units=400).json()
+    assert (row["guaranteed_units"], row["max_units"]) == (200, 400)
+    entry = AuditEntry.objects.latest("id")
+    assert entry.action == "project.updated"
+    problem = patch(max_units=100)
+    assert problem.status_code == 422
+    assert "must be at least the 200 guaranteed units, not 100" in problem.content.decode()
+    assert patch(guaranteed_units=-1).status_code == 422
+    assert patch(guaranteed_units=None, max_units=None).json()["max_units"] is None
+
+
+def test_the_database_refuses_a_guarantee_above_the_maximum() -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        project("vision", 3, 2)
+
+
+def test_viewers_see_the_quotas_of_their_projects(client: Client) -> None:
+    vision, web = project("vision", 2, 9), project("web", 6)
+    reader = factories.user(role=Role.VIEWER)
+    Membership.objects.create(user=reader, project=vision, role=Role.VIEWER.value)
+    client.force_login(reader)
+    assert client.get("/api/v1/queues/").json()["quotas"] == [
+        {
+            "project": "vision",
+            "guaranteed_units": 2,
+            "max_units": 9,
+            "used": 0,
+            "borrowed": 0,
+            "lent": 0,
+            "waiting": 0,
+        }
+    ]
+    shown = client.get("/queues/").content.decode()
+    assert "units of projects" in shown
+    assert web.name not in shown
