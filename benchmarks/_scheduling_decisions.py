@@ -59,6 +59,7 @@ def _on(unit: int) -> Placed:
 def _turns(count: int, rng: np.random.Generator) -> Iterator[list[Request]]:
     """Batches of requests of a hundred applications in random order."""
     asked = requests(SIGNATURES, rng)
+    yield asked  # every signature once
     for _ in range(count):
         yield [asked[i] for i in rng.integers(0, SIGNATURES, TURN).tolist()]
 

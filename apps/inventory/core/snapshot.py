@@ -114,6 +114,8 @@ class Snapshot:
     server_tolerance : (S, N) float32, further pressure that every job of the server tolerates: the
         smallest difference of tolerance and pressure, negative = exceeded; 100 for an idle server
     server_free : (S, 3) float64 memory bytes, network bits/s, storage bytes not allocated
+    changed : (S,) number of the last change of each server among those of its copy, increasing;
+        None = the snapshot is not a view of a copy
     """
 
     sequence: int
@@ -124,3 +126,4 @@ class Snapshot:
     server_exposure: Singles
     server_tolerance: Singles
     server_free: Floats
+    changed: Ints | None = None

@@ -24,7 +24,7 @@ class TopologyFacts:
     share : (S, 3) equal share of one unit
     unit_server (U,), first_unit, server_units, server_platform (S,) : read-only int32, for the
         kernels
-    everywhere : (S,) True for all servers
+    everywhere, nowhere : (S,) True, or False, for all servers
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -35,6 +35,7 @@ class TopologyFacts:
         self.server_units = as_readonly(topology.server_units, np.int32)
         self.server_platform = as_readonly(topology.server_platform, np.int32)
         self.everywhere = as_readonly(np.ones(topology.server_id.size, dtype=np.bool_), np.bool_)
+        self.nowhere = as_readonly(~self.everywhere, np.bool_)
         self._labelled: dict[str, Bools] = {}
         self._allowed: dict[frozenset[str] | None, Bools] = {}
 

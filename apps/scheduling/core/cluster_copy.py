@@ -70,6 +70,7 @@ class CopyArrays(NamedTuple):
     server_tolerance (S, N) : minimum over its busy units
     limit : (S, 3) capacity, oversubscription included
     unit_server (U,), first_unit (S,), server_units (S,) : of the topology
+    changed (S,), changes (1,) : number of the last change of each server, and of all
     """
 
     unit_free: Bools
@@ -85,6 +86,8 @@ class CopyArrays(NamedTuple):
     unit_server: Shorts
     first_unit: Shorts
     server_units: Shorts
+    changed: Ints
+    changes: Ints
 
 
 class BusyUnits(NamedTuple):
@@ -160,6 +163,8 @@ class ClusterCopy:
             unit_server=as_readonly(topology.unit_server, np.int32),
             first_unit=as_readonly(topology.server_first_unit, np.int32),
             server_units=as_readonly(topology.server_units, np.int32),
+            changed=np.zeros(servers, dtype=np.int64),
+            changes=np.zeros(1, dtype=np.int64),
         )
         self._views = self._snapshot(copy=False)
 
@@ -226,6 +231,7 @@ class ClusterCopy:
             self._views = Snapshot(
                 self.sequence, seen.topology, seen.unit_free, seen.server_open,
                 seen.server_caused, seen.server_exposure, seen.server_tolerance, seen.server_free,
+                seen.changed,
             )  # fmt: skip
         return self._views
 
@@ -243,6 +249,7 @@ class ClusterCopy:
             server_exposure=_read_only(self._state.server_exposure, copy=copy),
             server_tolerance=_read_only(self._state.server_tolerance, copy=copy),
             server_free=_read_only(self._state.server_free, copy=copy),
+            changed=None if copy else _read_only(self._state.changed, copy=False),
         )
 
     def _apply(self, change: Change) -> None:
@@ -260,6 +267,8 @@ class ClusterCopy:
             case ChangeKind.OPEN | ChangeKind.CLOSE:
                 servers = self._indices(change.servers, self.topology.server_id)
                 self._server_open[servers] = change.kind is ChangeKind.OPEN
+                self._state.changes[0] += 1
+                self._state.changed[servers] = self._state.changes[0]
 
     def _indices(self, ids: Sequence[int] | Ints, known: Ints) -> Ints:
         keys = np.asarray(ids, dtype=np.int64)
@@ -311,6 +320,8 @@ def release_units(state: CopyArrays, units: Ints, sequence: int) -> None:
 def sum_servers(state: CopyArrays, units: Ints) -> None:
     """Recompute the sums of changed servers: incremental updates would accumulate errors."""
     for server in np.unique(state.unit_server[units]):
+        state.changes[0] += 1
+        state.changed[server] = state.changes[0]
         first = state.first_unit[server]
         last = first + state.server_units[server]
         state.server_caused[server] = state.unit_caused[first:last].sum(axis=0)

@@ -51,9 +51,11 @@ def sum_servers(state: CopyArrays, units: Ints) -> None:
             _sum_server(state, last)
 
 
-@jit()
+@jit(makes_arrays=False)
 def _sum_server(state: CopyArrays, s: int) -> None:
     """Add up the units of a server in their order: the sums are those of numpy, to the bit."""
+    state.changes[0] += 1
+    state.changed[s] = state.changes[0]
     state.server_caused[s] = 0.0
     state.server_free[s] = 0.0
     first = state.first_unit[s]
@@ -70,7 +72,7 @@ def _sum_server(state: CopyArrays, s: int) -> None:
         state.server_tolerance[s, i] = _tolerance(state, s, i)
 
 
-@jit()
+@jit(makes_arrays=False)
 def _exposure(state: CopyArrays, s: int, i: int) -> float:
     """``loss.exposure`` of one source."""
     first, others = state.first_unit[s], state.server_units[s] - 1
@@ -88,7 +90,7 @@ def _exposure(state: CopyArrays, s: int, i: int) -> float:
     return total
 
 
-@jit()
+@jit(makes_arrays=False)
 def _tolerance(state: CopyArrays, s: int, i: int) -> float:
     """``loss.tolerance`` of one source."""
     first, least = state.first_unit[s], IDLE
@@ -101,7 +103,7 @@ def _tolerance(state: CopyArrays, s: int, i: int) -> float:
     return least
 
 
-@jit()
+@jit(makes_arrays=False)
 def log_performance(pressure: float, tolerated: float) -> float:
     """``loss.log_performance`` of one source."""
     share = min(pressure / max(tolerated, 1e-9), 1.0)

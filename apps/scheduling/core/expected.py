@@ -14,6 +14,9 @@ over the sources. b of the server's M units are busy, and a share r of all units
 every free unit gets a neighbour wherever the job goes: hence 1 - r, squared as the choice among
 the units that the term leaves free shrinks as well.
 
+Units whose score is within `LOSS` of the best count as equally good. The choice among them starts
+at a random block of servers, so that agents that decide at the same time seldom choose one unit.
+
 Ours: Tarcil §3.2 lets utility depend on the platform, but its Eq. 5 does not; no paper weighs the
 loss of the neighbours. The weights were chosen on a cluster and seeds that no published figure
 uses.
@@ -23,14 +26,18 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Floats, Ints, Shorts
+from apps.inventory.core.snapshot import Floats, Ints, Shorts, Topology
 from apps.scheduling.core import chance, encoding, loss
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.scorers import Scores
-from apps.scheduling.core.types import Request
+from apps.scheduling.core.types import MAX_CANDIDATES, Request
 
+LOSS: Final = 0.002  # log performance: units within it of the best are equally good
+BLOCK: Final = 64  # servers; of equally good units, those of a random block come first
+EXPLAINED: Final = 8  # candidates stored with the decision on one unit
 MAX_EXPONENT: Final = 700.0  # of a double
 STEPS: Final = 1 << 30  # of a score of 1, in the integer keys
+TIED: Final = round(LOSS * STEPS)
 
 
 class Weights(NamedTuple):
@@ -62,16 +69,34 @@ def score(
     total -= weights.spread * _crowd(state, servers, nth)
     zero = np.zeros(units.size, dtype=np.int64)
     steps = np.round(total * STEPS).astype(np.int64)
+    if steps.size:
+        steps = np.minimum(steps, steps.max() - TIED)
     return Scores(
         units=units,
         servers=servers,
-        key=np.stack((steps, zero, zero, chance.coins(seed, units)), axis=1),
+        key=np.stack(
+            (steps, _turns(topology, servers, seed), zero, chance.coins(seed, units)), axis=1
+        ),
         quality=np.full(units.size, np.nan),
         target=float("nan"),
         closeness=total,
         headroom=request.tolerated - pressures,
         expectations=expectations(state, request, servers),
+        listed=listed(request),
     )
+
+
+def listed(request: Request) -> int:
+    """Return the number of candidates that are stored with a decision."""
+    return EXPLAINED if request.units == 1 else MAX_CANDIDATES
+
+
+def _turns(topology: Topology, servers: Shorts, seed: int) -> Ints:
+    """(n,) order of the blocks of servers, from a random one on; higher = earlier."""
+    blocks = -(-topology.server_id.size // BLOCK)
+    start = chance.below(chance.word(seed, 0), blocks)
+    turns: Ints = -((servers.astype(np.int64) // BLOCK - start) % blocks)
+    return turns
 
 
 def expectations(state: BatchState, request: Request, servers: Shorts) -> Floats:

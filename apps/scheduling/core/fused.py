@@ -1,5 +1,7 @@
 """Policies with filter, sample and score in compiled kernels."""
 
+from typing import TYPE_CHECKING, Final
+
 import numpy as np
 
 from apps.common.core.arrays import as_readonly
@@ -12,8 +14,12 @@ from apps.scheduling.core.cluster_copy import ClusterCopy
 from apps.scheduling.core.encoding import MARGIN, Form
 from apps.scheduling.core.expected import DEFAULT, Weights
 from apps.scheduling.core.filters import FILTERS, Eligibility
+from apps.scheduling.core.refusals import refused
 from apps.scheduling.core.scorers import Scores
-from apps.scheduling.core.types import MAX_CANDIDATES, Request, Within
+from apps.scheduling.core.types import Placed, Refused, Request, Within
+
+if TYPE_CHECKING:
+    from apps.scheduling.core.rankings import Rankings
 
 NOWHERE = as_readonly(np.empty(0, dtype=np.int64), np.int64)
 
@@ -147,51 +153,58 @@ class FusedTarcil(_Compiled):
 
 
 class FusedExpected(_Compiled):
-    """Same decisions as ``policies.expected``: all eligible units are rated in one call.
+    """Same decisions as ``policies.expected``, from rankings that are kept between decisions.
 
-    Jobs with a locality constraint use the assembled form.
+    Jobs with a locality or spread constraint use the assembled form.
     """
 
     def __init__(self, weights: Weights = DEFAULT) -> None:
         super().__init__(policies.expected(weights), is_full=True)
         self._weights = weights
+        self._rankings: Rankings | None = None
 
-    def _score_sample(
-        self, state: BatchState, request: Request, eligibility: Eligibility, seed: int
-    ) -> Scores:
-        if request.locality:
-            return super()._score_sample(state, request, eligibility, seed)
-        from apps.scheduling.core import expected_kernels  # noqa: PLC0415
+    def _state(self, snapshot: Snapshot, facts: TopologyFacts, *, writable: bool) -> BatchState:
+        if self._rankings is None:
+            # only processes that decide import numba
+            from apps.scheduling.core.rankings import Rankings  # noqa: PLC0415
 
-        facts = state.facts
-        platforms = len(facts.topology.platform_name)
-        speed = np.ones(platforms) if request.platform_speed is None else request.platform_speed
-        cluster = expected_kernels.Cluster(
-            state.unit_free,
-            facts.first_unit,
-            facts.server_units,
-            facts.server_platform,
-            as_readonly(state.free_count, np.int32),
-            state.server_caused,
-            state.server_exposure,
-            1.0 - state.busy / facts.unit_server.size,
+            self._rankings = Rankings(self._weights)
+        return self._rankings.state(snapshot, facts)
+
+    def _decide(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
+        if request.locality or request.spread:
+            return super()._decide(state, request, seed)
+        assert self._rankings is not None  # noqa: S101 - it made the state
+        count = max(request.units, expected.listed(request))
+        best, ranking = self._rankings.best(request, count, seed)
+        *by_filter, units = ranking.counts.tolist()
+        by_filter[0] = state.busy
+        dropped = {name: n for name, n in zip(FILTERS, by_filter, strict=True) if n}
+        servers, room = _NOT_READ, _NO_ROOM
+        if request.units > 1:
+            servers, room = self._rankings.rooms(ranking)
+        eligibility = Eligibility(servers, room, units, dropped)
+        if units < policies.min_units(request):
+            return refused(state, request, eligibility, examined=0, seed=seed)
+        scores = Scores(
+            *(best.units, best.servers, best.key, np.full(best.units.size, np.nan), _UNKNOWN),
+            *(best.score, best.headroom, units, best.expectations, expected.listed(request)),
         )
-        units, servers, key, shown, headroom = expected_kernels.best_units(
-            cluster,
-            eligibility.servers,
-            expected_kernels.Demand(
-                _vector(request.caused), _vector(request.tolerated), _vector(np.log(speed))
-            ),
-            self._weights,
-            min(eligibility.units, max(request.units, MAX_CANDIDATES)),
-            seed,
-        )
-        unknown = np.full(units.size, np.nan)
-        return Scores(
-            *(units, servers, key, unknown, float("nan"), shown, headroom),
-            examined=eligibility.units,
-            expectations=expected.expectations(state, request, servers),
-        )
+        picked = _FIRST if request.units == 1 else self._pick(state, request, eligibility, scores)
+        if picked.size < min(request.units, units) and scores.units.size < units:
+            scores = self._score_all(state, request, eligibility, seed)
+            picked = self._pick(state, request, eligibility, scores)
+        if picked.size < policies.min_units(request):
+            examined = scores.units.size
+            return refused(state, request, eligibility, examined=examined, seed=seed)
+        scored = policies.ScoredSample(eligibility, scores, picked)
+        return self._placed(state, request, scored, seed=seed)
+
+
+_UNKNOWN: Final = float("nan")
+_NOT_READ: Final = as_readonly(np.empty(0, dtype=np.bool_))  # of a single unit: none is picked
+_NO_ROOM: Final = as_readonly(np.empty(0, dtype=np.int32))
+_FIRST: Final = as_readonly(np.zeros(1, dtype=np.int64))
 
 
 def warm_up() -> None:

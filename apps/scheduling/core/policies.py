@@ -25,7 +25,6 @@ from apps.scheduling.core.refusals import refused
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import (
     DEFAULT_SAMPLE,
-    MAX_CANDIDATES,
     Candidate,
     Expectation,
     Placed,
@@ -163,7 +162,7 @@ class AssembledPolicy:
 
     def _decide(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
         eligibility = self._filter(state, request)
-        if eligibility.units < _min_units(request):
+        if eligibility.units < min_units(request):
             return refused(state, request, eligibility, examined=0, seed=seed)
         scores = self._score_sample(state, request, eligibility, seed)
         picked = self._pick(state, request, eligibility, scores)
@@ -171,7 +170,7 @@ class AssembledPolicy:
         if picked.size < target and scores.units.size < eligibility.units:
             scores = self._score_all(state, request, eligibility, seed)
             picked = self._pick(state, request, eligibility, scores)
-        if picked.size < _min_units(request):
+        if picked.size < min_units(request):
             examined = scores.units.size
             return refused(state, request, eligibility, examined=examined, seed=seed)
         scored = ScoredSample(eligibility, scores, picked)
@@ -248,7 +247,7 @@ def expected(weights: Weights = expectation.DEFAULT) -> AssembledPolicy:
     """Best expected performance of the job and its neighbours; the oracle of the kernels."""
     return AssembledPolicy(
         "expected",
-        1,
+        2,
         sample=samplers.everything,
         near=samplers.everything,
         # predicted performance of the job there, of the jobs there, and of jobs to come
@@ -315,7 +314,7 @@ def _unconstrained(request: Request) -> Request:
     return replace(request, locality=None, spread=None)
 
 
-def _min_units(request: Request) -> int:
+def min_units(request: Request) -> int:
     """Return the number of units without which the job does not start."""
     return request.units if request.gang or request.locality else 1
 
@@ -358,7 +357,7 @@ class RankedCandidates(Sequence[Candidate]):
         self._built: tuple[Candidate, ...] | None = None
 
     def __len__(self) -> int:
-        return min(self._scores.units.size, MAX_CANDIDATES)
+        return min(self._scores.units.size, self._scores.listed)
 
     @overload
     def __getitem__(self, index: int) -> Candidate: ...
@@ -381,7 +380,7 @@ class RankedCandidates(Sequence[Candidate]):
 
 def _candidates(scores: Scores, picked: list[int]) -> tuple[Candidate, ...]:
     """Return the best candidates, from lists, as numpy scalars are ten times slower."""
-    best = slice(0, MAX_CANDIDATES)
+    best = slice(0, scores.listed)
     chosen, last = set(picked), max(picked)
     target = scores.target
     columns = zip(

@@ -14,7 +14,7 @@ from apps.inventory.core.snapshot import Floats, Ints, Shorts
 from apps.scheduling.core import chance, encoding
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.encoding import Form
-from apps.scheduling.core.types import Request
+from apps.scheduling.core.types import MAX_CANDIDATES, Request
 
 SPEED_STEPS: Final = 1000  # platforms within 0.1 % of each other count as equally fast
 LOAD_STEPS: Final = 1 << 40  # resolution sufficient for b / M with any M below a million
@@ -35,6 +35,7 @@ class Scores:
     headroom : (n, N) tolerated - pressure, negative = too much pressure
     examined : units rated, if only the best of them are listed
     expectations : (n, 4) columns of `Expectation`
+    listed : number of the best units that are stored with the decision
     """
 
     units: Ints
@@ -46,6 +47,7 @@ class Scores:
     headroom: Floats
     examined: int | None = None
     expectations: Floats | None = None
+    listed: int = MAX_CANDIDATES
 
 
 def tarcil(
@@ -127,6 +129,7 @@ def ranked(scores: Scores, limit: int | None = None) -> Scores:
         closeness=scores.closeness[order],
         headroom=scores.headroom[order],
         expectations=None if scores.expectations is None else scores.expectations[order],
+        listed=scores.listed,
     )
 
 

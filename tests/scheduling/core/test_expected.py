@@ -13,7 +13,7 @@ from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core import loss, policies
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
-from apps.scheduling.core.expected import Weights, score
+from apps.scheduling.core.expected import EXPLAINED, Weights, score
 from apps.scheduling.core.fused import FusedExpected
 from apps.scheduling.core.in_memory_store import MemoryCluster
 from apps.scheduling.core.types import Placed, Within
@@ -134,7 +134,7 @@ def test_it_has_examined_every_eligible_unit() -> None:
     assert isinstance(outcome, Placed)
     assert outcome.examined == outcome.eligible == 128
     assert outcome.probability == 0.0
-    assert len(outcome.candidates) == 32
+    assert len(outcome.candidates) == EXPLAINED
 
 
 @given(
