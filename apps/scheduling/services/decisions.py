@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -12,7 +12,7 @@ import numpy as np
 from apps.common.infrastructure.database import copy_rows
 from apps.inventory.core.snapshot import Topology
 from apps.scheduling.core.sizing import Sized
-from apps.scheduling.core.types import Candidate
+from apps.scheduling.core.types import Candidate, Expectation
 from apps.scheduling.models import Decision, Outcome
 from apps.scheduling.services.allocation_store import Grant
 from apps.scheduling.services.batches import BatchPlace
@@ -91,7 +91,7 @@ def placed_row(
         *(placed_reason(agent).value, units, len(grant.positions)),
         *(per_unit(placed.examined, units), placed.examined, placed.eligible),
         *(topology.server_id.size, json.dumps(placed.dropped)),
-        json.dumps(candidates_json(placed.candidates, topology)),
+        _compact(candidates_json(placed.candidates, topology)),
         *(placed.rank_threshold, placed.probability),
         float(placed.ranks[0]) if placed.ranks.size == 1 else None,
         *(json.dumps(predicted_json(sized_job.sized)), proposal.retries),
@@ -106,28 +106,38 @@ def per_unit(examined: int, units: int) -> int:
     return max(1, round(examined / units))
 
 
-def candidates_json(candidates: Iterable[Candidate], topology: Topology) -> list[dict[str, Any]]:
+def candidates_json(candidates: Sequence[Candidate], topology: Topology) -> list[dict[str, Any]]:
     """Return JSON of the examined units, best first."""
+    if not len(candidates):
+        return []
+    # by column: numpy takes as long to round one row as all
+    headroom = np.round([c.headroom for c in candidates], 1).tolist()
+    servers = topology.server_id[[c.server for c in candidates]].tolist()
+    cores = topology.unit_core[[c.unit for c in candidates]].tolist()
     return [
         {
-            "server_id": int(topology.server_id[c.server]),
-            "core": int(topology.unit_core[c.unit]),
+            "server_id": server,
+            "core": core,
             "quality": _rounded(c.quality),
             "target": _rounded(c.target),
             "closeness": _rounded(c.closeness),
-            "verdict": str(c.verdict),
-            "headroom": np.round(c.headroom, 1).tolist(),
+            "verdict": c.verdict,
+            "headroom": room,
             **_expectation(c),
         }
-        for c in candidates
+        for c, server, core, room in zip(candidates, servers, cores, headroom, strict=True)
     ]
 
 
 def _expectation(candidate: Candidate) -> dict[str, dict[str, float]]:
-    if candidate.expectation is None:
+    known = candidate.expectation
+    if known is None:
         return {}
-    fields = candidate.expectation._asdict()
-    return {"expected": {name: round(value, 6) for name, value in fields.items()}}
+    values = map(round, known, _DIGITS)
+    return {"expected": dict(zip(known._fields, values, strict=True))}
+
+
+_DIGITS: Final = (6,) * len(Expectation._fields)
 
 
 def _rounded(value: float) -> float | None:
@@ -154,7 +164,7 @@ def refusal_row(
         *(result.examined if result else 0, result.eligible if result else 0),
         topology.server_id.size,
         json.dumps(result.dropped if result else {}),
-        json.dumps(candidates_json(lost.candidates, topology) if lost else []),
+        _compact(candidates_json(lost.candidates, topology) if lost else []),
         *(lost.rank_threshold if lost else 0.8, lost.probability if lost else 1.0),
         *(None, "{}", refusal.retries, refusal.elapsed_s, None),
         _json_or_none(refusal.sampling.as_json()),
@@ -169,3 +179,6 @@ def _place(place: BatchPlace | None) -> tuple[UUID | None, int | None]:
 
 def _json_or_none(value: dict[str, Any] | None) -> str | None:
     return None if value is None else json.dumps(value)
+
+
+_compact: Final = json.JSONEncoder(separators=(",", ":")).encode
