@@ -5,6 +5,7 @@ victim has changed nothing and runs again, and the attempt is counted for the me
 """
 
 import logging
+import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
@@ -17,13 +18,16 @@ _logger = logging.getLogger(__name__)
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
+PAUSE_S: Final = 0.1
 CONFLICTS: Final = {"40P01": "deadlock", "40001": "serialization failure"}  # by SQLSTATE
 
 
 def retry_once(act: Callable[_P, _T]) -> Callable[_P, _T]:
     """Return a function that runs ``act`` again if it fails with one of `CONFLICTS`.
 
-    Inside a transaction it never runs again: only the caller that opened it can repeat it all.
+    It pauses first: the other transaction still waits for a lock of the victim, which the victim
+    could otherwise take again before it. Inside a transaction it never runs again: only the
+    caller that opened it can repeat it all.
     """
 
     @wraps(act)
@@ -36,6 +40,7 @@ def retry_once(act: Callable[_P, _T]) -> Callable[_P, _T]:
                 raise
             _logger.warning("%s, trying again: %s", CONFLICTS[state], error)
             _count(state)
+        time.sleep(PAUSE_S)
         return act(*args, **kwargs)
 
     return run
