@@ -1,7 +1,7 @@
 """Fixtures every area may use, and marks that follow from the fixtures a test asks for."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -10,11 +10,19 @@ from django.db import connection
 from hypothesis import HealthCheck, settings
 from pytest_django import DjangoDbBlocker
 
+from controlplane.celery import app
 from tests.lock_order import LockOrder, watch
 
 # A busy machine is slow, and its speed is not what these tests are about.
 settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("berth")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _registered_tasks() -> None:
+    """Register all tasks, as a worker does: some are requested by name."""
+    app.loader.import_default_modules()
+
 
 DATABASE_FIXTURES = frozenset({"db", "transactional_db", "django_db_setup", "live_server"})
 
@@ -85,8 +93,14 @@ def _locks_are_taken_in_order(_lock_order: LockOrder) -> Iterator[None]:
 def _awaited_tasks_run_inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run awaited tasks inline; notifications are sent by name and still need a worker."""
 
-    def run(task: Task[Any, Any], args: Sequence[object] = (), **_: object) -> None:
-        task.apply(json.loads(json.dumps(args)), throw=True)
+    def run(
+        task: Task[Any, Any],
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+        **_: object,
+    ) -> None:
+        given, named = json.loads(json.dumps((args, kwargs)))
+        task.apply(given, named, throw=True)
 
     monkeypatch.setattr(Task, "apply_async", run)
 

@@ -9,6 +9,7 @@ import pytest
 from apps.common.core.interference import N_SOURCES
 from apps.dashboard.core.expectations import compare_expectations, prediction_texts
 from apps.dashboard.core.explanation import CandidateFacts
+from apps.scheduling.core.expected import Weights
 from apps.scheduling.core.fused import FusedExpected
 from apps.scheduling.core.types import Expectation, Placed
 from tests.scheduling.core.clusters import loaded, request, topology
@@ -41,7 +42,7 @@ def test_the_contributions_add_up_to_the_difference_of_the_scores() -> None:
     gains = {row.name: row.gain for row in compared.rows}
     assert gains["Platform speed"] == pytest.approx(-math.log(0.7))
     assert gains["Performance under interference"] == 0.0
-    assert gains["Loss of the neighbours"] == pytest.approx(0.4 * math.log(0.98))
+    assert gains["Loss of the neighbours"] == pytest.approx(Weights().neighbours * math.log(0.98))
 
 
 def test_no_comparison_without_another_server_or_with_another_policy() -> None:
@@ -74,5 +75,5 @@ def test_the_terms_of_a_decision_are_those_of_its_scores() -> None:
     busy = [c.expectation.busy for c in facts if c.expectation]
     other = next(i for i, c in enumerate(facts) if c.server != facts[0].server)
     # the rest is the term of the crowd; the runner-up may be the first unit of its server
-    crowd = 1.5 * idle * (busy[other] - busy[0])
+    crowd = Weights().spread * idle**2 * (busy[other] - busy[0])
     assert compared.rows[-1].gain == pytest.approx(crowd, abs=1e-9)

@@ -67,6 +67,7 @@ ALLOWED: Final = {
     **dict.fromkeys(
         (
             "execution.selectors.migrations",
+            "execution.selectors.slurm.known_jobs",
             "scheduling.selectors.profiles_with_decisions",
             "scheduling.selectors.beyond_tolerance_of",
             "scheduling.selectors._live_claims",
@@ -99,6 +100,7 @@ ALLOWED: Final = {
             "operations.selectors.events_after",
             "scheduling.api.reads.jobs_on",
             "scheduling.selectors.decisions.decisions_at",
+            "scheduling.selectors.quotas.standings",
             "scheduling.selectors.waits.start_scores",
             "scheduling.selectors.waits.waiting_jobs",
             "workloads.selectors.batch_items",

@@ -20,6 +20,7 @@ from apps.scheduling.services.counterfactuals import Changes, counterfactual, si
 from apps.scheduling.services.flips import flips
 from apps.workloads.models import Job
 from tests import factories
+from tests.api.test_schema import check_answer
 from tests.scheduling.core.clusters import idle, request, topology
 from tests.scheduling.world import ME, build, claimed, known, proposal, waiting, work
 
@@ -241,6 +242,7 @@ def test_flips_of_a_named_server() -> None:
     decision = decided()
     client, address = client_of(Role.OPERATOR), f"/api/v1/decisions/{decision.pk}/flips/"
     body = client.get(address, {"server": "a"}).json()
+    check_answer("/api/v1/decisions/{decision_id}/flips/", "get", 200, body)
     assert (body["decision"], body["server"]) == (str(decision.pk), "a")
     assert {"change": {"without_servers": ["b"]}, "effect": "if this server had no free unit"} in (
         body["flips"]

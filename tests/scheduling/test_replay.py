@@ -14,12 +14,13 @@ from apps.inventory.services import import_cluster
 from apps.operations.services.retention import run_retention
 from apps.scheduling.core import registry
 from apps.scheduling.core.expected import Weights
+from apps.scheduling.core.replay_verdict import ReplayVerdict
 from apps.scheduling.models import ClusterCheckpoint, Decision, DecisionBatch, Reservation
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.services import commit, release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.checkpoints import write_checkpoint
-from apps.scheduling.services.replay import Replay, Verdict, replay
+from apps.scheduling.services.replay import Replay, replay
 from apps.workloads.models import Application, Job
 from tests import factories
 from tests.scheduling.world import (
@@ -60,7 +61,7 @@ def assert_identical(*jobs: Job) -> None:
     for job in jobs:
         found = replayed(job)
         assert (found.detail, found.differences[:8]) == ("", ())
-        assert found.verdict == Verdict.IDENTICAL
+        assert found.verdict == ReplayVerdict.IDENTICAL
 
 
 def batch_of(count: int, *applications: Application, **fields: Any) -> list[Job]:
@@ -211,7 +212,7 @@ def test_a_changed_policy_shows_its_differences(monkeypatch: pytest.MonkeyPatch)
         ),
     )
     found = replayed(job)
-    assert found.verdict == Verdict.DIFFERENT
+    assert found.verdict == ReplayVerdict.DIFFERENT
     fields = {each.field for each in found.differences}
     assert any(name.startswith("candidates") for name in fields)
     assert "seed" not in fields
@@ -264,7 +265,7 @@ def test_a_decision_without_its_inputs_cannot_be_repeated(missing: str, detail: 
     else:
         application.profiles.all().delete()
     found = replayed(job)
-    assert found.verdict == Verdict.UNAVAILABLE
+    assert found.verdict == ReplayVerdict.UNAVAILABLE
     assert detail in found.detail
 
 

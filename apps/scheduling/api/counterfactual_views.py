@@ -22,7 +22,8 @@ from apps.inventory.selectors import server_names
 from apps.scheduling.api.views import visible_decision
 from apps.scheduling.core import registry
 from apps.scheduling.models import Decision
-from apps.scheduling.tasks import counterfactual_by_worker, flips_by_worker
+from apps.scheduling.services.by_worker import counterfactual_by_worker, flips_by_worker
+from apps.workloads.core.spec import MAX_R
 from apps.workloads.core.targets import check_target
 from apps.workloads.selectors import visible_jobs
 
@@ -36,14 +37,16 @@ class CounterfactualRequestSerializer(serializers.Serializer[Any]):
         required=False,
         help_text="Weights and others of the policy.",
     )
-    sample_size = serializers.IntegerField(required=False, min_value=1, help_text="R.")
+    sample_size = serializers.IntegerField(
+        required=False, min_value=1, max_value=MAX_R, help_text="R."
+    )
     target = serializers.DictField(required=False, help_text="As in a job; the size follows.")
     without_servers = serializers.ListField(
         child=serializers.CharField(max_length=63), required=False, max_length=100
     )
 
 
-class PredictionSerializer(serializers.Serializer[Any]):
+class PredictedChoiceSerializer(serializers.Serializer[Any]):
     """What the profile predicts on the chosen units, by the same formulas for every policy."""
 
     performance = serializers.FloatField(help_text="Mean of platform speed times `own`.")
@@ -86,7 +89,7 @@ class ChoiceSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField()
     units = serializers.IntegerField()
     servers = ChosenServerSerializer(many=True)
-    prediction = PredictionSerializer(allow_null=True, help_text="Null for a refusal.")
+    prediction = PredictedChoiceSerializer(allow_null=True, help_text="Null for a refusal.")
     predicted = serializers.DictField(help_text="Performance that the size was chosen for.")
     losers = LosersSerializer()
     examined = serializers.IntegerField()

@@ -11,8 +11,8 @@ from rest_framework.response import Response
 from apps.accounts.core.roles import Role
 from apps.common.api.views import ApiView
 from apps.scheduling.api.views import visible_decision
-from apps.scheduling.services.replay import Verdict
-from apps.scheduling.tasks import replay_by_worker
+from apps.scheduling.core.replay_verdict import ReplayVerdict
+from apps.scheduling.services.by_worker import replay_by_worker
 
 
 class DifferenceSerializer(serializers.Serializer[Any]):
@@ -27,7 +27,7 @@ class ReplaySerializer(serializers.Serializer[Any]):
     """A repeated decision, compared with the stored one."""
 
     decision = serializers.UUIDField()
-    verdict = serializers.ChoiceField(choices=[(str(each), str(each)) for each in Verdict])
+    verdict = serializers.ChoiceField(choices=[(str(each), str(each)) for each in ReplayVerdict])
     detail = serializers.CharField(
         allow_blank=True, help_text="Why it cannot be repeated; empty otherwise."
     )

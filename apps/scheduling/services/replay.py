@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -17,19 +16,12 @@ from apps.scheduling.core.batch_inputs import StoredBatch, UnreadableBatchError
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.differences import Difference, as_stored, differences
 from apps.scheduling.core.job_sampling import Sampling, with_guarantee
+from apps.scheduling.core.replay_verdict import ReplayVerdict
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.models import Decision, DecisionBatch, Outcome
 from apps.scheduling.selectors.past import PastCluster, UnknownPastError, cluster_of
 from apps.scheduling.services.decisions import candidates_json, per_unit
 from apps.workloads.core.spec import QualityGuarantee
-
-
-class Verdict(StrEnum):
-    """Result of a replay."""
-
-    IDENTICAL = "identical"
-    DIFFERENT = "different"
-    UNAVAILABLE = "unavailable"
 
 
 class NotRepeatableError(Exception):
@@ -48,7 +40,7 @@ class Replay:
     checkpoint, changes : from which the cluster was rebuilt
     """
 
-    verdict: Verdict
+    verdict: ReplayVerdict
     detail: str = ""
     differences: tuple[Difference, ...] = ()
     changed: tuple[Difference, ...] = ()
@@ -140,14 +132,14 @@ def replay(decision_id: UUID) -> Replay:
     try:
         batch = repeated_batch(decision)
     except NotRepeatableError as error:
-        return Replay(Verdict.UNAVAILABLE, str(error))
+        return Replay(ReplayVerdict.UNAVAILABLE, str(error))
     position = decision.position or 0
     found = differences(
         _stored_fields(decision),
         _repeated_fields(decision, batch, batch.outcomes[position]),
     )
     return Replay(
-        Verdict.DIFFERENT if found else Verdict.IDENTICAL,
+        ReplayVerdict.DIFFERENT if found else ReplayVerdict.IDENTICAL,
         differences=found,
         changed=differences(_stored_versions(decision, batch), _versions_now(batch)),
         jobs=batch.row.jobs,
