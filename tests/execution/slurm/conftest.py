@@ -26,7 +26,7 @@ from tests.execution.slurm import cluster
 from tests.execution.slurm.cluster import SlurmCluster
 
 HOOK = Path(__file__).parents[3] / "deploy/slurm/job_submit.lua"
-TIMEOUT_S = 60.0  # of a busy machine
+TIMEOUT_S = 180.0  # of a busy machine
 
 
 def require_slurm(*, accounting: bool = False) -> None:
