@@ -5,6 +5,7 @@ from playwright.sync_api import BrowserContext, Route, expect
 
 from apps.operations.core.states import OperationStatus
 from apps.operations.services import finish_operation
+from apps.scheduling.core.expected import Weights
 from apps.scheduling.core.registry import DEFAULT
 from apps.testbed.models import LabComparison
 from tests.browser.conftest import Site, Visitor, visitor_of
@@ -87,7 +88,7 @@ def test_other_weights_loads_and_no_profiling_become_settings(visitor: Visitor) 
     page.get_by_label("Add a bound").uncheck()
     page.get_by_label("Without profiling").check()
     page.get_by_text("Parameters of policies").click()
-    page.get_by_label("neighbours").fill("0.4, 0.8")
+    page.get_by_label("neighbours").fill(f"{Weights().neighbours}, 0.8")
     page.get_by_label("Arrival rates").fill("1, 20")
     expect(page.locator("#lab-estimate")).to_contain_text("numbers from 0.1 to 10")
     page.get_by_label("Arrival rates").fill("1, 2")
