@@ -29,7 +29,7 @@ from apps.workloads.selectors import visible_jobs
 
 
 class CounterfactualRequestSerializer(serializers.Serializer[Any]):
-    """What is changed; everything else is as it was."""
+    """Changes to a decision; everything else stays as it was."""
 
     policy = serializers.CharField(required=False, max_length=63)
     parameters = serializers.DictField(
@@ -47,7 +47,7 @@ class CounterfactualRequestSerializer(serializers.Serializer[Any]):
 
 
 class PredictedChoiceSerializer(serializers.Serializer[Any]):
-    """What the profile predicts on the chosen units, by the same formulas for every policy."""
+    """Prediction for the chosen units, by the same formulas for every policy."""
 
     performance = serializers.FloatField(help_text="Mean of platform speed times `own`.")
     speed = serializers.FloatField(help_text="Of the platforms, relative to the highest-end one.")

@@ -1,4 +1,4 @@
-"""What a policy decided on in one call, packed to be stored with its decisions.
+"""Inputs of one call of a policy, packed to be stored with its decisions.
 
 With the cluster at `BatchInputs.sequence` it repeats every decision of the batch. Profiles are
 immutable, so requests name theirs; equal requests are stored once. No job is named.

@@ -88,7 +88,7 @@ def allowance(standings: Mapping[UUID, Standing], project: UUID, free: int) -> A
 def lent(standings: Mapping[UUID, Standing]) -> dict[UUID, int]:
     """Return the unused guaranteed units of each project that others have borrowed.
 
-    What is borrowed is spread over the lenders in proportion to their unused units.
+    Borrowed units are spread over the lenders in proportion to their unused units.
     """
     unused = {key: max(0, each.guaranteed - each.used) for key, each in standings.items()}
     total = sum(unused.values())

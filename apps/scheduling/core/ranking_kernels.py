@@ -47,7 +47,7 @@ class Cluster(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What a signature requests.
+    """Demand of a signature.
 
     caused, tolerated (N,), log_speed, allowed (P,), labelled, excluded (S,), requested (3,)
     per_tolerated : (N,) inverse of ``tolerated``

@@ -20,7 +20,7 @@ from apps.scheduling.core.types import Placed, Policy, Refused, Request
 
 
 class Prediction(NamedTuple):
-    """What the profile predicts on chosen units, whatever the policy (`core.expected`).
+    """Prediction for chosen units, by the same formulas for every policy (`core.expected`).
 
     Attributes
     ----------

@@ -38,14 +38,15 @@ def within_quotas(
             taken[project] += units
             free = max(0, free - units + claimed)
         else:
-            reason = RefusalReason.QUOTA_EXCEEDED
-            refused.append((each, _refused(each, reason, limit.detail, snapshot, free)))
+            refused.append((each, _refused(each, limit.detail, snapshot, free)))
     return within, refused
 
 
-def _refused(
-    ready: SizedJob, reason: RefusalReason, detail: str, snapshot: Snapshot, free: int
-) -> Refused:
-    dropped = {"quota": free}
-    sequence = snapshot.sequence
-    return Refused(ready.request.job, reason, dropped, detail=detail, sequence=sequence)
+def _refused(ready: SizedJob, detail: str, snapshot: Snapshot, free: int) -> Refused:
+    return Refused(
+        ready.request.job,
+        RefusalReason.QUOTA_EXCEEDED,
+        {"quota": free},
+        detail=detail,
+        sequence=snapshot.sequence,
+    )

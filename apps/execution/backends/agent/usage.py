@@ -26,7 +26,7 @@ _PROC: Final = Path("/proc")
 
 @dataclass(slots=True)
 class Reading:
-    """What the kernel counts of a task at one second of the monotonic clock."""
+    """Counters of the kernel for a task, at a second of the monotonic clock."""
 
     at_s: float
     threads: dict[int, ThreadTimes]

@@ -1,4 +1,4 @@
-"""What a task uses, and how far it is: from readings of the kernel, and of its progress file.
+"""Usage and progress of a task, from readings of the kernel and of its progress file.
 
 Pure; the agent runs this module too, so it imports the standard library only.
 """

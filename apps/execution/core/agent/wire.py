@@ -44,7 +44,7 @@ class TaskReport:
 
 @dataclass(frozen=True, slots=True)
 class TaskSample:
-    """What a task used since its last sample, and how far it is; None = not known.
+    """Usage of a task since its last sample, and its progress; None = not known.
 
     Attributes
     ----------

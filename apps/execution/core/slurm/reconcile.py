@@ -21,7 +21,7 @@ _OUTCOMES: Final[Mapping[str, Outcome]] = {
 
 
 class Verb(StrEnum):
-    """What is to be done with a job."""
+    """Action on a job."""
 
     IMPORT = "import"  # Berth does not know it: submit it to Berth
     PIN = "pin"  # Slurm runs it and Berth has not placed it: place it there

@@ -20,7 +20,7 @@ _UNITS: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a job has used: CPU seconds of all tasks, and the most memory of one task."""
+    """Usage of a job: CPU seconds of all tasks, and the most memory of one task."""
 
     cpu_s: float
     max_rss_bytes: int

@@ -9,7 +9,7 @@ MEBIBYTE: Final = 2**20
 
 
 class Phase(StrEnum):
-    """What the state of a Slurm job means for Berth."""
+    """State of a Slurm job, as Berth distinguishes it."""
 
     PENDING = "pending"
     RUNNING = "running"  # also suspended: it keeps its cores
