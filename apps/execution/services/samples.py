@@ -66,44 +66,36 @@ _LAST: Final = """
 SELECT cluster_s FROM execution_jobsample WHERE cluster_s >= %s
 ORDER BY cluster_s OFFSET %s LIMIT 1
 """
-# Means are weighted by the number of reports; the progress is the last.
-_AVERAGE: Final = """
+# Measurements that not every sample has. Means are weighted by the number of reports.
+_MEASURED: Final = (
+    *("performance", "attainment", "offered_qps", "served_qps", "memory_rate", "network_wait"),
+    *("disk_wait", "traffic_bps", "run_wait", "blocked", "cpu_pressure", "memory_pressure"),
+    "io_pressure",
+)
+
+
+def _mean(column: str) -> str:
+    return f"sum({column} * readings) / sum(readings) FILTER (WHERE {column} IS NOT NULL)"
+
+
+_MEANS: Final = ",\n           ".join(f"{_mean(name)} AS {name}" for name in _MEASURED)
+_COLUMNS: Final = ", ".join(
+    (
+        *("job_id", "cluster_s", "progress", "attainment_min", "attainment_max", "cpu_share"),
+        *("memory_bytes", "readings", *_MEASURED),
+    )
+)
+_AVERAGE: Final = f"""
 WITH old AS (
     SELECT *, floor(cluster_s / %(width)s) AS slot FROM execution_jobsample
     WHERE cluster_s >= %(begin)s AND cluster_s < %(end)s),
 means AS (
     SELECT job_id, slot, max(cluster_s) AS cluster_s, max(progress) AS progress,
-           sum(performance * readings)
-               / sum(readings) FILTER (WHERE performance IS NOT NULL) AS performance,
-           sum(attainment * readings)
-               / sum(readings) FILTER (WHERE attainment IS NOT NULL) AS attainment,
            min(coalesce(attainment_min, attainment)) AS attainment_min,
            max(coalesce(attainment_max, attainment)) AS attainment_max,
            sum(cpu_share * readings) / sum(readings) AS cpu_share,
-           sum(offered_qps * readings)
-               / sum(readings) FILTER (WHERE offered_qps IS NOT NULL) AS offered_qps,
-           sum(served_qps * readings)
-               / sum(readings) FILTER (WHERE served_qps IS NOT NULL) AS served_qps,
-           sum(memory_rate * readings)
-               / sum(readings) FILTER (WHERE memory_rate IS NOT NULL) AS memory_rate,
-           sum(network_wait * readings)
-               / sum(readings) FILTER (WHERE network_wait IS NOT NULL) AS network_wait,
-           sum(disk_wait * readings)
-               / sum(readings) FILTER (WHERE disk_wait IS NOT NULL) AS disk_wait,
-           sum(traffic_bps * readings)
-               / sum(readings) FILTER (WHERE traffic_bps IS NOT NULL) AS traffic_bps,
-           sum(run_wait * readings)
-               / sum(readings) FILTER (WHERE run_wait IS NOT NULL) AS run_wait,
-           sum(blocked * readings)
-               / sum(readings) FILTER (WHERE blocked IS NOT NULL) AS blocked,
-           (sum(memory_bytes * readings)
-               / sum(readings) FILTER (WHERE memory_bytes IS NOT NULL))::bigint AS memory_bytes,
-           sum(cpu_pressure * readings)
-               / sum(readings) FILTER (WHERE cpu_pressure IS NOT NULL) AS cpu_pressure,
-           sum(memory_pressure * readings)
-               / sum(readings) FILTER (WHERE memory_pressure IS NOT NULL) AS memory_pressure,
-           sum(io_pressure * readings)
-               / sum(readings) FILTER (WHERE io_pressure IS NOT NULL) AS io_pressure,
+           ({_mean("memory_bytes")})::bigint AS memory_bytes,
+           {_MEANS},
            sum(readings) AS readings
     FROM old GROUP BY job_id, slot HAVING count(*) > 1),
 gone AS (
@@ -111,13 +103,6 @@ gone AS (
     WHERE s.id = old.id AND old.job_id = means.job_id AND old.slot = means.slot
     RETURNING s.id),
 made AS (
-    INSERT INTO execution_jobsample
-        (job_id, cluster_s, progress, performance, attainment, attainment_min, attainment_max,
-         cpu_share, offered_qps, served_qps, memory_rate, network_wait, disk_wait, traffic_bps,
-         run_wait, blocked, memory_bytes, cpu_pressure, memory_pressure, io_pressure, readings)
-    SELECT job_id, cluster_s, progress, performance, attainment, attainment_min, attainment_max,
-           cpu_share, offered_qps, served_qps, memory_rate, network_wait, disk_wait, traffic_bps,
-           run_wait, blocked, memory_bytes, cpu_pressure, memory_pressure, io_pressure, readings
-    FROM means)
+    INSERT INTO execution_jobsample ({_COLUMNS}) SELECT {_COLUMNS} FROM means)
 SELECT FROM gone
-"""
+"""  # noqa: S608 - constants
