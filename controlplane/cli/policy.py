@@ -9,6 +9,7 @@ from controlplane.cli.verbs import Verbs
 
 if TYPE_CHECKING:
     from apps.scheduling.core.registry import Entry
+    from apps.testbed.core.replay.queueing.registry import QueueingEntry
     from controlplane.cli.client import BerthClient
 
 DEFAULT_POLICY: Final = "/api/v1/policies/default/"
@@ -59,11 +60,15 @@ def _filled(response: dict[str, Any]) -> dict[str, Any]:
 
 def listed(args: Namespace) -> int:
     """List the policies with their sources, formulas and parameters."""
-    policies, default, _ = _policies()
+    from apps.testbed.core.replay.queueing.registry import TESTBED_POLICIES  # noqa: PLC0415
+
+    installed, default, _ = _policies()
+    policies: dict[str, Entry | QueueingEntry] = {**installed, **TESTBED_POLICIES}
     document = [
         {
             "name": name,
             "is_default": name == default,
+            "only_in_replays": name in TESTBED_POLICIES,
             "source": entry.source,
             "formula": entry.formula,
             "parameters": entry.schema(),
@@ -71,10 +76,16 @@ def listed(args: Namespace) -> int:
         for name, entry in sorted(policies.items())
     ]
     rows = [
-        [each["name"], each["source"], each["formula"], _parameters(policies[str(each["name"])])]
+        [
+            each["name"],
+            each["source"],
+            each["formula"],
+            _parameters(policies[str(each["name"])]),
+            "replays" if each["only_in_replays"] else "",
+        ]
         for each in document
     ]
-    table = columns(("name", "source", "score, higher is better", "parameters"), rows)
+    table = columns(("name", "source", "score, higher is better", "parameters", "only in"), rows)
     print_result(render(document, args.output, table))
     return Exit.OK
 
@@ -88,8 +99,12 @@ def tested(args: Namespace) -> int:
         UnknownPolicyError,
         make,
     )
+    from apps.testbed.core.replay.queueing.registry import TESTBED_POLICIES  # noqa: PLC0415
 
     _policies()
+    if args.name in TESTBED_POLICIES:
+        raise CliError(f"{args.name} only runs in replays; agents cannot use it",
+                       code=Exit.USAGE)  # fmt: skip
     parameters = dict(map(_value, args.set))
     try:
         make(args.name, parameters)
@@ -125,7 +140,7 @@ def _policies() -> "tuple[dict[str, Entry], str, list[str]]":
     return registry.POLICIES, registry.DEFAULT, added
 
 
-def _parameters(entry: "Entry") -> str:
+def _parameters(entry: "Entry | QueueingEntry") -> str:
     return ", ".join(f"{each.name}={each.default:g}" for each in entry.parameters) or "-"
 
 

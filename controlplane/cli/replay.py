@@ -113,7 +113,7 @@ def _grid(args: Namespace) -> "Grid":
     from apps.scheduling.infrastructure.plugins import PolicyPluginError, load_policies  # noqa: PLC0415
     from apps.testbed.core.replay.grid import Grid  # noqa: PLC0415
     from apps.testbed.core.replay.model import Failures, ReplayOptions  # noqa: PLC0415
-    from apps.testbed.core.replay.run import policy_named, seeds_of  # noqa: PLC0415
+    from apps.testbed.core.replay.run import policy_of, seeds_of  # noqa: PLC0415
 
     try:
         load_policies()
@@ -122,8 +122,6 @@ def _grid(args: Namespace) -> "Grid":
     labels = [label.strip() for label in args.policy.split(",")]
     default = os.environ.get("BERTH_POLICY", registry.DEFAULT)
     names = [default if label == "default" else label for label in labels]
-    for name in names:
-        policy_named(name)
     chosen = {
         name: getattr(args, name)
         for name in ("world", "admission", "profiles")
@@ -135,12 +133,15 @@ def _grid(args: Namespace) -> "Grid":
         base = replace(base, rebalance_s=args.rebalance_s)
     if args.max_wait_s is not None:
         base = replace(base, max_wait_s=args.max_wait_s)
-    return Grid(
+    grid = Grid(
         policies=tuple(zip(labels, names, strict=True)),
         seeds=tuple(seeds_of(args.seeds)),
         base=base,
         weights=tuple(named_weights(text) for text in args.weights),
     )
+    for _, options in grid.columns:  # before hours of runs, not after
+        policy_of(options)
+    return grid
 
 
 def _cluster(text: str) -> "ReplayCluster":

@@ -7,6 +7,7 @@ import pytest
 from apps.scheduling.core import registry
 from apps.scheduling.core.contract import CHECKS
 from apps.scheduling.core.registry import DEFAULT, POLICIES, Entry
+from apps.testbed.core.replay.queueing.registry import TESTBED_POLICIES
 from controlplane.cli.errors import Exit
 from controlplane.cli.main import main
 from tests.scheduling.core.test_contract import Broken
@@ -17,10 +18,15 @@ def test_every_policy_is_listed_with_its_source_and_parameters(
 ) -> None:
     assert main(["policy", "list", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert rows.keys() == POLICIES.keys()
+    assert rows.keys() == POLICIES.keys() | TESTBED_POLICIES.keys()
+    assert {name for name, row in rows.items() if row["only_in_replays"]} == {*TESTBED_POLICIES}
     assert [name for name, row in rows.items() if row["is_default"]] == [DEFAULT]
     assert rows["quasar"]["source"] == "Quasar §3.3 (Q4)"
     assert rows["autoscale"]["parameters"]["properties"]["load"]["default"] == 0.7
+    assert rows["sparrow"]["parameters"]["properties"]["probes"] == {
+        "type": "number", "default": 2.0, "minimum": 1.0, "maximum": 32.0,
+        "description": "probes per unit, d",
+    }  # fmt: skip
 
 
 def test_the_table_names_the_parameters(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,10 +54,11 @@ def test_a_policy_that_breaks_the_contract_fails(
     ("arguments", "sentence"),
     [
         (["fastest"], "unknown policy 'fastest'; known are autoscale"),
+        (["sparrow"], "sparrow only runs in replays; agents cannot use it"),
         (["sampling", "--set", "load=1"], "sampling has the parameters candidates, not 'load'"),
         (["sampling", "--set", "candidates"], "must look like PARAMETER=NUMBER"),
     ],
-    ids=["name", "parameter", "form"],
+    ids=["name", "testbed", "parameter", "form"],
 )
 def test_unusable_arguments_are_refused_in_one_sentence(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]

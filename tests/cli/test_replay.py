@@ -63,6 +63,23 @@ def test_default_is_the_policy_of_the_installation(
     assert again["options"]["policies"] == {"default": ReplayOptions().policy}
 
 
+def test_policies_with_queues_of_their_own_run_beside_the_others(
+    trace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = answered(capsys, trace, "--servers", "20", "--policy", "random,sparrow")
+    assert [run["policy"] for run in answer["runs"]] == ["random", "sparrow"]
+    assert all(run["jobs_finished"] == JOBS for run in answer["runs"])
+
+
+def test_options_that_a_policy_does_not_use_are_refused_before_the_first_run(
+    trace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = (trace, "--servers", "20", "--policy", "random,sparrow", "--admission", "fifo")
+    code, error = refused(capsys, *arguments)
+    assert code == Exit.USAGE
+    assert "sparrow has queues of its own, and does not use admission" in error
+
+
 def test_servers_may_fail(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = (trace, "--servers", "20", "--failures", "5", "--repair-s", "60")
     answer = answered(capsys, *arguments)

@@ -20,6 +20,8 @@ from apps.scheduling.core.registry import POLICIES
 from apps.scheduling.selectors.default_policy import policy_in_use
 from apps.testbed.core.lab import MAX_HOURS, WORLD_NAMES
 from apps.testbed.core.lab_loads import at_load, loads_of
+from apps.testbed.core.lab_options import COMPARED_POLICIES
+from apps.testbed.core.replay.queueing.registry import TESTBED_POLICIES
 from apps.testbed.models import LabComparison
 from apps.testbed.selectors.lab import servers_to_copy
 from apps.testbed.selectors.lab_results import result_with
@@ -41,9 +43,12 @@ def lab(request: HttpRequest) -> HttpResponse:
     if not has_role(request, Role.OPERATOR):
         return _for_operators(request)
     in_use = policy_in_use()
-    named = {*request.GET.getlist("policy")} & POLICIES.keys()
+    named = {*request.GET.getlist("policy")} & COMPARED_POLICIES.keys()
     chosen = named or (set() if "weights" in request.GET else {"random"})
-    policies = [(name, name == in_use, name in {*chosen, in_use}) for name in POLICIES]
+    policies = [
+        (name, name == in_use, name in {*chosen, in_use}, name in TESTBED_POLICIES)
+        for name in COMPARED_POLICIES
+    ]
     asked = request.GET.get("scenario", "")
     hours = selectors.number_in(request.GET.get("hours", "")) or DAY_H
     return render(
@@ -53,7 +58,7 @@ def lab(request: HttpRequest) -> HttpResponse:
             "comparisons": selectors.listed_comparisons(),
             "policies": policies,
             "hours": f"{min(max(hours, MIN_H), MAX_HOURS):g}",
-            "parameters": [(name, entry.parameters) for name, entry in POLICIES.items()],
+            "parameters": [(name, each.parameters) for name, each in COMPARED_POLICIES.items()],
             "servers": servers_to_copy().count(),
             "weights": offered_weights(request.GET.getlist("weights")),
             "scenario": selectors.scenario_of(asked) if asked else None,

@@ -4,7 +4,7 @@ Packages outside this repository add theirs by the entry point ``berth.policies`
 (docs/policies.md).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final
@@ -71,11 +71,16 @@ class Entry:
 
     def schema(self) -> dict[str, Any]:
         """JSON schema of the parameters."""
-        return {
-            "type": "object",
-            "properties": {each.name: each.schema() for each in self.parameters},
-            "additionalProperties": False,
-        }
+        return parameters_schema(self.parameters)
+
+
+def parameters_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
+    """JSON schema of parameters by name."""
+    return {
+        "type": "object",
+        "properties": {each.name: each.schema() for each in parameters},
+        "additionalProperties": False,
+    }
 
 
 def _tarcil(name: str, form: Form, formula: str) -> Entry:
@@ -224,7 +229,14 @@ def make(name: str, parameters: Mapping[str, Any] | None = None) -> Policy:
 
 def parameter_problem(policy: str, name: str, value: object) -> str | None:
     """Say what is wrong with a parameter of a policy; None if it is accepted."""
-    known = {each.name: each for each in _entry(policy).parameters}
+    return problem_of(policy, _entry(policy).parameters, name, value)
+
+
+def problem_of(
+    policy: str, parameters: Sequence[Parameter], name: str, value: object
+) -> str | None:
+    """Say what is wrong with a value for one of these parameters; None if it is accepted."""
+    known = {each.name: each for each in parameters}
     if name not in known:
         return f"{policy} has the parameters {', '.join(known) or 'none'}, not {name!r}"
     if known[name].accepts(value):

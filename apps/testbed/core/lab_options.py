@@ -1,5 +1,6 @@
 """Options of a setting of the Lab: what each accepts, and what is wrong with a value."""
 
+from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -7,6 +8,11 @@ from typing import Any, Final
 from apps.common.core.errors import FieldProblem
 from apps.scheduling.core.registry import DEFAULT, POLICIES, parameter_problem
 from apps.testbed.core.replay.model import Admission, ProfileSource
+from apps.testbed.core.replay.queueing.registry import (
+    TESTBED_POLICIES,
+    queueing_parameter_problem,
+    unused_options,
+)
 from apps.testbed.core.replay.weights import MIN_REBALANCE_S, weights_problem
 
 
@@ -68,8 +74,10 @@ class Weights:
         return isinstance(value, Mapping) and weights_problem(value) is None
 
 
+# those of packages are added to POLICIES later; those of the testbed come last
+COMPARED_POLICIES: Final = ChainMap[str, Any](TESTBED_POLICIES, POLICIES)
 OPTIONS: Final[dict[str, Choice | Range | Parameters | Weights]] = {
-    "policy": Choice(POLICIES.keys()),
+    "policy": Choice(COMPARED_POLICIES.keys()),
     "profiles": Choice(tuple(ProfileSource)),
     "admission": Choice(tuple(Admission)),
     "agents": Range(1, 64, is_whole=True),
@@ -97,7 +105,13 @@ def option_problems(options: Mapping[str, Any], at: str) -> Iterator[FieldProble
             detail = f"must be {option.accepted}, not {value!r}"
             yield FieldProblem(f"{at}/{name}", "unknown_value", detail)
     policy, parameters = options.get("policy", DEFAULT), options.get("parameters", {})
-    if isinstance(policy, str) and policy in POLICIES and isinstance(parameters, Mapping):
-        for name, value in parameters.items():
-            if problem := parameter_problem(policy, name, value):
-                yield FieldProblem(f"{at}/parameters/{name}", "unknown_value", problem)
+    if not isinstance(policy, str) or policy not in COMPARED_POLICIES:
+        return
+    is_queueing = policy in TESTBED_POLICIES
+    problem_of = queueing_parameter_problem if is_queueing else parameter_problem
+    for name, value in parameters.items() if isinstance(parameters, Mapping) else ():
+        if problem := problem_of(policy, name, value):
+            yield FieldProblem(f"{at}/parameters/{name}", "unknown_value", problem)
+    for name in unused_options(options) if is_queueing else ():
+        detail = f"{policy} has queues of its own, and does not use it"
+        yield FieldProblem(f"{at}/{name}", "unknown_value", detail)

@@ -25,6 +25,7 @@ from apps.testbed.core.replay.demand import LazyFacts, Shape, SizedRequest
 from apps.testbed.core.replay.failures import FailureClock
 from apps.testbed.core.replay.migrating import HeldPart, Migrating, Planner, RunningJob
 from apps.testbed.core.replay.model import ReplayOptions
+from apps.testbed.core.replay.queueing.types import QueueingPolicy, Scheduler
 from apps.testbed.core.replay.summary import HoldLists
 from apps.testbed.core.replay.waiting import Refusal
 
@@ -41,6 +42,7 @@ class JobRecord:
     Attributes
     ----------
     started_s : first start
+    whole_s : time at which it first held all units that it asked for
     units, asked : units that it holds, and that it asked for
     restarts : times that a failed server ended it
     setting : speed of its framework setting relative to the default one
@@ -51,6 +53,7 @@ class JobRecord:
     job: str
     arrived_s: float
     started_s: float = float("nan")
+    whole_s: float = float("nan")
     ended_s: float = float("nan")
     units: int = 0
     conflicts: int = 0
@@ -112,7 +115,7 @@ class ReplayLoop:
         self,
         cluster: DemoCluster,
         source: JobSource,
-        policy: Policy,
+        policy: Policy | QueueingPolicy,
         options: ReplayOptions,
         on_decision: OnDecision | None = None,
         planner: Planner | None = None,
@@ -132,7 +135,12 @@ class ReplayLoop:
         )
         self.running: dict[int, RunningJob] = {}
         self.migrating = Migrating(self, self._cluster, planner)
-        self._deciding = Deciding(self, self._cluster, policy, policy_seed, agent_seed)
+        self._deciding: Scheduler
+        if isinstance(policy, QueueingPolicy):
+            rng = np.random.default_rng(policy_seed)
+            self._deciding = policy.scheduler(self, self._cluster, rng)
+        else:
+            self._deciding = Deciding(self, self._cluster, policy, policy_seed, agent_seed)
         self._arrival: tuple[float, str] | None = None
         self._has_more = True
 
@@ -181,6 +189,20 @@ class ReplayLoop:
         for server, units in parts:
             self.hold(job, server, units, now)
         self.events += 1
+        self._note_whole(record, now)
+
+    def grow(self, job: int, won: Committed, now: float) -> None:
+        """Give a running job further units, which work from now on."""
+        parts = parts_of(won.units, self._cluster.topology.unit_server)
+        self.engine.grow(job, parts, now)
+        self.running[job].allocations.append(won.allocation)
+        for server, units in parts:
+            self.hold(job, server, units, now)
+        record = self.records[job]
+        record.units += int(won.units.size)
+        self.migrating.note_layout(job)
+        self.events += 1
+        self._note_whole(record, now)
 
     def hold(self, job: int, server: int, units: int, now: float) -> None:
         """Note units that a running job holds on a server from now on."""
@@ -278,11 +300,15 @@ class ReplayLoop:
     def _end(self, job: int, now: float) -> None:
         record = self.records[job]
         record.ended_s = now
-        has_changed = bool(record.restarts) or job in self.migrating.moved
+        has_changed = bool(record.restarts) or self.migrating.has_changed(job)
         is_whole = record.units == record.asked and not has_changed
         self.source.ended(job, now - record.started_s, is_whole=is_whole)
         self.ended += 1
         self._free(job, now)
+
+    def _note_whole(self, record: JobRecord, now: float) -> None:
+        if record.units == record.asked and math.isnan(record.whole_s):
+            record.whole_s = now
 
     def _free(self, job: int, now: float) -> None:
         running = self.running.pop(job)

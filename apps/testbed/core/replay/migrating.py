@@ -41,7 +41,7 @@ class RunningJob:
     Attributes
     ----------
     request : by which its units were placed
-    allocations : in the cluster; one more for each migration
+    allocations : in the cluster; one more for each migration, and for further units
     parts : by server; on both servers during a migration
     since_s : time of the start
     """
@@ -111,7 +111,8 @@ class Migrating:
 
     Attributes
     ----------
-    layouts : parts of each migrated job after each migration, in order
+    layouts : parts of each job after each migration of a container, and after each further unit
+        that it got, in order
     moved : migrations started, by job
     """
 
@@ -187,8 +188,17 @@ class Migrating:
             if gone.size:
                 self.loop.release(allocation, gone)
         self.loop.shrink(job, migration.source, migration.units, now)
-        parts = [(server, part.units) for server, part in running.parts.items()]
-        self.layouts.setdefault(job, []).append(sorted(parts))
+        self.note_layout(job)
+
+    def note_layout(self, job: int) -> None:
+        """Note the parts of a running job, which have changed."""
+        parts = self.loop.running[job].parts
+        now = sorted((server, part.units) for server, part in parts.items())
+        self.layouts.setdefault(job, []).append(now)
+
+    def has_changed(self, job: int) -> bool:
+        """Whether a job has migrated, or got further units."""
+        return job in self.moved or job in self.layouts
 
     def forget(self, job: int) -> None:
         """Drop the migration of a job that ended."""

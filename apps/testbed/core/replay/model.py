@@ -252,7 +252,7 @@ class ReplayOptions:
 
     Attributes
     ----------
-    policy : name in `scheduling.core.registry`
+    policy : name in `scheduling.core.registry` or `replay.queueing.registry`
     parameters : of the policy by name; those left out have the values of production
     seed : of the applications' true behaviour, the noise of profiling and the policy's draws
     world : distributions of the applications' true behaviour
@@ -387,6 +387,7 @@ class ReplayResult:
     Attributes
     ----------
     arrived_s, started_s, ended_s : (n,) NaN for a time not reached
+    whole_s : (n,) time at which a job first held all units that it asked for; NaN if it never did
     performance : (n,) time that the job needs alone on the best platform for it (`performance`)
         over the time from its arrival to its end, at most 1; NaN if it did not finish
     units : (n,) units that it held; 0 if it did not start
@@ -403,6 +404,7 @@ class ReplayResult:
     run: RunRow
     arrived_s: Floats
     started_s: Floats
+    whole_s: Floats
     ended_s: Floats
     performance: Floats
     units: Ints

@@ -26,12 +26,13 @@ def result_of(
     late = [JobRecord("", np.nan)] * (len(load) - len(loop.records))
     columns = np.array(
         [
-            (r.arrived_s, r.started_s, r.ended_s, r.units, r.refusals, r.conflicts, r.restarts)
+            (r.arrived_s, r.started_s, r.whole_s, r.ended_s, r.units, r.refusals, r.conflicts,
+             r.restarts)
             for r in [*loop.records, *late]
         ]
-    ).reshape(-1, 7)
-    arrived_s, started_s, ended_s = columns[:, 0], columns[:, 1], columns[:, 2]
-    units, refusals, conflicts, restarts = columns[:, 3:].astype(np.int64).T
+    ).reshape(-1, 8)  # fmt: skip
+    arrived_s, started_s, whole_s, ended_s = columns[:, :4].T
+    units, refusals, conflicts, restarts = columns[:, 4:].astype(np.int64).T
     holds = Holds.of(loop.holds, now)
     runs = _runs([*loop.records, *late], holds)
     layouts = [runs, *later_runs(runs, loop.migrating.layouts)]
@@ -68,6 +69,7 @@ def result_of(
         run=row,
         arrived_s=arrived_s,
         started_s=started_s,
+        whole_s=whole_s,
         ended_s=ended_s,
         performance=speeds,
         units=units,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from apps.emulation.core.worlds import world_named
-from apps.scheduling.core.registry import make
+from apps.scheduling.core.registry import UnknownPolicyError, make
 from apps.scheduling.core.types import Policy
 from apps.testbed.core.demo_cluster import cluster_of
 from apps.testbed.core.replay.demand import Demand
@@ -23,6 +23,9 @@ from apps.testbed.core.replay.model import (
     ReplayResult,
     Workload,
 )
+from apps.testbed.core.replay.queueing.registry import TESTBED_POLICIES, UNUSED, unused_options
+from apps.testbed.core.replay.queueing.schedulers import make_queueing
+from apps.testbed.core.replay.queueing.types import QueueingPolicy
 from apps.testbed.core.replay.rebalancing import Rebalancer
 from apps.testbed.core.replay.results import result_of
 
@@ -57,7 +60,7 @@ def run(
     ReplayCancelledError : ``is_cancelled`` returned True.
     """
     began = clock() if clock else float("nan")
-    policy = policy_named(options.policy, options.parameters)
+    policy = policy_of(options)
     try:
         world = world_named(options.world)
     except ValueError as error:
@@ -81,8 +84,26 @@ def run(
     return result_of(loop, demand, emulated.machines, (clock() if clock else began) - began)
 
 
-def policy_named(name: str, parameters: Mapping[str, float] | None = None) -> Policy:
-    """Return a policy of production.
+def policy_of(options: ReplayOptions) -> Policy | QueueingPolicy:
+    """Return the policy of a replay.
+
+    Raises
+    ------
+    ReplayError : as `policy_named`; or the policy does not use an option.
+    """
+    policy = policy_named(options.policy, options.parameters)
+    given = {name: getattr(options, name) for name in UNUSED}
+    if isinstance(policy, QueueingPolicy) and (names := unused_options(given)):
+        raise ReplayError(
+            f"{policy.name} has queues of its own, and does not use {', '.join(names)}"
+        )
+    return policy
+
+
+def policy_named(
+    name: str, parameters: Mapping[str, float] | None = None
+) -> Policy | QueueingPolicy:
+    """Return a policy of production, or of the testbed.
 
     Raises
     ------
@@ -90,7 +111,12 @@ def policy_named(name: str, parameters: Mapping[str, float] | None = None) -> Po
         accepted.
     """
     try:
+        if name in TESTBED_POLICIES:
+            return make_queueing(name, parameters)
         return make(name, parameters)
+    except UnknownPolicyError as error:
+        known = ", ".join(sorted(TESTBED_POLICIES))
+        raise ReplayError(f"{error}; and, in replays, {known}") from error
     except ValueError as error:
         raise ReplayError(str(error)) from error
 

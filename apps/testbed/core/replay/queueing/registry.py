@@ -1,0 +1,58 @@
+"""Policies that only replays run, by name: they queue jobs themselves.
+
+Agents of an installation decide on a snapshot by the policies of `scheduling.core.registry`.
+`schedulers.py` has the code of these, which only processes that run replays import.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from apps.scheduling.core.registry import Parameter, parameters_schema, problem_of
+from apps.testbed.core.replay.model import ReplayOptions
+
+UNUSED: Final = ("admission", "agents", "sync_s", "decision_s", "weights")
+_DEFAULTS: Final = ReplayOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueingEntry:
+    """A policy of the testbed.
+
+    Attributes
+    ----------
+    source, formula, parameters : as in `scheduling.core.registry.Entry`
+    """
+
+    source: str
+    formula: str
+    parameters: tuple[Parameter, ...] = ()
+
+    def schema(self) -> dict[str, Any]:
+        """JSON schema of the parameters."""
+        return parameters_schema(self.parameters)
+
+
+TESTBED_POLICIES: Final[dict[str, QueueingEntry]] = {
+    "sparrow": QueueingEntry(
+        "Sparrow (SOSP 2013) §3.2-3.4, Tarcil §6.2 (T12)",
+        "the first m free cores of the servers that got one of its ceil(d m) probes",
+        (Parameter("probes", 2.0, 1.0, 32.0, "probes per unit, d"),),
+    ),
+}
+
+
+def queueing_parameter_problem(policy: str, name: str, value: object) -> str | None:
+    """Say what is wrong with a parameter of a policy of the testbed; None if it is accepted."""
+    return problem_of(policy, TESTBED_POLICIES[policy].parameters, name, value)
+
+
+def unused_options(options: Mapping[str, Any]) -> list[str]:
+    """Return the options of a replay that a policy of the testbed would not use.
+
+    They are those of admission, of several agents and of migrations, with other values than the
+    defaults.
+    """
+    return [
+        name for name in UNUSED if name in options and options[name] != getattr(_DEFAULTS, name)
+    ]
