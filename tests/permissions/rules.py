@@ -234,6 +234,10 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/jobs/<uuid:job_id>/migrations": api(get=PROJECT_READERS),
     "api/v1/jobs/<uuid:job_id>/tasks": api(get=PROJECT_READERS),
     "api/v1/jobs/<uuid:job_id>/output": api(get=PROJECT_READERS),
+    "api/v1/jobs/<uuid:job_id>/preemption": api(get=OPERATORS),
+    "api/v1/jobs/<uuid:job_id>/preemption/apply": api(
+        post=OPERATORS, body={"POST": {"basis": "0"}}
+    ),
     # agents: no user may do what an agent does
     "api/v1/agents": api(get=OPERATORS),
     "api/v1/agents/<str:name>": api(delete=ADMINS),

@@ -11,7 +11,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 # Reads without a limit, by what makes them harmless. Add one only if it names no job.
 COUNTS: Final = "numbers over all jobs, which name none"
-FOR_OPERATORS: Final = "plans and the cluster of all projects; operators and the loop only"
+FOR_OPERATORS: Final = (
+    "plans, preemptions and the cluster of all projects; operators and the loop only"
+)
 FOR_AGENTS: Final = "used by agents and backends, not by pages"
 OF_ONE_USER: Final = "the view passes the caller, or admits administrators only"
 COMBINED: Final = "the caller combines it with what limits it"
@@ -43,6 +45,8 @@ ALLOWED: Final = {
         (
             "dashboard.selectors.classification.open_reclassification",
             "dashboard.selectors.plans.counts",
+            "execution.selectors.preemption.preemptible_jobs",
+            "execution.selectors.preemption.victims_are_stopping",
             "placement.selectors.cluster.read_cluster",
             "placement.selectors.drift.running_mix",
             "placement.selectors.plans.last_ordinal",

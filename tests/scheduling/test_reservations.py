@@ -152,7 +152,7 @@ def test_jobs_that_end_before_the_gang_starts_are_backfilled_and_others_wait() -
     decision = Decision.objects.get(job=long)
     assert decision.dropped["reserved"] == 7  # of eight units, one is busy
     long.refresh_from_db()
-    assert long.reason_message == "7 free units are reserved for a gang that has waited longer"
+    assert long.reason_message == "7 free units are reserved for another job"
 
 
 def test_a_gang_that_has_not_waited_long_gets_no_reservation() -> None:

@@ -28,7 +28,7 @@ FILTERS = {
     "capacity": "without enough memory, network or storage",
     "locality": "too far from the job's other units",
     "spread": "too close to the job's other units",
-    "reserved": "reserved for a gang that has waited longer",
+    "reserved": "reserved for another job",
     "quota": "free, but beyond the quota of the project",
     "admission": "free, but not offered by the admission control yet",
     "sampled": "not in the sample",

@@ -1,7 +1,7 @@
 """URLs of the reports, migrations and tasks of jobs."""
 
 from apps.common.api.routes import route
-from apps.execution.api import agent_views, output_views, views
+from apps.execution.api import agent_views, output_views, preemption_views, views
 
 urlpatterns = [
     *route("jobs/<uuid:job_id>/metrics/", views.JobMetrics.as_view(), "api-job-metrics"),
@@ -9,6 +9,16 @@ urlpatterns = [
     *route("jobs/<uuid:job_id>/migrations/", views.JobMigrations.as_view(), "api-job-migrations"),
     *route("jobs/<uuid:job_id>/tasks/", views.JobTasks.as_view(), "api-job-tasks"),
     *route("jobs/<uuid:job_id>/output/", output_views.JobOutput.as_view(), "api-job-output"),
+    *route(
+        "jobs/<uuid:job_id>/preemption/",
+        preemption_views.JobPreemption.as_view(),
+        "api-job-preemption",
+    ),
+    *route(
+        "jobs/<uuid:job_id>/preemption/apply/",
+        preemption_views.JobPreemptionApply.as_view(),
+        "api-job-preemption-apply",
+    ),
     *route("agents/", agent_views.AgentList.as_view(), "api-agents"),
     *route(
         "agents/enrolment-tokens/", agent_views.EnrolmentTokens.as_view(), "api-agent-enrolments"

@@ -27,9 +27,13 @@ SET state = 'running', started_s = d.at, claimed_by = %s,
 FROM unnest(%s::bigint[], %s::float8[]) AS d(id, at)
 WHERE l.id = d.id AND l.state = 'requested' RETURNING l.job_id, l.started_s
 """
+PREEMPTED: Final = "preempted"  # outcome of a launch that was stopped, but not its job
 _END: Final = """
 UPDATE execution_launch l
-SET state = 'ended', ended_s = d.at, outcome = d.outcome, message = left(d.message, 500),
+SET state = 'ended', ended_s = d.at,
+    outcome = CASE WHEN d.outcome = 'cancelled' AND l.cancel_requested AND NOT j.cancel_requested
+                   THEN 'preempted' ELSE d.outcome END,
+    message = left(d.message, 500),
     claimed_until = NULL
 FROM unnest(%s::bigint[], %s::float8[], %s::text[], %s::text[], %s::int[])
      AS d(id, at, outcome, message, exit_code), workloads_job j
@@ -54,7 +58,10 @@ def record_started(launches: Mapping[int, float], *, worker: str, lease_s: float
 def record_ended(
     reports: Collection[EndReport], *, release_jobs: Callable[[Sequence[UUID]], None]
 ) -> None:
-    """Record the ends of launches; ends their jobs and releases their units."""
+    """Record the ends of launches; ends their jobs and releases their units.
+
+    Jobs whose launch was preempted are queued again.
+    """
     rows = sorted(reports, key=lambda report: report.launch)
     lock_launches(row.launch for row in rows)
     changed = fetch_rows(
@@ -67,9 +74,14 @@ def record_ended(
             [row.exit_code for row in rows],
         ],
     )
-    ended = workloads.end_jobs([_job_end(row) for row in changed])
+    preempted = [row[0] for row in changed if row[2] == PREEMPTED]
+    workloads.lock_jobs([row[0] for row in changed])
+    moved = workloads.end_jobs([_job_end(row) for row in changed if row[2] != PREEMPTED])
+    if preempted:
+        message = "its units were given to a job of higher priority"
+        moved += workloads.requeue_lost(preempted, reason=Reason.PREEMPTED, message=message)
     release_jobs([row[0] for row in changed])
-    workloads.record_transitions(ended)
+    workloads.record_transitions(moved)
 
 
 def _job_end(row: tuple[Any, ...]) -> workloads.JobEnd:

@@ -126,9 +126,13 @@ def _recover(loss: _Loss) -> int:
 
 
 def _end_launches(lost: Sequence[tuple[UUID, int]], message: str) -> None:
-    """Requeue or fail locked jobs, end their launches and release their units."""
-    requeued = [job for job, attempts in lost if attempts < MAX_ATTEMPTS]
-    failed = [job for job, attempts in lost if attempts >= MAX_ATTEMPTS]
+    """Requeue or fail locked jobs, end their launches and release their units.
+
+    Launches that were preempted do not count as attempts.
+    """
+    preempted = _preempted([job for job, _ in lost])
+    requeued = [job for job, n in lost if n - preempted.get(job, 0) < MAX_ATTEMPTS]
+    failed = [job for job, n in lost if n - preempted.get(job, 0) >= MAX_ATTEMPTS]
     last = f"{message}; this was launch {MAX_ATTEMPTS} of {MAX_ATTEMPTS}"
     now_s = cluster_now()
     ends = [
@@ -150,6 +154,16 @@ def _end_launches(lost: Sequence[tuple[UUID, int]], message: str) -> None:
     end_migrations(ids, outcome=MigrationOutcome.FAILED, message=message)
     scheduling.release(ids)
     workloads.record_transitions(changed)
+
+
+def _preempted(jobs: Sequence[UUID]) -> dict[UUID, int]:
+    """Return how many launches of jobs were preempted."""
+    rows = fetch_rows(
+        """SELECT job_id, count(*) FROM execution_launch
+           WHERE job_id = ANY(%s) AND outcome = 'preempted' GROUP BY job_id""",
+        [list(jobs)],
+    )
+    return dict(rows)
 
 
 def _heartbeat_limit() -> datetime | None:

@@ -22,6 +22,8 @@ class Capability(StrEnum):
     USAGE = "usage"  # report what a job uses
     COUNTERS = "counters"  # report readings of hardware counters
     GROW = "grow"  # give units to a running job
+    REQUEUE = "requeue"  # stop a running job and start it again later
+    RESUME = "resume"  # a job that is started again continues from its last report
 
 
 CAPABILITIES: Final[dict[str, frozenset[Capability]]] = {
@@ -32,9 +34,13 @@ CAPABILITIES: Final[dict[str, frozenset[Capability]]] = {
             Capability.USAGE,
             Capability.COUNTERS,
             Capability.GROW,
+            Capability.REQUEUE,
+            Capability.RESUME,
         }
     ),
-    AGENT: frozenset({Capability.CORES, Capability.COMMANDS, Capability.USAGE}),
+    AGENT: frozenset(
+        {Capability.CORES, Capability.COMMANDS, Capability.USAGE, Capability.REQUEUE}
+    ),
     SLURM: frozenset({Capability.USAGE}),
 }
 

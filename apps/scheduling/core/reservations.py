@@ -67,7 +67,7 @@ def plan(
     """
     topology = snapshot.topology
     servers = topology.unit_server.astype(np.int64)
-    usable = _usable(request, snapshot, facts)[servers] & ~taken & np.isfinite(free_s)
+    usable = usable_servers(request, snapshot, facts)[servers] & ~taken & np.isfinite(free_s)
     units = np.flatnonzero(usable)
     units = units[
         _first_of(servers[units], free_s[units], _room(request, topology)[servers[units]])
@@ -89,7 +89,7 @@ def plan(
     return Plan(units[end - request.units + 1 : end + 1], float(free_s[units[end]]))
 
 
-def _usable(request: Request, snapshot: Snapshot, facts: TopologyFacts) -> Bools:
+def usable_servers(request: Request, snapshot: Snapshot, facts: TopologyFacts) -> Bools:
     """(S,) True for the open servers that a request may use."""
     topology = snapshot.topology
     allowed = facts.allowed(request.platforms)[topology.server_platform]
@@ -144,7 +144,7 @@ def explained(
     hidden = (
         held
         & snapshot.unit_free
-        & _usable(request, snapshot, facts)[snapshot.topology.unit_server]
+        & usable_servers(request, snapshot, facts)[snapshot.topology.unit_server]
     )
     count = int(hidden.sum())
     if not count or outcome.reason not in SHORT_OF_UNITS:
@@ -155,6 +155,6 @@ def explained(
         outcome,
         reason=RefusalReason.UNITS_RESERVED,
         dropped={**outcome.dropped, "busy": busy, "reserved": count},
-        detail=f"{units} reserved for a gang that has waited longer",
+        detail=f"{units} reserved for another job",
         also=(outcome.reason,),
     )

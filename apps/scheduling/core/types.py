@@ -42,7 +42,7 @@ class RefusalReason(StrEnum):
     CAPACITY_SHORT = "CapacityShort"  # free units without enough memory, network or storage
     NOT_ENOUGH_FREE_UNITS = "NotEnoughFreeUnits"  # fewer free units than a gang needs
     NO_FREE_UNIT = "NoFreeUnit"
-    UNITS_RESERVED = "UnitsReserved"  # the free units are kept for a gang that has waited longer
+    UNITS_RESERVED = "UnitsReserved"  # the free units are kept for another job
     QUOTA_EXCEEDED = "QuotaExceeded"  # the project may take no more units now
     QUALITY_SHORT = "QualityShort"  # free units are too contended; better ones are expected
     WAITING_FOR_BUCKET = "WaitingForBucket"  # more free units are expected within the bound

@@ -6,7 +6,7 @@ job that ends too late.
 """
 
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
@@ -77,8 +77,8 @@ def reserve(job: UUID, request: Request, snapshot: Snapshot, facts: TopologyFact
     False if it has one already, if there are too many, if no units are free at a known time, or
     if units were taken meanwhile.
     """
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    with transaction.atomic():
+        lock_reservations()
         now_s, known = cluster_now(), reservations()
         mine = next((each for each in known if each.job == job), None)
         others = [each for each in known if each.job != job]
@@ -97,11 +97,29 @@ def reserve(job: UUID, request: Request, snapshot: Snapshot, facts: TopologyFact
         if any(owner is not None for owner in lock_units(free).values()):
             return False
         units = topology.unit_id[planned.units].tolist()
-        cursor.execute(
-            _STORE, {"job": job, "units": units, "now": now_s, "start": planned.start_s}
-        )
+        keep_units(job, units, start_s=planned.start_s)
         record_events([_event(job, row, planned.start_s, len(units))])
     return True
+
+
+def lock_reservations() -> None:
+    """Let no other transaction plan a reservation until the caller's transaction ends.
+
+    Call it before any row is locked.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+
+
+def keep_units(job: UUID, units: Collection[int], *, start_s: float) -> None:
+    """Reserve units for a waiting job, which then are its only reservation.
+
+    Runs in the caller's transaction, which has called `lock_reservations`, and has locked the job
+    and those of the units that are free.
+    """
+    with connection.cursor() as cursor:
+        values: dict[str, Any] = {"job": job, "units": sorted(units), "now": cluster_now()}
+        cursor.execute(_STORE, values | {"start": start_s})
 
 
 def _waiting(job: UUID) -> tuple[str, UUID] | None:

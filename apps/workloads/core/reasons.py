@@ -34,6 +34,7 @@ class Reason(StrEnum):
     WAITING_FOR_AGENT = "WaitingForAgent"
     COMMIT_CONFLICT = "CommitConflict"
     BACKEND_LOST = "BackendLost"
+    PREEMPTED = "Preempted"
     STARTING = "Starting"
     PLACED_BEST_OF_SAMPLE = "PlacedBestOfSample"
     PLACED_BEST_EXPECTED = "PlacedBestExpected"
@@ -127,8 +128,8 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     ),
     Reason.UNITS_RESERVED: Meaning(
         7,
-        "The free units are reserved for a gang that has waited longer.",
-        "Nothing to do; a job that ends before the gang starts may use them.",
+        "The free units are reserved: for a gang that has waited longer, or by a preemption.",
+        "Nothing to do; a job that ends before the other one starts may use them.",
     ),
     Reason.QUOTA_EXCEEDED: Meaning(
         5,
@@ -164,6 +165,11 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
         8,
         "A server of the job stopped responding, so the job was requeued.",
         "Nothing to do; check the server's heartbeat if this happens again.",
+    ),
+    Reason.PREEMPTED: Meaning(
+        8,
+        "The job gave its units to a job of higher priority, and was requeued.",
+        "Nothing to do; it starts again when units are free. A higher priority protects it.",
     ),
     Reason.STARTING: Meaning(
         9,

@@ -101,7 +101,7 @@ def test_a_refusal_names_the_free_units_that_are_reserved() -> None:
     told = explained(refused, request(), snapshot, facts, held)
     assert (told.reason, told.also) == (RefusalReason.UNITS_RESERVED, (refused.reason,))
     assert told.dropped == {"busy": 2, "reserved": 2}
-    assert told.detail == "2 free units are reserved for a gang that has waited longer"
+    assert told.detail == "2 free units are reserved for another job"
     on_j = explained(refused, request(platforms=frozenset({"J"})), snapshot, facts, held)
     assert on_j.dropped["reserved"] == 1
     elsewhere = request(platforms=frozenset({"Z"}))

@@ -1,0 +1,157 @@
+"""Preemption of running jobs for a waiting one: a preview, and its application."""
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.core.roles import Role
+from apps.common.api.inputs import validated
+from apps.common.api.views import ApiView, answer
+from apps.common.core.keyed_requests import KeyedResponse
+from apps.common.infrastructure.request_id import current_request_id
+from apps.execution.services.preemption import (
+    Outcome,
+    Preemption,
+    Victim,
+    preempt,
+    preview_preemption,
+)
+from apps.operations.api.idempotency import once
+from apps.scheduling.core.preemption import Cost
+from apps.workloads.api.job_views import visible_job
+from apps.workloads.api.submission import job_url
+
+
+class VictimServerSerializer(serializers.Serializer[Any]):
+    """Units of a victim on a server."""
+
+    server = serializers.CharField()
+    units = serializers.IntegerField()
+
+
+class VictimSerializer(serializers.Serializer[Any]):
+    """A running job that would be stopped and queued again."""
+
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    project = serializers.CharField()
+    application = serializers.CharField()
+    priority = serializers.IntegerField()
+    units = serializers.IntegerField()
+    servers = VictimServerSerializer(many=True)
+    lost_unit_seconds = serializers.IntegerField(
+        help_text="Work in cluster time: since its last report, or since its start."
+    )
+    breaks_promise = serializers.BooleanField(help_text="Whether it misses its target for it.")
+    promise = serializers.CharField(help_text="Why it breaks its promise, or does not.")
+    short_units = serializers.IntegerField(
+        help_text="Units that the waiting job lacks if this job is kept."
+    )
+    reason = serializers.CharField(help_text="Why it was chosen.")
+
+
+class PreemptionCostSerializer(serializers.Serializer[Any]):
+    """Cost of a set of victims; compared in this order."""
+
+    broken_promises = serializers.IntegerField()
+    lost_unit_seconds = serializers.IntegerField()
+    jobs = serializers.IntegerField()
+
+
+class PreemptionSerializer(serializers.Serializer[Any]):
+    """The jobs of lower priority that would make room for a waiting job."""
+
+    job = serializers.UUIDField()
+    outcome = serializers.ChoiceField(choices=[outcome.value for outcome in Outcome])
+    message = serializers.CharField(help_text="Why it is not possible or needed; else empty.")
+    units = serializers.IntegerField(help_text="That the job waits for; 0: not known.")
+    candidates = serializers.IntegerField(
+        help_text="Running jobs of lower priority that can be stopped and started again."
+    )
+    victims = VictimSerializer(many=True)
+    cost = PreemptionCostSerializer()
+    bound = PreemptionCostSerializer(help_text="No set of victims costs less.")
+    is_best = serializers.BooleanField(help_text="Whether no other set of victims costs less.")
+    basis = serializers.CharField(help_text="To be sent to apply exactly this preview.")
+
+
+class PreemptionRequestSerializer(serializers.Serializer[Any]):
+    """The preview to apply."""
+
+    basis = serializers.CharField(max_length=64)
+
+
+class JobPreemption(ApiView):
+    """Preview of a preemption."""
+
+    read_role = Role.OPERATOR
+
+    @extend_schema(responses=PreemptionSerializer)
+    def get(self, request: Request, job_id: UUID) -> Response:
+        """Choose the victims that would let a waiting job start, without writing anything."""
+        job = visible_job(request, job_id)
+        return answer(request, represent_preemption(preview_preemption(job.pk)))
+
+
+class JobPreemptionApply(ApiView):
+    """Application of a preemption."""
+
+    write_role = Role.OPERATOR
+    takes_key = True
+
+    @extend_schema(request=PreemptionRequestSerializer, responses={202: PreemptionSerializer})
+    def post(self, request: Request, job_id: UUID) -> Response:
+        """Stop the victims of a preview, and reserve their units: 409 if they have changed."""
+        job = visible_job(request, job_id)
+        basis = validated(PreemptionRequestSerializer, request.data)["basis"]
+
+        def apply() -> KeyedResponse:
+            done = preempt(job.pk, basis, request_id=current_request_id())
+            return KeyedResponse(202, job_url(job.pk), represent_preemption(done))
+
+        return once(request, request.data, apply)
+
+
+def represent_preemption(found: Preemption) -> dict[str, Any]:
+    """JSON of a preview."""
+    return {
+        "job": str(found.job.pk),
+        "outcome": found.outcome.value,
+        "message": found.message,
+        "units": found.units,
+        "candidates": found.candidates,
+        "victims": [_victim(victim) for victim in found.victims],
+        "cost": _cost(found.cost),
+        "bound": _cost(found.bound),
+        "is_best": found.cost == found.bound,
+        "basis": found.basis,
+    }
+
+
+def _victim(victim: Victim) -> dict[str, Any]:
+    return {
+        "id": str(victim.job.id),
+        "name": victim.job.name,
+        "project": victim.job.project,
+        "application": victim.job.application,
+        "priority": victim.job.priority,
+        "units": victim.job.run.units,
+        "servers": [{"server": name, "units": n} for name, n in victim.servers.items()],
+        "lost_unit_seconds": victim.lost,
+        "breaks_promise": victim.promise.breaks,
+        "promise": victim.promise.reason,
+        "short_units": victim.short,
+        "reason": victim.reason,
+    }
+
+
+def _cost(cost: Cost) -> dict[str, int]:
+    return {
+        "broken_promises": cost.broken,
+        "lost_unit_seconds": cost.lost,
+        "jobs": cost.jobs,
+    }

@@ -1,0 +1,237 @@
+"""Victims of a preemption: the cheapest sets, against brute force."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.scheduling.core.preemption import (
+    MAX_EXACT,
+    Candidate,
+    Cost,
+    Part,
+    Room,
+    Vector,
+    Waiting,
+    victims,
+)
+
+
+def job(number: int, *parts: Part, lost: int = 10, breaks: bool = False, priority: int = 0):  # type: ignore[no-untyped-def]
+    return Candidate(UUID(int=number), priority, lost, breaks, parts)
+
+
+def ids(*numbers: int) -> tuple[UUID, ...]:
+    return tuple(UUID(int=number) for number in numbers)
+
+
+ONE = {1: Room(0)}
+TWO = {1: Room(0), 2: Room(0)}
+
+
+def test_the_job_that_breaks_no_promise_is_the_victim_even_if_it_loses_more() -> None:
+    running = [job(1, Part(1, 2), lost=5, breaks=True), job(2, Part(1, 2), lost=500)]
+    found = victims(Waiting(2, priority=1), ONE, running)
+    assert found is not None
+    assert (found.jobs, found.cost, found.is_best) == (ids(2), Cost(0, 500, 1), True)
+
+
+def test_two_jobs_that_lose_less_are_better_than_one_and_one_is_better_if_they_lose_the_same() -> (
+    None
+):
+    small = [job(1, Part(1, 1), lost=20), job(2, Part(1, 1), lost=20)]
+    less = victims(Waiting(2, priority=1), ONE, [*small, job(3, Part(1, 2), lost=41)])
+    same = victims(Waiting(2, priority=1), ONE, [*small, job(3, Part(1, 2), lost=40)])
+    assert less is not None
+    assert same is not None
+    assert (less.jobs, same.jobs) == (ids(1, 2), ids(3))
+
+
+def test_jobs_of_the_same_or_a_higher_priority_are_no_victims() -> None:
+    running = [job(1, Part(1, 2), priority=3), job(2, Part(1, 2), priority=4)]
+    assert victims(Waiting(2, priority=3), ONE, running) is None
+    found = victims(Waiting(2, priority=4), ONE, running)
+    assert found is not None
+    assert found.jobs == ids(1)
+
+
+def test_without_need_there_is_no_victim() -> None:
+    found = victims(Waiting(2, priority=1), {1: Room(2)}, [job(1, Part(1, 2))])
+    assert found is not None
+    assert (found.jobs, found.cost, dict(found.units)) == ((), Cost(), {1: 2})
+
+
+def test_a_job_that_must_be_on_one_server_takes_its_victims_there() -> None:
+    rooms = {1: Room(1, group=1), 2: Room(0, group=2)}
+    running = [
+        job(1, Part(1, 1), lost=9),
+        job(2, Part(2, 1), lost=1),
+        job(3, Part(2, 1), lost=1, breaks=True),
+    ]
+    found = victims(Waiting(2, priority=1), rooms, running)
+    assert found is not None
+    assert (found.jobs, dict(found.units)) == (ids(1), {1: 2})
+
+
+def test_a_spread_job_needs_a_unit_in_each_place() -> None:
+    rooms = {1: Room(4, place=1), 2: Room(0, place=2), 3: Room(0, place=2), 4: Room(0, place=3)}
+    running = [job(2, Part(2, 3), lost=1), job(3, Part(3, 3), lost=2), job(4, Part(4, 1), lost=9)]
+    found = victims(Waiting(3, priority=1, is_spread=True), rooms, running)
+    assert found is not None
+    assert (found.jobs, dict(found.units)) == (ids(2, 4), {1: 1, 2: 1, 4: 1})
+
+
+def test_units_whose_memory_stays_taken_do_not_count() -> None:
+    rooms = {1: Room(3, free=Vector(memory_bytes=1), per_unit=Vector(memory_bytes=4))}
+    running = [
+        job(1, Part(1, 1, Vector(memory_bytes=2)), lost=1),
+        job(2, Part(1, 1, Vector(memory_bytes=7)), lost=5),
+    ]
+    found = victims(Waiting(2, priority=1), rooms, running)
+    assert found is not None
+    assert found.jobs == ids(2)
+
+
+def test_each_victim_is_needed_and_says_how_many_units_are_missing_without_it() -> None:
+    running = [job(1, Part(1, 2), lost=1), job(2, Part(2, 3), lost=2), job(3, Part(2, 1), lost=9)]
+    found = victims(Waiting(4, priority=1), TWO, running)
+    assert found is not None
+    assert found.jobs == ids(1, 2)
+    assert dict(found.short) == {UUID(int=1): 1, UUID(int=2): 2}
+
+
+@pytest.mark.parametrize("count", [MAX_EXACT, 4 * MAX_EXACT])
+def test_many_small_jobs_are_chosen_exactly(count: int) -> None:
+    running = [job(n, Part(1 + n % 2, 1), lost=(7 * n) % 101) for n in range(count)]
+    found = victims(Waiting(8, priority=1), TWO, running)
+    assert found is not None
+    assert found.is_best
+    assert found.cost.lost == sum(sorted(one.lost for one in running)[:8])
+
+
+def test_a_choice_that_is_not_proven_says_how_much_less_another_could_cost() -> None:
+    rooms = {
+        server: Room(2, free=Vector(1), per_unit=Vector(memory_bytes=6)) for server in range(6)
+    }
+    running = [
+        job(n, Part(n % 6, 1, Vector(memory_bytes=1 + n % 4)), lost=10 + (13 * n) % 17)
+        for n in range(3 * MAX_EXACT)
+    ]
+    found = victims(Waiting(9, priority=1), rooms, running)
+    assert found is not None
+    assert found.bound <= found.cost
+    assert not found.is_best
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Waiting, dict[int, Room], list[Candidate]]:
+    servers = range(draw(st.integers(1, 4)))
+    is_spread = draw(st.booleans())
+    memory = st.integers(0, 6)
+    rooms = {
+        server: Room(
+            draw(st.integers(0, 2)),
+            Vector(draw(memory), 0, draw(memory)),
+            Vector(draw(st.integers(0, 3)), 0, draw(st.integers(0, 3))),
+            group=draw(st.integers(0, 1)),
+            place=draw(st.integers(0, 2)),
+        )
+        for server in servers
+    }
+    running = [
+        Candidate(
+            UUID(int=number),
+            draw(st.integers(0, 2)),
+            draw(st.integers(0, 9)),
+            draw(st.booleans()),
+            tuple(
+                Part(server, draw(st.integers(0, 3)), Vector(draw(memory), 0, draw(memory)))
+                for server in draw(st.sets(st.integers(0, 4), min_size=1, max_size=2))
+            ),
+        )
+        for number in range(draw(st.integers(0, 7)))
+    ]
+    return Waiting(draw(st.integers(1, 6)), 2, is_spread), rooms, running
+
+
+def has_room(waiting: Waiting, rooms: dict[int, Room], stopped: Sequence[Candidate]) -> bool:
+    """Whether a job fits in some group, from the definition."""
+    for group in {room.group for room in rooms.values()}:
+        places: dict[int, int] = {}
+        for server, room in rooms.items():
+            if room.group != group:
+                continue
+            freed = [part for one in stopped for part in one.parts if part.server == server]
+            freed = [part for part in freed if part.units]
+            fits = room.free_units + sum(part.units for part in freed)
+            for free, more, need in zip(
+                room.free,
+                [sum(part.freed[i] for part in freed) for i in range(3)],
+                room.per_unit,
+                strict=True,
+            ):
+                fits = min(fits, (free + more) // need) if need else fits
+            places[room.place] = places.get(room.place, 0) + fits
+        fits = sum(min(1, n) if waiting.is_spread else n for n in places.values())
+        if fits >= waiting.units:
+            return True
+    return False
+
+
+def cost_of(stopped: Sequence[Candidate]) -> Cost:
+    return Cost(sum(one.breaks for one in stopped), sum(one.lost for one in stopped), len(stopped))
+
+
+@given(problems())
+@settings(max_examples=300, deadline=None)
+def test_no_set_of_victims_is_cheaper(
+    problem: tuple[Waiting, dict[int, Room], list[Candidate]],
+) -> None:
+    waiting, rooms, running = problem
+    lower = [one for one in running if one.priority < waiting.priority]
+    sets = [
+        stopped
+        for size in range(len(lower) + 1)
+        for stopped in combinations(lower, size)
+        if has_room(waiting, rooms, stopped)
+    ]
+    found = victims(waiting, rooms, running)
+    if not sets:
+        assert found is None
+        return
+    assert found is not None
+    best = min(map(cost_of, sets))
+    chosen = [one for one in running if one.job in found.jobs]
+    assert (found.cost, found.bound, cost_of(chosen)) == (best, best, best)
+    assert has_room(waiting, rooms, chosen)
+    assert sum(found.units.values()) == waiting.units
+    assert set(found.short) == set(found.jobs)
+
+
+@given(problems())
+@settings(max_examples=100, deadline=None)
+def test_the_bound_holds_if_the_search_is_cut_short(
+    problem: tuple[Waiting, dict[int, Room], list[Candidate]],
+) -> None:
+    exact = victims(*problem)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("apps.scheduling.core.preemption.MAX_NODES", 1)
+        patch.setattr("apps.scheduling.core.preemption.MAX_EXACT", 1)
+        found = victims(*problem)
+    assert (found is None) == (exact is None)
+    if found is not None and exact is not None:
+        assert found.bound <= exact.cost <= found.cost
+
+
+@given(problems(), st.randoms())
+@settings(max_examples=50, deadline=None)
+def test_the_order_of_the_jobs_does_not_matter(
+    problem: tuple[Waiting, dict[int, Room], list[Candidate]], random: object
+) -> None:
+    waiting, rooms, running = problem
+    shuffled = list(running)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert victims(waiting, rooms, running) == victims(waiting, rooms, shuffled)
