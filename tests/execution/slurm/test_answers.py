@@ -1,13 +1,21 @@
 """Recorded answers of Slurm, old and new, and answers that are none."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apps.execution.core.slurm.answers import AnswerError, read_jobs, read_nodes, version_of
-from apps.execution.core.slurm.edits import Change, Edit, read_refusals, written
+from apps.execution.core.slurm.edits import (
+    Change,
+    Edit,
+    has_started,
+    read_refusals,
+    releases,
+    written,
+)
 from apps.execution.core.slurm.hostlist import expand
 from apps.execution.core.slurm.shapes import (
     application_of,
@@ -67,6 +75,15 @@ def test_reads_the_nodes_of_22_05() -> None:
     assert not nodes["n1"].is_closed
     assert nodes["n2"].states == {"IDLE", "DRAIN"}
     assert nodes["n2"].is_closed
+
+
+@pytest.mark.parametrize(
+    ("states", "closed"),
+    [({"IDLE"}, False), ({"IDLE", "PLANNED"}, False), ({"MIXED", "DRAIN"}, True)],
+    ids=["idle", "planned", "drains"],
+)
+def test_a_node_that_a_waiting_job_is_planned_on_is_open(states: set[str], closed: bool) -> None:
+    assert replace(NODE, states=frozenset(states)).is_closed is closed
 
 
 def number(value: int | None) -> dict[str, Any]:
@@ -169,7 +186,7 @@ def test_what_is_no_list_of_nodes_is_refused(text: str) -> None:
         expand(text)
 
 
-def test_placements_and_holds_are_lines_of_one_call() -> None:
+def test_placements_and_holds_come_before_the_releases_of_what_was_not_refused() -> None:
     edits = [
         Edit(7, Change.PLACE, "n3"),
         Edit(8, Change.HOLD),
@@ -177,10 +194,12 @@ def test_placements_and_holds_are_lines_of_one_call() -> None:
         Edit(5, Change.LEAVE),
     ]
     assert written(edits).split("\n") == [
-        "update JobId=7 ReqNodeList=n3 NumNodes=1-1", "release 7",
+        "update JobId=7 ReqNodeList=n3 NumNodes=1-1",
         "uhold 8", "update JobId=8 ReqNodeList=", "suspend 9",
-        "update JobId=5 AdminComment=left-to-slurm", "release 5", "",
+        "update JobId=5 AdminComment=left-to-slurm", "",
     ]  # fmt: skip
+    assert releases(edits, ()) == "release 7\nrelease 5\n"
+    assert releases(edits, {7: "Invalid node name specified"}) == "release 5\n"
 
 
 @pytest.mark.parametrize("node", ["", "n3\nscancel 1", "n3 Priority=1", "n[1-2]"])
@@ -200,6 +219,18 @@ def test_refusals_are_read_by_job() -> None:
         99: "Invalid job id specified",
         1: "Invalid node name specified",
     }
+
+
+@pytest.mark.parametrize(
+    ("why", "started"),
+    [
+        ("Job is no longer pending execution", True),
+        ("Job/step already completing or completed", True),
+        ("Invalid node name specified", False),
+    ],
+)
+def test_a_job_that_has_started_is_told_from_a_refused_placement(why: str, started: bool) -> None:
+    assert has_started(why) is started
 
 
 def test_usage_is_summed_over_steps_and_tasks() -> None:

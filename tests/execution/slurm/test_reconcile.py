@@ -19,6 +19,7 @@ PINNED = Known(JobState.QUEUED, pinned="n3")
 PLACED = Known(JobState.STARTING)
 STARTING = Known(JobState.STARTING, node="n3")
 RUNNING = Known(JobState.RUNNING, node="n3", is_running=True)
+CLOSED = Known(JobState.STARTING, node="n3", is_closed=True)
 ELSEWHERE = Known(JobState.RUNNING, node="n4", is_running=True)
 DONE = Known(JobState.SUCCEEDED)
 FAILED = Known(JobState.FAILED)
@@ -54,6 +55,9 @@ def stop(known: Known) -> Known:
         (RUNS, STARTING, ["started"]),
         (SUSPENDED, STARTING, ["started"]),
         (ENDED, STARTING, ["ended", "forget"]),
+        (WAITS, CLOSED, ["hold", "lost"]),
+        (HELD, CLOSED, ["hold", "lost"]),
+        (RUNS, CLOSED, ["started"]),
         (RUNS, RUNNING, []),
         (SUSPENDED, RUNNING, []),
         (ENDING, RUNNING, []),

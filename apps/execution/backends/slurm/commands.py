@@ -9,7 +9,7 @@ from typing import Final
 
 from apps.common.core.errors import TransientError
 from apps.execution.core.slurm.answers import Version, read_jobs, read_nodes, version_of
-from apps.execution.core.slurm.edits import Edit, read_refusals, written
+from apps.execution.core.slurm.edits import Edit, read_refusals, releases, written
 from apps.execution.core.slurm.usage import SACCT, SSTAT, Usage, read_ended, read_usage
 from apps.execution.core.slurm.values import SlurmJob, SlurmNode
 
@@ -52,10 +52,14 @@ class Slurm:
         return read_nodes(self._run(self.version.nodes))
 
     def edit(self, edits: Sequence[Edit]) -> Mapping[int, str]:
-        """Apply edits in order, in one call; returns the refusals by job."""
-        if not edits:
+        """Apply edits in order, then release jobs; returns the refusals by job."""
+        refused = self._edit(written(edits))
+        return self._edit(releases(edits, refused)) | refused
+
+    def _edit(self, lines: str) -> dict[int, str]:
+        if not lines:
             return {}
-        done = self._start(["scontrol"], text=written(edits))
+        done = self._start(["scontrol"], text=lines)
         refusals = read_refusals(done.stderr)
         if done.returncode != 0 and not refusals:
             raise _failed(["scontrol"], done)

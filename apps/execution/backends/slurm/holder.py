@@ -18,7 +18,7 @@ from apps.common.infrastructure.transactions import retry_once
 from apps.execution.backends.slurm.commands import Slurm, SlurmAwayError
 from apps.execution.core.port import EndReport
 from apps.execution.core.slurm.answers import AnswerError
-from apps.execution.core.slurm.edits import Change, Edit
+from apps.execution.core.slurm.edits import Change, Edit, has_started
 from apps.execution.core.slurm.reconcile import Step, Verb, end_of, steps
 from apps.execution.core.slurm.shapes import why_not
 from apps.execution.core.slurm.values import Phase, SlurmJob, SlurmNode
@@ -154,7 +154,6 @@ class SlurmBackend:
         }
         if cases:
             self._act(cases)
-            self._held = {job: row for job, row in self._held.items() if job not in cases}
 
     def _sync_nodes(self) -> None:
         self._nodes = self.slurm.nodes()
@@ -184,13 +183,13 @@ class SlurmBackend:
         self._import([cases[job].job for job in by_verb[Verb.IMPORT]])
 
     def _edit(self, by_verb: Mapping[Verb, Mapping[int, Step]]) -> dict[int, str]:
-        """Hold and place jobs in one call; takes back and returns the placements refused."""
+        """Hold and place jobs; returns the placements refused, whose jobs stay held."""
         edits = [Edit(job, Change.HOLD) for job in by_verb.get(Verb.HOLD, {})]
         placed = by_verb.get(Verb.PLACE, {})
         edits += [Edit(job, Change.PLACE, step.text) for job, step in placed.items()]
-        refused = {job: why for job, why in self.slurm.edit(edits).items() if job in placed}
-        self.slurm.edit([Edit(job, Change.HOLD) for job in refused])
-        return refused
+        refused = self.slurm.edit(edits)
+        self._held = {job: row for job, row in self._held.items() if job not in placed}
+        return {job: why for job, why in refused.items() if job in placed and not has_started(why)}
 
     def _report(
         self, by_verb: Mapping[Verb, Mapping[int, Step]], cases: Mapping[int, _Case]

@@ -1,13 +1,14 @@
 """Changes of jobs as lines for one ``scontrol``, and what it answers."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 _REFUSAL: Final = re.compile(r"^(?P<why>.+?) for job (?P<job>\d+)(?:[:.] ?(?P<more>.*))?$")
 LEFT: Final = "left-to-slurm"  # AdminComment of the jobs that Berth cannot place
+_STARTED: Final = ("no longer pending", "already completing or completed")
 _NODE: Final = re.compile(r"[\w.-]+")
 
 
@@ -42,23 +43,38 @@ class Edit:
 
 
 def written(edits: Sequence[Edit]) -> str:
-    """Return the lines that ``scontrol`` reads from its standard input."""
+    """Return the lines that ``scontrol`` reads from its standard input.
+
+    Jobs that Slurm shall start stay held: `releases` follow, for the edits that were not refused.
+    """
     return "".join(line + "\n" for edit in edits for line in _lines(edit))
+
+
+def releases(edits: Sequence[Edit], refused: Collection[int]) -> str:
+    """Return the lines that release the jobs of edits; a refused job would run on any node."""
+    changes = (Change.PLACE, Change.LEAVE)
+    jobs = [each.job for each in edits if each.change in changes and each.job not in refused]
+    return "".join(f"release {job}\n" for job in jobs)
 
 
 def _lines(edit: Edit) -> tuple[str, ...]:
     job = edit.job
     match edit.change:
         case Change.PLACE:
-            return f"update JobId={job} ReqNodeList={edit.node} NumNodes=1-1", f"release {job}"
+            return (f"update JobId={job} ReqNodeList={edit.node} NumNodes=1-1",)
         case Change.LEAVE:
-            return f"update JobId={job} AdminComment={LEFT}", f"release {job}"
+            return (f"update JobId={job} AdminComment={LEFT}",)
         case Change.HOLD:
             return f"uhold {job}", f"update JobId={job} ReqNodeList="
         case Change.STOP:
             return f"requeuehold {job}", f"update JobId={job} ReqNodeList="
         case Change.SUSPEND | Change.RESUME:
             return (f"{edit.change.value} {job}",)
+
+
+def has_started(why: str) -> bool:
+    """Tell whether a refusal says that the job has started since Slurm listed it."""
+    return any(part in why for part in _STARTED)
 
 
 def read_refusals(stderr: str) -> dict[int, str]:

@@ -54,6 +54,7 @@ class Known:
     pinned : node on which Slurm runs it without Berth's placement; empty = none
     node : of its live launch; None = it has none
     is_running : whether the start of its launch was reported
+    is_closed : whether the server of `node` is down or draining
     """
 
     state: JobState
@@ -61,6 +62,7 @@ class Known:
     pinned: str = ""
     node: str | None = None
     is_running: bool = False
+    is_closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,8 @@ def _of_pending(job: SlurmJob, known: Known, node: str) -> list[Step]:
     if known.is_running:
         reason = f"Slurm has queued it again ({job.reason or 'no reason given'})"
         return [Step(Verb.HOLD), Step(Verb.LOST, reason)]
+    if known.is_closed:
+        return [Step(Verb.HOLD), Step(Verb.LOST, f"{node} went down or drains before it started")]
     if job.is_held or job.required_nodes != (node,):
         return [Step(Verb.PLACE, node)]
     return []
