@@ -21,7 +21,7 @@ from typing import Final
 PROGRAMS: Final = ("slurmctld", "slurmd", "sbatch", "scontrol", "squeue", "munged")
 PACKAGES: Final = "slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge"
 ACCOUNTING: Final = ("slurmdbd", "mariadbd", "mariadb-install-db")
-START_S: Final = 60.0  # of a busy machine
+START_S: Final = 180.0  # of a busy machine
 NODES: Final[Mapping[str, str]] = {
     "n1": "CPUs=8 RealMemory=4000 Feature=xeon_l5609,avx",
     "n2": "CPUs=8 RealMemory=4000 Feature=xeon_l5609,avx",
@@ -36,7 +36,7 @@ SlurmctldHost=localhost(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={work}/run/munge.socket,cred_expire=5
+AuthInfo=socket={work}/run/munge.socket,cred_expire=15
 CredType=cred/munge
 SlurmctldPort={controller}
 SlurmctldParameters=enable_rpc_queue
@@ -61,7 +61,7 @@ PreemptMode=REQUEUE
 {plugins}
 MpiDefault=none
 ReturnToService=2
-SlurmdTimeout=5
+SlurmdTimeout=30
 KillWait=2
 {accounting}
 {nodes}
@@ -117,6 +117,22 @@ def free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [each.getsockname()[1] for each in sockets]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A file for which jobs wait; with it a test decides when they go on."""
+
+    file: Path
+
+    @property
+    def script(self) -> str:
+        """Shell command that returns once the gate is open."""
+        return f"while [ ! -e {self.file} ]; do sleep 0.1; done"
+
+    def open(self) -> None:
+        """Let the jobs go on."""
+        self.file.touch()
 
 
 @dataclass
@@ -220,6 +236,10 @@ class SlurmCluster:
                        text=f"#!/bin/sh\n{script}\n")  # fmt: skip
         return int(out.strip().split(";")[0])
 
+    def gate(self) -> Gate:
+        """Return a new gate, closed."""
+        return Gate(self.work / f"gate-{secrets.token_hex(4)}")
+
     def states(self) -> dict[str, str]:
         """Return the short state of each node."""
         rows = self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%N %t").split("\n")
@@ -237,8 +257,12 @@ class SlurmCluster:
             if holds():
                 return
             time.sleep(0.05)
-        logs = [f"{p.name}: {p.read_text()[-1500:]}" for p in (self.work / "log").glob("*.log")]
+        logs = [self.log(path.stem) for path in (self.work / "log").glob("*.log")]
         raise SlurmStartError(f"did not happen in {limit_s:.0f} s: {what}; {logs}")
+
+    def log(self, daemon: str) -> str:
+        """Return the last lines of a daemon's log."""
+        return f"{daemon}: {(self.work / 'log' / f'{daemon}.log').read_text()[-3000:]}"
 
     def _answers(self, *command: str) -> bool:
         try:

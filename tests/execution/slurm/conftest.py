@@ -17,7 +17,7 @@ from apps.common.infrastructure.database import database_now
 from apps.execution.backends.slurm.commands import Slurm
 from apps.execution.backends.slurm.holder import SlurmBackend
 from apps.execution.core.slurm.values import SlurmJob
-from apps.execution.models import BackendHolder
+from apps.execution.models import BackendHolder, Launch
 from apps.inventory.models import Server
 from apps.inventory.services import start_clock
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
@@ -91,8 +91,12 @@ class World:
                 return found
             time.sleep(0.05)
         jobs = [(job.name, job.state, job.reason_message) for job in Job.objects.all()]
-        alive = self.slurm.run("squeue")
-        raise AssertionError(f"did not happen: {what}; Berth: {jobs}; Slurm: {alive}")
+        launches = [(row.state, row.order["parts"], row.message) for row in Launch.objects.all()]
+        alive = self.slurm.run("squeue", "-o", "%i %T %r %N %S"), self.slurm.states()
+        raise AssertionError(
+            f"did not happen: {what}; Berth: {jobs}, {launches}; Slurm: {alive};"
+            f" {self.slurm.log('slurmctld')}"
+        )
 
     def submit(self, script: str = "sleep 300", *options: str) -> int:
         """Submit a script as a user does."""

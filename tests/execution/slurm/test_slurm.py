@@ -102,8 +102,10 @@ def test_a_job_gets_all_its_cores_on_the_node_that_berth_has_chosen(world: World
 def test_a_job_cancelled_in_slurm_is_cancelled_in_berth_and_the_other_way_round(
     world: World,
 ) -> None:
-    in_slurm, in_berth, held = (world.submit("sleep 300", "-n", "2") for _ in range(3))
-    for slurm_id in (in_slurm, in_berth, held):
+    in_slurm, in_berth = (
+        world.submit("sleep 300", "-n", "2", "--constraint=avx") for _ in range(2)
+    )
+    for slurm_id in (in_slurm, in_berth):
         world.until_state(slurm_id, "running")
     world.slurm.run("scancel", str(in_slurm))
     cancel_jobs([world.job(in_berth).pk])
@@ -184,20 +186,39 @@ def test_jobs_of_a_node_that_goes_down_are_placed_elsewhere(world: World) -> Non
     world.slurm.kill(node)
     world.slurm.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
     world.until(lambda: Server.objects.get(name=node).state == "down", "the server is down")
-    world.until(lambda: world.job(slurm_id).attempts == 2, "Berth places it again")
-    job = world.until_state(slurm_id, "running")
-    assert world.node_of(job) in {"n3", "n4"} - {node}
+    # it may be placed once more on the node, before Slurm says that the node is down
+    world.until(lambda: world.job(slurm_id).attempts >= 2, "Berth places it again")
+    (other,) = {"n3", "n4"} - {node}
+    world.until(lambda: world.jobs()[slurm_id].nodes == (other,), "it runs elsewhere")
+    assert world.node_of(world.until_state(slurm_id, "running")) == other
     world.slurm.start_node(node)
     world.slurm.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
     world.until(lambda: Server.objects.get(name=node).state == "active", "the server is open")
 
 
+def test_a_job_whose_node_drains_before_it_starts_is_placed_elsewhere(world: World) -> None:
+    others = [world.submit("sleep 300", "-n", "4", "-w", node) for node in ("n3", "n4")]
+    world.until(lambda: all(world.jobs()[j].state == "RUNNING" for j in others), "Slurm is full")
+    slurm_id = world.submit("sleep 300", "--constraint=avx2")
+    world.until(lambda: world.jobs()[slurm_id].required_nodes, "it asks for its node")
+    job = world.job(slurm_id)
+    node = world.node_of(job)
+    (other,) = {"n3", "n4"} - {node}
+    world.slurm.run("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=test")
+    world.until(lambda: world.jobs()[slurm_id].required_nodes == (other,), "it asks for another")
+    first, second = job.launches.order_by("id")
+    assert (first.outcome, second.state) == ("lost", "requested")
+    assert first.message == f"{node} went down or drains before it started"
+
+
 def test_a_restart_of_the_controller_loses_nothing(world: World) -> None:
     runs = world.submit("sleep 300")
     world.until_state(runs, "running")
-    ends = world.submit("sleep 3")
+    gate = world.slurm.gate()
+    ends = world.submit(gate.script)
     world.until_state(ends, "running")
     world.slurm.kill("slurmctld", signal.SIGTERM)  # it saves its state, as for an upgrade
+    gate.open()
     world.turn()
     assert world.job(runs).state == "running"
     world.slurm.start_controller()
@@ -210,9 +231,11 @@ def test_a_restart_of_the_controller_loses_nothing(world: World) -> None:
 def test_jobs_that_ended_while_berth_was_away_are_reported_by_the_next_process(
     world: World,
 ) -> None:
-    ends, fails = world.submit("sleep 1"), world.submit("sleep 1; exit 4")
+    gate = world.slurm.gate()
+    ends, fails = world.submit(gate.script), world.submit(f"{gate.script}; exit 4")
     world.until_state(ends, "running")
     world.until_state(fails, "running")
+    gate.open()
     world.slurm.until(
         lambda: all(world.jobs()[job].phase is Phase.ENDED for job in (ends, fails)), "they end"
     )
@@ -269,9 +292,11 @@ class Forgetful(Slurm):
 
 
 def test_without_accounting_a_forgotten_job_fails_and_says_so(world: World) -> None:
-    slurm_id = world.submit("sleep 1")
+    gate = world.slurm.gate()
+    slurm_id = world.submit(gate.script)
     world.until_state(slurm_id, "running")
     world.backend.slurm = Forgetful(world.backend.slurm.config, world.backend.slurm.path)
+    gate.open()
     job = world.until_state(slurm_id, "failed")
     assert job.reason_message == "Slurm no longer knows this job: how it ended is not known"
 
@@ -342,6 +367,18 @@ def test_a_cluster_whose_clock_is_fast_is_refused(world: World) -> None:
     Cluster.objects.update(speed=60.0)
     with pytest.raises(ClockError, match="start_clock --speed 1"):
         require_real_time()
+
+
+def test_a_placed_job_is_not_placed_again_after_it_has_started(world: World) -> None:
+    world.turn()
+    slurm_id = world.submit("sleep 300")
+    world.until_state(slurm_id, "starting")
+    now_s = time.monotonic() + AWAY_S
+    world.backend.tick(now_s)  # asks Slurm, and places
+    world.slurm.until(lambda: world.jobs()[slurm_id].state == "RUNNING", "Slurm starts it")
+    world.backend.tick(time.monotonic() - AWAY_S)  # does not ask
+    job = world.until_state(slurm_id, "running")
+    assert (job.attempts, job.launches.count()) == (1, 1)
 
 
 def test_a_placed_job_is_released_before_slurm_is_asked_again(
