@@ -48,6 +48,36 @@ HALF_WIDTH_90: Final = 1.6448536269514722
 Sampler = Callable[[int, int], Floats]
 
 
+@dataclass(frozen=True, slots=True)
+class NoisePrior:
+    """Standard deviation of a sample before the first one, with the weight of so many samples."""
+
+    deviation: float = NOISE
+    weight: float = NOISE_WEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """How precise a ramp has to be, and where it begins.
+
+    Attributes
+    ----------
+    resolution : target standard error, in points of intensity
+    max_samples : a probe that needs more is inconclusive
+    narrow : max half-width of an interval of mean performance that counts as including 95 %
+    first : intensity of the first samples
+    """
+
+    resolution: float = RESOLUTION
+    max_samples: int = MAX_SAMPLES
+    narrow: float = NARROW
+    first: int = int(BEYOND / 2)
+
+
+PRECISION: Final = Precision()
+PRIOR: Final = NoisePrior()
+
+
 class ProbeFailedError(Exception):
     """A microbenchmark or a copy of the application died; the message is the reason."""
 
@@ -86,7 +116,7 @@ class _Verdict(Enum):
 
 
 def find_threshold(
-    sample: Sampler, *, resolution: float = RESOLUTION, max_samples: int = MAX_SAMPLES
+    sample: Sampler, *, precision: Precision = PRECISION, prior: NoisePrior = PRIOR
 ) -> RampResult | RampFailure:
     """Find the intensity at which performance falls below 95 % of isolation.
 
@@ -94,24 +124,24 @@ def find_threshold(
     ----------
     sample : ``sample(intensity, n)`` returns (n,) performance relative to isolation under this
         intensity, 1-100, or raises `ProbeFailedError`
-    resolution : target standard error, in points of intensity
-    max_samples : a probe that needs more is inconclusive
+    precision : when it ends, and where it begins
+    prior : noise of a sample; on a real machine, from windows without a stressor
 
     Returns
     -------
-    The threshold; or a failure if the probe failed, a sample is not a number, or `max_samples`
-    was too low.
+    The threshold; or a failure if the probe failed, a sample is not a number, or
+    `Precision.max_samples` was too low.
 
     Cost: about 0.06 ms for each of the 2 to 8 intensities.
     """
-    observed, level = _Samples(), int(BEYOND / 2)
+    observed, level = _Samples(precision, prior), precision.first
     try:
-        while observed.samples < max_samples:
-            verdict = _sample_level(sample, level, observed, max_samples)
+        while observed.samples < precision.max_samples:
+            verdict = _sample_level(sample, level, observed)
             posterior = _posterior(observed)
             if verdict is _Verdict.ABOVE and level == FULL:
                 return RampResult(100.0, posterior.error, observed.samples)
-            if verdict is _Verdict.INCLUDED or posterior.is_known(resolution):
+            if verdict is _Verdict.INCLUDED or posterior.is_known(precision.resolution):
                 return RampResult(posterior.score, posterior.error, observed.samples)
             level = posterior.level
     except ProbeFailedError as failure:
@@ -139,6 +169,8 @@ class _Level:
 class _Samples:
     """All samples, by intensity."""
 
+    precision: Precision
+    prior: NoisePrior
     at: dict[int, _Level] = field(default_factory=dict)
     samples: int = 0
 
@@ -153,13 +185,16 @@ class _Samples:
     def noise(self) -> tuple[float, float]:
         """Variance of a sample, pooled over the intensities, and its degrees of freedom."""
         within = sum(level.within for level in self.at.values())
-        freedom = NOISE_WEIGHT + self.samples - len(self.at)
-        return (NOISE_WEIGHT * NOISE**2 + within) / freedom, freedom
+        freedom = self.prior.weight + self.samples - len(self.at)
+        return (self.prior.weight * self.prior.deviation**2 + within) / freedom, freedom
 
 
-def _sample_level(sample: Sampler, level: int, observed: _Samples, max_samples: int) -> _Verdict:
+def _sample_level(sample: Sampler, level: int, observed: _Samples) -> _Verdict:
     """Sample at one intensity until its interval is conclusive or `max_samples` is reached."""
-    count = 1 if level in observed.at else FIRST_SAMPLES
+    count, max_samples = (
+        1 if level in observed.at else FIRST_SAMPLES,
+        observed.precision.max_samples,
+    )
     while True:
         count = min(count, max_samples - observed.samples)
         observed.add(level, sample(level, count))
@@ -177,7 +212,7 @@ def _judge(observed: _Samples, level: int) -> _Verdict:
         return _Verdict.ABOVE
     if mean + half < QOS:
         return _Verdict.BELOW
-    return _Verdict.INCLUDED if half <= NARROW else _Verdict.OPEN
+    return _Verdict.INCLUDED if half <= observed.precision.narrow else _Verdict.OPEN
 
 
 @dataclass(frozen=True, slots=True)

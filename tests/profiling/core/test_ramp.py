@@ -13,6 +13,8 @@ from apps.profiling.core.ramp import (
     FULL,
     HALF_WIDTH_90,
     MAX_SAMPLES,
+    NoisePrior,
+    Precision,
     ProbeFailedError,
     RampFailure,
     RampResult,
@@ -101,8 +103,12 @@ def test_it_needs_half_the_21_steps_of_a_plain_ramp() -> None:
 
 
 def test_a_finer_resolution_takes_more_samples() -> None:
-    coarse = [find(t, seed=int(t), resolution=3.0).samples for t in range(10, 90)]
-    fine = [find(t, seed=int(t), resolution=0.3).samples for t in range(10, 90)]
+    coarse = [
+        find(t, seed=int(t), precision=Precision(resolution=3.0)).samples for t in range(10, 90)
+    ]
+    fine = [
+        find(t, seed=int(t), precision=Precision(resolution=0.3)).samples for t in range(10, 90)
+    ]
     assert np.mean(fine) > np.mean(coarse)
 
 
@@ -148,7 +154,7 @@ def test_the_max_number_of_samples_is_respected() -> None:
         counts.append(n)
         return np.array([0.45, 1.45] * 4)[sum(counts) - n : sum(counts)]
 
-    assert isinstance(find_threshold(noisy, max_samples=7), RampFailure)
+    assert isinstance(find_threshold(noisy, precision=Precision(max_samples=7)), RampFailure)
     assert sum(counts) == 7
 
 
@@ -165,3 +171,24 @@ def test_a_probe_that_fails_is_missing_with_its_reason_and_cost() -> None:
 def test_a_nan_sample_fails_the_probe(value: float) -> None:
     score = find_threshold(lambda x, n: np.full(n, value))
     assert score == RampFailure("a sample at intensity 55 is not a number", 0)
+
+
+def test_a_prior_of_more_noise_takes_more_samples() -> None:
+    # the samples themselves are the same
+    quiet = find(60.0, precision=Precision(resolution=4.0), seed=3)
+    noisy = find(
+        60.0, precision=Precision(resolution=4.0), prior=NoisePrior(0.03, weight=8.0), seed=3
+    )
+    assert noisy.samples > quiet.samples
+    assert noisy.standard_error > quiet.standard_error
+
+
+def test_a_ramp_begins_at_the_given_intensity() -> None:
+    intensities: list[int] = []
+
+    def never(x: int, n: int) -> Floats:
+        intensities.append(x)
+        return np.full(n, 0.99)
+
+    assert isinstance(find_threshold(never, precision=Precision(first=FULL)), RampResult)
+    assert intensities == [FULL]
