@@ -34,6 +34,7 @@ MODULES: Final = {
     "commands": ("run", "logs"),
     "applications": ("app",),
     "profiling": ("profiling",),
+    "profile": ("profile",),
     "fronts": ("fronts",),
     "preferences": ("pref",),
     "plans": ("plan",),

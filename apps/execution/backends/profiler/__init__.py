@@ -1,0 +1,1 @@
+"""Profiles real programs on this machine: stressors, windows and readings of the kernel."""

@@ -1,0 +1,266 @@
+"""The program whose sensitivity is measured: one long run, or repeated short ones.
+
+A long run says its progress in the file that `BERTH_PROGRESS` names; a window begins and ends when
+that file changes, so that it holds whole steps. A program that says none is run again and again,
+and the work of a window is the number of its runs.
+"""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from apps.execution.backends.profiler.counters import TreeTimes, thread_times, tree_times
+from apps.execution.backends.profiler.scheduling import Priority
+from apps.execution.core.agent.usage import TAIL_BYTES, read_progress
+from apps.profiling.core.ramp import ProbeFailedError
+from apps.profiling.core.windows import Fault
+
+POLL_S: Final = 0.001
+ONE_THREAD: Final = 1.05  # of a run's CPU time over that of its first thread
+Mark = Callable[[], None]
+
+
+class NoProgressError(Exception):
+    """The program can be measured in neither way; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What a program did in one window; `fault` if it does not count."""
+
+    wall_s: float
+    work: float
+    cpu_s: float
+    wait_s: float | None
+    fault: Fault | None = None
+
+
+class Program(Protocol):
+    """A program that can be measured."""
+
+    way: str
+
+    def stretch(self, seconds: float, mark: Mark) -> Stretch:
+        """Let it run for about so long; call `mark` at both ends of the window."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """Starts the command on its cores; its output is discarded."""
+
+    command: Sequence[str]
+    priority: Priority
+    directory: str
+
+    def start(self, progress: Path) -> subprocess.Popen[bytes]:
+        """Start it once.
+
+        Raises
+        ------
+        NoProgressError : it cannot be started.
+        """
+        progress.write_text("")
+        try:
+            return subprocess.Popen(  # noqa: S603 - running the command is what it is for
+                list(self.command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=self.directory,
+                env={**os.environ, "BERTH_PROGRESS": str(progress)},
+                start_new_session=True,
+                preexec_fn=self.priority.apply_to_program,  # noqa: PLW1509 - one thread
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise NoProgressError(f"the command could not be started: {error}") from error
+
+
+def prepare(launcher: Launcher, *, patience_s: float) -> Program:
+    """Start the command and find out how it can be measured.
+
+    Parameters
+    ----------
+    patience_s : max time until it must have ended once, or said its progress twice
+
+    Raises
+    ------
+    NoProgressError : it did neither, or failed.
+    """
+    with tempfile.NamedTemporaryFile(prefix="berth-progress-", delete=False) as file:
+        progress = Path(file.name)
+    process = launcher.start(progress)
+    until_s, seen = time.monotonic() + patience_s, set[float]()
+    while time.monotonic() < until_s and len(seen) < 2:
+        if process.poll() is not None:
+            _require_success(process.returncode)
+            return RepeatedProgram(launcher, progress, patience_s)
+        value = _read(progress)
+        if value is not None:
+            seen.add(value)
+        time.sleep(POLL_S)
+    if len(seen) == 2:
+        return ReportingProgram(launcher, progress, process)
+    _end(process)
+    progress.unlink()
+    raise NoProgressError(
+        f"the command neither ended within {patience_s:g} s nor wrote its progress into"
+        " BERTH_PROGRESS; use a smaller input, or let it say its progress"
+    )
+
+
+class ReportingProgram:
+    """A long run that says its progress; it is started again when it ends."""
+
+    way = "progress"
+
+    def __init__(
+        self, launcher: Launcher, progress: Path, process: subprocess.Popen[bytes]
+    ) -> None:
+        self._launcher, self._progress, self._process = launcher, progress, process
+
+    def stretch(self, seconds: float, mark: Mark) -> Stretch:
+        """Let it run for about so long."""
+        try:
+            return self._stretch(seconds, mark)
+        except (_EndedError, OSError):
+            code = self._process.wait()
+            _require_success(code)
+            self._process = self._launcher.start(self._progress)
+            return Stretch(0.0, 0.0, 0.0, None, Fault.ENDED)
+
+    def _stretch(self, seconds: float, mark: Mark) -> Stretch:
+        begin = self._next_step(3.0 * seconds)
+        mark()
+        before, begun_s = tree_times(self._process.pid), time.monotonic()
+        time.sleep(seconds)
+        end = self._next_step(3.0 * seconds)
+        after, ended_s = tree_times(self._process.pid), time.monotonic()
+        mark()
+        if begin is None or end is None:
+            return Stretch(ended_s - begun_s, 0.0, 0.0, None, Fault.NO_PROGRESS)
+        return Stretch(
+            ended_s - begun_s, end - begin, after.cpu_s - before.cpu_s, _wait(before, after)
+        )
+
+    def _next_step(self, patience_s: float) -> float | None:
+        """Wait until the progress changes, and return it; None if it does not."""
+        until_s, last = time.monotonic() + patience_s, _read(self._progress)
+        while time.monotonic() < until_s:
+            if self._process.poll() is not None:
+                raise _EndedError
+            value = _read(self._progress)
+            if value is not None and last is not None and value != last:
+                return value
+            last = value if last is None else last
+            time.sleep(POLL_S)
+        return None
+
+    def close(self) -> None:
+        """End it."""
+        _end(self._process)
+        self._progress.unlink(missing_ok=True)
+
+
+class RepeatedProgram:
+    """A short command that is run again and again."""
+
+    way = "repeated runs"
+
+    def __init__(self, launcher: Launcher, progress: Path, patience_s: float) -> None:
+        self._launcher, self._progress, self._patience_s = launcher, progress, patience_s
+
+    def stretch(self, seconds: float, mark: Mark) -> Stretch:
+        """Run it until so much time has passed; a run that began is finished."""
+        runs: list[TreeTimes] = []
+        mark()
+        begun_s = time.monotonic()
+        while time.monotonic() < begun_s + seconds:
+            runs.append(self._run())
+        ended_s = time.monotonic()
+        mark()
+        waits = [run.wait_s for run in runs if run.wait_s is not None]
+        return Stretch(
+            wall_s=ended_s - begun_s,
+            work=float(len(runs)),
+            cpu_s=sum(run.cpu_s for run in runs),
+            wait_s=sum(waits) if len(waits) == len(runs) else None,
+        )
+
+    def _run(self) -> TreeTimes:
+        process = self._launcher.start(self._progress)
+        timer = _Alarm(process, self._patience_s)
+        with timer:
+            # its counters can be read until it is reaped
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            first = thread_times(process.pid)
+            _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if timer.has_rung:
+            raise ProbeFailedError(f"a run took longer than {self._patience_s:g} s")
+        _require_success(process.returncode)
+        cpu_s = usage.ru_utime + usage.ru_stime
+        is_alone = cpu_s <= ONE_THREAD * first.ran_s + POLL_S
+        return TreeTimes(cpu_s, first.waited_s if is_alone else None)
+
+    def close(self) -> None:
+        """Nothing runs between windows."""
+        self._progress.unlink(missing_ok=True)
+
+
+class _EndedError(Exception):
+    """The program ended within a window."""
+
+
+class _Alarm:
+    """Kills a process that runs too long, by SIGALRM in this process."""
+
+    def __init__(self, process: subprocess.Popen[bytes], seconds: float) -> None:
+        self._process, self._seconds, self.has_rung = process, seconds, False
+
+    def __enter__(self) -> None:
+        self._before = signal.signal(signal.SIGALRM, self._ring)
+        signal.setitimer(signal.ITIMER_REAL, self._seconds)
+
+    def __exit__(self, *_error: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, self._before)
+
+    def _ring(self, *_signal: object) -> None:
+        self.has_rung = True
+        os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def _wait(before: TreeTimes, after: TreeTimes) -> float | None:
+    if before.wait_s is None or after.wait_s is None:
+        return None
+    return after.wait_s - before.wait_s
+
+
+def _read(progress: Path) -> float | None:
+    with suppress(OSError), progress.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+        return read_progress(file.read().decode(errors="replace"))
+    return None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _require_success(code: int) -> None:
+    if code != 0:
+        raise NoProgressError(f"the command failed with exit code {code}")

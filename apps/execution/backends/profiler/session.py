@@ -1,0 +1,222 @@
+"""One profile: the program, one stressor after the other, and their windows."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from statistics import fmean
+from typing import Final
+
+from apps.execution.backends.profiler import machine, scheduling
+from apps.execution.backends.profiler.counters import (
+    CoreTimes,
+    ThreadTimes,
+    core_times,
+)
+from apps.execution.backends.profiler.program import Launcher, Program, Stretch, prepare
+from apps.execution.backends.profiler.scheduling import Priority
+from apps.execution.backends.profiler.stressor import StressProcess
+from apps.profiling.core.paired import Pair, noise_prior
+from apps.profiling.core.ramp import NoisePrior, ProbeFailedError
+from apps.profiling.core.report import SourceReport
+from apps.profiling.core.sensitivity import Sensitivity, State, measure
+from apps.profiling.core.stressors import STRESSORS, Side, Stressor
+from apps.profiling.core.windows import Basis, Fault, Window
+
+SETTLE_S: Final = 0.05  # after a change of the stressor
+NOISE_WINDOWS: Final = 12  # without a stressor, before the sources
+
+OnProgress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is measured, and how.
+
+    Attributes
+    ----------
+    cpu : core of the program
+    directory : working directory of the command, and where the disk is pressed
+    patience_s : max time of one run, or until the first report of progress
+    """
+
+    command: Sequence[str]
+    stressors: Sequence[str]
+    cpu: int
+    directory: str
+    window_s: float = 0.4
+    patience_s: float = 20.0
+    is_realtime: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The outcome of a profile."""
+
+    started_at: str
+    way: str
+    priority_note: str
+    is_realtime: bool
+    machine: dict[str, object]
+    noise: dict[str, NoisePrior | None]
+    pressure: tuple[float | None, float | None]
+    sources: tuple[SourceReport, ...]
+
+
+def profile(settings: Settings, on_progress: OnProgress) -> Profile:
+    """Measure how sensitive a command is to each stressor.
+
+    Raises
+    ------
+    UnfitMachineError, NoProgressError : this machine or this command cannot be measured.
+    """
+    machine.require_counters()
+    usable = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, usable - {settings.cpu} or usable)  # out of the program's way
+    priority = scheduling.request((settings.cpu,), is_wanted=settings.is_realtime)
+    try:
+        launcher = Launcher(settings.command, priority, settings.directory)
+        program = prepare(launcher, patience_s=settings.patience_s)
+        try:
+            return Session(settings, priority, program, on_progress).run()
+        finally:
+            program.close()
+    finally:
+        scheduling.restore()
+        os.sched_setaffinity(0, usable)
+
+
+@dataclass(slots=True)
+class _Marks:
+    """Counters at both ends of a window: of the cores in it, of those near, and of processes."""
+
+    own_cpus: frozenset[int]
+    near_cpus: frozenset[int]
+    stressor: StressProcess | None
+    own: list[CoreTimes] = field(default_factory=list)
+    near: list[CoreTimes] = field(default_factory=list)
+    stress: list[ThreadTimes] = field(default_factory=list)
+    self_s: list[float] = field(default_factory=list)
+
+    def __call__(self) -> None:
+        self.own.append(core_times(self.own_cpus))
+        self.near.append(core_times(self.near_cpus))
+        self.stress.append(self.stressor.times() if self.stressor else ThreadTimes(0.0, 0.0))
+        self.self_s.append(time.process_time())
+
+
+@dataclass(slots=True)
+class Session:
+    """A running profile."""
+
+    settings: Settings
+    priority: Priority
+    program: Program
+    on_progress: OnProgress
+    speeds: list[float] = field(default_factory=list)
+
+    def run(self) -> Profile:
+        """Measure all sources."""
+        started_at, before = datetime.now(UTC).isoformat(timespec="seconds"), machine.pressure()
+        self.on_progress("noise of windows without a stressor")
+        noise = self.noise(NOISE_WINDOWS)
+        sources = []
+        for number, name in enumerate(self.settings.stressors, 1):
+            self.on_progress(f"{number} of {len(self.settings.stressors)}: {name}")
+            sources.append(self.source(STRESSORS[name], noise[STRESSORS[name].basis]))
+        return Profile(
+            started_at=started_at,
+            way=self.program.way,
+            priority_note=self.priority.note,
+            is_realtime=self.priority.is_realtime,
+            machine=machine.facts((self.settings.cpu,)),
+            noise={basis.value: prior for basis, prior in noise.items()},
+            pressure=(before, machine.pressure()),
+            sources=tuple(sources),
+        )
+
+    def noise(self, count: int) -> dict[Basis, NoisePrior | None]:
+        """Measure windows without a stressor, and return the noise of a pair."""
+        windows = [self.window(None, 0) for _ in range(count)]
+        return {basis: noise_prior(windows, basis) for basis in (Basis.CPU, Basis.UNQUEUED)}
+
+    def source(self, stressor: Stressor, prior: NoisePrior | None) -> SourceReport:
+        """Measure one source."""
+        cpu: int | None = self.settings.cpu
+        if stressor.side is Side.OTHER:
+            cpu = machine.other_core(self.settings.cpu)
+        if cpu is None:
+            return SourceReport(stressor, _unmeasured("the machine has no other core"))
+        self.speeds.clear()
+        try:
+            with StressProcess(stressor, cpu, self.settings.directory, self.priority) as process:
+                found = measure(
+                    lambda intensity, on_first: self.pair(process, intensity, on_first),
+                    stressor.basis,
+                    prior or NoisePrior(),
+                )
+                alone = process.alone
+        except ProbeFailedError as error:
+            return SourceReport(stressor, _unmeasured(str(error)))
+        speed = fmean(self.speeds) if self.speeds else None
+        return SourceReport(stressor, found, alone=alone, stressor_speed=speed)
+
+    def pair(self, process: StressProcess, intensity: int, is_on_first: bool) -> Pair:
+        """Run one pair of windows."""
+        order = (intensity, 0) if is_on_first else (0, intensity)
+        windows = [self.window(process, level) for level in order]
+        return Pair(*(windows if is_on_first else reversed(windows)))
+
+    def window(self, process: StressProcess | None, intensity: int) -> Window:
+        """Run one window."""
+        cpus = {self.settings.cpu}
+        if process and not process.is_timed_by_wall:
+            cpus.add(process.cpu)
+        near = set(machine.caches(self.settings.cpu).shared_by) | cpus
+        marks = _Marks(frozenset(cpus), frozenset(near), process)
+        if process and intensity:
+            process.on(intensity)
+        time.sleep(SETTLE_S)
+        stretch = self.program.stretch(self.settings.window_s, marks)
+        pressed = 0.0
+        if process:
+            account = process.off()
+            pressed = account.pressed if intensity else 0.0
+            if intensity:
+                self.speeds.append(account.speed)
+        told = process.stressor.max_share * intensity / 100.0 if process else 0.0
+        return _window(stretch, marks, told=told, pressed=pressed)
+
+
+def _window(stretch: Stretch, marks: _Marks, *, told: float, pressed: float) -> Window:
+    """Put the readings of one window together."""
+    if stretch.fault or len(marks.own) < 2:
+        return Window(0.0, 0.0, 0.0, fault=stretch.fault or Fault.ENDED)
+    process, ran_s = marks.stressor, marks.stress[1].ran_s - marks.stress[0].ran_s
+    ours_s = stretch.cpu_s + ran_s + marks.self_s[1] - marks.self_s[0]
+    is_waiting = process is not None and process.is_timed_by_wall
+    near_s = max(0.0, marks.near[1].busy_s - marks.near[0].busy_s - ours_s)
+    if is_waiting:
+        # the kernel's own threads write what such a stressor gives them; its core is not checked
+        ours_s, near_s = ours_s - ran_s, 0.0
+    else:
+        # what the stressor says counts only as far as the kernel confirms it
+        pressed = min(pressed, ran_s / stretch.wall_s)
+    return Window(
+        wall_s=stretch.wall_s,
+        work=stretch.work,
+        cpu_s=stretch.cpu_s,
+        wait_s=stretch.wait_s,
+        told=told,
+        pressed=pressed,
+        shared_s=ran_s if process is not None and process.stressor.side is Side.SAME else 0.0,
+        foreign_s=max(0.0, marks.own[1].busy_s - marks.own[0].busy_s - ours_s),
+        steal_s=marks.own[1].steal_s - marks.own[0].steal_s,
+        nearby_s=near_s,
+        cores=len(marks.own_cpus),
+    )
+
+
+def _unmeasured(reason: str) -> Sensitivity:
+    return Sensitivity(State.INVALID, reason, None, None, None, (), {})

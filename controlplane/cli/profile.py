@@ -1,0 +1,194 @@
+"""berth profile: measure how sensitive a real program is to interference, without a server.
+
+The command either ends soon, and is run again and again, or writes its progress (0 to 1) into the
+file that BERTH_PROGRESS names. Stressors then press one resource of this machine after the other,
+by turns with pauses. Use a machine, or at least two cores, without production jobs: SCHED_FIFO
+keeps other programs off both cores.
+"""
+
+import json
+import os
+from argparse import REMAINDER, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from controlplane.cli.errors import CliError, Exit
+from controlplane.cli.output import columns, facts, print_message, print_result, render
+from controlplane.cli.verbs import Verbs, argument_type
+
+if TYPE_CHECKING:
+    from apps.execution.backends.profiler.session import Profile
+
+
+def _window(text: str) -> float:
+    seconds = float(text)
+    if not 0.1 <= seconds <= 60.0:
+        raise ValueError("a window takes 0.1 to 60 seconds")
+    return seconds
+
+
+def declare(verbs: Verbs) -> None:
+    """Declare the verb and its arguments."""
+    parser = verbs.add_offline("profile", profile, __doc__)
+    add = parser.add_argument
+    add("--sources", metavar="LIST", help="stressors, such as core,memory_bandwidth")
+    add("--cpu", type=int, help="core of the program (the last one)")
+    add("--window", type=argument_type(_window), default=0.4, help="seconds of one window (0.4)")
+    add("--patience", type=float, default=20.0, help="max seconds of one run (20)")
+    add("--no-fifo", action="store_true", help="do not use SCHED_FIFO, even where it is allowed")
+    add("--report", type=Path, metavar="FILE", help="write the report as JSON")
+    add("--key", type=Path, metavar="FILE", help="sign the report with this key (HMAC-SHA256)")
+    add("--verify", type=Path, metavar="FILE", help="check a report, with --key its signature")
+    add("command", nargs=REMAINDER, metavar="-- COMMAND")
+
+
+def profile(args: Namespace) -> int:
+    """Measure how sensitive a real program is to interference; needs no server."""
+    # imported here, as numpy is slow to import
+    from apps.profiling.core.report import seal  # noqa: PLC0415
+
+    key = _key(args.key)
+    if args.verify is not None:
+        return _verify(args.verify, key)
+    found, command = _measure(args), _command(args)
+    report = seal(_report(found, command, args), key)
+    if args.report is not None:
+        args.report.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n")
+    print_result(render(report, args.output, _text(report)))
+    return Exit.OK
+
+
+def _command(args: Namespace) -> list[str]:
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise CliError("name the command: berth profile -- COMMAND", code=Exit.USAGE)
+    return list(command)
+
+
+def _measure(args: Namespace) -> "Profile":
+    from apps.execution.backends.profiler.machine import UnfitMachineError  # noqa: PLC0415
+    from apps.execution.backends.profiler.program import NoProgressError  # noqa: PLC0415
+    from apps.execution.backends.profiler.session import Settings, profile  # noqa: PLC0415
+    from apps.profiling.core.ramp import ProbeFailedError  # noqa: PLC0415
+
+    usable = os.sched_getaffinity(0)
+    cpu = max(usable) if args.cpu is None else args.cpu
+    if cpu not in usable:
+        raise CliError(f"--cpu: this process may use {sorted(usable)}", code=Exit.USAGE)
+    settings = Settings(
+        command=_command(args),
+        stressors=_sources(args.sources),
+        cpu=cpu,
+        directory=str(Path.cwd()),
+        window_s=args.window,
+        patience_s=args.patience,
+        is_realtime=not args.no_fifo,
+    )
+    try:
+        return profile(settings, lambda text: print_message(f"berth: {text}"))
+    except (UnfitMachineError, NoProgressError, ProbeFailedError) as error:
+        raise CliError("the command was not profiled", detail=str(error)) from error
+
+
+def _sources(text: str | None) -> list[str]:
+    from apps.profiling.core.stressors import STRESSORS  # noqa: PLC0415
+
+    if text is None:
+        return [name for name, stressor in STRESSORS.items() if stressor.is_default]
+    names = text.split(",")
+    unknown = [name for name in names if name not in STRESSORS]
+    if unknown:
+        raise CliError(
+            f"no stressor is named {', '.join(unknown)}",
+            detail=f"there are {', '.join(STRESSORS)}",
+            code=Exit.USAGE,
+        )
+    return names
+
+
+def _key(path: Path | None) -> bytes | None:
+    from apps.profiling.core.report import MIN_KEY_BYTES  # noqa: PLC0415
+
+    if path is None:
+        return None
+    try:
+        key = path.read_bytes().strip()
+    except OSError as error:
+        raise CliError(f"--key: {error}", code=Exit.USAGE) from error
+    if len(key) < MIN_KEY_BYTES:
+        raise CliError(
+            f"--key: {path} has {len(key)} bytes, a key has at least {MIN_KEY_BYTES}",
+            code=Exit.USAGE,
+        )
+    return key
+
+
+def _verify(path: Path, key: bytes | None) -> int:
+    from apps.profiling.core.report import UntrustedReportError, verify  # noqa: PLC0415
+
+    try:
+        verify(json.loads(path.read_text()), key)
+    except (OSError, ValueError) as error:
+        raise CliError(f"--verify: {error}", code=Exit.USAGE) from error
+    except UntrustedReportError as error:
+        raise CliError(f"{path} cannot be trusted", detail=str(error)) from error
+    print_message("berth: digest and signature match" if key else "berth: the digest matches")
+    return Exit.OK
+
+
+def _report(found: "Profile", command: list[str], args: Namespace) -> dict[str, Any]:
+    from apps.profiling.core.report import FORMAT  # noqa: PLC0415
+    from apps.profiling.core.stressors import NOT_PRESSED  # noqa: PLC0415
+
+    return {
+        "format": FORMAT,
+        "command": command,
+        "started_at": found.started_at,
+        "measured_by": found.way,
+        "scheduling": "SCHED_FIFO" if found.is_realtime else "SCHED_OTHER",
+        "scheduling_note": found.priority_note or None,
+        "window_s": args.window,
+        "machine": found.machine,
+        "cpu_pressure": {"before": found.pressure[0], "after": found.pressure[1]},
+        "noise_of_a_pair": {
+            basis: None if prior is None else prior.deviation
+            for basis, prior in found.noise.items()
+        },
+        "sources": [source.as_json() for source in found.sources],
+        "not_pressed": NOT_PRESSED,
+    }
+
+
+def _text(report: dict[str, Any]) -> str:
+    headings = ("STRESSOR", "CORE", "STATE", "SCORE", "SPEED AT 100", "WALL", "PAIRS", "REASON")
+    rows = [_row(source) for source in report["sources"]]
+    lines = {
+        "command": " ".join(report["command"]),
+        "measured by": report["measured_by"],
+        "scheduling": ": ".join(
+            text for text in (report["scheduling"], report["scheduling_note"]) if text
+        ),
+        "not pressed": ", ".join(f"{name} ({why})" for name, why in report["not_pressed"].items()),
+        "digest": report["digest"],
+    }
+    return f"{columns(headings, rows)}\n\n{facts(lines)}"
+
+
+def _row(source: dict[str, Any]) -> tuple[Any, ...]:
+    full = next((point for point in source["points"] if point["intensity"] == 100), None)
+    score = None
+    if source["score"] is not None:
+        score = f"{source['score']:.0f} ({source['low']:.0f} to {source['high']:.0f})"
+    elif source["low"] is not None:
+        score = "over 100"
+    valid = sum(point["pairs"] for point in source["points"])
+    return (
+        source["stressor"],
+        source["side"],
+        source["state"],
+        score,
+        None if full is None else "{:.3f} ({:.3f} to {:.3f})".format(*full["speed"]),
+        None if full is None else f"{full['wall_speed'][0]:.3f}",
+        f"{valid} of {valid + sum(source['rejected_pairs'].values())}",
+        source["reason"],
+    )

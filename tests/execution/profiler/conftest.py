@@ -1,0 +1,52 @@
+"""Programs to profile, and a session that runs them on this machine."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from apps.execution.backends.profiler import scheduling
+from apps.execution.backends.profiler.program import Launcher, prepare
+from apps.execution.backends.profiler.session import Session, Settings
+
+# Computes in registers and the L1 cache, and says its progress every few milliseconds.
+COMPUTE = """
+import os
+done = 0
+with open(os.environ["BERTH_PROGRESS"], "w") as file:
+    while True:
+        sum(i * i for i in range(5000))
+        done += 1
+        file.write(f"{done / 1e7:.7f}\\n")
+        file.flush()
+"""
+WINDOW_S = 0.25
+
+
+@pytest.fixture
+def compute(tmp_path: Path) -> list[str]:
+    """Return a command that computes without end."""
+    script = tmp_path / "compute.py"
+    script.write_text(COMPUTE)
+    return [sys.executable, "-I", "-S", str(script)]
+
+
+@contextmanager
+def session(
+    command: list[str], directory: Path, *, is_realtime: bool = False
+) -> Iterator[Session]:
+    """Start a program on the last core, and yield the session that measures it."""
+    cpu = max(os.sched_getaffinity(0))
+    settings = Settings(command, (), cpu, str(directory), WINDOW_S, is_realtime=is_realtime)
+    priority = scheduling.request((cpu,), is_wanted=is_realtime)
+    try:
+        program = prepare(Launcher(command, priority, str(directory)), patience_s=60.0)
+        try:
+            yield Session(settings, priority, program, lambda text: None)
+        finally:
+            program.close()
+    finally:
+        scheduling.restore()

@@ -1,0 +1,171 @@
+"""Windows of real programs next to real stressors, on this machine, however busy it is.
+
+A disturbed window must be invalid, and one that counts must be right. So the tests also hold
+while other programs use the cores, only with fewer windows that count.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from apps.execution.backends.profiler import scheduling
+from apps.execution.backends.profiler.session import Session
+from apps.execution.backends.profiler.stressor import Account, StressProcess
+from apps.profiling.core.paired import Pair
+from apps.profiling.core.ramp import NoisePrior
+from apps.profiling.core.sensitivity import State, measure
+from apps.profiling.core.stressors import STRESSORS, Side
+from apps.profiling.core.windows import Basis, Fault, fault_of
+from tests.execution.profiler.conftest import session
+
+PAIRS = 4
+SPIN = [sys.executable, "-I", "-S", "-c", "while True: pass"]
+
+
+PRIOR = NoisePrior(0.03, weight=4.0)
+
+
+def may_be_realtime() -> bool:
+    try:
+        return scheduling.request((0,), is_wanted=True).is_realtime
+    finally:
+        scheduling.restore()
+
+
+SCHEDULING = [
+    False,
+    pytest.param(
+        True,
+        marks=pytest.mark.skipif(not may_be_realtime(), reason="needs the right to SCHED_FIFO"),
+    ),
+]
+
+
+class NeverTold(StressProcess):
+    """A stressor that gets no orders."""
+
+    def on(self, intensity: int) -> None:
+        """Stay off."""
+
+
+class Stopped(StressProcess):
+    """A stressor that is stopped as soon as it is told to press."""
+
+    def on(self, intensity: int) -> None:
+        super().on(intensity)
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def off(self) -> Account:
+        os.kill(self.pid, signal.SIGCONT)
+        return super().off()
+
+
+class Boasting(NeverTold):
+    """A stressor that says that it pressed all the time, but did not."""
+
+    def off(self) -> Account:
+        super().off()
+        return Account(pressed=1.0, speed=1.0)
+
+
+def stressor(run: Session, name: str, kind: type[StressProcess] = StressProcess) -> StressProcess:
+    cpu = run.settings.cpu
+    if STRESSORS[name].side is Side.OTHER:
+        cpu = min(os.sched_getaffinity(0) - {cpu})
+    return kind(STRESSORS[name], cpu, run.settings.directory, run.priority)
+
+
+def pairs_of(run: Session, process: StressProcess) -> list[Pair]:
+    return [run.pair(process, 100, bool(number % 2)) for number in range(PAIRS)]
+
+
+@contextmanager
+def foreign_load(cpu: int) -> Iterator[None]:
+    """Let another program use a core all the time."""
+    process = subprocess.Popen(SPIN)  # noqa: S603 - our own program
+    os.sched_setaffinity(process.pid, {cpu})
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def valid(pairs: list[Pair]) -> list[Pair]:
+    return [pair for pair in pairs if pair.fault(Basis.CPU) is None]
+
+
+def wrong(pairs: list[Pair]) -> list[Pair]:
+    """Return pairs that count although their speeds differ by much more than noise."""
+    return [pair for pair in valid(pairs) if abs(pair.difference(Basis.CPU)) > 0.2]
+
+
+@pytest.mark.parametrize("is_realtime", SCHEDULING)
+def test_a_stressor_on_the_same_core_halves_wall_speed_only(
+    compute: list[str], tmp_path: Path, is_realtime: bool
+) -> None:
+    with (
+        session(compute, tmp_path, is_realtime=is_realtime) as run,
+        stressor(run, "core") as process,
+    ):
+        pairs = pairs_of(run, process)
+    assert wrong(pairs) == []
+    for pair in valid(pairs):
+        assert 0.35 < pair.on.speed(Basis.WALL) / pair.off.speed(Basis.WALL) < 0.7
+        assert pair.on.told == 0.5
+        assert pair.on.pressed > 0.4
+
+
+@pytest.mark.parametrize("kind", [NeverTold, Stopped, Boasting])
+def test_a_stressor_that_does_not_run_is_invalid(
+    compute: list[str], tmp_path: Path, kind: type[StressProcess]
+) -> None:
+    with session(compute, tmp_path) as run, stressor(run, "core", kind) as process:
+        on = [run.window(process, 100) for _ in range(3)]
+    assert [fault_of(window, Basis.CPU) for window in on] == [Fault.IDLE_STRESSOR] * 3
+
+
+def test_a_source_with_an_idle_stressor_is_invalid(compute: list[str], tmp_path: Path) -> None:
+    with session(compute, tmp_path) as run, stressor(run, "core", NeverTold) as process:
+        found = measure(lambda level, first: run.pair(process, level, first), Basis.CPU, PRIOR)
+    assert found.state is State.INVALID
+    assert found.reason == Fault.IDLE_STRESSOR
+
+
+@pytest.mark.parametrize("is_realtime", SCHEDULING)
+def test_foreign_load_on_its_core_leaves_a_window_right_or_invalid(
+    compute: list[str], tmp_path: Path, is_realtime: bool
+) -> None:
+    with (
+        session(compute, tmp_path, is_realtime=is_realtime) as run,
+        stressor(run, "core") as process,
+        foreign_load(run.settings.cpu),
+    ):
+        pairs = pairs_of(run, process)
+        found = measure(lambda level, first: run.pair(process, level, first), Basis.CPU, PRIOR)
+    assert wrong(pairs) == []
+    assert found.state is not State.MEASURED
+    if not is_realtime:
+        # a third of the core is left to the program: no window can count
+        assert valid(pairs) == []
+        assert found.state is State.INVALID
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_foreign_load_next_to_it_leaves_a_window_right_or_invalid(
+    compute: list[str], tmp_path: Path
+) -> None:
+    with (
+        session(compute, tmp_path) as run,
+        stressor(run, "memory_bandwidth") as process,
+        foreign_load(process.cpu),
+    ):
+        found = measure(lambda level, first: run.pair(process, level, first), Basis.CPU, PRIOR)
+    # the stressor gets half of its core: its windows cannot count
+    assert found.state is State.INVALID
