@@ -1,6 +1,7 @@
 """Users, projects, tokens, browser sessions, failed sign-ins and the audit log."""
 
 from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from apps.accounts.core.roles import Role
@@ -59,6 +60,29 @@ class Project(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class ProjectShare(models.Model):
+    """The decayed dominant share of a project, as of one moment (`scheduling.core.fair_share`).
+
+    ``settled`` are the mean amounts of the allocations that ended up to ``sequence``; ``shares``
+    also count the others. Both are by resource: units, memory, network, storage.
+    """
+
+    project = models.OneToOneField(
+        Project, on_delete=models.CASCADE, primary_key=True, related_name="share"
+    )
+    half_life_s = models.FloatField(help_text="cluster seconds")
+    cluster_s = models.FloatField(help_text="the moment")
+    sequence = models.BigIntegerField(help_text="of the change log")
+    settled = ArrayField(models.FloatField())
+    shares = ArrayField(models.FloatField())
+    dominant = models.FloatField(help_text="the largest share, 0-1")
+    resource = models.CharField(max_length=12, help_text="of the largest share")
+    position = models.PositiveIntegerField(help_text="from 1: the smallest dominant share")
+
+    def __str__(self) -> str:
+        return f"{self.project_id} {self.dominant:.3f}"
 
 
 class Membership(models.Model):

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.models import Session
 from django.db.models import Prefetch, Q, QuerySet
@@ -25,6 +26,7 @@ from apps.accounts.models import (
     BrowserSession,
     Membership,
     Project,
+    ProjectShare,
     SignInFailures,
     Token,
     User,
@@ -212,6 +214,14 @@ def project_by(principal: Principal, key: str) -> Project:
     if project is None:
         raise NotFoundError(f"There is no project {key}.")
     return project
+
+
+def share_of(project: Project) -> ProjectShare | None:
+    """Return the stored share of a project; None without fair share, or before the first one."""
+    if settings.FAIR_SHARE_HALF_LIFE_S <= 0.0:
+        return None
+    share: ProjectShare | None = getattr(project, "share", None)
+    return share
 
 
 def archived_projects(ids: Iterable[UUID]) -> set[UUID]:

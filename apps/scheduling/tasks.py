@@ -21,6 +21,7 @@ from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.by_worker import COUNTERFACTUAL_TASK, FLIPS_TASK, REPLAY_TASK
 from apps.scheduling.services.checkpoints import write_checkpoint
 from apps.scheduling.services.counterfactuals import Changes, counterfactual
+from apps.scheduling.services.fair_share import update_shares
 from apps.scheduling.services.flips import flips
 from apps.scheduling.services.release import AGENT_QUEUE, AGENT_TASK
 from apps.scheduling.services.replay import NotRepeatableError, replay
@@ -59,6 +60,12 @@ def _cluster(process: int) -> ClusterFollower:
 def estimate_starts() -> int:
     """Estimate when the waiting jobs start; returns the number of new estimates."""
     return update_start_estimates(_cluster(os.getpid()), np.random.default_rng())
+
+
+@shared_task(name="scheduling.fair_shares")
+def fair_shares() -> int:
+    """Store the decayed shares of the projects; returns their number, 0 without fair share."""
+    return update_shares()
 
 
 @shared_task(name="scheduling.checkpoint")

@@ -1,7 +1,7 @@
 """The verb `berth queue`."""
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controlplane.cli.client import BerthClient
@@ -19,6 +19,7 @@ def declare(verbs: Verbs) -> None:
     parser.add_argument("--reason", help="e.g. NoFreeUnit")
     parser.add_argument("--scores", action="store_true", help="how true earlier estimates were")
     parser.add_argument("--admission", action="store_true", help="state of the admission control")
+    parser.add_argument("--shares", action="store_true", help="decayed shares of the projects")
     parser.add_argument("--limit", type=positive_int, default=50, help="max number of rows (50)")
 
 
@@ -29,6 +30,10 @@ def queue(client: BerthClient, args: Namespace) -> int:
         rows = response["scores"]
         print_result(render(rows, args.output, _scores(rows)))
         return Exit.OK
+    if args.shares:
+        rows = response["shares"]
+        print_result(render(rows, args.output, _shares(rows)))
+        return Exit.OK
     if args.admission:
         state = response["admission"]
         print_result(render(state, args.output, _admission(state)))
@@ -38,9 +43,35 @@ def queue(client: BerthClient, args: Namespace) -> int:
         for job in response["jobs"]
         if args.project in (None, job["project"]) and args.reason in (None, job["reason"])
     ][: args.limit]
-    table = columns(HEADINGS, [_row(job) for job in rows])
+    table = _jobs(rows, response["shares"])
     print_result(render(rows, args.output, table))
     return Exit.OK
+
+
+def _jobs(rows: Sequence[Mapping[str, Any]], shares: Sequence[Mapping[str, Any]] | None) -> str:
+    """Return the table of jobs; with fair share, it has the decayed shares of their projects."""
+    if shares is None:
+        return columns(HEADINGS, [_row(job) for job in rows])
+    known = {row["project"]: percent(row["share"]) for row in shares}
+    shown = [[*_row(job), known.get(job["project"])] for job in rows]
+    return columns((*HEADINGS, "SHARE"), shown)
+
+
+def _shares(rows: Sequence[Mapping[str, Any]] | None) -> str:
+    if rows is None:
+        return "Jobs of equal priority start by age (BERTH_FAIR_SHARE_HALF_LIFE_S is 0)."
+    shown = [
+        [
+            row["position"],
+            row["project"],
+            percent(row["share"]),
+            row["resource"],
+            *(percent(share) for share in row["shares"].values()),
+        ]
+        for row in rows
+    ]
+    headings = ("POSITION", "PROJECT", "SHARE", "OF", "UNITS", "MEMORY", "NETWORK", "STORAGE")
+    return columns(headings, shown)
 
 
 def _row(job: Mapping[str, Any]) -> list[Any]:

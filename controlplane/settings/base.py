@@ -130,6 +130,8 @@ MAX_SAMPLE = int(os.environ.get("BERTH_MAX_SAMPLE", "32"))
 JOB_LIMITS = "apps.scheduling.core.job_sampling.job_limits"
 # Cluster seconds after which a waiting gang gets a reservation, and reservations at once.
 RESERVE_AFTER_S = float(os.environ.get("BERTH_RESERVE_AFTER_S", "600"))
+# Half-life of the use that orders the waiting jobs of projects, cluster seconds; 0: by age.
+FAIR_SHARE_HALF_LIFE_S = float(os.environ.get("BERTH_FAIR_SHARE_HALF_LIFE_S", "0"))
 ADMISSION = os.environ.get("BERTH_ADMISSION", "none")
 ADMISSION_MAX_WAIT_S = float(os.environ.get("BERTH_ADMISSION_MAX_WAIT_S", "600"))
 MAX_RESERVATIONS = int(os.environ.get("BERTH_RESERVATIONS", "4"))

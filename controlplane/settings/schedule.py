@@ -25,6 +25,11 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 5.0,
         "options": _FRESH,
     },
+    "scheduling.fair_shares": {
+        "task": "scheduling.fair_shares",
+        "schedule": 5.0,
+        "options": _FRESH,
+    },
     "execution.sample_system": {
         "task": "execution.sample_system",
         "schedule": 10.0,

@@ -76,6 +76,7 @@ ALLOWED: Final = {
             "scheduling.selectors.beyond_tolerance_of",
             "scheduling.selectors._live_claims",
             "scheduling.selectors.claimed_jobs",
+            "scheduling.selectors.fair_share.uses",
             "scheduling.selectors.queue.holdings",
             "scheduling.selectors.queue.recent_submissions",
             "scheduling.selectors.queue.run_time_history",

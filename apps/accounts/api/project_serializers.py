@@ -5,7 +5,8 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from apps.accounts.api.serializers import ROLES
-from apps.accounts.models import Membership, Project
+from apps.accounts.models import Membership, Project, ProjectShare
+from apps.accounts.selectors import share_of
 from apps.common.api.representations import time
 
 MAX_UNITS: Final = 2_147_483_647
@@ -22,6 +23,18 @@ class LabelsField(serializers.DictField):
         if len(labels) > 64 or any(not 0 < len(name) <= 63 for name in labels):
             raise serializers.ValidationError("must be at most 64 names of 1 to 63 characters")
         return labels
+
+
+class FairShareSerializer(serializers.Serializer[Any]):
+    """The decayed dominant share of a project, by which its waiting jobs are ordered."""
+
+    share = serializers.FloatField(help_text="Of the cluster, 0-1: the largest by resource.")
+    resource = serializers.CharField(help_text="Of the largest share.")
+    position = serializers.IntegerField(
+        help_text="From 1: of equal priority, the jobs of the smallest share are first."
+    )
+    half_life_seconds = serializers.FloatField(help_text="Cluster time after which use is halved.")
+    cluster_seconds = serializers.FloatField(help_text="When it was computed.")
 
 
 class ProjectSerializer(serializers.Serializer[Any]):
@@ -43,6 +56,9 @@ class ProjectSerializer(serializers.Serializer[Any]):
     )
     max_units = serializers.IntegerField(
         allow_null=True, help_text="That it may use in all, borrowed ones included. Null: any."
+    )
+    fair_share = FairShareSerializer(
+        allow_null=True, help_text="Null: without fair share, or not computed yet."
     )
 
 
@@ -95,6 +111,20 @@ def represent_project(project: Project) -> dict[str, Any]:
         "archived_at": time(project.archived_at),
         "guaranteed_units": project.guaranteed_units,
         "max_units": project.max_units,
+        "fair_share": represent_share(share_of(project)),
+    }
+
+
+def represent_share(row: ProjectShare | None) -> dict[str, Any] | None:
+    """JSON of a share."""
+    if row is None:
+        return None
+    return {
+        "share": row.dominant,
+        "resource": row.resource,
+        "position": row.position,
+        "half_life_seconds": row.half_life_s,
+        "cluster_seconds": row.cluster_s,
     }
 
 

@@ -55,7 +55,7 @@ class ProjectList(KeyedView, ListView):
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Project]:
         """Return the caller's projects; all for operators."""
-        return visible_projects(principal_of(request))
+        return visible_projects(principal_of(request)).select_related("share")
 
     def represent(self, row: Project) -> dict[str, Any]:
         """JSON of a project."""

@@ -12,6 +12,7 @@ from apps.accounts.services.projects import (
     set_membership,
     update_project,
 )
+from apps.accounts.services.shares import clear_shares, store_shares
 from apps.accounts.services.sign_in import (
     Blocked,
     Rejected,
@@ -60,6 +61,7 @@ __all__ = [
     "add_user",
     "begin_session",
     "change_password",
+    "clear_shares",
     "create_project",
     "create_token",
     "create_user",
@@ -82,6 +84,7 @@ __all__ = [
     "revoke_token",
     "secret_of",
     "set_membership",
+    "store_shares",
     "unblock_sign_in",
     "update_project",
     "update_user",

@@ -17,6 +17,7 @@ from apps.accounts.selectors import (
     members_of,
     principal_by_user,
     project_by,
+    share_of,
     user_by,
     visible_projects,
 )
@@ -97,6 +98,7 @@ def project(request: HttpRequest, name: str) -> HttpResponse:
         "project": found,
         "labels": "\n".join(selectors.label_texts(found)),
         "members": members_of(found).order_by("user__username"),
+        "share": share_of(found),
         "roles": ROLE_NAMES,
         "may_change": has_role(request, Role.ADMIN),
     }

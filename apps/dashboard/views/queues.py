@@ -7,6 +7,7 @@ from apps.dashboard.core.admission_panel import admission_panel
 from apps.dashboard.core.queue_rows import QueueFilter, queue_page
 from apps.dashboard.views.access import page, projects_of
 from apps.inventory.selectors import cluster_now
+from apps.scheduling.selectors.fair_share import share_rows
 from apps.scheduling.selectors.quotas import quota_rows
 from apps.scheduling.selectors.waits import admission_now, start_scores, waiting_jobs
 
@@ -22,4 +23,5 @@ def queues(request: HttpRequest) -> HttpResponse:
     admission = admission_panel(admission_now())
     quotas = quota_rows(projects)
     context = {"queue": shown, "by": by, "admission": admission, "quotas": quotas}
+    context["shares"] = share_rows(projects)
     return render(request, "dashboard/queues.html", context)

@@ -10,13 +10,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.api.permissions import principal_of
+from apps.accounts.api.project_serializers import FairShareSerializer, represent_share
+from apps.accounts.models import ProjectShare
 from apps.common.api.representations import time
 from apps.common.api.views import ApiView, answer
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.admission.types import AdmissionNow
+from apps.scheduling.core.fair_share import RESOURCES
 from apps.scheduling.core.quotas import QuotaRow
 from apps.scheduling.core.waits import StartScore, WaitingJob
 from apps.scheduling.models import StartEstimate
+from apps.scheduling.selectors.fair_share import share_rows
 from apps.scheduling.selectors.quotas import quota_rows
 from apps.scheduling.selectors.waits import (
     admission_now,
@@ -105,6 +109,15 @@ class QuotaSerializer(serializers.Serializer[Any]):
     waiting = serializers.IntegerField(help_text="That its waiting jobs request.")
 
 
+class QueueShareSerializer(FairShareSerializer):
+    """The share of a project, and its shares by resource."""
+
+    project = serializers.CharField()
+    shares = serializers.DictField(
+        child=serializers.FloatField(), help_text="By resource: " + ", ".join(RESOURCES) + "."
+    )
+
+
 class QueueSerializer(serializers.Serializer[Any]):
     """The waiting jobs that you may see, soonest start first."""
 
@@ -112,6 +125,9 @@ class QueueSerializer(serializers.Serializer[Any]):
     jobs = WaitingJobSerializer(many=True)
     scores = StartScoreSerializer(many=True)
     quotas = QuotaSerializer(many=True, allow_null=True, help_text="Null: no project has a quota.")
+    shares = QueueShareSerializer(
+        many=True, allow_null=True, help_text="Smallest first. Null: without fair share."
+    )
     admission = AdmissionSerializer(allow_null=True, help_text="Null: jobs pass none.")
 
 
@@ -152,6 +168,7 @@ class QueueView(ApiView):
                 "scores": [_score(score) for score in start_scores(projects, now_s=now_s)],
                 "admission": _admission(admission_now()),
                 "quotas": _quotas(quota_rows(projects)),
+                "shares": _shares(share_rows(projects)),
             },
         )
 
@@ -209,6 +226,19 @@ def _quotas(rows: Sequence[QuotaRow] | None) -> list[dict[str, Any]] | None:
             "borrowed": row.standing.borrowed,
             "lent": row.lent,
             "waiting": row.standing.waiting,
+        }
+        for row in rows
+    ]
+
+
+def _shares(rows: Sequence[ProjectShare] | None) -> list[dict[str, Any]] | None:
+    if rows is None:
+        return None
+    return [
+        {
+            "project": row.project.name,
+            **(represent_share(row) or {}),
+            "shares": dict(zip(RESOURCES, row.shares, strict=True)),
         }
         for row in rows
     ]

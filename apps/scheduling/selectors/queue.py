@@ -15,6 +15,7 @@ from apps.scheduling.core.run_time import RunTime
 from apps.scheduling.core.start_calibration import LEVELS, Scored
 from apps.scheduling.core.start_estimates import History, fit_run_times
 from apps.scheduling.core.start_queue import Holding, ShapeFacts
+from apps.scheduling.selectors.fair_share import dominant_shares
 from apps.workloads.core.shapes import WaitsFor
 
 MAX_JOBS: Final = 10_000  # waiting jobs with an estimate
@@ -28,9 +29,11 @@ _SHAPES: Final = """
 SELECT s.id, s.key, s.priority, s.units, s.min_units, s.run_s, s.run_high_s, s.platforms,
        s.labels, s.waits_for
 FROM workloads_waitingshape s
+LEFT JOIN unnest(%s::uuid[], %s::float8[]) AS shares(project, dominant)
+    ON shares.project = s.project_id
 ORDER BY row_number() OVER (
     PARTITION BY s.project_id ORDER BY s.priority DESC, s.evaluated_at, s.id),
-    s.priority DESC, s.evaluated_at, s.id
+    s.priority DESC, coalesce(shares.dominant, 0.0), s.evaluated_at, s.id
 """
 _JOBS: Final = """
 SELECT j.shape_id, j.id, j.submitted_s, j.target_kind FROM workloads_job j
@@ -64,9 +67,10 @@ def waiting_queue(now_s: float) -> list[ShapeFacts]:
     by_shape: dict[int, list[tuple[UUID, float, str]]] = {}
     for shape, job, submitted_s, kind in fetch_rows(_JOBS, [MAX_JOBS]):
         by_shape.setdefault(shape, []).append((job, submitted_s, kind))
+    shares = dominant_shares()
     return [
         _shape(row[1:], by_shape[row[0]], now_s)
-        for row in fetch_rows(_SHAPES)
+        for row in fetch_rows(_SHAPES, [list(shares), list(shares.values())])
         if row[0] in by_shape
     ]
 

@@ -29,6 +29,7 @@ from apps.scheduling.core.admission.types import (
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.types import Refused
 from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.services.fair_share import in_fair_order
 from apps.scheduling.services.proposals import SizedJob
 from apps.scheduling.services.quotas import within_quotas
 
@@ -76,12 +77,12 @@ class AdmissionDesk:
     def admit(
         self, snapshot: Snapshot, ready: Sequence[SizedJob], facts: TopologyFacts
     ) -> tuple[list[SizedJob], list[tuple[SizedJob, Refused]]]:
-        """Return the admitted jobs and the refusals of the others.
+        """Return the admitted jobs, in the order of fair share, and the refusals of the others.
 
         Quotas come first. Servers of other pools are excluded from the requests of admitted jobs.
         Running jobs that lack units need no admission.
         """
-        ready, refused = within_quotas(snapshot, ready)
+        ready, refused = within_quotas(snapshot, in_fair_order(ready, snapshot.topology))
         if self._control is None:
             return ready, refused
         now_s = cluster_now()

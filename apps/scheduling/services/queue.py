@@ -1,7 +1,7 @@
 """The jobs that one agent decides next."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
@@ -12,6 +12,7 @@ from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.rate_limit import RateLimit
 from apps.scheduling.core.step_size import StepSize
 from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.selectors.fair_share import dominant_shares
 from apps.workloads import services as workloads
 from apps.workloads.selectors import count_waiting_shapes, has_incomplete_jobs
 
@@ -68,14 +69,18 @@ class WaitingQueue:
     def begin(self) -> Turn:
         """Claim the jobs of the next turn."""
         begun_s = time.monotonic()
+        shares = dominant_shares()
         jobs = workloads.claim_waiting(
-            agent=self._agent, limit=self._batch.current, start=UUID(bytes=self._rng.bytes(16))
+            agent=self._agent,
+            limit=self._batch.current,
+            start=UUID(bytes=self._rng.bytes(16)),
+            shares=shares,
         )
         jobs = [*self._claim_incomplete(), *jobs]
         if not count_waiting_shapes():
             self._cluster.freed.clear()
             return Turn(jobs, begun_s, time.monotonic())
-        shapes = self._claim_shapes(time.monotonic())
+        shapes = self._claim_shapes(time.monotonic(), shares)
         return Turn([*jobs, *shapes.job_ids], begun_s, time.monotonic(), shapes, has_waiting=True)
 
     def _claim_incomplete(self) -> Sequence[UUID]:
@@ -115,14 +120,16 @@ class WaitingQueue:
         self._copied.record(count, time.monotonic() - begun_s, target_s=target_s)
         return count
 
-    def _claim_shapes(self, now_s: float) -> workloads.ClaimedShapes:
+    def _claim_shapes(self, now_s: float, shares: Mapping[UUID, float]) -> workloads.ClaimedShapes:
         limit = min(SHAPES, self._retries.available(now_s))
         if not limit:
             return workloads.ClaimedShapes()
         freed = self._cluster.freed.freed(self._cluster.follow().snapshot())
         if freed is not None:
             limit = min(limit, max(MIN_WOKEN, freed.units))
-        claimed = workloads.claim_shapes(agent=self._agent, limit=limit, freed=freed)
+        claimed = workloads.claim_shapes(
+            agent=self._agent, limit=limit, freed=freed, shares=shares
+        )
         self._retries.spend(len(claimed.shape_ids))
         if not claimed.found:
             self._cluster.freed.clear()

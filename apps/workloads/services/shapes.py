@@ -8,7 +8,7 @@ Rows are locked in the order of `common.infrastructure.locks`, shapes by key.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -24,8 +24,12 @@ from apps.workloads.services.turns import (
     EQUAL_SHARE,
     JOB_IS_NEW,
     JOB_IS_UNCLAIMED,
+    NO_SHARES,
     PROJECTS_OF_NEW_JOBS,
     PROJECTS_OF_SHAPES,
+    SHARE,
+    SHARES,
+    shares_as_values,
 )
 from apps.workloads.services.waiting import CLAIM_S, RETRY_S
 
@@ -112,8 +116,12 @@ WITH RECURSIVE {PROJECTS_OF_SHAPES}, freed AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(%(freed)s::jsonb) AS f(
         platform text, labels jsonb, units int, memory_bytes bigint, network_bps bigint,
         storage_bytes bigint, wakes jsonb, sequence bigint))
-SELECT next.id, next.allowance FROM projects p, LATERAL (
-    SELECT s.id, s.allowance, s.priority, s.evaluated_at FROM workloads_waitingshape s
+SELECT next.id, CASE WHEN %(fair)s
+    THEN greatest(next.allowance, least(%(most)s, %(free)s / greatest(1, next.min_units)))
+    ELSE next.allowance END
+FROM projects p LEFT JOIN {SHARES} ON shares.project = p.id, LATERAL (
+    SELECT s.id, s.allowance, s.priority, s.evaluated_at, s.min_units
+    FROM workloads_waitingshape s
     WHERE s.project_id = p.id AND {_SHAPE_IS_UNCLAIMED} AND s.min_units <= %(free)s
       AND NOT s.id = ANY(%(claimed)s)
       AND EXISTS (
@@ -127,7 +135,7 @@ SELECT next.id, next.allowance FROM projects p, LATERAL (
     LIMIT {EQUAL_SHARE} FOR UPDATE SKIP LOCKED) next
 ORDER BY row_number() OVER (
     PARTITION BY p.id ORDER BY next.priority DESC, next.evaluated_at, next.id),
-    next.priority DESC, next.evaluated_at, next.id
+    next.priority DESC, {SHARE}, next.evaluated_at, next.id
 LIMIT %(limit)s
 """  # noqa: S608 - constants
 _CLAIM_OLDEST: Final = f"""
@@ -141,14 +149,26 @@ RETURNING id, shape_id
 """  # noqa: S608 - constants
 
 
-def claim_shapes(*, agent: str, limit: int, freed: Freed | None = None) -> ClaimedShapes:
+def claim_shapes(
+    *,
+    agent: str,
+    limit: int,
+    freed: Freed | None = None,
+    shares: Mapping[UUID, float] = NO_SHARES,
+) -> ClaimedShapes:
     """Claim shapes to evaluate again, at most ``limit``, and the oldest jobs of each.
 
     A quarter of the limit is kept for shapes that are due; the rest is for shapes that ``freed``
     may let start, with an equal share for every project. Shapes without jobs are deleted.
+
+    Parameters
+    ----------
+    shares : of the cluster, by project: the smaller one of equal shapes comes first, with as many
+        jobs as may start, so that no job of a larger share starts before them
     """
     now = database_now()
     values: dict[str, Any] = {"now": now, "until": now + timedelta(seconds=CLAIM_S)}
+    values |= {**shares_as_values(shares), "fair": bool(shares), "most": MAX_ALLOWANCE}
     with transaction.atomic():
         due = limit if freed is None else -(-limit // 4)
         found = fetch_rows(_DUE, {**values, "limit": due})

@@ -5,7 +5,10 @@ A flow is the new jobs of one user with the same application, constraints and re
 of requests of one user, or with one constraint, do not hold back other requests.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import UUID
 
 JOB_IS_NEW: Final = "j.state IN ('submitted', 'queued') AND NOT j.held AND j.shape_id IS NULL"
 JOB_IS_UNCLAIMED: Final = "(j.claimed_until IS NULL OR j.claimed_until < %(now)s)"
@@ -27,6 +30,10 @@ PROJECTS_OF_SHAPES: Final = _PROJECTS.format(table="workloads_waitingshape", con
 EQUAL_SHARE: Final = """
 (SELECT greatest(1, %(limit)s / greatest(1, count(id)))::int FROM projects)
 """
+# Shares of the cluster that order projects; a project without one has used nothing.
+SHARES: Final = "unnest(%(projects)s::uuid[], %(shares)s::float8[]) AS shares(project, dominant)"
+SHARE: Final = "coalesce(shares.dominant, 0.0)"
+NO_SHARES: Final[Mapping[UUID, float]] = MappingProxyType({})
 
 _USERS: Final = f"""
 users(project_id, user_id) AS (
@@ -57,3 +64,8 @@ flows(project_id, user_id, key, place, is_second_lap, share) AS (
       AND NOT (f.is_second_lap AND (f.key >= %(start)s::uuid OR next.key IS NULL)))
 """  # noqa: S608 - constants
 FLOWS_OF_NEW_JOBS: Final = f"{PROJECTS_OF_NEW_JOBS}, {_USERS}, {_FLOWS}"
+
+
+def shares_as_values(shares: Mapping[UUID, float]) -> dict[str, Any]:
+    """Return the parameters of `SHARES`."""
+    return {"projects": list(shares), "shares": list(shares.values())}

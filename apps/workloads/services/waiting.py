@@ -4,7 +4,7 @@ A refused job joins the shape of its request (`WaitingShape`); `services.shapes`
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -22,6 +22,10 @@ from apps.workloads.services.turns import (
     FLOWS_OF_NEW_JOBS,
     JOB_IS_NEW,
     JOB_IS_UNCLAIMED,
+    NO_SHARES,
+    SHARE,
+    SHARES,
+    shares_as_values,
 )
 
 CLAIM_S: Final = 10.0  # wall seconds until another agent may claim the job
@@ -89,10 +93,11 @@ WITH RECURSIVE {FLOWS_OF_NEW_JOBS}, candidates AS (
         SELECT project_id, id, priority, created_at, 4 * place + 1 FROM ({_NEWEST}) newest) each
     GROUP BY id, project_id, priority, created_at),
 ranked AS (
-    SELECT id, row_number() OVER (ORDER BY rank, priority DESC, created_at, id) AS rank FROM (
+    SELECT id, row_number() OVER (
+        ORDER BY rank, priority DESC, {SHARE}, created_at, id) AS rank FROM (
         SELECT *, row_number() OVER (
             PARTITION BY project_id ORDER BY place, created_at, id) AS rank
-        FROM candidates) of_project)
+        FROM candidates) of_project LEFT JOIN {SHARES} ON shares.project = project_id)
 UPDATE workloads_job SET claimed_by = %(agent)s, claimed_until = %(until)s
 WHERE id = ANY(ARRAY(
     SELECT job.id FROM (SELECT * FROM ranked ORDER BY rank LIMIT {_READ} * %(limit)s) r, LATERAL (
@@ -104,7 +109,13 @@ RETURNING id
 """  # noqa: S608 - constants
 
 
-def claim_waiting(*, agent: str, limit: int, start: UUID = FIRST_FLOW) -> list[UUID]:
+def claim_waiting(
+    *,
+    agent: str,
+    limit: int,
+    start: UUID = FIRST_FLOW,
+    shares: Mapping[UUID, float] = NO_SHARES,
+) -> list[UUID]:
     """Claim jobs that no agent has refused yet and return their ids.
 
     Every project gets an equal share of ``limit``. Half of it is for the jobs of the highest
@@ -117,12 +128,12 @@ def claim_waiting(*, agent: str, limit: int, start: UUID = FIRST_FLOW) -> list[U
     Parameters
     ----------
     start : the flow after which the turns begin; a random one serves all flows alike
+    shares : of the cluster, by project; the smaller one of equal jobs comes first
     """
     now = database_now()
-    until = now + timedelta(seconds=CLAIM_S)
-    rows = fetch_rows(
-        _CLAIM, {"agent": agent, "now": now, "until": until, "limit": limit, "start": start}
-    )
+    values = {"agent": agent, "now": now, "until": now + timedelta(seconds=CLAIM_S)}
+    values |= {"limit": limit, "start": start, **shares_as_values(shares)}
+    rows = fetch_rows(_CLAIM, values)
     return [row[0] for row in rows]
 
 
