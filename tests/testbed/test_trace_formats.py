@@ -325,6 +325,7 @@ def _drawn(rng: np.random.Generator) -> TraceWorkload:
             target_s=np.where(rng.random(n) < 0.5, np.inf, rng.uniform(1.0, 1e5, n)),
             gpus=rng.uniform(0.0, 8.0, n),
             priority=rng.integers(-100, 101, n),
+            queue=rng.integers(1, 5, n),
         ),
     )
 

@@ -28,6 +28,7 @@ UNKNOWN: Final[dict[str, float]] = {
     "work_s": math.inf, "target_s": math.inf, "seconds": math.nan, "wait_s": math.nan,
 }  # fmt: skip
 KINDS: Final = ("analytics", "latency_critical", "single_node", "batch")
+LEFT_OUT: Final = frozenset({"queue"})  # if 0, so that the digests of older plans hold
 MUST_BE_POSITIVE: Final = frozenset({"work_s", "target_s"})
 MAY_BE_NEGATIVE: Final = frozenset({"priority"})
 
@@ -50,7 +51,8 @@ def berth_rows(trace: TraceWorkload) -> Iterator[dict[str, Any]]:
         }
         for name, values in zip(NUMBERS, columns, strict=True):
             value = values[index].item()
-            row[name] = value if math.isfinite(value) else None
+            if value or name not in LEFT_OUT:
+                row[name] = value if math.isfinite(value) else None
         yield row
 
 

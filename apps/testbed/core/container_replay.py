@@ -27,7 +27,7 @@ from apps.testbed.core.policies import (
     node_topology,
 )
 from apps.testbed.core.programs import Program
-from apps.testbed.core.replay.demand import LazyFacts, Shape, SizedRequest
+from apps.testbed.core.replay.demand import NO_QUEUES, LazyFacts, Shape, SizedRequest
 from apps.testbed.core.replay.loop import ReplayLoop
 from apps.testbed.core.replay.migrating import ClusterView, Migration
 from apps.testbed.core.replay.model import Admission, ReplayOptions
@@ -125,6 +125,11 @@ class ContainerRun:
         self._number = {job.key: number for number, job in enumerate(jobs)}
         self._running: dict[str, VisibleJob] = {}
         self._next, self._now = 0, 0.0
+
+    @property
+    def queues(self) -> Ints:
+        """All jobs are in one queue."""
+        return NO_QUEUES
 
     def next_arrival(self) -> tuple[float, str] | None:
         """Time and name of the next job."""

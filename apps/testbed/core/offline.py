@@ -12,10 +12,10 @@ import numpy as np
 from apps.emulation.core.events import EngineOrder
 from apps.emulation.core.stragglers import task_seed
 from apps.emulation.core.truth import Truth
-from apps.inventory.core.snapshot import Floats
+from apps.inventory.core.snapshot import Floats, Ints
 from apps.scheduling.core.types import Placed, Policy, Request
 from apps.testbed.core.demo_cluster import DemoCluster
-from apps.testbed.core.replay.demand import LazyFacts, Shape, SizedRequest
+from apps.testbed.core.replay.demand import NO_QUEUES, LazyFacts, Shape, SizedRequest
 from apps.testbed.core.replay.loop import JobRecord, ReplayLoop, parts_of
 from apps.testbed.core.replay.model import Admission, ReplayOptions
 
@@ -103,6 +103,11 @@ class _Arrivals:
         self.seed = seed
         self.coming: Iterator[JobArrival] = iter(())
         self._arrived: list[JobArrival] = []
+
+    @property
+    def queues(self) -> Ints:
+        """All jobs are in one queue."""
+        return NO_QUEUES
 
     def next_arrival(self) -> tuple[float, str] | None:
         """Time and name of the next job."""

@@ -35,8 +35,8 @@ SWF_FIELDS: Final = (
     "preceding job",
     "think time",
 )
-# submit, run, allocated, requested processors, requested time, wait, executable
-NEEDED: Final = (1, 3, 4, 7, 8, 2, 13)
+# submit, run, allocated, requested processors, requested time, wait, executable, queue
+NEEDED: Final = (1, 3, 4, 7, 8, 2, 13, 14)
 MIN_ESTIMATE_S: Final = 1.0  # the format counts whole seconds
 _SIZE: Final = re.compile(r";\s*(MaxProcs|MaxNodes):\s*(\d+)\s*$")
 
@@ -52,6 +52,7 @@ class SwfTrace:
     jobs : submit times count from the first job
     wait_s : (n,) as logged; NaN if unknown
     executable : (n,) number of the program; -1 if unknown
+    queue : (n,) number of the queue; 0 if unknown
     notes : jobs left out and values estimated, one sentence each
     """
 
@@ -60,6 +61,7 @@ class SwfTrace:
     jobs: ParallelJobs
     wait_s: Floats
     executable: Ints
+    queue: Ints
     notes: tuple[str, ...]
 
 
@@ -115,7 +117,7 @@ def _number(cell: str, field: str, path: str, line: int) -> float:
 
 
 def _trace(columns: Floats, size: dict[str, int], path: str, name: str) -> SwfTrace:
-    submit, run, allocated, requested, estimate, wait, executable = columns
+    submit, run, allocated, requested, estimate, wait, executable, queue = columns
     width = np.where(allocated > 0, allocated, requested)
     ran = (run >= 0) & (width > 0) & (submit >= 0)
     if not ran.any():
@@ -139,6 +141,7 @@ def _trace(columns: Floats, size: dict[str, int], path: str, name: str) -> SwfTr
         jobs=jobs,
         wait_s=np.where(wait[order] >= 0, wait[order], np.nan),
         executable=executable[order].astype(np.int64),
+        queue=np.maximum(queue[order], 0.0).astype(np.int64),
         notes=tuple(_notes(ran, kept, estimate, run, processors)),
     )
 

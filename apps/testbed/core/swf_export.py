@@ -35,7 +35,7 @@ def swf_lines(trace: TraceWorkload) -> Iterator[str]:
         yield (
             f"{i + 1} {_whole(jobs.submit_s[i])} {_whole(jobs.wait_s[i])} {_whole(seconds[i])}"
             f" {processors[i]} -1 -1 {processors[i]} {requested} {used} {COMPLETED} -1 -1"
-            f" {jobs.application[i]} -1 -1 -1 -1"
+            f" {jobs.application[i]} {jobs.queue[i] or UNKNOWN} -1 -1 -1"
         )
 
 

@@ -83,6 +83,7 @@ def workload_of_swf(trace: SwfTrace, seed: int = SEED) -> TraceWorkload:
             seconds=seconds,
             wait_s=trace.wait_s,
             target_s=np.maximum(jobs.estimate_s, seconds),
+            queue=trace.queue,
         ),
         notes=trace.notes,
     )

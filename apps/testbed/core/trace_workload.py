@@ -37,6 +37,7 @@ class JobTable:
     priority : (n,) higher is more urgent
     unit_memory_bytes : (n,) requested per unit; 0 = unknown
     gpus : (n,) GPUs requested, also parts of one
+    queue : (n,) number of the queue to which the job was submitted; 0 = unknown
     """
 
     submit_s: Floats
@@ -50,6 +51,7 @@ class JobTable:
     priority: Ints
     unit_memory_bytes: Floats
     gpus: Floats
+    queue: Ints
 
     def __len__(self) -> int:
         return int(self.submit_s.size)
@@ -62,11 +64,12 @@ class JobTable:
         for problem, is_wrong in (
             ("submit_s must be finite, >= 0 and non-decreasing", self._is_out_of_order()),
             ("work_s must be > 0", ~(self.work_s > 0)),
-            ("units, tasks and gpus must be >= 0", _negative(self.units, self.tasks, self.gpus)),
+            ("units, tasks, gpus and queue must be >= 0",
+             _negative(self.units, self.tasks, self.gpus, self.queue)),
             ("target_s must be > 0", ~(self.target_s > 0)),
             ("seconds and wait_s must be >= 0 or NaN", _negative(self.seconds, self.wait_s)),
             ("a service needs units and seconds", self._is_bare_service()),
-        ):
+        ):  # fmt: skip
             if np.any(is_wrong):
                 raise ValueError(problem)
 
@@ -84,9 +87,9 @@ def _negative(*columns: Floats | Ints) -> Bools:
 COLUMNS: Final = tuple(column.name for column in fields(JobTable))
 _DEFAULTS: Final[dict[str, float]] = {
     "units": 0, "tasks": 0, "seconds": np.nan, "wait_s": np.nan, "target_s": np.inf,
-    "priority": 0, "unit_memory_bytes": 0.0, "gpus": 0.0,
+    "priority": 0, "unit_memory_bytes": 0.0, "gpus": 0.0, "queue": 0,
 }  # fmt: skip
-INTEGERS: Final = frozenset({"application", "units", "tasks", "priority"})
+INTEGERS: Final = frozenset({"application", "units", "tasks", "priority", "queue"})
 
 
 Column = Sequence[float] | Floats | Ints

@@ -10,7 +10,7 @@ from apps.emulation.core.events import EngineOrder
 from apps.emulation.core.seeds import Stream, stream_seed
 from apps.emulation.core.stragglers import task_seed
 from apps.emulation.core.truth import Truth
-from apps.inventory.core.snapshot import Snapshot
+from apps.inventory.core.snapshot import Ints, Snapshot
 from apps.scheduling.core.allowances import DEFAULT, AllowanceLearner, Allowances
 from apps.scheduling.core.requests import after, cluster_facts, request_of, size_or_late
 from apps.scheduling.core.run_time import run_time
@@ -38,6 +38,7 @@ from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import BestEffort, CompletionTime
 
 Shape = tuple[float, ...]
+NO_QUEUES: Final = np.empty(0, dtype=np.int64)
 UNUSED: Final = ClusterFacts((), (), ())  # of a job with a number of units
 
 
@@ -80,6 +81,11 @@ class Demand:
         self._topology = emulated.topology
         self._next = 0
         self._predicts = options.admission is Admission.ARQ
+
+    @property
+    def queues(self) -> Ints:
+        """(n,) number of the queue of each job."""
+        return self.load.queue
 
     def next_arrival(self) -> tuple[float, str] | None:
         """Time and name of the next job."""

@@ -85,6 +85,7 @@ def workload_of(trace: TraceWorkload) -> Workload:
         duration_s=np.where(np.isinf(jobs.work_s), jobs.seconds, np.inf),
         priority=jobs.priority,
         unit_memory_bytes=jobs.unit_memory_bytes,
+        queue=jobs.queue,
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from apps.emulation.core.engine import Engine
 from apps.emulation.core.events import EngineOrder, EventKind
-from apps.inventory.core.snapshot import Shorts
+from apps.inventory.core.snapshot import Ints, Shorts
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.sizing import Infeasible
 from apps.scheduling.core.types import Placed, Policy
@@ -66,7 +66,15 @@ class JobRecord:
 
 
 class JobSource(Protocol):
-    """Jobs by number, in order of arrival."""
+    """Jobs by number, in order of arrival.
+
+    Attributes
+    ----------
+    queues : (n,) number of the queue of each job; empty = all jobs are in one
+    """
+
+    @property
+    def queues(self) -> Ints: ...  # noqa: D102 - described above
 
     def next_arrival(self) -> tuple[float, str] | None:
         """Time and name of the next job, the first one first; None = no more."""

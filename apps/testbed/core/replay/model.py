@@ -103,6 +103,7 @@ class Workload:
     priority : (n,) higher is more urgent
     unit_memory_bytes : (n,) requested per unit; 0 = an equal share
     gang : (n,) True if a job starts with all its units or not at all
+    queue : (n,) number of its queue, for policies with queues of shares
     """
 
     name: str
@@ -117,13 +118,15 @@ class Workload:
     priority: Ints
     unit_memory_bytes: Floats
     gang: Bools
+    queue: Ints
 
     def __len__(self) -> int:
         return int(self.arrival_s.size)
 
     def __post_init__(self) -> None:
         columns = (self.application, self.work_s, self.tasks, self.units, self.target_s,
-                   self.duration_s, self.priority, self.unit_memory_bytes, self.gang)  # fmt: skip
+                   self.duration_s, self.priority, self.unit_memory_bytes, self.gang,
+                   self.queue)  # fmt: skip
         if any(column.shape != self.arrival_s.shape for column in columns):
             raise ReplayError("the columns of a workload must have one value for each job")
         for problem, is_wrong in (
@@ -131,8 +134,9 @@ class Workload:
              not np.isfinite(self.arrival_s).all() or (np.diff(self.arrival_s, prepend=0.0) < 0)),
             ("work must be > 0", ~(self.work_s > 0)),
             ("targets and durations must be > 0", ~((self.target_s > 0) & (self.duration_s > 0))),
-            ("units, tasks and memory must not be negative",
-             (self.units < 0) | (self.tasks < 0) | ~(self.unit_memory_bytes >= 0)),
+            ("units, tasks, memory and queue must not be negative",
+             (self.units < 0) | (self.tasks < 0) | (self.queue < 0)
+             | ~(self.unit_memory_bytes >= 0)),
             ("an application does not exist",
              (self.application < 0) | (self.application >= len(self.applications))),
             ("a service needs a number of units", np.isinf(self.work_s) & (self.units == SIZED)),
@@ -146,7 +150,7 @@ class Workload:
             self.name, self.applications, self.arrival_s[jobs], self.application[jobs],
             self.work_s[jobs], self.tasks[jobs], self.units[jobs], self.target_s[jobs],
             self.duration_s[jobs], self.priority[jobs], self.unit_memory_bytes[jobs],
-            self.gang[jobs],
+            self.gang[jobs], self.queue[jobs],
         )  # fmt: skip
 
 
@@ -173,6 +177,7 @@ def workload(
         "priority": (0, np.int64),
         "unit_memory_bytes": (0.0, np.float64),
         "gang": (True, np.bool_),
+        "queue": (0, np.int64),
     }
     if unknown := columns.keys() - defaults.keys():
         raise ReplayError(f"a workload has no column {', '.join(sorted(unknown))}")

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Ints, Shorts
+from apps.inventory.core.snapshot import Bools, Shorts
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.capacity import fits, unit_vectors
 from apps.scheduling.core.in_memory_store import Conflict, MemoryCluster
@@ -29,14 +30,21 @@ class WaitingJob:
 
     Attributes
     ----------
-    servers : (k,) those that can hold a unit of it if they are idle
+    able : (S,) whether each server can hold a unit of it if it is idle
     left : units that it lacks; 0 if it has ended
+    serial : number of its submission
     """
 
     job: int
     sized: SizedRequest
-    servers: Ints
+    able: Bools
     left: int
+    serial: int
+
+    @property
+    def held(self) -> int:
+        """Units that it has."""
+        return self.sized.request.units - self.left
 
 
 class Launcher:
@@ -55,8 +63,14 @@ class Launcher:
         self._loop, self._cluster = loop, cluster
         self._facts = TopologyFacts(cluster.topology)
         self._new: list[int] = []
+        self._serial = count()
         self._refused: dict[int, Refusal] = {}
         self._job_of: dict[int, int] = {}  # by allocation
+
+    @property
+    def now(self) -> float:
+        """Time of the replay."""
+        return self._loop.engine.now
 
     def arrive(self, job: int) -> None:
         """Take a new job, or one whose server failed."""
@@ -72,13 +86,13 @@ class Launcher:
                 if found.platform is not None:
                     self._loop.fail(job, found.suggestion)
                     continue
-                servers = np.empty(0, dtype=np.int64)
-            else:
-                servers = self._able(found.request)
-            if isinstance(found, Infeasible) or not servers.size:
                 self._refuse(job)
                 continue
-            waiting = WaitingJob(job, found, servers, found.request.units)
+            able = self._able(found.request)
+            if not able.any():
+                self._refuse(job)
+                continue
+            waiting = WaitingJob(job, found, able, found.request.units, next(self._serial))
             self.waiting[job] = waiting
             yield waiting
 
@@ -108,14 +122,14 @@ class Launcher:
             del self.waiting[waiting.job]
         return True
 
-    def release(self, allocation: int) -> Shorts:
-        """Free the units of a job that ended; returns them."""
-        units = self._cluster.held(allocation)
+    def release(self, allocation: int) -> tuple[int, Shorts]:
+        """Free units of a job that ended; returns the job and the units."""
+        job, units = self._job_of.pop(allocation), self._cluster.held(allocation)
         self._cluster.release(allocation)
-        ended = self.waiting.pop(self._job_of.pop(allocation), None)
+        ended = self.waiting.pop(job, None)
         if ended is not None:
             ended.left = 0
-        return units
+        return job, units
 
     def open(self, servers: Sequence[int]) -> None:
         """Open repaired servers for further units."""
@@ -131,17 +145,17 @@ class Launcher:
         }
         return {**self._refused, **queued}
 
-    def _able(self, request: Request) -> Ints:
-        """(k,) servers that can hold a unit of the request if they are idle."""
+    def _able(self, request: Request) -> Bools:
+        """(S,) whether each server can hold a unit of the request if it is idle."""
         topology = self._cluster.topology
         everywhere = np.arange(topology.server_id.size, dtype=np.int32)
-        able = (
+        able: Bools = (
             self._facts.allowed(request.platforms)[topology.server_platform]
             & self._facts.labelled(request.labels)
             & ~np.isin(everywhere, list(request.excluded))
             & fits(unit_vectors(topology, everywhere, request), topology.server_capacity)
         )
-        return np.flatnonzero(able)
+        return able
 
     def _refuse(self, job: int) -> None:
         self._loop.records[job].refusals += 1

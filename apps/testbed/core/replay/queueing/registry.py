@@ -11,6 +11,7 @@ from typing import Any, Final
 from apps.scheduling.core.registry import Parameter, parameters_schema, problem_of
 from apps.testbed.core.replay.model import ReplayOptions
 
+WEIGHTED: Final = 4  # queues with a weight of their own
 UNUSED: Final = ("admission", "agents", "sync_s", "decision_s", "weights")
 _DEFAULTS: Final = ReplayOptions()
 
@@ -33,11 +34,45 @@ class QueueingEntry:
         return parameters_schema(self.parameters)
 
 
+_HEARTBEAT: Final = Parameter(
+    "heartbeat_s", 1.0, 0.01, 600.0, "time between two heartbeats of a node, h"
+)
+_WEIGHTS: Final = tuple(
+    Parameter(f"weight_{queue}", 1.0, 0.001, 1000.0, f"weight of queue {queue}")
+    for queue in range(WEIGHTED)
+)
+
+
+def _masters(default: float) -> Parameter:
+    about = "active applications over the units of the share of their queue, a"
+    return Parameter("am_share", default, 0.001, 1.0, about)
+
+
 TESTBED_POLICIES: Final[dict[str, QueueingEntry]] = {
     "sparrow": QueueingEntry(
         "Sparrow (SOSP 2013) §3.2-3.4, Tarcil §6.2 (T12)",
         "the first m free cores of the servers that got one of its ceil(d m) probes",
         (Parameter("probes", 2.0, 1.0, 32.0, "probes per unit, d"),),
+    ),
+    "yarn_fifo": QueueingEntry(
+        "Khaneja 2015, chapter 5 (K7); YARN 2.6",
+        "first by submission; a heartbeat fills the node",
+        (_HEARTBEAT,),
+    ),
+    "yarn_capacity": QueueingEntry(
+        "Khaneja 2015, chapter 5 (K7); YARN 2.6",
+        "least used / capacity of the queue, then by submission; a unit at a heartbeat",
+        (
+            _HEARTBEAT,
+            _masters(0.1),
+            Parameter("max_share", 1.0, 0.01, 1.0, "share of all units that a queue may use"),
+            *_WEIGHTS,
+        ),
+    ),
+    "yarn_fair": QueueingEntry(
+        "Khaneja 2015, chapter 5 (K7); YARN 2.6",
+        "least used / weight of the queue, then fewest units; a unit at a heartbeat",
+        (_HEARTBEAT, _masters(0.5), *_WEIGHTS),
     ),
 }
 

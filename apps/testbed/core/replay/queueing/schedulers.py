@@ -11,8 +11,14 @@ from apps.testbed.core.replay.queueing.registry import (
 )
 from apps.testbed.core.replay.queueing.sparrow import Sparrow
 from apps.testbed.core.replay.queueing.types import QueueingPolicy
+from apps.testbed.core.replay.queueing.yarn import CAPACITY, FAIR, FIFO, Yarn
 
-SCHEDULERS: Final[dict[str, Callable[..., Any]]] = {"sparrow": Sparrow}
+SCHEDULERS: Final[dict[str, Callable[..., Any]]] = {
+    "sparrow": Sparrow,
+    "yarn_fifo": partial(Yarn, rules=FIFO),
+    "yarn_capacity": partial(Yarn, rules=CAPACITY),
+    "yarn_fair": partial(Yarn, rules=FAIR),
+}
 
 
 def make_queueing(name: str, parameters: Mapping[str, float] | None = None) -> QueueingPolicy:

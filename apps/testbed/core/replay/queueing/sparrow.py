@@ -70,7 +70,7 @@ class Sparrow:
 
     def release(self, allocation: int, now: float, units: Shorts | None = None) -> None:
         """Free the unit of a job that ended."""
-        freed = self._launcher.release(allocation)
+        _, freed = self._launcher.release(allocation)
         self._freed.update(dict.fromkeys(self._unit_server[freed].tolist()))
 
     def open(self, servers: Sequence[int]) -> None:
@@ -91,7 +91,8 @@ class Sparrow:
         for server in freed:
             self._serve(server, now)
         for job in self._launcher.admitted(now):
-            probed = probed_servers(job.servers, job.left, self._probes, self._rng).tolist()
+            able = np.flatnonzero(job.able)
+            probed = probed_servers(able, job.left, self._probes, self._rng).tolist()
             for server in probed:
                 self.queues[server].append(job)
             for server in dict.fromkeys(probed):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from apps.scheduling.core.in_memory_store import MemoryCluster
 from apps.testbed.core.demo_cluster import cluster_of
@@ -12,7 +13,18 @@ from apps.testbed.core.replay.loop import ReplayLoop
 from apps.testbed.core.replay.model import ReplayCluster, Workload
 from apps.testbed.core.replay.queueing.schedulers import make_queueing
 from apps.testbed.core.replay.queueing.types import QueueingPolicy
-from tests.testbed.core.replay.cases import options
+from tests.testbed.core.replay.cases import jobs, options
+
+
+@st.composite
+def random_jobs(draw: st.DrawFn) -> Workload:
+    """Up to 25 jobs of one to six units, in up to three queues."""
+    n = draw(st.integers(1, 25))
+    gaps = draw(st.lists(st.floats(0.0, 60.0), min_size=n, max_size=n))
+    work = draw(st.lists(st.floats(1.0, 300.0), min_size=n, max_size=n))
+    units = draw(st.lists(st.integers(1, 6), min_size=n, max_size=n))
+    queue = draw(st.lists(st.sampled_from([0, 1, 5]), min_size=n, max_size=n))
+    return jobs(np.cumsum(gaps), work, units=units, queue=queue)
 
 
 class Watched:

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.testbed.core.replay.model import Failures, ReplayError, Workload
+from apps.testbed.core.replay.model import Failures, ReplayError
 from apps.testbed.core.replay.queueing.sparrow import probed_servers
 from apps.testbed.core.replay.run import run
 from tests.testbed.core.replay.cases import cluster, jobs, options
-from tests.testbed.core.replay.queueing.replays import Watched, most_used
+from tests.testbed.core.replay.queueing.replays import Watched, most_used, random_jobs
 
 SAME = 4  # a seed with which two jobs of one probe draw the same of two servers
 
@@ -152,20 +152,12 @@ def test_probes_are_spread_evenly_and_no_fewer_than_the_units(
     assert counts.max() - counts.min() <= 1
 
 
-def random_jobs(draw: st.DrawFn) -> Workload:
-    n = draw(st.integers(1, 25))
-    gaps = draw(st.lists(st.floats(0.0, 60.0), min_size=n, max_size=n))
-    work = draw(st.lists(st.floats(1.0, 300.0), min_size=n, max_size=n))
-    units = draw(st.lists(st.integers(1, 6), min_size=n, max_size=n))
-    return jobs(np.cumsum(gaps), work, units=units)
-
-
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), seed=st.integers(0, 1000), probes=st.sampled_from([1.0, 1.5, 2.0, 4.0]))
 def test_no_core_is_taken_twice_no_job_is_lost_and_no_probe_waits_at_a_free_core(
     data: st.DataObject, seed: int, probes: float
 ) -> None:
-    load = data.draw(st.composite(random_jobs)())
+    load = data.draw(random_jobs())
     sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
     watched = Watched(cluster(*sizes), load, "sparrow", seed=seed, parameters={"probes": probes})
     for _ in watched.steps():
@@ -182,7 +174,7 @@ def test_no_core_is_taken_twice_no_job_is_lost_and_no_probe_waits_at_a_free_core
 @settings(max_examples=30, deadline=None)
 @given(data=st.data(), seed=st.integers(0, 1000))
 def test_the_same_seed_gives_the_same_run(data: st.DataObject, seed: int) -> None:
-    load = data.draw(st.composite(random_jobs)())
+    load = data.draw(random_jobs())
     runs = [Watched(cluster(2, 1, 3), load, "sparrow", seed=seed) for _ in range(2)]
     for watched in runs:
         assert list(watched.steps())
