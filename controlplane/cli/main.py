@@ -27,6 +27,7 @@ MODULES: Final = {
     "workload": ("workload",),
     "jobs": ("check", "submit", "get", "list", "watch", "cancel", "why"),
     "queue": ("queue",),
+    "preempt": ("preempt",),
     "quota": ("quota",),
     "decisions": ("decision",),
     "servers": ("servers",),

@@ -95,7 +95,7 @@ def job(request: HttpRequest, job_id: UUID) -> HttpResponse:
         "facts": job_facts.job_header(shown_job, now_s=now_s),
         "ended": shown_job.state in TERMINAL_STATES,
         "may_change": has_role(request, Role.SUBMITTER),
-        "may_migrate": has_role(request, Role.OPERATOR),
+        "manages_all": has_role(request, Role.OPERATOR),
         **_tab(request, tab, shown_job),
     }
     return render(request, "dashboard/job.html", context)

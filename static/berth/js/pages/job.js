@@ -1,4 +1,4 @@
-/* One job: hold, release, cancel, and what would help it. */
+/* One job: hold, release, cancel, preempt others, and what would help it. */
 import { ApiError, call } from "../api.js";
 import { problemText, toast } from "../notices.js";
 import { refreshRegions } from "../regions.js";
@@ -12,10 +12,17 @@ export function start() {
     if (button) runAction(button, button.dataset.jobAction);
     const remedy = event.target.closest("[data-remedy]");
     if (remedy) apply(remedy);
+    const preemption = event.target.closest("[data-preempt]");
+    if (preemption) preempt(preemption.dataset.preempt);
     const migration = event.target.closest("[data-migrate]");
     if (migration) confirmMigration(migration);
   });
   document.getElementById("mj-go")?.addEventListener("click", migrate);
+}
+
+async function preempt(job) {
+  const { openPreemption } = await import("../preemption.js");
+  await openPreemption(job);
 }
 
 async function runAction(button, action) {

@@ -1,0 +1,107 @@
+/* The dialog of a preemption: the victims with what each loses and why; then their stop. */
+import { ApiError, call } from "./api.js";
+import { byId, dataTable, element, scrollRegion } from "./dom.js";
+import { grouped } from "./format.js";
+import { problemText, toast } from "./notices.js";
+import { refreshRegions } from "./regions.js";
+
+const COLUMNS = [
+  ["Job"],
+  ["Project"],
+  ["Priority", "num"],
+  ["Units", "num"],
+  ["Lost, unit-seconds", "num"],
+  ["Its target"],
+  ["Why it was chosen"],
+];
+
+let shown = null; // { address, basis, key } of the preview in the dialog
+
+const counted = (number, noun) => `${grouped(number)} ${noun}${number === 1 ? "" : "s"}`;
+
+/* Read the preview of a job and show it. */
+export async function openPreemption(job) {
+  const address = `/api/v1/jobs/${job}/preemption/`;
+  shown = null;
+  byId("pj-go").disabled = true;
+  byId("pj-go").onclick = apply;
+  byId("pj-error").hidden = true;
+  byId("pj-victims").replaceChildren();
+  byId("pj-summary").textContent = "Choosing the jobs that lose least…";
+  byId("preempt-job").showModal();
+  try {
+    const { value } = await call("GET", address);
+    show(value, address);
+  } catch (error) {
+    byId("pj-summary").textContent = "";
+    showError(error);
+  }
+}
+
+function show(found, address) {
+  if (found.outcome !== "possible") {
+    byId("pj-summary").textContent = found.message;
+    return;
+  }
+  const { cost } = found;
+  const broken = cost.broken_promises ? counted(cost.broken_promises, "target") : "no target";
+  const proof = found.is_best
+    ? "No other choice costs less."
+    : "A choice that costs less may exist: the search was cut short.";
+  byId("pj-summary").textContent =
+    `${counted(cost.jobs, "running job")} of ${grouped(found.candidates)} would be stopped and queued again, ` +
+    `so that ${counted(found.units, "unit")} are free: ${broken} missed, ` +
+    `${counted(cost.lost_unit_seconds, "unit-second")} of work lost. ${proof}`;
+  const table = dataTable(COLUMNS, found.victims.map(row), { cls: "table tight flush", caption: "Victims" });
+  byId("pj-victims").replaceChildren(scrollRegion("Victims", table));
+  const key = [...crypto.getRandomValues(new Uint8Array(16))]
+    .map((byte) => byte.toString(16).padStart(2, "0"))
+    .join("");
+  shown = { address, basis: found.basis, key };
+  byId("pj-go").textContent = `Stop ${counted(cost.jobs, "job")}`;
+  byId("pj-go").disabled = false;
+}
+
+function row(victim) {
+  const line = element("tr");
+  const name = element("td");
+  name.append(element("a", victim.name, "", { href: `/jobs/${victim.id}/` }));
+  const target = element("td", "", "wrap");
+  target.append(
+    element("span", victim.breaks_promise ? "missed" : "kept", `badge ${victim.breaks_promise ? "bad" : "ok"}`),
+    ` ${victim.promise}`,
+  );
+  const short = counted(victim.short_units, "unit");
+  line.append(
+    name,
+    element("td", victim.project),
+    element("td", String(victim.priority), "num"),
+    element("td", grouped(victim.units), "num"),
+    element("td", grouped(victim.lost_unit_seconds), "num"),
+    target,
+    element("td", `without it, ${short} ${victim.short_units === 1 ? "is" : "are"} missing`, "wrap"),
+  );
+  return line;
+}
+
+/* Stop the victims that are shown; the same key is sent again if the first request fails. */
+async function apply() {
+  const { address, basis, key } = shown;
+  byId("pj-go").disabled = true;
+  byId("pj-error").hidden = true;
+  try {
+    await call("POST", `${address}apply/`, { basis }, { "Idempotency-Key": key });
+    byId("preempt-job").close();
+    toast("The jobs are being stopped; their units are reserved for this job.");
+    await refreshRegions();
+  } catch (error) {
+    showError(error);
+    byId("pj-go").disabled = false;
+  }
+}
+
+function showError(error) {
+  if (!(error instanceof ApiError)) throw error;
+  byId("pj-error").textContent = problemText(error.problem);
+  byId("pj-error").hidden = false;
+}

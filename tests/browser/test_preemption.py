@@ -1,0 +1,86 @@
+"""A preemption from the page of a waiting job: preview, then the stop of the victims."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from django.core.cache import cache
+from django.db import connection
+from playwright.sync_api import expect
+
+from apps.accounts.models import AuditEntry, Project
+from apps.execution.models import Launch
+from apps.inventory.models import Platform, Server
+from apps.scheduling.models import Reservation
+from apps.scheduling.selectors import ClusterFollower
+from apps.workloads.models import Application, Job, WaitingShape
+from tests import factories
+from tests.browser.conftest import Site, Visitor
+from tests.browser.test_remedies import removed
+
+
+class Case(NamedTuple):
+    """A waiting job, and the running ones on the only server that it may use."""
+
+    waiting: Job
+    cheap: Job
+    dear: Job
+
+
+@pytest.fixture
+def case(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[Case]:
+    """A full server of four units with two jobs; removed afterwards."""
+    monkeypatch.setattr("apps.scheduling.services.dry_run._COPY", ClusterFollower())
+    with connection.cursor() as cursor:  # the ids of the world's allocations were not drawn
+        cursor.execute(
+            "SELECT setval('common_allocations_seq', max(id) + 1) FROM scheduling_allocation"
+        )
+    server = factories.server("full-01", labels={"zone": "full"})
+    fields: dict[str, Any] = {
+        "application": factories.application(),
+        "project": Project.objects.get(name="web-store"),
+    }
+    best_effort, ips = {"kind": "best_effort"}, {"kind": "ips", "ips": 1.0}
+    cheap, dear = (
+        factories.job(name, state="running", target=target, started_s=10.0, **fields)
+        for name, target in (("cheap-1", best_effort), ("dear-1", ips))
+    )
+    for job in (cheap, dear):
+        factories.allocation(job, server, cores=2, network_bps=5 * 10**8, storage_bytes=5 * 10**11)
+        factories.launch(job)
+    waiting = factories.job("urgent-1", priority=7, target=best_effort, **fields)
+    shape = factories.waiting_shape(waiting, units=2, min_units=2, labels=["zone=full"])
+    yield Case(waiting, cheap, dear)
+    cache.clear()
+    Reservation.objects.filter(job_id=waiting.pk).delete()
+    removed(Job.objects.filter(application=fields["application"]))
+    WaitingShape.objects.filter(pk=shape.pk).delete()
+    removed(Application.objects.filter(pk=fields["application"].pk))
+    removed(Server.objects.filter(pk=server.pk))
+    removed(Platform.objects.filter(pk=server.platform_id))
+
+
+def test_an_operator_sees_the_victims_and_stops_them(visitor: Visitor, case: Case) -> None:
+    page = visitor.visit(f"/jobs/{case.waiting.id}/")
+    page.get_by_role("button", name="Preempt…").click()
+    dialog = page.locator("#preempt-job")
+    expect(dialog).to_contain_text("Preempt running jobs for urgent-1?")
+    expect(dialog).to_contain_text("1 running job of")
+    expect(dialog).to_contain_text("no target missed")
+    line = dialog.locator("tbody tr")
+    expect(line).to_have_count(1)
+    expect(line).to_contain_text("cheap-1")
+    expect(line).to_contain_text("it has no target")
+    expect(line).to_contain_text("without it, 2 units are missing")
+    assert not Launch.objects.filter(cancel_requested=True).exists()
+    dialog.get_by_role("button", name="Stop 1 job").click()
+    expect(dialog).to_be_hidden()
+    expect(page.locator("#toasts")).to_contain_text("The jobs are being stopped")
+    expect(page.locator("#job-facts")).to_contain_text("2 units, free by")
+    stopped = Launch.objects.filter(cancel_requested=True).values_list("job__name", flat=True)
+    assert list(stopped) == ["cheap-1"]
+    assert AuditEntry.objects.filter(action="job.preempting").exists()
+    page.get_by_role("button", name="Preempt…").click()
+    expect(dialog).to_contain_text("Running jobs are being stopped for this job already.")
+    expect(dialog.locator("#pj-go")).to_be_disabled()
+    assert not visitor.errors
