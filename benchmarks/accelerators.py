@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from apps.testbed.core.accelerators.policies import ROUND_POLICIES
+from apps.testbed.core.accelerators.registry import ROUND_POLICIES, make_rounds
 from apps.testbed.core.accelerators.run import RoundSettings, RoundsResult, run_rounds
 from apps.testbed.core.accelerators.trace import Throughputs, poisson_trace, read_throughputs
 from apps.testbed.core.comparison import (
@@ -63,8 +63,8 @@ def measured(throughputs: Throughputs, load: float, options: argparse.Namespace)
         rng = np.random.default_rng(seed)
         jobs = poisson_trace(throughputs, available, options.jobs, load, rng)
         column = []
-        for name, entry in ROUND_POLICIES.items():
-            result = run_rounds(jobs, available, entry.make(), RoundSettings())
+        for name in ROUND_POLICIES:
+            result = run_rounds(jobs, available, make_rounds(name), RoundSettings())
             column.append(values_of(result))
             _say(f"load {load:g}  seed {seed}  {name:<18} {_line(column[-1])}")
         columns.append(column)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.testbed.core.accelerators.policies import ROUND_POLICIES
+from apps.testbed.core.accelerators.registry import ROUND_POLICIES
 from benchmarks._results import load
 from benchmarks.accelerators import FILE, TYPES, main
 

@@ -2,29 +2,51 @@
 
 from typing import Final
 
-_QUICK: Final = 0.5  # of the target: a step of such a duration may grow
+_KEPT: Final = 0.8  # weight of the earlier steps when one more is recorded
+_APART: Final = 0.1  # sizes that vary by less, relative to their mean, tell nothing of fixed time
 
 
 class StepSize:
-    """Number of items of the next step; it adapts to the duration of the steps before.
+    """Number of items of the next step; it follows the fixed and the marginal time of a step.
 
-    Halved after a step that took longer than its target, doubled after a full step that took
-    less than half of it.
+    The time of a step is a line over its items, fitted to the recent steps by weighted least
+    squares. The next step has as many items as fit into the target beside the fixed time, or, if
+    the fixed time alone is more than half of the target, as take as long as the fixed time: a
+    smaller step would cost much throughput and shorten the step little. The size changes by a
+    factor of two at most, and grows only after a full step.
 
     Attributes
     ----------
     current : items of the next step, at first ``largest``
+    fixed_s : wall seconds of a step that does not depend on its items, as fitted last
     """
 
     def __init__(self, *, smallest: int, largest: int) -> None:
         self._smallest, self._largest = smallest, largest
+        self._sums = [0.0] * 5  # of weights, n, s, n^2 and n s
         self.current = largest
+        self.fixed_s = 0.0
 
     def record(self, items: int, elapsed_s: float, *, target_s: float) -> None:
         """Record the duration of a step; a step without items changes nothing."""
         if not items:
             return
-        if elapsed_s > target_s:
-            self.current = max(self._smallest, self.current // 2)
-        elif items >= self.current and elapsed_s < _QUICK * target_s:
-            self.current = min(self._largest, 2 * self.current)
+        marginal_s = self._fit(items, elapsed_s)
+        time_s = max(target_s - self.fixed_s, self.fixed_s)
+        least, most = self.current // 2, 2 * self.current
+        wanted = most if marginal_s * most <= time_s else int(time_s / marginal_s)
+        if wanted > self.current and items < self.current:
+            return
+        self.current = min(max(wanted, least, self._smallest), most, self._largest)
+
+    def _fit(self, items: int, elapsed_s: float) -> float:
+        """Fit the line anew; returns the seconds per item."""
+        new = (1.0, items, elapsed_s, items * items, items * elapsed_s)
+        self._sums = [_KEPT * before + each for before, each in zip(self._sums, new, strict=True)]
+        weight, n, s, nn, ns = self._sums
+        n, s, nn, ns = n / weight, s / weight, nn / weight, ns / weight
+        variance = nn - n * n
+        if variance > (_APART * n) ** 2:
+            slope_s = (ns - n * s) / variance
+            self.fixed_s = min(max(s - slope_s * n, 0.0), s)
+        return max(s - self.fixed_s, 0.0) / n

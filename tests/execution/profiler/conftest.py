@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from apps.execution.backends.profiler import scheduling
-from apps.execution.backends.profiler.program import Launcher, prepare
-from apps.execution.backends.profiler.session import Session, Settings
+from apps.execution.backends.profiler.session import Session, Settings, started
 
 # Computes in registers and the L1 cache, and says its progress every few milliseconds.
 COMPUTE = """
@@ -40,13 +39,12 @@ def session(
 ) -> Iterator[Session]:
     """Start a program on the last core, and yield the session that measures it."""
     cpu = max(os.sched_getaffinity(0))
-    settings = Settings(command, (), cpu, str(directory), WINDOW_S, is_realtime=is_realtime)
+    settings = Settings(
+        command, (), cpu, str(directory), WINDOW_S, patience_s=60.0, is_realtime=is_realtime
+    )
     priority = scheduling.request((cpu,), is_wanted=is_realtime)
     try:
-        program = prepare(Launcher(command, priority, str(directory)), patience_s=60.0)
-        try:
+        with started(settings, priority) as program:
             yield Session(settings, priority, program, lambda text: None)
-        finally:
-            program.close()
     finally:
         scheduling.restore()

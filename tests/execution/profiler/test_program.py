@@ -1,7 +1,9 @@
 """How a program is measured: by its own progress, or by repeated runs."""
 
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,14 +18,19 @@ from apps.execution.backends.profiler.program import (
 )
 from apps.execution.backends.profiler.scheduling import Priority
 from apps.profiling.core.windows import Fault
+from controlplane.embedded.instance import PROJECT
 
 CPU = max(os.sched_getaffinity(0))
 
 
+def launcher(command: list[str], tmp_path: Path) -> Launcher:
+    priority = Priority((CPU,), is_realtime=False)
+    return Launcher(command, priority, str(tmp_path), tmp_path / "progress")
+
+
 def start(tmp_path: Path, source: str, *, patience_s: float = 60.0) -> Program:
     command = [sys.executable, "-I", "-S", "-c", source]
-    launcher = Launcher(command, Priority((CPU,), is_realtime=False), str(tmp_path))
-    return prepare(launcher, patience_s=patience_s)
+    return prepare(launcher(command, tmp_path), patience_s=patience_s)
 
 
 def ignore() -> None:
@@ -33,8 +40,7 @@ def ignore() -> None:
 def test_a_program_that_says_progress_is_measured_by_it(
     compute: list[str], tmp_path: Path
 ) -> None:
-    launcher = Launcher(compute, Priority((CPU,), is_realtime=False), str(tmp_path))
-    program = prepare(launcher, patience_s=60.0)
+    program = prepare(launcher(compute, tmp_path), patience_s=60.0)
     marks: list[None] = []
     try:
         found = program.stretch(0.2, lambda: marks.append(None))
@@ -99,9 +105,9 @@ def test_a_program_that_fails_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_command_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    launcher = Launcher(["/no/such"], Priority((CPU,), is_realtime=False), str(tmp_path))
+    missing = launcher(["/no/such"], tmp_path)
     with pytest.raises(NoProgressError, match="could not be started"):
-        prepare(launcher, patience_s=1.0)
+        prepare(missing, patience_s=1.0)
 
 
 def test_the_program_runs_on_its_core(tmp_path: Path) -> None:
@@ -109,3 +115,34 @@ def test_the_program_runs_on_its_core(tmp_path: Path) -> None:
     source = f"import os; open({str(found)!r}, 'w').write(str(os.sched_getaffinity(0)))"
     start(tmp_path, source)
     assert found.read_text() == str({CPU})
+
+
+def test_the_program_ends_with_its_profiler(tmp_path: Path) -> None:
+    # the profiler starts a program that would sleep for long, prints its id and kills itself
+    source = f"""
+import os, signal
+from pathlib import Path
+from apps.execution.backends.profiler.program import Launcher
+from apps.execution.backends.profiler.scheduling import Priority
+folder = Path({str(tmp_path)!r})
+priority = Priority(({CPU},), is_realtime=False)
+process = Launcher(["sleep", "600"], priority, str(folder), folder / "progress").start()
+print(process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", source], cwd=PROJECT, stdout=subprocess.PIPE, check=False
+    )
+    program = Path(f"/proc/{int(done.stdout)}/stat")
+    until_s = time.monotonic() + 60.0
+    while time.monotonic() < until_s and is_alive(program):
+        time.sleep(0.01)
+    assert not is_alive(program)
+
+
+def is_alive(stat: Path) -> bool:
+    """Whether a process exists and is no zombie, which an orphan may stay for a while."""
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

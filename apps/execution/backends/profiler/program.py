@@ -8,7 +8,6 @@ and the work of a window is the number of its runs.
 import os
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from apps.execution.backends.agent.supervisor import preload
 from apps.execution.backends.profiler.counters import TreeTimes, thread_times, tree_times
 from apps.execution.backends.profiler.scheduling import Priority
 from apps.execution.core.agent.usage import TAIL_BYTES, read_progress
@@ -63,15 +63,17 @@ class Launcher:
     command: Sequence[str]
     priority: Priority
     directory: str
+    progress: Path
 
-    def start(self, progress: Path) -> subprocess.Popen[bytes]:
+    def start(self) -> subprocess.Popen[bytes]:
         """Start it once.
 
         Raises
         ------
         NoProgressError : it cannot be started.
         """
-        progress.write_text("")
+        self.progress.write_text("")
+        preload()
         try:
             return subprocess.Popen(  # noqa: S603 - running the command is what it is for
                 list(self.command),
@@ -79,7 +81,7 @@ class Launcher:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd=self.directory,
-                env={**os.environ, "BERTH_PROGRESS": str(progress)},
+                env={**os.environ, "BERTH_PROGRESS": str(self.progress)},
                 start_new_session=True,
                 preexec_fn=self.priority.apply_to_program,  # noqa: PLW1509 - one thread
             )
@@ -98,22 +100,19 @@ def prepare(launcher: Launcher, *, patience_s: float) -> Program:
     ------
     NoProgressError : it did neither, or failed.
     """
-    with tempfile.NamedTemporaryFile(prefix="berth-progress-", delete=False) as file:
-        progress = Path(file.name)
-    process = launcher.start(progress)
+    process = launcher.start()
     until_s, seen = time.monotonic() + patience_s, set[float]()
     while time.monotonic() < until_s and len(seen) < 2:
         if process.poll() is not None:
             _require_success(process.returncode)
-            return RepeatedProgram(launcher, progress, patience_s)
-        value = _read(progress)
+            return RepeatedProgram(launcher, patience_s)
+        value = _read(launcher.progress)
         if value is not None:
             seen.add(value)
         time.sleep(POLL_S)
     if len(seen) == 2:
-        return ReportingProgram(launcher, progress, process)
+        return ReportingProgram(launcher, process)
     _end(process)
-    progress.unlink()
     raise NoProgressError(
         f"the command neither ended within {patience_s:g} s nor wrote its progress into"
         " BERTH_PROGRESS; use a smaller input, or let it say its progress"
@@ -125,10 +124,8 @@ class ReportingProgram:
 
     way = "progress"
 
-    def __init__(
-        self, launcher: Launcher, progress: Path, process: subprocess.Popen[bytes]
-    ) -> None:
-        self._launcher, self._progress, self._process = launcher, progress, process
+    def __init__(self, launcher: Launcher, process: subprocess.Popen[bytes]) -> None:
+        self._launcher, self._process = launcher, process
 
     def stretch(self, seconds: float, mark: Mark) -> Stretch:
         """Let it run for about so long."""
@@ -137,7 +134,7 @@ class ReportingProgram:
         except (_EndedError, OSError):
             code = self._process.wait()
             _require_success(code)
-            self._process = self._launcher.start(self._progress)
+            self._process = self._launcher.start()
             return Stretch(0.0, 0.0, 0.0, None, Fault.ENDED)
 
     def _stretch(self, seconds: float, mark: Mark) -> Stretch:
@@ -156,11 +153,11 @@ class ReportingProgram:
 
     def _next_step(self, patience_s: float) -> float | None:
         """Wait until the progress changes, and return it; None if it does not."""
-        until_s, last = time.monotonic() + patience_s, _read(self._progress)
+        until_s, last = time.monotonic() + patience_s, _read(self._launcher.progress)
         while time.monotonic() < until_s:
             if self._process.poll() is not None:
                 raise _EndedError
-            value = _read(self._progress)
+            value = _read(self._launcher.progress)
             if value is not None and last is not None and value != last:
                 return value
             last = value if last is None else last
@@ -170,7 +167,6 @@ class ReportingProgram:
     def close(self) -> None:
         """End it."""
         _end(self._process)
-        self._progress.unlink(missing_ok=True)
 
 
 class RepeatedProgram:
@@ -178,8 +174,8 @@ class RepeatedProgram:
 
     way = "repeated runs"
 
-    def __init__(self, launcher: Launcher, progress: Path, patience_s: float) -> None:
-        self._launcher, self._progress, self._patience_s = launcher, progress, patience_s
+    def __init__(self, launcher: Launcher, patience_s: float) -> None:
+        self._launcher, self._patience_s = launcher, patience_s
 
     def stretch(self, seconds: float, mark: Mark) -> Stretch:
         """Run it until so much time has passed; a run that began is finished."""
@@ -199,7 +195,7 @@ class RepeatedProgram:
         )
 
     def _run(self) -> TreeTimes:
-        process = self._launcher.start(self._progress)
+        process = self._launcher.start()
         timer = _Alarm(process, self._patience_s)
         with timer:
             # its counters can be read until it is reaped
@@ -215,8 +211,7 @@ class RepeatedProgram:
         return TreeTimes(cpu_s, first.waited_s if is_alone else None)
 
     def close(self) -> None:
-        """Nothing runs between windows."""
-        self._progress.unlink(missing_ok=True)
+        """Do nothing: it does not run between windows."""
 
 
 class _EndedError(Exception):

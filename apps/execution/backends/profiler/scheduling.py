@@ -1,8 +1,11 @@
 """Scheduling classes of a profile: real-time where the machine permits it."""
 
 import os
+import signal
 from dataclasses import dataclass
 from typing import Final
+
+from apps.execution.backends.agent.supervisor import PR_SET_PDEATHSIG, preload
 
 PROGRAM, STRESSOR, PROFILER = 1, 2, 3  # real-time priorities; the highest runs first
 REFUSED: Final = "this account may not use SCHED_FIFO (CAP_SYS_NICE), so other programs disturb"
@@ -30,7 +33,11 @@ class Priority:
             os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(STRESSOR))
 
     def apply_to_program(self) -> None:
-        """Pin the calling process, which becomes the program, and raise its priority."""
+        """Pin the calling process, which becomes the program, and raise its priority.
+
+        It ends with the profiler, however that ends.
+        """
+        preload().prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         os.sched_setaffinity(0, self.program_cpus)
         if self.is_realtime:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PROGRAM))

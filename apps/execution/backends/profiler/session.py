@@ -1,10 +1,13 @@
 """One profile: the program, one stressor after the other, and their windows."""
 
 import os
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from statistics import fmean
 from typing import Final
 
@@ -76,15 +79,25 @@ def profile(settings: Settings, on_progress: OnProgress) -> Profile:
     os.sched_setaffinity(0, usable - {settings.cpu} or usable)  # out of the program's way
     priority = scheduling.request((settings.cpu,), is_wanted=settings.is_realtime)
     try:
-        launcher = Launcher(settings.command, priority, settings.directory)
-        program = prepare(launcher, patience_s=settings.patience_s)
-        try:
+        with started(settings, priority) as program:
             return Session(settings, priority, program, on_progress).run()
-        finally:
-            program.close()
     finally:
         scheduling.restore()
         os.sched_setaffinity(0, usable)
+
+
+@contextmanager
+def started(settings: Settings, priority: Priority) -> Iterator[Program]:
+    """Start the program, and end it afterwards."""
+    with tempfile.TemporaryDirectory(prefix="berth-profile-") as folder:
+        launcher = Launcher(
+            settings.command, priority, settings.directory, Path(folder) / "progress"
+        )
+        program = prepare(launcher, patience_s=settings.patience_s)
+        try:
+            yield program
+        finally:
+            program.close()
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Types and numbers of accelerators with the largest goodput (Sia, SOSP 2023).
 
 Source: Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster
-scheduling", §3.4. A configuration j is a type and a number of accelerators, A_ij whether job i
+scheduling", §3. A configuration j is a type and a number of accelerators, A_ij whether job i
 gets it, and G_ij its goodput, throughput times statistical efficiency, divided by the lowest of
 the job and multiplied by the smallest number that it runs on. Then
 

@@ -1,9 +1,7 @@
-"""Policies of rounds by name: two of the literature, and two that do not know the speeds."""
+"""Policies of rounds: two of the literature, and two that do not know the speeds."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Final
 
 import numpy as np
 
@@ -14,27 +12,11 @@ from apps.testbed.core.accelerators.goodput import (
     gains,
     goodputs,
 )
-from apps.testbed.core.accelerators.jobs import NONE, Assignment, RoundPolicy, RoundState
+from apps.testbed.core.accelerators.jobs import NONE, Assignment, RoundState
 from apps.testbed.core.accelerators.max_min import equal_parts, max_min_shares
 from apps.testbed.core.traces import Bools, Floats, Ints
 
 Shares = Callable[[RoundState], Floats]
-
-
-@dataclass(frozen=True, slots=True)
-class RoundEntry:
-    """A policy of the registry.
-
-    Attributes
-    ----------
-    make : a new instance, for one run
-    source : paper and section
-    formula : what it maximises, in one line
-    """
-
-    make: Callable[[], RoundPolicy]
-    source: str
-    formula: str
 
 
 class Fifo:
@@ -206,32 +188,6 @@ class Goodput:
         return best_assignment(gain, state.counts, state.available)
 
 
-def _max_min(state: RoundState) -> Floats:
+def max_min(state: RoundState) -> Floats:
+    """Return (a, J) max-min fair shares with the numbers that the jobs requested."""
     return max_min_shares(state.as_requested, state.count, state.available)
-
-
-ROUND_POLICIES: Final[Mapping[str, RoundEntry]] = MappingProxyType(
-    {
-        "fifo": RoundEntry(Fifo, "-", "first come, first served, without preemption"),
-        "fair_share_blind": RoundEntry(
-            FairShareBlind,
-            "Gavel §4.1 without throughputs",
-            "min over jobs of accelerator-seconds, all types alike",
-        ),
-        "gavel_max_min": RoundEntry(
-            lambda: TimeShares(_max_min),
-            "Gavel §4.1, §4.3, §5",
-            "min over jobs of the speed relative to an equal division of the time",
-        ),
-        "sia_goodput": RoundEntry(
-            Goodput,
-            "Sia §3.4",
-            "sum over jobs of goodput^p, less lambda for each that waits; any number",
-        ),
-        "sia_goodput_rigid": RoundEntry(
-            lambda: Goodput(is_adaptive=False),
-            "Sia §3.4, rigid jobs",
-            "as sia_goodput, with the requested numbers",
-        ),
-    }
-)

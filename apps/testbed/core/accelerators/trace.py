@@ -1,4 +1,4 @@
-"""Training jobs drawn from measured throughputs, as in Gavel's simulations (OSDI 2020, §7.1).
+"""Training jobs drawn from measured throughputs, as in Gavel's simulations (OSDI 2020, §7).
 
 Job types are equally likely. Run times on the fastest type are 10^x minutes, x uniform in
 [1.5, 3] for 80 % of the jobs and in [3, 4] for the others; 70 % of the jobs request one

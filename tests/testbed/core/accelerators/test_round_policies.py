@@ -5,15 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.testbed.core.accelerators.jobs import NONE, check_assignment
+from apps.scheduling.core.registry import POLICIES, PolicyParameterError
+from apps.testbed.core.accelerators.jobs import NONE, AcceleratorError, check_assignment
 from apps.testbed.core.accelerators.max_min import max_min_shares
 from apps.testbed.core.accelerators.policies import (
-    ROUND_POLICIES,
     FairShareBlind,
     Fifo,
+    Goodput,
     by_priority,
     priorities,
 )
+from apps.testbed.core.accelerators.registry import ROUND_POLICIES, make_rounds
 from apps.testbed.core.traces import Floats
 from tests.testbed.core.accelerators.states import state
 
@@ -23,7 +25,7 @@ EXAMPLE = [[40.0, 10.0], [12.0, 4.0], [100.0, 50.0]]  # Gavel §4.1
 
 def received(name: str, speed: list[list[float]], available: list[int], rounds: int) -> Floats:
     """Share of the rounds that each job has on each type while no job arrives or ends."""
-    policy = ROUND_POLICIES[name].make()
+    policy = make_rounds(name)
     of = state(speed, available)
     given_to = np.zeros((len(speed), len(available)))
     for _ in range(rounds):
@@ -40,7 +42,7 @@ def test_rounds_give_the_shares_of_the_paper() -> None:
 
 
 def test_a_new_job_gets_its_share_after_others_have_run_for_long() -> None:
-    policy = ROUND_POLICIES["gavel_max_min"].make()
+    policy = make_rounds("gavel_max_min")
     for _ in range(200):
         policy.assign(state([[1.0]] * 2, [1]))
     three = [policy.assign(state([[1.0]] * 3, [1])).types.tolist() for _ in range(300)]
@@ -96,6 +98,20 @@ def test_every_policy_says_where_it_is_from() -> None:
         "fair_share_blind", "fifo", "gavel_max_min", "sia_goodput", "sia_goodput_rigid",
     ]  # fmt: skip
     assert all(entry.source and entry.formula for entry in ROUND_POLICIES.values())
+    assert not ROUND_POLICIES.keys() & POLICIES.keys()
+
+
+def test_parameters_are_checked_against_their_schema() -> None:
+    properties = ROUND_POLICIES["sia_goodput"].schema()["properties"]
+    assert properties["power"]["default"] == -0.5
+    assert make_rounds("sia_goodput", {"power": 1.0, "waiting": 2.0}) == Goodput(1.0, 2.0)
+    assert make_rounds("sia_goodput_rigid") == Goodput(is_adaptive=False)
+    with pytest.raises(PolicyParameterError, match=r"power must be a number in -4 \.\. 4"):
+        make_rounds("sia_goodput", {"power": 9.0})
+    with pytest.raises(PolicyParameterError, match="gavel_max_min has the parameters none"):
+        make_rounds("gavel_max_min", {"power": 1.0})
+    with pytest.raises(AcceleratorError, match="unknown policy 'sia'; known are fifo,"):
+        make_rounds("sia")
 
 
 @st.composite
@@ -113,7 +129,7 @@ def rows_of_jobs(draw: st.DrawFn) -> list[list[list[float]]]:
 def test_rounds_never_exceed_the_accelerators_and_repeat(
     name: str, rows: list[list[list[float]]], available: tuple[int, int]
 ) -> None:
-    one, other = ROUND_POLICIES[name].make(), ROUND_POLICIES[name].make()
+    one, other = make_rounds(name), make_rounds(name)
     last = None
     for _ in range(4):
         of = state(rows, available, on=last)

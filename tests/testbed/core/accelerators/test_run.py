@@ -12,7 +12,8 @@ from apps.testbed.core.accelerators.jobs import (
     RoundState,
     TrainingJobs,
 )
-from apps.testbed.core.accelerators.policies import ROUND_POLICIES, Fifo
+from apps.testbed.core.accelerators.policies import Fifo
+from apps.testbed.core.accelerators.registry import ROUND_POLICIES, make_rounds
 from apps.testbed.core.accelerators.run import RoundSettings, run_rounds
 from apps.testbed.core.accelerators.trace import COUNTS, Throughputs, poisson_trace
 
@@ -128,6 +129,6 @@ def test_every_job_ends_no_sooner_than_it_can(name: str, seed: int, load: float)
     speed = rng.uniform(0.2, 2.0, (4, 2, 1)) * np.array(COUNTS) ** 0.8
     available = np.array([8, 8])
     jobs = poisson_trace(Throughputs(tuple("abcd"), speed), available, 12, load, rng)
-    found = run_rounds(jobs, available, ROUND_POLICIES[name].make(), RoundSettings(3600.0, 30.0))
+    found = run_rounds(jobs, available, make_rounds(name), RoundSettings(3600.0, 30.0))
     assert (found.completion_s >= jobs.steps / jobs.speed.max(axis=(1, 2))).all()
     assert (found.share > 0.0).all()
