@@ -108,6 +108,7 @@ def spec_of(job: Job) -> JobSpec:
             labels=job.constraints.get("labels", {}),
             locality=job.constraints.get("locality"),
             spread=job.constraints.get("spread"),
+            max_cost=job.constraints.get("max_cost"),
         ),
         labels=job.labels,
         annotations=job.annotations,

@@ -68,6 +68,9 @@ def read_job(args: Namespace) -> dict[str, Any]:
     """
     job: dict[str, Any] = {} if args.file is None else _read_file(args.file)
     options = _from_options(args)
+    if "constraints" in options:
+        known = job.get("spec", job).get("constraints") or {}
+        options["constraints"] = {**known, **options["constraints"]}
     if "spec" in job:
         metadata = {k: v for k, v in options.items() if k in {"name", "project", "labels"}}
         spec = {k: v for k, v in options.items() if k not in metadata}
@@ -127,6 +130,8 @@ def _from_options(args: Namespace) -> dict[str, Any]:
         "working_directory": args.chdir,
     }
     job |= {name: value for name, value in values.items() if value is not None}
+    if args.max_cost is not None:
+        job["constraints"] = {"max_cost": args.max_cost}
     if args.label:
         job["labels"] = dict(_pair("labels", text) for text in args.label)
     if args.env:

@@ -73,6 +73,7 @@ def add_job_options(parser: ArgumentParser) -> None:
     add("--p99", type=argument_type(seconds), help="target: 99th percentile of latency, e.g. 10ms")
     add("--ips", type=float, help="target: instructions per second")
     add("--best-effort", action="store_true", help="no target")
+    add("--max-cost", type=float, metavar="N", help="highest predicted cost, in unit-seconds")
     add("--policy", help="placement policy; that of the installation if omitted")
     add("--sample-size", type=positive_int, metavar="R", help="candidates per unit")
     add(

@@ -79,6 +79,18 @@ def test_a_job_names_its_policy_and_guarantee(berth: Berth) -> None:
         berth("submit", "--app", "a", "--best-effort", "--guarantee", "0.8")
 
 
+def test_a_job_names_the_highest_cost(berth: Berth, tmp_path: Path) -> None:
+    job = submit(berth, "--max-cost", "7200", "--input", "1Gi")
+    spec = json.loads(berth("get", job, "-o", "json")[1])["spec"]
+    assert spec["constraints"]["max_cost"] == 7200.0
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps({"application": "a", "constraints": {"spread": "rack"}}))
+    both = submit(berth, "--max-cost", "5", "--input", "1Gi", "-f", str(path))
+    constraints = json.loads(berth("get", both, "-o", "json")[1])["spec"]["constraints"]
+    assert (constraints["spread"], constraints["max_cost"]) == ("rack", 5.0)
+    assert "input_bytes" in berth("submit", "--app", "a", "--best-effort", "--max-cost", "5")[2]
+
+
 def test_output_can_be_json_or_yaml(berth: Berth) -> None:
     job = submit(berth)
     listed = json.loads(berth("list", "-o", "json")[1])

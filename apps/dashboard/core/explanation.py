@@ -140,6 +140,7 @@ class DecisionFacts:
     units_before: int = 0
     decider: Decider | None = None
     difference: str = ""
+    cost: str = ""
 
 
 def heading(candidates: Sequence[CandidateFacts], examined: int) -> str:
@@ -192,6 +193,8 @@ def paragraph(facts: DecisionFacts) -> tuple[str, ...]:
             *sentences,
             f"Predicted performance: **{facts.predicted}**{interval}. Target: {facts.target}.",
         )
+    if facts.cost and facts.placed:
+        sentences = (*sentences, f"Predicted cost: {facts.cost}.")
     return sentences
 
 
@@ -313,7 +316,7 @@ def request_text(policy: str, sample_size: int | None, guarantee: Mapping[str, A
 def _refused(facts: DecisionFacts) -> tuple[str, ...]:
     sentence = facts.reason_sentence
     first = f"The job was **not placed**: {sentence[:1].lower()}{sentence[1:]}"
-    if facts.reason_code == "InfeasibleTarget":
+    if facts.reason_code in {"InfeasibleTarget", "CostExceeded"}:
         detail = facts.reason_detail
         return (first, f"{detail[:1].upper()}{detail[1:]}.") if detail else (first,)
     units = formats.plural(facts.units, "unit")

@@ -63,6 +63,14 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{thousands(100 * share, digits)} %"
 
 
+def cost_text(ceiling: float | None, cost: float) -> str:
+    """Return a predicted cost beside its ceiling, in unit-seconds; empty without a ceiling."""
+    if ceiling is None:
+        return ""
+    limit = f"{thousands(ceiling)} unit-seconds"
+    return f"at most {limit}" if math.isnan(cost) else f"{thousands(cost)} of at most {limit}"
+
+
 def duration(seconds: float) -> str:
     """Return a duration in its two largest units, e.g. "2 min 41 s", "12.4 s", "18 ms"."""
     if not math.isfinite(seconds):

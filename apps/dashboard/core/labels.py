@@ -14,6 +14,7 @@ REASONS: Final = {  # short, for lists; the full sentences are in workloads.core
     "Unclassifiable": "could not be classified",
     "ProfilingFailed": "profiling failed",
     "InfeasibleTarget": "no platform meets the target",
+    "CostExceeded": "costs more than the ceiling",
     "NoMatchingServer": "no server matches",
     "ServersClosed": "matching servers are cordoned or drained",
     "LocalityShort": "free units too far apart",

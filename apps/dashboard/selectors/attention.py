@@ -27,6 +27,7 @@ UNPLACEABLE = (
     "Unclassifiable",
     "ProfilingFailed",
     "InfeasibleTarget",
+    "CostExceeded",
     "NoMatchingServer",
 )
 

@@ -258,6 +258,9 @@ def _facts(
         predicted="" if math.isnan(value) else formats.performance_text(kind, value),
         predicted_interval=interval,
         target=formats.target_text(decision.job.target),
+        cost=formats.cost_text(
+            decision.job.constraints.get("max_cost"), _number(decision.predicted.get("cost"))
+        ),
         reason_detail=decision.job.reason_message
         if decision.reason_code == decision.job.reason_code
         else "",

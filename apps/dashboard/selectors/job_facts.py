@@ -104,6 +104,7 @@ class JobHeader:
     start: str  # predicted start of a waiting job, in words; empty = no estimate
     missing: int  # that a running job is given as they are freed
     setting: str  # of its framework, in words; empty = the default
+    cost: str  # predicted, beside its ceiling; empty = no ceiling
     title: str
     gauge: Gauge | None  # None = best effort
     waited: float  # cluster seconds from submission until now or the end
@@ -252,6 +253,7 @@ def job_header(job: Job, *, now_s: float) -> JobHeader:
         setting=setting_named(label).description
         if (label := job.predicted.get("setting"))
         else "",
+        cost=formats.cost_text(job.constraints.get("max_cost"), _number(job.predicted, "cost")),
         title=_gauge_title(job),
         gauge=gauge(
             job.target,

@@ -198,6 +198,16 @@ def _infeasible(spec: JobSpec, sized: Infeasible, snapshot: Snapshot) -> DryRunR
     best = (
         f" The best option is {sized.units} units of {sized.platform}." if sized.platform else ""
     )
+    if sized.cost is not None:
+        return DryRunResult(
+            outcome="infeasible",
+            feasible=False,
+            reason="CostExceeded",
+            summary=f"The job would cost too much: {sized.suggestion}.{best}",
+            units=sized.units,
+            platforms=(sized.platform,) if sized.platform else (),
+            snapshot=snapshot.sequence,
+        )
     return DryRunResult(
         outcome="infeasible",
         feasible=False,

@@ -1,6 +1,5 @@
 """Turn a job and the profile of its application into the request that a policy receives."""
 
-import math
 from dataclasses import replace
 from typing import Final
 
@@ -11,7 +10,7 @@ from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
 from apps.profiling.core.short import skips_profiling
 from apps.scheduling.core.allowances import DEFAULT, Allowances
 from apps.scheduling.core.goals import Goal
-from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized, Work, locality_of, size
+from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized, Work, fixed_size, size
 from apps.scheduling.core.types import Request, Within
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import BestEffort, CompletionTime
@@ -52,6 +51,8 @@ def work_of(spec: JobSpec, *, elapsed_s: float = 0.0) -> Work:
         platforms=frozenset(spec.constraints.platforms) or None,
         locality=Within(spec.constraints.locality) if spec.constraints.locality else None,
         unit_memory_bytes=spec.unit_memory_bytes,
+        duration_s=spec.duration_s,
+        max_cost=spec.constraints.max_cost,
     )
 
 
@@ -67,8 +68,7 @@ def size_of(
     work = work_of(spec, elapsed_s=elapsed_s)
     if spec.units is None:
         return size(profile, spec.target, work, facts)
-    locality = locality_of(profile, work)
-    return Sized(spec.units, work.platforms, locality, math.nan, math.nan, math.nan, math.nan)
+    return fixed_size(profile, spec.target, work, facts, spec.units)
 
 
 def size_or_late(
@@ -163,8 +163,12 @@ def is_short(spec: JobSpec) -> bool:
 
 
 def _goal(spec: JobSpec, profile: Profile) -> Goal | None:
-    """Return what a job must reach; None with a size of the submitter, or best effort."""
-    if spec.units is not None or isinstance(spec.target, BestEffort):
+    """Return what a job must reach; None with a size of the submitter, or best effort.
+
+    None also with a ceiling on the cost, which sizing keeps to.
+    """
+    is_sized = spec.units is not None or spec.constraints.max_cost is not None
+    if is_sized or isinstance(spec.target, BestEffort):
         return None
     work = work_of(spec)
     return Goal(

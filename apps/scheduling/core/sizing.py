@@ -7,7 +7,7 @@ units on any platform where m is sufficient, so m must be sufficient on a fair p
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -18,6 +18,7 @@ from apps.classification.core.profile import Profile, scale_factors
 from apps.common.core.arrays import as_readonly
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core.allowances import DEFAULT, INTERFERENCE_ALLOWANCE, Allowances
+from apps.scheduling.core.costs import Cheapest, cheapest, too_expensive, unit_seconds
 from apps.scheduling.core.framework_setting import UNCHANGED, best_setting, times
 from apps.scheduling.core.response_time import late_share, latency_percentile
 from apps.scheduling.core.types import MAX_UNITS, Within
@@ -69,6 +70,8 @@ class Work:
     platforms : allowed, None = all
     locality : requested by the job; None = not
     unit_memory_bytes : requested by the job; 0 = not
+    duration_s : cluster seconds after which the job ends in any case; None = never
+    max_cost : highest unit-seconds (`core.costs`); None = any
     """
 
     input_bytes: float = 0.0
@@ -77,6 +80,8 @@ class Work:
     platforms: frozenset[str] | None = None
     locality: Within | None = None
     unit_memory_bytes: float = 0.0
+    duration_s: float | None = None
+    max_cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,7 @@ class Sized:
     allowance : share of the pessimistic speed that it counts on; NaN without one
     slow_rates : work per second at the pessimistic end on each of ``platforms``, without the
         allowance; empty without a target
+    cost : unit-seconds on the most expensive of ``platforms``; NaN without a ceiling
     """
 
     units: int
@@ -108,6 +114,7 @@ class Sized:
     setting: str = ""
     allowance: float = math.nan
     slow_rates: Mapping[str, float] = field(default_factory=dict)
+    cost: float = math.nan
 
     def slow_rate(self, platforms: Iterable[str]) -> float:
         """Return the pessimistic rate on the slowest of these platforms; NaN if one is unknown."""
@@ -123,12 +130,14 @@ class Infeasible:
     units, platform : of the best option
     best : its performance in the target's unit; infinite if the job could not run at all
     suggestion : a remedy, in one sentence
+    cost : unit-seconds of the cheapest option, if all cost more than the ceiling; else None
     """
 
     units: int
     platform: str | None
     best: float
     suggestion: str
+    cost: float | None = None
 
 
 class _Grid(NamedTuple):
@@ -173,11 +182,66 @@ def size(
     sure, likely = _met(target, work, grid, grid.low), _met(target, work, grid, grid.rate)
     if not likely.any():
         return _infeasible(target, work, grid, facts)
+    cost = _costs(target, work, grid)
+    if work.max_cost is not None:
+        if not (likely & (cost <= work.max_cost)).any():
+            return _too_expensive(target, work, grid, facts, cheapest(cost, likely))
+        sure, likely = sure & (cost <= work.max_cost), likely & (cost <= work.max_cost)
     if sure.any():
         units, platforms = _smallest_size(sure, facts, coverage)
     else:
         units, platforms = _most_likely(target, work, grid, likely)
-    return _sized(target, work, grid, _ChosenSize(units, platforms, facts, locality))
+    sized = _sized(target, work, grid, _ChosenSize(units, platforms, facts, locality))
+    return _with_cost(sized, work, cost[units - 1, platforms])
+
+
+def fixed_size(
+    profile: Profile, target: Target, work: Work, facts: ClusterFacts, units: int
+) -> Sized | Infeasible:
+    """Return a size that the submitter fixed, without a prediction, where its cost is allowed."""
+    locality = locality_of(profile, work)
+    sized = Sized(units, work.platforms, locality, math.nan, math.nan, math.nan, math.nan)
+    if work.max_cost is None:
+        return sized
+    grid = _grid(profile, target, work, facts, locality)
+    row = min(units, grid.units.size) - 1
+    cost = _costs(target, work, grid)[[row]] * (units / (row + 1))
+    if np.isnan(cost).all():
+        return sized  # no server matches: the policy says why
+    if not (cost <= work.max_cost).any():
+        best = cheapest(cost, ~np.isnan(cost))._replace(row=row)
+        return replace(_too_expensive(target, work, grid, facts, best), units=units)
+    platforms = np.flatnonzero(cost[0] <= work.max_cost).tolist()
+    names = frozenset(facts.platforms[p] for p in platforms)
+    return _with_cost(replace(sized, platforms=names), work, cost[0, platforms])
+
+
+def _costs(target: Target, work: Work, grid: _Grid) -> Floats:
+    """(m, P) unit-seconds of each size on each platform."""
+    is_work = isinstance(target, CompletionTime | BestEffort)
+    return unit_seconds(
+        grid.units,
+        grid.low,
+        input_bytes=work.input_bytes if is_work else 0.0,
+        duration_s=work.duration_s,
+    )
+
+
+def _with_cost(sized: Sized, work: Work, cost: Floats) -> Sized:
+    return sized if work.max_cost is None else replace(sized, cost=float(cost.max()))
+
+
+def _too_expensive(
+    target: Target, work: Work, grid: _Grid, facts: ClusterFacts, best: Cheapest
+) -> Infeasible:
+    rate = grid.rate[best.row, best.column, None]
+    return Infeasible(
+        units=best.row + 1,
+        platform=facts.platforms[best.column],
+        best=float(_performance(target, work, best.row + 1, rate)[0]),
+        suggestion=too_expensive(work.max_cost or math.inf, best.cost),
+        cost=best.cost,
+    )
 
 
 class PerformanceGrid(NamedTuple):
@@ -386,17 +450,33 @@ def _needed_capacity(target: ThroughputLatency, units: int, rate: float) -> floa
     return high
 
 
-def _best_effort(grid: _Grid, work: Work, facts: ClusterFacts, locality: Within | None) -> Sized:
+def _best_effort(
+    grid: _Grid, work: Work, facts: ClusterFacts, locality: Within | None
+) -> Sized | Infeasible:
     """Return the units that run the tasks in sixteen waves; one if the work has no tasks.
 
     Best effort uses leftover capacity and gets few units, but a job of ten thousand tasks on one
-    unit would take too long.
+    unit would take too long. With a ceiling on its cost, fewer units if these cost too much.
     """
     needed = math.ceil((work.tasks or 1) / BEST_EFFORT_WAVES)
     covered = np.isfinite(grid.rate) @ np.array(facts.units)
     units = min(needed, int(np.flatnonzero(covered >= COVERAGE * covered.max())[-1]) + 1)
-    rate, low, high = (float(np.nanmin(a[units - 1])) for a in (grid.rate, grid.low, grid.high))
-    return Sized(units, None, locality, rate, low, high, probability=1.0, setting=grid.setting)
+    platforms, cost = None, _costs(BestEffort(), work, grid)
+    chosen = np.arange(cost.shape[1])
+    if work.max_cost is not None:
+        fits = (cost[:units] <= work.max_cost).any(axis=1)
+        if not fits.any():
+            best = cheapest(cost[:units], np.isfinite(grid.rate[:units]))
+            return _too_expensive(BestEffort(), work, grid, facts, best)
+        units = int(np.flatnonzero(fits)[-1]) + 1
+        chosen = np.flatnonzero(cost[units - 1] <= work.max_cost)
+        platforms = frozenset(facts.platforms[p] for p in chosen)
+    ends = (a[units - 1, chosen] for a in (grid.rate, grid.low, grid.high))
+    rate, low, high = (float(np.nanmin(end)) for end in ends)
+    sized = Sized(
+        units, platforms, locality, rate, low, high, probability=1.0, setting=grid.setting
+    )
+    return _with_cost(sized, work, cost[units - 1, chosen])
 
 
 def _infeasible(target: Target, work: Work, grid: _Grid, facts: ClusterFacts) -> Infeasible:

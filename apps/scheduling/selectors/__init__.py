@@ -315,6 +315,7 @@ def _spec(*row: Any) -> JobSpec:
             labels=where.get("labels") or {},
             locality=where.get("locality"),
             spread=where.get("spread"),
+            max_cost=where.get("max_cost"),
         ),
         input_bytes=input_bytes,
         tasks=tasks,

@@ -383,7 +383,9 @@ class SchedulingAgent:
         reserve_for_late_gangs(waiting, self._cluster, self._facts_of)
 
 
-_PERMANENT: Final = frozenset({Reason.INFEASIBLE_TARGET, Reason.INVALID, Reason.UNCLASSIFIABLE})
+_PERMANENT: Final = frozenset(
+    {Reason.INFEASIBLE_TARGET, Reason.COST_EXCEEDED, Reason.INVALID, Reason.UNCLASSIFIABLE}
+)
 
 
 def make_agent(name: str) -> SchedulingAgent:

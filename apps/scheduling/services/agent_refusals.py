@@ -73,6 +73,8 @@ def infeasible(
         f"; the best option is {sized.units} units of {sized.platform}" if sized.platform else ""
     )
     reason = Reason.INFEASIBLE_TARGET if sized.platform else Reason.NO_MATCHING_SERVER
+    if sized.cost is not None:
+        reason = Reason.COST_EXCEEDED
     message = f"{sized.suggestion}{best}"
     if is_closed:
         reason = Reason.SERVERS_CLOSED

@@ -165,7 +165,7 @@ def _infeasible(sized: Infeasible, policy: str) -> dict[str, Any]:
         **nothing,
         **numbers,
         "outcome": "refused",
-        "reason": "InfeasibleTarget",
+        "reason": "InfeasibleTarget" if sized.cost is None else "CostExceeded",
         "detail": sized.suggestion,
         "policy": policy,
         "prediction": None,

@@ -50,10 +50,12 @@ def placed_reason(agent: AgentIdentity) -> Reason:
 def predicted_json(sized: Sized) -> dict[str, Any]:
     """Return the predicted performance of a job and the framework setting it assumes.
 
-    Empty if the submitter fixed the size.
+    Without performance if the submitter fixed the size. The cost, in unit-seconds, is only known
+    with a ceiling.
     """
     known = {"value": sized.predicted, "low": sized.low, "high": sized.high}
     known["allowance"] = sized.allowance
+    known["cost"] = sized.cost
     rates = {"slow_rates": dict(sized.slow_rates)} if sized.slow_rates else {}
     setting = {"setting": sized.setting} if sized.setting else {}
     return {name: value for name, value in known.items() if math.isfinite(value)} | rates | setting

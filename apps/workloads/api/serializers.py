@@ -9,6 +9,7 @@ from rest_framework import serializers
 
 from apps.workloads.api.submission import MAX_ITEMS
 from apps.workloads.core.commands import MAX_ARGUMENTS, MAX_BYTES, MAX_PATH
+from apps.workloads.core.costs import COST_LIMITS
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import (
@@ -57,6 +58,14 @@ class ConstraintsSerializer(serializers.Serializer[Any]):
     labels = serializers.DictField(child=serializers.CharField(), required=False)
     locality = serializers.ChoiceField(choices=SCOPES, allow_null=True, required=False)
     spread = serializers.ChoiceField(choices=SCOPES, allow_null=True, required=False)
+    max_cost = serializers.FloatField(
+        min_value=COST_LIMITS[0],
+        max_value=COST_LIMITS[1],
+        allow_null=True,
+        required=False,
+        help_text="Highest cost of a placement, in unit-seconds of cluster time: units times the "
+        "pessimistic end of the predicted run time. The job needs an input or a duration.",
+    )
 
 
 class QualityGuaranteeSerializer(serializers.Serializer[Any]):

@@ -19,6 +19,7 @@ class Reason(StrEnum):
     UNCLASSIFIABLE = "Unclassifiable"
     PROFILING_FAILED = "ProfilingFailed"
     INFEASIBLE_TARGET = "InfeasibleTarget"
+    COST_EXCEEDED = "CostExceeded"
     NO_MATCHING_SERVER = "NoMatchingServer"
     CAPACITY_SHORT = "CapacityShort"
     SERVERS_CLOSED = "ServersClosed"
@@ -90,6 +91,11 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
         4,
         "No number of units on any allowed platform is predicted to meet the target.",
         "Relax the target to the suggested value, or allow more platforms.",
+    ),
+    Reason.COST_EXCEEDED: Meaning(
+        4,
+        "Every placement that meets the target is predicted to cost more than the ceiling.",
+        "Raise max_cost to the cheapest cost found, or allow more platforms.",
     ),
     Reason.NO_MATCHING_SERVER: Meaning(
         4,

@@ -22,6 +22,7 @@ from apps.workloads.core.checks import (
     problem,
 )
 from apps.workloads.core.commands import argv, complete_command, directory, environment
+from apps.workloads.core.costs import COST_LIMITS, check_ceiling
 from apps.workloads.core.targets import Target, TargetKind, check_target
 
 KIND_BY_TARGET: Final = {
@@ -42,20 +43,24 @@ class Constraints:
     labels : labels a server must carry
     locality : all units on one "server" or in one "rack"; None = anywhere
     spread : no two units on one "server" or in one "rack"; None = not required
+    max_cost : highest predicted unit-seconds of a placement; None = any
     """
 
     platforms: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     locality: str | None = None
     spread: str | None = None
+    max_cost: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """JSON form, always with all four keys."""
+        """JSON form, always with the first four keys."""
+        ceiling = {} if self.max_cost is None else {"max_cost": self.max_cost}
         return {
             "platforms": list(self.platforms),
             "labels": dict(self.labels),
             "locality": self.locality,
             "spread": self.spread,
+            **ceiling,
         }
 
 
@@ -207,6 +212,7 @@ _CONSTRAINT_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "labels": ("labels", labels),
     "locality": ("locality", one_of("server", "rack")),
     "spread": ("spread", one_of("server", "rack")),
+    "max_cost": ("max_cost", number(*COST_LIMITS)),
 }
 SHARE_LIMITS: Final = (1e-9, 1.0 - 1e-9)
 _GUARANTEE_FIELDS: Final[dict[str, tuple[str, Check]]] = {
@@ -281,6 +287,7 @@ def parse_job(data: object, *, at: str = "", limits: JobLimits | None = None) ->
         if name not in values
     ]
     _check_decision(values, limits, spec_at, problems)
+    check_ceiling(values, spec_at, problems)
     if problems:
         raise InvalidInputError(problems)
     if values.get("gang") is None:

@@ -64,6 +64,7 @@ function constraints() {
     platforms: platforms.length ? platforms : undefined,
     locality: form.locality.value,
     spread: form.spread.value,
+    max_cost: numberIn("max_cost"),
   });
 }
 
@@ -153,6 +154,7 @@ export function fillDocument({ metadata, spec }) {
   form.miss_percent.value = probability === undefined ? "" : String(Number((100 * probability).toPrecision(12)));
   form.locality.value = given.locality ?? "";
   form.spread.value = given.spread ?? "";
+  form.max_cost.value = given.max_cost ?? "";
   for (const option of form.platforms.options) option.selected = (given.platforms ?? []).includes(option.value);
   if ([...form.project.options].some(({ value }) => value === project)) form.project.value = project;
   form.labels.value = Object.entries(labels)
