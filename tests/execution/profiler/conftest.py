@@ -48,3 +48,11 @@ def session(
             yield Session(settings, priority, program, lambda text: None)
     finally:
         scheduling.restore()
+
+
+def may_be_realtime() -> bool:
+    """Return whether SCHED_FIFO is allowed here."""
+    try:
+        return scheduling.request((0,), is_wanted=True).is_realtime
+    finally:
+        scheduling.restore()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from apps.execution.backends.profiler import scheduling
 from apps.execution.backends.profiler.program import (
     Launcher,
     NoProgressError,
@@ -19,6 +20,7 @@ from apps.execution.backends.profiler.program import (
 from apps.execution.backends.profiler.scheduling import Priority
 from apps.profiling.core.windows import Fault
 from controlplane.embedded.instance import PROJECT
+from tests.execution.profiler.conftest import may_be_realtime
 
 CPU = max(os.sched_getaffinity(0))
 
@@ -146,3 +148,28 @@ def is_alive(stat: Path) -> bool:
         return stat.read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+class Witness(Priority):
+    """A priority that records which one a process has before it sets its own."""
+
+    __slots__ = ()
+
+    def apply_to_program(self) -> None:
+        Path("before").write_text(str(os.sched_getscheduler(0)))
+
+
+@pytest.mark.skipif(not may_be_realtime(), reason="needs the right to SCHED_FIFO")
+def test_a_program_never_waits_at_ordinary_priority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    try:
+        priority = scheduling.request((CPU,), is_wanted=True)
+        witness = Witness(priority.program_cpus, is_realtime=True)
+        Launcher(["true"], witness, str(tmp_path), tmp_path / "progress").start().wait()
+        # the flag is set again: other processes that the profiler starts stay ordinary
+        assert os.sched_getscheduler(0) == os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+    finally:
+        scheduling.restore()
+    assert (tmp_path / "before").read_text() == str(os.SCHED_FIFO)

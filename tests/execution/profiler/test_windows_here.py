@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from apps.execution.backends.profiler import scheduling
 from apps.execution.backends.profiler.session import Session
 from apps.execution.backends.profiler.stressor import Account, StressProcess
 from apps.profiling.core.paired import Pair
@@ -22,20 +21,13 @@ from apps.profiling.core.ramp import NoisePrior
 from apps.profiling.core.sensitivity import State, measure
 from apps.profiling.core.stressors import STRESSORS, Side
 from apps.profiling.core.windows import Basis, Fault, fault_of
-from tests.execution.profiler.conftest import session
+from tests.execution.profiler.conftest import may_be_realtime, session
 
 PAIRS = 4
 SPIN = [sys.executable, "-I", "-S", "-c", "while True: pass"]
 
 
 PRIOR = NoisePrior(0.03, weight=4.0)
-
-
-def may_be_realtime() -> bool:
-    try:
-        return scheduling.request((0,), is_wanted=True).is_realtime
-    finally:
-        scheduling.restore()
 
 
 SCHEDULING = [

@@ -75,16 +75,17 @@ class Launcher:
         self.progress.write_text("")
         preload()
         try:
-            return subprocess.Popen(  # noqa: S603 - running the command is what it is for
-                list(self.command),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd=self.directory,
-                env={**os.environ, "BERTH_PROGRESS": str(self.progress)},
-                start_new_session=True,
-                preexec_fn=self.priority.apply_to_program,  # noqa: PLW1509 - one thread
-            )
+            with self.priority.handed_down():
+                return subprocess.Popen(  # noqa: S603 - running the command is what it is for
+                    list(self.command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd=self.directory,
+                    env={**os.environ, "BERTH_PROGRESS": str(self.progress)},
+                    start_new_session=True,
+                    preexec_fn=self.priority.apply_to_program,  # noqa: PLW1509 - one thread
+                )
         except (OSError, subprocess.SubprocessError) as error:
             raise NoProgressError(f"the command could not be started: {error}") from error
 

@@ -2,6 +2,8 @@
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +33,21 @@ class Priority:
         """Let a stressor pass the program: its own duty cycle limits its share."""
         if self.is_realtime:
             os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(STRESSOR))
+
+    @contextmanager
+    def handed_down(self) -> Iterator[None]:
+        """Let a process that starts meanwhile begin with the profiler's own priority.
+
+        Otherwise it waits for other programs before it can set its own, and these waits count.
+        """
+        if not self.is_realtime:
+            yield
+            return
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PROFILER))
+        try:
+            yield
+        finally:
+            _set(os.SCHED_FIFO, PROFILER)
 
     def apply_to_program(self) -> None:
         """Pin the calling process, which becomes the program, and raise its priority.
