@@ -51,11 +51,11 @@ def test_a_new_job_gets_its_share_after_others_have_run_for_long() -> None:
 
 
 def test_priority_is_target_over_received_and_nothing_received_is_first() -> None:
-    now = np.array([[0.5, 0.5], [0.5, 0.0], [0.2, 0.8]])
-    target = np.array([[5.0, 5.0], [5.0, 0.0], [2.0, 8.0]])
-    got = np.array([[5.0, 2.0], [0.0, 9.0], [0.0, 4.0]])
-    # 1, 5/2; inf, none left over 9; inf with less target, 2
-    assert priorities(now, target, got).tolist() == [[4, 2], [0, 5], [1, 3]]
+    now = np.array([[0.5, 0.5], [0.2, 0.0], [0.5, 0.8]])
+    target = np.array([[5.0, 5.0], [2.0, 9.0], [5.0, 8.0]])
+    got = np.array([[5.0, 2.0], [0.0, 0.0], [0.0, 4.0]])
+    # 1, 5/2; infinite, no share now; infinite with a larger target, 2
+    assert priorities(now, target, got).tolist() == [[4, 2], [1, 5], [0, 3]]
 
 
 def test_the_highest_priority_takes_a_job_out_of_its_other_types() -> None:
